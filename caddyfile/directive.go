@@ -1,0 +1,78 @@
+package caddyfile
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache"
+)
+
+func init() {
+	httpcaddyfile.RegisterHandlerDirective("mcp_cache", parseDirective)
+	// The handler holds its own upstream, so that nothing behind it runs.
+	httpcaddyfile.RegisterDirectiveOrder("mcp_cache", httpcaddyfile.Before, "reverse_proxy")
+}
+
+// parseDirective sets up the handler from Caddyfile tokens. Syntax:
+//
+//	mcp_cache [<matcher>] [<upstream_url...>] {
+//		# which lists, how long
+//		kinds          <kind...>                  # tools, prompts, resources, resource_templates, discover. Default: all five
+//		ttl            <duration>                 # freshness when the upstream gives no ttlMs. Default: 5m
+//		max_ttl        <duration>                 # cap on an upstream's ttlMs. Default: 24h
+//		stale_if_error <duration> [after_notice]  # how long a copy may outlive its upstream. Default: 24h. 0: off
+//		gate           <duration>                 # how long initialize may wait for the first hydrate. Default: 2s. 0: off
+//
+//		# who may share a list
+//		scope          private|public             # of lists that carry no cacheScope. Default: private
+//		partition      <placeholder...>           # more request values that tell callers apart
+//		admit          upstream [<duration>]|all  # default: upstream 5m. all: handlers in front authenticate
+//		origins        <origin...>                # browser origins let in besides the same origin
+//
+//		# the feed
+//		guard          <name> [<args...>] [{ ... }]
+//		endpoint       <path>                     # the upstream's MCP path, when no upstream URL says it. Default: /mcp
+//		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy or off. Default: caddy
+//		refresh        <duration>                 # never refresh a kind more often than this. Default: 1s
+//
+//		# bounds
+//		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB
+//		max_list       <size>                     # default: 32MiB a kind
+//		max_pages      <n>                        # default: 1000
+//		memory         <size>                     # bytes for all partitions. Default: 64MiB
+//		precompress    on|off                     # keep answers compressed too, for clients that accept it. Default: on
+//
+//		name           <name>                     # in metrics, admin API, Cache-Status. Default: mcp_cache
+//		reverse_proxy  [<upstreams...>] { ... }   # everything the standard directive takes
+//	}
+//
+// An upstream URL is a full http or https URL, such as
+// http://127.0.0.1:3001/mcp. Its path is the endpoint; without a path the
+// endpoint is /mcp, or what endpoint says. Several URLs are replicas of one
+// server and differ in nothing but their hosts and ports. The upstream is sent
+// its own address as Host, and an https upstream is asked for its own name.
+//
+// A nested reverse_proxy block either names the upstreams instead of URLs, or
+// names none and then holds the options of the URLs' upstreams; a header_up
+// Host in it takes the place of the one that a URL sets. It has no matcher.
+//
+// With after_notice, callers who have been told of a change may be given the
+// copy from before it when the upstream fails. Every option may be given once.
+func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next() // consume directive name
+	p := &parser{
+		Helper:    h,
+		directive: h.Token(),
+		handler:   new(mcpcache.Handler),
+	}
+	if err := p.parseURLs(); err != nil {
+		return nil, err
+	}
+	if err := p.parseOptions(); err != nil {
+		return nil, err
+	}
+	if err := p.buildUpstream(); err != nil {
+		return nil, err
+	}
+	return p.handler, nil
+}

@@ -1,0 +1,2 @@
+// Package caddyfile reads the mcp_cache directive.
+package caddyfile

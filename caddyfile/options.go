@@ -1,0 +1,233 @@
+package caddyfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// kindNames are the kinds that can be cached.
+var kindNames = []string{"tools", "prompts", "resources", "resource_templates", "discover"}
+
+var (
+	namePattern        = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	placeholderPattern = regexp.MustCompile(`^\{[^{}\s]+\}$`)
+)
+
+func (p *parser) kinds(o option) (err error) {
+	takes := "one or more of " + strings.Join(kindNames, ", ")
+	p.handler.Kinds, err = o.distinct(takes, func(kind string) bool {
+		return slices.Contains(kindNames, kind)
+	})
+	return err
+}
+
+func (p *parser) ttl(o option) error     { return o.duration(&p.handler.TTL) }
+func (p *parser) maxTTL(o option) error  { return o.duration(&p.handler.MaxTTL) }
+func (p *parser) refresh(o option) error { return o.duration(&p.handler.Refresh) }
+
+func (p *parser) staleIfError(o option) error {
+	const takes = aDurationOrZero + ", and then optionally the word after_notice"
+	args, err := o.arguments(takes, 1, 2)
+	if err != nil {
+		return err
+	}
+	d, err := o.parseDuration(takes, args[0], 0)
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		if args[1] != "after_notice" {
+			return o.refuse(takes, args[1])
+		}
+		if d == 0 {
+			return o.Errf("%s 0 is off and leaves nothing to after_notice", o.name)
+		}
+		p.handler.StaleAfterNotice = true
+	}
+	p.handler.StaleIfError = &d
+	return nil
+}
+
+func (p *parser) gate(o option) error {
+	value, err := o.argument(aDurationOrZero)
+	if err != nil {
+		return err
+	}
+	d, err := o.parseDuration(aDurationOrZero, value, 0)
+	if err != nil {
+		return err
+	}
+	p.handler.Gate = &d
+	return nil
+}
+
+func (p *parser) scope(o option) error {
+	const takes = "private or public"
+	scope, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	if scope != "private" && scope != "public" {
+		return o.refuse(takes, scope)
+	}
+	p.handler.Scope = scope
+	return nil
+}
+
+func (p *parser) partition(o option) (err error) {
+	const takes = "one or more placeholders, such as {header.X-Tenant}"
+	p.handler.Partition, err = o.distinct(takes, placeholderPattern.MatchString)
+	return err
+}
+
+func (p *parser) admit(o option) error {
+	const takes = "upstream, optionally with a duration above 0, such as 5m, or all"
+	args, err := o.arguments(takes, 1, 2)
+	if err != nil {
+		return err
+	}
+	switch {
+	case args[0] == "all" && len(args) == 1:
+	case args[0] == "upstream" && len(args) == 1:
+	case args[0] == "upstream":
+		var d caddy.Duration
+		if d, err = o.parseDuration(takes, args[1], 1); err != nil {
+			return err
+		}
+		p.handler.AdmitFor = d
+	default:
+		return o.refuse(takes, args...)
+	}
+	p.handler.Admit = args[0]
+	return nil
+}
+
+func (p *parser) origins(o option) error {
+	const takes = "one or more http or https origins scheme://host[:port] without a path, such as https://app.example.com"
+	origins, err := o.arguments(takes, 1, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	seen := make(map[string]bool)
+	for _, origin := range origins {
+		if !isOrigin(origin) {
+			return o.refuse(takes, shown(origin))
+		}
+		if seen[strings.ToLower(origin)] {
+			return o.Errf("%s names %q twice", o.name, origin)
+		}
+		seen[strings.ToLower(origin)] = true
+	}
+	p.handler.Origins = origins
+	return nil
+}
+
+// isOrigin tells whether a value is what a page's Origin header may say (RFC
+// 6454 section 6.2), but for the letters' case. Wildcards and null are not.
+func isOrigin(value string) bool {
+	u, err := url.Parse(value)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && isPort(u) &&
+		!strings.ContainsAny(value, "*{},") && strings.EqualFold(value, u.Scheme+"://"+u.Host)
+}
+
+func (p *parser) guard(o option) (err error) {
+	p.handler.GuardRaw, err = guest[guards.Guard](o, "guard", guards.Namespace,
+		"the name of a guard, such as bearer, and what that guard takes")
+	return err
+}
+
+func (p *parser) store(o option) (err error) {
+	p.handler.StoreRaw, err = guest[stores.Store](o, "store", stores.Namespace,
+		"the name of a store, such as caddy or off, and what that store takes")
+	return err
+}
+
+// guest reads the name of a guest module and what it takes. The module is
+// named again in its JSON under key.
+func guest[T any](o option, key, namespace, takes string) (json.RawMessage, error) {
+	if !o.NextArg() || o.Val() == "" {
+		return nil, o.refuse(takes)
+	}
+	name := o.Val()
+	id := namespace + "." + name
+	module, err := caddyparse.UnmarshalModule(o.Dispenser, id)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", key, name, err)
+	}
+	if _, ok := module.(T); !ok {
+		return nil, o.Errf("module %s (%T) is not a %s", id, module, key)
+	}
+	return encodeModule(o.Dispenser, module, key, name)
+}
+
+func (p *parser) endpoint(o option) error {
+	endpoint, err := o.argument(aPath)
+	if err != nil {
+		return err
+	}
+	if !isPath(endpoint) {
+		return o.refuse(aPath, shown(endpoint))
+	}
+	if path := p.handler.Endpoint; path != "" && path != endpoint {
+		return o.Errf("%s %s contradicts the path %s of the upstream URL; one of them is enough", o.name, endpoint, path)
+	}
+	p.handler.Endpoint = endpoint
+	return nil
+}
+
+func (p *parser) maxRequest(o option) error { return o.size(&p.handler.MaxRequest, aSize, 1) }
+func (p *parser) maxList(o option) error    { return o.size(&p.handler.MaxList, aSize, 1) }
+func (p *parser) memory(o option) error     { return o.size(&p.handler.Memory, aMemorySize, 1<<20) }
+
+func (p *parser) precompress(o option) error {
+	const takes = "on or off"
+	value, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	if value != "on" && value != "off" {
+		return o.refuse(takes, value)
+	}
+	on := value == "on"
+	p.handler.Precompress = &on
+	return nil
+}
+
+func (p *parser) maxPages(o option) error {
+	const takes = "one whole number above 0"
+	value, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	pages, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || pages < 1 {
+		return o.refuse(takes, value)
+	}
+	p.handler.MaxPages = int(pages)
+	return nil
+}
+
+func (p *parser) name(o option) error {
+	const takes = "1 to 64 of the characters A-Z, a-z, 0-9, _, . and -"
+	name, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	if !namePattern.MatchString(name) {
+		return o.refuse(takes, name)
+	}
+	p.handler.Name = name
+	return nil
+}

@@ -1,0 +1,63 @@
+package caddyfile
+
+import (
+	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache"
+)
+
+// parser reads one mcp_cache directive into a handler.
+type parser struct {
+	httpcaddyfile.Helper
+
+	directive caddyparse.Token // the word mcp_cache
+	handler   *mcpcache.Handler
+	urls      []upstreamURL
+	proxy     caddyparse.Segment // the nested reverse_proxy, if there is one
+}
+
+// subdirectives are the options by their names.
+var subdirectives = map[string]func(*parser, option) error{
+	"kinds":          (*parser).kinds,
+	"ttl":            (*parser).ttl,
+	"max_ttl":        (*parser).maxTTL,
+	"stale_if_error": (*parser).staleIfError,
+	"gate":           (*parser).gate,
+	"scope":          (*parser).scope,
+	"partition":      (*parser).partition,
+	"admit":          (*parser).admit,
+	"origins":        (*parser).origins,
+	"guard":          (*parser).guard,
+	"store":          (*parser).store,
+	"endpoint":       (*parser).endpoint,
+	"refresh":        (*parser).refresh,
+	"max_request":    (*parser).maxRequest,
+	"max_list":       (*parser).maxList,
+	"max_pages":      (*parser).maxPages,
+	"memory":         (*parser).memory,
+	"precompress":    (*parser).precompress,
+	"name":           (*parser).name,
+	"reverse_proxy":  (*parser).reverseProxy,
+}
+
+// parseOptions reads the directive's block. Each option is cut out first, so
+// that none can read beyond its own end.
+func (p *parser) parseOptions() error {
+	seen := make(map[string]bool)
+	for p.NextBlock(0) {
+		name := p.Val()
+		read, known := subdirectives[name]
+		if !known {
+			return p.Errf("unrecognized subdirective %q of mcp_cache", name)
+		}
+		if seen[name] {
+			return p.Errf("%s already specified", name)
+		}
+		seen[name] = true
+		if err := read(p, newOption(p.NextSegment())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package integration
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// newDoor starts a world whose upstream lets nobody in but the feed and those
+// who present a token that allowed accepts.
+func newDoor(t *testing.T, allowed func(token string) int, options ...string) *world {
+	t.Helper()
+	w := newUpstream(t)
+	w.SetDoor(func(r *http.Request) int {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if token == feedToken {
+			return 0
+		}
+		return allowed(token)
+	})
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, append(options, "guard bearer "+feedToken, "scope public")...))
+	await(t, "the feeds", func() bool { return w.Streams(scripted.Feeds) == len(revisions) })
+	return w
+}
+
+// admitted returns a client whose lists are hits.
+func (w *world) admitted(revision, token string) *fixture.Raw {
+	w.t.Helper()
+	c := w.clientAs(revision, "Bearer "+token)
+	c.Settle(toolsList)
+	return c
+}
+
+// TestDoorComesFirst lists with a token that the upstream refuses while
+// everything is in the cache: the refusal comes through.
+func TestDoorComesFirst(t *testing.T) {
+	w := newDoor(t, func(token string) int {
+		if token == "good" {
+			return 0
+		}
+		return http.StatusUnauthorized
+	})
+	w.admitted(scripted.Modern, "good")
+	for _, token := range []string{"", "bad", "good2", "Good"} {
+		c := fixture.NewModern(t, w.proxy.URL, "")
+		if token != "" {
+			c.Header.Set("Authorization", "Bearer "+token)
+		}
+		for _, method := range append(scripted.ListMethods(), "server/discover") {
+			for range 2 {
+				a := c.List(method)
+				wantForwarded(t, a)
+				if a.Status != http.StatusUnauthorized || !strings.Contains(a.Header.Get("WWW-Authenticate"), "resource_metadata") {
+					t.Errorf("token %q got %s, %v", token, describe(a), a.Header)
+				}
+			}
+		}
+	}
+}
+
+// TestRefusalRevokes has the upstream refuse another request of an admitted
+// client: from then on its lists are refused too.
+func TestRefusalRevokes(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var refuse atomic.Bool
+			w := newDoor(t, func(token string) int {
+				if refuse.Load() && token == "a" {
+					return status
+				}
+				return 0
+			})
+			eachEra(t, func(t *testing.T, revision string) {
+				w := w.on(t)
+				refuse.Store(false)
+				c, other := w.admitted(revision, "a"), w.admitted(revision, "b")
+				refuse.Store(true)
+				wantHit(t, c.List(toolsList), toolsList, "v1") // nobody has told us yet
+				if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != status {
+					t.Fatalf("the call gave %s", describe(a))
+				}
+				for range 2 {
+					a := c.List(toolsList)
+					wantForwarded(t, a)
+					if a.Status != status || a.Header.Get("WWW-Authenticate") == "" {
+						t.Errorf("the refused client got %s", describe(a))
+					}
+				}
+				wantHit(t, other.List(toolsList), toolsList, "v1")
+			})
+		})
+	}
+}
+
+// TestAdmissionRunsOut lists again when the admission time is over: the
+// upstream is asked, and its word renews the admission.
+func TestAdmissionRunsOut(t *testing.T) {
+	w := newDoor(t, func(string) int { return 0 }, "admit upstream 200ms")
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		c := w.admitted(revision, "a")
+		before := w.host.CountClients(toolsList)
+		c.AwaitList(toolsList, "a forwarded list", func(a *fixture.Answer) bool { return !a.CacheStatus().Hit })
+		if w.host.CountClients(toolsList) == before {
+			t.Error("the upstream was not asked")
+		}
+		c.Settle(toolsList)
+	})
+}
+
+// TestTokenExpiry admits a token for no longer than it claims to be valid.
+func TestTokenExpiry(t *testing.T) {
+	w := newDoor(t, func(string) int { return 0 }, "admit upstream 1h")
+	encode := base64.RawURLEncoding.EncodeToString
+	expiry := time.Now().Add(2 * time.Second).Unix()
+	token := encode([]byte(`{"alg":"RS256"}`)) + "." + encode(fmt.Appendf(nil, `{"exp":%d}`, expiry)) + "." + encode([]byte("signature"))
+	c := w.admitted(scripted.Modern, token)
+	c.AwaitList(toolsList, "a forwarded list", func(a *fixture.Answer) bool { return !a.CacheStatus().Hit })
+	if now := time.Now().Unix(); now < expiry-1 {
+		t.Errorf("the token was given up at %d, before its expiry at %d", now, expiry)
+	}
+	for range 3 {
+		wantForwarded(t, c.List(toolsList))
+	}
+}
+
+// TestAdmitAll has no door: handlers in front do that.
+func TestAdmitAll(t *testing.T) {
+	w := newDoor(t, func(string) int { return http.StatusUnauthorized }, "admit all")
+	c := w.clientAs(scripted.Modern, "Bearer unknown")
+	for _, method := range scripted.ListMethods() {
+		c.Settle(method)
+	}
+	if n := w.host.CountClients(toolsList); n > 1 {
+		t.Errorf("%d lists reached the upstream", n)
+	}
+}
+
+// TestSessionsAreBound uses a session that is served from the cache in ways
+// that its owner does not.
+func TestSessionsAreBound(t *testing.T) {
+	w := newDoor(t, func(string) int { return 0 })
+	owner := w.admitted(scripted.LatestLegacy, "owner")
+	for name, header := range map[string]http.Header{
+		"no credentials":    {"Authorization": {}},
+		"other credentials": {"Authorization": {"Bearer thief"}},
+		"more credentials":  {"Cookie": {"a=b"}},
+		"other revision":    {"Mcp-Protocol-Version": {"2025-06-18"}},
+		"no session":        {"Mcp-Session-Id": {}},
+		"unknown session":   {"Mcp-Session-Id": {"session-0"}},
+	} {
+		thief := fixture.NewModern(t, w.proxy.URL, "")
+		thief.Revision, thief.Session = owner.Revision, owner.Session
+		h := http.Header{"Authorization": {"Bearer owner"}}
+		maps.Copy(h, header)
+		before := w.host.CountClients(toolsList)
+		wantForwarded(t, thief.Post(fixture.Message("1", toolsList, "{}"), h))
+		if n := w.host.CountClients(toolsList) - before; n != 1 {
+			t.Errorf("%s: %d requests reached the upstream", name, n)
+		}
+	}
+	// The upstream has let others use the session: whose it is, it says again.
+	wantHit(t, owner.Settle(toolsList), toolsList, "v1")
+}
+
+// TestForgottenSessions restarts an upstream that forgets its sessions: as soon
+// as one request of a session is answered 404, so are its lists.
+func TestForgottenSessions(t *testing.T) {
+	w := newWorld(t)
+	c := w.warm(scripted.LatestLegacy)
+	w.ForgetSessions()
+	if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusNotFound {
+		t.Fatalf("the call gave %s", describe(a))
+	}
+	for range 2 {
+		a := c.List(toolsList)
+		wantForwarded(t, a)
+		if a.Status != http.StatusNotFound {
+			t.Errorf("a list of the forgotten session gave %s", describe(a))
+		}
+	}
+	again := w.client(scripted.LatestLegacy)
+	wantHit(t, again.Settle(toolsList), toolsList, "v1")
+	await(t, "the feed's new session", func() bool { _, feeds := w.Sessions(); return feeds == 1 })
+}

@@ -1,0 +1,141 @@
+package integration
+
+import (
+	"context"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestClientMatrix runs the clients of both SDKs against the servers of both,
+// at every revision: everything works, and once the cache is warm, another
+// client's lists cost the upstream nothing.
+func TestClientMatrix(t *testing.T) {
+	for name, start := range fixture.SDKServers() {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			p := startProxy(t, mcpCache(s.URL))
+			for _, revision := range s.Revisions {
+				for client, connect := range fixture.SDKClients() {
+					t.Run(client+" at "+revision, func(t *testing.T) {
+						first := connect(t, p.URL, revision)
+						useAll(t, s, first, revision)
+						wantFreeLists(t, s, p, func() fixture.SDKClient { return connect(t, p.URL, revision) }, revision)
+					})
+				}
+			}
+		})
+	}
+}
+
+// useAll does everything that a client does with a server.
+func useAll(t *testing.T, s *fixture.SDKServer, c fixture.SDKClient, revision string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), fixture.Deadline/3)
+	defer cancel()
+	if got := c.Revision(); got != revision {
+		t.Errorf("negotiated %s, want %s", got, revision)
+	}
+	counts, err := c.List(ctx)
+	if err != nil || counts != fixture.BaseCounts {
+		t.Errorf("lists have %v items, %v; want %v", counts, err, fixture.BaseCounts)
+	}
+	if err := c.Progress(ctx); err != nil {
+		t.Error(err)
+	}
+	if text, err := c.Read(ctx); err != nil || text != fixture.ResourceText {
+		t.Errorf("resource reads %q, %v", text, err)
+	}
+	if s.Asks(revision) {
+		if text, err := c.Ask(ctx); err != nil || text != fixture.AskAnswer {
+			t.Errorf("asking gave %q, %v", text, err)
+		}
+	}
+}
+
+// wantFreeLists waits until the cache is warm, and fails if a new client's
+// lists then reach the upstream.
+func wantFreeLists(t *testing.T, s *fixture.SDKServer, p *proxy, connect func() fixture.SDKClient, revision string) {
+	t.Helper()
+	probe := fixture.New(t, p.URL, revision, "")
+	for _, method := range scripted.ListMethods() {
+		probe.Settle(method)
+	}
+	if revision >= scripted.Modern {
+		probe.Settle("server/discover")
+	}
+	before := make(map[string]int)
+	for _, method := range scripted.ListMethods() {
+		before[method] = s.Count(method)
+	}
+	// The feeds of other revisions may still be finding out what the server
+	// speaks.
+	discovered := s.CountClients("server/discover")
+	counts, err := connect().List(t.Context())
+	if err != nil || counts != fixture.BaseCounts {
+		t.Errorf("cached lists have %v items, %v; want %v", counts, err, fixture.BaseCounts)
+	}
+	for _, method := range scripted.ListMethods() {
+		if n := s.Count(method) - before[method]; n != 0 {
+			t.Errorf("the second client's %s cost %d upstream requests", method, n)
+		}
+	}
+	if n := s.CountClients("server/discover") - discovered; n != 0 && revision >= scripted.Modern {
+		t.Errorf("the second client's server/discover cost %d upstream requests", n)
+	}
+}
+
+// TestSDKClientsSeeChanges lets a server grow a tool: every client is told, and
+// whoever then lists finds it.
+func TestSDKClientsSeeChanges(t *testing.T) {
+	for name, start := range fixture.SDKServers() {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			p := startProxy(t, mcpCache(s.URL))
+			revision := s.Revisions[0]
+			probe := fixture.New(t, p.URL, revision, "")
+			probe.Settle(toolsList)
+			client := fixture.NewGoSDKClient(t, p.URL, revision)
+			notices := probe.Notices()
+			s.Grow()
+			notices.Await("notifications/tools/list_changed")
+			if n := len(probe.List(toolsList).Items("tools")); n != fixture.BaseCounts[0]+1 {
+				t.Errorf("after the notice the list has %d tools, want %d", n, fixture.BaseCounts[0]+1)
+			}
+			await(t, "the SDK client's notice", func() bool {
+				select {
+				case <-client.Changed():
+					return true
+				default:
+					return false
+				}
+			})
+			counts, err := client.List(t.Context())
+			if err != nil || counts[0] != fixture.BaseCounts[0]+1 {
+				t.Errorf("the told client lists %d tools, %v", counts[0], err)
+			}
+		})
+	}
+}
+
+// TestCancellation cancels a call in the way of each era: by a notification, or
+// by going away.
+func TestCancellation(t *testing.T) {
+	for name, stateless := range map[string]bool{scripted.LatestLegacy: false, scripted.Modern: true} {
+		t.Run(name, func(t *testing.T) {
+			s := fixture.NewGoSDKServer(t, stateless)
+			c := fixture.NewGoSDKClient(t, startProxy(t, mcpCache(s.URL)).URL, name)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() { failed <- c.Wait(ctx) }()
+			await(t, "the call", func() bool { return len(s.Waiting) > 0 })
+			cancel()
+			if err := <-failed; err == nil {
+				t.Error("the cancelled call succeeded")
+			}
+			await(t, "the cancellation", func() bool { return len(s.Cancelled) > 0 })
+		})
+	}
+}

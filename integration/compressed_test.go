@@ -1,0 +1,162 @@
+package integration
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// longMark makes every item of a list a few hundred bytes long.
+var longMark = strings.Repeat("some words of a description ", 20)
+
+// decode returns the body of an answer without its content coding.
+func decode(t *testing.T, a *fixture.Answer) *fixture.Answer {
+	t.Helper()
+	var r io.Reader = bytes.NewReader(a.Body)
+	switch a.Header.Get("Content-Encoding") {
+	case "gzip":
+		unzip, err := gzip.NewReader(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = unzip
+	case "zstd":
+		d, err := zstd.NewReader(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		r = d
+	}
+	body, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture.Answer{Status: a.Status, Header: a.Header, Body: body}
+}
+
+// TestListsAreSentCompressed asks for lists in every content coding, as JSON and
+// as a stream, with and without an encode handler in front: once the lists have
+// been compressed they are sent with their length, and are the same lists.
+func TestListsAreSentCompressed(t *testing.T) {
+	for name, before := range map[string]string{"alone": "", "behind encode": "encode zstd gzip\n"} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			for _, method := range scripted.ListMethods() {
+				w.SetList(method, scripted.Items(method, longMark, 50))
+			}
+			w.host.Start()
+			w.proxy = startProxy(t, before+"route {\n"+mcpCache(w.host.URL)+"\n}")
+			eachEra(t, func(t *testing.T, revision string) {
+				w := w.on(t)
+				c := w.client(revision)
+				for _, method := range scripted.ListMethods() {
+					want := c.Settle(method).Items(scripted.ItemsKey(method))
+					for _, accept := range []string{"application/json, text/event-stream", "application/json;q=0.5, text/event-stream"} {
+						for _, coding := range []string{"gzip", "zstd"} {
+							c.Header = http.Header{"Accept": {accept}, "Accept-Encoding": {coding}}
+							a := c.AwaitList(method, coding+" with a length", func(a *fixture.Answer) bool {
+								return a.Header.Get("Content-Encoding") == coding && a.Header.Get("Content-Length") != ""
+							})
+							if vary := a.Header["Vary"]; !slices.Equal(vary, []string{"Accept-Encoding"}) {
+								t.Errorf("%s varies with %q", method, vary)
+							}
+							plain := decode(t, a)
+							if got := plain.Items(scripted.ItemsKey(method)); !plain.CacheStatus().Hit || !slices.Equal(got, want) {
+								t.Errorf("%s in %s: %s", method, coding, describe(plain))
+							}
+							if len(a.Body) > len(plain.Body)/4 {
+								t.Errorf("%s in %s: %d bytes of %d", method, coding, len(a.Body), len(plain.Body))
+							}
+						}
+					}
+					c.Header = nil
+				}
+			})
+		})
+	}
+}
+
+// TestPrecompressOff sends lists as they are, if the operator wants
+// that.
+func TestPrecompressOff(t *testing.T) {
+	w := newUpstream(t)
+	w.SetList(toolsList, scripted.Items(toolsList, longMark, 50))
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "precompress off"))
+	c := w.client(scripted.Modern)
+	c.Header = http.Header{"Accept-Encoding": {"gzip, zstd"}}
+	if a := c.Settle(toolsList); a.Header["Content-Encoding"] != nil || a.Header["Vary"] != nil {
+		t.Errorf("header is %v", a.Header)
+	}
+}
+
+// TestOtherClientsDecode has programs that others wrote fetch a list, those
+// that are installed: each must read what the identity answer says.
+func TestOtherClientsDecode(t *testing.T) {
+	const node = `
+fetch(process.argv[1], {method: "POST", body: process.argv[2], headers: JSON.parse(process.argv[3])})
+	.then(async a => { console.log(a.headers.get("content-encoding")); process.stdout.write(await a.text()) })`
+	const python = `
+import gzip, json, sys, urllib.request
+request = urllib.request.Request(sys.argv[1], sys.argv[2].encode(), dict(json.loads(sys.argv[3]), **{"Accept-Encoding": "gzip"}))
+with urllib.request.urlopen(request) as a:
+	print(a.headers["Content-Encoding"], flush=True)
+	sys.stdout.buffer.write(gzip.decompress(a.read()))`
+	const headers = `{"Content-Type":"application/json","Accept":"application/json, text/event-stream",` +
+		`"Mcp-Protocol-Version":"2026-07-28","Mcp-Method":"tools/list"}`
+	w := newUpstream(t)
+	w.SetList(toolsList, scripted.Items(toolsList, longMark, 400))
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	c := w.client(scripted.Modern)
+	want := c.Settle(toolsList).Items("tools")
+	c.Header = http.Header{"Accept-Encoding": {"gzip"}}
+	c.AwaitList(toolsList, "gzip", func(a *fixture.Answer) bool { return a.Header.Get("Content-Encoding") == "gzip" })
+	body := fixture.Message("1", toolsList, c.Params(""))
+	curl := func(coding string) []string {
+		return []string{"curl", "-s", "--compressed", "-H", "Accept-Encoding: " + coding, "-H", "Content-Type: application/json",
+			"-H", "Accept: application/json, text/event-stream", "-H", "Mcp-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: tools/list",
+			"-d", body, "-w", "%{stderr}%header{content-encoding}", w.proxy.URL}
+	}
+	for name, command := range map[string][]string{
+		"curl gzip": curl("gzip"), "curl zstd": curl("zstd"),
+		"node":   {"node", "-e", node, w.proxy.URL, body, headers},
+		"python": {"python3", "-c", python, w.proxy.URL, body, headers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skipf("%s is not installed", command[0])
+			}
+			run := exec.CommandContext(t.Context(), command[0], command[1:]...)
+			var said bytes.Buffer
+			run.Stderr = &said
+			got, err := run.Output()
+			if err != nil {
+				t.Fatalf("%v: %s", err, said.Bytes())
+			}
+			if command[0] != "curl" {
+				coding, rest, _ := bytes.Cut(got, []byte("\n"))
+				said.Write(coding)
+				got = rest
+			}
+			if coding := strings.TrimSpace(said.String()); coding != "gzip" && coding != "zstd" {
+				t.Errorf("content coding was %q", coding)
+			}
+			a := &fixture.Answer{Status: http.StatusOK, Body: got}
+			if items := a.Items("tools"); !slices.Equal(items, want) {
+				t.Errorf("read %d items, want %d: %.200s", len(items), len(want), got)
+			}
+		})
+	}
+}

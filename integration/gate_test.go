@@ -1,0 +1,82 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// gated starts a world whose feed gets no tools before it is released.
+func gated(t *testing.T, gate string) (w *world, release func()) {
+	t.Helper()
+	w = newUpstream(t)
+	released := make(chan struct{})
+	hang := scripted.Hang(released)
+	w.SetScript(toolsList, func(x *scripted.Exchange) {
+		if x.Feed {
+			hang(x)
+			return
+		}
+		x.Default()
+	})
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "gate "+gate))
+	await(t, "the feed's request", func() bool { return w.host.CountFeed(toolsList) > 0 })
+	var done bool
+	release = func() {
+		if !done {
+			done = true
+			close(released)
+		}
+	}
+	t.Cleanup(release)
+	return w, release
+}
+
+// TestGateHoldsInitialize opens a session while the feed is still fetching: the
+// answer comes when it is done, and the first list is a hit.
+func TestGateHoldsInitialize(t *testing.T) {
+	w, release := gated(t, "30s")
+	opened := make(chan *fixture.Raw, 1)
+	go func() { opened <- w.client(scripted.LatestLegacy) }()
+	await(t, "initialize at the upstream", func() bool { return w.host.CountClients("initialize") > 0 })
+	select {
+	case <-opened:
+		t.Fatal("the gate did not hold initialize")
+	case <-time.After(100 * time.Millisecond): // what must not happen has no condition to wait for
+	}
+	release()
+	c := <-opened
+	for _, method := range scripted.ListMethods() {
+		wantHit(t, c.List(method), method, "v1")
+	}
+	if n := w.host.CountClients(toolsList); n != 0 {
+		t.Errorf("%d lists reached the upstream", n)
+	}
+}
+
+// TestGateOpensInTime opens sessions while the feed gets no answer at all.
+func TestGateOpensInTime(t *testing.T) {
+	for _, gate := range []string{"0", "50ms"} {
+		t.Run(gate, func(t *testing.T) {
+			w, _ := gated(t, gate)
+			c := w.client(scripted.LatestLegacy)
+			a := c.List(promptsList)
+			if markOf(a, promptsList) != "v1" {
+				t.Errorf("behind an open gate, a list gave %s", describe(a))
+			}
+		})
+	}
+}
+
+// TestGateLetsOthersThrough calls a tool while the feed is still fetching: only
+// initialize is held.
+func TestGateLetsOthersThrough(t *testing.T) {
+	w, _ := gated(t, "30s")
+	c := w.client(scripted.Modern)
+	if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Part("result", "content") == nil {
+		t.Errorf("the gate held a call: %s", describe(a))
+	}
+}

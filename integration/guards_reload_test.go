@@ -1,0 +1,170 @@
+package integration
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/authtest"
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestReloadKeepsGuardedFeed reloads a configuration with the same credential:
+// the snapshot and the feed live on, and the new guard has a token when the old
+// one's is over.
+func TestReloadKeepsGuardedFeed(t *testing.T) {
+	for _, name := range []string{"bearer file", "oauth2 basic", "oauth2 discovery", "exchange", "jwt"} {
+		t.Run(name, func(t *testing.T) {
+			s := guardedSetups[name](t)
+			p := newProtected(t, "go-sdk", s.issuer, s.verify, time.Hour)
+			site := startGuarded(t, p, s.auth, s.guard)
+			c := site.warm(scripted.Modern)
+			awaitState(t, "ready")
+			lists, discovers := p.CountFeed(toolsList), p.CountFeed("server/discover")
+			for range 3 {
+				site.proxy.reload(site.config(s.guard, "max_request 1KiB"))
+				if a := listAfterReload(t, c); !isWhole(a) || !a.CacheStatus().Hit {
+					t.Errorf("after a reload, a list gave %s", describe(a))
+				}
+			}
+			if n := p.CountFeed(toolsList) - lists; n != 0 {
+				t.Errorf("the reloads cost %d lists", n)
+			}
+			if n := p.CountFeed("server/discover") - discovers; n != 0 {
+				t.Errorf("the reloads cost %d new conversations", n)
+			}
+			refresh(t) // with the newest guard's token
+			awaitState(t, "ready")
+			if n := p.CountFeed(toolsList); n == lists {
+				t.Error("the feed has not used the new guard")
+			}
+			p.wantOwnAccounts(t)
+		})
+	}
+}
+
+// listAfterReload lists, once more if the reload has closed the connection.
+func listAfterReload(t *testing.T, c *fixture.Raw) *fixture.Answer {
+	t.Helper()
+	a, err := new(traffic).insist(func() (*fixture.Answer, error) { return c.TryList(t.Context(), toolsList) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestReloadWithAnotherCredential reloads with another account: its feed starts
+// anew, that of the first account ends, and its list is served to nobody any
+// more.
+func TestReloadWithAnotherCredential(t *testing.T) {
+	t.Setenv("MCP_CACHE_TEST_TOKEN", "first-token-5d1a")
+	t.Setenv("MCP_CACHE_TEST_SECRET", "first-secret-77c1")
+	auth := authtest.New(t)
+	for _, id := range []string{"first", "second"} {
+		auth.AddClient(id, authtest.Client{Secret: id + "-secret-77c1"})
+	}
+	client := func(id, secret string) string {
+		return block("oauth2 "+auth.TokenURL(), "client_id "+id, "client_secret "+secret, "scope "+listScope)
+	}
+	keys := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		writeKey(t, filepath.Join(keys, name))
+	}
+	for name, test := range map[string]struct {
+		before, after string
+		change        func()
+	}{
+		"bearer":               {before: "bearer first-token-5d1a", after: "bearer second-token-5d1a"},
+		"bearer, other header": {before: "bearer x-5d1a", after: block("bearer x-5d1a", "prefix Token")},
+		"placeholder's value": {before: "bearer {env.MCP_CACHE_TEST_TOKEN}", after: "bearer {env.MCP_CACHE_TEST_TOKEN}",
+			change: func() { t.Setenv("MCP_CACHE_TEST_TOKEN", "second-token-5d1a") }},
+		"oauth2 client": {before: client("first", "first-secret-77c1"), after: client("second", "second-secret-77c1")},
+		"jwt key":       {before: "jwt " + filepath.Join(keys, "a"), after: "jwt " + filepath.Join(keys, "b")},
+		"no guard":      {before: "bearer first-token-5d1a", after: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.host.Start()
+			config := func(guard string) string {
+				if guard == "" {
+					return mcpCache(w.host.URL)
+				}
+				return mcpCache(w.host.URL, "guard "+guard)
+			}
+			w.proxy = startProxy(t, config(test.before))
+			c := w.warm(scripted.Modern)
+			w.mark(toolsList, "v2")
+			if test.change != nil {
+				test.change()
+			}
+			w.host.Forget()
+			w.proxy.reload(config(test.after))
+			if a := listAfterReload(t, c); markOf(a, toolsList) != "v2" {
+				t.Errorf("after the reload, a list gave %s", describe(a))
+			}
+			wantHit(t, c.Settle(toolsList), toolsList, "v2")
+			await(t, "the end of the first feed", func() bool {
+				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) == 1
+			})
+			if n := w.host.CountFeed("server/discover"); n == 0 {
+				t.Error("no new feed has begun")
+			}
+		})
+	}
+}
+
+// TestRejectedReloadKeepsTheGuard rejects a configuration after its guard was
+// provisioned: the old one goes on, with its own token.
+func TestRejectedReloadKeepsTheGuard(t *testing.T) {
+	s := setupSecret(t, "basic")
+	p := newProtected(t, "go-sdk", s.issuer, s.verify, time.Hour)
+	site := startGuarded(t, p, s.auth, s.guard)
+	c := site.warm(scripted.Modern)
+	wrong := site.config(s.guard) + "\nroute /never {\ntemplates {\nmime\n}\n}"
+	for range 3 {
+		if err := site.proxy.tryReload(wrong); err == nil {
+			t.Fatal("the wrong configuration was loaded")
+		}
+	}
+	refresh(t)
+	awaitState(t, "ready")
+	if a := listAfterReload(t, c); !isWhole(a) || !a.CacheStatus().Hit {
+		t.Errorf("a list gave %s", describe(a))
+	}
+	if n := len(s.auth.Requests()); n != 1 {
+		t.Errorf("%d token requests, want the first guard's alone", n)
+	}
+}
+
+// TestGuardsStartWithoutAnything starts and reloads Caddy while neither the
+// token's file, nor the authorization server, nor the upstream is there.
+func TestGuardsStartWithoutAnything(t *testing.T) {
+	gone := fixture.NewDownHost(t, scripted.New())
+	dir := t.TempDir()
+	for name, guard := range map[string]string{
+		"bearer": block("bearer", "file "+dir+"/token"),
+		"oauth2": block("oauth2 http://"+gone.Addr+"/token", "client_id a", "client_secret_file "+dir+"/secret"),
+		"issuer": block("oauth2", "issuer http://"+gone.Addr, "client_id a", "key "+dir+"/key"),
+		"jwt":    "jwt " + dir + "/key",
+		"exchange": block("exchange http://"+gone.Addr+"/token", "subject_token_file "+dir+"/subject",
+			"client_id a", "tls_client_auth "+dir+"/cert "+dir+"/key"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkGoroutines(t)
+			p := startProxy(t, mcpCache("http://"+gone.Addr+"/mcp", "guard "+guard))
+			for range 3 {
+				p.reload(mcpCache("http://"+gone.Addr+"/mcp", "guard "+guard))
+			}
+			await(t, "a state that says what is missing", func() bool {
+				reports := feeds(t)
+				for _, f := range reports {
+					if f.State != "needs_authorization" && f.State != "down" || f.Failure.Message == "" {
+						return false
+					}
+				}
+				return len(reports) > 0
+			})
+		})
+	}
+}

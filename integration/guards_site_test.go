@@ -1,0 +1,186 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/authtest"
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+)
+
+// guardedSite is a protected server behind a handler with a guard.
+type guardedSite struct {
+	*protected
+
+	t     testing.TB
+	proxy *proxy
+	auth  *authtest.Server // of its clients
+	user  string           // the token of its clients
+}
+
+// startGuarded puts a guard, and options, in front of a protected server. Its
+// clients have a token of the authorization server that lives for an hour.
+func startGuarded(t testing.TB, p *protected, clients *authtest.Server, guard string, options ...string) *guardedSite {
+	t.Helper()
+	s := &guardedSite{protected: p, t: t, auth: clients, user: clients.Issue(userAccount, listScope, p.URL)}
+	s.proxy = startProxy(t, s.config(guard, options...))
+	return s
+}
+
+// config is the directive for the site's server. Lists of the legacy era say
+// nothing about who may share them.
+func (s *guardedSite) config(guard string, options ...string) string {
+	return "log\nroute {\n" + mcpCache(s.URL, append([]string{"guard " + guard, "scope public", "refresh 50ms"}, options...)...) + "\n}"
+}
+
+// client returns a client with its own token.
+func (s *guardedSite) client(revision string) *fixture.Raw {
+	s.t.Helper()
+	return fixture.New(s.t, s.proxy.URL, revision, "Bearer "+s.user)
+}
+
+// warm returns a client for whom the list of tools is a hit.
+func (s *guardedSite) warm(revision string) *fixture.Raw {
+	s.t.Helper()
+	c := s.client(revision)
+	c.Settle(toolsList)
+	return c
+}
+
+// isWhole reports whether an answer is the whole list of tools.
+func isWhole(a *fixture.Answer) bool {
+	return a.Status == http.StatusOK && len(a.Items("tools")) == 3
+}
+
+// feedReport is what the admin API tells of a feed.
+type feedReport struct {
+	Revision string
+	State    string
+	Failure  struct{ Stage, Message string } `json:"last_failure"`
+}
+
+// adminGet returns what an admin route answers.
+func adminGet(t testing.TB, path string) string {
+	t.Helper()
+	status, body := adminAsk(t, http.MethodGet, path)
+	if status != http.StatusOK && status != http.StatusServiceUnavailable {
+		t.Fatalf("GET %s gave %d: %s", path, status, body)
+	}
+	return body
+}
+
+// adminAsk sends a request to the admin endpoint.
+func adminAsk(t testing.TB, method, path string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+running.admin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := running.http.Do(r)
+	if err != nil {
+		t.Errorf("%s %s: %v", method, path, err)
+		return 0, ""
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Errorf("%s %s: %v", method, path, err)
+	}
+	return res.StatusCode, string(answer)
+}
+
+// feeds returns the feeds of the only handler.
+func feeds(t testing.TB) []feedReport {
+	t.Helper()
+	var handlers []struct{ Feeds []feedReport }
+	if err := json.Unmarshal([]byte(adminGet(t, "/mcp_cache/")), &handlers); err != nil || len(handlers) != 1 {
+		t.Fatalf("%d handlers, %v", len(handlers), err)
+	}
+	return handlers[0].Feeds
+}
+
+// refresh makes the feeds ask the server now, whatever is due.
+func refresh(t testing.TB) {
+	t.Helper()
+	adminAsk(t, http.MethodPost, "/mcp_cache/mcp_cache/refresh")
+}
+
+// awaitState waits until all feeds are in a state, and returns them. What they
+// have seen last may be old, so they are made to look.
+func awaitState(t testing.TB, state string) []feedReport {
+	t.Helper()
+	return awaitStateFor(t, fixture.Deadline, state)
+}
+
+func awaitStateFor(t testing.TB, limit time.Duration, state string) (last []feedReport) {
+	t.Helper()
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for stop := time.Now().Add(limit); time.Now().Before(stop); <-pause.C {
+		if last = feeds(t); allIn(last, state) {
+			return last
+		}
+		refresh(t)
+	}
+	t.Fatalf("waited %v in vain for the state %s; last: %+v", limit, state, last)
+	return nil
+}
+
+func allIn(reports []feedReport, state string) bool {
+	for _, f := range reports {
+		if f.State != state {
+			return false
+		}
+	}
+	return len(reports) > 0
+}
+
+// tokenFile writes a file as Kubernetes projects a token: a symbolic link to a
+// directory is swapped, and the file's own path leads through it.
+type tokenFile struct {
+	t    testing.TB
+	dir  string
+	path string
+	n    int
+}
+
+func newTokenFile(t testing.TB, token string) *tokenFile {
+	t.Helper()
+	f := &tokenFile{t: t, dir: t.TempDir()}
+	f.path = filepath.Join(f.dir, "token")
+	f.rotate(token)
+	if err := os.Symlink("..data/token", f.path); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// rotate replaces the token.
+func (f *tokenFile) rotate(token string) {
+	f.t.Helper()
+	f.n++
+	version := fmt.Sprintf("..%d", f.n)
+	fresh := filepath.Join(f.dir, "..data_tmp")
+	for _, err := range []error{
+		os.Mkdir(filepath.Join(f.dir, version), 0o700),
+		os.WriteFile(filepath.Join(f.dir, version, "token"), []byte(token+"\n"), 0o600),
+		os.Symlink(version, fresh),
+		os.Rename(fresh, filepath.Join(f.dir, "..data")),
+	} {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// block writes a guard with its options.
+func block(line string, options ...string) string {
+	return line + " {\n" + strings.Join(options, "\n") + "\n}"
+}

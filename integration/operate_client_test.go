@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// operatorStatus is what operators' scripts read of a handler's status.
+type operatorStatus struct {
+	Name, Upstream string
+	Ready          bool
+	Feeds          []struct {
+		Era, Revision, State, Since string
+		Listening                   bool
+		LastFailure                 *struct{ Stage, Message, At string } `json:"last_failure"`
+	}
+	Kinds []struct {
+		Kind, Revision, Digest string
+		Items, Bytes           int
+		Hits                   float64
+	}
+}
+
+// states returns the feeds' states by era.
+func (s *operatorStatus) states() map[string]string {
+	states := make(map[string]string)
+	for _, f := range s.Feeds {
+		states[f.Era] = f.State
+	}
+	return states
+}
+
+// refreshed is what a refresh says of one list.
+type refreshed struct {
+	Kind, Revision          string
+	Items                   int
+	Added, Removed, Changed []string
+	Error                   string
+}
+
+// askAdmin sends a request to Caddy's admin endpoint. A connection that was
+// accepted by the endpoint of the configuration before is opened again.
+func askAdmin(t testing.TB, method, path string, header http.Header) (status int, body []byte) {
+	t.Helper()
+	for range 5 {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+running.admin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(r.Header, header)
+		r.Host = header.Get("Host")
+		res, err := running.http.Do(r)
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("asking the admin endpoint: %v", err)
+		}
+		defer res.Body.Close()
+		if body, err = io.ReadAll(res.Body); err != nil {
+			t.Fatalf("reading the admin endpoint's answer: %v", err)
+		}
+		return res.StatusCode, body
+	}
+	t.Fatal("the admin endpoint cuts every connection")
+	return 0, nil
+}
+
+// readAdmin gets a path of the admin endpoint that has to exist.
+func readAdmin(t testing.TB, path string, into any) {
+	t.Helper()
+	status, body := askAdmin(t, http.MethodGet, path, nil)
+	if status != http.StatusOK {
+		t.Fatalf("%s gave %d: %s", path, status, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		t.Fatalf("%s gave %s: %v", path, body, err)
+	}
+}
+
+// refreshNow has the handler refresh those kinds, "" for all.
+func refreshNow(t testing.TB, kind string) []refreshed {
+	t.Helper()
+	path := "/mcp_cache/mcp_cache/refresh"
+	if kind != "" {
+		path += "?kind=" + kind
+	}
+	status, body := askAdmin(t, http.MethodPost, path, nil)
+	var results []refreshed
+	if err := json.Unmarshal(body, &results); status != http.StatusOK || err != nil {
+		t.Fatalf("refreshing gave %d: %s", status, body)
+	}
+	return results
+}
+
+// wantSchema fails unless a status is as the schema in the repository says.
+func wantSchema(t testing.TB, statuses []byte) {
+	t.Helper()
+	raw, err := os.ReadFile("../mcpcache/testdata/status.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value []any
+	if err := json.Unmarshal(statuses, &value); err != nil {
+		t.Fatalf("status is %s: %v", statuses, err)
+	}
+	if err := resolved.Validate(value); err != nil {
+		t.Errorf("%v:\n%s", err, statuses)
+	}
+}
+
+// awaitReady waits until a handler is ready and its feeds have settled.
+func awaitReady(t testing.TB, name string) {
+	t.Helper()
+	await(t, "the handler to be ready", func() bool {
+		status, body := askAdmin(t, http.MethodGet, "/mcp_cache/"+name, nil)
+		var s operatorStatus
+		if status != http.StatusOK || json.Unmarshal(body, &s) != nil {
+			return false
+		}
+		for _, state := range s.states() {
+			if state == "connecting" || state == "hydrating" {
+				return false
+			}
+		}
+		return len(s.Feeds) > 0
+	})
+}

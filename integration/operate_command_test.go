@@ -1,0 +1,246 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// mcpCommand runs one of our commands against the Caddy of the tests, and fails
+// unless it ends as expected.
+func mcpCommand(t testing.TB, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	args = append([]string{"mcp-cache"}, args...)
+	stdout, stderr, code := caddyRun(t, append(args, "--address", running.admin)...)
+	if code != want {
+		t.Errorf("%q ended with %d, want %d; it wrote\n%s%s", args, code, want, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
+// fields returns the words of the line that begins with that one.
+func fields(table, first string) []string {
+	for line := range strings.Lines(table) {
+		if words := strings.Fields(line); len(words) > 0 && words[0] == first {
+			return words
+		}
+	}
+	return nil
+}
+
+// TestCommands runs each command against a warm cache.
+func TestCommands(t *testing.T) {
+	w := newWorld(t)
+	for _, revision := range revisions {
+		w.warm(revision)
+	}
+	awaitReady(t, "mcp_cache")
+
+	t.Run("status", func(t *testing.T) {
+		table, _ := mcpCommand(t, 0, "status")
+		if !strings.HasPrefix(table, "mcp_cache is ready, in front of http://") {
+			t.Errorf("status is\n%s", table)
+		}
+		for _, era := range []string{"legacy", "modern"} {
+			if words := fields(table, era); len(words) < 3 || words[2] != "ready" {
+				t.Errorf("the %s feed is %q", era, words)
+			}
+		}
+		if words := fields(table, "tools"); len(words) < 3 || words[2] != "3" {
+			t.Errorf("tools are %q", words)
+		}
+		out, _ := mcpCommand(t, 0, "status", "--json", "--name", "mcp_cache")
+		wantSchema(t, []byte(out))
+		_, complaint := mcpCommand(t, 1, "status", "--name", "nobody")
+		if !strings.Contains(complaint, "there are: mcp_cache") {
+			t.Errorf("an unknown name gives %s", complaint)
+		}
+	})
+	t.Run("list", func(t *testing.T) {
+		table, _ := mcpCommand(t, 0, "list", "resources", "--like", "*0001")
+		if fields(table, "test://item-0001") == nil || fields(table, "test://item-0002") != nil {
+			t.Errorf("the list is\n%s", table)
+		}
+		out, _ := mcpCommand(t, 0, "list", "tools", "--json")
+		var items []struct{ Name string }
+		if err := json.Unmarshal([]byte(out), &items); err != nil || len(items) != 3 {
+			t.Errorf("the list is %s", out)
+		}
+		mcpCommand(t, 1, "list")
+		_, complaint := mcpCommand(t, 1, "list", "nothing")
+		if !strings.Contains(complaint, "not one of tools") {
+			t.Errorf("an unknown kind gives %s", complaint)
+		}
+	})
+	t.Run("describe", func(t *testing.T) {
+		const uri = "test://item-0002/{x}"
+		want := scripted.Items(templatesList, "v1", 3)[2]
+		out, _ := mcpCommand(t, 0, "describe", "resource_templates", uri, "--json")
+		if out != want+"\n" {
+			t.Errorf("got %s, want %s", out, want)
+		}
+		text, _ := mcpCommand(t, 0, "describe", "resource_templates", uri)
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, []byte(text)); err != nil || compact.String() != want || strings.Count(text, "\n") < 3 {
+			t.Errorf("got %s", text)
+		}
+		_, complaint := mcpCommand(t, 1, "describe", "tools", "none")
+		if !strings.Contains(complaint, "no item of tools") {
+			t.Errorf("an unknown item gives %s", complaint)
+		}
+	})
+	t.Run("refresh", func(t *testing.T) {
+		w.mark(toolsList, "v2")
+		text, _ := mcpCommand(t, 0, "refresh", "tools")
+		if words := fields(text, "tools"); !slices.Equal(words, []string{"tools", "2025-11-25", "3", "0", "0", "3"}) {
+			t.Errorf("refreshing gave\n%s", text)
+		}
+		if !strings.Contains(text, "~ 2026-07-28 tools: item-0002\n") {
+			t.Errorf("refreshing gave\n%s", text)
+		}
+		out, _ := mcpCommand(t, 0, "refresh", "--json")
+		var results []refreshed
+		if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 9 {
+			t.Errorf("refreshing gave %s", out)
+		}
+		w.SetScript(toolsList, scripted.ErrorObject)
+		text, complaint := mcpCommand(t, 5, "refresh")
+		if !strings.Contains(text, "database is down") || !strings.Contains(complaint, "2 of 9 lists could not be fetched") {
+			t.Errorf("a refresh that fails gave\n%s%s", text, complaint)
+		}
+		text, complaint = mcpCommand(t, 5, "status")
+		if words := fields(text, "legacy"); len(words) < 3 || words[2] != "degraded" || !strings.Contains(complaint, "degraded") {
+			t.Errorf("status is\n%s%s", text, complaint)
+		}
+	})
+}
+
+// TestCommandsWithoutHandler runs commands where there is nothing to operate.
+func TestCommandsWithoutHandler(t *testing.T) {
+	p := startProxy(t, "respond ok")
+	if out, complaint := mcpCommand(t, 4, "status", "--json"); out != "[]\n" || !strings.Contains(complaint, "no mcp_cache handler") {
+		t.Errorf("status is %s%s", out, complaint)
+	}
+	mcpCommand(t, 1, "list", "tools")
+	mcpCommand(t, 1, "refresh")
+	down := fixture.NewDownHost(t, scripted.New())
+	p.reload(mcpCache(down.URL))
+	mcpCommand(t, 4, "status")
+	_, complaint := mcpCommand(t, 1, "refresh")
+	if !strings.Contains(complaint, "no feed is connected") {
+		t.Errorf("refreshing gave %s", complaint)
+	}
+	_, complaint, code := caddyRun(t, "mcp-cache", "status", "--address", fixture.FreeAddr(t))
+	if code != 1 || !strings.Contains(complaint, "asking the admin API") {
+		t.Errorf("without an admin API, status ended with %d, %s", code, complaint)
+	}
+}
+
+// TestCommandsChooseHandler runs commands where there are two handlers.
+func TestCommandsChooseHandler(t *testing.T) {
+	w := newUpstream(t)
+	w.host.Start()
+	w.proxy = startProxy(t, "handle /a/* {\n"+mcpCache(w.host.URL, "name one")+"\n}\nhandle {\n"+mcpCache(w.host.URL, "name two")+"\n}")
+	awaitReady(t, "one")
+	table, _ := mcpCommand(t, 0, "status")
+	if fields(table, "one") == nil || fields(table, "two") == nil {
+		t.Errorf("status is\n%s", table)
+	}
+	_, complaint := mcpCommand(t, 1, "list", "tools")
+	if !strings.Contains(complaint, "choose one with --name: one, two") {
+		t.Errorf("without a name: %s", complaint)
+	}
+	if table, _ := mcpCommand(t, 0, "list", "tools", "--name", "two"); fields(table, "item-0000") == nil {
+		t.Errorf("the list is\n%s", table)
+	}
+}
+
+// TestCommandsFindTheAdminAPI looks for its address in configurations, as
+// Caddy's own commands do.
+func TestCommandsFindTheAdminAPI(t *testing.T) {
+	w := newWorld(t)
+	w.warm(scripted.Modern)
+	awaitReady(t, "mcp_cache")
+	dir := t.TempDir()
+	caddyfile := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(caddyfile, []byte("{\n\tadmin "+running.admin+"\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "caddy.json")
+	if err := os.WriteFile(config, fmt.Appendf(nil, `{"admin":{"listen":%q}}`, running.admin), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"the Caddyfile here":   nil,
+		"a named Caddyfile":    {"--config", caddyfile, "--adapter", "caddyfile"},
+		"a JSON configuration": {"-c", config},
+	} {
+		where := t.TempDir()
+		if args == nil {
+			where = dir
+		}
+		table, complaint, code := runIn(t, where, append([]string{"mcp-cache", "list", "tools"}, args...)...)
+		if code != 0 || fields(table, "item-0000") == nil {
+			t.Errorf("with %s: %d, %s%s", name, code, table, complaint)
+		}
+	}
+	if _, complaint, code := caddyRun(t, "mcp-cache", "status", "--config", "/does/not/exist"); code != 1 {
+		t.Errorf("without its configuration, status ended with %d, %s", code, complaint)
+	}
+}
+
+// TestShellCompletion asks for completions as a shell does.
+func TestShellCompletion(t *testing.T) {
+	w := newWorld(t)
+	w.warm(scripted.Modern)
+	awaitReady(t, "mcp_cache")
+	for _, c := range []struct{ args, want []string }{
+		{[]string{""}, []string{"describe", "list", "refresh", "serve", "status"}},
+		{[]string{"list", ""}, []string{"tools", "prompts", "resources", "resource_templates"}},
+		{[]string{"refresh", "d"}, []string{"discover"}},
+		{[]string{"describe", "tools", ""}, []string{"item-0000", "item-0001", "item-0002"}},
+		{[]string{"status", "--name", ""}, []string{"mcp_cache"}},
+	} {
+		args := []string{"__complete", "mcp-cache"}
+		if len(c.args) > 1 {
+			args = append(args, c.args[0], "--address", running.admin)
+			args = append(args, c.args[1:]...)
+		} else {
+			args = append(args, c.args...)
+		}
+		out, complaint, code := caddyRun(t, args...)
+		for _, want := range c.want {
+			if !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
+				word, _, _ := strings.Cut(line, "\t")
+				return word == want
+			}) {
+				t.Errorf("%q: %d, %s, %s; want %q", args, code, out, complaint, want)
+			}
+		}
+	}
+}
+
+// TestManpages has Caddy write its manual pages: ours are among them.
+func TestManpages(t *testing.T) {
+	dir := t.TempDir()
+	if _, complaint, code := caddyRun(t, "manpage", "--directory", dir); code != 0 {
+		t.Fatalf("writing manual pages: %d, %s", code, complaint)
+	}
+	for command, says := range map[string]string{
+		"status": "Exit codes:", "list": "mcp-cache list KIND [flags]", "describe": "mcp-cache describe KIND ITEM [flags]",
+		"refresh": "mcp-cache refresh [KIND] [flags]", "serve": "demo MCP server",
+	} {
+		page, err := os.ReadFile(filepath.Join(dir, "caddy-mcp-cache-"+command+".8"))
+		if text := strings.Join(strings.Fields(string(page)), " "); err != nil || !strings.Contains(text, says) {
+			t.Errorf("the page of %s: %v, %.300s", command, err, page)
+		}
+	}
+}

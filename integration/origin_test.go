@@ -1,0 +1,79 @@
+package integration
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestRebindingIsRefused sends requests that a page of another site can make a
+// browser send: nothing is served to it, and nothing reaches the upstream.
+func TestRebindingIsRefused(t *testing.T) {
+	w := newWorld(t)
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		c := w.warm(revision)
+		for name, header := range map[string]http.Header{
+			"foreign origin":       {"Origin": {"http://evil.example"}},
+			"null origin":          {"Origin": {"null"}},
+			"another port":         {"Origin": {"http://127.0.0.1:1"}},
+			"two origins":          {"Origin": {"http://" + w.proxy.Addr, "http://evil.example"}},
+			"foreign host":         {"Host": {"evil.example"}},
+			"foreign host, origin": {"Host": {"evil.example"}, "Origin": {"http://evil.example"}},
+			"host with our port":   {"Host": {"evil.example:" + w.proxy.Addr[len("127.0.0.1:"):]}},
+		} {
+			for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+				w.host.Forget()
+				a, err := c.Try(t.Context(), method, fixture.Message("1", toolsList, c.Params("")), with(header, "Mcp-Method", toolsList))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a.Status != http.StatusForbidden || a.Part("result") != nil {
+					t.Errorf("%s, %s: got %s", name, method, describe(a))
+				}
+				if r, ok := w.host.Last(); ok {
+					t.Errorf("%s, %s: %s %s reached the upstream", name, method, r.HTTPMethod, r.Body)
+				}
+			}
+		}
+		for name, header := range map[string]http.Header{
+			"same origin": {"Origin": {"http://" + w.proxy.Addr}},
+			"localhost":   {"Host": {"localhost:" + w.proxy.Addr[len("127.0.0.1:"):]}},
+		} {
+			if a := c.Post(fixture.Message("1", toolsList, c.Params("")), with(header, "Mcp-Method", toolsList)); !isHit(a, toolsList, "v1") {
+				t.Errorf("%s: got %s", name, describe(a))
+			}
+		}
+	})
+}
+
+func with(header http.Header, name, value string) http.Header {
+	h := header.Clone()
+	h.Set(name, value)
+	return h
+}
+
+// TestOriginsAreLetIn names the origin of a web application in the
+// configuration: its pages are served, others still are not.
+func TestOriginsAreLetIn(t *testing.T) {
+	w := newUpstream(t)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "origins https://app.example"))
+	c := w.warm(scripted.Modern)
+	for origin, status := range map[string]int{
+		"https://app.example": http.StatusOK, "http://app.example": http.StatusForbidden,
+		"https://app.example:8443": http.StatusForbidden, "https://app.example.evil.example": http.StatusForbidden,
+		"https://evil.example": http.StatusForbidden,
+	} {
+		a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Origin": {origin}})
+		if a.Status != status {
+			t.Errorf("origin %s got %s", origin, describe(a))
+		}
+	}
+	a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Host": {"app.example"}})
+	if a.Status != http.StatusOK {
+		t.Errorf("named host got %s", describe(a))
+	}
+}

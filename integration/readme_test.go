@@ -1,0 +1,385 @@
+package integration
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+)
+
+// codeBlock is a block of code in a document.
+type codeBlock struct {
+	file     string
+	line     int
+	language string // of the fence; "" if the block is indented
+	text     string
+}
+
+func (b codeBlock) String() string { return fmt.Sprintf("%s:%d", b.file, b.line) }
+
+// documents returns the documents that people start with.
+func documents(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../examples/*/README.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no example found: %v", err)
+	}
+	return append(files, "../README.md")
+}
+
+// codeBlocks returns all blocks of code in a document: those between fences and
+// those that are indented with a tab.
+func codeBlocks(t *testing.T, file string) []codeBlock {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var blocks []codeBlock
+	var fenced, indented *codeBlock
+	line := 0
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line++
+		text := s.Text()
+		switch {
+		case fenced != nil && text == "```":
+			blocks, fenced = append(blocks, *fenced), nil
+		case fenced != nil:
+			fenced.text += text + "\n"
+		case strings.HasPrefix(text, "```"):
+			fenced = &codeBlock{file: file, line: line, language: strings.TrimPrefix(text, "```")}
+		case strings.HasPrefix(text, "\t"):
+			if indented == nil {
+				indented = &codeBlock{file: file, line: line}
+			}
+			indented.text += strings.TrimPrefix(text, "\t") + "\n"
+		case text == "" && indented != nil:
+			indented.text += "\n"
+		case indented != nil:
+			blocks, indented = append(blocks, *indented), nil
+		}
+	}
+	if indented != nil {
+		blocks = append(blocks, *indented)
+	}
+	if fenced != nil {
+		t.Fatalf("%s: a block has no end", fenced)
+	}
+	return blocks
+}
+
+// fragments are the directives and options with which a piece of a Caddyfile
+// begins in the documents, and where it belongs. A %s is its place.
+var fragments = map[string]string{
+	"mcp_cache":     ":8080 {\n%s\n}",
+	"forward_auth":  ":8080 {\n%s\nmcp_cache http://127.0.0.1:3001/mcp {\nadmit all\n}\n}",
+	"guard":         ":8080 {\nmcp_cache http://127.0.0.1:3001/mcp {\n%s\n}\n}",
+	"reverse_proxy": ":8080 {\nmcp_cache http://127.0.0.1:3001/mcp {\n%s\n}\n}",
+}
+
+// TestDocumentedConfigurations adapts and validates every piece of configuration
+// in the documents.
+func TestDocumentedConfigurations(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, block := range codeBlocks(t, file) {
+			first, _, _ := strings.Cut(strings.TrimSpace(block.text), " ")
+			place, fragment := fragments[first]
+			switch {
+			case block.language == "json":
+				if !json.Valid([]byte(block.text)) {
+					t.Errorf("%s: not valid JSON", block)
+				}
+			case block.language == "caddyfile" && strings.Contains(block.text, "<option>"):
+				// How the directive is written. The table says with which options.
+			case fragment:
+				for _, statement := range statements(block.text) {
+					validateDocumented(t, block, fmt.Sprintf(place, statement))
+				}
+			case block.language == "caddyfile":
+				validateDocumented(t, block, block.text)
+			case block.language != "":
+				t.Errorf("%s: a block of %s, of which this test knows nothing", block, block.language)
+			}
+		}
+	}
+}
+
+// statements cuts a piece of a Caddyfile into its outermost statements.
+func statements(text string) []string {
+	var all []string
+	var one strings.Builder
+	depth := 0
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) == "" && depth == 0 {
+			continue
+		}
+		one.WriteString(line)
+		code, _, _ := strings.Cut(strings.TrimSpace(line), " #")
+		if strings.HasSuffix(code, "{") {
+			depth++
+		}
+		if code == "}" {
+			depth--
+		}
+		if depth == 0 {
+			all = append(all, one.String())
+			one.Reset()
+		}
+	}
+	return all
+}
+
+func validateDocumented(t *testing.T, block codeBlock, source string) {
+	t.Helper()
+	setVariables(t, []byte(source))
+	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(source), nil)
+	if err != nil {
+		t.Errorf("%s: adapting: %v", block, err)
+		return
+	}
+	for _, w := range warnings {
+		if !strings.Contains(w.Message, "not formatted") {
+			t.Errorf("%s: adapting warns: %v", block, w)
+		}
+	}
+	var config caddy.Config
+	if err := json.Unmarshal(adapted, &config); err != nil {
+		t.Fatalf("%s: %v", block, err)
+	}
+	config.StorageRaw = json.RawMessage(fmt.Sprintf(`{"module":"file_system","root":%q}`, t.TempDir()))
+	config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {
+		BaseLog: caddy.BaseLog{WriterRaw: json.RawMessage(`{"output":"discard"}`)},
+	}}}
+	if err := caddy.Validate(&config); err != nil {
+		t.Errorf("%s: validating: %v", block, err)
+	}
+}
+
+// command is a shell command in the documents.
+type command struct {
+	pattern string
+	// check runs it, or says why it cannot be run.
+	check func(t *testing.T, folder string, match []string)
+}
+
+// elsewhere is the check of a command that cannot be run here, with the reason.
+func elsewhere(reason string) func(*testing.T, string, []string) {
+	return func(t *testing.T, _ string, match []string) { t.Logf("%s: not run, %s", match[0], reason) }
+}
+
+// commands are all that the documents may name.
+var commands = []command{
+	{`^go run \./examples/caddy mcp-cache serve$`, serveDemo},
+	{`^go run \./examples/caddy mcp-cache serve --to (\S+)$`, serveUpstream},
+	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
+	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},
+	{`^go build -o caddy (\./examples/caddy)$`, hasMain},
+	{`^xcaddy build (?:v\S+ )?--with (github\.com/caddy-mcp/mcp-cache)(?:@v0\.0\.0=\.)?(?: --with github\.com/caddy-mcp/mcp-cache/(\S+))?$`, hasPackage},
+	{`^npx @modelcontextprotocol/inspector --cli http://127\.0\.0\.1:8080/mcp `, elsewhere("it needs Node.js and downloads a package")},
+}
+
+// TestDocumentedCommands runs every shell command in the documents that can be
+// run without a network. A command that this test does not know is an error.
+func TestDocumentedCommands(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, block := range codeBlocks(t, file) {
+			first, _, _ := strings.Cut(strings.TrimSpace(block.text), " ")
+			if _, fragment := fragments[first]; fragment || block.language != "" {
+				continue
+			}
+			joined := regexp.MustCompile(`\\\n\s*`).ReplaceAllString(block.text, "")
+			for line := range strings.Lines(joined) {
+				if line = strings.TrimSpace(line); line != "" {
+					runDocumented(t, block, line)
+				}
+			}
+		}
+	}
+}
+
+func runDocumented(t *testing.T, block codeBlock, line string) {
+	for _, c := range commands {
+		if match := regexp.MustCompile(c.pattern).FindStringSubmatch(line); match != nil {
+			t.Run(line, func(t *testing.T) { c.check(t, filepath.Dir(block.file), match) })
+			return
+		}
+	}
+	t.Errorf("%s: unknown command %s", block, line)
+}
+
+// serveDemo starts the demo and asks it for a list.
+func serveDemo(t *testing.T, _ string, _ []string) {
+	addr := fixture.FreeAddr(t)
+	startProcess(t, nil, "mcp-cache", "serve", "--from", addr)
+	c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
+	await(t, "a hit", func() bool {
+		a, err := c.TryList(t.Context(), toolsList)
+		return err == nil && a.Status == http.StatusOK && a.CacheStatus().Hit
+	})
+}
+
+// serveUpstream starts the command in front of a server of the test's.
+func serveUpstream(t *testing.T, _ string, match []string) {
+	if !strings.HasPrefix(match[1], "http://127.0.0.1:") || !strings.HasSuffix(match[1], "/mcp") {
+		t.Errorf("%s is not the URL of an MCP server on this machine", match[1])
+	}
+	w := newUpstream(t)
+	w.host.Start()
+	addr := fixture.FreeAddr(t)
+	startProcess(t, nil, "mcp-cache", "serve", "--from", addr, "--to", w.host.URL)
+	c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
+	await(t, "a hit", func() bool {
+		a, err := c.TryList(t.Context(), toolsList)
+		return err == nil && isHit(a, toolsList, "v1")
+	})
+}
+
+// adaptFile adapts the file that a Caddy is to be run with. TestExamples starts
+// it.
+func adaptFile(t *testing.T, folder string, match []string) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := runIn(t, folder, "adapt", "--config", match[1], "--adapter", "caddyfile")
+	if code != 0 || !json.Valid([]byte(stdout)) {
+		t.Errorf("adapting gave %d: %s", code, stderr)
+	}
+}
+
+func hasMain(t *testing.T, folder string, match []string) {
+	hasFile(t, filepath.Join(folder, match[1], "main.go"))
+}
+
+// hasPackage checks what can be of a build with xcaddy, which needs a network:
+// .ci/run xcaddy does it.
+func hasPackage(t *testing.T, _ string, match []string) {
+	hasFile(t, "../mcpcache.go")
+	if match[2] != "" {
+		files, err := filepath.Glob(filepath.Join("..", match[2], "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("there is no package %s: %v", match[2], err)
+		}
+	}
+}
+
+func hasFile(t *testing.T, name string) {
+	t.Helper()
+	if _, err := os.Stat(name); err != nil {
+		t.Error(err)
+	}
+}
+
+var inlineCommand = regexp.MustCompile("`caddy (mcp-cache [^`]+)`")
+
+// TestInlineCommands asks each command that a sentence names for its help.
+func TestInlineCommands(t *testing.T) {
+	seen := 0
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range inlineCommand.FindAllStringSubmatch(string(text), -1) {
+			seen++
+			args := strings.Fields(match[1])
+			stdout, stderr, code := caddyRun(t, append(args, "--help")...)
+			if code != 0 || !strings.Contains(stdout, "caddy mcp-cache "+args[1]) {
+				t.Errorf("%s: %s gave %d: %s%s", file, match[1], code, stdout, stderr)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no command found")
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+
+// TestLinks follows the links between the documents.
+func TestLinks(t *testing.T) {
+	for _, file := range append(documents(t), "../CONTRIBUTING.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), match[1])); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+	// Each story is in the README's table.
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../examples/*/Caddyfile")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no example found: %v", err)
+	}
+	for _, file := range files {
+		if story := filepath.Base(filepath.Dir(file)); !strings.Contains(string(readme), "(examples/"+story+")") {
+			t.Errorf("the README does not lead to the example %s", story)
+		}
+	}
+}
+
+// TestDocumentedStatuses holds the README's words for Cache-Status against the
+// ones that come back.
+func TestDocumentedStatuses(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	c := w.client("2026-07-28")
+	check := func(a *fixture.Answer) {
+		t.Helper()
+		s := a.CacheStatus()
+		documented := "| `mcp_cache; hit; ttl=297`"
+		switch {
+		case s.Forward == "bypass":
+			documented = "`" + s.Detail + "`"
+		case s.Forward != "":
+			documented = "| `" + s.Raw + "` |"
+		}
+		if !strings.Contains(string(text), documented) {
+			t.Errorf("the README does not know %q", s.Raw)
+		}
+	}
+	check(c.List(toolsList))
+	check(c.Settle(toolsList))
+	check(c.Call("tools/call", c.Params(`"name":"item-0000"`)))
+	for _, body := range []string{"[]", "x", `{"jsonrpc":"2.0","id":1,"id":1,"method":"tools/list"}`, strings.Repeat(" ", 70_000)} {
+		a, err := c.Try(t.Context(), http.MethodPost, body, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(a)
+	}
+	for name, value := range map[string]string{"Accept": "*/*", "Content-Type": "text/plain", "Mcp-Protocol-Version": "2025-11-25"} {
+		a, err := c.Try(t.Context(), http.MethodPost, fixture.Message("1", toolsList, c.Params("")), http.Header{name: {value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(a)
+	}
+	a, err := c.TryBody(t.Context(), io.MultiReader(strings.NewReader(fixture.Message("1", toolsList, c.Params(`"x":1`)))), http.Header{"Mcp-Method": {toolsList}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(a)
+}

@@ -1,0 +1,141 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+const readMethod = "resources/read"
+
+// newLibrary starts a world with three resources, of which one is below
+// another.
+func newLibrary(t *testing.T, options ...string) *world {
+	t.Helper()
+	w := newUpstream(t)
+	for _, uri := range []string{"test://a", "test://a/b", "test://c"} {
+		w.SetContents(uri, `"text":"v1"`)
+	}
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
+	return w
+}
+
+func read(c *fixture.Raw, uri, more string) *fixture.Answer {
+	return c.Call(readMethod, c.Params(fmt.Sprintf(`"uri":%q%s`, uri, more)))
+}
+
+// settleRead waits until a resource comes from the cache.
+func settleRead(t *testing.T, c *fixture.Raw, uri string) {
+	t.Helper()
+	await(t, "a cached "+uri, func() bool { return read(c, uri, "").CacheStatus().Hit })
+}
+
+// TestReadsAreCachedByURI reads resources that may be kept.
+func TestReadsAreCachedByURI(t *testing.T) {
+	w := newLibrary(t)
+	c := w.client(scripted.Modern)
+	for _, uri := range []string{"test://a", "test://a/b", "test://c"} {
+		settleRead(t, c, uri)
+		before := w.host.Count(readMethod)
+		a := read(c, uri, "")
+		if !a.CacheStatus().Hit || !strings.Contains(string(a.Body), fmt.Sprintf(`{"uri":%q,"text":"v1"}`, uri)) {
+			t.Errorf("%s is %s", uri, describe(a))
+		}
+		if w.host.Count(readMethod) != before {
+			t.Errorf("reading %s from the cache reached the upstream", uri)
+		}
+	}
+	if a := read(c, "test://none", ""); a.ErrorCode() != -32602 || a.CacheStatus().Hit {
+		t.Errorf("a resource that does not exist gave %s", describe(a))
+	}
+}
+
+// TestReadsThatAreNotCached reads in ways that no cache may answer.
+func TestReadsThatAreNotCached(t *testing.T) {
+	w := newLibrary(t)
+	c, legacy := w.client(scripted.Modern), w.client(scripted.LatestLegacy)
+	settleRead(t, c, "test://a")
+	for _, more := range []string{`,"requestState":"x"`, `,"inputResponses":{}`, `,"unknown":1`} {
+		for range 2 {
+			wantForwarded(t, read(c, "test://a", more))
+		}
+	}
+	for range 3 {
+		wantForwarded(t, read(legacy, "test://a", "")) // legacy results carry no ttlMs
+	}
+	t.Run("input required", func(t *testing.T) {
+		w.SetScript(readMethod, func(x *scripted.Exchange) {
+			x.Result(`{"resultType":"input_required","inputRequests":{},"requestState":"s","ttlMs":3600000,"cacheScope":"public"}`)
+		})
+		for range 3 {
+			wantForwarded(t, read(c, "test://c", ""))
+		}
+	})
+	t.Run("ttl 0", func(t *testing.T) {
+		w.SetScript(readMethod, nil)
+		w.SetHints(`"ttlMs":0,"cacheScope":"public"`)
+		for range 3 {
+			wantForwarded(t, read(c, "test://c", ""))
+		}
+	})
+	t.Run("no hints", func(t *testing.T) {
+		w.SetHints("")
+		for range 3 {
+			wantForwarded(t, read(c, "test://c", ""))
+		}
+	})
+}
+
+// TestUpdatesReachReads announces updates of a resource: what lies below it is
+// read anew as well, and nothing else.
+func TestUpdatesReachReads(t *testing.T) {
+	w := newLibrary(t)
+	c, other := w.client(scripted.Modern), w.client(scripted.Modern)
+	for _, uri := range []string{"test://a", "test://a/b", "test://c"} {
+		settleRead(t, c, uri)
+	}
+	s := c.Listen("test://a")
+	for i := range 10 {
+		text := fmt.Sprintf(`"text":"update %d"`, i)
+		w.SetContents("test://a", text)
+		w.SetContents("test://a/b", text)
+		w.Notify(scripted.Clients, "notifications/resources/updated", `{"uri":"test://a"}`)
+		s.Await("notifications/resources/updated")
+		for _, client := range []*fixture.Raw{c, other} {
+			for _, uri := range []string{"test://a", "test://a/b"} {
+				if a := read(client, uri, ""); !strings.Contains(string(a.Body), text) {
+					t.Fatalf("round %d: %s is %s", i, uri, describe(a))
+				}
+			}
+		}
+	}
+	settleRead(t, c, "test://a")
+}
+
+// TestPrivateReads reads a resource that is another one for everybody.
+func TestPrivateReads(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(privateHour)
+	w.SetScript(readMethod, func(x *scripted.Exchange) {
+		w.SetContents("test://a", fmt.Sprintf(`"text":%q`, x.Auth))
+		x.Default()
+	})
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	for round := range 3 {
+		for i := range 4 {
+			c := w.clientAs(scripted.Modern, auth(i))
+			a := read(c, "test://a", "")
+			if !strings.Contains(string(a.Body), fmt.Sprintf(`"text":%q`, auth(i))) {
+				t.Errorf("round %d: %s got %s", round, auth(i), describe(a))
+			}
+			if round == 2 && !a.CacheStatus().Hit {
+				t.Errorf("%s is not served its own copy: %s", auth(i), describe(a))
+			}
+		}
+	}
+}

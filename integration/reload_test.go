@@ -1,0 +1,255 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// traffic is what several clients do without a pause.
+type traffic struct {
+	requests, failures, again atomic.Int64
+	first                     atomic.Pointer[string] // the first failure
+
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// startTraffic lets clients of both eras list and call until the traffic is
+// stopped. Everything but a whole list or a called tool is a failure.
+func startTraffic(w *world, clients int) *traffic {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	t := &traffic{stop: cancel}
+	w.t.Cleanup(func() { t.end() })
+	for i := range clients {
+		c := w.client(revisions[i%len(revisions)])
+		t.wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				method := scripted.ListMethods()[n%4]
+				a, err := t.insist(func() (*fixture.Answer, error) { return c.TryList(ctx, method) })
+				t.note(ctx, method, a, err, err == nil && len(a.Items(scripted.ItemsKey(method))) == 3)
+				params := c.Params(`"name":"item-0000"`)
+				a, err = t.insist(func() (*fixture.Answer, error) {
+					return c.Try(ctx, http.MethodPost, fixture.Message(c.NextID(), "tools/call", params),
+						http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"item-0000"}})
+				})
+				t.note(ctx, "tools/call", a, err, err == nil && a.Part("result", "content") != nil)
+			}
+		})
+	}
+	return t
+}
+
+// insist sends a request again whose connection was gone before any answer. At
+// a reload, Caddy closes connections that wait to be accepted or rest between
+// two requests, whatever its handlers are: plain reverse_proxy loses as many.
+func (t *traffic) insist(send func() (*fixture.Answer, error)) (a *fixture.Answer, err error) {
+	for range 200 {
+		a, err = send()
+		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			break
+		}
+		t.again.Add(1)
+	}
+	return a, err
+}
+
+func (t *traffic) note(ctx context.Context, method string, a *fixture.Answer, err error, good bool) {
+	if ctx.Err() != nil {
+		return // the end of the traffic has cut it short
+	}
+	t.requests.Add(1)
+	if good {
+		return
+	}
+	t.failures.Add(1)
+	failure := fmt.Sprintf("%s: %s, %v", method, describe(a), err)
+	t.first.CompareAndSwap(nil, &failure)
+}
+
+func (t *traffic) end() {
+	t.stop()
+	t.wg.Wait()
+}
+
+// want fails the test if there was no traffic, or not all of it went well.
+func (t *traffic) want(w *world) {
+	w.t.Helper()
+	if n := t.failures.Load(); n > 0 {
+		w.t.Errorf("%d of %d requests failed, the first: %s", n, t.requests.Load(), *t.first.Load())
+	}
+	if t.requests.Load() == 0 {
+		w.t.Error("there was no traffic")
+	}
+	// A handler that gives up a request looks like a lost connection too.
+	for _, message := range []string{"panic", "aborting"} {
+		if strings.Contains(w.proxy.log(), message) {
+			w.t.Errorf("the log has %q", message)
+		}
+	}
+	w.t.Logf("%d requests, %d sent again", t.requests.Load(), t.again.Load())
+}
+
+// TestReloadsUnderLoad reloads an unchanged configuration while clients work:
+// no request fails, snapshot and feed live on, no goroutine stays.
+func TestReloadsUnderLoad(t *testing.T) {
+	w := newWorld(t)
+	for _, revision := range revisions {
+		w.warm(revision)
+	}
+	counts := func() string {
+		n := ""
+		for _, method := range append(scripted.ListMethods(), "initialize", "subscriptions/listen") {
+			n += fmt.Sprint(method, " ", w.host.CountFeed(method), "; ")
+		}
+		return n
+	}
+	fetched, feeds := counts(), w.Streams(scripted.Feeds)
+	w.proxy.reload(mcpCache(w.host.URL))
+	resting := census()
+	load := startTraffic(w, 4)
+	for range pick(50, 1000) {
+		w.proxy.reload(mcpCache(w.host.URL))
+	}
+	if after := counts(); after != fetched {
+		t.Errorf("the feed's requests were\n%s and are\n%s", fetched, after)
+	}
+	if n := w.Streams(scripted.Feeds); n != feeds {
+		t.Errorf("the feed had %d streams and has %d", feeds, n)
+	}
+	load.end()
+	load.want(w)
+	awaitCensus(t, resting)
+}
+
+// TestReloadsLeaveNothing reloads at rest: under load, Caddy keeps the
+// connections of former configurations for as long as they may be idle.
+func TestReloadsLeaveNothing(t *testing.T) {
+	w := newWorld(t)
+	for _, revision := range revisions {
+		w.warm(revision)
+	}
+	reload := func(n int) {
+		for range n {
+			w.proxy.reload(mcpCache(w.host.URL))
+		}
+	}
+	reload(20)
+	resting, before := census(), heap()
+	reloads := pick(100, 1000)
+	reload(reloads)
+	awaitCensus(t, resting)
+	if grown := heap() - before; grown > int64(reloads)*1024+1<<20 {
+		t.Errorf("%d reloads left %d bytes", reloads, grown)
+	}
+}
+
+// TestReloadToAnotherUpstream reloads with another upstream: its lists are
+// served, never those of the first, whose feed ends.
+func TestReloadToAnotherUpstream(t *testing.T) {
+	w := newWorld(t)
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		w.proxy.reload(mcpCache(w.host.URL))
+		w.warm(revision)
+		other := newUpstream(t)
+		other.mark(toolsList, "other")
+		other.host.Start()
+		w.proxy.reload(mcpCache(other.host.URL))
+		c := w.client(revision)
+		if a := c.List(toolsList); markOf(a, toolsList) != "other" {
+			t.Errorf("after the reload, a list gave %s", describe(a))
+		}
+		wantHit(t, c.Settle(toolsList), toolsList, "other")
+		await(t, "the end of the first upstream's feed", func() bool { return w.Streams(scripted.Feeds) == 0 })
+	})
+}
+
+// TestReloadWithOtherOptions changes what is not the upstream's: the snapshot
+// stays, the new options hold.
+func TestReloadWithOtherOptions(t *testing.T) {
+	w := newWorld(t)
+	c := w.warm(scripted.Modern)
+	fetched := w.host.CountFeed(toolsList)
+	w.proxy.reload(mcpCache(w.host.URL, "name renamed", "max_request 1KiB"))
+	a := c.List(toolsList)
+	wantHit(t, a, toolsList, "v1")
+	if s := a.CacheStatus(); s.Cache != "renamed" {
+		t.Errorf("Cache-Status is %q", s.Raw)
+	}
+	if n := w.host.CountFeed(toolsList); n != fetched {
+		t.Errorf("the reload cost %d lists", n-fetched)
+	}
+}
+
+// TestFailedReloadChangesNothing loads configurations that are wrong, at
+// adapting and at provisioning.
+func TestFailedReloadChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	c := w.warm(scripted.Modern)
+	for _, wrong := range []string{
+		mcpCache(w.host.URL, "no_such_option 1"),
+		mcpCache(w.host.URL, "guard bearer {env.MCP_CACHE_TEST_UNSET}"),
+		mcpCache(w.host.URL) + "\nroute /never {\ntemplates {\nmime\n}\n}",
+	} {
+		if err := w.proxy.tryReload(wrong); err == nil {
+			t.Errorf("loading %q succeeded", wrong)
+		}
+		wantHit(t, c.List(toolsList), toolsList, "v1")
+	}
+	if n := w.host.CountFeed("subscriptions/listen"); n != 1 {
+		t.Errorf("the feed has listened %d times", n)
+	}
+}
+
+// TestStreamsEndCleanlyOnReload reloads to another upstream under open
+// streams: they go on or end, and none hangs.
+func TestStreamsEndCleanlyOnReload(t *testing.T) {
+	w := newWorld(t)
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		w.proxy.reload(mcpCache(w.host.URL))
+		c := w.warm(revision)
+		s := c.Notices()
+		own := func(i scripted.StreamInfo) bool { return !i.Feed && i.Modern == c.Modern() }
+		await(t, "the stream", func() bool { return w.Streams(own) == 1 })
+		w.proxy.reload("respond gone 410")
+		if w.Changed(own, toolsList) == 1 {
+			if e, ok := s.Next(); ok && !strings.Contains(e.Data, "list_changed") {
+				t.Errorf("after the reload the stream gave %s", e.Data)
+			}
+		}
+		w.EndStreams(own)
+		s.AwaitEnd()
+	})
+}
+
+// TestConfigurationMayComeTwice serves one upstream from two handlers of one
+// configuration, next to each other.
+func TestConfigurationMayComeTwice(t *testing.T) {
+	checkGoroutines(t)
+	w := newUpstream(t)
+	w.host.Start()
+	w.proxy = startProxy(t, "handle /a/* {\nuri strip_prefix /a\n"+mcpCache(w.host.URL, "name a")+"\n}\nhandle {\n"+
+		mcpCache(w.host.URL, "name b")+"\n}")
+	prefixed := fixture.New(t, "http://"+w.proxy.Addr+"/a/mcp", scripted.Modern, "")
+	wantHit(t, prefixed.Settle(toolsList), toolsList, "v1")
+	wantHit(t, w.client(scripted.Modern).Settle(toolsList), toolsList, "v1")
+	if a, b := prefixed.List(toolsList).CacheStatus().Cache, w.client(scripted.Modern).List(toolsList).CacheStatus().Cache; a != "a" || b != "b" {
+		t.Errorf("handlers are called %q and %q", a, b)
+	}
+	for _, name := range []string{"a", "b"} {
+		w.proxy.reload(mcpCache(w.host.URL, "name "+name))
+		wantHit(t, w.client(scripted.Modern).Settle(toolsList), toolsList, "v1")
+	}
+}

@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+const (
+	feedToken   = "feed-secret-4f1c"
+	clientToken = "client-secret-9a7e"
+)
+
+// TestCredentialsDoNotCross runs a guarded feed and clients with credentials,
+// through good times and bad: the upstream sees each token on its owner's
+// requests only, and nobody else sees any.
+func TestCredentialsDoNotCross(t *testing.T) {
+	for name, guard := range map[string]func(t *testing.T) string{
+		"literal": func(*testing.T) string { return "guard bearer " + feedToken },
+		"variable": func(t *testing.T) string {
+			t.Setenv("MCP_CACHE_TEST_TOKEN", feedToken)
+			return "guard bearer {env.MCP_CACHE_TEST_TOKEN}"
+		},
+		"file": func(t *testing.T) string {
+			file := filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(file, []byte(feedToken+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return "guard bearer {\nfile " + file + "\n}"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.SetHints(publicBrief)
+			w.SetDoor(func(r *http.Request) int {
+				if auth := r.Header.Get("Authorization"); auth != "Bearer "+feedToken && auth != "Bearer "+clientToken {
+					return http.StatusUnauthorized
+				}
+				return 0
+			})
+			w.host.Start()
+			w.proxy = startProxy(t, "log\nroute {\n"+mcpCache(w.host.URL, guard(t), "refresh 50ms", "ttl 300ms")+"\n}")
+			eachEra(t, func(t *testing.T, revision string) {
+				w := w.on(t)
+				c := w.clientAs(revision, "Bearer "+clientToken)
+				c.Settle(toolsList)
+				c.Call("tools/call", c.Params(`"name":"item-0000"`))
+				w.SetScript("*", scripted.Status(http.StatusInternalServerError))
+				c.AwaitList(toolsList, "a stale hit", isStale)
+				w.SetScript("*", nil)
+				c.AwaitList(toolsList, "a fresh hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit && !isStale(a) })
+			})
+			for _, r := range w.host.Requests(func(*fixture.Request) bool { return true }) {
+				want := "Bearer " + clientToken
+				if r.Feed {
+					want = "Bearer " + feedToken
+				}
+				if got := r.Header.Get("Authorization"); got != want {
+					t.Errorf("%s %s (feed: %v) had Authorization %q", r.HTTPMethod, r.Method, r.Feed, got)
+				}
+			}
+			for _, secret := range []string{feedToken, clientToken} {
+				if strings.Contains(w.proxy.log(), secret) {
+					t.Errorf("the log has %s", secret)
+				}
+			}
+		})
+	}
+}
+
+// TestTokenFileIsReadAgain replaces the feed's token, when the upstream has
+// stopped to accept the old one.
+func TestTokenFileIsReadAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newUpstream(t)
+	w.SetHints(publicBrief)
+	accept := func(tokens ...string) {
+		w.SetDoor(func(r *http.Request) int {
+			for _, token := range append(tokens, "client") {
+				if r.Header.Get("Authorization") == "Bearer "+token {
+					return 0
+				}
+			}
+			return http.StatusUnauthorized
+		})
+	}
+	accept("old")
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "guard bearer {\nfile "+file+"\n}", "refresh 50ms"))
+	c := w.clientAs(scripted.Modern, "Bearer client")
+	c.Settle(toolsList)
+	accept("new")
+	c.AwaitList(toolsList, "a stale hit", isStale)
+	if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.mark(toolsList, "v2")
+	c.AwaitList(toolsList, "the new token's list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+}

@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"net/http"
+	"runtime"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestSessionsThatDiffer lets one session reveal tools of its own, as a login
+// tool does: it is served by the upstream until its list is everybody's again.
+func TestSessionsThatDiffer(t *testing.T) {
+	w := newWorld(t, "refresh 10ms")
+	c, other := w.warm(scripted.LatestLegacy), w.client(scripted.LatestLegacy)
+	s := c.Notices()
+	await(t, "the stream", func() bool { return w.Streams(scripted.Session(c.Session)) == 1 })
+	w.SetSessionList(c.Session, toolsList, scripted.Items(toolsList, "own", 3))
+	w.Changed(scripted.Session(c.Session), toolsList)
+	s.Await("notifications/tools/list_changed")
+	other.AwaitList(toolsList, "everybody's list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+	for range 5 {
+		a := c.List(toolsList)
+		wantForwarded(t, a)
+		if markOf(a, toolsList) != "own" {
+			t.Errorf("the session got %s", describe(a))
+		}
+		wantHit(t, other.List(toolsList), toolsList, "v1")
+		wantHit(t, c.Settle(promptsList), promptsList, "v1") // its other lists are everybody's
+	}
+	w.SetSessionList(c.Session, toolsList, scripted.Items(toolsList, "v1", 3))
+	c.AwaitList(toolsList, "everybody's list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+}
+
+// TestSessionlessLegacy serves legacy clients of an upstream without sessions.
+func TestSessionlessLegacy(t *testing.T) {
+	w := newUpstream(t)
+	w.SetSessions(false)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	c := w.client(scripted.LatestLegacy)
+	if c.Session != "" {
+		t.Fatalf("a session was made up: %s", c.Session)
+	}
+	for _, method := range scripted.ListMethods() {
+		wantHit(t, c.Settle(method), method, "v1")
+	}
+}
+
+// TestEveryRevision serves clients of each revision of a dual-era upstream.
+func TestEveryRevision(t *testing.T) {
+	w := newWorld(t)
+	for _, revision := range []string{scripted.Modern, "2025-11-25", "2025-06-18", "2025-03-26"} {
+		t.Run(revision, func(t *testing.T) {
+			w := w.on(t)
+			c := w.client(revision)
+			if c.Revision != revision {
+				t.Fatalf("negotiated %s", c.Revision)
+			}
+			for _, method := range scripted.ListMethods() {
+				wantHit(t, c.Settle(method), method, "v1")
+			}
+		})
+	}
+}
+
+// TestOneEraOnly serves upstreams that speak one era: clients of the other get
+// the upstream's own refusal.
+func TestOneEraOnly(t *testing.T) {
+	eachEra(t, func(t *testing.T, revision string) {
+		w := newUpstream(t)
+		w.SetRevisions(revision)
+		w.host.Start()
+		w.proxy = startProxy(t, mcpCache(w.host.URL))
+		w.warm(revision)
+		foreign := fixture.NewModern(t, w.proxy.URL, "")
+		direct := fixture.NewModern(t, w.host.URL, "")
+		method, params := toolsList, foreign.Params("")
+		if revision == scripted.Modern {
+			method, params = "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`
+			foreign.Revision, direct.Revision = "", ""
+		}
+		got, want := foreign.Call(method, params), direct.Call(method, params)
+		wantForwarded(t, got)
+		if got.Status != want.Status || string(got.Body) != string(want.Body) || want.Status != http.StatusBadRequest {
+			t.Errorf("got %s\nwant %s", describe(got), describe(want))
+		}
+	})
+}
+
+// TestManySessions opens and drops sessions: memory and goroutines stay flat.
+func TestManySessions(t *testing.T) {
+	w := newWorld(t)
+	w.warm(scripted.LatestLegacy)
+	open := func(n int) {
+		c := fixture.NewModern(t, w.proxy.URL, "") // one connection for all
+		for range n {
+			a := c.Post(fixture.Message("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`),
+				http.Header{"Mcp-Protocol-Version": {}})
+			session := http.Header{"Mcp-Session-Id": a.Header["Mcp-Session-Id"], "Mcp-Protocol-Version": {"2025-11-25"}}
+			if a := c.Post(fixture.Message("2", toolsList, "{}"), session); a.Status != http.StatusOK {
+				t.Fatalf("listing gave %s", describe(a))
+			}
+			if a, err := c.Try(t.Context(), http.MethodDelete, "", session); err != nil || a.Status != http.StatusNoContent {
+				t.Fatalf("ending a session gave %s, %v", describe(a), err)
+			}
+		}
+		w.host.Forget()
+	}
+	open(200)
+	resting, before := census(), heap()
+	sessions := pick(500, 10_000)
+	open(sessions)
+	awaitCensus(t, resting)
+	// What an ended session may leave is a memo of a few hundred bytes.
+	if grown := heap() - before; grown > int64(sessions)*1024+4<<20 {
+		t.Errorf("%d sessions left %d bytes", sessions, grown)
+	}
+	if clients, _ := w.Sessions(); clients > 1 {
+		t.Errorf("%d sessions are left at the upstream", clients)
+	}
+}
+
+// heap returns the bytes in use after a collection.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

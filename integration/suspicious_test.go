@@ -1,0 +1,130 @@
+package integration
+
+import (
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// eraOnly runs a script for requests of the feed of an era, others as ever.
+func eraOnly(c *fixture.Raw, script scripted.Script) scripted.Script {
+	return func(x *scripted.Exchange) {
+		if x.Feed && x.Modern == c.Modern() {
+			script(x)
+			return
+		}
+		x.Default()
+	}
+}
+
+// TestSuddenlyEmpty has a list come back empty without a notice: it is believed
+// only when it comes back empty again.
+func TestSuddenlyEmpty(t *testing.T) {
+	eachEra(t, func(t *testing.T, revision string) {
+		w := newUpstream(t)
+		w.SetHints(publicBrief)
+		w.host.Start()
+		w.proxy = startProxy(t, mcpCache(w.host.URL, "ttl 300ms", "refresh 10ms"))
+		c := w.warm(revision)
+		empties, again := make(chan struct{}, 64), make(chan struct{})
+		w.SetScript(toolsList, eraOnly(c, func(x *scripted.Exchange) {
+			select {
+			case empties <- struct{}{}:
+			default:
+			}
+			if len(empties) > 1 {
+				<-again
+			}
+			scripted.Empty(x)
+		}))
+		await(t, "the confirming fetch", func() bool { return len(empties) > 1 })
+		for range 5 {
+			if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
+				t.Errorf("after one empty answer, a list gave %s", describe(a))
+			}
+		}
+		close(again)
+		w.SetList(toolsList)
+		c.AwaitList(toolsList, "the empty list", func(a *fixture.Answer) bool {
+			return a.CacheStatus().Hit && a.Items("tools") != nil && len(a.Items("tools")) == 0
+		})
+	})
+}
+
+// TestAnnouncedEmpty has a list become empty with a notice: it is believed at
+// once.
+func TestAnnouncedEmpty(t *testing.T) {
+	w := newWorld(t, "refresh 10ms")
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		w.mark(toolsList, "v1")
+		w.Changed(scripted.Feeds, toolsList)
+		c := w.client(revision)
+		c.AwaitList(toolsList, "the full list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+		w.SetList(toolsList)
+		w.Changed(scripted.Feeds, toolsList)
+		c.AwaitList(toolsList, "the empty list", func(a *fixture.Answer) bool {
+			return a.CacheStatus().Hit && a.Items("tools") != nil && len(a.Items("tools")) == 0
+		})
+	})
+}
+
+// TestEmptyFromTheStart serves a list that never had an item.
+func TestEmptyFromTheStart(t *testing.T) {
+	w := newUpstream(t)
+	w.SetList(promptsList)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		if a := w.client(revision).Settle(promptsList); a.Items("prompts") == nil || len(a.Items("prompts")) != 0 {
+			t.Errorf("the empty list is %s", describe(a))
+		}
+	})
+}
+
+// TestMissingCapability serves an upstream that has no prompts: what it says of
+// them comes through.
+func TestMissingCapability(t *testing.T) {
+	w := newUpstream(t)
+	w.SetCapabilities(`{"tools":{}}`)
+	refuse := func(x *scripted.Exchange) { x.Error(404, -32601, "method not found") }
+	for _, method := range []string{promptsList, resourcesList, templatesList} {
+		w.SetScript(method, refuse)
+	}
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		c := w.client(revision)
+		c.Settle(toolsList)
+		for range 2 {
+			if a := c.List(promptsList); a.ErrorCode() != -32601 || a.CacheStatus().Hit {
+				t.Errorf("prompts that do not exist gave %s", describe(a))
+			}
+		}
+	})
+	if n := w.host.CountFeed(promptsList); n != 0 {
+		t.Errorf("the feed asked %d times for prompts", n)
+	}
+}
+
+// TestKindsOption caches some kinds only.
+func TestKindsOption(t *testing.T) {
+	w := newWorld(t, "kinds tools resource_templates")
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		c := w.client(revision)
+		c.Settle(toolsList)
+		c.Settle(templatesList)
+		for _, method := range []string{promptsList, resourcesList} {
+			for range 2 {
+				wantForwarded(t, c.List(method))
+			}
+		}
+	})
+	if n := w.host.CountFeed(promptsList) + w.host.CountFeed(resourcesList); n != 0 {
+		t.Errorf("the feed fetched %d lists of other kinds", n)
+	}
+}

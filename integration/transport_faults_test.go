@@ -1,0 +1,155 @@
+package integration
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestCertificateExpiry lets the upstream's certificate expire: lists go on,
+// calls fail; with a new certificate all is well.
+func TestCertificateExpiry(t *testing.T) {
+	authority := fixture.NewAuthority(t)
+	w := newUpstream(t)
+	w.SetHints(publicBrief)
+	var cert atomic.Pointer[tls.Certificate]
+	cert.Store(authority.Issue(time.Now().Add(time.Hour)))
+	w.host.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert.Load(), nil }}
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache("https://"+w.host.Addr+"/mcp", "ttl 300ms", "refresh 10ms",
+		"reverse_proxy {\ntransport http {\ntls_trust_pool file "+authority.File+"\n}\n}"))
+	modern, legacy := w.warm(scripted.Modern), w.warm(scripted.LatestLegacy)
+	w.host.Kill() // connections live on with the certificate they began with
+	cert.Store(authority.Issue(time.Now().Add(-time.Hour)))
+	w.host.Start()
+	for _, c := range []*fixture.Raw{modern, legacy} {
+		if a := c.AwaitList(toolsList, "a stale hit", isStale); markOf(a, toolsList) != "v1" {
+			t.Errorf("with an expired certificate, a list gave %s", describe(a))
+		}
+		wantCall(t, c, http.StatusBadGateway)
+	}
+	w.mark(toolsList, "v2")
+	cert.Store(authority.Issue(time.Now().Add(time.Hour)))
+	for _, c := range []*fixture.Raw{modern, legacy} {
+		c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+	}
+}
+
+// TestNameFailure has an upstream whose name cannot be resolved at first, then
+// can, then cannot again.
+func TestNameFailure(t *testing.T) {
+	resolver := fixture.NewResolver(t)
+	resolver.Fail(true)
+	w := newUpstream(t)
+	w.SetHints(publicBrief)
+	w.host.Start()
+	url := strings.Replace(w.host.URL, "127.0.0.1", "upstream.test", 1)
+	w.proxy = startProxy(t, mcpCache(url, "ttl 300ms", "refresh 10ms",
+		"reverse_proxy {\ntransport http {\nresolvers "+resolver.Addr+"\n}\n}"))
+	c := fixture.NewModern(t, w.proxy.URL, "")
+	if a := c.List(toolsList); a.Status != http.StatusBadGateway {
+		t.Errorf("without a name, a list gave %s", describe(a))
+	}
+	resolver.Fail(false)
+	c.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+	resolver.Fail(true)
+	w.host.Kill()
+	w.host.Start() // at the same place, but nobody finds it
+	c.AwaitList(toolsList, "a stale hit", isStale)
+	wantCall(t, c, http.StatusBadGateway)
+	w.mark(toolsList, "v2")
+	resolver.Fail(false)
+	c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+	if resolver.Asked() == 0 {
+		t.Error("nobody asked the resolver")
+	}
+}
+
+// TestFailuresAreLoggedOnce lets refreshes fail many times: the log tells of the
+// change of state, not of each retry.
+func TestFailuresAreLoggedOnce(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(`"ttlMs":20,"cacheScope":"public"`)
+	w.SetRevisions(scripted.Modern)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "refresh 1ms"))
+	c := w.client(scripted.Modern)
+	c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return markOf(a, toolsList) == "v1" })
+	before := w.host.CountFeed(toolsList)
+	w.SetScript(toolsList, scripted.Status(500))
+	await(t, "many failed refreshes", func() bool { return w.host.CountFeed(toolsList)-before >= 6 })
+	warnings := 0
+	for line := range strings.SplitSeq(w.proxy.log(), "\n") {
+		if strings.Contains(line, "mcp_cache") && (strings.Contains(line, `"level":"warn"`) || strings.Contains(line, `"level":"error"`)) {
+			warnings++
+		}
+	}
+	if warnings == 0 || warnings > 2 {
+		t.Errorf("%d failed refreshes gave %d warnings", w.host.CountFeed(toolsList)-before, warnings)
+	}
+}
+
+// TestRetryAfterIsObeyed asks the feed to wait: it does, though it would have
+// tried again by then.
+func TestRetryAfterIsObeyed(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(publicBrief)
+	w.SetRevisions(scripted.Modern)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "refresh 1ms"))
+	c := w.client(scripted.Modern)
+	c.Settle(toolsList)
+	before := w.host.CountFeed(toolsList)
+	w.SetScript(toolsList, scripted.TooManyRequests(3))
+	await(t, "the refusal", func() bool { return w.host.CountFeed(toolsList) > before })
+	refused := time.Now()
+	w.SetScript(toolsList, nil)
+	w.mark(toolsList, "v2")
+	c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+	if took := time.Since(refused); took < 2900*time.Millisecond {
+		t.Errorf("the feed asked again after %v", took)
+	}
+}
+
+// TestHungUpstreamIsGivenUp never lets the feed's requests have an answer: the
+// feed gives them up by itself and asks again.
+func TestHungUpstreamIsGivenUp(t *testing.T) {
+	if !*long {
+		t.Skip("waits for the feed's own deadlines: -long")
+	}
+	w := newUpstream(t)
+	w.SetHints(publicBrief)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "ttl 300ms", "refresh 10ms"))
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		w.SetScript(toolsList, nil)
+		w.mark(toolsList, "v1 "+revision)
+		c := w.client(revision)
+		c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1 "+revision) })
+		asked := func() int {
+			return len(w.host.Requests(func(r *fixture.Request) bool {
+				return r.Method == toolsList && r.Feed && r.Header.Get("Mcp-Protocol-Version") == revision
+			}))
+		}
+		before := asked()
+		w.SetScript(toolsList, scripted.Hang(nil))
+		await(t, "a request that hangs", func() bool { return asked() > before })
+		w.SetScript(toolsList, nil)
+		w.mark(toolsList, "v2 "+revision)
+		start := time.Now()
+		for !isHit(c.List(toolsList), toolsList, "v2 "+revision) {
+			if time.Since(start) > 2*time.Minute {
+				t.Fatal("the feed still waits for an answer that never comes")
+			}
+			time.Sleep(100 * time.Millisecond) // between two looks at the condition
+		}
+		t.Logf("fresh after %v", time.Since(start).Round(time.Second))
+	})
+}

@@ -1,0 +1,98 @@
+package integration
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestUpstreamForms reaches the upstream in every way that the directive can
+// say it, for clients and for the feed alike.
+func TestUpstreamForms(t *testing.T) {
+	for name, body := range map[string]func(*fixture.Host) string{
+		"url": func(h *fixture.Host) string { return "mcp_cache " + h.URL },
+		"localhost": func(h *fixture.Host) string {
+			return "mcp_cache " + strings.Replace(h.URL, "127.0.0.1", "localhost", 1)
+		},
+		"nested": func(h *fixture.Host) string { return "mcp_cache {\nreverse_proxy " + h.Addr + "\n}" },
+		"with block": func(h *fixture.Host) string {
+			return "mcp_cache {\nreverse_proxy {\nto " + h.Addr + "\nlb_policy first\nlb_retries 1\n}\n}"
+		},
+		"headers and transport": func(h *fixture.Host) string {
+			return "mcp_cache {\nreverse_proxy " + h.Addr + " {\nheader_up X-Test {http.request.method}\nheader_down X-Down yes\n" +
+				"transport http {\ndial_timeout 2s\n}\n}\n}"
+		},
+		"handle_response": func(h *fixture.Host) string {
+			return "mcp_cache {\nreverse_proxy " + h.Addr + " {\n@gone status 410\nhandle_response @gone {\nrespond gone 404\n}\n}\n}"
+		},
+		"health checks": func(h *fixture.Host) string {
+			return "mcp_cache {\nreverse_proxy " + h.Addr + " {\nhealth_uri /mcp\nhealth_status 4xx\nhealth_interval 1s\n}\n}"
+		},
+		"matcher":   func(h *fixture.Host) string { return "mcp_cache /mcp* " + h.URL },
+		"in routes": func(h *fixture.Host) string { return "route {\nmcp_cache " + h.URL + "\n}" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.host.Start()
+			w.proxy = startProxy(t, body(w.host))
+			eachEra(t, func(t *testing.T, revision string) {
+				w := w.on(t)
+				c := w.warm(revision)
+				wantHit(t, c.List(toolsList), toolsList, "v1")
+				if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Part("result", "content") == nil {
+					t.Errorf("a call gave %s", describe(a))
+				}
+			})
+			if name == "headers and transport" {
+				for _, r := range w.host.Requests(func(r *fixture.Request) bool { return r.Header.Get("X-Test") != r.HTTPMethod }) {
+					t.Errorf("X-Test of a request (feed: %v) is %q", r.Feed, r.Header.Get("X-Test"))
+				}
+			}
+		})
+	}
+}
+
+// TestReplicas has two replicas of one server, of which one dies.
+func TestReplicas(t *testing.T) {
+	w := newUpstream(t)
+	w.host.Start()
+	replica := fixture.NewHost(t, w.Server)
+	w.proxy = startProxy(t, "mcp_cache "+w.host.URL+" "+replica.URL+" {\nreverse_proxy {\nlb_policy first\nlb_retries 1\nfail_duration 1m\n}\n}")
+	c := w.warm(scripted.Modern)
+	w.host.Kill()
+	// The first call may still be lost on a resting connection to the dead one.
+	await(t, "a call to the replica", func() bool {
+		return c.Call("tools/call", c.Params(`"name":"item-0000"`)).Part("result", "content") != nil
+	})
+	w.mark(toolsList, "v2")
+	await(t, "the feed at the other replica", func() bool { return w.Streams(scripted.Feeds) > 0 })
+	w.Changed(scripted.Feeds, toolsList)
+	c.AwaitList(toolsList, "the changed list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+}
+
+// TestEndpoint serves an upstream at another path than the usual one; requests
+// to other paths pass untouched.
+func TestEndpoint(t *testing.T) {
+	mux := http.NewServeMux()
+	upstream := newUpstream(t)
+	mux.Handle("/api/v1/mcp", upstream.Server)
+	mux.HandleFunc("/other", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	h := fixture.NewHost(t, mux)
+	for name, body := range map[string]string{
+		"url":    "mcp_cache http://" + h.Addr + "/api/v1/mcp",
+		"option": "mcp_cache {\nendpoint /api/v1/mcp\nreverse_proxy " + h.Addr + "\n}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, body)
+			c := fixture.NewModern(t, "http://"+p.Addr+"/api/v1/mcp", "")
+			wantHit(t, c.Settle(toolsList), toolsList, "v1")
+			other := fixture.NewModern(t, "http://"+p.Addr+"/other", "")
+			if a := other.List(toolsList); a.Status != http.StatusTeapot {
+				t.Errorf("another path gave %s", describe(a))
+			}
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// killable is a Caddy in a process of its own, with a storage that outlives it.
+type killable struct {
+	t   *testing.T
+	dir string // of its configuration, storage and log
+	log string
+	cmd *exec.Cmd
+}
+
+func newKillable(t *testing.T, site string) *killable {
+	t.Helper()
+	dir := t.TempDir()
+	k := &killable{t: t, dir: dir, log: filepath.Join(dir, "caddy.log")}
+	config := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n\tstorage file_system %s\n"+
+		"\tlog default {\n\t\toutput file %s\n\t}\n}\n%s\n", filepath.Join(dir, "storage"), k.log, site)
+	if err := os.WriteFile(filepath.Join(dir, "Caddyfile"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.kill)
+	return k
+}
+
+func (k *killable) start() {
+	k.t.Helper()
+	k.cmd = caddyCommand(context.Background(), k.t, "run", "--config", filepath.Join(k.dir, "Caddyfile"))
+	if err := k.cmd.Start(); err != nil {
+		k.t.Fatalf("starting Caddy: %v", err)
+	}
+}
+
+// kill ends the process with SIGKILL. It may not be running.
+func (k *killable) kill() {
+	if k.cmd == nil {
+		return
+	}
+	_ = k.cmd.Process.Kill()
+	_ = k.cmd.Wait() // it was killed
+	k.cmd = nil
+}
+
+// ever gives the upstream another list all the time, until the test ends or
+// stop is called.
+func (w *world) ever(change func(n int)) (stop func()) {
+	done := make(chan struct{})
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			change(n)
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		close(done)
+		changing.Wait()
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// TestKilledWhileSaving kills Caddy while it saves lists that change all the
+// time, and starts it with the upstream down: each time the lists are there,
+// and each of them is one that the upstream has given, whole.
+func TestKilledWhileSaving(t *testing.T) {
+	const items = 1500
+	w := newUpstream(t)
+	w.SetHints(`"ttlMs":20,"cacheScope":"public"`)
+	addr := fixture.FreeAddr(t)
+	w.host.Start()
+	caddy := newKillable(t, "http://"+addr+" {\n"+mcpCache(w.host.URL, "refresh 10ms", "admit upstream 1h")+"\n}")
+	c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
+	w.SetList(toolsList, scripted.Items(toolsList, "mark 0", items))
+	w.SetList(promptsList, scripted.Items(promptsList, "mark 0", items/10))
+	// The first time, nothing is stored yet.
+	caddy.start()
+	await(t, "the first copies", func() bool { return len(snapshotsBelow(t, caddy.dir)) >= 2*len(scripted.ListMethods()) })
+	saved, torn := 0, 0
+	for round := range pick(5, 100) {
+		stop := w.ever(func(n int) {
+			mark := fmt.Sprintf("mark %d.%d", round, n)
+			w.SetList(toolsList, scripted.Items(toolsList, mark, items))
+			w.SetList(promptsList, scripted.Items(promptsList, mark, items/10))
+		})
+		awaitAnswer(t, c, "a list of this round", func(a *fixture.Answer) bool {
+			return a.CacheStatus().Hit && strings.HasPrefix(markOf(a, toolsList), fmt.Sprintf("mark %d.", round))
+		})
+		before := snapshotTimes(t, caddy.dir)
+		time.Sleep(time.Duration(rand.Int64N(int64(150 * time.Millisecond)))) // a random moment
+		caddy.kill()
+		stop()
+		w.host.Kill()
+		if snapshotTimes(t, caddy.dir) != before {
+			saved++
+		}
+		torn = halfWritten(t, caddy.dir)
+		caddy.start()
+		tools := awaitAnswer(t, c, "a stale hit", isStale)
+		for method, count := range map[string]int{toolsList: items, promptsList: items / 10, resourcesList: 3, templatesList: 3} {
+			a := tools
+			if method != toolsList {
+				a = c.AwaitList(method, "a stale hit", isStale) // what is stored is loaded one by one
+			}
+			wantWhole(t, a, method, count)
+		}
+		if log, err := os.ReadFile(caddy.log); err != nil || strings.Contains(string(log), "stored snapshot ignored") {
+			t.Errorf("round %d: a snapshot was ignored (%v)", round, err)
+		}
+		if t.Failed() {
+			return
+		}
+		w.host.Start()
+	}
+	t.Logf("%d rounds were killed after a write, %d in its middle", saved, torn)
+}
+
+// awaitAnswer lists tools until the answer is as wanted. Caddy may be starting.
+func awaitAnswer(t *testing.T, c *fixture.Raw, what string, wanted func(*fixture.Answer) bool) (last *fixture.Answer) {
+	t.Helper()
+	await(t, what, func() bool {
+		a, err := c.TryList(t.Context(), toolsList)
+		last = a
+		return err == nil && a.Status == http.StatusOK && wanted(a)
+	})
+	return last
+}
+
+// wantWhole fails unless a list has that many items of one mark.
+func wantWhole(t *testing.T, a *fixture.Answer, method string, count int) {
+	t.Helper()
+	got := a.Items(scripted.ItemsKey(method))
+	if len(got) != count {
+		t.Errorf("%s has %d items, want %d: %s", method, len(got), count, describe(a))
+		return
+	}
+	want := scripted.Items(method, markOf(a, method), count)
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("%s is torn: item %d is %s, want %s", method, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// snapshotsBelow returns the files that hold snapshots.
+func snapshotsBelow(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "storage", "mcp_cache", "*", "*.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// halfWritten counts the files of writes that were cut off. They stay.
+func halfWritten(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "storage", "mcp_cache", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files) - len(snapshotsBelow(t, dir))
+}
+
+// snapshotTimes says when each snapshot was written.
+func snapshotTimes(t *testing.T, dir string) string {
+	t.Helper()
+	var times strings.Builder
+	for _, file := range snapshotsBelow(t, dir) {
+		if info, err := os.Stat(file); err == nil { // it may just be replaced
+			fmt.Fprintln(&times, file, info.ModTime())
+		}
+	}
+	return times.String()
+}

@@ -1,0 +1,286 @@
+package integration
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// storedSnapshots returns what is in Caddy's storage for mcp_cache, by name.
+func storedSnapshots(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := make(map[string][]byte)
+	root := filepath.Join(running.home, "mcp_cache")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".snapshot") {
+			return err
+		}
+		files[path], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatalf("reading storage: %v", err)
+	}
+	return files
+}
+
+// restart takes the site and its upstream away, and brings the site back alone.
+// When it returns, the feed has found that nobody is there.
+func (w *world) restart(options ...string) {
+	w.t.Helper()
+	w.goIdle()
+	w.host.Kill()
+	downs := func() int { return strings.Count(w.proxy.log(), `"to":"down"`) }
+	before := downs()
+	w.proxy.reload(mcpCache(w.host.URL, options...))
+	await(w.t, "the feeds to find nobody", func() bool { return downs() >= before+2 })
+}
+
+// goIdle takes the site away.
+func (w *world) goIdle() {
+	w.t.Helper()
+	if err := load("text/caddyfile", []byte(globals(""))); err != nil {
+		w.t.Fatalf("going idle: %v", err)
+	}
+}
+
+// wantStale fails unless all lists are stale hits with that mark.
+func wantStale(t *testing.T, c *fixture.Raw, mark string) {
+	t.Helper()
+	for _, method := range scripted.ListMethods() {
+		a := c.List(method)
+		if got := a.Items(scripted.ItemsKey(method)); !isStale(a) || markOf(a, method) != mark || len(got) != 3 {
+			t.Errorf("stale %s is %s", method, describe(a))
+		}
+		if s := a.CacheStatus(); !s.HasTTL || s.TTL > 0 {
+			t.Errorf("stale %s has Cache-Status %q", method, s.Raw)
+		}
+	}
+}
+
+// wantNothing fails if a list is there.
+func wantNothing(t *testing.T, c *fixture.Raw) {
+	t.Helper()
+	for _, method := range scripted.ListMethods() {
+		if a := c.List(method); a.Status != http.StatusBadGateway {
+			t.Errorf("%s is there: %s", method, describe(a))
+		}
+	}
+}
+
+// TestWarmRestart restarts Caddy with its upstream down: callers without a
+// credential and a session go on to list, and see that the lists are old. When
+// the upstream is there again, so are fresh lists.
+func TestWarmRestart(t *testing.T) {
+	for _, revision := range []string{scripted.Modern, scripted.LatestLegacy, "2025-06-18", "2025-03-26"} {
+		t.Run(revision, func(t *testing.T) {
+			w := newUpstream(t)
+			w.SetSessions(false)
+			w.host.Start()
+			w.proxy = startProxy(t, mcpCache(w.host.URL))
+			c := w.client(revision)
+			for _, method := range scripted.ListMethods() {
+				c.Settle(method)
+			}
+			w.restart()
+			wantStale(t, c, "v1")
+			if call := c.Call("tools/call", c.Params(`"name":"item-0000"`)); call.Status != http.StatusBadGateway {
+				t.Errorf("a call gave %s", describe(call))
+			}
+			for _, method := range scripted.ListMethods() {
+				w.mark(method, "v2")
+			}
+			w.host.Start()
+			for _, method := range scripted.ListMethods() {
+				c.AwaitList(method, "a fresh list", func(a *fixture.Answer) bool {
+					return isHit(a, method, "v2") && !isStale(a)
+				})
+			}
+		})
+	}
+}
+
+// TestWarmRestartIsForNobodyElse restarts Caddy with its upstream down: whoever
+// the upstream would have to know is not let in.
+func TestWarmRestartIsForNobodyElse(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(publicHour)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	session := w.warm(scripted.LatestLegacy)
+	known := w.clientAs(scripted.Modern, "Bearer known")
+	anonymous := w.client(scripted.Modern)
+	known.Settle(toolsList)
+	for _, method := range scripted.ListMethods() {
+		anonymous.Settle(method)
+	}
+	w.restart()
+	wantStale(t, anonymous, "v1")
+	for name, c := range map[string]*fixture.Raw{
+		"a session": session, "credentials": known, "new credentials": w.clientAs(scripted.Modern, "Bearer new"),
+	} {
+		if a := c.List(toolsList); a.Status != http.StatusBadGateway {
+			t.Errorf("%s: got %s", name, describe(a))
+		}
+	}
+}
+
+func TestStoreOff(t *testing.T) {
+	before := storedSnapshots(t)
+	w := newWorld(t, "store off")
+	c := w.warm(scripted.Modern)
+	w.restart("store off")
+	wantNothing(t, c)
+	if after := storedSnapshots(t); !maps.EqualFunc(before, after, bytes.Equal) {
+		t.Errorf("%d snapshots were stored, %d are", len(before), len(after))
+	}
+}
+
+// TestPrivateListsAreNotStored has a caller's own lists in the cache when Caddy
+// restarts, even where everybody is let in.
+func TestPrivateListsAreNotStored(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(privateHour)
+	for _, method := range scripted.ListMethods() {
+		w.SetPrivateList("Bearer alice", method, scripted.Items(method, "of alice", 3))
+	}
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "admit all"))
+	alice := w.clientAs(scripted.Modern, "Bearer alice")
+	anonymous := w.client(scripted.Modern)
+	for _, method := range scripted.ListMethods() {
+		wantHit(t, alice.Settle(method), method, "of alice")
+		wantHit(t, anonymous.Settle(method), method, "v1")
+	}
+	w.restart("admit all")
+	wantStale(t, anonymous, "v1")
+	for _, method := range scripted.ListMethods() {
+		if a := alice.List(method); a.Status != http.StatusBadGateway {
+			t.Errorf("alice got %s", describe(a))
+		}
+	}
+	for name, content := range storedSnapshots(t) {
+		if bytes.Contains(content, []byte("of alice")) {
+			t.Errorf("%s has a list of alice", name)
+		}
+	}
+}
+
+// TestGuardedListsAreNotStored restarts Caddy in front of a server that has
+// shown its lists to the guard's account: they are there again only if the
+// server said that they are public.
+func TestGuardedListsAreNotStored(t *testing.T) {
+	for hints, public := range map[string]bool{publicHour: true, privateHour: false, "": false} {
+		t.Run(hints, func(t *testing.T) {
+			w := newUpstream(t)
+			w.SetHints(hints)
+			for _, method := range scripted.ListMethods() {
+				w.SetPrivateList("Bearer "+feedToken, method, scripted.Items(method, "for the guard", 3))
+			}
+			w.host.Start()
+			options := []string{"guard bearer " + feedToken, "admit all"}
+			w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
+			c := w.client(scripted.Modern)
+			await(t, "the feed", func() bool { return strings.Contains(w.proxy.log(), `"to":"ready"`) })
+			w.restart(options...)
+			if public {
+				wantStale(t, c, "for the guard")
+			} else {
+				wantNothing(t, c)
+			}
+			stored := slices.ContainsFunc(slices.Collect(maps.Values(storedSnapshots(t))), func(content []byte) bool {
+				return bytes.Contains(content, []byte("for the guard")) && !bytes.Contains(content, []byte(`"cacheScope":"public"`))
+			})
+			if stored {
+				t.Error("a list that is not public is stored")
+			}
+			for name, content := range storedSnapshots(t) {
+				if bytes.Contains(content, []byte(feedToken)) {
+					t.Errorf("%s has the token", name)
+				}
+			}
+		})
+	}
+}
+
+// TestListThatBecomesPrivate has a server change its mind: the copy that was
+// stored when the list was public is not given to anybody any more.
+func TestListThatBecomesPrivate(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(publicBrief)
+	w.host.Start()
+	options := []string{"guard bearer " + feedToken, "admit all", "refresh 50ms"}
+	w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
+	c := w.client(scripted.Modern)
+	c.Settle(toolsList)
+	w.SetHints(privateHour)
+	c.AwaitList(toolsList, "a list of its own", func(a *fixture.Answer) bool { return !a.CacheStatus().Hit })
+	w.restart(options...)
+	wantNothing(t, c)
+}
+
+// TestReloadToAnotherStore reloads with another store: it is given the lists
+// that are there, although nothing is fetched.
+func TestReloadToAnotherStore(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(publicHour)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "store off"))
+	c := w.client(scripted.Modern)
+	for _, method := range scripted.ListMethods() {
+		c.Settle(method)
+	}
+	fetches := w.host.CountFeed(toolsList)
+	w.proxy.reload(mcpCache(w.host.URL))
+	w.restart()
+	wantStale(t, c, "v1")
+	if now := w.host.CountFeed(toolsList); now != fetches {
+		t.Errorf("the lists were fetched %d times more", now-fetches)
+	}
+	w.restart("store off")
+	wantNothing(t, c)
+}
+
+// TestDamagedSnapshotsAreIgnored damages what is stored: the lists that are
+// damaged are not there, the others are, and the log says which.
+func TestDamagedSnapshotsAreIgnored(t *testing.T) {
+	before := storedSnapshots(t)
+	w := newWorld(t)
+	c := w.client(scripted.Modern)
+	for _, method := range scripted.ListMethods() {
+		c.Settle(method)
+	}
+	w.goIdle()
+	damaged := 0
+	for name, content := range storedSnapshots(t) {
+		if _, other := before[name]; other || !strings.HasSuffix(name, "2026-07-28.tools.snapshot") {
+			continue
+		}
+		damaged++
+		if err := os.WriteFile(name, content[:len(content)/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if damaged != 1 {
+		t.Fatalf("%d snapshots of the tools are stored", damaged)
+	}
+	w.restart()
+	if a := c.List(promptsList); !isStale(a) {
+		t.Errorf("prompts gave %s", describe(a))
+	}
+	if a := c.List(toolsList); a.Status != http.StatusBadGateway {
+		t.Errorf("damaged tools gave %s", describe(a))
+	}
+	if log := w.proxy.log(); strings.Count(log, "stored snapshot ignored") != 1 || !strings.Contains(log, "2026-07-28.tools.snapshot") {
+		t.Error("the log does not say that the snapshot was ignored")
+	}
+}

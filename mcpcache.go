@@ -1,0 +1,15 @@
+// Package mcpcache builds the mcp_cache handler, its Caddyfile directive and
+// its guests into a Caddy:
+//
+//	xcaddy build --with github.com/caddy-mcp/mcp-cache
+//
+// It holds no code; the handler's story is in the package mcpcache/mcpcache.
+package mcpcache
+
+import (
+	// The parts of the module, each of which registers itself with Caddy.
+	_ "github.com/caddy-mcp/mcp-cache/caddyfile"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)

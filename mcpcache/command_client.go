@@ -1,0 +1,190 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the operator's commands, besides Caddy's own: 0 for success
+// and 1 for a command that could not be carried out.
+const (
+	// exitNotReady: a handler has no copy of its lists yet, or there is none.
+	exitNotReady = 4
+	// exitFailing: the cache works, but a feed or a refresh fails.
+	exitFailing = 5
+)
+
+// exitCodes is what the help texts say about them.
+const exitCodes = `
+Exit codes: 0 if all is well; 1 if the command could not be carried out; 4 if
+there is no handler or one is not ready: it has no copy of its lists yet; 5 if
+the handlers are ready, but a feed or a refresh fails.
+`
+
+// addOperatorCommands adds the commands that look at a running Caddy and steer
+// it, through its admin API.
+func addOperatorCommands(cmd *cobra.Command) {
+	cmd.AddCommand(newStatusCommand(), newListCommand(), newDescribeCommand(), newRefreshCommand())
+}
+
+// operator adds what those commands have in common: the flags that say where
+// the admin API is and which handler is meant, and the way run's exit code and
+// error take through Caddy.
+func operator(cmd *cobra.Command, run func(c *adminClient, out io.Writer, args []string) (int, error)) *cobra.Command {
+	flags := cmd.Flags()
+	flags.String("address", "", "Address of the admin API, if it is not the usual one")
+	flags.StringP("config", "c", "", "Configuration file in which to look for the address, if --address is not used")
+	flags.StringP("adapter", "a", "", "Name of the config adapter to apply (when --config is used)")
+	flags.StringP("name", "n", "", "Name of the handler, if there are several")
+	flags.Bool("json", false, "Print JSON, for programs")
+	_ = cmd.RegisterFlagCompletionFunc("name", completeHandlers) // fails for flags that do not exist
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+			c, err := newAdminClient(flags)
+			if err != nil {
+				return 1, err
+			}
+			return run(c, cmd.OutOrStdout(), args)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// adminClient speaks to the admin API of a running Caddy.
+type adminClient struct {
+	address string
+	name    string // of the handler, "" if the operator did not say
+	json    bool   // whether the output is for programs
+}
+
+// newAdminClient finds the admin API as Caddy's own commands do.
+func newAdminClient(flags caddycmd.Flags) (*adminClient, error) {
+	address, config := flags.String("address"), flags.String("config")
+	if address == "" && config == "" {
+		if _, err := os.Stat("Caddyfile"); err == nil {
+			config = "Caddyfile"
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("looking for a Caddyfile: %w", err)
+		}
+	}
+	address, err := caddycmd.DetermineAdminAPIAddress(address, nil, config, flags.String("adapter"))
+	if err != nil {
+		return nil, fmt.Errorf("determining the address of the admin API: %w", err)
+	}
+	return &adminClient{address: address, name: flags.String("name"), json: flags.Bool("json")}, nil
+}
+
+// get returns what the admin API answers at the path of those segments.
+func (c *adminClient) get(segments ...string) ([]byte, error) {
+	return c.ask(http.MethodGet, "", segments...)
+}
+
+// ask sends a request to the admin API and returns its answer. The query may
+// be "".
+func (c *adminClient) ask(method, query string, segments ...string) ([]byte, error) {
+	var path strings.Builder
+	path.WriteString("/mcp_cache/")
+	for i, segment := range segments {
+		if i > 0 {
+			path.WriteByte('/')
+		}
+		path.WriteString(url.PathEscape(segment)) // with the slashes of a URI
+	}
+	if query != "" {
+		path.WriteString("?" + query)
+	}
+	res, err := caddycmd.AdminAPIRequest(c.address, method, path.String(), nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking the admin API at %s: %w", c.address, err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer of the admin API: %w", err)
+	}
+	return answer, nil
+}
+
+// statuses returns how the handlers are: all, or those of the name that the
+// operator said.
+func (c *adminClient) statuses() ([]handlerStatus, error) {
+	answer, err := c.get()
+	if err != nil {
+		return nil, err
+	}
+	var all []handlerStatus
+	if err := json.Unmarshal(answer, &all); err != nil {
+		return nil, fmt.Errorf("reading the answer of the admin API: %w", err)
+	}
+	if c.name == "" {
+		return all, nil
+	}
+	named := []handlerStatus{}
+	for _, status := range all {
+		if status.Name == c.name {
+			named = append(named, status)
+		}
+	}
+	if len(named) == 0 {
+		return nil, fmt.Errorf("no handler is called %q; there are: %s", c.name, strings.Join(namesOf(all), ", "))
+	}
+	return named, nil
+}
+
+// handler returns the name of the one handler that is meant.
+func (c *adminClient) handler() (string, error) {
+	if c.name != "" {
+		return c.name, nil
+	}
+	all, err := c.statuses()
+	if err != nil {
+		return "", err
+	}
+	switch len(all) {
+	case 0:
+		return "", errors.New("this Caddy runs no mcp_cache handler")
+	case 1:
+		return all[0].Name, nil
+	}
+	return "", fmt.Errorf("there are several handlers, choose one with --name: %s", strings.Join(namesOf(all), ", "))
+}
+
+func namesOf(statuses []handlerStatus) []string {
+	names := make([]string, len(statuses))
+	for i, status := range statuses {
+		names[i] = status.Name
+	}
+	return names
+}
+
+// completeHandlers completes a handler's name.
+func completeHandlers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	c.name = ""
+	statuses, err := c.statuses()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return namesOf(statuses), cobra.ShellCompDirectiveNoFileComp
+}
+
+// writeJSONTo writes a value for programs, one line to each member.
+func writeJSONTo(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}

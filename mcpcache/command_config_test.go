@@ -1,0 +1,69 @@
+package mcpcache_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	_ "github.com/caddy-mcp/mcp-cache/caddyfile"
+	"github.com/caddy-mcp/mcp-cache/mcpcache"
+)
+
+func TestServeConfigIsThatOfTheDirective(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, site string }{
+		"host":          {from: "127.0.0.1:8080", to: "http://127.0.0.1:3001/mcp", site: "http://:8080 {\n bind 127.0.0.1\n mcp_cache http://127.0.0.1:3001/mcp\n}"},
+		"all addresses": {from: ":8081", to: "https://mcp.example.com", site: "http://:8081 {\n mcp_cache https://mcp.example.com\n}"},
+		"IPv6":          {from: "[::1]:8080", to: "http://[::1]:1/", site: "http://:8080 {\n bind ::1\n mcp_cache http://[::1]:1/\n}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := mcpcache.ServeConfig(c.from, c.to, "localhost:2019")
+			if err != nil {
+				t.Fatal(err)
+			}
+			options := "{\n admin localhost:2019\n persist_config off\n grace_period 3s\n}\n"
+			want, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(options+c.site), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(decoded(t, got), decoded(t, want)) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func decoded(t *testing.T, config []byte) (value any) {
+	t.Helper()
+	if err := json.Unmarshal(config, &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestServeConfigRefusesBadURLs(t *testing.T) {
+	for name, to := range map[string]string{
+		"no scheme":    "localhost:3001/mcp",
+		"other scheme": "ftp://localhost/mcp",
+		"no host":      "http:///mcp",
+		"user":         "http://user:s3cret@localhost/mcp",
+		"query":        "http://localhost/mcp?key=s3cret",
+		"two URLs":     "http://localhost/mcp http://localhost/mcp",
+		"line break":   "http://localhost/mcp\nrespond hello",
+		"backquote":    "http://localhost/mcp`\nrespond `hello",
+		"placeholder":  "http://{env.HOST}/mcp",
+		"block":        "http://localhost/mcp {",
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := mcpcache.ServeConfig("127.0.0.1:8080", to, "localhost:2019")
+			if err == nil {
+				t.Fatalf("got no error but %s", config)
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the error repeats a secret: %v", err)
+			}
+		})
+	}
+}

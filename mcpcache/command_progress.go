@@ -1,0 +1,107 @@
+package mcpcache
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// progressPause is the time between two looks at the progress.
+const progressPause = 100 * time.Millisecond
+
+// showProgress shows how far the handlers of this process have got, until all
+// are ready or ctx ends: on a terminal in one line that lives, elsewhere in a
+// new line whenever something has changed.
+func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap.Logger) {
+	defer func() {
+		if p := recover(); p != nil {
+			logger.Error("showing the progress panicked", zap.Any("panic", p))
+		}
+	}()
+	format, end := "%s\n", ""
+	if terminal {
+		format, end = "\r\x1b[K%s", "\n" // back to the beginning, erase the line
+	}
+	ticker := time.NewTicker(progressPause)
+	defer ticker.Stop()
+	shown := ""
+	for {
+		text, done := progress(adminAPI{}.all())
+		if text != shown {
+			fmt.Fprintf(out, format, text)
+			shown = text
+		}
+		if done {
+			fmt.Fprint(out, end)
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// shownFailure is how many characters of a failure the line shows, so that it
+// stays one. The cause is at the end.
+const shownFailure = 60
+
+// progress describes the handlers in one line, and reports whether all of them
+// are ready and no feed is still at its beginning.
+func progress(statuses []handlerStatus) (text string, done bool) {
+	done = len(statuses) > 0
+	handlers := make([]string, 0, len(statuses))
+	for _, status := range statuses {
+		done = done && status.Ready
+		feeds := make([]string, 0, len(status.Feeds)+1)
+		if len(status.Feeds) == 0 {
+			feeds, done = append(feeds, "starting"), false
+		}
+		for _, f := range status.Feeds {
+			done = done && f.State != feed.Connecting && f.State != feed.Hydrating
+			feeds = append(feeds, f.Revision+" "+progressOf(f))
+		}
+		handlers = append(handlers, strings.Join(append(feeds, counts(status.Kinds)...), ", "))
+	}
+	return "Feeds: " + printable(strings.Join(handlers, "; ")), done
+}
+
+func progressOf(f feedStatus) string {
+	if f.Failure == nil || !failing(f.State) {
+		return string(f.State)
+	}
+	return fmt.Sprintf("%s (%s: %s)", f.State, f.Failure.Stage, endOf(f.Failure.Message, shownFailure))
+}
+
+// counts says how many items there are of each kind: the most that any
+// revision has.
+func counts(kinds []kindStatus) []string {
+	var texts []string
+	for _, k := range revision.Kinds() {
+		most, found := 0, false
+		for _, status := range kinds {
+			if status.Kind == k.String() {
+				most, found = max(most, status.Items), true
+			}
+		}
+		if found && k.ItemsKey() != "" {
+			texts = append(texts, fmt.Sprintf("%s %d", k, most))
+		}
+	}
+	return texts
+}
+
+// isTerminal reports whether a file is one, so that a line can be rewritten.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}

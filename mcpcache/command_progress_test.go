@@ -1,0 +1,67 @@
+package mcpcache
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// TestProgressIsShownUntilReady follows a handler that hydrates.
+func TestProgressIsShownUntilReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		terminal bool
+		want     string
+	}{
+		"terminal": {true, "\r\x1b[KFeeds: 2026-07-28 hydrating\r\x1b[KFeeds: 2026-07-28 ready, tools 1\n"},
+		"file":     {false, "Feeds: 2026-07-28 hydrating\nFeeds: 2026-07-28 ready, tools 1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, upstream := operated(t, "progress")
+				goLive(t, h)
+				upstream.set("tools/list", "a")
+				upstream.hold = make(chan struct{})
+				h.shared.feeds.Start(revision.LatestModern)
+				synctest.Wait()
+				var out strings.Builder
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					showProgress(t.Context(), &out, c.terminal, zap.NewNop())
+				}()
+				time.Sleep(10*progressPause + progressPause/2) // between two looks
+				close(upstream.hold)
+				<-done
+				if out.String() != c.want {
+					t.Errorf("got %q, want %q", out.String(), c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestProgressEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := operated(t, "ended")
+		goLive(t, h)
+		ctx, cancel := context.WithCancel(t.Context())
+		var out strings.Builder
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			showProgress(ctx, &out, false, zap.NewNop())
+		}()
+		time.Sleep(time.Hour)
+		cancel()
+		<-done
+		if out.String() != "Feeds: starting\n" {
+			t.Errorf("got %q", out.String())
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package mcpcache
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+)
+
+func newStatusCommand() *cobra.Command {
+	return operator(&cobra.Command{
+		Use:   "status",
+		Short: "Shows how the cache is: its feeds and its lists",
+		Long: `
+Shows each mcp_cache handler of a running Caddy: its feeds, the background
+connections to the upstream at one revision of MCP each, and its lists.
+
+A feed is connecting, hydrating (it fetches everything for the first time),
+ready, degraded (the last refresh of some list failed), down,
+needs_authorization (the upstream refuses the guard's credential), or
+unsupported (the upstream does not speak that revision).
+
+HITS counts the answers from the cache for all revisions of a kind together.
+With --json, an array of handlers is printed; each is what the admin API
+answers at /mcp_cache/{name}.
+` + exitCodes,
+		Args: cobra.NoArgs,
+	}, func(c *adminClient, out io.Writer, _ []string) (int, error) {
+		statuses, err := c.statuses()
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		if c.json {
+			err = writeJSONTo(out, statuses)
+		} else {
+			err = writeStatuses(out, statuses, time.Now())
+		}
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return judge(statuses)
+	})
+}
+
+// judge makes an exit code of what was found.
+func judge(statuses []handlerStatus) (int, error) {
+	if len(statuses) == 0 {
+		return exitNotReady, errors.New("this Caddy runs no mcp_cache handler")
+	}
+	for _, status := range statuses {
+		if !status.Ready {
+			return exitNotReady, fmt.Errorf("handler %s is not ready", status.Name)
+		}
+	}
+	for _, status := range statuses {
+		for _, f := range status.Feeds {
+			if failing(f.State) {
+				return exitFailing, fmt.Errorf("the %s feed of handler %s is %s", f.Revision, status.Name, f.State)
+			}
+		}
+	}
+	return caddy.ExitCodeSuccess, nil
+}
+
+// failing reports whether somebody should look after a feed in that state.
+func failing(s feed.State) bool {
+	return s == feed.Degraded || s == feed.Down || s == feed.NeedsAuthorization
+}
+
+func writeStatuses(out io.Writer, statuses []handlerStatus, now time.Time) error {
+	for i, status := range statuses {
+		if i > 0 {
+			if _, err := fmt.Fprintln(out); err != nil {
+				return err
+			}
+		}
+		ready := "ready"
+		if !status.Ready {
+			ready = "not ready"
+		}
+		if _, err := fmt.Fprintf(out, "%s is %s, in front of %s\n\n", status.Name, ready, printable(status.Upstream)); err != nil {
+			return err
+		}
+		if err := writeTable(out, feedRows(status.Feeds, now)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out); err != nil {
+			return err
+		}
+		if err := writeTable(out, kindRows(status.Kinds)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func feedRows(feeds []feedStatus, now time.Time) [][]string {
+	rows := headed(len(feeds), "ERA", "REVISION", "STATE", "SINCE", "LISTENING", "NEXT REFRESH", "LAST FAILURE")
+	for _, f := range feeds {
+		listening, next, failure := "no", "-", "-"
+		if f.Listening {
+			listening = "yes"
+		}
+		if f.Next != nil {
+			next = "in " + seconds(max(f.Next.Sub(now), 0))
+		}
+		if f.Failure != nil {
+			failure = fmt.Sprintf("%s, %s ago: %s", f.Failure.Stage, seconds(now.Sub(f.Failure.At)), f.Failure.Message)
+		}
+		rows = append(rows, []string{
+			f.Era, f.Revision, string(f.State), seconds(now.Sub(f.Since)) + " ago", listening, next, failure,
+		})
+	}
+	return rows
+}
+
+// digestShown is how many characters of a digest are shown to people.
+const digestShown = 12
+
+func kindRows(kinds []kindStatus) [][]string {
+	rows := headed(len(kinds), "KIND", "REVISION", "ITEMS", "BYTES", "DIGEST", "AGE", "TTL LEFT", "HITS")
+	for _, k := range kinds {
+		left := seconds(time.Duration(k.TTL * float64(time.Second)))
+		if strings.HasPrefix(left, "-") {
+			left = "stale for " + left[1:]
+		}
+		rows = append(rows, []string{
+			k.Kind, k.Revision, strconv.Itoa(k.Items), humanize.IBytes(uint64(k.Bytes)),
+			k.Digest[:min(digestShown, len(k.Digest))], seconds(time.Duration(k.Age * float64(time.Second))),
+			left, strconv.FormatFloat(k.Hits, 'f', 0, 64),
+		})
+	}
+	return rows
+}

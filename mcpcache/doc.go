@@ -1,0 +1,127 @@
+// Package mcpcache is the Caddy module http.handlers.mcp_cache: it stands in
+// front of an MCP server (Model Context Protocol, Streamable HTTP), answers the
+// list methods from memory, keeps those lists right in the background, and
+// lets everything else through Caddy's own reverse_proxy, untouched.
+//
+// It speaks both eras of the protocol: the revisions with sessions, 2025-03-26
+// to 2025-11-25 (legacy), and the stateless 2026-07-28 (modern).
+//
+// # Words
+//
+// The upstream is the MCP server, reached through an embedded Caddy handler. A
+// kind is what is cached: tools, prompts, resources, resource_templates,
+// discover. A feed is the module's own background connection to the upstream
+// at one revision; it hydrates, that is, fetches every kind, and refreshes them.
+// A snapshot is the immutable result of one fetch of one kind. An entry is one
+// cached answer: a snapshot's, or one that a client's own request brought. Its
+// partition says who may be given it: everybody, or one authorization context.
+// An admission is the memo that the upstream has lately accepted a client's
+// session or credentials.
+//
+// # The way of a request
+//
+//	origin ─ POST ─ read ─ decode ─┬─ list, admitted, entry usable ─► answer: id, ttlMs, stored bytes
+//	                               ├─ list, admitted, no entry ─────► one shared fetch ─► answer, keep
+//	                               └─ everything else ──────────────► upstream handler ─► tap ─► client
+//	origin ─ GET, DELETE, other ────────────────────────────────────► upstream handler ─► tap ─► client
+//
+// The tap learns from answers on their way: sessions that open and end,
+// admissions, change notices before their bytes leave. [Handler.ServeHTTP] is
+// this picture in code.
+//
+// # Promises
+//
+//  1. Certain or forwarded. A list comes from the cache only if the whole
+//     request is understood and valid for its revision. Anything else goes
+//     upstream byte for byte, and the upstream's own error comes back.
+//  2. Never stale after a change was announced. Once a notice has been passed
+//     to any client, or a feed has seen one, no later request is answered with
+//     the old list; if the upstream fails just then, only callers who were not
+//     told may get it, marked stale.
+//  3. Never somebody else's list. A private answer stays within the
+//     authorization context that fetched it.
+//  4. Never ahead of the door. A client is served from the cache only while
+//     the upstream's acceptance of it counts, unless the operator says that
+//     handlers in front check everybody.
+//  5. Byte-faithful. Items leave as the upstream wrote them. Only the id, the
+//     ttlMs and the nextCursor of an answer are the module's.
+//  6. Failure never empties a list. A failed, partial, oversized or
+//     suspiciously empty refresh keeps the last good snapshot.
+//  7. A sick upstream slows nobody: with a usable snapshot, no list waits.
+//  8. Credentials do not cross. The guard's is on the feed's requests only, a
+//     client's on that client's only.
+//  9. Everything has a bound.
+//  10. A reload loses nothing: with the same upstream, snapshots and feeds
+//     live on. Caddy starts with the upstream down.
+//
+// # States of a feed
+//
+// The same words are in the admin API, the commands, the logs and the events.
+// A handler has one feed for the newest revision of each era, and one for every
+// other revision that somebody has asked for.
+//
+//	             session opened            every kind tried
+//	connecting ──────────────────► hydrating ──────────────────► A
+//	 │      ▲                          ▲
+//	 │      └── from A, session lost   │
+//	 ▼                                 │
+//	 B ────────────────────────────────┘ session opened after all
+//
+//	A: ready ◄─► degraded ◄─► down ◄─► needs_authorization, as refreshes go
+//	B: down, needs_authorization or unsupported
+//
+// They mean:
+//
+//   - connecting: it is finding out whether the upstream speaks its revision.
+//   - hydrating: it is connected and fetches every kind for the first time.
+//   - ready: every kind the upstream offers has been fetched, none is failing.
+//   - degraded: the last refresh of some kind failed; its copy is served on.
+//   - down: the upstream cannot be reached, or every kind is failing.
+//   - needs_authorization: the upstream refuses the feed's credential, or the
+//     guard has none.
+//   - unsupported: the upstream does not speak this revision, which is no
+//     failure. The feed asks again once in a while.
+//
+// A feed that is down tries again after a quarter of a second, then ever more
+// slowly, up to half a minute; at once when the upstream answers a client.
+//
+// A handler is ready once there is a copy of every list that a feed found on
+// offer, fetched or from a store. Until then GET /mcp_cache/{name} of the admin
+// API answers 503.
+//
+// # Namespaces
+//
+// The module hosts two kinds of guests, and is a host of Caddy's own:
+//
+//   - http.handlers, key upstream: the handler that reaches the MCP server,
+//     a [caddyhttp.MiddlewareHandler]; usually reverse_proxy.
+//   - http.mcp_cache.guards, key guard: gives the feed its credential, a
+//     [guards.Guard]; a [guards.Renewer] too if it can do something about a
+//     refusal.
+//   - http.mcp_cache.stores, key store: keeps snapshots outside the process,
+//     a [stores.Store].
+//
+// # For the operator
+//
+// Metrics caddy_mcp_cache_*, on Caddy's registry. Routes below /mcp_cache/ of
+// Caddy's admin API, and the commands caddy mcp-cache serve, status, list,
+// describe and refresh. The events mcp_cache.changed and mcp_cache.state of
+// Caddy's events app, whose origin is the handler. The fields mcp_method,
+// mcp_tool, mcp_outcome and mcp_era in access logs. Attributes on the spans of
+// Caddy's tracing; each refresh of a list has a span of its own, from the first
+// traced request of a configuration on.
+//
+// Placeholders, which later handlers, log formats and response headers can use:
+//
+//	{http.mcp_cache.outcome}   hit, stale, miss or bypass
+//	{http.mcp_cache.method}    the JSON-RPC method
+//	{http.mcp_cache.kind}      the kind that is listed, if any
+//	{http.mcp_cache.era}       legacy or modern
+//	{http.mcp_cache.revision}  the protocol version that the request names, or unknown
+//	{http.mcp_cache.tool}      the tool that is called, if any
+//
+// [caddyhttp.MiddlewareHandler]: https://pkg.go.dev/github.com/caddyserver/caddy/v2/modules/caddyhttp#MiddlewareHandler
+// [guards.Guard]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/guards#Guard
+// [guards.Renewer]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/guards#Renewer
+// [stores.Store]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/stores#Store
+package mcpcache

@@ -1,0 +1,221 @@
+package mcpcache
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// exchange is one request to the MCP endpoint, on its way through the handler.
+type exchange struct {
+	h   *Handler
+	w   http.ResponseWriter
+	r   *http.Request
+	now time.Time
+	// ticket orders what is learned from the answer.
+	ticket admission.Ticket
+
+	body    body            // what has been read of the request body
+	request message.Request // what it says, once decoded
+	method  string          // the JSON-RPC method, "" if unknown
+	session string          // the Mcp-Session-Id header, of legacy requests
+	context cache.Partition // the authorization context
+
+	question question
+
+	// What became of the exchange, for those who watch.
+	outcome  outcome
+	reason   bypass
+	toolName []byte // raw JSON of the tool that is called
+
+	values headerValues // of the answer
+}
+
+// question is a request that can be answered from the cache, if its answer is
+// there.
+type question struct {
+	kind     revision.Kind
+	revision revision.Revision
+	// detail is the raw cursor or URI; nil for a whole list.
+	detail []byte
+	// capabilities are those of a modern client that has any.
+	capabilities []byte
+	variant      cache.Variant
+	// stream says that the client would rather have an event stream.
+	stream bool
+	// mark is the moment the question was asked.
+	mark cache.Mark
+}
+
+// bypass is why a request is forwarded without a look into the cache. It is a
+// closed set: it appears in Cache-Status.
+type bypass string
+
+const (
+	understood      bypass = ""
+	bypassMethod    bypass = "method"    // not a method that is cached
+	bypassKind      bypass = "kind"      // a kind the operator does not cache
+	bypassType      bypass = "type"      // the body is not plain JSON
+	bypassSize      bypass = "size"      // the body is larger than max_request
+	bypassBatch     bypass = "batch"     // the body is a batch
+	bypassAmbiguous bypass = "ambiguous" // parsers may disagree about the body
+	bypassInvalid   bypass = "invalid"   // the body is not a valid message
+	bypassParams    bypass = "params"    // a parameter the cache does not know
+	bypassMeta      bypass = "meta"      // a _meta key the cache does not know
+	bypassCursor    bypass = "cursor"    // a cursor of a legacy session
+	bypassAccept    bypass = "accept"    // not both content types are accepted
+	bypassRevision  bypass = "revision"  // headers and body do not agree on one
+	bypassDoor      bypass = "admission" // the upstream has not let this caller in
+	bypassTold      bypass = "changed"   // the caller was told of a change of its own
+)
+
+// understand finds out who asks, and for what. It returns why the request cannot
+// be answered from the cache, or understood.
+func (x *exchange) understand() (bypass, error) {
+	x.context = x.h.contextOf(x.r)
+	if x.r.Method != http.MethodPost {
+		return bypassMethod, nil
+	}
+	// A modern request names its method in a header too. If the two do not
+	// agree the upstream will say so: it is forwarded either way.
+	if named := x.r.Header["Mcp-Method"]; len(named) == 1 {
+		if _, cached := revision.KindOf(named[0]); !cached {
+			x.method = named[0]
+			return bypassMethod, nil
+		}
+	}
+	if !plainJSON(x.r.Header) {
+		return bypassType, nil
+	}
+	if x.r.ContentLength > x.h.settings.maxRequest {
+		return bypassSize, nil
+	}
+	if err := x.body.read(x.r, x.h.settings.maxRequest); err != nil {
+		return "", err
+	}
+	if !x.body.whole {
+		return bypassSize, nil
+	}
+	if reason := reasonOf(message.Decode(x.body.bytes, &x.request)); reason != understood {
+		return reason, nil
+	}
+	return x.ask(), nil
+}
+
+func reasonOf(err error) bypass {
+	switch {
+	case err == nil:
+		return understood
+	case errors.Is(err, message.ErrBatch):
+		return bypassBatch
+	case errors.Is(err, message.ErrAmbiguous):
+		return bypassAmbiguous
+	}
+	return bypassInvalid
+}
+
+// ask makes a question of a decoded request.
+func (x *exchange) ask() bypass {
+	q := &x.question
+	kind, cached := revision.KindOf(string(x.request.Method))
+	if !cached {
+		x.method = string(x.request.Method)
+		x.toolName = x.request.Name
+		return bypassMethod
+	}
+	x.method = kind.Method()
+	q.kind = kind
+	switch {
+	case x.request.ID == nil || x.request.ExtraMembers:
+		return bypassInvalid
+	case !x.h.caches(kind):
+		return bypassKind
+	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
+		return bypassParams
+	case x.request.Meta.Extra:
+		return bypassMeta
+	}
+	if reason := x.readRevision(); reason != understood {
+		return reason
+	}
+	q.detail = x.request.URI
+	if x.request.Cursor != nil {
+		if q.revision.Era() == revision.Legacy || kind == revision.Discover || kind == revision.Reads {
+			return bypassCursor // a legacy cursor is its session's own
+		}
+		q.detail = x.request.Cursor
+	}
+	var ok bool
+	if q.stream, ok = accepts(x.r.Header["Accept"]); !ok {
+		return bypassAccept
+	}
+	q.mark = x.h.shared.cache.Mark(kind)
+	return understood
+}
+
+// readRevision finds out which revision a request is made at, and checks that
+// everything which has to agree about it does.
+func (x *exchange) readRevision() bypass {
+	header := x.r.Header["Mcp-Protocol-Version"]
+	meta := &x.request.Meta
+	if meta.Revision == nil && meta.Capabilities == nil {
+		return x.readLegacyRevision(header)
+	}
+	r := revision.Parse(string(meta.Revision))
+	named := x.r.Header["Mcp-Method"]
+	switch {
+	case r.Era() != revision.Modern || meta.Capabilities == nil,
+		len(header) != 1 || header[0] != r.String(),
+		len(named) != 1 || named[0] != x.method,
+		x.context != cache.Anonymous && hasPrefixed(x.r.Header, "Mcp-Param-"),
+		!x.nameMatches():
+		return bypassRevision
+	}
+	x.question.revision = r
+	x.session = "" // modern servers ignore the header (2026-07-28, "Streamable HTTP")
+	if string(meta.Capabilities) != "{}" {
+		x.question.capabilities = meta.Capabilities
+		x.question.variant = x.h.shared.variantOf(meta.Capabilities)
+	}
+	return understood
+}
+
+// nameMatches checks the Mcp-Name header: resources/read carries its URI
+// there, lists carry none.
+func (x *exchange) nameMatches() bool {
+	name := x.r.Header["Mcp-Name"]
+	if x.question.kind != revision.Reads {
+		return name == nil
+	}
+	return len(name) == 1 && quotes(x.request.URI, name[0])
+}
+
+func (x *exchange) readLegacyRevision(header []string) bypass {
+	if session := x.r.Header["Mcp-Session-Id"]; session != nil && x.session == "" {
+		return bypassRevision // several, or an empty one
+	}
+	r := revision.V20250326 // what a server assumes without the header
+	if len(header) > 0 {
+		r = revision.Parse(header[0])
+	}
+	if len(header) > 1 || r == revision.Unknown || r.Era() != revision.Legacy || !x.question.kind.In(r) ||
+		x.r.Header["Mcp-Method"] != nil && x.r.Header["Mcp-Method"][0] != x.method {
+		return bypassRevision
+	}
+	x.question.revision = r
+	return understood
+}
+
+// caches reports whether the operator wants kind k cached. Single resources
+// follow the lists of resources.
+func (h *Handler) caches(k revision.Kind) bool {
+	if k == revision.Reads {
+		k = revision.Resources
+	}
+	return h.settings.kinds.Has(k)
+}

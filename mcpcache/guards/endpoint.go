@@ -1,0 +1,268 @@
+package guards
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+const (
+	// maxDocument bounds the answer of a token or metadata endpoint, in bytes.
+	maxDocument = 1 << 20
+
+	// defaultTimeout is the time limit of one request to such an endpoint,
+	// from the name lookup to the end of the answer.
+	defaultTimeout = 10 * time.Second
+
+	maxRedirects = 3
+
+	// longestType is the length of a media type that an error may show.
+	longestType = 60
+)
+
+var (
+	errCrossOrigin = errors.New("redirect to another origin is not followed")
+	errRedirect    = errors.New("redirect is not followed")
+	errTooLarge    = fmt.Errorf("answer is larger than %d bytes", maxDocument)
+	errNotJSON     = errors.New("answer is not valid JSON of the expected form")
+)
+
+// endpointClient sends requests to token and metadata endpoints.
+type endpointClient struct {
+	timeout time.Duration
+	tls     *tls.Config
+
+	mu         sync.Mutex
+	transports map[reach]*http.Transport // a connection is used for its reach only
+}
+
+// answer is the whole answer of an endpoint.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// newEndpointClient makes a client with the operator's TLS settings, which may
+// be nil. A client certificate is read at each handshake, so that a short-lived
+// one can be replaced and need not exist yet.
+func newEndpointClient(ctx caddy.Context, settings *reverseproxy.TLSConfig, timeout time.Duration) (*endpointClient, error) {
+	c := &endpointClient{timeout: timeout, transports: make(map[reach]*http.Transport)}
+	if c.timeout == 0 {
+		c.timeout = defaultTimeout
+	}
+	if settings == nil {
+		return c, nil
+	}
+	certFile, keyFile := settings.ClientCertificateFile, settings.ClientCertificateKeyFile
+	if (certFile == "") != (keyFile == "") {
+		return nil, errors.New("tls: client certificate and its key must be given together")
+	}
+	base := *settings
+	base.ClientCertificateFile, base.ClientCertificateKeyFile = "", ""
+	config, err := base.MakeTLSClientConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	if config == nil {
+		config = new(tls.Config)
+	}
+	if certFile != "" {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+			if err != nil {
+				return nil, fmt.Errorf("loading client certificate: %w", err)
+			}
+			return &pair, nil
+		}
+	}
+	c.tls = config
+	return c, nil
+}
+
+// close ends idle connections.
+func (c *endpointClient) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, transport := range c.transports {
+		transport.CloseIdleConnections()
+	}
+}
+
+// transport returns the transport of a reach. A forward proxy of the
+// environment connects for us and cannot check addresses: only requests that
+// reach anywhere use it.
+func (c *endpointClient) transport(r reach) *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	transport, ok := c.transports[r]
+	if !ok {
+		dialer := &net.Dialer{Timeout: c.timeout, ControlContext: r.control}
+		transport = &http.Transport{
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        c.tls.Clone(),
+			TLSHandshakeTimeout:    c.timeout,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    1,
+			IdleConnTimeout:        30 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		}
+		if r == reachAnywhere {
+			transport.Proxy = http.ProxyFromEnvironment
+		}
+		c.transports[r] = transport
+	}
+	return transport
+}
+
+// send sends a request and reads the whole answer, whatever its status. Errors
+// name the endpoint without its query.
+func (c *endpointClient) send(r *http.Request, to reach) (*answer, error) {
+	got, err := c.exchange(r, to)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // it would repeat the URL
+		}
+		return nil, fmt.Errorf("asking %s: %w", place(r.URL), err)
+	}
+	return got, nil
+}
+
+func (c *endpointClient) exchange(r *http.Request, to reach) (*answer, error) {
+	if r.URL.Scheme == "http" {
+		if to == reachPublic {
+			return nil, errPrivateAddress
+		}
+		if to == reachPrivate {
+			return nil, errForbidden
+		}
+		to = reachOnlyLoopback
+	}
+	client := &http.Client{
+		Transport:     c.transport(to),
+		CheckRedirect: checkRedirect,
+		Timeout:       c.timeout,
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "caddy-mcp-cache")
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if len(body) > maxDocument {
+		return nil, errTooLarge
+	}
+	return &answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
+}
+
+// checkRedirect lets redirects stay within their origin and method, so that no
+// credential leaves for another server and no POST becomes a GET.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	first := via[0]
+	if origin(r.URL) != origin(first.URL) {
+		return fmt.Errorf("%w: %s", errCrossOrigin, origin(r.URL))
+	}
+	if len(via) > maxRedirects || r.Method != first.Method {
+		return errRedirect
+	}
+	return nil
+}
+
+// getJSON reads a metadata document.
+func (c *endpointClient) getJSON(ctx context.Context, u *url.URL, to reach, into any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return errors.New("not a URL")
+	}
+	got, err := c.send(r, to)
+	if err != nil {
+		return err
+	}
+	if got.status != http.StatusOK {
+		return fmt.Errorf("asking %s: %w", place(u), &statusError{status: got.status})
+	}
+	if err := got.decode(into); err != nil {
+		return fmt.Errorf("asking %s: %w", place(u), err)
+	}
+	return nil
+}
+
+// decode parses a JSON answer. Its errors do not repeat what the answer holds.
+func (a *answer) decode(into any) error {
+	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+		if len(kind) > longestType {
+			kind = "something else"
+		}
+		return fmt.Errorf("answer is %q and not JSON", kind)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(a.body))
+	if err := decoder.Decode(into); err != nil {
+		return errNotJSON
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return errNotJSON
+	}
+	return nil
+}
+
+// retryAfter returns what the Retry-After header asks for (RFC 9110 section
+// 10.2.3), 0 if it asks for nothing.
+func (a *answer) retryAfter() time.Duration {
+	value := a.header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// statusError is an HTTP status that brought no usable answer.
+type statusError struct {
+	status int
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("answer has status %d", e.status) }
+
+// place names an endpoint without its query, which may hold a secret.
+func place(u *url.URL) string {
+	return u.Scheme + "://" + u.Host + u.EscapedPath()
+}
+
+// clip cuts foreign text down to what an error may show: one line of printable
+// ASCII.
+func clip(text string) string {
+	const longest = 200
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(text) > longest {
+		text = text[:longest] + "..."
+	}
+	return text
+}

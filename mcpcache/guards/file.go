@@ -1,0 +1,178 @@
+package guards
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// fileCheckEvery is the least time between two looks at a file's
+	// metadata. A rotated secret is seen this much later at most.
+	fileCheckEvery = time.Second
+
+	// fileSettled is how much older than our reading a file's modification
+	// time must be before it proves anything: within the granularity of a
+	// file system's clock two writes share one time.
+	fileSettled = 2 * time.Second
+
+	// maxSecretFile bounds a token or key file, in bytes. HTTP servers accept
+	// no header near this size, and no key comes close to it.
+	maxSecretFile = 64 << 10
+)
+
+// watchedFile is a small file that other programs replace while we run: a
+// projected token, a rotated key. Its content is parsed when it changes; while
+// it cannot be read or parsed, the last good value stays in use.
+//
+// Nothing runs in the background: the file is looked at when its value is
+// asked for, at most once a second.
+type watchedFile[T any] struct {
+	path  string
+	what  string // names the file in errors and logs, for instance "token file"
+	parse func([]byte) (T, error)
+	log   *zap.Logger
+
+	mu      sync.Mutex
+	checked time.Time   // of the last look at the file
+	read    time.Time   // of the last reading, the zero time: never
+	info    os.FileInfo // as it was before the last reading
+	content []byte      // last good content
+	value   T           // content, parsed
+	changes uint64      // how often value was set
+	err     error       // of the last look
+}
+
+// get returns the value of the file's content, of its last good content if it
+// has become unreadable, and an error only if there has never been one.
+func (f *watchedFile[T]) get() (T, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.checked.IsZero() || time.Since(f.checked) >= fileCheckEvery {
+		f.look(false)
+	}
+	return f.current()
+}
+
+// reload is get without the wait: it reads the file now.
+func (f *watchedFile[T]) reload() (T, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.look(true)
+	return f.current()
+}
+
+// version is a number that is another one after the content has changed.
+func (f *watchedFile[T]) version() uint64 {
+	_, _ = f.get()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changes
+}
+
+func (f *watchedFile[T]) current() (T, error) {
+	if f.changes == 0 {
+		return f.value, fmt.Errorf("reading %s: %w", f.what, f.err)
+	}
+	return f.value, nil
+}
+
+// look reads the file if it may have changed, or in any case if forced, and
+// notes what came of it. The operator is told of each change of state once.
+func (f *watchedFile[T]) look(force bool) {
+	f.checked = time.Now()
+	hadGood := f.changes > 0
+	err := f.update(force)
+	if hadGood {
+		switch {
+		case err != nil && f.err == nil:
+			f.log.Warn("keeping the last good content of an unreadable file",
+				zap.String("what", f.what), zap.String("path", f.path), zap.Error(err))
+		case err == nil && f.err != nil:
+			f.log.Info("file is readable again",
+				zap.String("what", f.what), zap.String("path", f.path))
+		}
+	}
+	f.err = err
+}
+
+func (f *watchedFile[T]) update(force bool) error {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return err
+	}
+	if !force && f.err == nil && f.unchanged(info) {
+		return nil
+	}
+	f.read, f.info = time.Now(), info
+	content, err := readSmallFile(f.path, info)
+	if err != nil {
+		return err
+	}
+	if f.changes > 0 && bytes.Equal(content, f.content) {
+		return nil
+	}
+	value, err := f.parse(content)
+	if err != nil {
+		return err
+	}
+	f.value, f.content = value, content
+	f.changes++
+	return nil
+}
+
+// unchanged compares metadata. A swapped symbolic link shows as another file.
+func (f *watchedFile[T]) unchanged(info os.FileInfo) bool {
+	return f.info != nil &&
+		os.SameFile(info, f.info) &&
+		info.Size() == f.info.Size() &&
+		info.ModTime().Equal(f.info.ModTime()) &&
+		f.read.Sub(info.ModTime()) >= fileSettled
+}
+
+// readSmallFile reads a regular file of at most maxSecretFile bytes. Opening a
+// pipe would block, hence the look at its mode first.
+func readSmallFile(path string, info os.FileInfo) ([]byte, error) {
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxSecretFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxSecretFile)
+	}
+	if len(bytes.TrimSpace(content)) == 0 {
+		return nil, fmt.Errorf("%s is empty", path)
+	}
+	return content, nil
+}
+
+// resolvePath replaces the placeholders of a configured path, which must be
+// absolute: the working directory of a server is nobody's choice and may
+// differ between start and reload. The file need not exist yet.
+func resolvePath(option, path string) (string, error) {
+	path, err := resolve(option, path)
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("%s: %w: %q", option, errNotAbsolute, path)
+	}
+	return filepath.Clean(path), nil
+}
+
+var errNotAbsolute = errors.New("path must be absolute")

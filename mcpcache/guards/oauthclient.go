@@ -1,0 +1,342 @@
+package guards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+// OAuthClient holds the settings that the guards `oauth2` and `exchange` share:
+// where they ask for tokens, how they prove who they are, and what they ask
+// for. Placeholders in URLs, names, paths, secrets and parameters are replaced
+// when the configuration is loaded.
+//
+// A token is renewed in the background after 70 to 85 % of its life, if it was
+// used, and at once when the upstream refuses it. There is never more than one
+// request for a token at a time; after a failure the time until the next grows
+// from a second to a minute, or to five minutes if the server refuses the
+// client.
+//
+// Token and metadata endpoints must be https unless their host is a loopback
+// one. Their answers are limited to 1 MiB, and redirects to another origin are
+// not followed.
+type OAuthClient struct {
+	// The URL of the token endpoint.
+	TokenEndpoint string `json:"token_endpoint,omitempty"`
+
+	// The issuer identifier of the authorization server, whose metadata
+	// (RFC 8414 or OpenID Connect Discovery) names the token endpoint. It
+	// cannot be used together with `token_endpoint`.
+	Issuer string `json:"issuer,omitempty"`
+
+	// The client identifier.
+	ClientID string `json:"client_id,omitempty"`
+
+	// The client secret.
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// The absolute path of a file that holds nothing but the client secret,
+	// of at most 65536 bytes. It is read again when it changes.
+	ClientSecretFile string `json:"client_secret_file,omitempty"`
+
+	// How the client proves who it is: `basic` or `post` (with a secret),
+	// `private_key_jwt` (with a key), `tls` (with a client certificate in
+	// `tls`) or `none`. Default: as the credentials are; a secret is sent by
+	// `basic`, unless the server's metadata offers `post` only.
+	ClientAuth string `json:"client_auth,omitempty"`
+
+	// The absolute path of the private key of `private_key_jwt` (RFC 7523):
+	// RSA, P-256 or Ed25519, as PEM or JWK, of at most 65536 bytes. It is
+	// read again when it changes.
+	Key string `json:"key,omitempty"`
+
+	// The algorithm that the key must be for: `RS256`, `ES256` or `EdDSA`.
+	// Default: that of the key.
+	Alg string `json:"alg,omitempty"`
+
+	// The id of the key, which also chooses one from a JWK set. Default: that
+	// of the JWK, none with PEM.
+	Kid string `json:"kid,omitempty"`
+
+	// The audience of client assertions. Default: the issuer, or the token
+	// endpoint where the issuer is not known.
+	AssertionAudience string `json:"assertion_audience,omitempty"`
+
+	// The resource indicators (RFC 8707) that the token is asked for. The
+	// word `off` alone asks for none. Default: the resource that the
+	// upstream's metadata names, if the endpoint was discovered from the
+	// upstream, none otherwise.
+	Resource []string `json:"resource,omitempty"`
+
+	// The scopes that the token is asked for. Default: what the upstream asks
+	// for, if the endpoint was discovered from the upstream, none otherwise.
+	Scope []string `json:"scope,omitempty"`
+
+	// More parameters of the token request, such as the `audience` that some
+	// servers want.
+	Params map[string]string `json:"params,omitempty"`
+
+	// The request header that carries the token. Caddy hides the value of
+	// `Authorization` in its log, of another header it does not: filter
+	// `request>headers>NAME` out of the log then. Default: `Authorization`
+	Header string `json:"header,omitempty"`
+
+	// The word before the token. The empty string means none.
+	// Default: `Bearer`
+	Prefix *string `json:"prefix,omitempty"`
+
+	// The time limit of each request to a token or metadata endpoint.
+	// Default: 10s
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// TLS settings for the token and metadata endpoints, as those of
+	// `reverse_proxy`. The client certificate is read at each handshake.
+	TLS *reverseproxy.TLSConfig `json:"tls,omitempty"`
+
+	account
+	place  credentialHeader
+	http   *endpointClient
+	server *discovery
+	auth   *clientAuth
+	source *tokenSource
+}
+
+// grant is what tells the guards apart that share OAuthClient.
+type grant struct {
+	name     string // of the guard
+	form     func() (form url.Values, hidden []string, err error)
+	other    string          // token type that is as good as Bearer
+	required bool            // whether the client must authenticate
+	discover bool            // whether the upstream may name the server
+	versions []func() uint64 // of the files that form reads
+	settings map[string]any  // that are part of the identity
+	secrets  []string        // that are part of the identity
+}
+
+// reservedParams are set by the guards themselves.
+var reservedParams = []string{
+	"grant_type", "client_id", "client_secret", "client_assertion",
+	"client_assertion_type", "resource", "scope", "subject_token",
+	"subject_token_type", "actor_token", "actor_token_type",
+	"requested_token_type",
+}
+
+// check tells what is wrong with the settings as they are written.
+func (c *OAuthClient) check(g grant) error {
+	if c.TokenEndpoint != "" && c.Issuer != "" {
+		return errors.New("token_endpoint and issuer cannot be used together")
+	}
+	if c.TokenEndpoint == "" && c.Issuer == "" && !g.discover {
+		return errors.New("one of token_endpoint and issuer is required")
+	}
+	if len(c.Resource) > 1 && slices.Contains(c.Resource, "off") {
+		return errors.New("resource: off stands alone")
+	}
+	for name := range c.Params {
+		if name == "" || slices.Contains(reservedParams, name) {
+			return fmt.Errorf("param: %q cannot be set here", name)
+		}
+	}
+	if c.Timeout < 0 {
+		return errors.New("timeout: must be more than 0")
+	}
+	if err := checkAlgorithm(c.Alg); err != nil {
+		return err
+	}
+	if _, err := c.clientSettings(g).resolve(); err != nil {
+		return err
+	}
+	return checkHeader(c.Header, c.Prefix)
+}
+
+// provision prepares the client. It reads no file and asks no server.
+func (c *OAuthClient) provision(ctx caddy.Context, g grant) error {
+	r := resolver{}
+	resolved := *c
+	r.text("token_endpoint", &resolved.TokenEndpoint)
+	r.text("issuer", &resolved.Issuer)
+	r.text("client_id", &resolved.ClientID)
+	r.text("client_secret", &resolved.ClientSecret)
+	r.text("kid", &resolved.Kid)
+	r.text("assertion_audience", &resolved.AssertionAudience)
+	r.path("client_secret_file", &resolved.ClientSecretFile)
+	r.path("key", &resolved.Key)
+	resolved.Resource = r.list("resource", c.Resource)
+	resolved.Scope = r.list("scope", c.Scope)
+	resolved.Params = r.params("param", c.Params)
+	if r.err != nil {
+		return r.err
+	}
+	return c.assemble(ctx, g, &resolved)
+}
+
+// assemble makes the working parts from the resolved settings.
+func (c *OAuthClient) assemble(ctx caddy.Context, g grant, s *OAuthClient) (err error) {
+	c.place = newCredentialHeader(c.Header, c.Prefix)
+	if c.http, err = newEndpointClient(ctx, c.TLS, time.Duration(c.Timeout)); err != nil {
+		return err
+	}
+	if c.auth, err = newClientAuth(ctx.Logger(), g, s); err != nil {
+		return err
+	}
+	if c.server, err = newDiscovery(c.http, s, c.auth.method == authTLS); err != nil {
+		return err
+	}
+	if c.account, err = s.identify(g, c.place, c.auth.method); err != nil {
+		return err
+	}
+	if usesSecret := s.ClientSecret != "" || s.ClientSecretFile != ""; usesSecret && c.server.upstreamDecides() {
+		ctx.Logger().Warn("the upstream decides which authorization server gets the client secret; set issuer or token_endpoint to bind it")
+	}
+	fixed := s.fixedForm()
+	c.source = newTokenSource(func(ctx context.Context) (issued, error) {
+		return c.fetch(ctx, g, s, fixed)
+	}, ctx.Logger())
+	c.source.inputs = func() (sum uint64) {
+		for _, version := range slices.Concat(g.versions, []func() uint64{c.auth.version}) {
+			if version != nil {
+				sum += version()
+			}
+		}
+		return sum
+	}
+	return nil
+}
+
+// identify derives the identity from the resolved settings.
+func (c *OAuthClient) identify(g grant, place credentialHeader, method string) (account, error) {
+	settings := map[string]any{
+		"token_endpoint": c.TokenEndpoint, "issuer": c.Issuer,
+		"client_id": c.ClientID, "client_auth": method,
+		"client_secret_file": c.ClientSecretFile, "key": c.Key,
+		"resource": c.Resource, "scope": c.Scope,
+		"header": place.name, "prefix": place.prefix,
+	}
+	if c.TLS != nil {
+		settings["client_certificate"] = c.TLS.ClientCertificateFile + c.TLS.ClientCertificateAutomate
+	}
+	maps.Copy(settings, g.settings)
+	secrets := slices.Clone(g.secrets)
+	if c.ClientSecret != "" {
+		secrets = append(secrets, c.ClientSecret)
+	}
+	params := make([]string, 0, len(c.Params))
+	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
+		params = append(params, name)
+		secrets = append(secrets, c.Params[name]) // servers invent many parameters
+	}
+	settings["params"] = params
+	return newAccount(g.name, settings, secrets...)
+}
+
+// fixedForm is the part of the token request that is the same each time.
+func (c *OAuthClient) fixedForm() url.Values {
+	form := make(url.Values)
+	for name, value := range c.Params {
+		form.Set(name, value)
+	}
+	if len(c.Scope) > 0 {
+		form.Set("scope", strings.Join(c.Scope, " "))
+	}
+	if len(c.Resource) > 0 && c.Resource[0] != "off" {
+		form["resource"] = c.Resource
+	}
+	return form
+}
+
+// longParams are the values of parameters that may be secrets. Others are too
+// short to be searched for.
+func (c *OAuthClient) longParams() (values []string) {
+	for _, value := range c.Params {
+		if len(value) >= 4 {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// fetch gets a token from the authorization server.
+func (c *OAuthClient) fetch(ctx context.Context, g grant, s *OAuthClient, fixed url.Values) (issued, error) {
+	form, hidden, err := g.form()
+	if err != nil {
+		return issued{}, fmt.Errorf("%w: %w", ErrUnauthorized, err)
+	}
+	server, err := c.server.locate(ctx)
+	if err != nil {
+		return issued{}, err
+	}
+	maps.Copy(form, fixed)
+	if server.scope != "" && len(s.Scope) == 0 {
+		form.Set("scope", server.scope)
+	}
+	if server.resource != "" && len(s.Resource) == 0 {
+		form.Set("resource", server.resource)
+	}
+	request := tokenRequest{
+		http: c.http, auth: c.auth, server: server, form: form, other: g.other,
+		hidden: append(hidden, s.longParams()...),
+	}
+	token, err := request.send(ctx)
+	if err == nil {
+		err = c.place.check(token.token)
+	}
+	if err != nil {
+		c.server.forget()
+		return issued{}, err
+	}
+	c.server.pin(server)
+	return token, nil
+}
+
+// Authorize implements [Guard]. Until the upstream has refused a request and
+// so told where its authorization server is, a guard that knows neither a token
+// endpoint nor an issuer leaves the request without a credential.
+func (c *OAuthClient) Authorize(ctx context.Context, r *http.Request) error {
+	if !c.server.ready() {
+		r.Header.Del(c.place.name)
+		return nil
+	}
+	token, err := c.source.get(ctx)
+	if err != nil {
+		return err
+	}
+	c.place.set(r, token)
+	return nil
+}
+
+// Renew implements [Renewer]. It does nothing about a 403: a new token would
+// have the same scope.
+func (c *OAuthClient) Renew(ctx context.Context, used string, challenge Challenge) error {
+	if challenge.Status == http.StatusForbidden {
+		return errForbiddenScope
+	}
+	if c.server.upstreamDecides() {
+		c.server.learn(challenge)
+	}
+	return c.source.renew(ctx, func(token string) bool { return c.place.value(token) == used })
+}
+
+const errForbiddenScope = unusable("the upstream forbids the request to this account (the scope is insufficient, perhaps)")
+
+// Credential implements [Renewer].
+func (c *OAuthClient) Credential(r *http.Request) string { return c.place.get(r) }
+
+// Cleanup ends what runs in the background.
+func (c *OAuthClient) Cleanup() error {
+	if c.source != nil {
+		c.source.close()
+	}
+	if c.http != nil {
+		c.http.close()
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package mcpcache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+func init() {
+	caddy.RegisterModule(Handler{})
+}
+
+// Handler answers MCP list requests from memory and hands everything else to
+// an upstream handler, usually `reverse_proxy`. See the package documentation
+// for what it guarantees.
+type Handler struct {
+	// The handler that reaches the MCP server, usually `reverse_proxy`. The
+	// requests of clients and those of the feed both go through it. Required.
+	UpstreamRaw json.RawMessage `json:"upstream,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
+
+	// The path of the MCP endpoint. Requests to other paths are passed on
+	// without a look at them. Default: `/mcp`
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// Which lists to cache: `tools`, `prompts`, `resources`,
+	// `resource_templates`, `discover`. Default: all of them.
+	Kinds []string `json:"kinds,omitempty"`
+
+	// How long a list is fresh when the upstream gives no `ttlMs`. A
+	// `ttlMs` of 0 is obeyed: such a list is never served without asking.
+	// Default: 5m
+	TTL caddy.Duration `json:"ttl,omitempty"`
+
+	// The longest time a list is fresh, whatever its `ttlMs` says.
+	// Default: 24h
+	MaxTTL caddy.Duration `json:"max_ttl,omitempty"`
+
+	// How long a copy may be served after it went stale while the upstream
+	// fails. 0 turns that off. Default: 24h
+	StaleIfError *caddy.Duration `json:"stale_if_error,omitempty"`
+
+	// Whether callers who have been told of a change may be given the copy
+	// from before it, marked stale, when the upstream then fails. If not,
+	// they are given the failure. Default: false
+	StaleAfterNotice bool `json:"stale_after_notice,omitempty"`
+
+	// How long the answer to `initialize` is held back for the first
+	// hydrate, so that a client's first list is already a hit. 0 turns that
+	// off. Default: 2s
+	Gate *caddy.Duration `json:"gate,omitempty"`
+
+	// Who may share a list that carries no `cacheScope`: `private` (the
+	// callers with the same credentials) or `public` (everybody).
+	// Default: `private`
+	Scope string `json:"scope,omitempty"`
+
+	// More request values, as placeholders, that tell callers apart besides
+	// `Authorization`, `Cookie`, `DPoP`, the client certificate, the query
+	// string and the user an authenticating handler has found.
+	Partition []string `json:"partition,omitempty"`
+
+	// Who lets callers in: `upstream` (a caller is served from the cache only
+	// after the upstream has accepted the same credentials or session) or
+	// `all` (handlers in front of this one have already checked everybody).
+	// Default: `upstream`
+	Admit string `json:"admit,omitempty"`
+
+	// How long the upstream's acceptance of a caller counts, with `upstream`.
+	// A token's own expiry shortens it. Default: 5m
+	AdmitFor caddy.Duration `json:"admit_for,omitempty"`
+
+	// Origins of browser pages that are let in besides the endpoint's own,
+	// such as `https://app.example.com`. A host named here is also accepted
+	// in the Host header of requests that arrive at a loopback address.
+	Origins []string `json:"origins,omitempty"`
+
+	// The guard that gives the feed its credential. Default: none, the feed
+	// is an anonymous caller.
+	GuardRaw json.RawMessage `json:"guard,omitempty" caddy:"namespace=http.mcp_cache.guards inline_key=guard"`
+
+	// Where the feed's snapshots are kept, so that lists are there after a
+	// restart even while the upstream is not: only those that anybody may be
+	// given, or anybody without credentials. Default: `caddy`, Caddy's own
+	// storage. `off` keeps none.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=http.mcp_cache.stores inline_key=store"`
+
+	// The least time between two refreshes of a kind that change notices and
+	// expiries start. Default: 1s
+	Refresh caddy.Duration `json:"refresh,omitempty"`
+
+	// The largest request body, in bytes, that is looked into. A larger one
+	// streams through. Default: 65536
+	MaxRequest int64 `json:"max_request,omitempty"`
+
+	// The largest list of one kind, in bytes, that is kept. Default: 33554432
+	MaxList int64 `json:"max_list,omitempty"`
+
+	// The most pages a list may have. Default: 1000
+	MaxPages int `json:"max_pages,omitempty"`
+
+	// Bytes that all cached answers but the feed's own snapshots may use
+	// together, and the compressed bytes of all. Default: 67108864
+	Memory int64 `json:"memory,omitempty"`
+
+	// Whether answers of 1 KiB and more are compressed once, in the
+	// background, to gzip and zstd for the clients that accept one of them.
+	// A quarter of `memory` is for the compressed bytes. Default: true
+	Precompress *bool `json:"precompress,omitempty"`
+
+	// What this handler is called in metrics, the admin API and the
+	// `Cache-Status` header. Default: `mcp_cache`
+	Name string `json:"name,omitempty"`
+
+	upstream caddyhttp.MiddlewareHandler
+	guard    guards.Guard
+	store    stores.Store
+	logger   *zap.Logger
+	settings *settings
+	status   statusTexts
+	metrics  *requestMetrics
+
+	endpointURL string // as the feeds see it
+	shared      *shared
+	key         string // of shared in the pool; "" while not acquired
+	detach      func()
+	observer    *observer
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.mcp_cache",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// Provision sets the handler up. It reaches nothing outside the process: the
+// feeds start when the whole configuration has.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	h.logger = ctx.Logger()
+	if h.UpstreamRaw == nil {
+		return errors.New("upstream: missing; it is the handler that reaches the MCP server")
+	}
+	identity, err := h.feedKey()
+	if err != nil {
+		return err
+	}
+	app, err := ctx.App("events")
+	if err != nil {
+		return fmt.Errorf("loading the events app: %w", err)
+	}
+	events := app.(*caddyevents.App)
+	if h.settings, err = h.newSettings(); err != nil {
+		return err
+	}
+	h.status = newStatusTexts(h.settings.name)
+	// Loading the guests empties their raw configuration.
+	h.endpointURL = upstreamURL(h.UpstreamRaw) + h.settings.endpoint
+	if err := h.loadGuests(ctx); err != nil {
+		return err
+	}
+	h.settings.feed.Guard = h.guard
+	if h.guard != nil {
+		identity = append(identity, h.guard.Identity()...)
+	}
+	sum := sha256.Sum256(identity)
+	key := hex.EncodeToString(sum[:])
+	u := &user{handler: h.upstream, settings: h.settings, store: h.store, logger: h.logger}
+	if h.shared, err = acquireShared(key, h.endpointURL, u); err != nil {
+		return err
+	}
+	h.key = key
+	h.metrics = newRequestMetrics(h.settings.name)
+	h.observer = newObserver(ctx, events, h.settings.name, h.logger, h.shared.warmer)
+	h.settings.feed.Observer = h.observer
+	h.detach = h.shared.attach(u)
+	live.add(h)
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	starting, err := ctx.App("mcp_cache")
+	if err != nil {
+		return fmt.Errorf("loading the app that starts the feeds: %w", err)
+	}
+	starting.(*starter).onStart(h.shared.run)
+	return nil
+}
+
+// feedKey is what shapes the feeds and the cache besides the guard: with the
+// same, they survive a reload.
+func (h *Handler) feedKey() ([]byte, error) {
+	key, err := json.Marshal(struct {
+		Upstream  json.RawMessage
+		Guard     json.RawMessage
+		Endpoint  string
+		Scope     string
+		Partition []string
+	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition})
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	return key, nil
+}
+
+// loadGuests loads the upstream handler, the store and the guard.
+func (h *Handler) loadGuests(ctx caddy.Context) error {
+	mod, err := ctx.LoadModule(h, "UpstreamRaw")
+	if err != nil {
+		return fmt.Errorf("loading upstream: %w", err)
+	}
+	var ok bool
+	if h.upstream, ok = mod.(caddyhttp.MiddlewareHandler); !ok {
+		return fmt.Errorf("upstream: %T is not an HTTP handler", mod)
+	}
+	if h.StoreRaw == nil {
+		h.StoreRaw = json.RawMessage(`{"store":"caddy"}`)
+	}
+	if mod, err = ctx.LoadModule(h, "StoreRaw"); err != nil {
+		return fmt.Errorf("loading store: %w", err)
+	}
+	if h.store, ok = mod.(stores.Store); !ok {
+		return fmt.Errorf("store: %T is not a store", mod)
+	}
+	if h.GuardRaw == nil {
+		return nil
+	}
+	if mod, err = ctx.LoadModule(h, "GuardRaw"); err != nil {
+		return fmt.Errorf("loading guard: %w", err)
+	}
+	if h.guard, ok = mod.(guards.Guard); !ok {
+		return fmt.Errorf("guard: %T is not a guard", mod)
+	}
+	return nil
+}
+
+// Cleanup gives back what Provision took. Requests under way are not harmed:
+// what is shared stays as long as another configuration uses it, and a request
+// that finds it closed is forwarded.
+func (h *Handler) Cleanup() error {
+	if h.key == "" {
+		return nil
+	}
+	h.detach()
+	live.remove(h)
+	h.observer.stop()
+	key := h.key
+	h.key = ""
+	_, err := pool.Delete(key)
+	return err
+}
+
+// upstreamURL returns the scheme and host of the feed's requests: those of the
+// first upstream of a reverse_proxy. They are what a guard is told and what
+// the Host header says, unless the operator sets another with header_up. The
+// way to the upstream is the handler's own.
+func upstreamURL(raw json.RawMessage) string {
+	var proxy struct {
+		Upstreams []struct {
+			Dial string `json:"dial"`
+		} `json:"upstreams"`
+		Transport struct {
+			TLS json.RawMessage `json:"tls"`
+		} `json:"transport"`
+	}
+	if json.Unmarshal(raw, &proxy) != nil || len(proxy.Upstreams) == 0 {
+		return "http://localhost"
+	}
+	dial := proxy.Upstreams[0].Dial
+	scheme, defaultPort := "http://", ":80"
+	if proxy.Transport.TLS != nil {
+		scheme, defaultPort = "https://", ":443"
+	}
+	if _, port, err := net.SplitHostPort(dial); err != nil || port == "" || strings.ContainsAny(dial, "{/") {
+		return scheme + "localhost"
+	}
+	return scheme + strings.TrimSuffix(dial, defaultPort)
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.CleanerUpper          = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

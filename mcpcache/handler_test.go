@@ -1,0 +1,379 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+func init() {
+	caddy.RegisterModule(standModule{})
+	caddy.RegisterModule(notAHandler{})
+}
+
+// standModule is an upstream handler that a configuration can name.
+type standModule struct {
+	Name      string          `json:"name"`
+	Upstreams json.RawMessage `json:"upstreams"` // as those of a reverse_proxy
+}
+
+func (standModule) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.mcp_cache_stand", New: func() caddy.Module { return new(standModule) }}
+}
+
+// stands are what those handlers do, by their names.
+var stands sync.Map
+
+// ServeHTTP implements [caddyhttp.MiddlewareHandler].
+func (m *standModule) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	if s, ok := stands.Load(m.Name); ok {
+		return s.(stand)(w, r)
+	}
+	return caddyhttp.Error(http.StatusBadGateway, errors.New("nobody there"))
+}
+
+// notAHandler is a module of the namespace that handles nothing.
+type notAHandler struct{}
+
+func (notAHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.mcp_cache_none", New: func() caddy.Module { return new(notAHandler) }}
+}
+
+// config is a configuration of the handler, whose upstream is called name.
+// Members can be replaced; null takes one away.
+func config(name string, members ...string) string {
+	c := map[string]json.RawMessage{
+		"upstream": json.RawMessage(fmt.Sprintf(`{"handler":"mcp_cache_stand","name":%q}`, name)),
+		"store":    json.RawMessage(`{"store":"off"}`),
+		"name":     json.RawMessage(`"handler_test"`),
+	}
+	for i := 0; i < len(members); i += 2 {
+		c[members[i]] = json.RawMessage(members[i+1])
+		if members[i+1] == "null" {
+			delete(c, members[i])
+		}
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+// loaded is a configuration that has been provisioned.
+type loaded struct {
+	*Handler
+
+	start, cancel func()
+}
+
+// provision loads a configuration as Caddy does, but for its start.
+func provision(t *testing.T, config string) (*loaded, error) {
+	t.Helper()
+	base, err := caddy.ProvisionContext(&caddy.Config{
+		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {
+			BaseLog: caddy.BaseLog{WriterRaw: json.RawMessage(`{"output":"discard"}`)},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := caddy.NewContext(base)
+	mod, err := ctx.LoadModuleByID("http.handlers.mcp_cache", json.RawMessage(config))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	app, err := ctx.App("mcp_cache")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func() {
+		if err := app.(*starter).Start(); err != nil {
+			t.Error(err)
+		}
+	}
+	return &loaded{mod.(*Handler), start, cancel}, nil
+}
+
+func mustProvision(t *testing.T, config string) *loaded {
+	t.Helper()
+	l, err := provision(t, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// references returns how many configurations use what is shared.
+func references(key string) int {
+	count, _ := pool.References(key)
+	return count
+}
+
+func TestSameConfigurationTwiceSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := mustProvision(t, config("twice"))
+		two := mustProvision(t, config("twice"))
+		key := one.key
+		if one.shared != two.shared || two.key != key || references(key) != 2 {
+			t.Fatalf("they do not share: keys %s and %s, %d references", one.key, two.key, references(key))
+		}
+		one.start()
+		two.start()
+		synctest.Wait()
+		for _, r := range []revision.Revision{revision.LatestModern, revision.LatestLegacy} {
+			if two.shared.feeds.Of(r) == nil {
+				t.Errorf("there is no feed of %v", r)
+			}
+		}
+		one.shared.cache.Pin(&cache.Entry{
+			Kind: revision.Tools, Revision: revision.V20260728, Partition: cache.Public, Fetched: time.Now(),
+			Body: warmEntry(t, revision.Tools, "a", cache.Public).Body, Lifetime: time.Hour,
+		})
+		one.cancel()
+		if references(key) != 1 || two.shared.cache.Pinned(revision.V20260728, revision.Tools) == nil {
+			t.Errorf("after the first is gone: %d references, tools %v", references(key),
+				two.shared.cache.Pinned(revision.V20260728, revision.Tools))
+		}
+		two.cancel()
+		if references(key) != 0 {
+			t.Errorf("%d references are left", references(key))
+		}
+		if slices.Contains(live.names(), "handler_test") {
+			t.Error("a handler is still registered")
+		}
+		// The bubble ends only when all goroutines have.
+	})
+}
+
+func TestCleanupTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := mustProvision(t, config("cleanup"))
+		two := mustProvision(t, config("cleanup"))
+		key := one.key
+		for range 3 {
+			if err := one.Cleanup(); err != nil {
+				t.Errorf("cleaning up: %v", err)
+			}
+		}
+		if references(key) != 1 {
+			t.Errorf("%d references are left, want that of the other", references(key))
+		}
+		one.cancel()
+		if references(key) != 1 {
+			t.Errorf("%d references are left, want that of the other", references(key))
+		}
+		two.cancel()
+		if references(key) != 0 {
+			t.Errorf("%d references are left", references(key))
+		}
+	})
+}
+
+func TestCleanupOfNothing(t *testing.T) {
+	if err := new(Handler).Cleanup(); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFailedProvision has each part of a configuration be wrong while another
+// configuration with the same upstream is in force.
+func TestFailedProvision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inForce := mustProvision(t, config("failed"))
+		defer inForce.cancel()
+		for name, c := range map[string]struct{ config, want string }{
+			"no upstream":       {config("failed", "upstream", "null"), "upstream: missing"},
+			"unknown upstream":  {config("failed", "upstream", `{"handler":"unheard_of"}`), "loading upstream"},
+			"upstream, no name": {config("failed", "upstream", `{}`), "loading upstream"},
+			"not a handler":     {config("failed", "upstream", `{"handler":"mcp_cache_none"}`), "is not an HTTP handler"},
+			"unknown store":     {config("failed", "store", `{"store":"unheard_of"}`), "loading store"},
+			"unknown guard":     {config("failed", "guard", `{"guard":"unheard_of"}`), "loading guard"},
+			"bad setting":       {config("failed", "ttl", `-1`), "ttl: "},
+			"bad origin":        {config("failed", "origins", `["x"]`), "origins: "},
+			"unknown option":    {config("failed", "tll", `1`), "tll"},
+		} {
+			l, err := provision(t, c.config)
+			if err == nil {
+				l.cancel()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want it to say %q", name, err, c.want)
+			}
+			if got := references(inForce.key); got != 1 {
+				t.Fatalf("%s: %d references to what the other uses", name, got)
+			}
+			if names := live.names(); !slices.Contains(names, "handler_test") || len(live.named("handler_test")) != 1 {
+				t.Errorf("%s: registered are %v", name, names)
+			}
+		}
+	})
+}
+
+// A configuration that is rejected later, or only validated, reaches nobody.
+func TestNothingStartsBeforeTheConfigurationDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stands.Store("rejected", stand(func(http.ResponseWriter, *http.Request) error {
+			t.Error("the upstream was asked")
+			return nil
+		}))
+		defer stands.Delete("rejected")
+		l := mustProvision(t, config("rejected"))
+		time.Sleep(time.Hour)
+		for _, f := range l.shared.feeds.All() {
+			t.Errorf("there is a feed: %+v", f.Status())
+		}
+		l.cancel()
+	})
+}
+
+// What shapes the feed and the cache makes them new; everything else leaves
+// them as they are.
+func TestWhatIsSharedOverAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := mustProvision(t, config("reload"))
+		defer base.cancel()
+		for name, c := range map[string]struct {
+			config string
+			same   bool
+		}{
+			"the same":         {config("reload"), true},
+			"ttl":              {config("reload", "ttl", `1000000000`), true},
+			"kinds":            {config("reload", "kinds", `["tools"]`), true},
+			"name":             {config("reload", "name", `"another"`), true},
+			"store":            {config("reload", "store", `{"store":"caddy"}`), true},
+			"admit":            {config("reload", "admit", `"all"`), true},
+			"memory":           {config("reload", "memory", `2097152`), true},
+			"another upstream": {config("other"), false},
+			"endpoint":         {config("reload", "endpoint", `"/api"`), false},
+			"scope":            {config("reload", "scope", `"public"`), false},
+			"partition":        {config("reload", "partition", `["{a}"]`), false},
+			"guard":            {config("reload", "guard", `{"guard":"bearer","token":"a"}`), false},
+		} {
+			l := mustProvision(t, c.config)
+			if same := l.shared == base.shared; same != c.same {
+				t.Errorf("%s: shared %v, want %v", name, same, c.same)
+			}
+			l.cancel()
+		}
+	})
+}
+
+// TestNewestConfigurationCounts has the second of two configurations be
+// rejected: what is shared goes on with the first.
+func TestNewestConfigurationCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := mustProvision(t, config("newest"))
+		store := func() stores.Store { s, _ := one.shared.warmer.current(); return s.Store }
+		if store() != one.store {
+			t.Error("the first configuration's store is not in use")
+		}
+		two := mustProvision(t, config("newest", "store", `{"store":"caddy"}`))
+		if store() != two.store {
+			t.Error("the second configuration's store is not in use")
+		}
+		two.cancel()
+		if store() != one.store {
+			t.Error("the first configuration's store is not in use again")
+		}
+		one.cancel()
+	})
+}
+
+// TestCleanupHarmsNoRequest takes configurations away under requests that wait
+// for the upstream.
+func TestCleanupHarmsNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		stands.Store("busy", stand(func(w http.ResponseWriter, r *http.Request) error {
+			if r.Header.Get("X-Client") == "" {
+				return caddyhttp.Error(http.StatusBadGateway, errors.New("down")) // a feed
+			}
+			<-release
+			return respond(w, r, toolsOf("a"))
+		}))
+		defer stands.Delete("busy")
+		one := mustProvision(t, config("busy", "gate", "0"))
+		one.start()
+		synctest.Wait()
+		var all sync.WaitGroup
+		for _, method := range []string{"tools/list", "tools/call", "server/discover"} {
+			all.Go(func() {
+				r := modernRequest(method, "")
+				r.Header.Set("X-Client", "yes")
+				w := &wire{header: make(http.Header)}
+				if err := one.ServeHTTP(w, r, nil); err != nil || len(w.events) == 0 || !strings.HasPrefix(w.events[0], "200 ") {
+					t.Errorf("%s: got %q, %v", method, w.events, err)
+				}
+			})
+		}
+		synctest.Wait()
+		two := mustProvision(t, config("busy", "gate", "0"))
+		two.start()
+		one.cancel()
+		two.cancel() // with the last one go the feeds and the cache
+		if references(two.key) != 0 {
+			t.Error("the feeds and the cache are still there")
+		}
+		close(release)
+		all.Wait()
+		// Even a request that comes too late is forwarded.
+		r := modernRequest("tools/list", "")
+		r.Header.Set("X-Client", "yes")
+		w := &wire{header: make(http.Header)}
+		if err := one.ServeHTTP(w, r, nil); err != nil || !strings.HasPrefix(w.events[0], "200 ") {
+			t.Errorf("a late request got %q, %v", w.events, err)
+		}
+	})
+}
+
+// The feeds address the upstream by the name that the operator has given.
+func TestEndpointOfTheFeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for endpoint, want := range map[string]string{`""`: "http://10.0.0.1:3001/mcp", `"/api"`: "http://10.0.0.1:3001/api"} {
+			l := mustProvision(t, config("", "endpoint", endpoint,
+				"upstream", `{"handler":"mcp_cache_stand","upstreams":[{"dial":"10.0.0.1:3001"}]}`))
+			if l.endpointURL != want {
+				t.Errorf("endpoint %s: got %s, want %s", endpoint, l.endpointURL, want)
+			}
+			l.cancel()
+		}
+	})
+}
+
+func TestUpstreamURL(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"handler":"reverse_proxy","upstreams":[{"dial":"127.0.0.1:3001"}]}`:                                        "http://127.0.0.1:3001",
+		`{"handler":"reverse_proxy","upstreams":[{"dial":"a:3001"},{"dial":"b:3001"}]}`:                              "http://a:3001",
+		`{"handler":"reverse_proxy","upstreams":[{"dial":"a:80"}]}`:                                                  "http://a",
+		`{"handler":"reverse_proxy","upstreams":[{"dial":"[::1]:3001"}]}`:                                            "http://[::1]:3001",
+		`{"handler":"reverse_proxy","transport":{"protocol":"http","tls":{}},"upstreams":[{"dial":"a:443"}]}`:        "https://a",
+		`{"handler":"reverse_proxy","transport":{"protocol":"http","tls":{}},"upstreams":[{"dial":"a:8443"}]}`:       "https://a:8443",
+		`{"handler":"reverse_proxy","transport":{"protocol":"http","tls":{}},"upstreams":[{"dial":"{env.A}:8443"}]}`: "https://localhost",
+		`{"handler":"reverse_proxy","upstreams":[{"dial":"unix//run/mcp.sock"}]}`:                                    "http://localhost",
+		`{"handler":"reverse_proxy","upstreams":[{"dial":"a"}]}`:                                                     "http://localhost",
+		`{"handler":"reverse_proxy","upstreams":[]}`:                                                                 "http://localhost",
+		`{"handler":"reverse_proxy","dynamic_upstreams":{"source":"srv"}}`:                                           "http://localhost",
+		`{"handler":"static_response"}`:                                                                              "http://localhost",
+		`{"handler":"static_response","upstreams":5}`:                                                                "http://localhost",
+	} {
+		if got := upstreamURL(json.RawMessage(config)); got != want {
+			t.Errorf("%s: got %s, want %s", config, got, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package mcpcache
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// headerValues has room for the values of an answer's header fields. They are
+// not shared between answers, because Caddy's header handler may replace text
+// within them; and each field's capacity is its length, so that a handler that
+// appends to one makes a copy.
+type headerValues struct {
+	room [6]string
+	used int
+}
+
+// set sets a field of h. The name has to be canonical.
+func (v *headerValues) set(h http.Header, name, value string) {
+	if v.used == len(v.room) {
+		h[name] = []string{value}
+		return
+	}
+	v.room[v.used] = value
+	v.used++
+	h[name] = v.room[v.used-1 : v.used : v.used]
+}
+
+// vary adds a field's name to the Vary header of h.
+func (v *headerValues) vary(h http.Header, name string) {
+	present := h["Vary"]
+	if len(present) == 0 {
+		v.set(h, "Vary", name)
+		return
+	}
+	for _, value := range present {
+		for listed := range strings.SplitSeq(value, ",") {
+			if listed = strings.TrimSpace(listed); listed == "*" || strings.EqualFold(listed, name) {
+				return
+			}
+		}
+	}
+	h["Vary"] = append(slices.Clip(present), name)
+}

@@ -1,0 +1,251 @@
+// Package admission remembers whom the upstream has let in lately: sessions it
+// has opened, credentials it has accepted. It is a memo, never an authority:
+// what it has forgotten costs one more request to the upstream, which decides.
+package admission
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// DefaultCapacity is how many callers a memo remembers.
+const DefaultCapacity = 100_000
+
+// MaxSessionID is the longest session ID, in bytes, that is remembered.
+const MaxSessionID = 256
+
+// Ticket orders what a memo is told. It is taken before a request is sent, so
+// that an answer that was under way cannot undo what happened since.
+type Ticket uint64
+
+// Memo remembers callers: sessions by their ID, others by their authorization
+// context and revision. All methods may be called from several goroutines at
+// once; reading takes no lock.
+type Memo struct {
+	clock    atomic.Uint64
+	capacity int
+
+	// mu serializes writers.
+	mu      sync.Mutex
+	callers sync.Map // key → *Caller
+	// sessions are those that use the same credentials.
+	sessions map[cache.Partition]map[string]struct{}
+	count    int
+	refused  uint64
+	// ended has the callers that were ended and are not remembered, with the
+	// tickets up to which admissions do not count. floor is such a ticket for
+	// everybody else who is not remembered.
+	ended map[key]uint64
+	floor uint64
+}
+
+// maxEnded bounds how many callers that are not remembered are known to have
+// ended. Only answers that are under way meanwhile make use of it.
+const maxEnded = 1024
+
+type key struct {
+	session  string
+	context  cache.Partition
+	revision revision.Revision
+}
+
+// New returns a memo of at most capacity callers.
+func New(capacity int) *Memo {
+	return &Memo{capacity: max(capacity, 1), ended: make(map[key]uint64)}
+}
+
+// Ticket returns the present moment.
+func (m *Memo) Ticket() Ticket { return Ticket(m.clock.Add(1)) }
+
+// Session returns what is known of a session, or nil.
+func (m *Memo) Session(id string) *Caller { return m.load(key{session: id}) }
+
+// Context returns what is known of the callers of one authorization context
+// that have no session, or nil.
+func (m *Memo) Context(c cache.Partition, r revision.Revision) *Caller {
+	return m.load(key{context: c, revision: r})
+}
+
+func (m *Memo) load(k key) *Caller {
+	v, ok := m.callers.Load(k)
+	if !ok {
+		return nil
+	}
+	return v.(*Caller)
+}
+
+// AdmitSession records that the upstream answered a request of that session,
+// made with the credentials of c, at revision r. It counts until the time
+// given. A session that has ended since the ticket was taken stays ended.
+func (m *Memo) AdmitSession(id string, c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
+	if id == "" || len(id) > MaxSessionID || r == revision.Unknown {
+		return
+	}
+	m.admit(key{session: id}, c, r, t, until)
+}
+
+// AdmitContext records that the upstream answered a request without a session
+// that was made with the credentials of c at revision r.
+func (m *Memo) AdmitContext(c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
+	if r != revision.Unknown {
+		m.admit(key{context: c, revision: r}, c, r, t, until)
+	}
+}
+
+func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	present := m.load(k)
+	barred := m.barred(k, present)
+	if barred >= uint64(t) {
+		return
+	}
+	if present == nil || present.Context != c || present.Revision != r {
+		replacement := &Caller{Context: c, Revision: r}
+		replacement.barred.Store(barred)
+		if present != nil {
+			m.unindex(k, present.Context)
+			for kind := range present.told {
+				replacement.told[kind].Store(present.told[kind].Load())
+			}
+		} else {
+			m.makeRoom()
+			delete(m.ended, k)
+		}
+		m.callers.Store(k, replacement)
+		present = replacement
+	}
+	present.until.Store(until.UnixNano())
+	m.index(k, c)
+}
+
+// barred returns the ticket up to which admissions of k, of whom present is
+// remembered, do not count.
+func (m *Memo) barred(k key, present *Caller) uint64 {
+	if present != nil {
+		return present.barred.Load()
+	}
+	return max(m.floor, m.ended[k])
+}
+
+// EndSession records that the session is over: the upstream said so, or its
+// client has asked for it.
+func (m *Memo) EndSession(id string) {
+	if id != "" && len(id) <= MaxSessionID {
+		m.bar(key{session: id})
+	}
+}
+
+// Revoke records that the upstream refused the credentials of c.
+func (m *Memo) Revoke(c cache.Partition) {
+	for _, r := range revision.All() {
+		m.bar(key{context: c, revision: r})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range m.sessions[c] {
+		if caller := m.load(key{session: id}); caller != nil && caller.Context == c {
+			caller.barred.Store(m.clock.Add(1))
+			caller.until.Store(0)
+		}
+	}
+	delete(m.sessions, c)
+}
+
+// index remembers that a session uses the credentials of c.
+func (m *Memo) index(k key, c cache.Partition) {
+	if k.session == "" {
+		return
+	}
+	if m.sessions == nil {
+		m.sessions = make(map[cache.Partition]map[string]struct{})
+	}
+	if m.sessions[c] == nil {
+		m.sessions[c] = make(map[string]struct{})
+	}
+	m.sessions[c][k.session] = struct{}{}
+}
+
+// unindex forgets a session under the credentials that it used.
+func (m *Memo) unindex(k key, c cache.Partition) {
+	if k.session == "" {
+		return
+	}
+	delete(m.sessions[c], k.session)
+	if len(m.sessions[c]) == 0 {
+		delete(m.sessions, c)
+	}
+}
+
+// Refused reports whether the upstream has refused the credentials of c at
+// revision r and has not accepted them since.
+func (m *Memo) Refused(c cache.Partition, r revision.Revision) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := key{context: c, revision: r}
+	if present := m.load(k); present != nil {
+		return !present.Alive()
+	}
+	_, ended := m.ended[k]
+	return ended
+}
+
+func (m *Memo) bar(k key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock.Add(1)
+	if c := m.load(k); c != nil {
+		c.barred.Store(now)
+		c.until.Store(0)
+		return
+	}
+	m.end(k, now)
+}
+
+// end records that k, who is not remembered, has ended.
+func (m *Memo) end(k key, barred uint64) {
+	if _, known := m.ended[k]; !known && len(m.ended) >= maxEnded {
+		clear(m.ended)
+		m.floor = m.clock.Load()
+	}
+	m.ended[k] = barred
+}
+
+// makeRoom forgets a few callers if the memo is full. The order in which a
+// sync.Map is walked follows a seeded hash, so who is forgotten is random.
+func (m *Memo) makeRoom() {
+	if m.count < m.capacity {
+		m.count++
+		return
+	}
+	m.callers.Range(func(k, v any) bool {
+		m.callers.Delete(k)
+		m.unindex(k.(key), v.(*Caller).Context)
+		m.refused++
+		if barred := v.(*Caller).barred.Load(); barred > m.floor {
+			m.end(k.(key), barred)
+		}
+		return false
+	})
+}
+
+// Purge forgets everybody.
+func (m *Memo) Purge() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.callers.Clear()
+	clear(m.ended)
+	clear(m.sessions)
+	m.count, m.floor = 0, m.clock.Add(1)
+}
+
+// Count returns how many callers are remembered, and how many had to make room.
+func (m *Memo) Count() (remembered int, forgotten uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count, m.refused
+}

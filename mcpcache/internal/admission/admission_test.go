@@ -1,0 +1,256 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const (
+	legacy = revision.V20251125
+	modern = revision.V20260728
+)
+
+var (
+	now   = time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	later = now.Add(time.Minute)
+	alice = cache.ContextOf([16]byte{1})
+	bob   = cache.ContextOf([16]byte{2})
+)
+
+func admitted(c *Caller) bool { return c != nil && c.Admitted(now) }
+
+func TestAdmissionCountsUntilItsTime(t *testing.T) {
+	m := New(10)
+	m.AdmitSession("s", alice, legacy, m.Ticket(), later)
+	c := m.Session("s")
+	if c == nil || c.Context != alice || c.Revision != legacy {
+		t.Fatalf("got %+v", c)
+	}
+	for at, want := range map[time.Time]bool{now: true, later.Add(-1): true, later: false, later.Add(time.Hour): false} {
+		if got := c.Admitted(at); got != want {
+			t.Errorf("at %v: admitted %v, want %v", at, got, want)
+		}
+	}
+	if !c.Alive() {
+		t.Error("session is not alive")
+	}
+	m.AdmitSession("s", alice, legacy, m.Ticket(), later.Add(time.Hour))
+	if got := m.Session("s"); got != c || !got.Admitted(later) {
+		t.Error("admitted again, it is another caller or admitted no longer than before")
+	}
+}
+
+func TestContextsAreApart(t *testing.T) {
+	m := New(10)
+	m.AdmitContext(alice, modern, m.Ticket(), later)
+	for name, c := range map[string]*Caller{
+		"another context":  m.Context(bob, modern),
+		"another revision": m.Context(alice, legacy),
+		"anonymous":        m.Context(cache.Anonymous, modern),
+		"a session":        m.Session("s"),
+		"the empty one":    m.Session(""),
+	} {
+		if c != nil {
+			t.Errorf("%s is known: %+v", name, c)
+		}
+	}
+	if !admitted(m.Context(alice, modern)) {
+		t.Error("the context itself is not admitted")
+	}
+}
+
+func TestWhoIsNotRemembered(t *testing.T) {
+	m := New(10)
+	m.AdmitContext(alice, revision.Unknown, m.Ticket(), later)
+	m.AdmitSession("s", alice, revision.Unknown, m.Ticket(), later)
+	m.AdmitSession("", alice, legacy, m.Ticket(), later)
+	m.AdmitSession(strings.Repeat("x", MaxSessionID+1), alice, legacy, m.Ticket(), later)
+	m.EndSession("")
+	m.EndSession(strings.Repeat("x", MaxSessionID+1))
+	if got, _ := m.Count(); got != 0 || len(m.ended) != 0 {
+		t.Errorf("%d callers are remembered, and %d that ended", got, len(m.ended))
+	}
+	longest := strings.Repeat("x", MaxSessionID)
+	m.AdmitSession(longest, alice, legacy, m.Ticket(), later)
+	if !admitted(m.Session(longest)) {
+		t.Error("the longest session ID is not remembered")
+	}
+}
+
+// ways are the two kinds of callers, with what ends them.
+var ways = map[string]struct {
+	admit func(m *Memo, t Ticket)
+	end   func(m *Memo)
+	get   func(m *Memo) *Caller
+}{
+	"session": {
+		func(m *Memo, t Ticket) { m.AdmitSession("s", alice, legacy, t, later) },
+		func(m *Memo) { m.EndSession("s") },
+		func(m *Memo) *Caller { return m.Session("s") },
+	},
+	"context": {
+		func(m *Memo, t Ticket) { m.AdmitContext(alice, modern, t, later) },
+		func(m *Memo) { m.Revoke(alice) },
+		func(m *Memo) *Caller { return m.Context(alice, modern) },
+	},
+}
+
+// An answer that was under way when a caller was ended cannot admit it again,
+// whether the memo knew the caller, did not yet or does no longer.
+func TestAnswerUnderWayCannotUndoAnEnd(t *testing.T) {
+	for name, way := range ways {
+		for state, prepare := range map[string]func(m *Memo){
+			"known":   func(m *Memo) { way.admit(m, m.Ticket()); way.end(m) },
+			"unknown": func(m *Memo) { way.end(m) },
+			"forgotten": func(m *Memo) {
+				way.admit(m, m.Ticket())
+				way.end(m)
+				m.AdmitSession("other", bob, legacy, m.Ticket(), later) // takes its place
+			},
+			"purged": func(m *Memo) { way.admit(m, m.Ticket()); way.end(m); m.Purge() },
+			"forgotten even that it ended": func(m *Memo) {
+				way.end(m)
+				for n := range maxEnded {
+					m.EndSession(fmt.Sprint(n))
+				}
+			},
+		} {
+			t.Run(name+" "+state, func(t *testing.T) {
+				m := New(1)
+				underWay := m.Ticket()
+				prepare(m)
+				way.admit(m, underWay)
+				if c := way.get(m); c != nil && (c.Admitted(now) || c.Alive()) {
+					t.Error("the answer that was under way has admitted it")
+				}
+				way.admit(m, m.Ticket())
+				if c := way.get(m); !admitted(c) || !c.Alive() {
+					t.Fatal("a new answer does not admit it")
+				}
+				way.admit(m, underWay)
+				way.end(m)
+				if c := way.get(m); c.Admitted(now) || c.Alive() {
+					t.Error("it did not end the second time")
+				}
+			})
+		}
+	}
+}
+
+func TestRevokeIsForEveryRevision(t *testing.T) {
+	m := New(10)
+	for _, r := range revision.All() {
+		m.AdmitContext(alice, r, m.Ticket(), later)
+		m.AdmitContext(bob, r, m.Ticket(), later)
+	}
+	m.AdmitSession("s", alice, legacy, m.Ticket(), later)
+	m.AdmitSession("t", bob, legacy, m.Ticket(), later)
+	m.Revoke(alice)
+	for _, r := range revision.All() {
+		if admitted(m.Context(alice, r)) || !admitted(m.Context(bob, r)) {
+			t.Errorf("revision %s: alice admitted %v, bob %v", r, admitted(m.Context(alice, r)), admitted(m.Context(bob, r)))
+		}
+	}
+	if admitted(m.Session("s")) {
+		t.Error("a session is still let in whose credentials were refused")
+	}
+	if !admitted(m.Session("t")) {
+		t.Error("a session of other credentials is not let in any more")
+	}
+}
+
+func TestSessionWithOtherCredentials(t *testing.T) {
+	m := New(10)
+	m.AdmitSession("s", alice, legacy, m.Ticket(), later)
+	before := m.Session("s")
+	told := &Told{}
+	before.Tell(revision.Tools, told)
+	underWay := m.Ticket()
+	m.AdmitSession("s", bob, legacy, m.Ticket(), later)
+	after := m.Session("s")
+	if after == before || after.Context != bob || before.Context != alice {
+		t.Fatalf("got context %v, and %v of the caller from before", after.Context, before.Context)
+	}
+	if after.Told(revision.Tools) != told {
+		t.Error("what the session was told is forgotten")
+	}
+	m.EndSession("s")
+	m.AdmitSession("s", alice, revision.V20250618, underWay, later)
+	if c := m.Session("s"); c.Alive() || c.Context != bob {
+		t.Error("an answer that was under way has brought the session back")
+	}
+	if got, _ := m.Count(); got != 1 {
+		t.Errorf("%d callers are remembered, want 1", got)
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	const capacity = 5
+	m := New(capacity)
+	for n := range capacity {
+		m.AdmitSession(fmt.Sprint(n), alice, legacy, m.Ticket(), later)
+	}
+	for n := range capacity {
+		if !admitted(m.Session(fmt.Sprint(n))) {
+			t.Fatalf("caller %d of %d is forgotten", n, capacity)
+		}
+	}
+	m.AdmitSession("0", alice, legacy, m.Ticket(), later) // known already
+	if got, forgotten := m.Count(); got != capacity || forgotten != 0 {
+		t.Fatalf("%d callers are remembered, %d forgotten", got, forgotten)
+	}
+	m.AdmitSession("one more", alice, legacy, m.Ticket(), later)
+	if !admitted(m.Session("one more")) {
+		t.Error("the newest caller is not remembered")
+	}
+	left := 0
+	for n := range capacity {
+		if m.Session(fmt.Sprint(n)) != nil {
+			left++
+		}
+	}
+	if got, forgotten := m.Count(); left != capacity-1 || got != capacity || forgotten != 1 {
+		t.Errorf("%d of the first are left, %d callers remembered, %d forgotten", left, got, forgotten)
+	}
+	m.Purge()
+	if got, _ := m.Count(); got != 0 || m.Session("one more") != nil {
+		t.Errorf("purged, %d callers are remembered", got)
+	}
+}
+
+func TestEndedCallersAreBounded(t *testing.T) {
+	m := New(1)
+	for n := range maxEnded {
+		m.EndSession(fmt.Sprint(n))
+	}
+	if got := len(m.ended); got != maxEnded {
+		t.Errorf("%d ended callers are known, want %d", got, maxEnded)
+	}
+	m.EndSession("one more")
+	if got := len(m.ended); got > maxEnded {
+		t.Errorf("%d ended callers are known, want at most %d", got, maxEnded)
+	}
+}
+
+func TestToldAndSettled(t *testing.T) {
+	var c Caller
+	first, second := &Told{}, &Told{Before: &cache.Entry{}}
+	c.Tell(revision.Tools, first)
+	if c.Told(revision.Tools) != first || c.Told(revision.Prompts) != nil {
+		t.Error("not told of tools, or of prompts too")
+	}
+	c.Tell(revision.Tools, second)
+	c.Settle(revision.Tools, first)
+	if c.Told(revision.Tools) != second {
+		t.Error("settling the first change has settled the second")
+	}
+	c.Settle(revision.Tools, second)
+	if c.Told(revision.Tools) != nil {
+		t.Error("the second change is not settled")
+	}
+}

@@ -1,0 +1,264 @@
+// Package cache keeps answers: the feed's snapshots, pinned by atomic
+// pointers, and a bounded tier for everything else: answers that belong to one
+// authorization context, pages, single resources. What answers of the tier have
+// in common, whole lists or items, is kept once. The answers that clients ask
+// for compressed are kept so too.
+//
+// Time and change rule what it gives out. Every kind has an epoch, which a
+// change notice bumps. An answer whose request was sent under an older epoch
+// is outdated, whenever it arrived: it is never fresh.
+package cache
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
+)
+
+// Freshness says what may be done with an entry.
+type Freshness uint8
+
+const (
+	// Outdated: a change has been announced since its request was sent.
+	Outdated Freshness = iota
+	// Expired: its lifetime is over.
+	Expired
+	// Fresh: it may be given to whoever its partition admits.
+	Fresh
+)
+
+// Cache holds the answers of one upstream. All methods may be called from
+// several goroutines at once.
+type Cache struct {
+	epochs [revision.NumKinds]atomic.Uint64
+	// pages is bumped when a cursor turns out to be bad: all pages that were
+	// kept by their cursors are then outdated.
+	pages  [revision.NumKinds]atomic.Uint64
+	pinned [revision.Count][revision.NumKinds]pin
+	tier   *tier
+	forms  *shelf
+
+	pinning sync.Mutex // guards writing to pinned
+
+	agreements agreements
+
+	budget sync.Mutex // guards memory and precompress
+	memory int64
+	// precompress says that a part of the memory is for compressed bytes.
+	precompress bool
+
+	mu      sync.Mutex
+	watches map[*watch]struct{}
+}
+
+// pin is where the feed's snapshot of a kind and revision is, and its
+// compressed forms, which are nil if it is small.
+type pin struct {
+	entry atomic.Pointer[Entry]
+	forms atomic.Pointer[forms]
+}
+
+type watch struct{ changed func(revision.KindSet) }
+
+// New returns a cache whose tier keeps at most memory bytes.
+func New(memory int64) (*Cache, error) {
+	forms := newShelf()
+	t, err := newTier(memory, forms)
+	if err != nil {
+		return nil, fmt.Errorf("building the cache: %w", err)
+	}
+	return &Cache{tier: t, forms: forms, memory: memory, watches: make(map[*watch]struct{})}, nil
+}
+
+// Mark returns where kind k is in the order of changes. It is taken before a
+// request is sent and goes into the entry made of the answer.
+func (c *Cache) Mark(k revision.Kind) Mark {
+	return Mark{epoch: c.epochs[k].Load(), pages: c.pages[k].Load()}
+}
+
+// Current reports whether no change of k has been announced since m.
+func (c *Cache) Current(k revision.Kind, m Mark) bool { return c.epochs[k].Load() == m.epoch }
+
+// Bump records that a change of those kinds has been announced. Everything
+// fetched before is outdated when it returns.
+func (c *Cache) Bump(kinds revision.KindSet) {
+	if kinds == 0 {
+		return
+	}
+	for k := range c.epochs {
+		if kinds.Has(revision.Kind(k)) {
+			c.epochs[k].Add(1)
+		}
+	}
+	c.mu.Lock()
+	watches := make([]*watch, 0, len(c.watches))
+	for w := range c.watches {
+		watches = append(watches, w)
+	}
+	c.mu.Unlock()
+	for _, w := range watches {
+		w.changed(kinds)
+	}
+}
+
+// Watch calls changed after every bump until the returned function is called.
+// It must return at once.
+func (c *Cache) Watch(changed func(revision.KindSet)) (stop func()) {
+	w := &watch{changed: changed}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watches[w] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watches, w)
+	}
+}
+
+// DropPages makes all pages of k that were kept by their cursor outdated.
+func (c *Cache) DropPages(k revision.Kind) { c.pages[k].Add(1) }
+
+// Pin makes e the feed's snapshot of its kind and revision, unless a newer one
+// is pinned. A snapshot is pinned even if it is outdated already: it is still
+// the last good one.
+func (c *Cache) Pin(e *Entry) bool {
+	return c.pin(e, func(old *Entry) bool { return old == nil || !old.newerThan(e) })
+}
+
+// Restore pins a snapshot from before a restart, unless the feed has brought
+// one already.
+func (c *Cache) Restore(e *Entry) {
+	c.pin(e, func(old *Entry) bool { return old == nil })
+}
+
+// pin pins e in the place of an entry, or none, that may be replaced. Bytes
+// that are the same as before stay compressed.
+func (c *Cache) pin(e *Entry, mayReplace func(*Entry) bool) bool {
+	c.pinning.Lock()
+	defer c.pinning.Unlock()
+	p := &c.pinned[e.Revision][e.Kind]
+	if !mayReplace(p.entry.Load()) {
+		return false
+	}
+	forms := c.forms.hold(e)
+	p.entry.Store(e)
+	c.forms.letGo(p.forms.Swap(forms))
+	if forms != nil {
+		c.forms.want(e, forms, Plain, time.Now().Unix())
+	}
+	return true
+}
+
+// Unpin forgets the feed's snapshot of a kind: the upstream does not offer it.
+func (c *Cache) Unpin(r revision.Revision, k revision.Kind) {
+	c.pinning.Lock()
+	defer c.pinning.Unlock()
+	p := &c.pinned[r][k]
+	p.entry.Store(nil)
+	c.forms.letGo(p.forms.Swap(nil))
+}
+
+// Pinned returns the feed's snapshot, or nil.
+func (c *Cache) Pinned(r revision.Revision, k revision.Kind) *Entry {
+	return c.pinned[r][k].entry.Load()
+}
+
+// Put keeps an answer that a client's own request brought. It reports whether
+// the answer can be found now: the tier may have no room for it.
+func (c *Cache) Put(e *Entry) bool { return c.tier.put(e) }
+
+// Get returns the answer that was kept to exactly this question, or nil.
+func (c *Cache) Get(q Question) *Entry { return c.tier.get(q) }
+
+// Freshness says what may be done with e at the time now.
+func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
+	if c.epochs[e.Kind].Load() != e.Mark.epoch {
+		return Outdated
+	}
+	if e.Detail != nil && c.pages[e.Kind].Load() != e.Mark.pages {
+		return Outdated
+	}
+	if e.Left(now) <= 0 {
+		return Expired
+	}
+	return Fresh
+}
+
+// encodedShare is the part of the memory that compressed bytes may take.
+const encodedShare = 4
+
+// SetMemory changes how many bytes the tier may keep.
+func (c *Cache) SetMemory(memory int64) {
+	c.budget.Lock()
+	defer c.budget.Unlock()
+	c.memory = memory
+	c.share()
+}
+
+// SetPrecompress turns on or off that a part of the memory is for compressed
+// bytes: those of the pinned snapshots, and those of other entries that are
+// asked for. It is off in a new cache.
+func (c *Cache) SetPrecompress(on bool) {
+	c.budget.Lock()
+	defer c.budget.Unlock()
+	c.precompress = on
+	c.share()
+}
+
+// share divides the memory. The caller holds c.budget.
+func (c *Cache) share() {
+	var forms int64
+	if c.precompress {
+		forms = c.memory / encodedShare
+	}
+	c.forms.setLimit(forms)
+	c.tier.setMemory(c.memory - forms)
+}
+
+// Encoded returns the compressed forms of e's bytes in that framing, each with
+// what an answer begins with to be spliced on. It returns nil while they are
+// not there, and has them made: see Wanted.
+func (c *Cache) Encoded(e *Entry, framing Framing, now time.Time) *splice.Encoded {
+	f := c.formsOf(e)
+	if f == nil {
+		return nil
+	}
+	return c.forms.find(e, f, framing, now.Unix())
+}
+
+// formsOf returns the forms of e's bytes, or nil if it has none.
+func (c *Cache) formsOf(e *Entry) *forms {
+	if e.content != nil {
+		return e.content.forms
+	}
+	if f := c.pinned[e.Revision][e.Kind].forms.Load(); f != nil && f.digest == e.Body.Digest {
+		return f
+	}
+	if e.Size() < LeastEncoded {
+		return nil
+	}
+	return c.forms.of(e)
+}
+
+// Wanted delivers the bodies that are to be compressed. Nothing is compressed
+// unless somebody receives them.
+func (c *Cache) Wanted() <-chan Wanted { return c.forms.wanted }
+
+// Purge forgets everything but the pinned snapshots.
+func (c *Cache) Purge() { c.tier.purge() }
+
+// Stats returns what the tier holds and has done.
+func (c *Cache) Stats() Stats {
+	stats, ok := c.tier.stats()
+	if ok {
+		stats.Bytes += c.forms.bytes()
+	}
+	return stats
+}
+
+// Close ends the tier's goroutines. Afterwards nothing is kept and nothing found.
+func (c *Cache) Close() { c.tier.close() }

@@ -1,0 +1,222 @@
+package cache
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+func TestNewRefusesNoMemory(t *testing.T) {
+	if c, err := New(0); err == nil {
+		c.Close()
+		t.Error("a cache without memory was built")
+	}
+}
+
+func TestBumpOutdatesWhatWasAskedBefore(t *testing.T) {
+	c := newCache(t, 1<<20)
+	before := c.entry(toolsOf(Anonymous), "before", 0)
+	prompts := before.question()
+	prompts.Kind = revision.Prompts
+	other := c.entry(prompts, "prompts", 0)
+	mark := c.Mark(revision.Tools)
+	c.Bump(revision.SetOf(revision.Tools, revision.Resources))
+	after := c.entry(toolsOf(Anonymous), "after", 0)
+	late := &Entry{ // asked before the bump, arrived long after
+		Kind: revision.Tools, Body: before.Body, Fetched: start.Add(time.Hour), Lifetime: time.Hour, Mark: mark,
+	}
+	for e, want := range map[*Entry]Freshness{before: Outdated, other: Fresh, after: Fresh, late: Outdated} {
+		if got := c.Freshness(e, start); got != want {
+			t.Errorf("%s: got freshness %d, want %d", e.Body.Bytes, got, want)
+		}
+	}
+	if c.Current(revision.Tools, mark) || !c.Current(revision.Tools, after.Mark) {
+		t.Error("the mark from before the bump is current, or the one after is not")
+	}
+	if mark.Since(after.Mark) || !after.Mark.Since(mark) || !mark.Since(mark) {
+		t.Error("marks are in the wrong order")
+	}
+}
+
+func TestFreshnessInTime(t *testing.T) {
+	c := newCache(t, 1<<20)
+	e := c.entry(toolsOf(Anonymous), "list", 0)
+	for after, want := range map[time.Duration]Freshness{
+		-time.Second:            Fresh,
+		time.Minute - 1:         Fresh,
+		time.Minute:             Expired,
+		time.Minute + time.Hour: Expired,
+	} {
+		if got := c.Freshness(e, start.Add(after)); got != want {
+			t.Errorf("after %v: got freshness %d, want %d", after, got, want)
+		}
+	}
+	e.Lifetime = 0
+	if got := c.Freshness(e, start); got != Expired {
+		t.Errorf("an entry without lifetime has freshness %d", got)
+	}
+	c.Bump(revision.SetOf(revision.Tools))
+	if got := c.Freshness(e, start.Add(time.Hour)); got != Outdated {
+		t.Errorf("an expired entry has freshness %d after a change", got)
+	}
+}
+
+func TestDropPages(t *testing.T) {
+	c := newCache(t, 1<<20)
+	page := toolsOf(Anonymous)
+	page.Detail = []byte(`"cursor"`)
+	prompts := page
+	prompts.Kind = revision.Prompts
+	whole, kept, other := c.entry(toolsOf(Anonymous), "whole", 0), c.entry(page, "page", 0), c.entry(prompts, "prompts", 0)
+	c.DropPages(revision.Tools)
+	again := c.entry(page, "again", 0)
+	for e, want := range map[*Entry]Freshness{whole: Fresh, kept: Outdated, other: Fresh, again: Fresh} {
+		if got := c.Freshness(e, start); got != want {
+			t.Errorf("%s: got freshness %d, want %d", e.Body.Bytes, got, want)
+		}
+	}
+}
+
+func TestPinKeepsTheNewest(t *testing.T) {
+	c := newCache(t, 1<<20)
+	q := toolsOf(Public)
+	old := c.entry(q, "old", time.Hour)
+	c.Bump(revision.SetOf(revision.Tools))
+	first, second := c.entry(q, "first", 0), c.entry(q, "second", time.Second)
+	for _, step := range []struct {
+		pin  *Entry
+		want bool
+	}{{old, true}, {second, true}, {first, false}, {old, false}, {second, true}} {
+		if got := c.Pin(step.pin); got != step.want {
+			t.Errorf("pinning %s: %v", step.pin.Body.Bytes, got)
+		}
+	}
+	if got := c.Pinned(q.Revision, q.Kind); got != second {
+		t.Errorf("%s is pinned", got.Body.Bytes)
+	}
+	if c.Pinned(revision.V20251125, q.Kind) != nil || c.Pinned(q.Revision, revision.Prompts) != nil {
+		t.Error("it is pinned for another revision or kind too")
+	}
+	c.Unpin(q.Revision, q.Kind)
+	if c.Pinned(q.Revision, q.Kind) != nil {
+		t.Error("it is pinned still")
+	}
+}
+
+func TestConcurrentPins(t *testing.T) {
+	c := newCache(t, 1<<20)
+	q := toolsOf(Public)
+	const pins = 500
+	var pinners sync.WaitGroup
+	for n := range 4 {
+		pinners.Go(func() {
+			for i := range pins {
+				c.Pin(c.entry(q, "list", time.Duration(4*i+n)))
+			}
+		})
+	}
+	pinners.Wait()
+	if got, want := c.Pinned(q.Revision, q.Kind).Fetched, start.Add(4*pins-1); got != want {
+		t.Errorf("the pinned one was fetched at %v, want %v", got, want)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	c := newCache(t, 1<<20)
+	var heard []revision.KindSet
+	var outdated bool
+	e := c.entry(toolsOf(Public), "list", 0)
+	stop := c.Watch(func(kinds revision.KindSet) {
+		heard = append(heard, kinds)
+		outdated = c.Freshness(e, start) == Outdated
+	})
+	also := new(atomic.Int64)
+	c.Watch(func(revision.KindSet) { also.Add(1) })
+	tools := revision.SetOf(revision.Tools)
+	c.Bump(tools)
+	c.Bump(0)
+	if len(heard) != 1 || heard[0] != tools || !outdated {
+		t.Errorf("heard %v, entry outdated by then: %v", heard, outdated)
+	}
+	stop()
+	stop()
+	c.Bump(tools)
+	if len(heard) != 1 || also.Load() != 2 {
+		t.Errorf("heard %d bumps after the end, the other watch heard %d in all", len(heard)-1, also.Load())
+	}
+}
+
+func TestWatchAndBumpTogether(t *testing.T) {
+	c := newCache(t, 1<<20)
+	var heard atomic.Int64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 200 {
+				stop := c.Watch(func(revision.KindSet) { heard.Add(1) })
+				before := heard.Load()
+				c.Bump(revision.SetOf(revision.Prompts))
+				if heard.Load() == before {
+					t.Error("a bump was not heard")
+				}
+				stop()
+			}
+		})
+	}
+	all.Wait()
+	if got := c.Mark(revision.Prompts).epoch; got != 4*200 {
+		t.Errorf("counted %d bumps, want %d", got, 4*200)
+	}
+}
+
+func TestAgreements(t *testing.T) {
+	c := newCache(t, 1<<20)
+	e := c.entry(toolsOf(Public), "list", 0)
+	v := Variant{1}
+	if c.Agrees(v, e) || !c.Agrees(Variant{}, e) {
+		t.Error("agrees without being told, or not with itself")
+	}
+	c.Agree(v, e)
+	if !c.Agrees(v, e) || c.Agrees(Variant{2}, e) {
+		t.Error("does not agree, or another variant does")
+	}
+	changed, prompts := *e, *e
+	changed.Body = bodyOf("other list", 10)
+	prompts.Kind = revision.Prompts
+	legacy := *e
+	legacy.Revision = revision.V20251125
+	c.Bump(revision.SetOf(revision.Tools))
+	later := c.entry(toolsOf(Public), "list", 0)
+	for name, other := range map[string]*Entry{
+		"another list": &changed, "another kind": &prompts, "another revision": &legacy, "after a change": later,
+	} {
+		if c.Agrees(v, other) {
+			t.Errorf("%s: agrees", name)
+		}
+	}
+}
+
+func TestAgreementsAreBounded(t *testing.T) {
+	c := newCache(t, 1<<20)
+	e := c.entry(toolsOf(Public), "list", 0)
+	variant := func(n int) Variant { return Variant{1, byte(n >> 8), byte(n)} }
+	for n := range maxAgreements {
+		c.Agree(variant(n), e)
+	}
+	c.Agree(variant(0), e) // known already: it needs no room
+	for n := range maxAgreements {
+		if !c.Agrees(variant(n), e) {
+			t.Fatalf("agreement %d of %d is forgotten", n, maxAgreements)
+		}
+	}
+	c.Agree(variant(maxAgreements), e)
+	if !c.Agrees(variant(maxAgreements), e) {
+		t.Error("the newest agreement is forgotten")
+	}
+	if got := len(c.agreements.found); got > maxAgreements {
+		t.Errorf("%d agreements are remembered", got)
+	}
+}

@@ -1,0 +1,213 @@
+package cache
+
+import (
+	"bytes"
+	"hash/maphash"
+	"sync"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// contents holds the bytes of the tier's lists: of each list once, however
+// many partitions were given it, and of each item once, however many lists it
+// is in.
+//
+// Everything is charged once. An entry pays for the content it was the first
+// to bring, and a content for the items. What has lost its payer while others
+// still use it is the contents' own, until somebody who uses it arrives and
+// takes the charge: the store is given so much less. What nobody uses is gone.
+type contents struct {
+	seed maphash.Seed
+	// resize tells the store how many bytes its entries may be charged.
+	resize func(int64)
+	forms  *shelf
+
+	mu     sync.Mutex
+	memory int64
+	byKey  map[contentKey]*content
+	items  map[uint64]*item // by hash, then linked
+	unpaid int64
+}
+
+func newContents(memory int64, forms *shelf) *contents {
+	return &contents{
+		seed: maphash.MakeSeed(), forms: forms, memory: memory,
+		byKey: make(map[contentKey]*content), items: make(map[uint64]*item),
+	}
+}
+
+// kept is an entry in the tier.
+type kept struct {
+	entry *Entry
+	// cost is what the entry is charged, in bytes.
+	cost    int64
+	content *content // shared; nil if the entry has bytes of its own
+	forms   *forms   // of the entry's own bytes, if they can be compressed
+	left    bool     // it is out of the tier; guarded by contents.mu
+}
+
+// keep makes e ready for the tier, in the place of old if that is not nil. It
+// must leave again when the tier does not keep it after all.
+func (s *contents) keep(e *Entry, old *kept) *kept {
+	k := &kept{entry: e, cost: e.cost()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.content = s.find(e)
+	if c := k.content; c != nil {
+		c.refs++
+		k.entry = c.entryOf(e)
+		k.cost = k.entry.cost()
+	} else {
+		k.forms = s.forms.hold(e)
+	}
+	if old != nil {
+		s.leave(old)
+	}
+	if c := k.content; c != nil {
+		k.cost += s.pay(c, k)
+	}
+	s.resize(s.memory - s.unpaid)
+	return k
+}
+
+// drop is called when k has left the tier. It may be called more than once.
+func (s *contents) drop(k *kept) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(k)
+	s.resize(s.memory - s.unpaid)
+}
+
+// setMemory changes how many bytes everything together may take.
+func (s *contents) setMemory(memory int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory = memory
+	s.resize(s.memory - s.unpaid)
+}
+
+// find returns the content that e's list is, a new one if need be, or nil if
+// the list is not to be shared.
+func (s *contents) find(e *Entry) *content {
+	if len(e.Body.Bytes) < leastShared {
+		return nil
+	}
+	key := keyOf(e)
+	c := s.byKey[key]
+	if c == nil {
+		if parts, ok := splitList(e); ok {
+			c = s.add(key, e.Body, parts)
+			c.forms = s.forms.hold(e)
+		}
+	}
+	return c
+}
+
+// add makes a content. Nobody pays for it yet, nor for its new items.
+func (s *contents) add(key contentKey, body *message.Body, parts split) *content {
+	c := &content{
+		key: key,
+		body: &message.Body{
+			Digest: body.Digest, Items: body.Items, HasTTL: body.HasTTL, NextCursor: body.NextCursor, Scope: body.Scope,
+		},
+		before: bytes.Clone(parts.before), after: bytes.Clone(parts.after),
+		items: make([]*item, len(parts.items)),
+	}
+	c.charge = int64(contentOverhead + len(c.before) + len(c.after) + len(body.NextCursor) + itemReference*len(c.items))
+	for i, data := range parts.items {
+		c.items[i] = s.item(data)
+		c.items[i].refs++
+	}
+	s.unpaid += c.charge
+	s.byKey[key] = c
+	return c
+}
+
+// item returns the item of those bytes, a new one if need be.
+func (s *contents) item(data []byte) *item {
+	hash := maphash.Bytes(s.seed, data)
+	for i := s.items[hash]; i != nil; i = i.next {
+		if bytes.Equal(i.bytes, data) {
+			return i
+		}
+	}
+	i := &item{bytes: bytes.Clone(data), hash: hash, next: s.items[hash]}
+	s.items[hash] = i
+	s.unpaid += i.cost()
+	return i
+}
+
+// pay has k pay for c, and c for its items, as far as nobody else does. It
+// returns what k has to pay.
+func (s *contents) pay(c *content, k *kept) int64 {
+	if c.payer != nil {
+		return 0
+	}
+	c.payer = k
+	s.unpaid -= c.charge
+	for _, i := range c.items {
+		if i.payer == nil {
+			i.payer = c
+			c.charge += i.cost()
+			s.unpaid -= i.cost()
+		}
+	}
+	return c.charge
+}
+
+// leave gives back what k has a share in.
+func (s *contents) leave(k *kept) {
+	if k.left {
+		return
+	}
+	k.left = true
+	s.forms.letGo(k.forms)
+	c := k.content
+	if c == nil {
+		return
+	}
+	if c.payer == k {
+		c.payer = nil
+		s.unpaid += c.charge
+	}
+	c.refs--
+	if c.refs == 0 {
+		s.free(c)
+	}
+}
+
+// free forgets a content that no entry has, and the items that were in no
+// other. The others become the contents' own.
+func (s *contents) free(c *content) {
+	delete(s.byKey, c.key)
+	s.forms.letGo(c.forms)
+	s.unpaid -= c.charge
+	for _, i := range c.items {
+		if i.payer == c {
+			i.payer = nil
+			s.unpaid += i.cost()
+		}
+		i.refs--
+		if i.refs == 0 {
+			s.unpaid -= i.cost()
+			s.forget(i)
+		}
+	}
+}
+
+// forget takes an item out of the index.
+func (s *contents) forget(i *item) {
+	first := s.items[i.hash]
+	if first == i {
+		if i.next == nil {
+			delete(s.items, i.hash)
+		} else {
+			s.items[i.hash] = i.next
+		}
+		return
+	}
+	for first.next != i {
+		first = first.next
+	}
+	first.next = i.next
+}

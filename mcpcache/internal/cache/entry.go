@@ -1,0 +1,173 @@
+package cache
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// Entry is one cached answer. It is immutable.
+type Entry struct {
+	Kind     revision.Kind
+	Revision revision.Revision
+	// Partition says who may be given the answer.
+	Partition Partition
+	// Variant is that of the clients that are given the answer.
+	Variant Variant
+	// Detail tells answers to the same method apart: the raw cursor of a
+	// page, the raw URI of a read. It is nil for a whole list.
+	Detail []byte
+	// Body is what the answer is spliced from.
+	Body *message.Body
+	// Fetched is when the answer had arrived.
+	Fetched time.Time
+	// Lifetime is how long the answer is fresh. 0: it never is.
+	Lifetime time.Duration
+	// Sessionless says that the server gave the answer without a session.
+	Sessionless bool
+	// Mark is what the cache said when the request for the answer was about
+	// to be sent.
+	Mark Mark
+
+	// content is what the bytes are in, if they are shared; Body then has no
+	// Bytes and no Names.
+	content *content
+}
+
+// Size returns how many bytes the body has.
+func (e *Entry) Size() int {
+	if e.content != nil {
+		return e.content.key.size
+	}
+	return len(e.Body.Bytes)
+}
+
+// Whole returns the bytes of the body, or nil if they are kept in parts.
+func (e *Entry) Whole() []byte {
+	if e.content != nil {
+		return nil
+	}
+	return e.Body.Bytes
+}
+
+// EachPart calls f with the bytes of the body, part by part, until it returns
+// an error.
+func (e *Entry) EachPart(f func([]byte) error) error {
+	if e.content != nil {
+		return e.content.eachPart(f)
+	}
+	return f(e.Body.Bytes)
+}
+
+// AppendTo appends what of the body an answer in that framing ends with.
+func (e *Entry) AppendTo(dst []byte, framing Framing) []byte {
+	_ = e.EachPart(func(part []byte) error {
+		if framing == Event {
+			dst = sse.AppendData(dst, part)
+		} else {
+			dst = append(dst, part...)
+		}
+		return nil
+	})
+	if framing == Event {
+		dst = append(dst, sse.End...)
+	}
+	return dst
+}
+
+// SizeIn returns how many bytes AppendTo appends.
+func (e *Entry) SizeIn(framing Framing) int {
+	if framing == Plain {
+		return e.Size()
+	}
+	size := len(sse.End)
+	_ = e.EachPart(func(part []byte) error {
+		for found := true; found; {
+			var line []byte
+			if line, part, found = sse.CutLine(part); found {
+				size += len(sse.NextLine)
+			}
+			size += len(line)
+		}
+		return nil
+	})
+	return size
+}
+
+// Mark is a moment in the order of changes, taken before a request is sent.
+// An answer is only as new as its mark.
+type Mark struct {
+	epoch uint64
+	pages uint64
+}
+
+// Since reports whether m is no earlier than other, of the same kind.
+func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch }
+
+// Age returns how long ago the entry was fetched, never less than 0.
+func (e *Entry) Age(now time.Time) time.Duration { return max(now.Sub(e.Fetched), 0) }
+
+// Left returns for how long the entry is still fresh; below zero, for how
+// long it has not been.
+func (e *Entry) Left(now time.Time) time.Duration { return e.Lifetime - e.Age(now) }
+
+// entryOverhead is what an entry costs besides its bytes: the structs, the
+// key that is kept with it and its place in the store, rounded up.
+const entryOverhead = 448
+
+// cost is what the entry counts against the memory of the tier, in bytes,
+// besides what it shares with others.
+func (e *Entry) cost() int64 {
+	n := entryOverhead + len(e.Body.Bytes) + 2*len(e.Detail)
+	for _, name := range e.Body.Names {
+		n += len(name) + 16
+	}
+	return int64(n)
+}
+
+// newerThan reports whether e must not be replaced by other.
+func (e *Entry) newerThan(other *Entry) bool {
+	if e.Mark.epoch != other.Mark.epoch {
+		return e.Mark.epoch > other.Mark.epoch
+	}
+	return e.Fetched.After(other.Fetched)
+}
+
+// appendKey appends the key under which the tier keeps e.
+func (e *Entry) appendKey(dst []byte) []byte {
+	return appendKey(dst, e.question())
+}
+
+// Question is what an entry is the answer to.
+type Question struct {
+	Revision  revision.Revision
+	Kind      revision.Kind
+	Partition Partition
+	Variant   Variant
+	Detail    []byte
+}
+
+func (e *Entry) question() Question {
+	return Question{e.Revision, e.Kind, e.Partition, e.Variant, e.Detail}
+}
+
+// answers reports whether e is the answer to q.
+func (e *Entry) answers(q Question) bool {
+	return e.Revision == q.Revision && e.Kind == q.Kind && e.Partition == q.Partition && e.Variant == q.Variant &&
+		(e.Detail == nil) == (q.Detail == nil) && bytes.Equal(e.Detail, q.Detail)
+}
+
+// appendKey appends what tells one question from another. All parts but the
+// last have a fixed length, so no two different ones have the same key. That a
+// detail is there counts by itself: an empty cursor is a valid one.
+func appendKey(dst []byte, q Question) []byte {
+	dst = append(dst, byte(q.Revision), byte(q.Kind))
+	dst = append(q.Partition.append(dst), q.Variant[:]...)
+	if q.Detail != nil {
+		dst = append(append(dst, 1), q.Detail...)
+	}
+	return dst
+}

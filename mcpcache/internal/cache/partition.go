@@ -1,0 +1,48 @@
+package cache
+
+// Partition says who may be given an entry: everybody, or the callers of one
+// authorization context. The zero value is the context of callers who present
+// no credential at all.
+type Partition struct {
+	scope partitionScope
+	hash  [16]byte
+}
+
+type partitionScope uint8
+
+const (
+	scopeAnonymous partitionScope = iota
+	scopeContext
+	scopePublic
+	scopeFeed
+)
+
+var (
+	// Anonymous is the authorization context of callers without credentials.
+	Anonymous = Partition{}
+	// Public is the partition of entries that anybody may be given.
+	Public = Partition{scope: scopePublic}
+	// FeedOnly is the partition of what a guard's credential was shown: no
+	// client presents that credential, so no client may be given it.
+	FeedOnly = Partition{scope: scopeFeed}
+)
+
+// ContextOf returns the partition of one authorization context. The hash
+// stands for every credential of its callers; it must be keyed, so that it
+// reveals none of them.
+func ContextOf(hash [16]byte) Partition {
+	return Partition{scope: scopeContext, hash: hash}
+}
+
+// Admits reports whether a caller in the authorization context caller may be
+// given an entry of partition p.
+func (p Partition) Admits(caller Partition) bool {
+	return p == Public || p == caller
+}
+
+// IsAnonymous reports whether p is the context of callers without credentials.
+func (p Partition) IsAnonymous() bool { return p == Anonymous }
+
+func (p Partition) append(dst []byte) []byte {
+	return append(append(dst, byte(p.scope)), p.hash[:]...)
+}

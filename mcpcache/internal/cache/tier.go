@@ -1,0 +1,225 @@
+package cache
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/ristretto/v2"
+)
+
+const (
+	// averageEntry is what a typical entry costs, in bytes. It only sizes the
+	// frequency counters of the admission policy.
+	averageEntry = 8 << 10
+	minCounters  = 1 << 10
+	maxCounters  = 1 << 20
+
+	// largestShare is the part of the memory that one entry may take.
+	largestShare = 8
+
+	// retention is how long an entry is kept after its last write: beyond
+	// the longest time for which a stale copy can be of use.
+	retention = 48 * time.Hour
+
+	stripes = 64
+
+	// attempts is how often it is tried to make room for an entry.
+	attempts = 4
+)
+
+// Stats counts what the tier holds and has done.
+type Stats struct {
+	// Bytes are those in use now, compressed ones included.
+	Bytes int64
+	// Refused counts entries for which there was no room.
+	Refused uint64
+	// Evicted counts entries that had to make room.
+	Evicted uint64
+}
+
+// tier is a bounded store around Ristretto, which by itself writes later, may
+// drop or reorder a write, keeps an update of any size and must not be closed
+// while in use. Here a write is there when put returns true, an older answer
+// never replaces a newer one, and nothing happens after close.
+type tier struct {
+	// closing is held for reading during every use of store.
+	closing  sync.RWMutex
+	closed   bool
+	store    *ristretto.Cache[[]byte, *kept]
+	contents *contents
+	memory   int64
+
+	seed  maphash.Seed
+	locks [stripes]sync.Mutex
+
+	mu      sync.Mutex
+	refused uint64
+
+	// evicted counts those from before the store was last cleared.
+	evicted uint64
+}
+
+func newTier(memory int64, forms *shelf) (*tier, error) {
+	t := &tier{seed: maphash.MakeSeed(), memory: memory, contents: newContents(memory, forms)}
+	store, err := ristretto.NewCache(&ristretto.Config[[]byte, *kept]{
+		NumCounters:        min(max(10*memory/averageEntry, minCounters), maxCounters),
+		MaxCost:            memory,
+		BufferItems:        64,
+		IgnoreInternalCost: true,
+		Metrics:            true,
+		ShouldUpdate:       func(k, present *kept) bool { return !present.entry.newerThan(k.entry) },
+		OnExit: func(k *kept) {
+			if k != nil {
+				t.contents.drop(k)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting ristretto: %w", err)
+	}
+	t.store, t.contents.resize = store, store.UpdateMaxCost
+	return t, nil
+}
+
+// get returns the answer to q. The entry itself says once more what it
+// is: the store tells keys apart by hashes.
+func (t *tier) get(q Question) *Entry {
+	t.closing.RLock()
+	defer t.closing.RUnlock()
+	if t.closed {
+		return nil
+	}
+	var buf [128]byte
+	k, ok := t.store.Get(appendKey(buf[:0], q))
+	if !ok || !k.entry.answers(q) {
+		return nil
+	}
+	return k.entry
+}
+
+// put keeps e and reports whether it can be found.
+func (t *tier) put(e *Entry) bool {
+	found, stuck := t.tryPut(e)
+	if stuck {
+		t.purge()
+	}
+	return found
+}
+
+// tryPut is put. It also reports whether the tier is full of what cannot make
+// room: bytes whose payers are gone, while entries that cost little use them.
+func (t *tier) tryPut(e *Entry) (found, stuck bool) {
+	t.closing.RLock()
+	defer t.closing.RUnlock()
+	if t.closed {
+		return false, false
+	}
+	key := e.appendKey(make([]byte, 0, 32+len(e.Detail)))
+	lock := &t.locks[maphash.Bytes(t.seed, key)%stripes]
+	lock.Lock()
+	defer lock.Unlock()
+	present, ok := t.store.Get(key)
+	if ok && present.entry.newerThan(e) {
+		return false, false
+	}
+	if e.cost() > t.memory/largestShare {
+		// What has been replaced must not be found any more.
+		t.delete(key)
+		t.refuse()
+		return false, false
+	}
+	for range attempts {
+		k := t.contents.keep(e, present)
+		if present != nil && k.cost-present.cost > t.store.RemainingCost() {
+			t.store.Del(key) // the store makes room for new keys only
+		}
+		if t.set(key, k) {
+			return true, false
+		}
+		stuck = k.cost > t.store.MaxCost()
+		t.delete(key)
+		t.contents.drop(k)
+		present = nil
+	}
+	t.refuse()
+	return false, stuck
+}
+
+// set stores k and reports whether it can be found and there is room for it.
+// There may be none although the store has let others go, if what they paid
+// for is still in use.
+func (t *tier) set(key []byte, k *kept) bool {
+	if !t.store.SetWithTTL(key, k, k.cost, retention) {
+		return false
+	}
+	t.store.Wait()
+	found, ok := t.store.Get(key)
+	return ok && found == k && t.store.RemainingCost() >= 0
+}
+
+// delete forgets what is kept under a key, at once.
+func (t *tier) delete(key []byte) {
+	t.store.Del(key)
+	t.store.Wait()
+}
+
+func (t *tier) refuse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refused++
+}
+
+func (t *tier) setMemory(memory int64) {
+	t.closing.Lock()
+	defer t.closing.Unlock()
+	if t.closed || t.memory == memory {
+		return
+	}
+	t.memory = memory
+	t.contents.setMemory(memory)
+	if t.store.RemainingCost() < 0 {
+		t.clear() // the store itself would make room with the next new key only
+	}
+}
+
+func (t *tier) purge() {
+	t.closing.Lock()
+	defer t.closing.Unlock()
+	if !t.closed {
+		t.clear()
+	}
+}
+
+// clear empties the store, which forgets what it has counted too. The caller
+// holds closing.
+func (t *tier) clear() {
+	t.evicted += t.store.Metrics.KeysEvicted()
+	t.store.Clear()
+}
+
+// stats reports false when the tier is closed.
+func (t *tier) stats() (Stats, bool) {
+	t.closing.RLock()
+	defer t.closing.RUnlock()
+	if t.closed {
+		return Stats{}, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Stats{
+		Bytes:   t.memory - t.store.RemainingCost(),
+		Refused: t.refused,
+		Evicted: t.evicted + t.store.Metrics.KeysEvicted(),
+	}, true
+}
+
+func (t *tier) close() {
+	t.closing.Lock()
+	defer t.closing.Unlock()
+	if !t.closed {
+		t.closed = true
+		t.store.Close()
+	}
+}

@@ -1,0 +1,368 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// waitFor answers as the server does, once release is closed.
+func waitFor(release <-chan struct{}, s *server) script {
+	return func(w http.ResponseWriter, r *http.Request, c call) error {
+		select {
+		case <-release:
+			return s.answer(w, r, c)
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
+}
+
+func TestCallersShareOneFetch(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				before := s.count(list)
+				release := make(chan struct{})
+				s.on(list, waitFor(release, s))
+				var callers sync.WaitGroup
+				var served atomic.Int64
+				for range 1000 {
+					callers.Go(func() {
+						if e, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context()); err == nil && e.Body.Items == 2 {
+							served.Add(1)
+						}
+					})
+				}
+				w.after(time.Second)
+				close(release)
+				callers.Wait()
+				if got := s.count(list) - before; got != 1 || served.Load() != 1000 {
+					t.Errorf("%d callers were served by %d fetches", served.Load(), got)
+				}
+			})
+		})
+	}
+}
+
+// Whoever comes after a change is not given what was asked for before it.
+func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		w.after(w.policy.Refresh)
+		release := make(chan struct{})
+		s.on(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
+			<-release
+			return result(rw, c, `{"tools":[{"name":"old"}]}`)
+		})
+		old := f.Demand(revision.Tools, Variant{})
+		w.after(0)
+		s.on(list, gives(`{"tools":[{"name":"new"}]}`))
+		w.cache.Bump(revision.SetOf(revision.Tools))
+		mark := w.cache.Mark(revision.Tools)
+		young := f.Demand(revision.Tools, Variant{})
+		if young == old || old.Since(mark) || !young.Since(mark) {
+			t.Fatal("the caller from after the change joined the older fetch")
+		}
+		if again := f.Demand(revision.Tools, Variant{}); again != young {
+			t.Error("the next caller does not share the younger one")
+		}
+		if e, err := young.Wait(w.Context()); err != nil || e.Body.Names[0] != "new" {
+			t.Errorf("got %v, error %v", e, err)
+		}
+		close(release)
+		if e, err := old.Wait(w.Context()); err != nil || e.Body.Names[0] != "old" {
+			t.Errorf("the caller from before got %v, error %v", e, err)
+		}
+		w.after(0)
+		w.wantItems(modern, revision.Tools, "new")
+	})
+}
+
+// An answer from before a change asks for no other fetch if there has been one
+// since, under way or landed.
+func TestOlderLandingAsksForNoOther(t *testing.T) {
+	for name, olderFirst := range map[string]bool{"older first": true, "younger first": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			run(t, s, func(w *world) {
+				f := w.start(modern)
+				w.after(w.policy.Refresh)
+				older, younger := make(chan struct{}), make(chan struct{})
+				for _, release := range []chan struct{}{older, younger} {
+					s.on(list, waitFor(release, s))
+					f.Demand(revision.Tools, Variant{})
+					w.after(0)
+					if release == older {
+						w.cache.Bump(revision.SetOf(revision.Tools))
+					}
+				}
+				first, second := younger, older
+				if olderFirst {
+					first, second = older, younger
+				}
+				close(first)
+				w.after(time.Millisecond)
+				close(second)
+				w.after(10 * time.Second)
+				w.wantCalls(list, 3)
+				if e := w.cache.Pinned(modern, revision.Tools); w.cache.Freshness(e, time.Now()) != cache.Fresh {
+					t.Error("the list is not fresh")
+				}
+				if n := w.logs.FilterMessage("list refreshed").FilterField(zap.Stringer("kind", revision.Tools)).Len(); n != 1 {
+					t.Errorf("the log tells of %d changes of the tools", n)
+				}
+			})
+		})
+	}
+}
+
+func TestFlightsAreBounded(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		before := s.count(list)
+		s.on(list, hang)
+		for n := range maxFlights {
+			w.cache.Bump(revision.SetOf(revision.Tools))
+			if f.Demand(revision.Tools, Variant{}) == nil {
+				t.Fatalf("flight %d of %d was refused", n+1, maxFlights)
+			}
+		}
+		w.cache.Bump(revision.SetOf(revision.Tools))
+		if f.Demand(revision.Tools, Variant{}) != nil {
+			t.Error("one flight more was started")
+		}
+		w.after(0)
+		if got := s.count(list) - before; got != maxFlights {
+			t.Errorf("%d fetches are under way, want %d", got, maxFlights)
+		}
+		s.on(list, nil)
+		w.after(requestTimeout + 46*time.Second)
+		w.wantState(f, Ready)
+		if e := w.cache.Pinned(modern, revision.Tools); w.cache.Freshness(e, time.Now()) != cache.Fresh {
+			t.Error("the list is not fresh again")
+		}
+	})
+}
+
+func TestWaitersAreBounded(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		release := make(chan struct{})
+		s.on(list, waitFor(release, s))
+		flight := f.Demand(revision.Tools, Variant{})
+		ctx, leave := context.WithCancel(w.Context())
+		var callers sync.WaitGroup
+		var served, left, refused atomic.Int64
+		wait := func(ctx context.Context) {
+			switch _, err := flight.Wait(ctx); {
+			case err == nil:
+				served.Add(1)
+			case errors.Is(err, context.Canceled):
+				left.Add(1)
+			case errors.Is(err, ErrTooManyWaiters):
+				refused.Add(1)
+			}
+		}
+		for range maxWaiters - 1 {
+			callers.Go(func() { wait(w.Context()) })
+		}
+		callers.Go(func() { wait(ctx) })
+		w.after(0)
+		if refused.Load() != 0 {
+			t.Errorf("%d of %d callers were refused", refused.Load(), maxWaiters)
+		}
+		wait(w.Context()) // must return at once
+		if refused.Load() != 1 {
+			t.Error("one caller more was not refused")
+		}
+		leave()
+		w.after(0)
+		callers.Go(func() { wait(w.Context()) }) // in the place of the one that left
+		w.after(0)
+		close(release)
+		callers.Wait()
+		if served.Load() != maxWaiters || left.Load() != 1 || refused.Load() != 1 {
+			t.Errorf("%d callers were served, %d left, %d were refused", served.Load(), left.Load(), refused.Load())
+		}
+	})
+}
+
+// Every caller waits no longer than it wants; the flight is not hurt.
+func TestStalledFlightHoldsNobody(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		release := make(chan struct{})
+		s.on(list, waitFor(release, s))
+		flight := f.Demand(revision.Tools, Variant{})
+		for _, patience := range []time.Duration{0, time.Millisecond, time.Second} {
+			ctx, cancel := context.WithTimeout(w.Context(), patience)
+			begun := time.Now()
+			if _, err := flight.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != patience {
+				t.Errorf("got error %v after %v, want %v", err, time.Since(begun), patience)
+			}
+			cancel()
+		}
+		if f.Struggling(revision.Prompts) || !f.Struggling(revision.Tools) {
+			t.Error("not exactly the tools are struggling")
+		}
+		close(release)
+		if _, err := flight.Wait(w.Context()); err != nil {
+			t.Errorf("got error %v", err)
+		}
+		gone, cancel := context.WithCancel(w.Context())
+		cancel()
+		w.after(0)
+		for range 20 { // both are ready; either may be taken
+			if e, err := flight.Wait(gone); e == nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, error %v", e, err)
+			}
+		}
+	})
+}
+
+func TestPanicIsAnErrorOfItsFlight(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		w.set(func(p *Policy) { p.Guard = &testGuard{authorize: func(*http.Request) error { panic("oops") }} })
+		_, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context())
+		if err == nil || !strings.Contains(err.Error(), "panicked") {
+			t.Errorf("got error %v", err)
+		}
+		w.after(0)
+		w.wantState(f, Degraded)
+		w.set(func(p *Policy) { p.Guard = nil })
+		w.after(2 * time.Second)
+		w.wantState(f, Ready)
+	})
+}
+
+// panicking panics instead of sending a request, as often as it says.
+type panicking struct {
+	http.RoundTripper
+	left atomic.Int64
+}
+
+func (p *panicking) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.left.Add(-1) >= 0 {
+		panic("oops")
+	}
+	return p.RoundTripper.RoundTrip(r)
+}
+
+func TestPanicsEndNothing(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			run(t, newServer(r), func(w *world) {
+				p := &panicking{RoundTripper: &w.transport}
+				p.left.Store(1)
+				w.group.Stop()
+				w.group = NewGroup("http://upstream.test/mcp", p, w.cache, &w.policy, w.logger)
+				f := w.start(r)
+				w.wantState(f, Down)
+				if err := f.Status().Failure.Err; !strings.Contains(err.Error(), "panicked: oops") {
+					t.Errorf("the failure is %v", err)
+				}
+				w.after(2 * time.Second)
+				w.wantState(f, Ready)
+
+				p.left.Store(1)
+				_, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context())
+				if err == nil || !strings.Contains(err.Error(), "panicked: oops") {
+					t.Errorf("got error %v", err)
+				}
+				w.after(2 * time.Second)
+				w.wantState(f, Ready)
+
+				p.left.Store(1) // of whom listens
+				w.server.cut()
+				w.after(5 * time.Second)
+				w.wantState(f, Ready)
+				if !f.Status().Listening {
+					t.Error("the feed does not listen again")
+				}
+			})
+		})
+	}
+}
+
+// While a feed fails it is not asked at every miss.
+func TestNoDemandWhileFailing(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		s.on(list, status(429, "Retry-After", "60"))
+		if _, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context()); err == nil {
+			t.Fatal("got a list")
+		}
+		w.after(time.Second)
+		if f.Demand(revision.Tools, Variant{}) != nil {
+			t.Error("a failing feed is asked again before its time")
+		}
+		if f.Demand(revision.Prompts, Variant{}) == nil {
+			t.Error("another kind suffers")
+		}
+		w.after(0)
+	})
+	s = newServer(modern)
+	s.onAll(refuse)
+	run(t, s, func(w *world) {
+		if w.start(modern).Demand(revision.Tools, Variant{}) != nil {
+			t.Error("a feed that is not connected is asked")
+		}
+	})
+}
+
+// Clients with capabilities share the feed's snapshot if they are given the
+// same, and have one of their own if not.
+func TestVariants(t *testing.T) {
+	s := newServer(modern)
+	v := Variant{Key: cache.Variant{1}, Capabilities: []byte(`{"elicitation":{}}`)}
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		own := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
+		if _, err := f.Demand(revision.Tools, v).Wait(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !w.cache.Agrees(v.Key, own) {
+			t.Error("the same list does not agree")
+		}
+		s.on(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
+			if !strings.Contains(string(c.Params.Meta), "elicitation") {
+				return result(rw, c, `{"tools":[{"name":"plain"}]}`)
+			}
+			return result(rw, c, `{"tools":[{"name":"more"}]}`)
+		})
+		w.cache.Bump(revision.SetOf(revision.Tools))
+		e, err := f.Demand(revision.Tools, v).Wait(w.Context())
+		if err != nil || fmt.Sprint(e.Body.Names) != "[more]" {
+			t.Fatalf("got %v, error %v", e, err)
+		}
+		w.after(w.policy.Refresh)
+		if pinned := w.wantItems(modern, revision.Tools, "plain"); w.cache.Agrees(v.Key, pinned) {
+			t.Error("another list agrees")
+		}
+		q := cache.Question{Revision: modern, Kind: revision.Tools, Variant: v.Key, Partition: cache.Anonymous}
+		if got := w.cache.Get(q); got == nil || fmt.Sprint(got.Body.Names) != "[more]" {
+			t.Errorf("kept for them is %v", got)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+// Package feed keeps the snapshots of one upstream right. A feed is a
+// conversation of our own with the upstream at one revision: it fetches every
+// kind, listens for changes, and fetches again when a change is announced or a
+// lifetime runs out. It retries for ever and never takes a good snapshot away.
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Feed is the feed of one revision. Its methods may be called from several
+// goroutines at once.
+type Feed struct {
+	revision  revision.Revision
+	url       string
+	transport http.RoundTripper
+	cache     *cache.Cache
+	policy    func() *Policy
+	logger    func() *zap.Logger
+	// propose is told of a revision that the upstream offered instead.
+	propose func(revision.Revision)
+
+	wake chan struct{} // something has changed: look again
+	kick chan struct{} // the upstream is there: try again now
+
+	flying sync.WaitGroup
+
+	// changing is held while the state is worked out and entered, so that an
+	// older finding cannot replace a newer one. It is locked before mu.
+	changing sync.Mutex
+
+	mu        sync.Mutex
+	state     State
+	since     time.Time
+	failure   *Failure
+	session   *session
+	ctx       context.Context // of the session
+	listening bool
+	hydrated  bool // the kinds that the session offers are known
+	slots     [revision.NumKinds]slot
+
+	// first is closed when every kind has been tried once, or the upstream
+	// could not be reached.
+	first     chan struct{}
+	firstOnce sync.Once
+}
+
+func newFeed(r revision.Revision, g *Group) *Feed {
+	f := &Feed{
+		revision: r, url: g.url, cache: g.cache,
+		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start,
+		wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+		state: Connecting, since: time.Now(), first: make(chan struct{}),
+	}
+	f.transport = g.roundTripper()
+	for k := range f.slots {
+		f.slots[k].retry = newRetry()
+	}
+	return f
+}
+
+// Attempted is closed once the feed has tried to fetch every kind, or has
+// found that it cannot.
+func (f *Feed) Attempted() <-chan struct{} { return f.first }
+
+// run connects, serves and connects again until ctx ends.
+func (f *Feed) run(ctx context.Context) {
+	stop := f.cache.Watch(f.changed)
+	defer stop()
+	defer f.flying.Wait()
+	retry := newRetry()
+	for ctx.Err() == nil {
+		err := f.connectAndServe(ctx, retry)
+		if ctx.Err() != nil {
+			return
+		}
+		f.wait(ctx, f.pause(err, retry))
+	}
+}
+
+// connectAndServe is one conversation, from its opening to its end.
+func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBackOff) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("feed panicked: %v", p)
+			f.fail("connect", err)
+		}
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := newSession(f.revision, f.url, f.transport, f.notice)
+	if err != nil {
+		f.fail("connect", err)
+		return err
+	}
+	defer s.close()
+	if err := s.open(ctx); err != nil {
+		if ctx.Err() == nil {
+			f.fail("connect", err)
+		}
+		return err
+	}
+	f.connected(ctx, s)
+	defer f.disconnected()
+	return f.serve(ctx, s, retry)
+}
+
+// pause is how long to wait before the next attempt to connect.
+func (f *Feed) pause(err error, retry *backoff.ExponentialBackOff) time.Duration {
+	if unsupported, ok := errors.AsType[*unsupportedError](err); ok {
+		if unsupported.offered != revision.Unknown {
+			f.propose(unsupported.offered)
+		}
+		return early(f.policy().TTL)
+	}
+	return max(retry.NextBackOff(), retryAfter(err))
+}
+
+// wait waits, unless the upstream shows that it is there.
+func (f *Feed) wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.kick:
+	case <-ctx.Done():
+	}
+}
+
+// Poke tells the feed that the upstream has just answered a client: what
+// failed before is worth another attempt now, though no more often than the
+// feed refreshes, and not while the upstream has asked to be left alone. That
+// it answers clients says nothing about a feed whose credential it refuses.
+func (f *Feed) Poke() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	refresh := f.policy().Refresh
+	if f.failure != nil && !refused(f.failure.Err) && retryAfter(f.failure.Err) == 0 && time.Since(f.failure.At) >= refresh {
+		signal(f.kick)
+	}
+	for k := range f.slots {
+		if s := &f.slots[k]; s.failure != nil && !refused(s.failure.Err) && s.due.After(time.Now()) {
+			s.ask(refresh)
+			signal(f.wake)
+		}
+	}
+}
+
+// notice is told of every notification on the feed's own streams.
+func (f *Feed) notice(method string) {
+	kinds := revision.Changed(method)
+	if kinds == 0 {
+		return
+	}
+	f.cache.Bump(kinds)
+	if observer := f.policy().Observer; observer != nil {
+		observer.Noticed(kinds)
+	}
+}
+
+// changed is told of every bump, wherever the notice was seen.
+func (f *Feed) changed(kinds revision.KindSet) {
+	f.mu.Lock()
+	for k := range f.slots {
+		if s := &f.slots[k]; kinds.Has(revision.Kind(k)) && s.offered {
+			s.ask(f.policy().Refresh)
+		}
+	}
+	f.mu.Unlock()
+	signal(f.wake)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

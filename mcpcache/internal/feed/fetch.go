@@ -1,0 +1,191 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// errEmpty says that a list has become empty without a word. An upstream that
+// loses its tools for a blip must not empty everybody's list, so the answer
+// counts only when it is given twice.
+var errEmpty = errors.New("list is empty all of a sudden, asking once more")
+
+// Demand returns the fetch that brings a kind as it is now, starting one if
+// need be; callers who miss together share it. It returns nil when the feed
+// cannot help: it is not connected, the upstream does not have the kind, or
+// the last attempt failed and the next is not due.
+func (f *Feed) Demand(k revision.Kind, v Variant) *Flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.slots[k]
+	if f.session == nil || !s.offered {
+		return nil
+	}
+	current := func(m cache.Mark) bool { return f.cache.Current(k, m) }
+	if flight := s.current(v, current); flight != nil {
+		return flight
+	}
+	if s.failure != nil && s.due.After(time.Now()) || len(s.flights) >= maxFlights {
+		return nil
+	}
+	return f.takeOff(f.ctx, f.session, k, v)
+}
+
+// takeOff starts a fetch. The caller holds f.mu.
+func (f *Feed) takeOff(ctx context.Context, s *session, k revision.Kind, v Variant) *Flight {
+	flight := &Flight{mark: f.cache.Mark(k), variant: v, done: make(chan struct{})}
+	slot := &f.slots[k]
+	slot.flights = append(slot.flights, flight)
+	if v.own() {
+		slot.started, slot.due = time.Now(), time.Time{} // the landing says when the next one is due
+	}
+	f.flying.Go(func() {
+		defer close(flight.done)
+		flight.entry, flight.err = f.fetch(ctx, s, k, flight)
+		if v.own() {
+			f.landed(ctx, s, k, flight)
+		} else {
+			f.compared(k, flight)
+		}
+	})
+	return flight
+}
+
+// fetch brings one kind. A panic is a failure of this fetch only.
+func (f *Feed) fetch(ctx context.Context, s *session, k revision.Kind, flight *Flight) (e *cache.Entry, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, err = nil, fmt.Errorf("fetching %s panicked: %v", k, p)
+		}
+	}()
+	w := walk{session: s, kind: k, policy: f.policy(), mark: flight.mark, variant: flight.variant}
+	return w.fetch(ctx)
+}
+
+// compared takes what a flight for another variant brought: if it is what the
+// feed itself was given, the feed's snapshot serves both from now on.
+func (f *Feed) compared(k revision.Kind, flight *Flight) {
+	f.mu.Lock()
+	f.slots[k].land(flight)
+	f.mu.Unlock()
+	if flight.err != nil {
+		return
+	}
+	own := f.cache.Pinned(f.revision, k)
+	if own != nil && own.Body.Digest == flight.entry.Body.Digest && own.Mark.Since(flight.mark) {
+		f.cache.Agree(flight.variant.Key, own)
+		return
+	}
+	f.cache.Put(flight.entry)
+}
+
+// landed publishes what a flight brought, and says when the next one is due.
+func (f *Feed) landed(ctx context.Context, s *session, k revision.Kind, flight *Flight) {
+	// Whatever comes of it, there is room for the next flight.
+	defer signal(f.wake)
+	before := f.cache.Pinned(f.revision, k)
+	f.mu.Lock()
+	slot := &f.slots[k]
+	slot.land(flight)
+	if ctx.Err() != nil || f.session != s || !slot.offered {
+		f.mu.Unlock()
+		// The session is over, or nobody wants the kind any more: that is
+		// nobody's failure.
+		return
+	}
+	f.settle(slot, k, flight, before)
+	slot.attempted = true
+	took := time.Since(slot.started)
+	f.mu.Unlock()
+	f.report(k, before, flight, took)
+	f.noteProgress()
+}
+
+// settle draws the consequences of a landing. The caller holds f.mu.
+func (f *Feed) settle(slot *slot, k revision.Kind, flight *Flight, before *cache.Entry) {
+	if flight.err == nil && f.suspicious(slot, before, flight.entry) {
+		flight.entry, flight.err = nil, errEmpty
+	}
+	switch {
+	case flight.err == nil:
+		flight.overtaken = !f.cache.Pin(flight.entry)
+		if flight.overtaken {
+			return // the landing of what is newer has said it all
+		}
+		slot.failure, slot.empty = nil, 0
+		slot.retry.Reset()
+		f.schedule(slot, k, flight.entry)
+	case before == nil && notOffered(flight.err):
+		// The server advertises the capability but not this method.
+		slot.failure = nil
+		slot.due = time.Now().Add(early(f.policy().TTL))
+	default:
+		now := time.Now()
+		slot.failure = &Failure{Stage: k.String(), Err: flight.err, At: now}
+		slot.notBefore = now.Add(retryAfter(flight.err))
+		slot.due = later(now.Add(slot.retry.NextBackOff()), slot.notBefore)
+	}
+}
+
+// schedule says when a kind that has just been fetched is due again. The
+// caller holds f.mu.
+func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
+	p := f.policy()
+	life := e.Lifetime
+	if life == 0 {
+		// Never fresh: the copy only has to be recent enough for bad times.
+		life = p.TTL
+	}
+	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
+	// Something may have asked for another fetch while this one was under way.
+	slot.hasten(due)
+	if !f.cache.Current(k, e.Mark) && !slot.refreshing() {
+		slot.due = slot.started.Add(p.Refresh)
+	}
+}
+
+// suspicious reports whether an empty answer still has to be confirmed.
+func (f *Feed) suspicious(slot *slot, before, now *cache.Entry) bool {
+	if now.Kind == revision.Discover || now.Body.Items > 0 || before == nil || before.Body.Items == 0 ||
+		!f.cache.Current(now.Kind, before.Mark) {
+		return false
+	}
+	slot.empty++
+	return slot.empty < 2
+}
+
+// report tells what a landing has brought: in the log only if it is new.
+func (f *Feed) report(k revision.Kind, before *cache.Entry, flight *Flight, took time.Duration) {
+	observer := f.policy().Observer
+	if flight.err != nil {
+		if observer != nil {
+			observer.Refreshed(f.revision, k, took, false, flight.err)
+		}
+		return
+	}
+	published := flight.entry
+	if flight.overtaken {
+		published = before
+	}
+	flight.change = compare(before, published)
+	if observer != nil {
+		observer.Refreshed(f.revision, k, took, flight.change.Same, nil)
+	}
+	if flight.change.Same {
+		return
+	}
+	f.logger().Info("list refreshed",
+		zap.Stringer("kind", k), zap.Stringer("revision", f.revision),
+		zap.Int("items", flight.change.Items), zap.Int("added", len(flight.change.Added)),
+		zap.Int("removed", len(flight.change.Removed)), zap.Int("changed", len(flight.change.Changed)))
+	if observer != nil {
+		observer.Changed(flight.change)
+	}
+}

@@ -1,0 +1,110 @@
+package feed
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+)
+
+// Group is all feeds of one upstream, at most one for each revision. The
+// newest revision of each era has one from the start, another gets one when
+// somebody asks for it.
+type Group struct {
+	url    string
+	base   http.RoundTripper
+	cache  *cache.Cache
+	policy atomic.Pointer[Policy]
+	logger atomic.Pointer[zap.Logger]
+
+	feeds [revision.Count]atomic.Pointer[Feed]
+
+	mu      sync.Mutex
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// NewGroup prepares the feeds of the MCP endpoint at url, which base reaches.
+// Nothing is sent before Run.
+func NewGroup(url string, base http.RoundTripper, c *cache.Cache, p *Policy, logger *zap.Logger) *Group {
+	g := &Group{url: url, base: base, cache: c}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.Set(p, logger)
+	return g
+}
+
+// Set changes what an operator may change while the feeds go on. Kinds that
+// are wanted from now on are fetched, others are forgotten.
+func (g *Group) Set(p *Policy, logger *zap.Logger) {
+	g.policy.Store(p)
+	g.logger.Store(logger)
+	for _, f := range g.All() {
+		f.reconsider()
+	}
+}
+
+// Run starts the feeds that run from the start.
+func (g *Group) Run() {
+	g.Start(revision.LatestModern)
+	g.Start(revision.LatestLegacy)
+}
+
+// Start starts the feed of a revision, unless it runs already.
+func (g *Group) Start(r revision.Revision) {
+	if r == revision.Unknown || g.feeds[r].Load() != nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx.Err() != nil || g.feeds[r].Load() != nil {
+		return
+	}
+	f := newFeed(r, g)
+	g.feeds[r].Store(f)
+	g.running.Go(func() { f.run(g.ctx) })
+}
+
+// Of returns the feed of a revision, or nil.
+func (g *Group) Of(r revision.Revision) *Feed { return g.feeds[r].Load() }
+
+// All returns the feeds that run, oldest revision first.
+func (g *Group) All() []*Feed {
+	var feeds []*Feed
+	for _, r := range revision.All() {
+		if f := g.Of(r); f != nil {
+			feeds = append(feeds, f)
+		}
+	}
+	return feeds
+}
+
+// Stop ends all feeds and returns when they have ended.
+func (g *Group) Stop() {
+	g.mu.Lock()
+	g.cancel()
+	g.mu.Unlock()
+	g.running.Wait()
+}
+
+// roundTripper is what the feeds send their requests through.
+func (g *Group) roundTripper() http.RoundTripper {
+	return &guarded{
+		guard: func() guards.Guard { return g.policy.Load().Guard },
+		base: &upstream.Limiter{
+			Base: g.base,
+			// A list of the largest size comes with some members around it.
+			MaxMessage: func() int64 { return g.policy.Load().MaxList + messageOverhead },
+		},
+	}
+}
+
+// messageOverhead is the room that a message may take beyond its list, in bytes.
+const messageOverhead = 64 << 10

@@ -1,0 +1,309 @@
+package feed
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// listening is the method that opens a stream of notices.
+var listening = map[revision.Revision]string{legacy: "GET", modern: "subscriptions/listen"}
+
+func TestNoticeBumpsAndRefreshes(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				if !f.Status().Listening || s.listening() != 1 {
+					t.Fatalf("feed listens: %v, streams: %d", f.Status().Listening, s.listening())
+				}
+				old := w.wantItems(r, revision.Tools, "tools_a", "tools_b")
+				w.after(w.policy.Refresh)
+				for _, tt := range []struct {
+					notice  string
+					changes []revision.Kind
+				}{
+					{"notifications/tools/list_changed", []revision.Kind{revision.Tools}},
+					{"notifications/prompts/list_changed", []revision.Kind{revision.Prompts}},
+					{"notifications/resources/list_changed", []revision.Kind{revision.Resources, revision.ResourceTemplates}},
+					{"notifications/message", nil},
+				} {
+					before := make(map[revision.Kind]int)
+					for _, k := range s.kinds {
+						before[k] = s.count(k.Method())
+					}
+					for _, k := range tt.changes {
+						s.set(k, "new")
+					}
+					s.notify(tt.notice)
+					w.after(0)
+					for _, k := range s.kinds {
+						want := before[k]
+						for _, changed := range tt.changes {
+							if changed == k {
+								want++
+								w.wantItems(r, k, "new")
+							}
+						}
+						if got := s.count(k.Method()); got != want {
+							t.Errorf("%s: %s was called %d times, want %d", tt.notice, k.Method(), got, want)
+						}
+					}
+				}
+				if w.cache.Freshness(old, time.Now()) != cache.Outdated {
+					t.Error("the list from before the notice is not outdated")
+				}
+				w.wantStates(r, Hydrating, Ready)
+			})
+		})
+	}
+}
+
+func TestBurstOfNotices(t *testing.T) {
+	for era, r := range both {
+		for name, slow := range map[string]time.Duration{"fast": 0, "slow": 700 * time.Millisecond, "slower": 3 * time.Second} {
+			t.Run(name+" "+era, func(t *testing.T) {
+				s := newServer(r)
+				run(t, s, func(w *world) {
+					w.start(r)
+					w.after(w.policy.Refresh)
+					before := s.count(list)
+					s.on(list, func(rw http.ResponseWriter, req *http.Request, c call) error {
+						time.Sleep(slow)
+						return s.answer(rw, req, c)
+					})
+					for range 1000 {
+						s.notify("notifications/tools/list_changed")
+						if slow > 0 {
+							w.after(time.Microsecond)
+						}
+					}
+					w.after(10 * time.Second)
+					if got := s.count(list) - before; got < 1 || got > 2 {
+						t.Errorf("1,000 notices cost %d refreshes", got)
+					}
+					if e := w.cache.Pinned(r, revision.Tools); w.cache.Freshness(e, time.Now()) != cache.Fresh {
+						t.Error("the list is not fresh in the end")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestRefreshBoundsTheRate(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				w.set(func(p *Policy) { p.Refresh = 10 * time.Second })
+				w.start(r)
+				before := s.count(list)
+				for range 1000 {
+					s.notify("notifications/tools/list_changed")
+					w.after(100 * time.Millisecond)
+				}
+				if got := s.count(list) - before; got < 9 || got > 11 {
+					t.Errorf("%d refreshes in 100s, want one in 10s", got)
+				}
+				times := s.times(list)
+				for i := range len(times) - 1 {
+					if wait := times[i+1].Sub(times[i]); wait < w.policy.Refresh {
+						t.Errorf("refresh %d comes after %v", i, wait)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What changed while nobody listened was announced to nobody.
+func TestReconnectRefetches(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				w.after(time.Minute)
+				s.set(revision.Tools, "new")
+				s.on(listening[r], refuse)
+				s.cut()
+				w.after(time.Second)
+				if f.Status().Listening {
+					t.Error("the feed listens to nothing")
+				}
+				w.wantItems(r, revision.Tools, "new") // the end of the stream was reason to look
+				w.after(time.Hour)
+				attempts := s.times(listening[r])
+				wantDifferent(t, attempts)
+				s.on(listening[r], nil)
+				s.set(revision.Tools, "newer")
+				w.after(46 * time.Second)
+				if !f.Status().Listening {
+					t.Error("the feed does not listen again")
+				}
+				w.wantItems(r, revision.Tools, "newer")
+				w.wantStates(r, Hydrating, Ready)
+			})
+		})
+	}
+}
+
+// A stream on which nothing arrives is given up: its other end may be gone.
+func TestHalfOpenStream(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				w.start(r)
+				w.wantCalls(listening[r], 1)
+				for range 4 { // alive
+					w.after(idleTimeout - time.Second)
+					s.notify("notifications/message")
+				}
+				w.wantCalls(listening[r], 1)
+				w.after(idleTimeout - time.Second)
+				w.wantCalls(listening[r], 1)
+				w.after(3 * time.Second)
+				w.wantCalls(listening[r], 2)
+				s.notify("notifications/tools/list_changed")
+				before := s.count(list)
+				w.after(0)
+				if got := s.count(list); got != before+1 || s.listening() != 1 {
+					t.Errorf("%d refreshes after a notice on one of %d streams", got-before, s.listening())
+				}
+			})
+		})
+	}
+}
+
+// A stream that is asked for and never begins is given up too; hydrating does
+// not wait for it.
+func TestStreamThatNeverBegins(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			s.on(listening[r], hang)
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				w.after(acknowledgeTimeout)
+				w.wantState(f, Ready)
+				w.after(idleTimeout + time.Second)
+				w.wantCalls(listening[r], 2)
+			})
+		})
+	}
+}
+
+// A server without a stream of notices is as good as any; only TTL rules then.
+func TestNoStream(t *testing.T) {
+	for name, tt := range map[string]struct {
+		revision revision.Revision
+		answer   script
+		again    bool // it is asked for again
+	}{
+		"legacy 405":              {legacy, status(405), false},
+		"legacy 501":              {legacy, status(501), false},
+		"legacy 404":              {legacy, status(404), false},
+		"legacy 400":              {legacy, status(400), false},
+		"legacy 404 with error":   {legacy, failure(404, -32001, ""), false},
+		"legacy 503":              {legacy, status(503), true},
+		"legacy 429":              {legacy, failure(429, -32000, ""), true},
+		"legacy HTML":             {legacy, status(200), true},
+		"modern not found":        {modern, failure(404, -32601, ""), false},
+		"modern not found in 200": {modern, failure(200, -32601, ""), false},
+		"modern internal error":   {modern, failure(200, -32603, ""), true},
+		"modern 503 with error":   {modern, failure(503, -32000, ""), true},
+		"modern refused":          {modern, refuse, true},
+		"modern ends at once":     {modern, gives(`{}`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(tt.revision)
+			s.on(listening[tt.revision], tt.answer)
+			run(t, s, func(w *world) {
+				f := w.start(tt.revision)
+				w.after(time.Minute)
+				w.wantState(f, Ready)
+				w.wantStates(tt.revision, Hydrating, Ready)
+				if got := s.count(listening[tt.revision]); (got > 1) != tt.again {
+					t.Errorf("the stream was asked for %d times", got)
+				}
+				if f.Status().Listening {
+					t.Error("the feed listens to nothing")
+				}
+				if tt.revision == legacy && s.count("initialize") != 1 {
+					t.Errorf("%d sessions were opened", s.count("initialize"))
+				}
+				w.after(w.policy.TTL)
+				if s.count(list) < 2 {
+					t.Error("the list is not refreshed")
+				}
+			})
+		})
+	}
+}
+
+func TestQuietServerIsNotListenedTo(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			s.quiet = true
+			run(t, s, func(w *world) {
+				w.wantState(w.start(r), Ready)
+				w.wantCalls(listening[r], 0)
+			})
+		})
+	}
+}
+
+func TestRequestsOnTheStreamAreAnswered(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		w.start(legacy)
+		s.send(`{"jsonrpc":"2.0","id":"p-1","method":"ping"}`)
+		w.after(0)
+		s.send(`{"jsonrpc":"2.0","id":9007199254740993,"method":"sampling/createMessage","params":{}}`)
+		w.after(0)
+		s.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+		s.send(`not JSON`)
+		w.after(0)
+		if len(s.posted) != 2 {
+			t.Fatalf("the server got %d answers", len(s.posted))
+		}
+		ping, sampling := s.posted[0], s.posted[1]
+		if string(ping.ID) != `"p-1"` || string(ping.Result) != `{}` || ping.header.Get("Mcp-Session-Id") != "session-1" {
+			t.Errorf("ping was answered with %s %s in session %s", ping.ID, ping.Result, ping.header.Get("Mcp-Session-Id"))
+		}
+		var refusal struct{ Code int }
+		if err := json.Unmarshal(sampling.Error, &refusal); err != nil || refusal.Code != -32601 || string(sampling.ID) != "9007199254740993" {
+			t.Errorf("sampling was answered with %s %s", sampling.ID, sampling.Error)
+		}
+	})
+}
+
+// A server that does not take its answers keeps no notice waiting.
+func TestStalledAnswerHoldsNoNotice(t *testing.T) {
+	s := newServer(legacy)
+	s.on("", hang)
+	run(t, s, func(w *world) {
+		w.start(legacy)
+		w.after(w.policy.Refresh)
+		for range 100 {
+			s.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		}
+		s.set(revision.Tools, "new")
+		s.notify("notifications/tools/list_changed")
+		w.after(0)
+		w.wantItems(legacy, revision.Tools, "new")
+		w.wantCalls("", 1)
+		w.after(requestTimeout + time.Second)
+		s.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+		w.after(0)
+		w.wantCalls("", 2)
+	})
+}

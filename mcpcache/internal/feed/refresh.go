@@ -1,0 +1,49 @@
+package feed
+
+import (
+	"context"
+	"errors"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// ErrNotFeeding says that a kind cannot be refreshed: its feed is not
+// connected, or the upstream or the operator does not offer it.
+var ErrNotFeeding = errors.New("feed is not connected or does not keep this kind")
+
+// errDisconnected says that what a refresh brought was dropped.
+var errDisconnected = errors.New("feed was disconnected before the refresh ended")
+
+// Refresh fetches a kind now, whatever is due, and returns what has changed. A
+// fetch that is under way is joined.
+func (f *Feed) Refresh(ctx context.Context, k revision.Kind) (Change, error) {
+	unchanged := Change{Kind: k, Revision: f.revision}
+	flight := f.refreshNow(k)
+	if flight == nil {
+		return unchanged, ErrNotFeeding
+	}
+	_, err := flight.Wait(ctx)
+	switch {
+	case err != nil && notOffered(err) && f.cache.Pinned(f.revision, k) == nil:
+		return unchanged, ErrNotFeeding
+	case err != nil:
+		return unchanged, err
+	case flight.change.Revision == revision.Unknown:
+		return unchanged, errDisconnected
+	}
+	return flight.change, nil
+}
+
+func (f *Feed) refreshNow(k revision.Kind) *Flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.slots[k]
+	if f.session == nil || !s.offered {
+		return nil
+	}
+	if flight := s.current(Variant{}, func(m cache.Mark) bool { return f.cache.Current(k, m) }); flight != nil {
+		return flight
+	}
+	return f.takeOff(f.ctx, f.session, k, Variant{})
+}

@@ -1,0 +1,270 @@
+package feed
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// A list is fetched again before its time is over, so that it is always fresh.
+func TestRefreshBeforeExpiry(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hints    string
+		lifetime time.Duration
+		next     time.Duration // at the latest
+	}{
+		"no ttlMs":        {``, 5 * time.Minute, 5 * time.Minute},
+		"ttlMs":           {`"ttlMs":60000`, time.Minute, time.Minute},
+		"short ttlMs":     {`"ttlMs":10`, 10 * time.Millisecond, time.Second},
+		"ttlMs above max": {`"ttlMs":99999999999`, 24 * time.Hour, 24 * time.Hour},
+		"ttlMs 0":         {`"ttlMs":0`, 0, 5 * time.Minute},
+		"ttlMs negative":  {`"ttlMs":-1`, 0, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			s.quiet, s.hints = true, tt.hints
+			run(t, s, func(w *world) {
+				f := w.start(modern)
+				e := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
+				if e.Lifetime != tt.lifetime {
+					t.Errorf("lifetime is %v, want %v", e.Lifetime, tt.lifetime)
+				}
+				fresh := w.cache.Freshness(e, time.Now())
+				if (fresh == cache.Fresh) != (tt.lifetime > 0) {
+					t.Errorf("freshness is %d", fresh)
+				}
+				if next := time.Until(f.Status().Next); next <= 0 || next > tt.next {
+					t.Errorf("the next refresh is due in %v, want at most %v", next, tt.next)
+				}
+				w.after(tt.next)
+				if got := s.count(list); got != 2 {
+					t.Errorf("the list was fetched %d times, want 2", got)
+				}
+				w.wantStates(modern, Hydrating, Ready)
+			})
+		})
+	}
+}
+
+func TestRefreshTimesDiffer(t *testing.T) {
+	s := newServer(modern)
+	s.quiet = true
+	run(t, s, func(w *world) {
+		w.start(modern)
+		w.after(2 * time.Hour)
+		wantDifferent(t, s.times(list))
+	})
+}
+
+// wantDifferent checks that the times between attempts are not all the same.
+func wantDifferent(t *testing.T, times []time.Time) {
+	t.Helper()
+	waits := make(map[time.Duration]bool)
+	for i := range len(times) - 1 {
+		waits[times[i+1].Sub(times[i])] = true
+	}
+	if len(times) < 10 || len(waits) < len(times)/2 {
+		t.Errorf("%d attempts with %d different waits between them", len(times), len(waits))
+	}
+}
+
+// A feed tries for ever, less and less often but at least twice a minute, and
+// says so once.
+func TestBackoff(t *testing.T) {
+	for era, r := range both {
+		for name, tt := range map[string]struct {
+			method string
+			before bool // the feed has connected before it fails
+			state  State
+		}{
+			"connecting": {map[string]string{"legacy": "initialize", "modern": "server/discover"}[era], false, Down},
+			"fetching":   {list, true, Degraded},
+		} {
+			t.Run(name+" "+era, func(t *testing.T) {
+				s := newServer(r)
+				if !tt.before {
+					s.onAll(refuse)
+				}
+				run(t, s, func(w *world) {
+					f := w.start(r)
+					if tt.before {
+						s.on(list, refuse)
+						w.after(w.policy.TTL)
+					}
+					begun := len(s.times(tt.method))
+					w.after(6 * time.Hour)
+					w.wantState(f, tt.state)
+					if got := len(w.states(r)); got > 3 {
+						t.Errorf("the log says %v", w.states(r))
+					}
+					times := s.times(tt.method)
+					wantDifferent(t, times[begun:])
+					for i := begun; i < len(times)-1; i++ {
+						if wait := times[i+1].Sub(times[i]); wait < 125*time.Millisecond || wait > 46*time.Second {
+							t.Fatalf("wait %d is %v", i, wait)
+						}
+					}
+					if last := time.Since(times[len(times)-1]); last > 46*time.Second {
+						t.Errorf("the last attempt was %v ago", last)
+					}
+					s.onAll(nil)
+					w.after(46 * time.Second)
+					w.wantState(f, Ready)
+					w.wantItems(r, revision.Tools, "tools_a", "tools_b")
+				})
+			})
+		}
+	}
+}
+
+// The first attempts come soon after one another: an upstream that starts
+// after Caddy is not kept waiting.
+func TestRecoversSoon(t *testing.T) {
+	s := newServer(modern)
+	s.onAll(refuse)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		w.after(time.Second)
+		s.onAll(nil)
+		w.after(2 * time.Second)
+		w.wantState(f, Ready)
+	})
+}
+
+// An upstream that asks to be left alone is, whatever happens meanwhile.
+func TestRetryAfter(t *testing.T) {
+	for era, r := range both {
+		for name, method := range map[string]string{
+			"connecting": map[string]string{"legacy": "initialize", "modern": "server/discover"}[era],
+			"fetching":   list,
+		} {
+			t.Run(name+" "+era, func(t *testing.T) {
+				s := newServer(r)
+				s.on(method, status(http.StatusTooManyRequests, "Retry-After", "120"))
+				run(t, s, func(w *world) {
+					f := w.start(r)
+					for range 119 {
+						s.notify("notifications/tools/list_changed")
+						f.Poke()
+						w.after(time.Second)
+					}
+					w.wantCalls(method, 1)
+					s.on(method, nil)
+					w.after(2 * time.Second)
+					w.wantState(f, Ready)
+				})
+			})
+		}
+	}
+}
+
+func TestEmptyAllOfASudden(t *testing.T) {
+	for name, tt := range map[string]struct {
+		notice bool
+		blip   bool // it is there again when it is asked for the second time
+		fetch  int  // which is believed
+	}{
+		"confirmed by a second fetch": {fetch: 2},
+		"confirmed by a notice":       {notice: true, fetch: 1},
+		"a blip":                      {blip: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			run(t, s, func(w *world) {
+				f := w.start(modern)
+				w.after(w.policy.Refresh)
+				before := s.count(list)
+				s.set(revision.Tools)
+				if tt.notice {
+					s.notify("notifications/tools/list_changed")
+					w.after(0)
+				} else if _, err := f.Refresh(w.Context(), revision.Tools); err == nil {
+					t.Error("the first empty list was believed")
+				}
+				if tt.fetch != 1 {
+					w.after(0)
+					w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
+					w.wantState(f, Degraded)
+				}
+				if tt.blip {
+					s.set(revision.Tools, "tools_b")
+				}
+				w.after(time.Second)
+				w.wantState(f, Ready)
+				if tt.blip {
+					w.wantItems(modern, revision.Tools, "tools_b")
+					return
+				}
+				w.wantItems(modern, revision.Tools)
+				if got := s.count(list) - before; got != tt.fetch {
+					t.Errorf("it was fetched %d times, want %d", got, tt.fetch)
+				}
+			})
+		})
+	}
+}
+
+func TestPartitionOfSnapshots(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hints   string
+		public  bool
+		guarded bool
+		want    cache.Partition
+	}{
+		"unset":                  {``, false, false, cache.Anonymous},
+		"unset, operator agrees": {``, true, false, cache.Public},
+		"public":                 {`"cacheScope":"public"`, false, true, cache.Public},
+		"private":                {`"cacheScope":"private"`, true, false, cache.Anonymous},
+		"guarded, unset":         {``, false, true, cache.FeedOnly},
+		"guarded, private":       {`"cacheScope":"private"`, true, true, cache.FeedOnly},
+		"of an unknown scope":    {`"cacheScope":"team"`, true, false, cache.Anonymous},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			s.hints = tt.hints
+			run(t, s, func(w *world) {
+				w.set(func(p *Policy) {
+					p.PublicByDefault = tt.public
+					if tt.guarded {
+						p.Guard = new(testGuard)
+					}
+				})
+				w.start(modern)
+				if got := w.wantItems(modern, revision.Tools, "tools_a", "tools_b").Partition; got != tt.want {
+					t.Errorf("got %+v, want %+v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// An answer that was asked for before a change is never fresh.
+func TestChangeDuringAFetch(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		w.after(w.policy.Refresh)
+		release := make(chan struct{})
+		s.on(list, func(rw http.ResponseWriter, r *http.Request, c call) error {
+			<-release
+			return result(rw, c, `{"tools":[{"name":"old"}]}`)
+		})
+		go func() { _, _ = f.Refresh(w.Context(), revision.Tools) }()
+		w.after(0)
+		s.notify("notifications/tools/list_changed")
+		w.after(0)
+		s.on(list, gives(`{"tools":[{"name":"new"}]}`))
+		close(release)
+		w.after(0)
+		if e := w.wantItems(modern, revision.Tools, "old"); w.cache.Freshness(e, time.Now()) != cache.Outdated {
+			t.Error("the answer from before the change is fresh")
+		}
+		w.after(w.policy.Refresh)
+		if e := w.wantItems(modern, revision.Tools, "new"); w.cache.Freshness(e, time.Now()) != cache.Fresh {
+			t.Error("the answer from after the change is not fresh")
+		}
+	})
+}

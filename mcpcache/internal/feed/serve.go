@@ -1,0 +1,222 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// acknowledgeTimeout is how long hydrating waits for the stream of notices to
+// open. Should it open later, everything is fetched once more.
+const acknowledgeTimeout = time.Second
+
+// steady is how long a stream of notices must have lasted to count as good: its
+// end is then nothing to be wary of. Some servers end every stream after a while.
+const steady = 5 * time.Second
+
+// serve keeps the kinds right for as long as the session lasts, and returns
+// why it ended.
+func (f *Feed) serve(ctx context.Context, s *session, retry *backoff.ExponentialBackOff) error {
+	ctx, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer lose(nil)
+	if s.listens() {
+		opened := make(chan struct{})
+		listening.Go(func() { f.listen(ctx, s, lose, opened) })
+		f.await(ctx, opened)
+	}
+	f.hydrate(s)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next, lost := f.step(ctx, s)
+		if lost != nil {
+			return lost
+		}
+		if f.settled() {
+			retry.Reset()
+		}
+		timer.Reset(next)
+		select {
+		case <-timer.C:
+		case <-f.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (f *Feed) await(ctx context.Context, opened <-chan struct{}) {
+	timer := time.NewTimer(acknowledgeTimeout)
+	defer timer.Stop()
+	select {
+	case <-opened:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// listen keeps a stream of notices open. Whenever one opens, everything is
+// fetched: what changed before that was announced to nobody.
+func (f *Feed) listen(ctx context.Context, s *session, lose context.CancelCauseFunc, opened chan struct{}) {
+	defer func() {
+		if p := recover(); p != nil {
+			lose(fmt.Errorf("listening panicked: %v", p))
+		}
+	}()
+	var once sync.Once
+	retry := newRetry()
+	for {
+		begun := time.Now()
+		var wasOpen atomic.Bool
+		err := s.listen(ctx, func() {
+			wasOpen.Store(true)
+			f.setListening(true)
+			f.fetchAll(s) // the first time, hydrating does that
+			once.Do(func() { close(opened) })
+		})
+		f.setListening(false)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case isClosed(opened) && s.lost(err):
+			lose(err)
+			return
+		case errors.Is(err, errNoStream), s.lost(err):
+			// On a session that never had a stream, 404 is how some servers
+			// say that they have none. If they mean the session, the fetches
+			// will find out.
+			once.Do(func() { close(opened) })
+			return
+		}
+		if time.Since(begun) >= steady {
+			retry.Reset()
+		}
+		if wasOpen.Load() {
+			// What ended the stream may have ended more: the fetches find out.
+			f.fetchAll(s)
+		}
+		f.wait(ctx, max(retry.NextBackOff(), retryAfter(err)))
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// hydrate marks every kind that the upstream offers and the operator wants as
+// due now. What failed on an earlier session is forgotten with it.
+func (f *Feed) hydrate(s *session) {
+	f.mu.Lock()
+	f.hydrated = true
+	for _, k := range revision.Kinds() {
+		f.offer(k, f.wants(s, k))
+	}
+	f.mu.Unlock()
+	f.noteProgress()
+}
+
+// reconsider takes over a change of the kinds that the operator wants.
+func (f *Feed) reconsider() {
+	f.mu.Lock()
+	if !f.hydrated {
+		f.mu.Unlock()
+		return // the next hydrate takes it over
+	}
+	for _, k := range revision.Kinds() {
+		if wanted := f.wants(f.session, k); wanted != f.slots[k].offered {
+			f.offer(k, wanted)
+		}
+	}
+	f.mu.Unlock()
+	f.noteProgress()
+	signal(f.wake)
+}
+
+// wants reports whether kind k is to be kept: the upstream offers it and the
+// operator wants it.
+func (f *Feed) wants(s *session, k revision.Kind) bool {
+	capability := k.Capability()
+	return f.policy().Kinds.Has(k) && k.In(f.revision) && (capability == "" || s.info.Capabilities[capability])
+}
+
+// offer has kind k fetched, or forgets it. The caller holds f.mu.
+func (f *Feed) offer(k revision.Kind, offered bool) {
+	slot := &f.slots[k]
+	slot.offered, slot.attempted = offered, !offered
+	slot.failure = nil
+	slot.due = later(time.Now(), slot.notBefore)
+	if !offered {
+		f.cache.Unpin(f.revision, k)
+	}
+}
+
+// fetchAll marks every offered kind as due now.
+func (f *Feed) fetchAll(s *session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session != s {
+		return
+	}
+	for k := range f.slots {
+		if slot := &f.slots[k]; slot.offered && s.announces(revision.Kind(k)) {
+			slot.ask(f.policy().Refresh)
+		}
+	}
+	signal(f.wake)
+}
+
+// announces reports whether the server says when kind k changes.
+func (s *session) announces(k revision.Kind) bool { return s.info.ListChanged[k.Capability()] }
+
+// step starts what is due and returns how long nothing will be. It returns
+// why the session is over, if a fetch has found out.
+func (f *Feed) step(ctx context.Context, s *session) (time.Duration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := time.Hour
+	now := time.Now()
+	for k := range f.slots {
+		slot := &f.slots[k]
+		if !slot.offered {
+			continue
+		}
+		if slot.failure != nil && s.lost(slot.failure.Err) {
+			err := slot.failure.Err
+			slot.failure = nil
+			return 0, err
+		}
+		if slot.due.IsZero() {
+			continue
+		}
+		if wait := slot.due.Sub(now); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		if !slot.refreshing() {
+			f.takeOff(ctx, s, revision.Kind(k), Variant{})
+		}
+	}
+	return next, nil
+}
+
+// early returns a moment somewhat before d is over, so that a list is fresh
+// again before it goes stale, and instances do not ask all at once.
+func early(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.75 + 0.15*rand.Float64()))
+}

@@ -1,0 +1,56 @@
+package feed
+
+import (
+	"errors"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+)
+
+// State is what a feed is doing.
+type State string
+
+const (
+	// Connecting: it is finding out whether the upstream speaks its revision.
+	Connecting State = "connecting"
+	// Hydrating: it is connected and fetches every kind for the first time.
+	Hydrating State = "hydrating"
+	// Ready: every kind the upstream offers has been fetched, none is failing.
+	Ready State = "ready"
+	// Degraded: the last refresh of some kind failed; its copy is served on.
+	Degraded State = "degraded"
+	// Down: the upstream cannot be reached, or answers no request.
+	Down State = "down"
+	// NeedsAuthorization: the upstream refuses the feed's credential.
+	NeedsAuthorization State = "needs_authorization"
+	// Unsupported: the upstream does not speak this revision. The feed asks
+	// again once in a while, and when a client's request shows that it does.
+	Unsupported State = "unsupported"
+)
+
+// Failure is why the last attempt at something failed.
+type Failure struct {
+	// Stage is what was attempted: "connect" or the name of a kind.
+	Stage string
+	// Err is why; its text holds no secret.
+	Err error
+	// At is when.
+	At time.Time
+}
+
+// refused reports whether err says that the feed's credential is no good.
+func refused(err error) bool {
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		return status.Status == 401 || status.Status == 403
+	}
+	return errors.Is(err, guards.ErrUnauthorized)
+}
+
+// retryAfter is how long the upstream asked to be left alone.
+func retryAfter(err error) time.Duration {
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		return status.RetryAfter
+	}
+	return 0
+}

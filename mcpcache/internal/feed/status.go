@@ -1,0 +1,218 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Status is what a feed tells operators.
+type Status struct {
+	Revision revision.Revision
+	State    State
+	// Since is when the state began.
+	Since time.Time
+	// Hydrated says that there is a copy of every list that the upstream
+	// offers: of those that it did deliver, if some it never has.
+	Hydrated bool
+	// Listening says that the upstream announces changes to the feed.
+	Listening bool
+	// Failure is the last one that has not been made good, or nil.
+	Failure *Failure
+	// Next is when the next refresh is due; zero if none is planned.
+	Next time.Time
+}
+
+// Status returns what the feed is doing.
+func (f *Feed) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	status := Status{
+		Revision: f.revision, State: f.state, Since: f.since, Hydrated: f.complete(),
+		Listening: f.listening, Failure: f.failure,
+	}
+	for k := range f.slots {
+		slot := &f.slots[k]
+		if slot.failure != nil && status.Failure == nil {
+			status.Failure = slot.failure
+		}
+		if slot.offered && !slot.due.IsZero() && (status.Next.IsZero() || slot.due.Before(status.Next)) {
+			status.Next = slot.due
+		}
+	}
+	return status
+}
+
+// complete reports whether there is a copy of all that could be fetched. The
+// caller holds f.mu.
+func (f *Feed) complete() bool {
+	copies := false
+	for k := range f.slots {
+		slot := &f.slots[k]
+		pinned := f.cache.Pinned(f.revision, revision.Kind(k)) != nil
+		if slot.offered && !slot.attempted && !pinned {
+			return false
+		}
+		copies = copies || pinned
+	}
+	return copies || f.state == Ready
+}
+
+// Struggling reports whether the copy of a kind is old because the upstream
+// does not deliver: it cannot be reached, its last answer was no good, or the
+// next is late.
+func (f *Feed) Struggling(k revision.Kind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slot := &f.slots[k]
+	return f.session == nil || slot.failure != nil || slot.refreshing()
+}
+
+// Refused reports whether the upstream refuses the feed's credential, or the
+// feed for having none.
+func (f *Feed) Refused() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state == NeedsAuthorization
+}
+
+// Owner is the authorization context of the feed itself.
+func (f *Feed) Owner() cache.Partition { return f.policy().owner() }
+
+// connected records that the session is open.
+func (f *Feed) connected(ctx context.Context, s *session) {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	f.mu.Lock()
+	f.session, f.ctx = s, ctx
+	f.failure = nil
+	f.mu.Unlock()
+	f.enter(Hydrating, nil)
+}
+
+// disconnected records that the session is over.
+func (f *Feed) disconnected() {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	f.mu.Lock()
+	f.session, f.ctx, f.listening, f.hydrated = nil, nil, false, false
+	for k := range f.slots {
+		f.slots[k].due = time.Time{}
+	}
+	f.mu.Unlock()
+	f.enter(Connecting, nil)
+}
+
+func (f *Feed) setListening(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listening = on
+}
+
+// fail records that the upstream could not be reached.
+func (f *Feed) fail(stage string, err error) {
+	state := Down
+	_, unsupported := errors.AsType[*unsupportedError](err)
+	switch {
+	case unsupported:
+		state = Unsupported
+	case refused(err):
+		state = NeedsAuthorization
+	}
+	failure := &Failure{Stage: stage, Err: err, At: time.Now()}
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	f.mu.Lock()
+	f.failure = failure
+	f.mu.Unlock()
+	f.enter(state, failure)
+	f.firstOnce.Do(func() { close(f.first) })
+}
+
+// noteProgress works out the state from the kinds.
+func (f *Feed) noteProgress() {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	f.mu.Lock()
+	state, failure := f.derive()
+	hydrated := f.hydrated
+	f.mu.Unlock()
+	if !hydrated {
+		return
+	}
+	f.enter(state, failure)
+	if state != Hydrating {
+		f.firstOnce.Do(func() { close(f.first) })
+	}
+}
+
+// derive returns the state of a connected feed. The caller holds f.mu.
+func (f *Feed) derive() (State, *Failure) {
+	var failure *Failure
+	offered, failing := 0, 0
+	for k := range f.slots {
+		slot := &f.slots[k]
+		switch {
+		case !slot.offered:
+			continue
+		case !slot.attempted:
+			return Hydrating, nil
+		case slot.failure != nil:
+			failing++
+			if failure == nil || refused(slot.failure.Err) {
+				failure = slot.failure
+			}
+		}
+		offered++
+	}
+	switch {
+	case failing == 0:
+		return Ready, nil
+	case refused(failure.Err):
+		return NeedsAuthorization, failure
+	case failing == offered:
+		return Down, failure
+	}
+	return Degraded, failure
+}
+
+// settled reports whether the feed has nothing to make good.
+func (f *Feed) settled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state == Ready
+}
+
+// enter changes the state and says so once, not once per attempt. The caller
+// holds f.changing.
+func (f *Feed) enter(state State, failure *Failure) {
+	f.mu.Lock()
+	from := f.state
+	if from != state {
+		f.state, f.since = state, time.Now()
+	}
+	f.mu.Unlock()
+	if from == state {
+		return
+	}
+	if observer := f.policy().Observer; observer != nil {
+		observer.StateChanged(from, f.Status())
+	}
+	fields := append(make([]zap.Field, 0, 5),
+		zap.Stringer("revision", f.revision), zap.String("from", string(from)), zap.String("to", string(state)))
+	if failure == nil {
+		f.logger().Info("feed changed state", fields...)
+		return
+	}
+	fields = append(fields, zap.String("stage", failure.Stage), zap.Error(failure.Err))
+	if state == Unsupported {
+		f.logger().Info("feed changed state", fields...)
+		return
+	}
+	f.logger().Warn("feed changed state", fields...)
+}

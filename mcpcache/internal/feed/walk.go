@@ -1,0 +1,115 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+)
+
+// Reasons for which an upstream's list is refused as a whole.
+var (
+	errTooManyPages = errors.New("list has more pages than max_pages allows")
+	errListTooLarge = errors.New("list is larger than max_list allows")
+	errCursorCycle  = errors.New("cursor of the list was given before: the walk would never end")
+	errNotComplete  = errors.New("answer is not a complete result")
+)
+
+// walk fetches every page of one kind and joins them. The list comes whole or
+// not at all.
+type walk struct {
+	session *session
+	kind    revision.Kind
+	policy  *Policy
+	mark    cache.Mark
+	variant Variant
+
+	pages []*message.Page
+	bytes int64
+	first time.Time // when the first page had arrived
+}
+
+func (w *walk) fetch(ctx context.Context) (*cache.Entry, error) {
+	cursors := make(map[string]bool)
+	params := map[string]any{}
+	for {
+		page, err := w.page(ctx, params)
+		if err != nil {
+			return nil, err
+		}
+		if page.NextCursor == nil || w.kind == revision.Discover {
+			return w.join()
+		}
+		if cursors[string(page.NextCursor)] {
+			return nil, errCursorCycle
+		}
+		if len(w.pages) >= w.policy.MaxPages {
+			return nil, fmt.Errorf("%w: %d", errTooManyPages, w.policy.MaxPages)
+		}
+		cursors[string(page.NextCursor)] = true
+		params = map[string]any{"cursor": json.RawMessage(page.NextCursor)}
+	}
+}
+
+// page fetches one page.
+func (w *walk) page(ctx context.Context, params map[string]any) (*message.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	result, err := w.session.call(ctx, w.kind.Method(), params, w.variant.Capabilities)
+	if err != nil {
+		return nil, err
+	}
+	if w.first.IsZero() {
+		w.first = time.Now()
+	}
+	if w.bytes += int64(len(result)); w.bytes > w.policy.MaxList {
+		return nil, fmt.Errorf("%w: %d bytes", errListTooLarge, w.policy.MaxList)
+	}
+	page, err := message.ParsePage(result, w.kind)
+	if err != nil {
+		return nil, fmt.Errorf("reading an answer to %s: %w", w.kind.Method(), err)
+	}
+	if !page.Complete {
+		return nil, errNotComplete
+	}
+	w.pages = append(w.pages, page)
+	return page, nil
+}
+
+// join makes the snapshot. It is as old as its first page, and fresh for as
+// long as the page with the shortest life.
+func (w *walk) join() (*cache.Entry, error) {
+	body, err := message.Join(w.kind, w.pages)
+	if err != nil {
+		return nil, fmt.Errorf("joining the pages of %s: %w", w.kind.Method(), err)
+	}
+	ttl, given := w.pages[0].TTL, w.pages[0].HasTTL
+	for _, page := range w.pages[1:] {
+		if page.HasTTL && (!given || page.TTL < ttl) {
+			ttl, given = page.TTL, true
+		}
+	}
+	return &cache.Entry{
+		Kind: w.kind, Revision: w.session.revision, Variant: w.variant.Key,
+		Body: body, Fetched: w.first, Mark: w.mark,
+		Sessionless: w.session.transport.GetSessionId() == "",
+		Lifetime:    w.policy.Lifetime(ttl, given),
+		Partition:   w.policy.Partition(body.Scope, w.policy.owner()),
+	}, nil
+}
+
+// notOffered reports whether err says that the server does not have a method.
+func notOffered(err error) bool {
+	const methodNotFound = -32601
+	if rpc, ok := errors.AsType[*message.Error](err); ok {
+		return rpc.Code == methodNotFound
+	}
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	return ok && status.Code == methodNotFound
+}

@@ -1,0 +1,188 @@
+package message
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+func parsePages(t testing.TB, kind revision.Kind, results ...string) []*Page {
+	t.Helper()
+	var pages []*Page
+	for _, result := range results {
+		p, err := ParsePage([]byte(result), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, p)
+	}
+	return pages
+}
+
+func TestJoin(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind  revision.Kind
+		pages []string
+		want  Body // without the digest
+	}{
+		"one page": {
+			revision.Tools, []string{`{ "_meta": {"v":1} , "tools" : [ {"name":"a", "n":1.0} , {"name":"b"} ] , "ttlMs":5,"cacheScope":"public"}`},
+			Body{
+				Bytes: []byte(`"_meta":{"v":1},"tools":[{"name":"a", "n":1.0},{"name":"b"}],"cacheScope":"public"}}`),
+				Items: 2, Names: []string{"a", "b"}, HasTTL: true, Scope: ScopePublic,
+			},
+		},
+		"three pages": {
+			revision.Prompts, []string{
+				`{"nextCursor":"1","prompts":[{"name":"b"}],"x":1}`,
+				`{"prompts":[],"nextCursor":""}`,
+				`{"prompts":[{"name":"a"}],"x":2,"y":3}`,
+			},
+			Body{Bytes: []byte(`"prompts":[{"name":"b"},{"name":"a"}],"x":1}}`), Items: 2, Names: []string{"b", "a"}},
+		},
+		"scopes differ": {
+			revision.Tools, []string{
+				`{"cacheScope":"public","tools":[{"name":"a"}],"nextCursor":"1","ttlMs":1}`,
+				`{"cacheScope":"private","tools":[]}`,
+			},
+			Body{Bytes: []byte(`"cacheScope":"private","tools":[{"name":"a"}]}}`), Items: 1, Names: []string{"a"}, HasTTL: true, Scope: ScopePrivate},
+		},
+		"first page has no scope": {
+			revision.Tools, []string{
+				`{"tools":[{"name":"a"}],"nextCursor":"1"}`,
+				`{"cacheScope":"public","tools":[]}`,
+			},
+			Body{Bytes: []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`), Items: 1, Names: []string{"a"}, Scope: ScopePrivate},
+		},
+		"last page has no scope": {
+			revision.Tools, []string{
+				`{"tools":[{"name":"a"}],"cacheScope":"public","nextCursor":"1"}`,
+				`{"tools":[]}`,
+			},
+			Body{Bytes: []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`), Items: 1, Names: []string{"a"}, Scope: ScopePrivate},
+		},
+		"discover": {
+			revision.Discover, []string{`{"supportedVersions":["2026-07-28"],"ttlMs":9,"nextCursor":1}`},
+			Body{Bytes: []byte(`"supportedVersions":["2026-07-28"],"nextCursor":1}}`), HasTTL: true},
+		},
+		"nothing":       {revision.Discover, []string{`{}`}, Body{Bytes: []byte(`}}`)}},
+		"only ttlMs":    {revision.Discover, []string{`{"ttlMs":9}`}, Body{Bytes: []byte(`}}`), HasTTL: true}},
+		"escaped names": {revision.Tools, []string{`{"t\u006fols":[],"ttl\u004ds":9}`}, Body{Bytes: []byte(`"t\u006fols":[]}}`), HasTTL: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pages := parsePages(t, tt.kind, tt.pages...)
+			got, err := Join(tt.kind, pages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.want.Digest = sha256.Sum256(tt.want.Bytes)
+			checkSplit(t, tt.kind, got)
+			exported := *got
+			exported.first, exported.lengths = 0, nil
+			if !reflect.DeepEqual(exported, tt.want) {
+				t.Errorf("got %+v\nbytes %s\nwant %+v\nbytes %s", *got, got.Bytes, tt.want, tt.want.Bytes)
+			}
+			if again, err := Join(tt.kind, pages); err != nil || !reflect.DeepEqual(got, again) {
+				t.Errorf("joining again: got %+v, error %v", again, err)
+			}
+			if len(pages) == 1 && !reflect.DeepEqual(Single(tt.kind, pages[0]), got) {
+				t.Error("Single differs from Join")
+			}
+		})
+	}
+}
+
+// checkSplit checks that the parts of a body are its items and what is around
+// them.
+func checkSplit(t *testing.T, kind revision.Kind, b *Body) {
+	t.Helper()
+	before, items, after, ok := b.Split()
+	if want := Items(b.Bytes, kind); ok != (len(want) > 0) || ok && !reflect.DeepEqual(items, want) {
+		t.Errorf("split into %q, want %q", items, want)
+	}
+	if whole := slices.Concat(before, bytes.Join(items, []byte(",")), after); ok && !bytes.Equal(whole, b.Bytes) {
+		t.Errorf("the parts together are %s, want %s", whole, b.Bytes)
+	}
+}
+
+func TestJoinRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind  revision.Kind
+		pages []string
+	}{
+		"no pages":     {revision.Tools, nil},
+		"half a walk":  {revision.Tools, []string{`{"tools":[],"nextCursor":""}`}},
+		"same name":    {revision.Tools, []string{`{"tools":[{"name":"a"}],"nextCursor":"1"}`, `{"tools":[{"name":"\u0061"}]}`}},
+		"incomplete":   {revision.Tools, []string{`{"tools":[],"nextCursor":"1"}`, `{"tools":[],"resultType":"task"}`}},
+		"two discover": {revision.Discover, []string{`{}`, `{}`}},
+	} {
+		if b, err := Join(tt.kind, parsePages(t, tt.kind, tt.pages...)); err == nil || b != nil {
+			t.Errorf("%s: got %v, error %v", name, b, err)
+		}
+	}
+}
+
+func TestSingleKeepsCursor(t *testing.T) {
+	result := []byte(`{"nextCursor":"\u006e","ttlMs":1,"tools":[{"name":"a"}],"cacheScope":"other"}`)
+	p, err := ParsePage(result, revision.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Single(revision.Tools, p)
+	if want := `"nextCursor":"\u006e","tools":[{"name":"a"}],"cacheScope":"other"}}`; string(b.Bytes) != want {
+		t.Errorf("got %s, want %s", b.Bytes, want)
+	}
+	clear(result) // the body must be its own
+	if string(b.NextCursor) != `"\u006e"` || b.Items != 1 || b.Names[0] != "a" || !b.HasTTL || b.Scope != ScopePrivate {
+		t.Errorf("got %+v", b)
+	}
+}
+
+func TestItems(t *testing.T) {
+	pages := parsePages(t, revision.Tools,
+		`{"a":{"tools":[1]},"tools":[{"name":"1","tools":[{}]}, {"name":"2"}],"nextCursor":"n"}`, toolPage(10, 30, false))
+	b, err := Join(revision.Tools, pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Concat(pages[0].items, pages[1].items)
+	if got := Items(b.Bytes, revision.Tools); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %s\nwant %s", bytes.Join(got, []byte("\n")), bytes.Join(want, []byte("\n")))
+	}
+	for _, kind := range []revision.Kind{revision.Prompts, revision.Discover, revision.Reads} {
+		if got := Items(b.Bytes, kind); got != nil {
+			t.Errorf("%s: got %s", kind, got)
+		}
+	}
+	for _, data := range []string{"", "}}", "x", `"tools":1}}`, `"tools":[`, `"tools":[{"name":"a"`, `"x":[`} {
+		if got := Items([]byte(data), revision.Tools); got != nil {
+			t.Errorf("%s: got %s", data, got)
+		}
+	}
+}
+
+// The space reserved for a body suffices in the worst case.
+func TestBodySize(t *testing.T) {
+	for _, results := range [][]string{
+		{`{}`},
+		{`{"a":1}`},
+		{`{"tools":[]}`},
+		{`{"tools":[],"nextCursor":"1"}`, `{"tools":[{"name":"a"},{"name":"b"}],"cacheScope":"public"}`},
+		{toolPage(0, 50, true), strings.Replace(toolPage(50, 50, false), "public", "private", 1)},
+	} {
+		kind := revision.Tools
+		if !strings.Contains(results[0], "tools") {
+			kind = revision.Discover
+		}
+		w := bodyWriter{pages: parsePages(t, kind, results...), scope: []byte(`"private"`)}
+		size := w.size()
+		if got := w.write(); len(got) > size || cap(got) > size+size/4+64 {
+			t.Errorf("%d bytes reserved, %d of %d used", size, len(got), cap(got))
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package message
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxID is the length in bytes of the longest id that is accepted, as written.
+const MaxID = 1 << 10
+
+// Request is one JSON-RPC message of a client, as far as a cache has to
+// understand it. Its slices point into the body given to [Decode], but Method
+// and Meta.Revision if they are written with escapes.
+type Request struct {
+	ID     []byte // raw JSON of "id", as written; nil when there is none (a notification)
+	Method []byte // unescaped; nil when there is none (a response)
+	Cursor []byte // raw JSON string of params.cursor; nil when absent (present but empty is `""`)
+	URI    []byte // raw JSON string of params.uri; nil when absent
+	Name   []byte // raw JSON string of params.name; nil when absent
+
+	// ExtraMembers says that the message has members that JSON-RPC does not define.
+	ExtraMembers bool
+	// ExtraParams says that params has a member other than _meta, cursor and uri.
+	ExtraParams bool
+
+	Meta Meta
+}
+
+const (
+	topJSONRPC = iota
+	topID
+	topMethod
+	topParams
+	topResult
+	topError
+)
+
+var topKeys = keys("jsonrpc", "id", "method", "params", "result", "error")
+
+const (
+	paramMeta = iota
+	paramCursor
+	paramURI
+	paramName
+)
+
+// Of the other params only the names matter: see ExtraParams.
+var paramKeys = keys("_meta", "cursor", "uri", "name", "arguments", "inputResponses", "requestState")
+
+// version is the only value of "jsonrpc" (JSON-RPC 2.0, section 4). Writing it
+// with escapes would be JSON too, but nobody does.
+const version = `"2.0"`
+
+// Decode takes a client's message apart. It resets req first and leaves it
+// reset when it fails. Its error is an [ErrBatch], [ErrAmbiguous] or
+// [ErrInvalid]; when several apply, the first that is met. The whole body is
+// checked, but what lies in params.arguments and in other values that the cache
+// has no use for needs to be JSON and no more.
+func Decode(body []byte, req *Request) error {
+	*req = Request{}
+	s := scan(body)
+	err := s.request(req)
+	s.release()
+	if err != nil {
+		*req = Request{}
+	}
+	return err
+}
+
+func (s *scanner) request(req *Request) error {
+	switch s.kind() {
+	case jsontext.KindBeginObject:
+	case jsontext.KindBeginArray:
+		return ErrBatch
+	default:
+		return s.unexpected("not an object")
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	var before seen
+	for s.more() {
+		key, err := s.member(topKeys, &before)
+		if err != nil {
+			return err
+		}
+		if err := s.requestMember(key, req); err != nil {
+			return err
+		}
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	return checkMembers(before)
+}
+
+func (s *scanner) requestMember(key int, req *Request) (err error) {
+	if key == topParams {
+		return s.params(req)
+	}
+	value, err := s.value()
+	if err != nil {
+		return err
+	}
+	switch key {
+	case topJSONRPC:
+		if string(value) != version {
+			return invalid(`jsonrpc is not "2.0"`)
+		}
+	case topID:
+		if !validID(value) {
+			return invalid("id is not a string or integer of at most 1 KiB")
+		}
+		req.ID = value
+	case topMethod:
+		if !isString(value) {
+			return invalid("method is not a string")
+		}
+		req.Method = unquote(value)
+	case unknown:
+		req.ExtraMembers = true
+	}
+	return nil
+}
+
+// checkMembers checks that the members make a request, a notification or a
+// response (JSON-RPC 2.0, sections 4 and 5).
+func checkMembers(members seen) error {
+	result, failure := members.has(topResult), members.has(topError)
+	switch {
+	case !members.has(topJSONRPC):
+		return invalid("jsonrpc is missing")
+	case members.has(topMethod) && (result || failure):
+		return invalid("both a request and a response")
+	case members.has(topMethod):
+		return nil
+	case result == failure:
+		return invalid("neither a request nor a response")
+	}
+	return nil
+}
+
+func (s *scanner) params(req *Request) error {
+	if s.kind() != jsontext.KindBeginObject {
+		return s.unexpected("params is not an object")
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	var before seen
+	for s.more() {
+		key, err := s.member(paramKeys, &before)
+		if err != nil {
+			return err
+		}
+		switch key {
+		case paramMeta:
+			err = s.meta(&req.Meta)
+		case paramCursor:
+			req.Cursor, err = s.stringValue("cursor is not a string")
+		case paramURI:
+			req.URI, err = s.stringValue("uri is not a string")
+		case paramName:
+			req.ExtraParams = true
+			req.Name, err = s.stringValue("name is not a string")
+		default:
+			req.ExtraParams = true
+			_, err = s.value()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stringValue reads a value that has to be a string and returns it as written.
+func (s *scanner) stringValue(otherwise string) ([]byte, error) {
+	value, err := s.value()
+	if err != nil {
+		return nil, err
+	}
+	if !isString(value) {
+		return nil, invalid(otherwise)
+	}
+	return value, nil
+}
+
+// unexpected returns an error for a next value of the wrong kind: what is wrong
+// with its syntax, or else the reason.
+func (s *scanner) unexpected(reason string) error {
+	if _, err := s.value(); err != nil {
+		return err
+	}
+	return invalid(reason)
+}
+
+// validID reports whether a raw JSON value can be the id of a request: a string
+// or an integer, as MCP has it ("Requests"), not null, and not so long that
+// echoing it is a burden.
+func validID(value []byte) bool {
+	return len(value) <= MaxID && (isString(value) || isNumber(value) && !bytes.ContainsAny(value, ".eE"))
+}
+
+func isString(value []byte) bool { return value[0] == '"' }
+func isObject(value []byte) bool { return value[0] == '{' }
+func isNumber(value []byte) bool { return value[0] == '-' || '0' <= value[0] && value[0] <= '9' }

@@ -1,0 +1,182 @@
+package message
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Response is a JSON-RPC response taken apart. Exactly one of Result and Error
+// is set. Its slices point into the data given to [ParseResponse].
+type Response struct {
+	ID     []byte // raw JSON; nil when an error has no id or null
+	Result []byte // raw JSON object
+	Error  *Error
+}
+
+// Error is a JSON-RPC error object.
+type Error struct {
+	Code    int
+	Message string
+	// Supported is data.supported: the revisions that a server names when it
+	// refuses one (-32022, and -32602 in the legacy lifecycle).
+	Supported []string
+}
+
+// maxMessage is how many bytes of an upstream's message an error text repeats.
+const maxMessage = 200
+
+// Error returns the code and the message, quoted and cut to 200 bytes.
+func (e *Error) Error() string {
+	text := e.Message
+	if len(text) > maxMessage {
+		cut := maxMessage
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut]
+	}
+	return fmt.Sprintf("upstream error %d: %q", e.Code, text)
+}
+
+const (
+	errorCode = iota
+	errorMessage
+	errorData
+)
+
+var errorKeys = keys("code", "message", "data")
+
+// ParseResponse takes apart one JSON-RPC response. It refuses what two parsers
+// may read differently, trailing data, and a message that is no response. A
+// result has to be an object and to have an id.
+func ParseResponse(data []byte) (Response, error) {
+	s := scan(data)
+	defer s.release()
+	resp, err := s.response()
+	if err != nil {
+		return Response{}, fmt.Errorf("parsing response: %w", err)
+	}
+	return resp, nil
+}
+
+func (s *scanner) response() (resp Response, err error) {
+	if s.kind() != jsontext.KindBeginObject {
+		return resp, s.unexpected("not an object")
+	}
+	if err := s.enter(); err != nil {
+		return resp, err
+	}
+	var before seen
+	for s.more() {
+		key, err := s.member(topKeys, &before)
+		if err != nil {
+			return resp, err
+		}
+		if err := s.responseMember(key, &resp); err != nil {
+			return resp, err
+		}
+	}
+	if err := s.end(); err != nil {
+		return resp, err
+	}
+	if err := checkMembers(before); err != nil {
+		return resp, err
+	}
+	switch {
+	case before.has(topMethod):
+		return resp, invalid("not a response")
+	case resp.Error == nil && resp.ID == nil:
+		return resp, invalid("result without id")
+	}
+	return resp, nil
+}
+
+func (s *scanner) responseMember(key int, resp *Response) error {
+	if key == topError {
+		failure, err := s.failure()
+		resp.Error = failure
+		return err
+	}
+	value, err := s.value()
+	if err != nil {
+		return err
+	}
+	switch key {
+	case topJSONRPC:
+		if string(value) != version {
+			return invalid(`jsonrpc is not "2.0"`)
+		}
+	case topID:
+		switch {
+		case string(value) == "null":
+		case validID(value):
+			resp.ID = value
+		default:
+			return invalid("id is not a string or number of at most 1 KiB")
+		}
+	case topResult:
+		if !isObject(value) {
+			return invalid("result is not an object")
+		}
+		resp.Result = value
+	}
+	return nil
+}
+
+func (s *scanner) failure() (*Error, error) {
+	if s.kind() != jsontext.KindBeginObject {
+		return nil, s.unexpected("error is not an object")
+	}
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	var e Error
+	var before seen
+	for s.more() {
+		key, err := s.member(errorKeys, &before)
+		if err != nil {
+			return nil, err
+		}
+		value, err := s.value()
+		if err != nil {
+			return nil, err
+		}
+		switch key {
+		case errorCode:
+			if e.Code, err = strconv.Atoi(string(value)); err != nil {
+				return nil, invalid("error code is not an integer")
+			}
+		case errorMessage:
+			if !isString(value) {
+				return nil, invalid("error message is not a string")
+			}
+			e.Message = string(unquote(value))
+		case errorData:
+			e.Supported = supported(value)
+		}
+	}
+	if !before.has(errorCode) || !before.has(errorMessage) {
+		return nil, invalid("error without code or message")
+	}
+	return &e, nil
+}
+
+// supported returns the strings of data.supported; none when data is anything
+// else, for servers may put into it what they like.
+func supported(data []byte) (versions []string) {
+	err := eachMember(data, supportedKeys, func(key int, _, value []byte) (err error) {
+		if key != unknown {
+			versions, err = stringList(value)
+		}
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	return versions
+}
+
+var supportedKeys = keys("supported")

@@ -1,0 +1,141 @@
+package message
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// scanner walks through one JSON text without copying it. Every slice it
+// returns points into the text, but unescaped names.
+type scanner struct {
+	text []byte
+	src  bytes.Buffer // of text; the decoder parses it in place
+	dec  jsontext.Decoder
+	name [256]byte // scratch for a name with escapes
+}
+
+// scanners holds scanners that are reset and point to no text.
+var scanners = sync.Pool{New: func() any {
+	s := new(scanner)
+	s.reset()
+	return s
+}}
+
+// scan returns a scanner at the beginning of text. It must be released.
+func scan(text []byte) *scanner {
+	s := scanners.Get().(*scanner)
+	s.begin(text)
+	return s
+}
+
+func (s *scanner) begin(text []byte) {
+	s.text = text
+	s.src = *bytes.NewBuffer(text)
+}
+
+// release gives the scanner back, without the text.
+func (s *scanner) release() {
+	s.reset()
+	scanners.Put(s)
+}
+
+// reset lets go of the text. Duplicate names are allowed in the decoder because
+// its own check costs a hash table of every object; the objects whose names
+// matter are checked here.
+func (s *scanner) reset() {
+	s.text = nil
+	s.src = bytes.Buffer{}
+	s.dec.Reset(&s.src, jsontext.AllowDuplicateNames(true))
+}
+
+// kind returns the kind of the next token, 0 when there is none.
+func (s *scanner) kind() jsontext.Kind { return s.dec.PeekKind() }
+
+// value reads a whole value and returns it as written.
+func (s *scanner) value() ([]byte, error) {
+	v, err := s.dec.ReadValue()
+	if err != nil {
+		return nil, malformed(err)
+	}
+	end := int(s.dec.InputOffset())
+	return s.text[end-len(v) : end : end], nil
+}
+
+// enter reads the opening delimiter of an object or array, which is next.
+func (s *scanner) enter() error {
+	if _, err := s.dec.ReadToken(); err != nil {
+		return malformed(err)
+	}
+	return nil
+}
+
+// more reports whether the object or array has another member or element; when
+// it has none, its end is read. After a syntax error it reports true: the next
+// read returns the error.
+func (s *scanner) more() bool {
+	kind := s.dec.PeekKind()
+	if kind != jsontext.KindEndObject && kind != jsontext.KindEndArray {
+		return true
+	}
+	_, err := s.dec.ReadToken()
+	return err != nil
+}
+
+// member reads a member's name and returns its key in known. The name of a key
+// that was seen before or that differs in case is an [ErrAmbiguous].
+func (s *scanner) member(known keyset, before *seen) (key int, err error) {
+	name, err := s.value()
+	if err != nil {
+		return unknown, err
+	}
+	key, ok := known.find(s.unescape(name))
+	if key == unknown {
+		return unknown, nil
+	}
+	if !ok || !before.add(key) {
+		return unknown, ambiguous(known[key])
+	}
+	return key, nil
+}
+
+// unescape returns the text of a name in quotes. It is valid until the next
+// call. The raw form of a name that is too long to be any known one, however it
+// is escaped, does as well as its text.
+func (s *scanner) unescape(name []byte) []byte {
+	inner := name[1 : len(name)-1]
+	if bytes.IndexByte(inner, '\\') < 0 || len(name) > len(s.name) {
+		return inner
+	}
+	text, err := jsontext.AppendUnquote(s.name[:0], name)
+	if err != nil {
+		return inner // cannot be: the decoder has accepted it
+	}
+	return text
+}
+
+// end checks that only white space follows.
+func (s *scanner) end() error {
+	for _, c := range s.text[s.dec.InputOffset():] {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return invalid("data after the message")
+		}
+	}
+	return nil
+}
+
+// unquote returns the text of a raw JSON string that the decoder has accepted.
+// It allocates only if the string has escapes.
+func unquote(raw []byte) []byte {
+	if inner := raw[1 : len(raw)-1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return inner
+	}
+	text, err := jsontext.AppendUnquote([]byte{}, raw)
+	if err != nil {
+		return []byte{} // cannot be: the decoder has accepted it
+	}
+	return text
+}

@@ -1,0 +1,147 @@
+// Package snapshot writes snapshots down and reads them back: a sealed line
+// that says what follows, a line about the list, and the bytes of the list.
+// What is torn, foreign or from the future is told apart from what can be used.
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// title begins every snapshot. The number is the version of what follows;
+// another one is not read.
+const title = "mcp_cache snapshot 1 "
+
+var (
+	// ErrPrivate says that a snapshot must not leave the process.
+	ErrPrivate = errors.New("snapshot is not public or anonymous")
+	// ErrForeign says that what was read is no snapshot of this version and
+	// this list, or that its time is yet to come.
+	ErrForeign = errors.New("not a snapshot of this list")
+	// ErrCorrupt says that what was read is not what was written.
+	ErrCorrupt = errors.New("snapshot is corrupt")
+)
+
+// about is what is to be known of the list besides its bytes.
+type about struct {
+	Kind        string    `json:"kind"`
+	Revision    string    `json:"revision"`
+	Public      bool      `json:"public,omitempty"`
+	Sessionless bool      `json:"sessionless,omitempty"`
+	TTL         bool      `json:"ttl,omitempty"`         // the upstream gave a ttlMs
+	NeverFresh  bool      `json:"never_fresh,omitempty"` // it wants to be asked each time
+	Fetched     time.Time `json:"fetched"`
+}
+
+// Shareable reports whether a snapshot may leave the process: anybody may be
+// given it, or anybody without credentials.
+func Shareable(e *cache.Entry) bool {
+	return e.Partition == cache.Public || e.Partition == cache.Anonymous
+}
+
+// Encode writes a snapshot down. Of one that is not [Shareable] it returns
+// [ErrPrivate].
+func Encode(e *cache.Entry) ([]byte, error) {
+	if !Shareable(e) {
+		return nil, ErrPrivate
+	}
+	head, err := json.Marshal(about{
+		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
+		Sessionless: e.Sessionless, TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing a snapshot: %w", err)
+	}
+	return seal(head, e.Body.Bytes), nil
+}
+
+// seal puts the title and the SHA-256 of all that follows in front.
+func seal(head, list []byte) []byte {
+	const lines = 2
+	data := make([]byte, sealLength, sealLength+lines+len(head)+len(list))
+	data = append(append(append(data, '\n'), head...), '\n')
+	data = append(data, list...)
+	writeSeal(data[:sealLength], data[sealLength+1:])
+	return data
+}
+
+const sealLength = len(title) + 2*sha256.Size
+
+func writeSeal(dst, sealed []byte) {
+	sum := sha256.Sum256(sealed)
+	hex.Encode(dst[copy(dst, title):], sum[:])
+}
+
+// open returns what is sealed.
+func open(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte(title)) {
+		return nil, ErrForeign
+	}
+	said, sealed, ok := bytes.Cut(data, []byte("\n"))
+	var want [sealLength]byte
+	writeSeal(want[:], sealed)
+	if !ok || !bytes.Equal(said, want[:]) {
+		return nil, ErrCorrupt
+	}
+	return sealed, nil
+}
+
+// Decode reads a snapshot of that list back. It is as old as it says and no
+// longer fresh: what has changed since was announced to nobody here. The error
+// is an [ErrForeign] or an [ErrCorrupt].
+func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*cache.Entry, error) {
+	sealed, err := open(data)
+	if err != nil {
+		return nil, err
+	}
+	head, list, _ := bytes.Cut(sealed, []byte("\n"))
+	var said about
+	if json.Unmarshal(head, &said) != nil || said.Kind != k.String() || said.Revision != r.String() {
+		return nil, ErrForeign
+	}
+	if said.Fetched.After(now) {
+		return nil, fmt.Errorf("%w: it is from the future", ErrForeign)
+	}
+	body, err := readBody(list, k)
+	if err != nil {
+		return nil, err
+	}
+	body.HasTTL = said.TTL
+	e := &cache.Entry{
+		Kind: k, Revision: r, Body: body, Fetched: said.Fetched, Sessionless: said.Sessionless,
+		Partition: cache.Anonymous,
+	}
+	if !said.NeverFresh {
+		e.Lifetime = time.Nanosecond
+	}
+	if said.Public {
+		e.Partition = cache.Public
+	}
+	return e, nil
+}
+
+// readBody makes a body of its own bytes.
+func readBody(list []byte, k revision.Kind) (*message.Body, error) {
+	result, ok := bytes.CutSuffix(list, []byte("}"))
+	if !ok {
+		return nil, ErrCorrupt
+	}
+	page, err := message.ParsePage(append([]byte{'{'}, result...), k)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	body := message.Single(k, page)
+	if !page.Complete || page.NextCursor != nil || !bytes.Equal(body.Bytes, list) {
+		return nil, ErrCorrupt
+	}
+	return body, nil
+}

@@ -1,0 +1,202 @@
+// Package sse reads and writes event streams (WHATWG HTML, "Server-sent
+// events", section 9.2) and watches bytes that pass for change notices.
+//
+// The package is pure: it knows nothing of HTTP, of Caddy or of time.
+package sse
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+)
+
+// ErrTooLarge says that one event of a stream is larger than the reader allows.
+var ErrTooLarge = errors.New("event is too large")
+
+// Event is one event of a stream.
+type Event struct {
+	Name string // "message" when the event has no name
+	Data []byte // lines joined by \n; valid until the next call of Next
+
+	// ID and Retry are what the stream has said last, in this event or before.
+	ID       string        // the last event ID; "" when there is none
+	Retry    time.Duration // the reconnection time
+	HasRetry bool          // the stream has given a reconnection time
+}
+
+const (
+	// keptBuffer is the largest buffer that is kept from event to event.
+	keptBuffer = 64 << 10
+	// lineOverhead is what a line may hold besides data: a field name, a colon,
+	// a space and a byte order mark.
+	lineOverhead = 16
+)
+
+var bom = []byte("\xef\xbb\xbf")
+
+// Reader reads an event stream. An event is returned as soon as the blank line
+// after it has begun, however the line ends.
+type Reader struct {
+	src      *bufio.Reader
+	maxEvent int
+	err      error // of an earlier call
+
+	line   []byte // of the line that is being read
+	skipLF bool   // the last line ended in CR, so that LF would belong to it
+	begun  bool   // the first line has been read
+
+	name     string
+	data     []byte // with a \n after each line
+	id       string // takes effect with the blank line
+	lastID   string
+	retry    time.Duration
+	hasRetry bool
+}
+
+// NewReader returns a reader of the event stream r. No event may have more than
+// maxEvent bytes of data.
+func NewReader(r io.Reader, maxEvent int) *Reader {
+	return &Reader{src: bufio.NewReader(r), maxEvent: maxEvent}
+}
+
+// Next returns the next event. At the end of the stream it returns io.EOF and
+// drops an event whose blank line is missing; the event returned with the error
+// still has ID and Retry. When an event is too large it returns an
+// [ErrTooLarge]. All errors are final.
+func (r *Reader) Next() (Event, error) {
+	if r.err != nil {
+		return r.event("", nil), r.err
+	}
+	r.name, r.data = "", kept(r.data)
+	for {
+		line, err := r.readLine()
+		if err != nil {
+			r.err = err
+			return r.event("", nil), err
+		}
+		if len(line) > 0 {
+			if err := r.field(line); err != nil {
+				r.err = err
+				return r.event("", nil), err
+			}
+			continue
+		}
+		r.lastID = r.id
+		if len(r.data) > 0 {
+			if r.name == "" {
+				r.name = "message"
+			}
+			return r.event(r.name, r.data[:len(r.data)-1]), nil
+		}
+		r.name = ""
+	}
+}
+
+func (r *Reader) event(name string, data []byte) Event {
+	return Event{Name: name, Data: data, ID: r.lastID, Retry: r.retry, HasRetry: r.hasRetry}
+}
+
+// field handles a line that is not blank. A comment is a field without a name.
+func (r *Reader) field(line []byte) error {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		if len(r.data)+len(value) > r.maxEvent {
+			return ErrTooLarge
+		}
+		r.data = append(append(r.data, value...), '\n')
+	case "event":
+		r.name = string(value)
+	case "id":
+		if bytes.IndexByte(value, 0) < 0 {
+			r.id = string(value)
+		}
+	case "retry":
+		r.setRetry(value)
+	}
+	return nil
+}
+
+// setRetry takes a value that consists of digits only; any other is ignored, as
+// is one that no Duration holds.
+func (r *Reader) setRetry(value []byte) {
+	ms, err := strconv.ParseUint(string(value), 10, 63)
+	if err != nil || ms > uint64(maxRetry/time.Millisecond) {
+		return
+	}
+	r.retry, r.hasRetry = time.Duration(ms)*time.Millisecond, true
+}
+
+const maxRetry = time.Duration(1<<63 - 1)
+
+// readLine returns the next line without its end, which is LF, CRLF or CR. An
+// LF after a CR is skipped only with the next line: waiting for it could take
+// forever.
+func (r *Reader) readLine() ([]byte, error) {
+	r.line = kept(r.line)
+	for {
+		if _, err := r.src.Peek(1); err != nil {
+			if err == io.EOF {
+				return nil, io.EOF
+			}
+			return nil, fmt.Errorf("reading event stream: %w", err)
+		}
+		// Peek of what is buffered cannot fail.
+		buffered, _ := r.src.Peek(r.src.Buffered())
+		if r.skipLF {
+			r.skipLF = false
+			if buffered[0] == '\n' {
+				r.discard(1)
+				continue
+			}
+		}
+		n := lineEnd(buffered)
+		if len(r.line)+n > r.maxEvent+lineOverhead {
+			return nil, ErrTooLarge
+		}
+		r.line = append(r.line, buffered[:n]...)
+		if n == len(buffered) {
+			r.discard(n)
+			continue
+		}
+		r.skipLF = buffered[n] == '\r'
+		r.discard(n + 1)
+		return r.trimBOM(r.line), nil
+	}
+}
+
+// discard drops bytes that are buffered, which cannot fail.
+func (r *Reader) discard(n int) { _, _ = r.src.Discard(n) }
+
+// trimBOM drops a byte order mark from the first line of the stream.
+func (r *Reader) trimBOM(line []byte) []byte {
+	if r.begun {
+		return line
+	}
+	r.begun = true
+	return bytes.TrimPrefix(line, bom)
+}
+
+// lineEnd returns the index of the first CR or LF, or else the length.
+func lineEnd(b []byte) int {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		b = b[:i]
+	}
+	if i := bytes.IndexByte(b, '\r'); i >= 0 {
+		return i
+	}
+	return len(b)
+}
+
+// kept returns buf emptied, or nothing when it has grown large.
+func kept(buf []byte) []byte {
+	if cap(buf) > keptBuffer {
+		return nil
+	}
+	return buf[:0]
+}

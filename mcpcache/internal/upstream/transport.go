@@ -1,0 +1,105 @@
+// Package upstream reaches an MCP server through the Caddy handler that is
+// embedded in mcp_cache, so that the feed's requests take the same way as the
+// clients': one source of truth for load balancing, health checks, TLS and
+// headers.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// ErrDetached is returned for a request while there is no handler to use.
+var ErrDetached = errors.New("there is no upstream handler")
+
+// Transport is an [http.RoundTripper] that answers requests through a Caddy
+// handler. Handlers come and go with configurations; the transport stays, and
+// with it the feed that uses it.
+type Transport struct {
+	handler atomic.Pointer[caddyhttp.MiddlewareHandler]
+}
+
+// Use makes h the handler for new requests; nil takes the present one away.
+// Requests under way go on through the handler they were sent to.
+func (t *Transport) Use(h caddyhttp.MiddlewareHandler) {
+	if h == nil {
+		t.handler.Store(nil)
+		return
+	}
+	t.handler.Store(&h)
+}
+
+// RoundTrip implements [http.RoundTripper]. Every call prepares a request of
+// its own, since Caddy's request variables are a plain map. A panic of the
+// handler (`reverse_proxy` aborts with one) ends that request only.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	handler := t.handler.Load()
+	if handler == nil {
+		closeBody(req)
+		return nil, ErrDetached
+	}
+	// The request goes on for a moment after its caller has what it wants:
+	// reverse_proxy takes an answer that is not read to its end for an accident.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
+	w := newResponseWriter(ctx, req, cancel)
+	stop := context.AfterFunc(req.Context(), w.abandon)
+	go func() {
+		defer closeBody(req)
+		defer stop()
+		defer func() {
+			if p := recover(); p != nil {
+				w.finish(panicError(p))
+			}
+		}()
+		w.finish((*handler).ServeHTTP(w, prepare(req.WithContext(ctx), w), noNext))
+	}()
+	select {
+	case <-w.ready:
+		return w.res, w.err
+	case <-req.Context().Done():
+		return nil, context.Cause(req.Context())
+	}
+}
+
+// noNext is what comes after the embedded handler on a request of the feed:
+// nothing. handle_response routes of a reverse_proxy may call it.
+var noNext = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+
+// prepare makes an outgoing request look like one that a Caddy server
+// received, as reverse_proxy expects it.
+func prepare(out *http.Request, w http.ResponseWriter) *http.Request {
+	in := out.Clone(out.Context())
+	in.RequestURI = in.URL.RequestURI()
+	if in.Host == "" {
+		in.Host = in.URL.Host
+	}
+	// "@" is how Caddy writes a peer without an address. The feed has none,
+	// so no X-Forwarded-* header is made up for it.
+	in.RemoteAddr = "@"
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	// reverse_proxy asks the server for its logging settings and cannot do
+	// without one; the zero server has none.
+	return caddyhttp.PrepareRequest(in, caddy.NewReplacer(), w, new(caddyhttp.Server))
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
+
+// panicError turns a recovered panic into an error.
+func panicError(p any) error {
+	if err, ok := p.(error); ok {
+		return fmt.Errorf("upstream handler aborted: %w", err)
+	}
+	return fmt.Errorf("upstream handler panicked: %v", p)
+}

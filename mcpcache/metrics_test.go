@@ -1,0 +1,220 @@
+package mcpcache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// metricNames are what dashboards and alerts depend on.
+var metricNames = []string{
+	"caddy_mcp_cache_age_seconds", "caddy_mcp_cache_bytes", "caddy_mcp_cache_changes_total",
+	"caddy_mcp_cache_feed_up", "caddy_mcp_cache_items", "caddy_mcp_cache_partitions",
+	"caddy_mcp_cache_refresh_duration_seconds", "caddy_mcp_cache_refreshes_total",
+	"caddy_mcp_cache_request_duration_seconds", "caddy_mcp_cache_requests_total",
+}
+
+func TestMetricsAreNamedWell(t *testing.T) {
+	h, _ := operated(t, "named")
+	goLive(t, h)
+	pin(t, h, revision.V20260728, revision.Tools, time.Second, `{"name":"a"}`)
+	countRefresh("named", revision.Tools, "changed", time.Second)
+	countChanges("named", revision.SetOf(revision.Tools), sourceFeed)
+	registry := registered(t)
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("linter: %v, %v", problems, err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	if !slices.Equal(names, metricNames) {
+		t.Errorf("metrics are %q", names)
+	}
+}
+
+// TestLabelsAreClosed counts requests of methods that clients make up: there
+// are as many series as before.
+func TestLabelsAreClosed(t *testing.T) {
+	h, _ := operated(t, "closed")
+	goLive(t, h)
+	registry := registered(t)
+	before := series(t, registry)
+	methods := slices.Concat(methodLabels[:], []string{"", "tools/List", "x", "notifications/x", "OPTIONS", "\xff", "ping\n"})
+	counted := 0.0
+	for range 2000 {
+		x := &exchange{h: h, now: time.Now()}
+		x.method = methods[rand.IntN(len(methods))]
+		if rand.IntN(3) == 0 {
+			x.method = fmt.Sprint("made-up-", rand.Int())
+		}
+		x.outcome = outcome(rand.IntN(numOutcomes))
+		x.r = &http.Request{Method: []string{"GET", "POST", "DELETE", "PUT", "MADE-UP", "initialize"}[rand.IntN(6)], Header: http.Header{}}
+		x.end()
+		counted++
+	}
+	after := series(t, registry)
+	total := 0.0
+	for name, value := range after {
+		if _, old := before[name]; !old {
+			t.Errorf("%s is new", name)
+		}
+		if strings.HasPrefix(name, "requests_total{") && strings.Contains(name, `"closed"`) {
+			total += value
+		}
+	}
+	if total != counted {
+		t.Errorf("counted %v requests of %v", total, counted)
+	}
+}
+
+func TestMethodLabels(t *testing.T) {
+	for _, c := range []struct{ http, method, want string }{
+		{"POST", "tools/list", "tools/list"},
+		{"POST", "server/discover", "server/discover"},
+		{"POST", "notifications/cancelled", "notification"},
+		{"POST", "notifications/", "notification"},
+		{"POST", "tools/unknown", "other"},
+		{"POST", "other", "other"},
+		{"POST", "", "other"},
+		{"GET", "", "GET"},
+		{"DELETE", "", "DELETE"},
+		{"PUT", "", "other"},
+	} {
+		x := &exchange{method: c.method, r: &http.Request{Method: c.http}}
+		if got := methodLabels[x.methodLabel()]; got != c.want {
+			t.Errorf("%s %q has label %s, want %s", c.http, c.method, got, c.want)
+		}
+	}
+}
+
+// TestSeriesGoWithTheirHandler removes a handler: nothing of it is left, not
+// even when something of it is still to be counted.
+func TestSeriesGoWithTheirHandler(t *testing.T) {
+	gone, _ := operated(t, "gone")
+	stays, _ := operated(t, "stays")
+	goLive(t, gone, stays)
+	registry := registered(t)
+	count := func() {
+		for _, h := range []*Handler{gone, stays} {
+			name := h.settings.name
+			h.metrics.count[0][outcomeHit].Inc()
+			countRefresh(name, revision.Tools, "failed", time.Second)
+			countChanges(name, revision.SetOf(revision.Reads), sourceClient)
+		}
+	}
+	of := func(name string) (n int, total float64) {
+		for s, value := range series(t, registry) {
+			if strings.Contains(s, fmt.Sprintf("handler=%q", name)) {
+				n++
+				if strings.HasPrefix(s, "requests_total") || strings.HasPrefix(s, "changes_total") || strings.HasPrefix(s, "refreshes_total") {
+					total += value
+				}
+			}
+		}
+		return n, total
+	}
+	count()
+	n, total := of("gone")
+	if staying, same := of("stays"); n == 0 || n != staying || total != 3 || same != 3 {
+		t.Fatalf("both handlers should have the same series: %d, %d; %v, %v", n, staying, total, same)
+	}
+	live.remove(gone)
+	count()
+	if n, _ := of("gone"); n != 0 {
+		t.Errorf("%d series are left of a handler that is gone", n)
+	}
+	if _, total := of("stays"); total != 6 {
+		t.Errorf("the other handler's counts are %v, want 6", total)
+	}
+	if s := series(t, registry)[`changes_total{handler="stays",kind="resources",source="client"}`]; s != 2 {
+		t.Errorf("notices of single resources count %v for the kind, want 2", s)
+	}
+}
+
+// TestReloadsLoseNoCount replaces a handler by one of the same name, as reloads
+// do, some of which are rejected.
+func TestReloadsLoseNoCount(t *testing.T) {
+	h, _ := operated(t, "reloaded")
+	live.add(h)
+	defer func() { live.remove(h) }()
+	registry := registered(t)
+	for i := range 20 {
+		next := &Handler{settings: h.settings, shared: h.shared, metrics: newRequestMetrics("reloaded")}
+		live.add(next)
+		fresh := registered(t)
+		h.metrics.count[0][outcomeMiss].Inc()
+		next.metrics.count[0][outcomeMiss].Inc()
+		countChanges("reloaded", revision.SetOf(revision.Tools), sourceFeed)
+		if i%4 == 3 { // rejected
+			live.remove(next)
+			next.metrics.count[0][outcomeMiss].Inc()
+		} else {
+			live.remove(h)
+			h.metrics.count[0][outcomeMiss].Inc() // a request that was in flight
+			h, registry = next, fresh
+		}
+		got := series(t, registry)
+		if n := got[`requests_total{handler="reloaded",method="other",outcome="miss"}`]; n != float64(3*(i+1)) {
+			t.Fatalf("after %d reloads %v requests are counted, want %d", i+1, n, 3*(i+1))
+		}
+		if n := got[`changes_total{handler="reloaded",kind="tools",source="feed"}`]; n != float64(i+1) {
+			t.Fatalf("after %d reloads %v changes are counted", i+1, n)
+		}
+	}
+}
+
+// TestGauges looks at a handler's gauges: they are its snapshots', and gone
+// with it.
+func TestGauges(t *testing.T) {
+	h, _ := operated(t, "gauged")
+	goLive(t, h)
+	pin(t, h, revision.V20251125, revision.Tools, time.Hour, `{"name":"a"}`)
+	newest := pin(t, h, revision.V20260728, revision.Tools, 2*time.Second, `{"name":"a"}`, `{"name":"b"}`)
+	registry := registered(t)
+	got := series(t, registry)
+	for name, want := range map[string]float64{
+		`items{handler="gauged",kind="tools"}`:   2,
+		`bytes{handler="gauged",kind="tools"}`:   float64(len(newest.Body.Bytes)),
+		`feed_up{era="legacy",handler="gauged"}`: 0,
+		`feed_up{era="modern",handler="gauged"}`: 0,
+		`partitions{handler="gauged"}`:           0,
+	} {
+		if value, ok := got[name]; !ok || value != want {
+			t.Errorf("%s is %v, %v; want %v", name, value, ok, want)
+		}
+	}
+	if age := got[`age_seconds{handler="gauged",kind="tools"}`]; age < 2 || age > 3000 {
+		t.Errorf("the age is %v, not that of the newest snapshot", age)
+	}
+	live.remove(h)
+	for name := range series(t, registry) {
+		if strings.Contains(name, `"gauged"`) {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// TestForeignCollector registers with a registry that has a metric of the same
+// name: that is an error, no panic.
+func TestForeignCollector(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "caddy_mcp_cache_requests_total", Help: "Another."}))
+	if err := registerMetrics(registry); err == nil {
+		t.Error("got no error")
+	}
+}

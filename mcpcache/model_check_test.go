@@ -1,0 +1,270 @@
+package mcpcache
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// origin is where an answer came from, by its Cache-Status.
+type origin int
+
+const (
+	fromUpstream origin = iota
+	fromCache
+	fromCacheStale
+	fromSharedFetch
+)
+
+func originOf(status string) origin {
+	switch {
+	case strings.HasPrefix(status, "mcp_cache; hit; ") && strings.HasSuffix(status, "; detail=stale"):
+		return fromCacheStale
+	case strings.HasPrefix(status, "mcp_cache; hit; "):
+		return fromCache
+	case status == "mcp_cache; fwd=uri-miss; stored; collapsed":
+		return fromSharedFetch
+	}
+	return fromUpstream
+}
+
+// check judges an answer that is complete. The caller holds the lock.
+func (w *world) check(x *call) {
+	s := w.up.sent[x.serial]
+	delete(w.up.sent, x.serial)
+	header := x.wrote
+	if header == nil {
+		header = x.header // an error, which Caddy answers with this header
+	}
+	status := strings.Join(header["Cache-Status"], ", ")
+	w.note("%s -> %d %s %s", x, x.status, status, x.summary())
+	switch {
+	case x.panicked != nil:
+		w.fail("%s: panic: %v", x, x.panicked)
+	case x.cancelled:
+	case x.aborted && (s == nil || !s.aborted), x.err != nil && (s == nil || !s.err):
+		w.fail("%s: failed by itself: %v", x, x.err)
+	case status == "" && !x.aborted:
+		w.fail("%s: no Cache-Status", x)
+	case x.err != nil || x.aborted && x.status == 0:
+	case originOf(status) == fromUpstream:
+		w.checkForwarded(x, s)
+		x.learn()
+	default:
+		w.hits++
+		if err := w.checkCached(x, originOf(status), s); err != nil {
+			w.fail("%s: %s: %v", x, status, err)
+		}
+	}
+}
+
+// summary is what the trace says of an answer.
+func (x *call) summary() string {
+	switch {
+	case x.cancelled:
+		return "cancelled"
+	case x.aborted:
+		return "aborted"
+	case x.err != nil:
+		return x.err.Error()
+	case !x.list:
+		return ""
+	}
+	var m struct{ Result json.RawMessage }
+	if json.Unmarshal(x.message(), &m) != nil || m.Result == nil {
+		return "no result"
+	}
+	r, err := parseResult(x.kind, m.Result)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%+v", r.state)
+}
+
+// checkForwarded makes sure that the upstream's answer came through as it was.
+func (w *world) checkForwarded(x *call, s *sent) {
+	switch {
+	case s == nil:
+		w.fail("%s: the upstream was not asked and the cache did not answer", x)
+	case x.status != s.status:
+		w.fail("%s: status %d became %d", x, s.status, x.status)
+	case !bytes.Equal(x.body.Bytes(), s.body):
+		w.fail("%s: %q became %q", x, s.body, x.body.Bytes())
+	}
+}
+
+// learn has the client take note of what the upstream said to it.
+func (x *call) learn() {
+	switch {
+	case x.method == "initialize" && x.status == http.StatusOK:
+		if x.c.session != "" {
+			x.c.past = append(x.c.past, x.c.session)
+		}
+		x.c.session = x.wrote.Get("Mcp-Session-Id")
+	case x.list && x.status == http.StatusOK:
+		var m struct {
+			Result struct{ NextCursor *string }
+		}
+		if json.Unmarshal(x.message(), &m) == nil && m.Result.NextCursor != nil {
+			x.c.cursors[x.kind] = *m.Result.NextCursor
+		}
+	}
+}
+
+// checkCached judges an answer that the upstream did not give to this request.
+func (w *world) checkCached(x *call, from origin, s *sent) error {
+	var m struct {
+		ID     json.RawMessage
+		Result json.RawMessage
+	}
+	switch err := json.Unmarshal(x.message(), &m); {
+	case err != nil:
+		return fmt.Errorf("reading answer: %w", err)
+	case x.status != http.StatusOK || !x.list || x.unknown:
+		return fmt.Errorf("status %d to what is no list", x.status)
+	case string(m.ID) != x.id():
+		return fmt.Errorf("id %s became %s", x.id(), m.ID)
+	}
+	r, err := parseResult(x.kind, m.Result)
+	if err != nil {
+		return err
+	}
+	for _, check := range []func(*call, origin, *sent, *result) error{
+		w.checkWhole, w.checkPartition, w.checkAge, w.checkVersion, w.checkSessions, w.checkDoor,
+	} {
+		if err := check(x, from, s, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkWhole is promise 6: whole versions only, and not empty for a failure.
+func (w *world) checkWhole(x *call, from origin, _ *sent, r *result) error {
+	first, end := 0, r.items
+	if x.cursor {
+		offset, ok := offsetOf(r.state, x.params["cursor"].(string))
+		if !ok {
+			return fmt.Errorf("the cursor belongs to another list than %+v", r.state)
+		}
+		first, end = offset, offset+r.items
+	}
+	switch {
+	case r.items > 0 && r.first != first:
+		return fmt.Errorf("the list begins with item %d, not %d", r.first, first)
+	case r.state.Blip:
+		if !w.truth.believed[believable{x.kind, r.state}] {
+			return fmt.Errorf("the list became empty for a moment, which nothing confirmed")
+		}
+	case r.nextCursor != nil && *r.nextCursor != cursorOf(r.state, end):
+		return fmt.Errorf("nextCursor is %q after item %d", *r.nextCursor, end)
+	case r.nextCursor == nil && x.kind.ItemsKey() != "" && end != r.state.Of:
+		return fmt.Errorf("the list ends at item %d of %d", end, r.state.Of)
+	case r.state.Rev != x.c.rev.String():
+		return fmt.Errorf("the list is of revision %s", r.state.Rev)
+	case w.cfg.variesCaps && from != fromCacheStale && x.c.modern() && r.state.Caps != strings.TrimPrefix(x.c.caps, "{}"):
+		return fmt.Errorf("the list is for clients with capabilities %q", r.state.Caps)
+	}
+	return nil
+}
+
+// checkPartition is promise 3 for authorization contexts.
+func (w *world) checkPartition(x *call, _ origin, _ *sent, r *result) error {
+	public := r.scope == "public" || r.scope == "" && w.cfg.public
+	if !public && r.state.Ctx != x.c.ctx {
+		return fmt.Errorf("the private list of %s was given to %s", r.state.Ctx, x.c.ctx)
+	}
+	return nil
+}
+
+// checkAge is the rule of time: a fresh answer is no older than its TTL, a
+// stale one no older than stale_if_error allows.
+func (w *world) checkAge(x *call, from origin, _ *sent, r *result) error {
+	until, delivered := w.truth.freshUntil[content{x.kind, r.state, r.scope}]
+	if !delivered {
+		return fmt.Errorf("the upstream never gave %+v with scope %q", r.state, r.scope)
+	}
+	if from == fromCacheStale {
+		if over := x.before.at.Sub(until); over >= w.cfg.stale {
+			return fmt.Errorf("it was stale for %s, and stale_if_error is %s", over, w.cfg.stale)
+		}
+		return nil
+	}
+	if !x.before.at.Before(until) {
+		return fmt.Errorf("it expired %s ago", x.before.at.Sub(until))
+	}
+	if promised := time.Now().Add(time.Duration(r.ttl) * time.Millisecond); r.ttl > 0 && promised.After(until) {
+		return fmt.Errorf("its ttlMs of %d is %s too long", r.ttl, promised.Sub(until))
+	}
+	return nil
+}
+
+// checkVersion is promise 2: no old list after a notice.
+func (w *world) checkVersion(x *call, from origin, s *sent, r *result) error {
+	version, ctx := r.state.Version, r.state.Ctx
+	switch {
+	case version >= x.before.floor[ctx], from == fromCacheStale && version >= x.before.stale[ctx]:
+		return nil
+	case from != fromCacheStale:
+		return fmt.Errorf("version %d of %s is old: version %d had been announced", version, ctx, x.before.floor[ctx])
+	case s == nil || !s.failed:
+		return fmt.Errorf("version %d of %s is old, and the upstream did not fail", version, ctx)
+	case version < x.before.told[ctx] && !w.cfg.staleAfterNotice:
+		return fmt.Errorf("version %d of %s is old, and this caller was told of version %d", version, ctx, x.before.told[ctx])
+	}
+	return nil
+}
+
+// checkSessions is promises 2 and 3 for sessions that have lists of their own.
+func (w *world) checkSessions(x *call, from origin, _ *sent, r *result) error {
+	if o, told := x.before.own[r.state.Session]; told && r.state.Session != x.session && from != fromCacheStale &&
+		(o.differs || r.state.Extra <= o.extra) {
+		return fmt.Errorf("the list of session %s was given to %q", r.state.Session, x.session)
+	}
+	session := w.up.sessions[x.session]
+	o, told := x.before.own[x.session]
+	if session == nil || !told || x.session == "" || session.version[x.kind] != o.extra || w.cfg.staleAfterNotice {
+		return nil
+	}
+	feed := feedView{x.kind, x.c.rev.String(), ""}
+	switch {
+	case session.extra[x.kind] == 0 && r.state.Session == x.session:
+		return fmt.Errorf("session %s has no items of its own any more, as it was told", x.session)
+	case session.extra[x.kind] == 0 || r.state.Session == x.session && r.state.Extra == o.extra:
+	case o.differs:
+		return fmt.Errorf("session %s has items of its own, and they are missing", x.session)
+	case w.truth.feedHas[feed] == o.feedHad:
+		return fmt.Errorf("session %s was told of a change of its own, and was given the feed's list", x.session)
+	}
+	return nil
+}
+
+// checkDoor is promise 4.
+func (w *world) checkDoor(x *call, _ origin, _ *sent, _ *result) error {
+	if x.before.ended {
+		return fmt.Errorf("session %s has ended", x.session)
+	}
+	stamp, accepted := w.truth.accepted[callerOf(x.session, x.c.ctx, x.c.rev.String())]
+	if w.cfg.admitAll {
+		if x.c.rev.Era() == revision.Legacy && (!accepted || stamp.seq <= x.before.endedAt) {
+			return fmt.Errorf("the upstream has not let session %q in", x.session)
+		}
+		return nil
+	}
+	switch {
+	case !accepted:
+		return fmt.Errorf("the upstream has never let this caller in")
+	case stamp.seq <= x.before.refused:
+		return fmt.Errorf("the upstream has refused this caller")
+	case !x.before.at.Before(stamp.at.Add(w.cfg.admitFor)):
+		return fmt.Errorf("the upstream let this caller in %s ago", x.before.at.Sub(stamp.at))
+	case x.c.ctx == "C" && !x.before.at.Before(tokenEnd):
+		return fmt.Errorf("the token has expired")
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package mcpcache
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// client is somebody who uses the product.
+type client struct {
+	n       int
+	ctx     string
+	rev     revision.Revision
+	caps    string // a modern client's capabilities
+	session string // of a legacy client, if the upstream has given one
+	past    []string
+	cursors map[revision.Kind]string
+}
+
+func newClient(r *rand.Rand, n int) *client {
+	c := &client{
+		n: n, ctx: pick(r, "-", "-", "A", "A", "B", "C"), caps: "{}", cursors: make(map[revision.Kind]string),
+		rev: pick(r, revision.LatestLegacy, revision.LatestLegacy, revision.LatestModern, revision.LatestModern, revision.V20250618),
+	}
+	if c.rev.Era() == revision.Modern && r.IntN(3) == 0 {
+		c.caps = `{"roots":{}}`
+	}
+	return c
+}
+
+func (c *client) modern() bool { return c.rev.Era() == revision.Modern }
+
+func (c *client) String() string {
+	s := fmt.Sprintf("client %d (%s %s", c.n, c.ctx, c.rev)
+	if c.session != "" {
+		s += " " + c.session
+	}
+	if c.caps != "{}" {
+		s += " with roots"
+	}
+	return s + ")"
+}
+
+// request is what a client asks for.
+type request struct {
+	http    string
+	method  string
+	params  map[string]any
+	kind    revision.Kind
+	list    bool
+	cursor  bool
+	stream  bool // a stream that is there to last
+	events  bool // rather an event stream
+	unknown bool // a parameter that no cache can know
+	notify  bool
+	past    string // a session from before, in which this is asked once more
+}
+
+// call is a request on its way.
+type call struct {
+	request
+	w       *world
+	c       *client
+	serial  string
+	session string
+	before  knowledge
+	cancel  context.CancelFunc
+
+	cancelled bool
+	header    http.Header
+	status    int
+	body      bytes.Buffer
+	wrote     http.Header
+	announced []*notice // notices whose bytes have begun to arrive
+	err       error
+	aborted   bool
+	panicked  any
+}
+
+func (c *call) String() string {
+	what := c.method
+	if c.http != http.MethodPost {
+		what = c.http
+	}
+	if c.cursor {
+		what += " by cursor"
+	}
+	if c.past != "" {
+		what += " in " + c.past
+	}
+	return fmt.Sprintf("%s: %s #%s", c.c, what, c.serial)
+}
+
+// send starts a request. Its answer is checked when it is complete.
+func (w *world) send(c *client, r request) *call {
+	w.mu.Lock()
+	w.serial++
+	x := &call{request: r, w: w, c: c, serial: strconv.Itoa(w.serial), session: c.session, header: make(http.Header)}
+	switch {
+	case r.method == "initialize":
+		x.session = ""
+	case r.past != "":
+		x.session = r.past
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	x.cancel = cancel
+	w.pending[x] = true
+	x.before = w.truth.before(r.kind, c.ctx, x.session, c.rev.String())
+	handler := w.handler
+	w.mu.Unlock()
+	w.calls.Go(func() {
+		defer cancel()
+		x.serve(handler, x.build(ctx))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.pending, x)
+		w.check(x)
+	})
+	return x
+}
+
+// serve calls the product. That a broken answer aborts is no more than what
+// the upstream did.
+func (x *call) serve(h *Handler, r *http.Request) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			x.aborted = true
+		default:
+			x.panicked = p
+		}
+	}()
+	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), x, new(caddyhttp.Server))
+	x.err = h.ServeHTTP(x, r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil }))
+}
+
+// id is the JSON-RPC id of the request.
+func (x *call) id() string {
+	if x.c.n%2 == 0 {
+		return x.serial
+	}
+	return `"id-` + x.serial + `"`
+}
+
+func (x *call) build(ctx context.Context) *http.Request {
+	var body []byte
+	if x.http == http.MethodPost {
+		params := x.params
+		if params == nil {
+			params = map[string]any{}
+		}
+		if x.unknown {
+			params["like"] = "x"
+		}
+		if x.c.modern() {
+			params["_meta"] = map[string]any{
+				"io.modelcontextprotocol/protocolVersion":    x.c.rev.String(),
+				"io.modelcontextprotocol/clientCapabilities": json.RawMessage(x.c.caps),
+			}
+		}
+		raw, err := json.Marshal(params)
+		if err != nil {
+			panic(err)
+		}
+		id := `"id":` + x.id() + ","
+		if x.notify {
+			id = ""
+		}
+		body = fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"method":%q,"params":%s}`, id, x.method, raw)
+	}
+	r, err := http.NewRequestWithContext(ctx, x.http, "http://example.com/mcp", bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	x.setHeaders(r)
+	return r
+}
+
+func (x *call) setHeaders(r *http.Request) {
+	set := func(name, value string) {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	set("X-Request-Id", x.serial)
+	set("Authorization", tokenOf(x.c.ctx))
+	set("Accept", "application/json, text/event-stream")
+	if x.events {
+		set("Accept", "application/json;q=0.5, text/event-stream")
+	}
+	if x.http == http.MethodPost {
+		set("Content-Type", "application/json")
+	}
+	set("Mcp-Session-Id", x.session)
+	if x.method != "initialize" {
+		set("Mcp-Protocol-Version", x.c.rev.String())
+	}
+	if x.c.modern() {
+		set("Mcp-Method", x.method)
+		if uri, ok := x.params["uri"].(string); ok {
+			set("Mcp-Name", uri)
+		}
+		if name, ok := x.params["name"].(string); ok {
+			set("Mcp-Name", name)
+		}
+	}
+}
+
+// Header implements [http.ResponseWriter].
+func (x *call) Header() http.Header { return x.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (x *call) WriteHeader(status int) {
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
+	if x.status != 0 {
+		x.w.fail("%s: the header was written twice", x)
+		return
+	}
+	x.status, x.wrote = status, x.header.Clone()
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		x.w.truth.refuses(x.c.ctx, x.session, x.w.truth.next(), false)
+	case http.StatusNotFound:
+		x.w.truth.refuses(x.c.ctx, x.session, x.w.truth.next(), true)
+	}
+}
+
+var announced = regexp.MustCompile(`"notice":(\d+),`)
+
+// Write implements [io.Writer]. A notice counts as passed on with the last
+// byte of its method.
+func (x *call) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
+	from := max(x.body.Len()-len(`"notice":12345`), 0)
+	x.body.Write(p)
+	for _, m := range announced.FindAllSubmatch(x.body.Bytes()[from:], -1) {
+		id, err := strconv.Atoi(string(m[1]))
+		if err != nil {
+			panic(err)
+		}
+		if n := x.w.up.notices[id]; !slices.Contains(x.announced, n) {
+			x.announced = append(x.announced, n)
+		}
+	}
+	for i := 0; i < len(x.announced); {
+		n := x.announced[i]
+		if !n.passed(x.body.Bytes()) {
+			i++
+			continue
+		}
+		x.announced = append(x.announced[:i], x.announced[i+1:]...)
+		x.w.truth.hears(n, callerOf(x.session, x.c.ctx, x.c.rev.String()), x.session, x.c.rev.String())
+		x.w.note("%s: notice %d has arrived", x, n.id)
+	}
+	return len(p), nil
+}
+
+// FlushError is what [http.ResponseController] calls.
+func (x *call) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	return nil
+}
+
+// message returns the JSON-RPC message of the answer.
+func (x *call) message() []byte {
+	if !strings.HasPrefix(x.wrote.Get("Content-Type"), "text/event-stream") {
+		return x.body.Bytes()
+	}
+	var last []byte
+	for event := range bytes.SplitSeq(x.body.Bytes(), []byte("\n\n")) {
+		for line := range bytes.SplitSeq(event, []byte("\n")) {
+			if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+				last = data
+			}
+		}
+	}
+	return last
+}

@@ -1,0 +1,323 @@
+package mcpcache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// step is one thing that happens in a world. What exactly follows from its
+// seed, whatever was before: any steps can be left out of a run.
+type step struct {
+	kind int
+	seed uint64
+}
+
+// stepKinds are the things that can happen, and how often.
+var stepKinds = []struct {
+	name   string
+	weight int
+	run    func(*world, *rand.Rand)
+}{
+	{"list", 40, (*world).stepList},
+	{"lists", 5, (*world).stepLists},
+	{"change", 14, (*world).stepChange},
+	{"notice", 3, (*world).stepNotice},
+	{"call", 9, (*world).stepCall},
+	{"initialize", 7, (*world).stepInitialize},
+	{"listen", 7, (*world).stepListen},
+	{"end stream", 3, (*world).stepEndStream},
+	{"fail", 4, (*world).stepFail},
+	{"repair", 5, (*world).stepRepair},
+	{"hold", 6, (*world).stepHold},
+	{"release", 7, (*world).stepRelease},
+	{"overtake", 5, (*world).stepOvertake},
+	{"sleep", 12, (*world).stepSleep},
+	{"reload", 3, (*world).stepReload},
+	{"restart", 1, (*world).stepRestart},
+	{"delete", 3, (*world).stepDelete},
+	{"forget", 1, (*world).stepForget},
+	{"refuse", 2, (*world).stepRefuse},
+	{"accept", 3, (*world).stepAccept},
+	{"hints", 3, (*world).stepHints},
+	{"blip", 1, (*world).stepBlip},
+	{"cancel", 2, (*world).stepCancel},
+}
+
+// newSteps draws n steps.
+func newSteps(r *rand.Rand, n int) []step {
+	var bag []int
+	for kind, k := range stepKinds {
+		for range k.weight {
+			bag = append(bag, kind)
+		}
+	}
+	steps := make([]step, n)
+	for i := range steps {
+		steps[i] = step{pick(r, bag...), r.Uint64()}
+	}
+	return steps
+}
+
+// do runs a step and waits until nothing more follows from it by itself.
+func (w *world) do(s step) {
+	stepKinds[s.kind].run(w, rand.New(rand.NewPCG(s.seed, 0)))
+	w.settle()
+}
+
+func (w *world) anyone(r *rand.Rand) *client { return pick(r, w.clients...) }
+
+// anyoneWho returns a client that is as wanted, if there is one.
+func (w *world) anyoneWho(r *rand.Rand, wanted func(*client) bool) *client {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range r.Perm(len(w.clients)) {
+		if wanted(w.clients[i]) {
+			return w.clients[i]
+		}
+	}
+	return nil
+}
+
+// question draws a request for a list.
+func (w *world) question(r *rand.Rand, c *client, k revision.Kind) request {
+	q := request{
+		http: http.MethodPost, method: k.Method(), kind: k, list: true, params: make(map[string]any),
+		events: r.IntN(6) == 0, unknown: r.IntN(25) == 0,
+	}
+	if k == revision.Reads {
+		q.params["uri"] = "file:///r"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if cursor, ok := c.cursors[k]; ok && r.IntN(3) == 0 {
+		q.cursor, q.params["cursor"] = true, cursor
+	}
+	return q
+}
+
+// anyKind draws a kind: mostly tools, so that things happen to the same list.
+func anyKind(r *rand.Rand) revision.Kind {
+	if r.IntN(2) == 0 {
+		return revision.Tools
+	}
+	return pick(r, modelKinds...)
+}
+
+func (w *world) stepList(r *rand.Rand) {
+	c := w.anyone(r)
+	k := anyKind(r)
+	if k == revision.Discover && !c.modern() {
+		k = revision.Tools
+	}
+	q := w.question(r, c, k)
+	if len(c.past) > 0 && r.IntN(8) == 0 {
+		q.past = pick(r, c.past...)
+	}
+	w.send(c, q)
+}
+
+func (w *world) stepLists(r *rand.Rand) {
+	k := pick(r, revision.Tools, revision.Prompts, revision.ResourceTemplates)
+	for range 4 + r.IntN(8) {
+		c := w.anyone(r)
+		w.send(c, w.question(r, c, k))
+	}
+	if r.IntN(2) == 0 {
+		w.change(r, k)
+	}
+}
+
+// change makes a new version of a list and announces it to somebody, or nobody.
+func (w *world) change(r *rand.Rand, k revision.Kind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	contexts := modelContexts
+	if r.IntN(3) == 0 {
+		contexts = contexts[r.IntN(len(contexts)):][:1]
+	}
+	w.up.change(k, contexts)
+	w.note("upstream: %s changes for %v", k, contexts)
+	if k != revision.Discover {
+		w.announce(r, k)
+	}
+}
+
+// announce sends a notice to some of the streams. The caller holds the lock.
+func (w *world) announce(r *rand.Rand, k revision.Kind) {
+	target := pick(r, "all", "all", "feed", "clients", "one client", "nobody")
+	n := w.up.announce(k)
+	streams := slices.Clone(w.up.streams)
+	r.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
+	to := 0
+	for _, s := range streams {
+		switch {
+		case target == "nobody", target == "feed" && !s.a.feed(), s.a.feed() && target != "all" && target != "feed",
+			target == "one client" && to > 0:
+			continue
+		}
+		to++
+		s.tell(n)
+	}
+	w.note("upstream: notice %d about %s to %s: %d streams", n.id, k, target, to)
+}
+
+func (w *world) stepChange(r *rand.Rand) { w.change(r, anyKind(r)) }
+
+func (w *world) stepNotice(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.announce(r, pick(r, modelKinds[:5]...))
+}
+
+// stepCall calls a tool that changes a list. Its notice may come in the answer,
+// on the caller's other streams, or not at all.
+func (w *world) stepCall(r *rand.Rand) {
+	c := w.anyone(r)
+	k := pick(r, revision.Tools, revision.Tools, revision.Prompts)
+	tool := pick(r, "login", "login", "logout", "change")
+	w.send(c, request{
+		http: http.MethodPost, method: "tools/call", params: map[string]any{"name": tool + ":" + k.Method()},
+	})
+	if r.IntN(2) == 0 {
+		return
+	}
+	w.settle()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.up.announce(k)
+	for _, s := range w.up.streams {
+		if c.session != "" && s.a.session == c.session {
+			s.tell(n)
+			w.note("upstream: notice %d about %s to session %s", n.id, k, c.session)
+		}
+	}
+}
+
+func (w *world) stepInitialize(r *rand.Rand) {
+	c := w.anyoneWho(r, func(c *client) bool { return !c.modern() && (c.session == "" || r.IntN(3) == 0) })
+	if c == nil {
+		return
+	}
+	w.send(c, request{http: http.MethodPost, method: "initialize", params: map[string]any{
+		"protocolVersion": c.rev.String(), "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "c", "version": "1"},
+	}})
+	w.settle()
+	if r.IntN(2) == 0 {
+		time.Sleep(2 * time.Second)
+		w.send(c, request{http: http.MethodPost, method: "notifications/initialized", notify: true})
+	}
+}
+
+func (w *world) stepListen(r *rand.Rand) {
+	c := w.anyone(r)
+	if c.modern() {
+		w.send(c, request{http: http.MethodPost, method: "subscriptions/listen", stream: true, params: map[string]any{
+			"notifications": map[string]any{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true},
+		}})
+		return
+	}
+	w.send(c, request{http: http.MethodGet, stream: true})
+}
+
+func (w *world) stepEndStream(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.up.streams) == 0 {
+		return
+	}
+	s := pick(r, w.up.streams...)
+	s.end()
+	w.note("upstream: ends a stream of %s (feed: %t)", s.a.caller(), s.a.feed())
+}
+
+// stepReload provisions the next configuration beside the present one, which
+// goes afterwards, or stays because the next one is rejected.
+func (w *world) stepReload(r *rand.Rand) {
+	ttl := pick(r, w.cfg.ttl, w.cfg.ttl, time.Minute, 2*time.Minute)
+	if r.IntN(3) == 0 {
+		_, _, cancel, err := w.provision(ttl)
+		if err != nil {
+			w.failNow(fmt.Errorf("provisioning a configuration that is rejected: %w", err))
+			return
+		}
+		w.noteNow("a configuration is rejected")
+		w.stepList(r)
+		cancel()
+		return
+	}
+	w.noteNow("reload with ttl %s", ttl)
+	if err := w.load(ttl); err != nil {
+		w.failNow(err)
+	}
+}
+
+// stepRestart is the process ending and starting again.
+func (w *world) stepRestart(*rand.Rand) {
+	w.mu.Lock()
+	for x := range w.pending {
+		x.cancelled = true
+		x.cancel()
+	}
+	w.mu.Unlock()
+	w.calls.Wait()
+	w.cancel()
+	w.cancel = nil
+	w.mu.Lock()
+	w.truth.restarts()
+	w.note("restart")
+	w.mu.Unlock()
+	if err := w.load(w.cfg.ttl); err != nil {
+		w.failNow(err)
+	}
+}
+
+func (w *world) stepDelete(r *rand.Rand) {
+	c := w.anyoneWho(r, func(c *client) bool { return c.session != "" })
+	if c == nil {
+		return
+	}
+	k := pick(r, modelKinds[:4]...)
+	w.send(c, w.question(r, c, k))
+	w.settle()
+	w.send(c, request{http: http.MethodDelete})
+	if r.IntN(4) > 0 {
+		w.settle()
+	}
+	w.send(c, w.question(r, c, k)) // by mistake
+	w.settle()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.IntN(2) == 0 && c.session != "" {
+		c.past, c.session = append(c.past, c.session), ""
+	}
+}
+
+func (w *world) stepCancel(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for x := range w.pending {
+		if r.IntN(2) == 0 {
+			x.cancelled = true
+			w.note("%s: goes away", x)
+			x.cancel()
+		}
+	}
+}
+
+func (w *world) noteNow(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note(format, args...)
+}
+
+func (w *world) failNow(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail("%v", err)
+}

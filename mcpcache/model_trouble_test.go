@@ -1,0 +1,134 @@
+package mcpcache
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// These steps are the upstream's troubles, and time.
+
+func (w *world) stepFail(r *rand.Rand) {
+	f := &fault{
+		mode: pick(r, modelFaults...), feed: r.IntN(3) > 0, clients: r.IntN(3) > 0, lists: r.IntN(2) == 0,
+		repaired: make(chan struct{}),
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.up.faults = append(w.up.faults, f)
+	w.note("upstream: fails: %s (feed: %t, clients: %t, lists only: %t)", f.mode, f.feed, f.clients, f.lists)
+}
+
+func (w *world) stepRepair(*rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.up.faults) > 0 {
+		w.note("upstream: works again")
+	}
+	w.up.repair()
+}
+
+func (w *world) stepHold(r *rand.Rand) {
+	h := &hold{
+		feed: r.IntN(2) == 0, clients: r.IntN(2) == 0, left: 1 + r.IntN(3), inside: r.IntN(2) == 0,
+		released: make(chan struct{}),
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.up.holds = append(w.up.holds, h)
+	w.note("upstream: holds %d lists back (feed: %t, clients: %t)", h.left, h.feed, h.clients)
+}
+
+func (w *world) stepRelease(*rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.up.holds) > 0 {
+		w.note("upstream: holds nothing back any more")
+	}
+	w.up.release()
+}
+
+// stepOvertake has a change and its notice overtake a list that is on its way.
+func (w *world) stepOvertake(r *rand.Rand) {
+	k := pick(r, revision.Tools, revision.Prompts, revision.Resources)
+	c := w.anyone(r)
+	w.stepHold(r)
+	if r.IntN(2) == 0 { // the feed's, too
+		w.mu.Lock()
+		w.announce(r, k)
+		w.mu.Unlock()
+		w.settle()
+	}
+	w.send(c, w.question(r, c, k))
+	w.settle()
+	w.change(r, k)
+	w.settle()
+	if r.IntN(2) == 0 {
+		w.send(c, w.question(r, c, k))
+		w.settle()
+	}
+	w.stepRelease(r)
+	w.settle()
+	c = pick(r, c, w.anyone(r))
+	w.send(c, w.question(r, c, k))
+}
+
+func (w *world) stepSleep(r *rand.Rand) {
+	d := pick(r, 300*time.Millisecond, time.Second, time.Second, 3*time.Second, 10*time.Second, 20*time.Second,
+		45*time.Second, 2*time.Minute, 6*time.Minute, 20*time.Minute)
+	if r.IntN(25) == 0 {
+		d = 3 * time.Hour
+	}
+	w.mu.Lock()
+	w.note("time passes: %s", d)
+	w.mu.Unlock()
+	time.Sleep(d)
+}
+
+// stepForget is the upstream forgetting a session, or all.
+func (w *world) stepForget(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.anyone(r).session
+	for id := range w.up.sessions {
+		if one == "" || one == id {
+			w.up.endSession(id)
+		}
+	}
+	w.note("upstream: forgets session %q (all if empty)", one)
+}
+
+func (w *world) stepRefuse(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx := pick(r, modelContexts...)
+	w.up.refused[ctx] = pick(r, http.StatusUnauthorized, http.StatusForbidden)
+	w.note("upstream: refuses %s", ctx)
+}
+
+func (w *world) stepAccept(*rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.up.refused) > 0 {
+		w.note("upstream: accepts everybody")
+	}
+	clear(w.up.refused)
+}
+
+func (w *world) stepHints(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := anyKind(r)
+	w.up.hints[k] = newHints(r)
+	w.note("upstream: hints of %s are %+v", k, w.up.hints[k])
+}
+
+func (w *world) stepBlip(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := anyKind(r)
+	w.up.blips[k] = 1 + r.IntN(2)
+	w.note("upstream: %s will be empty %d times", k, w.up.blips[k])
+}

@@ -1,0 +1,392 @@
+package mcpcache
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+func init() {
+	caddy.RegisterModule(modelGuest{})
+	caddy.RegisterModule(modelGuard{})
+}
+
+// modelWorlds are the worlds that are being tested, by the ID that their
+// configuration names.
+var modelWorlds sync.Map
+
+// modelGuest is the handler through which the product reaches the model
+// upstream of a world.
+type modelGuest struct {
+	World string `json:"world"`
+
+	up *modelUpstream
+}
+
+// CaddyModule returns the Caddy module information.
+func (modelGuest) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.mcp_cache_model",
+		New: func() caddy.Module { return new(modelGuest) },
+	}
+}
+
+// Provision finds the world.
+func (g *modelGuest) Provision(caddy.Context) error {
+	w, err := worldNamed(g.World)
+	if err != nil {
+		return err
+	}
+	g.up = w.up
+	return nil
+}
+
+func worldNamed(id string) (*world, error) {
+	w, ok := modelWorlds.Load(id)
+	if !ok {
+		return nil, fmt.Errorf("there is no world %q", id)
+	}
+	return w.(*world), nil
+}
+
+// ServeHTTP implements [caddyhttp.MiddlewareHandler].
+func (g *modelGuest) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	return g.up.serve(w, r)
+}
+
+// modelGuard gives the feed the token of the context F.
+type modelGuard struct{}
+
+// CaddyModule returns the Caddy module information.
+func (modelGuard) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: guards.Namespace + ".model", New: func() caddy.Module { return new(modelGuard) }}
+}
+
+// Authorize implements [guards.Guard].
+func (*modelGuard) Authorize(_ context.Context, r *http.Request) error {
+	r.Header.Set("Authorization", tokenOf("F"))
+	return nil
+}
+
+// Identity implements [guards.Guard].
+func (*modelGuard) Identity() string { return "F" }
+
+// modelUpstream is an MCP server of both eras. Everything but its deliveries
+// happens under the world's lock.
+type modelUpstream struct {
+	w *world
+
+	versions map[view]int
+	counts   map[view]int
+	hints    map[revision.Kind]hints
+	blips    map[revision.Kind]int // how many more lists are empty for no reason
+	sessions map[string]*modelSession
+	opened   int
+	refused  map[string]int // context → 401 or 403
+	faults   []*fault
+	holds    []*hold
+	streams  []*modelStream
+	notices  []*notice
+	sent     map[string]*sent
+}
+
+// modelSession is a legacy session.
+type modelSession struct {
+	id, ctx string
+	extra   map[revision.Kind]int // how many items of its own
+	version map[revision.Kind]int // of those
+}
+
+// sent is what the upstream has answered to a client's request.
+type sent struct {
+	status  int
+	body    []byte
+	failed  bool // it has failed in a way that excuses a stale answer
+	aborted bool // the handler has panicked
+	err     bool // the handler has returned an error
+}
+
+// arrival is a request that the upstream got.
+type arrival struct {
+	serial  string // "" for a request of the feed
+	http    string
+	id      json.RawMessage
+	method  string
+	kind    revision.Kind
+	list    bool
+	name    string // of a tool that is called
+	asked   string // the revision that initialize proposes
+	ctx     string
+	session string
+	rev     string
+	caps    string
+	cursor  *string
+	seq     int           // where it is in the order of what the upstream decides
+	ttl     time.Duration // of the product's configuration, at most
+}
+
+func (a *arrival) feed() bool   { return a.serial == "" }
+func (a *arrival) modern() bool { return a.rev == revision.LatestModern.String() }
+
+// caller is who asks: a session, or the callers of a context without one.
+func (a *arrival) caller() string { return callerOf(a.session, a.ctx, a.rev) }
+
+func callerOf(session, ctx, rev string) string {
+	if rev == revision.LatestModern.String() {
+		return "modern " + ctx
+	}
+	if session != "" {
+		return session + " " + ctx
+	}
+	return rev + " " + ctx
+}
+
+func readArrival(r *http.Request) (*arrival, error) {
+	a := &arrival{
+		serial: r.Header.Get("X-Request-Id"), http: r.Method,
+		session: r.Header.Get("Mcp-Session-Id"), rev: r.Header.Get("Mcp-Protocol-Version"),
+		ctx: contextNamed(r.Header.Get("Authorization")),
+	}
+	if a.rev == "" {
+		a.rev = revision.V20250326.String()
+	}
+	if a.modern() {
+		a.session = ""
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || len(body) == 0 {
+		return a, err
+	}
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			Name            string
+			ProtocolVersion string
+			Cursor          *string
+			Meta            struct {
+				Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
+			} `json:"_meta"`
+		}
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, fmt.Errorf("reading request: %w", err)
+	}
+	a.id, a.method, a.name, a.cursor, a.asked = m.ID, m.Method, m.Params.Name, m.Params.Cursor, m.Params.ProtocolVersion
+	if caps := string(m.Params.Meta.Capabilities); caps != "{}" {
+		a.caps = caps
+	}
+	a.kind, a.list = revision.KindOf(m.Method)
+	return a, nil
+}
+
+// serve answers a request.
+func (u *modelUpstream) serve(rw http.ResponseWriter, r *http.Request) error {
+	a, err := readArrival(r)
+	if err != nil {
+		return caddyhttp.Error(http.StatusBadRequest, err)
+	}
+	u.w.mu.Lock()
+	reply := u.decide(a)
+	u.w.mu.Unlock()
+	return reply.deliver(rw, r)
+}
+
+// decide makes the answer to a request. What it says is settled now, however
+// long it takes to arrive.
+func (u *modelUpstream) decide(a *arrival) *reply {
+	a.seq, a.ttl = u.w.truth.next(), slices.Max(u.w.ttls)
+	reply := &reply{up: u, a: a, status: http.StatusOK, sent: new(sent)}
+	if !a.feed() {
+		u.sent[a.serial] = reply.sent
+	}
+	if a.http == http.MethodDelete {
+		u.w.truth.leaves(a)
+	}
+	reply.hold = u.holdOf(a)
+	f := u.faultOf(a)
+	if f.beforeAnswer() {
+		reply.fault, reply.sent.failed = f, true
+		return reply
+	}
+	if status := u.refused[a.ctx]; status != 0 {
+		reply.refuse(status)
+		return reply
+	}
+	if s := u.sessions[a.session]; a.session != "" && (s == nil || s.ctx != a.ctx) {
+		reply.refuse(http.StatusNotFound)
+		return reply
+	}
+	u.w.truth.accepts(a)
+	u.answer(a, reply)
+	reply.fault = f
+	return reply
+}
+
+func (u *modelUpstream) answer(a *arrival, reply *reply) {
+	switch {
+	case a.http == http.MethodGet:
+		reply.stream = u.openStream(a)
+	case a.http == http.MethodDelete:
+		u.endSession(a.session)
+		u.w.truth.ended[a.session] = true
+		reply.status = http.StatusNoContent
+	case a.id == nil:
+		reply.status = http.StatusAccepted
+	case a.list:
+		u.answerList(a, reply)
+	case a.method == "initialize":
+		u.initialize(a, reply)
+	case a.method == "subscriptions/listen":
+		reply.stream = u.openStream(a)
+	case a.method == "tools/call":
+		u.call(a, reply)
+	default:
+		reply.fail(-32601, "method not found")
+	}
+}
+
+func (u *modelUpstream) answerList(a *arrival, reply *reply) {
+	p, ok := u.list(a)
+	if !ok {
+		reply.fail(-32602, "bad cursor")
+		return
+	}
+	reply.page = p
+	reply.result(p.result)
+}
+
+// list makes the page that a request asks for, as things are now.
+func (u *modelUpstream) list(a *arrival) (*page, bool) {
+	v := view{a.kind, a.ctx}
+	s := state{Ctx: a.ctx, Version: u.versions[v], Rev: a.rev, Of: u.counts[v]}
+	if u.w.cfg.variesCaps {
+		s.Caps = a.caps
+	}
+	if session := u.sessions[a.session]; session != nil && session.extra[a.kind] > 0 {
+		s.Session, s.Extra = session.id, session.version[a.kind]
+		s.Of += session.extra[a.kind]
+	}
+	if a.kind.ItemsKey() == "" {
+		s.Of = 0
+	}
+	offset := 0
+	if a.cursor != nil {
+		var ok bool
+		if offset, ok = offsetOf(s, *a.cursor); !ok {
+			return nil, false
+		}
+	} else if a.feed() && u.blips[a.kind] > 0 && s.Of > 0 {
+		u.blips[a.kind]--
+		s.Blip = true
+	}
+	return render(a.kind, s, u.hints[a.kind], offset, u.w.cfg.pageSize, u.capabilities()), true
+}
+
+func (u *modelUpstream) capabilities() string {
+	return fmt.Sprintf(`{"tools":{"listChanged":%[1]t},"prompts":{"listChanged":%[1]t},"resources":{"listChanged":%[1]t}}`,
+		u.w.cfg.listChanged)
+}
+
+func (u *modelUpstream) initialize(a *arrival, reply *reply) {
+	r := revision.Parse(a.asked)
+	if r.Era() == revision.Modern {
+		r = revision.LatestLegacy
+	}
+	if u.w.cfg.sessions {
+		u.opened++
+		id := fmt.Sprintf("s%d", u.opened)
+		u.sessions[id] = &modelSession{
+			id: id, ctx: a.ctx, extra: make(map[revision.Kind]int), version: make(map[revision.Kind]int),
+		}
+		reply.session = id
+		// The session is accepted by being opened.
+		a.session, a.rev = id, r.String()
+		u.w.truth.accepts(a)
+	} else {
+		a.rev = r.String()
+		u.w.truth.accepts(a)
+	}
+	reply.result(fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"m","version":"1"}}`,
+		r, u.capabilities()))
+}
+
+// call runs a tool that changes lists: those of everybody, or of its session.
+func (u *modelUpstream) call(a *arrival, reply *reply) {
+	tool, about, _ := strings.Cut(a.name, ":")
+	k, _ := revision.KindOf(about)
+	switch session := u.sessions[a.session]; {
+	case tool == "change":
+		u.change(k, modelContexts)
+	case session == nil:
+		reply.fail(-32602, "unknown tool")
+		u.w.truth.confirms(revision.Tools) // the client was misled by its list
+		return
+	case tool == "login":
+		session.extra[k]++
+		session.version[k]++
+	case tool == "logout":
+		session.extra[k] = 0
+		session.version[k]++
+	}
+	reply.result([]byte(`{"content":[]}`))
+	if !a.modern() && u.w.draw(2, "notice", a.serial) == 0 {
+		reply.before = append(reply.before, u.announce(k))
+	}
+}
+
+// change makes a new version of a kind for some contexts.
+func (u *modelUpstream) change(k revision.Kind, contexts []string) {
+	for _, ctx := range contexts {
+		v := view{k, ctx}
+		u.versions[v]++
+		u.counts[v] = u.w.draw(6, "items", v, u.versions[v])
+	}
+}
+
+func (u *modelUpstream) endSession(id string) {
+	delete(u.sessions, id)
+	for _, s := range u.streams {
+		if s.a.session == id && id != "" {
+			s.end()
+		}
+	}
+}
+
+// tokenEnd is when the token of C says that it expires. The clock of a bubble
+// begins with the year 2000.
+var tokenEnd = time.Date(2000, 1, 1, 0, 40, 0, 0, time.UTC)
+
+// tokenOf is the Authorization header of a context. That of C is a JWT.
+func tokenOf(ctx string) string {
+	switch ctx {
+	case "-":
+		return ""
+	case "C":
+		claims := fmt.Sprintf(`{"sub":"C","exp":%d}`, tokenEnd.Unix())
+		return "Bearer e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+	}
+	return "Bearer " + ctx
+}
+
+func contextNamed(authorization string) string {
+	for _, ctx := range modelContexts {
+		if authorization == tokenOf(ctx) {
+			return ctx
+		}
+	}
+	return "?"
+}

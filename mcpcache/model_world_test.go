@@ -1,0 +1,269 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// worldConfig is what stays the same in a world.
+type worldConfig struct {
+	guard, admitAll, public, staleAfterNotice, store bool
+
+	admitFor, ttl, stale, gate time.Duration
+
+	// of the upstream
+	sessions, listChanged, variesCaps bool
+
+	pageSize int
+}
+
+// maxModelTTL is the max_ttl of every world.
+const maxModelTTL = 15 * time.Minute
+
+func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
+
+func newWorldConfig(r *rand.Rand) worldConfig {
+	return worldConfig{
+		guard: r.IntN(4) == 0, admitAll: r.IntN(4) == 0, public: r.IntN(2) == 0, staleAfterNotice: r.IntN(8) == 0,
+		store:    r.IntN(2) == 0,
+		admitFor: pick(r, time.Minute, 5*time.Minute, time.Hour), ttl: pick(r, 30*time.Second, 5*time.Minute),
+		stale: pick(r, 0, time.Minute, time.Hour), gate: pick(r, 0, 2*time.Second),
+		sessions: r.IntN(5) > 0, listChanged: r.IntN(8) > 0, variesCaps: r.IntN(3) == 0,
+		pageSize: pick(r, 0, 0, 2, 3),
+	}
+}
+
+// world is a product, its upstream and its clients, in a time of their own.
+type world struct {
+	id   string
+	cfg  worldConfig
+	seed uint64 // of what happens while a step goes on
+	born time.Time
+
+	mu    sync.Mutex
+	up    *modelUpstream
+	truth *truth
+	// heard are the notices that the feed was sent since the last step.
+	heard     []*notice
+	ttls      []time.Duration // of the configurations in use
+	stored    map[string][]byte
+	violation string
+	trace     []string
+
+	clients []*client
+	calls   sync.WaitGroup
+	pending map[*call]bool
+	serial  int
+	hits    int
+
+	handler *Handler
+	cancel  func()
+}
+
+func newWorld(id string, cfg worldConfig, seed uint64) *world {
+	w := &world{
+		id: id, cfg: cfg, seed: seed, born: time.Now(), truth: newTruth(), pending: make(map[*call]bool),
+		stored: make(map[string][]byte),
+	}
+	w.up = &modelUpstream{
+		w: w, versions: make(map[view]int), counts: make(map[view]int), hints: make(map[revision.Kind]hints),
+		blips: make(map[revision.Kind]int), sessions: make(map[string]*modelSession),
+		refused: make(map[string]int), sent: make(map[string]*sent),
+	}
+	r := rand.New(rand.NewPCG(seed, 2))
+	for _, k := range modelKinds {
+		w.up.change(k, modelContexts)
+		w.up.hints[k] = newHints(r)
+	}
+	for i := range 9 {
+		w.clients = append(w.clients, newClient(r, i))
+	}
+	modelWorlds.Store(id, w)
+	return w
+}
+
+func newHints(r *rand.Rand) hints {
+	h := hints{ttl: pick(r, -1, -1, 0, 20_000, 60_000, 600_000), scope: pick(r, "", "public", "public", "private")}
+	if r.IntN(8) == 0 {
+		h.second = pick(r, "public", "private")
+	}
+	return h
+}
+
+// config is the product's configuration.
+func (w *world) config(ttl time.Duration) json.RawMessage {
+	c := map[string]any{
+		"upstream":           map[string]any{"handler": "mcp_cache_model", "world": w.id},
+		"ttl":                ttl,
+		"max_ttl":            maxModelTTL,
+		"stale_if_error":     w.cfg.stale,
+		"stale_after_notice": w.cfg.staleAfterNotice,
+		"gate":               w.cfg.gate,
+	}
+	c["store"] = map[string]any{"store": "off"}
+	if w.cfg.store {
+		c["store"] = map[string]any{"store": "model", "world": w.id}
+	}
+	if w.cfg.guard {
+		c["guard"] = map[string]any{"guard": "model"}
+	}
+	if w.cfg.public {
+		c["scope"] = "public"
+	}
+	if w.cfg.admitAll {
+		c["admit"] = "all"
+	} else {
+		c["admit_for"] = w.cfg.admitFor
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// provision makes a handler as Caddy does for a new configuration. cancel is
+// what Caddy does when the configuration goes.
+func (w *world) provision(ttl time.Duration) (h *Handler, start, cancel func(), err error) {
+	base, err := caddy.ProvisionContext(&caddy.Config{
+		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {
+			BaseLog: caddy.BaseLog{WriterRaw: json.RawMessage(`{"output":"discard"}`), Level: "ERROR"},
+		}}},
+	})
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making a context: %w", err)
+	}
+	ctx, cancel := caddy.NewContext(base)
+	w.mu.Lock()
+	w.ttls = append(w.ttls, ttl)
+	w.mu.Unlock()
+	mod, err := ctx.LoadModuleByID("http.handlers.mcp_cache", w.config(ttl))
+	if err != nil {
+		cancel()
+		return nil, nil, nil, fmt.Errorf("provisioning: %w", err)
+	}
+	app, err := ctx.App("events")
+	if err != nil {
+		cancel()
+		return nil, nil, nil, fmt.Errorf("loading the events app: %w", err)
+	}
+	start = func() { app.(*caddyevents.App).Emit(ctx, "started", nil) }
+	return mod.(*Handler), start, cancel, nil
+}
+
+// load puts a configuration in force in place of the present one.
+func (w *world) load(ttl time.Duration) error {
+	h, start, cancel, err := w.provision(ttl)
+	if err != nil {
+		return err
+	}
+	old := w.cancel
+	w.handler, w.cancel = h, cancel
+	start()
+	if old != nil {
+		old()
+		w.settle()
+		w.mu.Lock()
+		w.ttls = w.ttls[len(w.ttls)-1:]
+		w.mu.Unlock()
+	}
+	return nil
+}
+
+// settle waits until everything that can happen now has happened.
+func (w *world) settle() {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.heard {
+		w.truth.hears(n, "", "", "")
+	}
+	w.heard = nil
+}
+
+// delivers records that a page is about to reach whoever asked for it.
+func (w *world) delivers(a *arrival, p *page) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.truth.delivers(a, p, lifetime(p.hints.ttl, max(a.ttl, slices.Max(w.ttls)), maxModelTTL))
+}
+
+// draw returns a number below n. It follows from what it is about and not from
+// the order in which things happen, which no seed decides.
+func (w *world) draw(n int, about ...any) int {
+	h := fnv.New64a()
+	fmt.Fprintln(h, about...)
+	return rand.New(rand.NewPCG(w.seed, h.Sum64())).IntN(n)
+}
+
+// split cuts an event into pieces at any byte.
+func (w *world) split(b []byte, about ...any) [][]byte {
+	var pieces [][]byte
+	for len(b) > 1 && w.draw(3, "split", len(b), about) > 0 {
+		n := 1 + w.draw(len(b)-1, "piece", len(b), about)
+		pieces = append(pieces, b[:n])
+		b = b[n:]
+	}
+	return append(pieces, b)
+}
+
+// fail records the first violation of a promise.
+func (w *world) fail(format string, args ...any) {
+	if w.violation == "" {
+		w.violation = fmt.Sprintf(format, args...)
+		w.note("VIOLATION %s", w.violation)
+	}
+}
+
+// note adds a line to the trace. The caller holds the lock, if others run.
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("%9s  ", time.Since(w.born).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+// end takes the world down. Every request is answered once the upstream works.
+func (w *world) end() {
+	w.mu.Lock()
+	w.up.repair()
+	w.up.release()
+	clear(w.up.refused)
+	for _, s := range w.up.streams {
+		s.end()
+	}
+	for c := range w.pending {
+		if c.stream {
+			c.cancel()
+		}
+	}
+	w.mu.Unlock()
+	time.Sleep(time.Minute)
+	w.settle()
+	w.mu.Lock()
+	for c := range w.pending {
+		w.fail("%s was never answered", c)
+		c.cancel()
+	}
+	w.mu.Unlock()
+	w.calls.Wait()
+	w.cancel()
+	modelWorlds.Delete(w.id)
+}
+
+func (w *world) String() string {
+	lines := w.trace
+	if len(lines) > 80 {
+		lines = lines[len(lines)-80:]
+	}
+	return fmt.Sprintf("%+v\n%s", w.cfg, strings.Join(lines, "\n"))
+}

@@ -1,0 +1,105 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// begin makes the placeholders of an exchange available to handlers, log
+// formats and response headers. They are worked out only if somebody asks.
+func (x *exchange) begin() {
+	if repl, ok := x.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(x.placeholder)
+	}
+}
+
+// placeholder is a [caddy.ReplacerFunc].
+func (x *exchange) placeholder(key string) (any, bool) {
+	switch key {
+	case "http.mcp_cache.outcome":
+		return x.outcome.String(), true
+	case "http.mcp_cache.method":
+		return x.method, true
+	case "http.mcp_cache.kind":
+		if k, ok := revision.KindOf(x.method); ok {
+			return k.String(), true
+		}
+		return "", true
+	case "http.mcp_cache.era":
+		return x.revision().Era().String(), true
+	case "http.mcp_cache.revision":
+		return x.revision().String(), true
+	case "http.mcp_cache.tool":
+		return x.tool(), true
+	}
+	return nil, false
+}
+
+// revision is the one a request names, in its headers if not in its body.
+func (x *exchange) revision() revision.Revision {
+	if r := x.question.revision; r != revision.Unknown {
+		return r
+	}
+	return revision.Parse(x.r.Header.Get("Mcp-Protocol-Version"))
+}
+
+// tool is the tool that a tools/call names.
+func (x *exchange) tool() string {
+	if x.method != "tools/call" {
+		return ""
+	}
+	if x.toolName == nil {
+		return x.r.Header.Get("Mcp-Name")
+	}
+	var name string
+	_ = json.Unmarshal(x.toolName, &name) // it has been decoded before
+	return name
+}
+
+// end counts the exchange, and tells those who want to know about it.
+func (x *exchange) end() {
+	h := x.h
+	h.metrics.count[x.methodLabel()][x.outcome].Inc()
+	took := time.Since(x.now)
+	h.metrics.duration[x.outcome].Observe(took.Seconds())
+	ctx := x.r.Context()
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs != nil {
+		if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+			extra.Add(zap.String("mcp_method", methodLabels[x.methodLabel()]))
+			extra.Add(zap.String("mcp_tool", x.tool()))
+			extra.Add(zap.Stringer("mcp_outcome", x.outcome))
+			extra.Add(zap.Stringer("mcp_era", x.revision().Era()))
+		}
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(x.attributes()...)
+		h.observer.spans.learn(span)
+	}
+	if c := h.logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
+		c.Write(zap.String("method", methodLabels[x.methodLabel()]), zap.Stringer("outcome", x.outcome),
+			zap.String("reason", string(x.reason)), zap.Stringer("revision", x.revision()), zap.Duration("took", took))
+	}
+}
+
+// attributes describe the exchange on Caddy's span, in the words of
+// OpenTelemetry's semantic conventions for MCP where those have one.
+func (x *exchange) attributes() []attribute.KeyValue {
+	list := []attribute.KeyValue{
+		attribute.String("mcp.method.name", methodLabels[x.methodLabel()]),
+		attribute.String("mcp.protocol.version", x.revision().String()),
+		attribute.String("mcp_cache.outcome", x.outcome.String()),
+	}
+	if tool := x.tool(); tool != "" {
+		list = append(list, attribute.String("gen_ai.tool.name", tool))
+	}
+	return list
+}

@@ -1,0 +1,195 @@
+package mcpcache
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"go.uber.org/zap"
+	logged "go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// subscriber is a handler of events that is a function.
+type subscriber func(caddy.Event)
+
+// Handle implements [caddyevents.Handler].
+func (s subscriber) Handle(_ context.Context, e caddy.Event) error {
+	s(e)
+	return nil
+}
+
+// observed is an observer whose events go to one subscriber.
+type observed struct {
+	*observer
+
+	app  *caddyevents.App
+	ctx  caddy.Context
+	logs *logged.ObservedLogs
+}
+
+// observe must be called in a bubble.
+func observe(t *testing.T, subscribed func(caddy.Event)) *observed {
+	t.Helper()
+	app, ctx := eventsApp(t)
+	for _, name := range []string{eventChanged, eventState} {
+		if err := app.On(name, subscriber(subscribed)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	core, logs := logged.New(zap.WarnLevel)
+	o := newObserver(ctx, app, "observed", zap.New(core), newWarmer("observed", nil))
+	t.Cleanup(func() {
+		o.stop()
+		o.ended.Wait()
+	})
+	return &observed{observer: o, app: app, ctx: ctx, logs: logs}
+}
+
+// start is what Caddy does when a configuration is in force.
+func (o *observed) start() {
+	o.app.Emit(o.ctx, "started", nil)
+	synctest.Wait()
+}
+
+func (o *observed) changed(items int) {
+	o.Changed(feed.Change{Kind: revision.Tools, Revision: revision.V20251125, Items: items, Added: []string{"a"}})
+}
+
+func TestEventsAreDeliveredOnceInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []caddy.Event
+		o := observe(t, func(e caddy.Event) { got = append(got, e) })
+		o.Changed(feed.Change{
+			Kind: revision.Resources, Revision: revision.V20260728, Items: 3,
+			Added: []string{"file:///a"}, Removed: []string{"file:///b", "file:///c"}, Changed: []string{"file:///d"},
+		})
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatalf("%d events were delivered before the configuration was in force", len(got))
+		}
+		o.start()
+		o.StateChanged(feed.Hydrating, feed.Status{Revision: revision.V20251125, State: feed.Ready})
+		synctest.Wait()
+		want := []map[string]any{
+			{
+				"handler": "observed", "kind": "resources", "revision": "2026-07-28", "items": 3,
+				"added": []string{"file:///a"}, "removed": []string{"file:///b", "file:///c"}, "changed": []string{"file:///d"},
+			},
+			{"handler": "observed", "era": "legacy", "revision": "2025-11-25", "from": "hydrating", "to": "ready"},
+		}
+		if len(got) != 2 || got[0].Name() != "mcp_cache.changed" || got[1].Name() != "mcp_cache.state" {
+			t.Fatalf("events are %v", got)
+		}
+		for i, e := range got {
+			if !reflect.DeepEqual(e.Data, want[i]) {
+				t.Errorf("%s has %v, want %v", e.Name(), e.Data, want[i])
+			}
+		}
+	})
+}
+
+// TestSlowSubscriberHoldsNobodyUp blocks a subscriber: the queue takes what it
+// can, one more is dropped with a warning, and stop does not wait.
+func TestSlowSubscriberHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		delivered := 0
+		o := observe(t, func(caddy.Event) {
+			delivered++
+			<-release
+		})
+		o.start()
+		o.changed(0)
+		synctest.Wait() // it is being delivered
+		for i := range maxEvents {
+			o.changed(i)
+		}
+		if n := o.logs.Len(); n != 0 {
+			t.Errorf("%d events were dropped though there was room", n)
+		}
+		o.changed(maxEvents)
+		if n := o.logs.FilterMessageSnippet("event dropped").Len(); n != 1 {
+			t.Errorf("%d drops were logged, want 1", n)
+		}
+		o.stop()
+		o.stop()
+		o.changed(0)
+		if n := o.logs.Len(); n != 1 {
+			t.Errorf("a stopped observer logs: %v", o.logs.All())
+		}
+		close(release)
+		o.ended.Wait()
+		if delivered != 1 {
+			t.Errorf("%d events were delivered, want the first only", delivered)
+		}
+	})
+}
+
+func TestPanickingSubscriber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		delivered := 0
+		o := observe(t, func(e caddy.Event) {
+			delivered++
+			if e.Data["items"] == 1 {
+				panic("subscriber is broken")
+			}
+		})
+		o.start()
+		o.changed(1)
+		o.changed(2)
+		synctest.Wait()
+		if delivered != 2 {
+			t.Errorf("%d events were delivered, want 2", delivered)
+		}
+		if n := o.logs.FilterMessage("event subscriber panicked").Len(); n != 1 {
+			t.Errorf("%d panics were logged", n)
+		}
+	})
+}
+
+// TestObserverOfRejectedConfigurationEnds stops an observer whose configuration
+// never came into force.
+func TestObserverOfRejectedConfigurationEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := observe(t, func(e caddy.Event) { t.Errorf("%s was delivered", e.Name()) })
+		o.changed(1)
+		o.stop()
+		o.ended.Wait()
+		o.start() // too late
+	})
+}
+
+func TestRefreshesAreCounted(t *testing.T) {
+	h, _ := operated(t, "observed")
+	goLive(t, h)
+	registry := registered(t)
+	synctest.Test(t, func(t *testing.T) {
+		o := observe(t, func(caddy.Event) {})
+		o.Refreshed(revision.V20251125, revision.Tools, time.Second, false, nil)
+		o.Refreshed(revision.V20251125, revision.Tools, time.Second, true, nil)
+		o.Refreshed(revision.V20260728, revision.Tools, time.Second, true, nil)
+		o.Refreshed(revision.V20260728, revision.Prompts, time.Second, false, errors.New("no"))
+		o.Noticed(revision.SetOf(revision.Resources, revision.ResourceTemplates))
+	})
+	got := series(t, registry)
+	for name, want := range map[string]float64{
+		`refreshes_total{handler="observed",kind="tools",result="changed"}`:         1,
+		`refreshes_total{handler="observed",kind="tools",result="unchanged"}`:       2,
+		`refreshes_total{handler="observed",kind="prompts",result="failed"}`:        1,
+		`refresh_duration_seconds{handler="observed",kind="tools"}`:                 3,
+		`changes_total{handler="observed",kind="resources",source="feed"}`:          1,
+		`changes_total{handler="observed",kind="resource_templates",source="feed"}`: 1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package mcpcache
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// ServeHTTP implements [caddyhttp.MiddlewareHandler].
+//
+// A request goes one way: it is let in or refused by where it comes from;
+// understood or not; answered from the cache or forwarded. When in doubt, it is
+// forwarded, and the upstream's own answer comes back.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if r.URL.Path != h.settings.endpoint {
+		return h.upstream.ServeHTTP(w, r, next)
+	}
+	x := &exchange{h: h, w: w, r: r, now: time.Now()}
+	x.begin()
+	defer x.end()
+	if reason := h.settings.origins.refuses(r); reason != "" {
+		return h.refuse(w, reason)
+	}
+	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
+		x.session = session[0]
+	}
+	reason, err := x.understand()
+	if err != nil {
+		return err
+	}
+	if reason != understood {
+		return x.forward(next, found{reason: reason}, false)
+	}
+	f := x.lookup()
+	if f.entry == nil {
+		return x.forward(next, f, true)
+	}
+	return x.answer(f)
+}

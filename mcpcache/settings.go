@@ -1,0 +1,178 @@
+package mcpcache
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// The defaults of the options that have one.
+const (
+	defaultEndpoint     = "/mcp"
+	defaultTTL          = 5 * time.Minute
+	defaultMaxTTL       = 24 * time.Hour
+	defaultStaleIfError = 24 * time.Hour
+	defaultGate         = 2 * time.Second
+	defaultAdmitFor     = 5 * time.Minute
+	defaultRefresh      = time.Second
+	defaultMaxRequest   = 64 << 10
+	defaultMaxList      = 32 << 20
+	defaultMaxPages     = 1000
+	defaultMemory       = 64 << 20
+	defaultName         = "mcp_cache"
+)
+
+// settings is a Handler's configuration with the defaults filled in.
+type settings struct {
+	endpoint         string
+	kinds            revision.KindSet
+	staleIfError     time.Duration
+	staleAfterNotice bool
+	gate             time.Duration
+	admitAll         bool
+	admitFor         time.Duration
+	partition        []string
+	origins          origins
+	maxRequest       int64
+	memory           int64
+	precompress      bool
+	name             string
+	feed             feed.Policy
+}
+
+// newSettings fills in the defaults and checks the values. Its errors name the
+// option and what is allowed.
+func (h *Handler) newSettings() (*settings, error) {
+	s := &settings{
+		endpoint:         orDefault(h.Endpoint, defaultEndpoint),
+		staleIfError:     pointerOr(h.StaleIfError, defaultStaleIfError),
+		staleAfterNotice: h.StaleAfterNotice,
+		gate:             pointerOr(h.Gate, defaultGate),
+		admitFor:         orDefault(time.Duration(h.AdmitFor), defaultAdmitFor),
+		partition:        h.Partition,
+		maxRequest:       orDefault(h.MaxRequest, defaultMaxRequest),
+		memory:           orDefault(h.Memory, defaultMemory),
+		precompress:      h.Precompress == nil || *h.Precompress,
+		name:             orDefault(h.Name, defaultName),
+		feed: feed.Policy{
+			TTL:             orDefault(time.Duration(h.TTL), defaultTTL),
+			MaxTTL:          orDefault(time.Duration(h.MaxTTL), defaultMaxTTL),
+			Refresh:         orDefault(time.Duration(h.Refresh), defaultRefresh),
+			MaxList:         orDefault(h.MaxList, defaultMaxList),
+			MaxPages:        orDefault(h.MaxPages, defaultMaxPages),
+			PublicByDefault: h.Scope == "public",
+		},
+	}
+	var err error
+	if s.kinds, err = kindSet(h.Kinds); err != nil {
+		return nil, err
+	}
+	s.feed.Kinds = s.kinds
+	if s.origins, err = parseOrigins(h.Origins); err != nil {
+		return nil, err
+	}
+	switch h.Admit {
+	case "", "upstream":
+	case "all":
+		s.admitAll = true
+		if h.AdmitFor != 0 {
+			return nil, errors.New("admit_for: only with admit \"upstream\"")
+		}
+	default:
+		return nil, fmt.Errorf("admit: %q is not one of upstream, all", h.Admit)
+	}
+	if h.Scope != "" && h.Scope != "private" && h.Scope != "public" {
+		return nil, fmt.Errorf("scope: %q is not one of private, public", h.Scope)
+	}
+	return s, s.check()
+}
+
+// validName is what a handler may be called: an HTTP token that is safe in a
+// URL path too.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// check tells what is out of range.
+func (s *settings) check() error {
+	if !strings.HasPrefix(s.endpoint, "/") || strings.ContainsAny(s.endpoint, "?#{} ") {
+		return fmt.Errorf("endpoint: %q is not an absolute path without query, fragment and placeholders", s.endpoint)
+	}
+	if !validName.MatchString(s.name) {
+		return fmt.Errorf("name: %q is not 1 to 64 letters, digits, '_', '.' or '-'", s.name)
+	}
+	for _, option := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"ttl", s.feed.TTL, 1},
+		{"max_ttl", s.feed.MaxTTL, 1},
+		{"refresh", s.feed.Refresh, 1},
+		{"admit_for", s.admitFor, 1},
+		{"gate", s.gate, 0},
+		{"stale_if_error", s.staleIfError, 0},
+	} {
+		if option.value < option.least {
+			return fmt.Errorf("%s: %s is too short, it must be at least %s", option.name, option.value, option.least)
+		}
+	}
+	for _, option := range []struct {
+		name         string
+		value, least int64
+	}{
+		{"max_request", s.maxRequest, 1},
+		{"max_list", s.feed.MaxList, 1},
+		{"max_pages", int64(s.feed.MaxPages), 1},
+		{"memory", s.memory, 1 << 20},
+	} {
+		if option.value < option.least {
+			return fmt.Errorf("%s: %d is too small, it must be at least %d", option.name, option.value, option.least)
+		}
+	}
+	return nil
+}
+
+func kindSet(names []string) (revision.KindSet, error) {
+	if len(names) == 0 {
+		return revision.SetOf(revision.Kinds()...), nil
+	}
+	var set revision.KindSet
+	for _, name := range names {
+		k, ok := revision.ParseKind(name)
+		if !ok {
+			return 0, fmt.Errorf("kinds: %q is not one of %s", name, kindNames())
+		}
+		set |= revision.SetOf(k)
+	}
+	return set, nil
+}
+
+func kindNames() string {
+	kinds := revision.Kinds()
+	names := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		names = append(names, k.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+func pointerOr(value *caddy.Duration, otherwise time.Duration) time.Duration {
+	if value == nil {
+		return otherwise
+	}
+	return time.Duration(*value)
+}

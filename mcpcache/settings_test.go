@@ -1,0 +1,121 @@
+package mcpcache
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+func duration(d time.Duration) *caddy.Duration { return (*caddy.Duration)(&d) }
+
+func TestDefaults(t *testing.T) {
+	s := settingsOf(t, &Handler{})
+	all := revision.SetOf(revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates, revision.Discover)
+	for name, c := range map[string]struct{ got, want any }{
+		"endpoint":           {s.endpoint, "/mcp"},
+		"kinds":              {s.kinds, all},
+		"stale_if_error":     {s.staleIfError, 24 * time.Hour},
+		"stale_after_notice": {s.staleAfterNotice, false},
+		"gate":               {s.gate, 2 * time.Second},
+		"admit":              {s.admitAll, false},
+		"admit_for":          {s.admitFor, 5 * time.Minute},
+		"partition":          {len(s.partition), 0},
+		"origins":            {len(s.origins.allowed) + len(s.origins.hosts), 0},
+		"max_request":        {s.maxRequest, int64(64 << 10)},
+		"memory":             {s.memory, int64(64 << 20)},
+		"name":               {s.name, "mcp_cache"},
+		"feed": {s.feed, feed.Policy{
+			Kinds: all, TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour, Refresh: time.Second,
+			MaxList: 32 << 20, MaxPages: 1000,
+		}},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	s := settingsOf(t, &Handler{
+		Endpoint: "/api/mcp", Kinds: []string{"tools", "discover"}, TTL: 1, MaxTTL: 2, StaleIfError: duration(0),
+		StaleAfterNotice: true, Gate: duration(0), Scope: "public", Partition: []string{"{a}"}, Admit: "upstream", AdmitFor: 3,
+		Origins: []string{"https://app.example.com"}, Refresh: 4, MaxRequest: 5, MaxList: 6, MaxPages: 7, Memory: 1 << 20,
+		Name: strings.Repeat("a", 64),
+	})
+	kinds := revision.SetOf(revision.Tools, revision.Discover)
+	for name, c := range map[string]struct{ got, want any }{
+		"endpoint":           {s.endpoint, "/api/mcp"},
+		"kinds":              {s.kinds, kinds},
+		"stale_if_error":     {s.staleIfError, time.Duration(0)},
+		"stale_after_notice": {s.staleAfterNotice, true},
+		"gate":               {s.gate, time.Duration(0)},
+		"admit_for":          {s.admitFor, time.Duration(3)},
+		"partition":          {s.partition, []string{"{a}"}},
+		"origins":            {s.origins.allowed["https://app.example.com"], true},
+		"max_request":        {s.maxRequest, int64(5)},
+		"memory":             {s.memory, int64(1 << 20)},
+		"name":               {s.name, strings.Repeat("a", 64)},
+		"feed":               {s.feed, feed.Policy{Kinds: kinds, TTL: 1, MaxTTL: 2, Refresh: 4, MaxList: 6, MaxPages: 7, PublicByDefault: true}},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
+		}
+	}
+	if !settingsOf(t, &Handler{Admit: "all"}).admitAll {
+		t.Error("admit all admits not all")
+	}
+}
+
+// TestBadSettings has a value out of the range of each option: the error begins
+// with the option's name and says what is allowed.
+func TestBadSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		h    *Handler
+		want string // the beginning of the error
+		says string
+	}{
+		"relative endpoint":      {&Handler{Endpoint: "mcp"}, "endpoint: ", `"mcp"`},
+		"endpoint and query":     {&Handler{Endpoint: "/mcp?x"}, "endpoint: ", "without query"},
+		"endpoint, fragment":     {&Handler{Endpoint: "/mcp#x"}, "endpoint: ", "fragment"},
+		"endpoint placeholder":   {&Handler{Endpoint: "/{path}"}, "endpoint: ", "placeholders"},
+		"endpoint and space":     {&Handler{Endpoint: "/m cp"}, "endpoint: ", "absolute path"},
+		"unknown kind":           {&Handler{Kinds: []string{"tools", "reads"}}, `kinds: "reads"`, "tools, prompts, resources, resource_templates, discover"},
+		"kind's method":          {&Handler{Kinds: []string{"tools/list"}}, "kinds: ", "tools"},
+		"empty kind":             {&Handler{Kinds: []string{""}}, "kinds: ", "tools"},
+		"negative ttl":           {&Handler{TTL: -1}, "ttl: ", "at least 1ns"},
+		"negative max_ttl":       {&Handler{MaxTTL: -1}, "max_ttl: ", "at least 1ns"},
+		"negative refresh":       {&Handler{Refresh: -1}, "refresh: ", "at least 1ns"},
+		"negative admit_for":     {&Handler{AdmitFor: -1}, "admit_for: ", "at least 1ns"},
+		"negative gate":          {&Handler{Gate: duration(-1)}, "gate: ", "at least 0s"},
+		"negative stale":         {&Handler{StaleIfError: duration(-1)}, "stale_if_error: ", "at least 0s"},
+		"negative max_request":   {&Handler{MaxRequest: -1}, "max_request: ", "at least 1"},
+		"negative max_list":      {&Handler{MaxList: -1}, "max_list: ", "at least 1"},
+		"negative max_pages":     {&Handler{MaxPages: -1}, "max_pages: ", "at least 1"},
+		"little memory":          {&Handler{Memory: 1<<20 - 1}, "memory: ", "at least 1048576"},
+		"lowest memory":          {&Handler{Memory: math.MinInt64}, "memory: ", "at least 1048576"},
+		"unknown scope":          {&Handler{Scope: "shared"}, `scope: "shared"`, "private, public"},
+		"scope in capitals":      {&Handler{Scope: "Public"}, "scope: ", "private, public"},
+		"unknown admit":          {&Handler{Admit: "none"}, `admit: "none"`, "upstream, all"},
+		"admit all for a time":   {&Handler{Admit: "all", AdmitFor: 1}, "admit_for: ", "upstream"},
+		"origin with a path":     {&Handler{Origins: []string{"https://app.example.com/"}}, "origins: ", "scheme://host[:port]"},
+		"long name":              {&Handler{Name: strings.Repeat("a", 65)}, "name: ", "1 to 64"},
+		"name with a slash":      {&Handler{Name: "a/b"}, "name: ", "letters, digits"},
+		"name with a space":      {&Handler{Name: "a b"}, "name: ", "letters, digits"},
+		"name with a break":      {&Handler{Name: "a\n"}, "name: ", "letters, digits"},
+		"name of another tongue": {&Handler{Name: "né"}, "name: ", "letters, digits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.h.newSettings()
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got error %v, want one that begins with %q and says %q", err, c.want, c.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package mcpcache
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// pool holds what outlives a configuration, by what shapes it. A new
+// configuration takes its references before the old one drops its own, so
+// that snapshots, feeds and admissions survive a reload that keeps the
+// upstream.
+var pool = caddy.NewUsagePool()
+
+// shared is everything that belongs to one upstream and not to one
+// configuration.
+type shared struct {
+	transport upstream.Transport
+	cache     *cache.Cache
+	admission *admission.Memo
+	feeds     *feed.Group
+	warmer    *warmer
+	// precompressor compresses what the cache wants compressed.
+	precompressor *precompressor
+	// secret keys the hashes that stand for credentials.
+	secret [32]byte
+
+	ctx     context.Context // until Destruct
+	cancel  context.CancelFunc
+	started sync.Once
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	users []*user
+}
+
+// user is one handler's part in what is shared.
+type user struct {
+	handler  caddyhttp.MiddlewareHandler
+	settings *settings
+	store    stores.Store
+	logger   *zap.Logger
+}
+
+// acquireShared returns what belongs to the upstream that key stands for. Each
+// call must be followed by a releaseShared.
+func acquireShared(key, endpointURL string, u *user) (*shared, error) {
+	value, _, err := pool.LoadOrNew(key, func() (caddy.Destructor, error) {
+		return newShared(key, endpointURL, u)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return value.(*shared), nil
+}
+
+func newShared(key, endpointURL string, u *user) (*shared, error) {
+	c, err := cache.New(u.settings.memory)
+	if err != nil {
+		return nil, err
+	}
+	s := &shared{cache: c, admission: admission.New(admission.DefaultCapacity), warmer: newWarmer(key, c)}
+	s.precompressor = newPrecompressor(c, s.logger)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	_, _ = rand.Read(s.secret[:]) // crypto/rand never returns an error
+	s.feeds = feed.NewGroup(endpointURL, &s.transport, c, &u.settings.feed, u.logger)
+	return s, nil
+}
+
+// attach makes u's handler and settings the ones in use. They stay so until
+// another user attaches, or until detach takes them away again.
+func (s *shared) attach(u *user) (detach func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users = append(s.users, u)
+	s.apply()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.users = slices.DeleteFunc(s.users, func(other *user) bool { return other == u })
+		s.apply()
+	}
+}
+
+// apply puts the newest user's part to use. A feed keeps every kind that any
+// of them wants. The last handler stays in use until the feeds have ended, to
+// say farewell through.
+func (s *shared) apply() {
+	if len(s.users) == 0 {
+		return
+	}
+	newest := s.users[len(s.users)-1]
+	policy := newest.settings.feed
+	for _, u := range s.users {
+		policy.Kinds |= u.settings.kinds
+	}
+	s.transport.Use(newest.handler)
+	s.warmer.use(newest.store, newest.logger)
+	s.cache.SetMemory(newest.settings.memory)
+	s.cache.SetPrecompress(newest.settings.precompress)
+	s.feeds.Set(&policy, newest.logger)
+}
+
+// run starts the feeds, after what they can have from before a restart. It
+// starts them once, whichever configuration comes first.
+func (s *shared) run() {
+	s.started.Do(func() {
+		s.running.Go(func() {
+			defer s.recover()
+			s.precompressor.run(s.ctx)
+		})
+		s.running.Go(func() {
+			defer s.recover()
+			s.warmer.load(s.ctx)
+			s.feeds.Run()
+			s.warmer.run(s.ctx)
+		})
+	})
+}
+
+// recover keeps a panic in the background from ending the process.
+func (s *shared) recover() {
+	if p := recover(); p != nil {
+		s.logger().Error("background task panicked", zap.Any("panic", p), zap.Stack("stack"))
+	}
+}
+
+// logger returns the newest handler's.
+func (s *shared) logger() *zap.Logger {
+	_, logger := s.warmer.current()
+	return logger
+}
+
+// Destruct implements [caddy.Destructor].
+func (s *shared) Destruct() error {
+	s.feeds.Stop()
+	s.cancel()
+	s.running.Wait()
+	s.transport.Use(nil)
+	s.cache.Close()
+	return nil
+}

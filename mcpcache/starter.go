@@ -1,0 +1,38 @@
+package mcpcache
+
+import "github.com/caddyserver/caddy/v2"
+
+func init() {
+	caddy.RegisterModule(starter{})
+}
+
+// starter is a Caddy app that takes no configuration: it starts the feeds of
+// all handlers once their whole configuration has been accepted, so that
+// `caddy validate` and a configuration that is rejected reach nobody.
+type starter struct {
+	feeds []func()
+}
+
+// CaddyModule returns the Caddy module information.
+func (starter) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return new(starter) }}
+}
+
+// onStart has run called when the configuration starts. It is called while
+// handlers are provisioned, one after the other.
+func (s *starter) onStart(run func()) { s.feeds = append(s.feeds, run) }
+
+// Start implements [caddy.App].
+func (s *starter) Start() error {
+	for _, run := range s.feeds {
+		run()
+	}
+	return nil
+}
+
+// Stop implements [caddy.App]. The feeds end with what they belong to, which
+// may live on in the next configuration.
+func (*starter) Stop() error { return nil }
+
+// Interface guards
+var _ caddy.App = (*starter)(nil)

@@ -1,0 +1,35 @@
+// Package stores holds the guests of the http.mcp_cache.stores namespace: each
+// keeps snapshots outside the process, so that lists are there again after a
+// restart, even while the upstream is not.
+//
+// A store is a Caddy module that implements [Store]. It is never asked while a
+// client waits: snapshots are read once, when the feeds start, and written in
+// the background.
+package stores
+
+import "context"
+
+// Namespace is the Caddy module namespace of the guests.
+const Namespace = "http.mcp_cache.stores"
+
+// Store keeps values by their keys. Keys are paths of letters, digits, '.',
+// '-', '_' and '/'. All methods may be called from several goroutines at once
+// and must not wait longer than ctx lasts.
+//
+// A store may be shared by several instances: a key belongs to one upstream,
+// one credential and one list, and every instance writes the same there. What
+// is read is checked against a digest, so a store may lose or damage a value.
+// It is trusted not to make one up: whoever can write to it says what callers
+// are given while the upstream is away.
+type Store interface {
+	// Load returns the value that was saved last. Its error satisfies
+	// errors.Is(err, fs.ErrNotExist) if there is none.
+	Load(ctx context.Context, key string) ([]byte, error)
+
+	// Save keeps a value in place of the one before. Whoever loads meanwhile
+	// gets the one or the other, never a part.
+	Save(ctx context.Context, key string, value []byte) error
+
+	// Delete forgets the value of a key. That there is none is no error.
+	Delete(ctx context.Context, key string) error
+}

@@ -1,0 +1,75 @@
+package mcpcache
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// boundedStore asks a store for one thing at a time, and waits no longer than
+// it is told. A store that hangs holds one goroutine, which ends when the store
+// comes back; one that panics fails.
+type boundedStore struct {
+	stores.Store
+
+	free chan struct{} // holds one token while the store is idle
+}
+
+func newBoundedStore(s stores.Store) *boundedStore {
+	b := &boundedStore{Store: s, free: make(chan struct{}, 1)}
+	b.free <- struct{}{}
+	return b
+}
+
+// Load implements [stores.Store].
+func (b *boundedStore) Load(ctx context.Context, key string) (value []byte, err error) {
+	loaded := make(chan []byte, 1)
+	err = b.ask(ctx, func() error {
+		value, err := b.Store.Load(ctx, key)
+		loaded <- value
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-loaded, nil
+}
+
+// Save implements [stores.Store].
+func (b *boundedStore) Save(ctx context.Context, key string, value []byte) error {
+	return b.ask(ctx, func() error { return b.Store.Save(ctx, key, value) })
+}
+
+// Delete implements [stores.Store].
+func (b *boundedStore) Delete(ctx context.Context, key string) error {
+	return b.ask(ctx, func() error { return b.Store.Delete(ctx, key) })
+}
+
+// ask has the store do something once it is idle.
+func (b *boundedStore) ask(ctx context.Context, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("asking the store: %w", err)
+	}
+	select {
+	case <-b.free:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the store: %w", ctx.Err())
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- fmt.Errorf("store panicked: %v", p)
+			}
+			b.free <- struct{}{}
+		}()
+		done <- do()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the store's answer: %w", ctx.Err())
+	}
+}

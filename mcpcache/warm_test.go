@@ -1,0 +1,333 @@
+package mcpcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
+)
+
+func TestWarmerSavesWhatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		r.start()
+		synctest.Wait()
+		r.want("at first")
+		r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
+		r.want("hydrated", "save "+warmTools)
+		for range 5 {
+			time.Sleep(resave / 6)
+			r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), true)
+		}
+		r.want("the same, within a minute")
+		time.Sleep(resave/6 - 1)
+		r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), true)
+		r.want("the same, just before a minute is over")
+		time.Sleep(time.Nanosecond)
+		r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), true)
+		r.want("the same, after a minute", "save "+warmTools)
+		if e, err := snapshot.Decode(r.store.get(warmTools), revision.V20260728, revision.Tools, time.Now()); err != nil || e.Age(time.Now()) != 0 {
+			t.Errorf("the stored list is of %v, %v", e, err)
+		}
+		r.fetched(warmEntry(t, revision.Tools, "b", cache.Public), false)
+		r.fetched(warmEntry(t, revision.Prompts, "p", cache.Anonymous), false)
+		r.want("changed at once", "save "+warmPrompts, "save "+warmTools)
+		if a, b := r.stored(warmTools, revision.Tools), r.stored(warmPrompts, revision.Prompts); a != "b" || b != "p" {
+			t.Errorf("stored are %q and %q", a, b)
+		}
+		r.stop()
+		r.want("at the end")
+	})
+}
+
+func TestWarmerSavesTheRestAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		// Not even begun when it ends.
+		r.cache.Pin(warmEntry(t, revision.Tools, "a", cache.Public))
+		r.refreshed(revision.V20260728, revision.Tools, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.run(ctx)
+		if got := r.stored(warmTools, revision.Tools); got != "a" {
+			t.Errorf("stored is %q", got)
+		}
+		r.store.take()
+		// What failed before is tried once more.
+		r.start()
+		r.store.setTrouble(func(context.Context, string, string) error { return errors.New("no room") })
+		r.fetched(warmEntry(t, revision.Tools, "b", cache.Public), false)
+		r.store.setTrouble(nil)
+		r.stop()
+		r.want("failed and ended", "save "+warmTools, "save "+warmTools)
+		if got := r.stored(warmTools, revision.Tools); got != "b" {
+			t.Errorf("stored is %q", got)
+		}
+	})
+}
+
+func TestWarmerKeepsNothingPrivate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		r.load(t.Context())
+		r.start()
+		for name, p := range map[string]cache.Partition{"guard's": cache.FeedOnly, "somebody's": cache.ContextOf([16]byte{1})} {
+			r.fetched(warmEntry(t, revision.Tools, "private", p), false)
+			r.want(name)
+		}
+		r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
+		r.want("public", "save "+warmTools)
+		r.fetched(warmEntry(t, revision.Tools, "private", cache.FeedOnly), false)
+		r.want("private by now", "delete "+warmTools)
+		r.fetched(warmEntry(t, revision.Tools, "still private", cache.FeedOnly), false)
+		r.want("still private")
+		if value := r.store.get(warmTools); value != nil {
+			t.Errorf("the store still has %s", value)
+		}
+	})
+}
+
+// A copy that could not be read may be there all the same.
+func TestWarmerDeletesWhatItCouldNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		r.store.values[warmTools] = []byte("something else")
+		r.load(t.Context())
+		r.start()
+		r.fetched(warmEntry(t, revision.Tools, "private", cache.FeedOnly), false)
+		r.want("private", "delete "+warmTools)
+	})
+}
+
+func TestWarmerForgetsWhatIsNotOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		r.start()
+		r.fetched(warmEntry(t, revision.Prompts, "p", cache.Public), false)
+		r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
+		r.want("hydrated", "save "+warmPrompts, "save "+warmTools)
+		r.cache.Unpin(revision.V20260728, revision.Prompts)
+		r.fetched(warmEntry(t, revision.Tools, "b", cache.Public), false)
+		r.want("without prompts", "delete "+warmPrompts, "save "+warmTools)
+		r.fetched(warmEntry(t, revision.Tools, "c", cache.Public), false)
+		r.want("later", "save "+warmTools)
+	})
+}
+
+func TestWarmerLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		start := time.Now()
+		for _, k := range []revision.Kind{revision.Tools, revision.Prompts, revision.Resources} {
+			data, err := snapshot.Encode(warmEntry(t, k, "stored", cache.Public))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.store.values[fmt.Sprintf("upstream/2026-07-28.%s.snapshot", k)] = data
+		}
+		resources := "upstream/2026-07-28.resources.snapshot"
+		r.store.values[resources] = r.store.values[resources][:60]
+		time.Sleep(time.Hour)
+		own := warmEntry(t, revision.Prompts, "fetched", cache.Public)
+		own.Fetched = start.Add(-time.Hour) // even if the clock was wrong
+		r.cache.Pin(own)
+		r.load(t.Context())
+		e := r.cache.Pinned(revision.V20260728, revision.Tools)
+		if e == nil || e.Body.Names[0] != "stored" || e.Age(time.Now()) != time.Hour {
+			t.Errorf("tools are %+v", e)
+		} else if got := r.cache.Freshness(e, time.Now()); got != cache.Expired {
+			t.Errorf("tools have freshness %v", got)
+		}
+		if got := r.cache.Pinned(revision.V20260728, revision.Prompts); got != own {
+			t.Errorf("the feed's own prompts gave way to %+v", got)
+		}
+		if got := r.cache.Pinned(revision.V20260728, revision.Resources); got != nil {
+			t.Errorf("torn resources are restored as %+v", got)
+		}
+		ignored := r.log.FilterMessage("stored snapshot ignored")
+		if ignored.Len() != 1 || ignored.All()[0].ContextMap()["key"] != resources || r.log.Len() != 1 {
+			t.Errorf("logged %v", r.log.All())
+		}
+		// What the feed brings takes the place of what was stored.
+		if now := warmEntry(t, revision.Tools, "now", cache.Public); !r.cache.Pin(now) {
+			t.Error("the stored list keeps the feed's away")
+		}
+	})
+}
+
+// A store that is used from now on gets what there is; one that was used before
+// does not take part any more, not even with what it is still doing.
+func TestWarmerWithAnotherStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		r.start()
+		r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
+		r.want("hydrated", "save "+warmTools)
+		r.use(r.store, zap.NewNop())
+		synctest.Wait()
+		r.want("the same store again")
+
+		first, second := r.store, newTrialStore()
+		release := make(chan struct{})
+		first.setTrouble(func(context.Context, string, string) error { <-release; return nil })
+		r.fetched(warmEntry(t, revision.Tools, "b", cache.Public), false) // saving is under way
+		r.want("the first store", "save "+warmTools)
+		r.store = second
+		r.use(second, zap.NewNop())
+		close(release)
+		synctest.Wait()
+		r.want("the second store", "save "+warmTools)
+		if got := r.stored(warmTools, revision.Tools); got != "b" {
+			t.Errorf("the second store has %q", got)
+		}
+		r.fetched(warmEntry(t, revision.Tools, "c", cache.Public), false)
+		r.want("the second store", "save "+warmTools)
+		if asked := first.take(); len(asked) != 0 {
+			t.Errorf("the first store is still asked to %q", asked)
+		}
+	})
+}
+
+// What one store said says nothing of another.
+func TestWarmerWithAnotherStoreWhileLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		release := make(chan struct{})
+		r.store.setTrouble(func(context.Context, string, string) error { <-release; return nil })
+		var loading sync.WaitGroup
+		loading.Go(func() { r.load(t.Context()) })
+		synctest.Wait()
+		r.store = newTrialStore()
+		r.store.values[warmTools] = []byte("from when the list was public")
+		r.use(r.store, zap.NewNop())
+		close(release)
+		loading.Wait() // the first store has nothing
+		r.start()
+		r.fetched(warmEntry(t, revision.Tools, "private", cache.FeedOnly), false)
+		r.want("the second store", "delete "+warmTools)
+	})
+}
+
+func TestWarmerWithAFailingStore(t *testing.T) {
+	for name, trouble := range map[string]func(context.Context, string, string) error{
+		"fails":           func(context.Context, string, string) error { return errors.New("no room") },
+		"panics":          func(context.Context, string, string) error { panic("no room") },
+		"obeys its limit": func(ctx context.Context, _, _ string) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newTrial(t)
+				r.store.setTrouble(trouble)
+				r.load(t.Context())
+				r.wantLog("loaded", "loading stored snapshots failed", 1)
+				r.start()
+				for range 3 {
+					r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
+					r.fetched(warmEntry(t, revision.Prompts, "p", cache.FeedOnly), false)
+					time.Sleep(saveTimeout)
+				}
+				r.wantLog("thrice", "saving snapshots failed", 1)
+				r.store.setTrouble(nil)
+				r.fetched(warmEntry(t, revision.Tools, "b", cache.Public), false)
+				if got := r.stored(warmTools, revision.Tools); got != "b" {
+					t.Errorf("stored is %q", got)
+				}
+				r.store.setTrouble(trouble)
+				r.fetched(warmEntry(t, revision.Tools, "c", cache.Public), false)
+				time.Sleep(saveTimeout)
+				r.stop()
+				r.wantLog("again", "saving snapshots failed", 2)
+				if r.log.Len() != 3 {
+					t.Errorf("logged %v", r.log.All())
+				}
+			})
+		})
+	}
+}
+
+// A store that never answers, against what it has promised.
+func TestWarmerWithAHangingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		release := make(chan struct{})
+		defer close(release)
+		r.store.setTrouble(func(context.Context, string, string) error { <-release; return nil })
+		start := time.Now()
+		r.load(t.Context())
+		if took := time.Since(start); took != loadTimeout {
+			t.Errorf("loading took %v, want %v", took, loadTimeout)
+		}
+		if asked := r.store.count(); asked != 1 {
+			t.Errorf("the hanging store was asked %d times", asked)
+		}
+		r.start()
+		start = time.Now()
+		for range 100 {
+			r.cache.Pin(warmEntry(t, revision.Tools, "a", cache.Public))
+			r.refreshed(revision.V20260728, revision.Tools, false)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("telling the warmer took %v", took)
+		}
+		time.Sleep(10 * saveTimeout)
+		start = time.Now()
+		r.stop()
+		if took := time.Since(start); took > farewellTimeout {
+			t.Errorf("the end took %v, more than %v", took, farewellTimeout)
+		}
+		r.wantLog("hung", "loading stored snapshots failed", 1)
+		r.wantLog("hung", "saving snapshots failed", 1)
+	})
+}
+
+// The feeds start, and what is shared ends, whatever the store does.
+func TestFeedsDoNotWaitForAStore(t *testing.T) {
+	for name, trouble := range map[string]func(<-chan struct{}) error{
+		"hangs":  func(release <-chan struct{}) error { <-release; return nil },
+		"panics": func(<-chan struct{}) error { panic("no room") },
+		"fails":  func(<-chan struct{}) error { return errors.New("no room") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				store := newTrialStore()
+				store.setTrouble(func(context.Context, string, string) error { return trouble(release) })
+				down := stand(func(http.ResponseWriter, *http.Request) error {
+					return caddyhttp.Error(http.StatusBadGateway, errors.New("down"))
+				})
+				u := &user{handler: down, settings: settingsOf(t, &Handler{}), store: store, logger: zap.NewNop()}
+				s, err := newShared("upstream", "http://localhost/mcp", u)
+				if err != nil {
+					t.Fatal(err)
+				}
+				detach := s.attach(u)
+				s.run()
+				time.Sleep(loadTimeout)
+				synctest.Wait()
+				if s.feeds.Of(revision.LatestModern) == nil || s.feeds.Of(revision.LatestLegacy) == nil {
+					t.Error("the feeds have not started")
+				}
+				start := time.Now()
+				detach()
+				if err := s.Destruct(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(start); took > farewellTimeout {
+					t.Errorf("the end took %v, more than %v", took, farewellTimeout)
+				}
+			})
+		})
+	}
+}
