@@ -38,6 +38,7 @@ func TestCallersShareOneFetch(t *testing.T) {
 				before := s.count(list)
 				release := make(chan struct{})
 				s.on(list, waitFor(release, s))
+				w.outdate(revision.Tools)
 				var callers sync.WaitGroup
 				var served atomic.Int64
 				for range 1000 {
@@ -50,6 +51,9 @@ func TestCallersShareOneFetch(t *testing.T) {
 				w.after(time.Second)
 				close(release)
 				callers.Wait()
+				if e, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context()); err != nil || e.Body.Items != 2 {
+					t.Errorf("who came too late to join got %v, error %v", e, err)
+				}
 				if got := s.count(list) - before; got != 1 || served.Load() != 1000 {
 					t.Errorf("%d callers were served by %d fetches", served.Load(), got)
 				}
@@ -69,10 +73,11 @@ func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
 			<-release
 			return result(rw, c, `{"tools":[{"name":"old"}]}`)
 		})
+		w.outdate(revision.Tools)
 		old := f.Demand(revision.Tools, Variant{})
 		w.after(0)
 		s.on(list, gives(`{"tools":[{"name":"new"}]}`))
-		w.cache.Bump(revision.SetOf(revision.Tools))
+		w.outdate(revision.Tools)
 		mark := w.cache.Mark(revision.Tools)
 		young := f.Demand(revision.Tools, Variant{})
 		if young == old || old.Since(mark) || !young.Since(mark) {
@@ -105,11 +110,9 @@ func TestOlderLandingAsksForNoOther(t *testing.T) {
 				older, younger := make(chan struct{}), make(chan struct{})
 				for _, release := range []chan struct{}{older, younger} {
 					s.on(list, waitFor(release, s))
+					w.outdate(revision.Tools)
 					f.Demand(revision.Tools, Variant{})
 					w.after(0)
-					if release == older {
-						w.cache.Bump(revision.SetOf(revision.Tools))
-					}
 				}
 				first, second := younger, older
 				if olderFirst {
@@ -138,12 +141,12 @@ func TestFlightsAreBounded(t *testing.T) {
 		before := s.count(list)
 		s.on(list, hang)
 		for n := range maxFlights {
-			w.cache.Bump(revision.SetOf(revision.Tools))
+			w.outdate(revision.Tools)
 			if f.Demand(revision.Tools, Variant{}) == nil {
 				t.Fatalf("flight %d of %d was refused", n+1, maxFlights)
 			}
 		}
-		w.cache.Bump(revision.SetOf(revision.Tools))
+		w.outdate(revision.Tools)
 		if f.Demand(revision.Tools, Variant{}) != nil {
 			t.Error("one flight more was started")
 		}
@@ -166,6 +169,7 @@ func TestWaitersAreBounded(t *testing.T) {
 		f := w.start(modern)
 		release := make(chan struct{})
 		s.on(list, waitFor(release, s))
+		w.outdate(revision.Tools)
 		flight := f.Demand(revision.Tools, Variant{})
 		ctx, leave := context.WithCancel(w.Context())
 		var callers sync.WaitGroup
@@ -211,6 +215,7 @@ func TestStalledFlightHoldsNobody(t *testing.T) {
 		f := w.start(legacy)
 		release := make(chan struct{})
 		s.on(list, waitFor(release, s))
+		w.outdate(revision.Tools)
 		flight := f.Demand(revision.Tools, Variant{})
 		for _, patience := range []time.Duration{0, time.Millisecond, time.Second} {
 			ctx, cancel := context.WithTimeout(w.Context(), patience)
@@ -243,6 +248,7 @@ func TestPanicIsAnErrorOfItsFlight(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		w.set(func(p *Policy) { p.Guard = &testGuard{authorize: func(*http.Request) error { panic("oops") }} })
+		w.outdate(revision.Tools)
 		_, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context())
 		if err == nil || !strings.Contains(err.Error(), "panicked") {
 			t.Errorf("got error %v", err)
@@ -285,6 +291,7 @@ func TestPanicsEndNothing(t *testing.T) {
 				w.wantState(f, Ready)
 
 				p.left.Store(1)
+				w.outdate(revision.Tools)
 				_, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context())
 				if err == nil || !strings.Contains(err.Error(), "panicked: oops") {
 					t.Errorf("got error %v", err)
@@ -310,6 +317,7 @@ func TestNoDemandWhileFailing(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		s.on(list, status(429, "Retry-After", "60"))
+		w.outdate(revision.Tools)
 		if _, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context()); err == nil {
 			t.Fatal("got a list")
 		}
@@ -317,6 +325,7 @@ func TestNoDemandWhileFailing(t *testing.T) {
 		if f.Demand(revision.Tools, Variant{}) != nil {
 			t.Error("a failing feed is asked again before its time")
 		}
+		w.outdate(revision.Prompts)
 		if f.Demand(revision.Prompts, Variant{}) == nil {
 			t.Error("another kind suffers")
 		}
@@ -351,7 +360,7 @@ func TestVariants(t *testing.T) {
 			}
 			return result(rw, c, `{"tools":[{"name":"more"}]}`)
 		})
-		w.cache.Bump(revision.SetOf(revision.Tools))
+		w.outdate(revision.Tools)
 		e, err := f.Demand(revision.Tools, v).Wait(w.Context())
 		if err != nil || fmt.Sprint(e.Body.Names) != "[more]" {
 			t.Fatalf("got %v, error %v", e, err)

@@ -32,10 +32,30 @@ func (f *Feed) Demand(k revision.Kind, v Variant) *Flight {
 	if flight := s.current(v, current); flight != nil {
 		return flight
 	}
+	// It may have landed since the caller looked.
+	if e := f.fresh(k, v); e != nil {
+		return landedFlight(e, v)
+	}
 	if s.failure != nil && s.due.After(time.Now()) || len(s.flights) >= maxFlights {
 		return nil
 	}
 	return f.takeOff(f.ctx, f.session, k, v)
+}
+
+// fresh returns what is fresh of a kind for clients of a variant, or nil.
+func (f *Feed) fresh(k revision.Kind, v Variant) *cache.Entry {
+	now := time.Now()
+	own := f.cache.Pinned(f.revision, k)
+	if own != nil && f.cache.Agrees(v.Key, own) && f.cache.Freshness(own, now) == cache.Fresh {
+		return own
+	}
+	for _, partition := range [...]cache.Partition{f.Owner(), cache.Public} {
+		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: k, Partition: partition, Variant: v.Key})
+		if e != nil && f.cache.Freshness(e, now) == cache.Fresh {
+			return e
+		}
+	}
+	return nil
 }
 
 // takeOff starts a fetch. The caller holds f.mu.
@@ -72,9 +92,11 @@ func (f *Feed) fetch(ctx context.Context, s *session, k revision.Kind, flight *F
 // compared takes what a flight for another variant brought: if it is what the
 // feed itself was given, the feed's snapshot serves both from now on.
 func (f *Feed) compared(k revision.Kind, flight *Flight) {
-	f.mu.Lock()
-	f.slots[k].land(flight)
-	f.mu.Unlock()
+	defer func() { // whoever does not join this flight any more finds what it brought
+		f.mu.Lock()
+		f.slots[k].land(flight)
+		f.mu.Unlock()
+	}()
 	if flight.err != nil {
 		return
 	}

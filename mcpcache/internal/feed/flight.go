@@ -52,6 +52,13 @@ func (f *Flight) Wait(ctx context.Context) (*cache.Entry, error) {
 	}
 }
 
+// landedFlight returns a flight that is over and has brought e.
+func landedFlight(e *cache.Entry, v Variant) *Flight {
+	f := &Flight{mark: e.Mark, variant: v, done: make(chan struct{}), entry: e}
+	close(f.done)
+	return f
+}
+
 // Since reports whether the flight left no earlier than m: what it brings is
 // not from before a change that m knows of.
 func (f *Flight) Since(m cache.Mark) bool { return f.mark.Since(m) }

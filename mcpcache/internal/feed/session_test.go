@@ -220,6 +220,7 @@ func TestKindsAreTakenOver(t *testing.T) {
 				release := make(chan struct{})
 				s.on("prompts/list", waitFor(release, s))
 				w.after(w.policy.Refresh)
+				w.outdate(revision.Prompts)
 				flight := f.Demand(revision.Prompts, Variant{})
 				w.after(0)
 				w.set(func(p *Policy) { p.Kinds = tools })

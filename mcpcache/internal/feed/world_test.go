@@ -75,6 +75,9 @@ func (w *world) after(d time.Duration) {
 	synctest.Wait()
 }
 
+// outdate makes the lists of a kind outdated, so that the next caller misses.
+func (w *world) outdate(k revision.Kind) { w.cache.Bump(revision.SetOf(k)) }
+
 // set changes the policy.
 func (w *world) set(change func(p *Policy)) {
 	p := w.policy
