@@ -83,7 +83,9 @@ func globals(logFile string) string {
 // load gives Caddy a configuration through its admin endpoint. Each load
 // replaces the endpoint itself, and a connection may still be accepted by the
 // one that is about to end: then the request was not read and is sent again.
+// Clients of the site that has gone open new connections.
 func load(contentType string, config []byte) (err error) {
+	defer fixture.CloseIdleConnections()
 	for range 5 {
 		if err = tryLoad(contentType, config); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			return err
