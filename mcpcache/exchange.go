@@ -13,10 +13,11 @@ import (
 
 // exchange is one request to the MCP endpoint, on its way through the handler.
 type exchange struct {
-	h   *Handler
-	w   http.ResponseWriter
-	r   *http.Request
-	now time.Time
+	h *Handler
+	w http.ResponseWriter
+	r *http.Request
+	// arrived is when the request did; now is later if it has waited since.
+	arrived, now time.Time
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
 

@@ -195,6 +195,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)
 	}
 	starting.(*starter).onStart(h.shared.run)
+	starting.(*starter).onStart(h.observer.open)
 	return nil
 }
 

@@ -213,18 +213,22 @@ func (l *lesson) learnInitialize(r message.Response, session string) {
 func (x *exchange) noticed(kinds revision.KindSet) {
 	caller := x.streamCaller()
 	c := x.h.shared.cache
-	told := make(map[revision.Kind]*admission.Told)
+	var before [revision.NumKinds][32]byte
 	if caller != nil {
-		for k := range revision.Kind(revision.NumKinds) {
-			if kinds.Has(k) {
-				told[k] = &admission.Told{Before: c.Pinned(caller.Revision, k)}
+		for k := range before {
+			if e := c.Pinned(caller.Revision, revision.Kind(k)); e != nil {
+				before[k] = e.Body.Digest
 			}
 		}
 	}
 	x.h.bump(kinds, sourceClient)
-	for k, t := range told {
-		t.Mark = c.Mark(k)
-		caller.Tell(k, t)
+	if caller == nil {
+		return
+	}
+	for k := range revision.Kind(revision.NumKinds) {
+		if kinds.Has(k) {
+			caller.Tell(k, admission.Told{Mark: c.Mark(k), Before: before[k]})
+		}
 	}
 }
 

@@ -108,13 +108,13 @@ func (x *exchange) vouchedFor() bool {
 
 // checked makes sure that a caller who was told of a change on a stream of its
 // own gets a list that has changed. Legacy lists may differ by session: if the
-// feed's list is what it was before the notice, the change was this session's
+// feed's list has not changed since the notice, the change was this session's
 // own, and the upstream has to answer.
 func (x *exchange) checked(f found, caller *admission.Caller, told *admission.Told) found {
 	if told == nil || x.session == "" {
 		return f
 	}
-	if told.Before == nil || f.entry != x.snapshot() || told.Before.Body.Digest == f.entry.Body.Digest {
+	if told.Differs || told.Before == f.entry.Body.Digest || !x.h.shared.cache.ChangedSince(f.entry, told.Mark) {
 		return found{reason: bypassTold}
 	}
 	caller.Settle(x.question.kind, told)
@@ -224,6 +224,7 @@ func (x *exchange) demand(pinned *cache.Entry) *cache.Entry {
 		return nil
 	}
 	e, err := flight.Wait(ctx)
+	x.now = time.Now()
 	if err != nil || e.Lifetime == 0 || !e.Partition.Admits(x.context) ||
 		!flight.Since(q.mark) {
 		return nil

@@ -57,7 +57,7 @@ func TestLabelsAreClosed(t *testing.T) {
 	methods := slices.Concat(methodLabels[:], []string{"", "tools/List", "x", "notifications/x", "OPTIONS", "\xff", "ping\n"})
 	counted := 0.0
 	for range 2000 {
-		x := &exchange{h: h, now: time.Now()}
+		x := &exchange{h: h, arrived: time.Now()}
 		x.method = methods[rand.IntN(len(methods))]
 		if rand.IntN(3) == 0 {
 			x.method = fmt.Sprint("made-up-", rand.Int())

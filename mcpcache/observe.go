@@ -69,7 +69,7 @@ func (x *exchange) tool() string {
 func (x *exchange) end() {
 	h := x.h
 	h.metrics.count[x.methodLabel()][x.outcome].Inc()
-	took := time.Since(x.now)
+	took := time.Since(x.arrived)
 	h.metrics.duration[x.outcome].Observe(took.Seconds())
 	ctx := x.r.Context()
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs != nil {

@@ -83,7 +83,7 @@ func TestTracing(t *testing.T) {
 	}
 	ctx, span := provider.Tracer("caddy").Start(t.Context(), "request")
 	ctx = context.WithValue(ctx, caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields))
-	x := &exchange{h: h, now: time.Now(), method: "tools/call", toolName: []byte(`"add"`), outcome: outcomeBypass}
+	x := &exchange{h: h, arrived: time.Now(), method: "tools/call", toolName: []byte(`"add"`), outcome: outcomeBypass}
 	x.r = httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", nil)
 	x.r.Header.Set("Mcp-Protocol-Version", "2025-06-18")
 	x.end()

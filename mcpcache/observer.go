@@ -1,7 +1,6 @@
 package mcpcache
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -58,18 +57,12 @@ func newObserver(ctx caddy.Context, app *caddyevents.App, name string, logger *z
 		name: name, ctx: ctx, app: app, logger: logger, warmer: w,
 		queue: make(chan event, maxEvents), started: make(chan struct{}), done: make(chan struct{}),
 	}
-	if err := app.On("started", o); err != nil {
-		logger.Error("no events will be emitted", zap.Error(err))
-	}
 	o.ended.Go(o.run)
 	return o
 }
 
-// Handle implements [caddyevents.Handler]: the configuration has started.
-func (o *observer) Handle(context.Context, caddy.Event) error {
-	o.opening.Do(func() { close(o.started) })
-	return nil
-}
+// open has events delivered: the configuration is in force.
+func (o *observer) open() { o.opening.Do(func() { close(o.started) }) }
 
 // run hands events to their subscribers, who may take their time: a feed does
 // not wait for them.
@@ -163,7 +156,4 @@ func (o *observer) StateChanged(from feed.State, now feed.Status) {
 func (o *observer) Noticed(kinds revision.KindSet) { countChanges(o.name, kinds, sourceFeed) }
 
 // Interface guards
-var (
-	_ feed.Observer       = (*observer)(nil)
-	_ caddyevents.Handler = (*observer)(nil)
-)
+var _ feed.Observer = (*observer)(nil)

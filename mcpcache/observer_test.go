@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 	logged "go.uber.org/zap/zaptest/observer"
 
@@ -30,8 +29,6 @@ func (s subscriber) Handle(_ context.Context, e caddy.Event) error {
 type observed struct {
 	*observer
 
-	app  *caddyevents.App
-	ctx  caddy.Context
 	logs *logged.ObservedLogs
 }
 
@@ -50,12 +47,12 @@ func observe(t *testing.T, subscribed func(caddy.Event)) *observed {
 		o.stop()
 		o.ended.Wait()
 	})
-	return &observed{observer: o, app: app, ctx: ctx, logs: logs}
+	return &observed{observer: o, logs: logs}
 }
 
 // start is what Caddy does when a configuration is in force.
 func (o *observed) start() {
-	o.app.Emit(o.ctx, "started", nil)
+	o.open()
 	synctest.Wait()
 }
 

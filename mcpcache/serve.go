@@ -16,7 +16,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if r.URL.Path != h.settings.endpoint {
 		return h.upstream.ServeHTTP(w, r, next)
 	}
-	x := &exchange{h: h, w: w, r: r, now: time.Now()}
+	now := time.Now()
+	x := &exchange{h: h, w: w, r: r, arrived: now, now: now}
 	x.begin()
 	defer x.end()
 	if reason := h.settings.origins.refuses(r); reason != "" {

@@ -6,11 +6,11 @@ func init() {
 	caddy.RegisterModule(starter{})
 }
 
-// starter is a Caddy app that takes no configuration: it starts the feeds of
-// all handlers once their whole configuration has been accepted, so that
-// `caddy validate` and a configuration that is rejected reach nobody.
+// starter is a Caddy app that takes no configuration: it starts the feeds and
+// the events of all handlers once their whole configuration has been accepted,
+// so that `caddy validate` and a configuration that is rejected reach nobody.
 type starter struct {
-	feeds []func()
+	runs []func()
 }
 
 // CaddyModule returns the Caddy module information.
@@ -20,11 +20,11 @@ func (starter) CaddyModule() caddy.ModuleInfo {
 
 // onStart has run called when the configuration starts. It is called while
 // handlers are provisioned, one after the other.
-func (s *starter) onStart(run func()) { s.feeds = append(s.feeds, run) }
+func (s *starter) onStart(run func()) { s.runs = append(s.runs, run) }
 
 // Start implements [caddy.App].
 func (s *starter) Start() error {
-	for _, run := range s.feeds {
+	for _, run := range s.runs {
 		run()
 	}
 	return nil

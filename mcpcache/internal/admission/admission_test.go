@@ -168,8 +168,8 @@ func TestSessionWithOtherCredentials(t *testing.T) {
 	m := New(10)
 	m.AdmitSession("s", alice, legacy, m.Ticket(), later)
 	before := m.Session("s")
-	told := &Told{}
-	before.Tell(revision.Tools, told)
+	before.Tell(revision.Tools, Told{})
+	told := before.Told(revision.Tools)
 	underWay := m.Ticket()
 	m.AdmitSession("s", bob, legacy, m.Ticket(), later)
 	after := m.Session("s")
@@ -239,12 +239,17 @@ func TestEndedCallersAreBounded(t *testing.T) {
 
 func TestToldAndSettled(t *testing.T) {
 	var c Caller
-	first, second := &Told{}, &Told{Before: &cache.Entry{}}
-	c.Tell(revision.Tools, first)
-	if c.Told(revision.Tools) != first || c.Told(revision.Prompts) != nil {
-		t.Error("not told of tools, or of prompts too")
+	c.Tell(revision.Tools, Told{})
+	first := c.Told(revision.Tools)
+	if first == nil || first.Differs || c.Told(revision.Prompts) != nil {
+		t.Fatal("not told of tools, or of prompts too")
 	}
-	c.Tell(revision.Tools, second)
+	c.Differ(revision.Tools, first)
+	c.Tell(revision.Tools, Told{})
+	second := c.Told(revision.Tools)
+	if !second.Differs {
+		t.Error("a list that differed is an ordinary one after another change")
+	}
 	c.Settle(revision.Tools, first)
 	if c.Told(revision.Tools) != second {
 		t.Error("settling the first change has settled the second")

@@ -28,8 +28,12 @@ type Told struct {
 	// Mark is the moment of the notice: what was fetched before it is not
 	// what this caller was told of.
 	Mark cache.Mark
-	// Before is the feed's snapshot at that moment, or nil.
-	Before *cache.Entry
+	// Before is the digest of the feed's snapshot at that moment, zero if
+	// there was none.
+	Before [32]byte
+	// Differs says that the change was this caller's own: it has been given
+	// another list than the feed since it was told of one.
+	Differs bool
 }
 
 // Admitted reports whether the upstream's acceptance still counts.
@@ -39,8 +43,17 @@ func (c *Caller) Admitted(now time.Time) bool { return c.until.Load() > now.Unix
 // long ago, and has not refused it or ended it since.
 func (c *Caller) Alive() bool { return c.until.Load() != 0 }
 
-// Tell records that this caller has been told of a change of k.
-func (c *Caller) Tell(k revision.Kind, t *Told) { c.told[k].Store(t) }
+// Tell records that this caller has been told of a change of k. A list that
+// differs goes on to do so.
+func (c *Caller) Tell(k revision.Kind, t Told) {
+	for {
+		earlier := c.told[k].Load()
+		t.Differs = earlier != nil && earlier.Differs
+		if c.told[k].CompareAndSwap(earlier, &t) {
+			return
+		}
+	}
+}
 
 // Told returns the last change of k that this caller has been told of and that
 // has not been settled since, or nil.
@@ -53,5 +66,5 @@ func (c *Caller) Settle(k revision.Kind, t *Told) { c.told[k].CompareAndSwap(t, 
 // Differ records that what the caller was told of is a change of its own: that
 // the feed's list changes later settles nothing.
 func (c *Caller) Differ(k revision.Kind, t *Told) {
-	c.told[k].CompareAndSwap(t, &Told{Mark: t.Mark})
+	c.told[k].CompareAndSwap(t, &Told{Mark: t.Mark, Before: t.Before, Differs: true})
 }

@@ -22,7 +22,7 @@ func TestConcurrentUse(t *testing.T) {
 				all.Go(func() {
 					m.AdmitSession(id, alice, legacy, ticket, later)
 					if c := m.Session(id); c != nil {
-						c.Tell(revision.Tools, &Told{})
+						c.Tell(revision.Tools, Told{})
 						c.Admitted(now)
 					}
 				})

@@ -60,6 +60,13 @@ type Cache struct {
 type pin struct {
 	entry atomic.Pointer[Entry]
 	forms atomic.Pointer[forms]
+
+	// changed is the mark of the first fetch, of those in a row, that has
+	// brought the entry's bytes. It is nil if nobody knows what the upstream
+	// had before. Guarded by Cache.pinning, as is restored: that the entry
+	// is from before a restart.
+	changed  *Mark
+	restored bool
 }
 
 type watch struct{ changed func(revision.KindSet) }
@@ -126,24 +133,41 @@ func (c *Cache) DropPages(k revision.Kind) { c.pages[k].Add(1) }
 // is pinned. A snapshot is pinned even if it is outdated already: it is still
 // the last good one.
 func (c *Cache) Pin(e *Entry) bool {
-	return c.pin(e, func(old *Entry) bool { return old == nil || !old.newerThan(e) })
+	return c.pin(e, false, func(old *Entry) bool { return old == nil || !old.newerThan(e) })
+}
+
+// ChangedSince reports whether e is pinned, and its bytes are other ones than
+// the feed was given for anything that it asked for before m.
+func (c *Cache) ChangedSince(e *Entry, m Mark) bool {
+	c.pinning.Lock()
+	defer c.pinning.Unlock()
+	p := &c.pinned[e.Revision][e.Kind]
+	return p.entry.Load() == e && p.changed != nil && p.changed.Since(m)
 }
 
 // Restore pins a snapshot from before a restart, unless the feed has brought
 // one already.
 func (c *Cache) Restore(e *Entry) {
-	c.pin(e, func(old *Entry) bool { return old == nil })
+	c.pin(e, true, func(old *Entry) bool { return old == nil })
 }
 
 // pin pins e in the place of an entry, or none, that may be replaced. Bytes
 // that are the same as before stay compressed.
-func (c *Cache) pin(e *Entry, mayReplace func(*Entry) bool) bool {
+func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) bool {
 	c.pinning.Lock()
 	defer c.pinning.Unlock()
 	p := &c.pinned[e.Revision][e.Kind]
-	if !mayReplace(p.entry.Load()) {
+	old := p.entry.Load()
+	if !mayReplace(old) {
 		return false
 	}
+	switch {
+	case old == nil || p.restored:
+		p.changed = nil
+	case old.Body.Digest != e.Body.Digest:
+		p.changed = &e.Mark
+	}
+	p.restored = restored
 	forms := c.forms.hold(e)
 	p.entry.Store(e)
 	c.forms.letGo(p.forms.Swap(forms))
@@ -159,6 +183,7 @@ func (c *Cache) Unpin(r revision.Revision, k revision.Kind) {
 	defer c.pinning.Unlock()
 	p := &c.pinned[r][k]
 	p.entry.Store(nil)
+	p.changed = nil
 	c.forms.letGo(p.forms.Swap(nil))
 }
 

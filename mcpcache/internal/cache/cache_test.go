@@ -106,6 +106,50 @@ func TestPinKeepsTheNewest(t *testing.T) {
 	}
 }
 
+// A list counts as changed since a moment only if a fetch from before it would
+// have brought another.
+func TestChangedSince(t *testing.T) {
+	c := newCache(t, 1<<20)
+	bump := func() Mark {
+		c.Bump(revision.SetOf(revision.Tools))
+		return c.Mark(revision.Tools)
+	}
+	pinned := func(text string, mark Mark) *Entry {
+		e := c.entry(toolsOf(Anonymous), text, 0)
+		e.Mark = mark
+		if !c.Pin(e) {
+			t.Fatalf("%s is not pinned", text)
+		}
+		return e
+	}
+	want := func(want bool, what string, e *Entry, m Mark) {
+		t.Helper()
+		if c.ChangedSince(e, m) != want {
+			t.Errorf("%s: got %t", what, !want)
+		}
+	}
+	zero := c.Mark(revision.Tools)
+	first := pinned("a", zero)
+	want(false, "the first, of which nobody knows what was before", first, zero)
+	one := bump()
+	same := pinned("a", one)
+	want(false, "the same again", same, one)
+	two := bump()
+	late := pinned("b", one)
+	want(false, "another one that was asked for before", late, two)
+	want(true, "another one", late, one)
+	confirmed := pinned("b", two)
+	want(false, "what had been seen before already", confirmed, two)
+	want(false, "one that is not pinned any more", late, one)
+	changed := pinned("c", two)
+	want(true, "what changed after it was looked at", changed, two)
+	c.Unpin(changed.Revision, revision.Tools)
+	again := c.entry(toolsOf(Anonymous), "d", 0)
+	c.Restore(again)
+	want(false, "one from before a restart", again, zero)
+	want(false, "the first after a restart", pinned("e", two), zero)
+}
+
 func TestConcurrentPins(t *testing.T) {
 	c := newCache(t, 1<<20)
 	q := toolsOf(Public)
