@@ -99,6 +99,7 @@ func TestUpdatesReachReads(t *testing.T) {
 		settleRead(t, c, uri)
 	}
 	s := c.Listen("test://a")
+	asked := w.host.Count(readMethod)
 	for i := range 10 {
 		text := fmt.Sprintf(`"text":"update %d"`, i)
 		w.SetContents("test://a", text)
@@ -114,6 +115,12 @@ func TestUpdatesReachReads(t *testing.T) {
 		}
 	}
 	settleRead(t, c, "test://a")
+	if n := w.host.Count(readMethod); n > asked+10*4+1 {
+		t.Errorf("%d reads reached the upstream", n-asked)
+	}
+	if a := read(c, "test://c", ""); !a.CacheStatus().Hit {
+		t.Errorf("a resource that nobody has updated gave %s", describe(a))
+	}
 }
 
 // TestPrivateReads reads a resource that is another one for everybody.

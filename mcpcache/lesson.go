@@ -20,6 +20,8 @@ type lesson struct {
 
 	stream  bool // the answer is an event stream
 	watcher sse.Watcher
+	// between says that no event has begun that has not ended.
+	between bool
 
 	// record collects an answer that has to be read as a whole; nil when
 	// there is nothing to read, or it has been read.
@@ -60,6 +62,7 @@ func (l *lesson) begin(status int, header http.Header) {
 	}
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	l.stream = media == "text/event-stream"
+	l.between = true
 	if status != http.StatusOK || x.r.Method != http.MethodPost {
 		return
 	}
@@ -93,9 +96,7 @@ func (l *lesson) storing() bool { return l.asked && l.record != nil && l.x.snaps
 // read is called with each part of the answer before it is handed on.
 func (l *lesson) read(p []byte) {
 	if l.stream {
-		if kinds := l.watcher.Scan(p); kinds != 0 {
-			l.x.noticed(kinds)
-		}
+		l.watch(p)
 	}
 	if l.x.method == "tools/call" {
 		l.readCall(p)
@@ -117,6 +118,25 @@ func (l *lesson) read(p []byte) {
 	case int64(len(l.record.data)) == l.record.length:
 		l.learn(true)
 	}
+}
+
+// watch looks for notices in a part of a stream. Most servers send an event in
+// one piece: then a notice about a resource concerns that resource alone.
+func (l *lesson) watch(p []byte) {
+	whole := l.between && endsEvent(p)
+	l.between = endsEvent(p)
+	kinds := l.watcher.Scan(p)
+	if kinds == 0 {
+		return
+	}
+	var uris []string
+	if kinds.Has(revision.Reads) && whole {
+		var ok bool
+		if uris, ok = updatedURIs(p); ok {
+			kinds &^= revision.SetOf(revision.Reads)
+		}
+	}
+	l.x.noticed(kinds, uris)
 }
 
 // readCall looks for an error that says the client was misled by a list: the
@@ -208,26 +228,33 @@ func (l *lesson) learnInitialize(r message.Response, session string) {
 	x.awaitFeed(x.r.Context(), x.feed())
 }
 
-// noticed bumps what a notice on this caller's own stream concerns, and
-// remembers that the caller was told.
-func (x *exchange) noticed(kinds revision.KindSet) {
+// noticed bumps what a notice on this caller's own stream concerns, kinds and
+// single resources, and remembers that the caller was told.
+func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 	caller := x.streamCaller()
 	c := x.h.shared.cache
-	var before [revision.NumKinds][32]byte
-	if caller != nil {
-		for k := range before {
-			if e := c.Pinned(caller.Revision, revision.Kind(k)); e != nil {
-				before[k] = e.Body.Digest
-			}
+	var told [revision.NumKinds]admission.Told
+	for k := range told {
+		if e := c.Pinned(x.streamRevision(), revision.Kind(k)); e != nil {
+			told[k].Before = e.Body.Digest
 		}
 	}
 	x.h.bump(kinds, sourceClient)
+	if len(resources) > 0 {
+		x.h.update(resources)
+		kinds |= revision.SetOf(revision.Reads)
+	}
 	if caller == nil {
 		return
 	}
-	for k := range revision.Kind(revision.NumKinds) {
-		if kinds.Has(k) {
-			caller.Tell(k, admission.Told{Mark: c.Mark(k), Before: before[k]})
+	for k := range told {
+		if kind := revision.Kind(k); kinds.Has(kind) {
+			told[k].Mark = c.Mark(kind)
+			// What everybody is told comes on the stream that is there for
+			// it; an answer to a request speaks of that request (Streamable
+			// HTTP, "Sending Messages to the Server", 6).
+			told[k].Differs = x.session != "" && x.r.Method == http.MethodPost
+			caller.Tell(kind, told[k])
 		}
 	}
 }
@@ -246,15 +273,37 @@ func (h *Handler) bump(kinds revision.KindSet, source string) {
 	countChanges(h.settings.name, kinds, source)
 }
 
-// streamCaller returns what is known of the caller whose stream this is.
+// update marks what was read of those resources as outdated.
+func (h *Handler) update(resources []string) {
+	for _, uri := range resources {
+		h.shared.cache.Update(uri)
+	}
+	countChanges(h.settings.name, revision.SetOf(revision.Reads), sourceClient)
+}
+
+// streamCaller returns what is known of the caller whose stream this is,
+// remembering it from now on. It is nil if that is not possible.
 func (x *exchange) streamCaller() *admission.Caller {
 	memo := x.h.shared.admission
-	r := revision.V20250326 // what a server assumes without the header
+	r := x.streamRevision()
+	if r.Era() != revision.Legacy || x.session == "" {
+		return memo.RememberContext(x.context, r)
+	}
+	if known := memo.Session(x.session); known != nil || x.r.Header.Get("Mcp-Protocol-Version") == "" {
+		return known
+	}
+	return memo.RememberSession(x.session, x.context, r)
+}
+
+// streamRevision returns the revision of the caller whose stream this is.
+func (x *exchange) streamRevision() revision.Revision {
+	if x.session != "" {
+		if known := x.h.shared.admission.Session(x.session); known != nil {
+			return known.Revision
+		}
+	}
 	if named := x.r.Header.Get("Mcp-Protocol-Version"); named != "" {
-		r = revision.Parse(named)
+		return revision.Parse(named)
 	}
-	if r.Era() == revision.Legacy && x.session != "" {
-		return memo.Session(x.session)
-	}
-	return memo.Context(x.context, r)
+	return revision.V20250326 // what a server assumes without the header
 }

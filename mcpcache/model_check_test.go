@@ -240,6 +240,11 @@ func (w *world) checkSessions(x *call, from origin, _ *sent, r *result) error {
 		return fmt.Errorf("session %s has items of its own, and they are missing", x.session)
 	case w.truth.feedHas[feed] == o.feedHad:
 		return fmt.Errorf("session %s was told of a change of its own, and was given the feed's list", x.session)
+	default:
+		// Nobody can tell whose change it was: the session is an ordinary one.
+		if v := (sessionView{x.kind, x.session}); w.truth.own[v] != nil && w.truth.own[v].seq == o.seq {
+			delete(w.truth.own, v)
+		}
 	}
 	return nil
 }

@@ -267,7 +267,7 @@ func (x *call) Write(p []byte) (int, error) {
 			continue
 		}
 		x.announced = append(x.announced[:i], x.announced[i+1:]...)
-		x.w.truth.hears(n, callerOf(x.session, x.c.ctx, x.c.rev.String()), x.session, x.c.rev.String())
+		x.w.truth.hears(n, callerOf(x.session, x.c.ctx, x.c.rev.String()), x.session, x.c.rev.String(), x.http == http.MethodPost)
 		x.w.note("%s: notice %d has arrived", x, n.id)
 	}
 	return len(p), nil

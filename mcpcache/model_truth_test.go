@@ -66,7 +66,8 @@ type own struct {
 	extra int // the version of its own items at the notice
 	// feedHad is what the feed had at the notice.
 	feedHad content
-	// differs says that the session has been shown items of its own since.
+	// differs says that the session has been shown items of its own since,
+	// or was told in an answer to a request of its own.
 	differs bool
 }
 
@@ -123,8 +124,8 @@ func (t *truth) confirms(k revision.Kind) {
 const enoughBlips = 2
 
 // hears records that a notice has been passed to somebody. caller is "" if
-// that was the feed.
-func (t *truth) hears(n *notice, caller, session, rev string) {
+// that was the feed. answering says that it was part of an answer.
+func (t *truth) hears(n *notice, caller, session, rev string, answering bool) {
 	for v, version := range n.views {
 		t.floor[v] = max(t.floor[v], version)
 		t.staleFloor[v] = max(t.staleFloor[v], version)
@@ -149,7 +150,7 @@ func (t *truth) hears(n *notice, caller, session, rev string) {
 		before := t.own[v]
 		t.own[v] = &own{
 			seq: t.next(), extra: n.session[v], feedHad: t.feedHas[feedView{k, rev, ""}],
-			differs: before != nil && before.differs,
+			differs: answering || before != nil && before.differs,
 		}
 	}
 }

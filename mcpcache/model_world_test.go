@@ -188,7 +188,7 @@ func (w *world) settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, n := range w.heard {
-		w.truth.hears(n, "", "", "")
+		w.truth.hears(n, "", "", "", false)
 	}
 	w.heard = nil
 }

@@ -96,31 +96,67 @@ func (m *Memo) AdmitContext(c cache.Partition, r revision.Revision, t Ticket, un
 	}
 }
 
+// RememberSession returns what is known of a session of at least that much:
+// its credentials and revision. Nobody is admitted by that. It returns nil if
+// the ID is too long.
+func (m *Memo) RememberSession(id string, c cache.Partition, r revision.Revision) *Caller {
+	if id == "" || len(id) > MaxSessionID {
+		return nil
+	}
+	return m.remember(key{session: id}, c, r)
+}
+
+// RememberContext is RememberSession for the callers of one authorization
+// context that have no session.
+func (m *Memo) RememberContext(c cache.Partition, r revision.Revision) *Caller {
+	return m.remember(key{context: c, revision: r}, c, r)
+}
+
+func (m *Memo) remember(k key, c cache.Partition, r revision.Revision) *Caller {
+	if present := m.load(k); present != nil || r == revision.Unknown {
+		return present
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if present := m.load(k); present != nil {
+		return present
+	}
+	return m.add(k, c, r)
+}
+
+// add remembers k, who is not remembered. The caller holds m.mu.
+func (m *Memo) add(k key, c cache.Partition, r revision.Revision) *Caller {
+	added := &Caller{Context: c, Revision: r}
+	added.barred.Store(m.barred(k, nil))
+	m.makeRoom()
+	delete(m.ended, k)
+	m.callers.Store(k, added)
+	m.index(k, c)
+	return added
+}
+
 func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	present := m.load(k)
 	barred := m.barred(k, present)
-	if barred >= uint64(t) {
+	switch {
+	case barred >= uint64(t):
 		return
-	}
-	if present == nil || present.Context != c || present.Revision != r {
+	case present == nil:
+		present = m.add(k, c, r)
+	case present.Context != c || present.Revision != r:
 		replacement := &Caller{Context: c, Revision: r}
 		replacement.barred.Store(barred)
-		if present != nil {
-			m.unindex(k, present.Context)
-			for kind := range present.told {
-				replacement.told[kind].Store(present.told[kind].Load())
-			}
-		} else {
-			m.makeRoom()
-			delete(m.ended, k)
+		m.unindex(k, present.Context)
+		for kind := range present.told {
+			replacement.told[kind].Store(present.told[kind].Load())
 		}
 		m.callers.Store(k, replacement)
 		present = replacement
 	}
 	present.until.Store(until.UnixNano())
-	m.index(k, c)
+	m.index(k, c) // a refusal has removed it
 }
 
 // barred returns the ticket up to which admissions of k, of whom present is
@@ -188,7 +224,7 @@ func (m *Memo) Refused(c cache.Partition, r revision.Revision) bool {
 	defer m.mu.Unlock()
 	k := key{context: c, revision: r}
 	if present := m.load(k); present != nil {
-		return !present.Alive()
+		return !present.Alive() && present.barred.Load() != 0
 	}
 	_, ended := m.ended[k]
 	return ended

@@ -259,3 +259,37 @@ func TestToldAndSettled(t *testing.T) {
 		t.Error("the second change is not settled")
 	}
 }
+
+// Who is only remembered is not let in, and has not been refused either.
+func TestRememberedIsNotAdmitted(t *testing.T) {
+	m := New(2)
+	before := m.Ticket()
+	m.EndSession("over")
+	c := m.RememberContext(alice, legacy)
+	if admitted(c) || c.Alive() || m.Refused(alice, legacy) || m.RememberContext(alice, legacy) != c {
+		t.Error("whoever is remembered is let in, refused, or forgotten at once")
+	}
+	if m.RememberContext(alice, revision.Unknown) != nil || m.RememberSession("", alice, legacy) != nil ||
+		m.RememberSession(strings.Repeat("x", MaxSessionID+1), alice, legacy) != nil {
+		t.Error("what cannot be told apart is remembered")
+	}
+	c.Tell(revision.Tools, Told{})
+	m.AdmitContext(alice, legacy, m.Ticket(), later)
+	if c = m.Context(alice, legacy); !admitted(c) || c.Told(revision.Tools) == nil {
+		t.Error("whoever was remembered is not let in, or has forgotten what he was told")
+	}
+	session := m.RememberSession("over", alice, legacy)
+	m.AdmitSession("over", alice, legacy, before, later)
+	if admitted(session) {
+		t.Error("an answer from before its end has brought a session back")
+	}
+	m.AdmitSession("over", alice, legacy, m.Ticket(), later)
+	m.Revoke(alice)
+	if admitted(session) || !m.Refused(alice, legacy) {
+		t.Error("a refusal did not reach who was remembered")
+	}
+	m.RememberSession("one more", alice, legacy)
+	if n, _ := m.Count(); n != 2 {
+		t.Errorf("%d are remembered, want 2", n)
+	}
+}

@@ -31,8 +31,9 @@ type Told struct {
 	// Before is the digest of the feed's snapshot at that moment, zero if
 	// there was none.
 	Before [32]byte
-	// Differs says that the change was this caller's own: it has been given
-	// another list than the feed since it was told of one.
+	// Differs says that the change was this caller's own: it was announced
+	// in the answer to a request of its own, or another list than the feed's
+	// was given to it since.
 	Differs bool
 }
 
@@ -48,7 +49,7 @@ func (c *Caller) Alive() bool { return c.until.Load() != 0 }
 func (c *Caller) Tell(k revision.Kind, t Told) {
 	for {
 		earlier := c.told[k].Load()
-		t.Differs = earlier != nil && earlier.Differs
+		t.Differs = t.Differs || earlier != nil && earlier.Differs
 		if c.told[k].CompareAndSwap(earlier, &t) {
 			return
 		}

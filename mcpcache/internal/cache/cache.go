@@ -37,10 +37,11 @@ type Cache struct {
 	epochs [revision.NumKinds]atomic.Uint64
 	// pages is bumped when a cursor turns out to be bad: all pages that were
 	// kept by their cursors are then outdated.
-	pages  [revision.NumKinds]atomic.Uint64
-	pinned [revision.Count][revision.NumKinds]pin
-	tier   *tier
-	forms  *shelf
+	pages   [revision.NumKinds]atomic.Uint64
+	updates updates // of single resources
+	pinned  [revision.Count][revision.NumKinds]pin
+	tier    *tier
+	forms   *shelf
 
 	pinning sync.Mutex // guards writing to pinned
 
@@ -84,7 +85,11 @@ func New(memory int64) (*Cache, error) {
 // Mark returns where kind k is in the order of changes. It is taken before a
 // request is sent and goes into the entry made of the answer.
 func (c *Cache) Mark(k revision.Kind) Mark {
-	return Mark{epoch: c.epochs[k].Load(), pages: c.pages[k].Load()}
+	m := Mark{epoch: c.epochs[k].Load(), pages: c.pages[k].Load()}
+	if k == revision.Reads {
+		m.updates = c.updates.seq.Load()
+	}
+	return m
 }
 
 // Current reports whether no change of k has been announced since m.
@@ -205,6 +210,9 @@ func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 		return Outdated
 	}
 	if e.Detail != nil && c.pages[e.Kind].Load() != e.Mark.pages {
+		return Outdated
+	}
+	if e.Kind == revision.Reads && c.updates.concern(e.Detail, e.Mark.updates) {
 		return Outdated
 	}
 	if e.Left(now) <= 0 {

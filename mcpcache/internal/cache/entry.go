@@ -100,12 +100,13 @@ func (e *Entry) SizeIn(framing Framing) int {
 // Mark is a moment in the order of changes, taken before a request is sent.
 // An answer is only as new as its mark.
 type Mark struct {
-	epoch uint64
-	pages uint64
+	epoch   uint64
+	pages   uint64
+	updates uint64
 }
 
 // Since reports whether m is no earlier than other, of the same kind.
-func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch }
+func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch && m.updates >= other.updates }
 
 // Age returns how long ago the entry was fetched, never less than 0.
 func (e *Entry) Age(now time.Time) time.Duration { return max(now.Sub(e.Fetched), 0) }

@@ -1,0 +1,105 @@
+package cache
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const (
+	// maxUpdates bounds how many URIs are remembered as updated, those above
+	// them included. One more makes all reads outdated.
+	maxUpdates = 4096
+	// maxUpdatedURI bounds the URI that an update may be about, in bytes.
+	maxUpdatedURI = 2048
+)
+
+// updates knows which resources have been updated, one by one. A notice about
+// a resource concerns those below it, and those above it too: a server may name
+// the part that has changed of what was subscribed to (SUBSCRIPTIONS, "Resource
+// Updates").
+type updates struct {
+	seq atomic.Uint64 // how many there have been
+
+	mu sync.RWMutex
+	// under holds updated URIs: they and all below them are outdated. above
+	// holds those that are above an updated one.
+	under, above map[string]uint64
+}
+
+// Update records that a change of one resource has been announced. Everything
+// that was read of it before is outdated when it returns.
+func (c *Cache) Update(uri string) {
+	if !c.updates.add(uri) {
+		c.Bump(revision.SetOf(revision.Reads))
+		c.updates.forget()
+	}
+}
+
+// add reports whether there was room.
+func (u *updates) add(uri string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(uri) > maxUpdatedURI || len(u.under)+len(u.above) >= maxUpdates {
+		return false
+	}
+	if u.under == nil {
+		u.under, u.above = make(map[string]uint64), make(map[string]uint64)
+	}
+	seq := u.seq.Load() + 1
+	u.under[uri] = seq
+	for above := range ancestors(uri) {
+		u.above[above] = seq
+	}
+	u.seq.Store(seq)
+	return len(u.under)+len(u.above) <= maxUpdates
+}
+
+// forget is called when everything is outdated anyway.
+func (u *updates) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.under)
+	clear(u.above)
+}
+
+// concern reports whether what was read of a resource, whose URI is given as
+// JSON, when there had been so many updates, is outdated by one since.
+func (u *updates) concern(rawURI []byte, seen uint64) bool {
+	if u.seq.Load() <= seen {
+		return false
+	}
+	var uri string
+	if json.Unmarshal(rawURI, &uri) != nil {
+		return true
+	}
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	if u.under[uri] > seen || u.above[uri] > seen {
+		return true
+	}
+	for above := range ancestors(uri) {
+		if u.under[above] > seen {
+			return true
+		}
+	}
+	return false
+}
+
+// ancestors yields the URIs that uri is below, with and without the separator
+// at their end.
+func ancestors(uri string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for i := range len(uri) {
+			if !strings.ContainsRune("/?#", rune(uri[i])) {
+				continue
+			}
+			if !yield(uri[:i]) || i+1 < len(uri) && !yield(uri[:i+1]) {
+				return
+			}
+		}
+	}
+}
