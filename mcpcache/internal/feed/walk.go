@@ -89,17 +89,15 @@ func (w *walk) join() (*cache.Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("joining the pages of %s: %w", w.kind.Method(), err)
 	}
-	ttl, given := w.pages[0].TTL, w.pages[0].HasTTL
-	for _, page := range w.pages[1:] {
-		if page.HasTTL && (!given || page.TTL < ttl) {
-			ttl, given = page.TTL, true
-		}
+	lifetime := w.policy.MaxTTL
+	for _, page := range w.pages {
+		lifetime = min(lifetime, w.policy.Lifetime(page.TTL, page.HasTTL))
 	}
 	return &cache.Entry{
 		Kind: w.kind, Revision: w.session.revision, Variant: w.variant.Key,
 		Body: body, Fetched: w.first, Mark: w.mark,
 		Sessionless: w.session.transport.GetSessionId() == "",
-		Lifetime:    w.policy.Lifetime(ttl, given),
+		Lifetime:    lifetime,
 		Partition:   w.policy.Partition(body.Scope, w.policy.owner()),
 	}, nil
 }

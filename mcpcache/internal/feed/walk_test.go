@@ -36,6 +36,32 @@ func TestPagesAreJoined(t *testing.T) {
 	}
 }
 
+// A joined list is fresh for as long as the page with the shortest life. One
+// without ttlMs has the operator's.
+func TestPagesOfDifferentLives(t *testing.T) {
+	for first, lives := range map[string]map[string]time.Duration{
+		`,"ttlMs":60000`:  {`,"ttlMs":50000`: 50 * time.Second, `,"ttlMs":70000`: time.Minute, "": time.Minute, `,"ttlMs":0`: 0},
+		`,"ttlMs":900000`: {"": 5 * time.Minute, `,"ttlMs":800000`: 800 * time.Second},
+		"":                {"": 5 * time.Minute, `,"ttlMs":900000`: 5 * time.Minute, `,"ttlMs":60000`: time.Minute},
+	} {
+		for second, want := range lives {
+			s := newServer(modern)
+			s.on(list, func(w http.ResponseWriter, _ *http.Request, c call) error {
+				if c.Params.Cursor != nil {
+					return result(w, c, `{"tools":[{"name":"b"}]`+second+`}`)
+				}
+				return result(w, c, `{"tools":[{"name":"a"}],"nextCursor":"2"`+first+`}`)
+			})
+			run(t, s, func(w *world) {
+				w.start(modern)
+				if e := w.wantItems(modern, revision.Tools, "a", "b"); e.Lifetime != want {
+					t.Errorf("pages with %q and %q are fresh for %v, want %v", first, second, e.Lifetime, want)
+				}
+			})
+		}
+	}
+}
+
 // pages answers with pages of one tool, for ever or for so many pages.
 func pages(n int) script {
 	return func(w http.ResponseWriter, _ *http.Request, c call) error {
