@@ -1,0 +1,81 @@
+package integration
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// newPerUser runs the example in front of an upstream that lets nobody in
+// without credentials and has a list of tools for each user and language. Its
+// mark ends with the version.
+func newPerUser(t *testing.T) (w *world, version *atomic.Value) {
+	w, version = newUpstream(t), new(atomic.Value)
+	version.Store("v1")
+	w.SetHints(`"ttlMs":3600000`)
+	w.SetDoor(func(r *http.Request) int {
+		if r.Header.Get("Authorization") == "" {
+			return http.StatusUnauthorized
+		}
+		return 0
+	})
+	w.SetScript(toolsList, func(x *scripted.Exchange) {
+		w.SetPrivateList(x.Auth, toolsList, scripted.Items(toolsList, markFor(x.Auth, x.R.Header.Get("Accept-Language"), version), 3))
+		x.Default()
+	})
+	w.host.Start()
+	w.startStory(t, "per-user")
+	await(t, "the feeds", func() bool { return w.Streams(scripted.Feeds) == len(revisions) })
+	return w, version
+}
+
+func markFor(user, language string, version *atomic.Value) string {
+	return user + ", " + language + ", " + version.Load().(string)
+}
+
+// TestExamplePerUser lists as two users in two languages: everybody gets their
+// own list from the cache, a new one after a change that only the feed was
+// told of, and nobody gets one without credentials.
+func TestExamplePerUser(t *testing.T) {
+	w, version := newPerUser(t)
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		type caller struct {
+			*fixture.Raw
+			user, language string
+		}
+		var callers []caller
+		for _, user := range []string{"Bearer alice", "Bearer bob"} {
+			for _, language := range []string{"de", "fr"} {
+				c := w.clientAs(revision, user)
+				c.Header.Set("Accept-Language", language)
+				callers = append(callers, caller{c, user, language})
+			}
+		}
+		for range 2 {
+			for _, c := range callers {
+				want := markFor(c.user, c.language, version)
+				if a := c.List(toolsList); markOf(a, toolsList) != want {
+					t.Errorf("%s got %s", want, describe(a))
+				}
+			}
+		}
+		for _, c := range callers {
+			wantHit(t, c.List(toolsList), toolsList, markFor(c.user, c.language, version))
+		}
+		version.Store(revision)
+		w.Changed(scripted.Feeds, toolsList)
+		for _, c := range callers {
+			want := markFor(c.user, c.language, version)
+			c.AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, toolsList, want) })
+		}
+	})
+	a := fixture.NewModern(t, w.proxy.URL, "").List(toolsList)
+	wantForwarded(t, a)
+	if a.Status != http.StatusUnauthorized {
+		t.Errorf("without credentials: %s", describe(a))
+	}
+}
