@@ -14,11 +14,18 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// maxPrefix is the size of the buffers in which the beginnings of answers are
-// built, in bytes. Only a very long id does not fit.
-const maxPrefix = 512
+// Sizes of the buffers in which answers are begun, in bytes. What is longer is
+// allocated.
+const (
+	maxPrefix = 512 // only a very long id does not fit
+	maxStatus = 128 // the value of Cache-Status and the length
+)
 
-var prefixes = sync.Pool{New: func() any { return new([maxPrefix]byte) }}
+// maxCopied is the longest answer that is put together in a buffer, although
+// its bytes are there in one piece.
+const maxCopied = 16 << 10
+
+var envelopes = sync.Pool{New: func() any { return new([maxPrefix + maxStatus]byte) }}
 
 // answer writes an entry: a small prefix that is this request's own, and the
 // bytes that the upstream wrote.
@@ -30,20 +37,29 @@ func (x *exchange) answer(f found) error {
 	if f.stale {
 		left = min(left, 0)
 	}
-	x.values.set(x.w.Header(), "Cache-Status", x.h.status.hit(f, left))
-	room := prefixes.Get().(*[maxPrefix]byte)
-	defer prefixes.Put(room)
-	prefix, framing := room[:0], cache.Plain
-	if x.question.stream {
-		prefix, framing = append(prefix, sse.Start...), cache.Event
+	room := envelopes.Get().(*[maxPrefix + maxStatus]byte)
+	defer envelopes.Put(room)
+	r := envelope{
+		status: x.h.status.appendHit(room[maxPrefix:maxPrefix], f, left),
+		prefix: room[:0:maxPrefix],
 	}
-	prefix = message.AppendPrefix(prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
-	if encoded, coding := x.encoded(e, framing); encoded != nil {
-		x.writeEncoded(prefix, encoded, coding, framing)
+	if x.question.stream {
+		r.prefix, r.framing = append(r.prefix, sse.Start...), cache.Event
+	}
+	r.prefix = message.AppendPrefix(r.prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
+	if encoded, coding := x.encoded(e, r.framing); encoded != nil {
+		x.writeEncoded(r, encoded, coding)
 	} else {
-		x.writeIdentity(prefix, e, framing)
+		x.writeIdentity(r, e)
 	}
 	return nil
+}
+
+// envelope is what an answer has that is not in the entry.
+type envelope struct {
+	status  []byte // the value of Cache-Status
+	prefix  []byte
+	framing cache.Framing
 }
 
 // ttlOf is the ttlMs that an answer carries: what is left of the upstream's, if
@@ -56,50 +72,54 @@ func ttlOf(e *cache.Entry, left time.Duration) time.Duration {
 }
 
 // writeEncoded writes a compressed answer.
-func (x *exchange) writeEncoded(prefix []byte, encoded *splice.Encoded, coding splice.Encoding, framing cache.Framing) {
+func (x *exchange) writeEncoded(r envelope, encoded *splice.Encoded, coding splice.Encoding) {
 	out := outputs.Get().(*output)
 	defer out.release()
-	parts, _ := encoded.Splice(out.buf[:0], coding, prefix)
+	parts, _ := encoded.Splice(out.buf[:0], coding, r.prefix)
 	h := x.w.Header()
 	x.values.set(h, "Content-Encoding", string(coding))
 	x.values.vary(h, "Accept-Encoding")
 	size := len(parts.Head) + len(parts.Tail) + len(parts.Foot)
-	x.begin200(framing, size)
+	x.begin200(r, size)
 	defer x.widen(size)()
 	// An error says that the client has gone; there is nobody to tell.
 	_, _ = parts.WriteTo(x.w)
 }
 
 // writeIdentity writes an answer as it is. Bytes that are kept in one piece
-// are not copied.
-func (x *exchange) writeIdentity(prefix []byte, e *cache.Entry, framing cache.Framing) {
+// are not copied, unless they are so few that another write costs more: Caddy
+// has a deadline set for each.
+func (x *exchange) writeIdentity(r envelope, e *cache.Entry) {
 	if x.compressible(e) {
 		x.values.vary(x.w.Header(), "Accept-Encoding")
 	}
-	size := len(prefix) + e.SizeIn(framing)
-	x.begin200(framing, size)
+	size := len(r.prefix) + e.SizeIn(r.framing)
+	x.begin200(r, size)
 	defer x.widen(size)()
-	if whole := e.Whole(); whole != nil && framing == cache.Plain {
-		if _, err := x.w.Write(prefix); err == nil {
+	if whole := e.Whole(); whole != nil && r.framing == cache.Plain && size > maxCopied {
+		if _, err := x.w.Write(r.prefix); err == nil {
 			_, _ = x.w.Write(whole)
 		}
 		return
 	}
 	out := outputs.Get().(*output)
 	defer out.release()
-	out.writeEntry(x.w, prefix, e, framing)
+	out.writeEntry(x.w, r.prefix, e, r.framing)
 }
 
 // begin200 writes the header of an answer of that many bytes.
-func (x *exchange) begin200(framing cache.Framing, size int) {
+func (x *exchange) begin200(r envelope, size int) {
 	h := x.w.Header()
-	if framing == cache.Event {
+	// Two values in one string: one allocation less.
+	values := string(strconv.AppendInt(r.status, int64(size), 10))
+	x.values.set(h, "Cache-Status", values[:len(r.status)])
+	if r.framing == cache.Event {
 		x.values.set(h, "Content-Type", "text/event-stream")
 		x.values.set(h, "Cache-Control", "no-cache")
 	} else {
 		x.values.set(h, "Content-Type", "application/json")
 	}
-	x.values.set(h, "Content-Length", strconv.Itoa(size))
+	x.values.set(h, "Content-Length", values[len(r.status):])
 	x.w.WriteHeader(http.StatusOK)
 }
 

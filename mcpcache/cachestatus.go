@@ -20,19 +20,18 @@ func newStatusTexts(name string) statusTexts {
 	return statusTexts{name: name, miss: name + "; fwd=uri-miss"}
 }
 
-// hit is the status of an answer from the cache that is fresh for left.
-func (s statusTexts) hit(f found, left time.Duration) string {
+// appendHit appends the status of an answer from the cache that is fresh for
+// left.
+func (s statusTexts) appendHit(dst []byte, f found, left time.Duration) []byte {
 	if f.fetched {
-		return s.miss + "; stored; collapsed"
+		return append(append(dst, s.miss...), "; stored; collapsed"...)
 	}
-	var room [96]byte
-	text := append(room[:0], s.name...)
-	text = append(text, "; hit; ttl="...)
-	text = strconv.AppendInt(text, floorSeconds(left), 10)
+	dst = append(append(dst, s.name...), "; hit; ttl="...)
+	dst = strconv.AppendInt(dst, floorSeconds(left), 10)
 	if f.stale {
-		text = append(text, "; detail=stale"...)
+		dst = append(dst, "; detail=stale"...)
 	}
-	return string(text)
+	return dst
 }
 
 // forwarded is the status of an answer of the upstream.

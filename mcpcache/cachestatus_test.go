@@ -12,16 +12,16 @@ func TestCacheStatus(t *testing.T) {
 	hit := found{entry: &cache.Entry{}}
 	stale := found{entry: &cache.Entry{}, stale: true}
 	for want, got := range map[string]string{
-		"mcp_cache; hit; ttl=297":                    s.hit(hit, 297*time.Second+999*time.Millisecond),
-		"mcp_cache; hit; ttl=0":                      s.hit(hit, time.Millisecond),
-		"mcp_cache; hit; ttl=-12; detail=stale":      s.hit(stale, -12*time.Second),
-		"mcp_cache; hit; ttl=-1; detail=stale":       s.hit(stale, -1),
-		"mcp_cache; hit; ttl=-13; detail=stale":      s.hit(stale, -12*time.Second-1),
+		"mcp_cache; hit; ttl=297":                    string(s.appendHit(nil, hit, 297*time.Second+999*time.Millisecond)),
+		"mcp_cache; hit; ttl=0":                      string(s.appendHit(nil, hit, time.Millisecond)),
+		"mcp_cache; hit; ttl=-12; detail=stale":      string(s.appendHit(nil, stale, -12*time.Second)),
+		"mcp_cache; hit; ttl=-1; detail=stale":       string(s.appendHit(nil, stale, -1)),
+		"mcp_cache; hit; ttl=-13; detail=stale":      string(s.appendHit(nil, stale, -12*time.Second-1)),
 		"mcp_cache; fwd=uri-miss; stored":            s.forwarded(understood, true),
 		"mcp_cache; fwd=uri-miss":                    s.forwarded(understood, false),
 		"mcp_cache; fwd=bypass; detail=cursor":       s.forwarded(bypassCursor, false),
 		"mcp_cache; fwd=bypass; detail=accept":       s.forwarded(bypassAccept, true),
-		"mcp_cache; fwd=uri-miss; stored; collapsed": s.hit(found{entry: &cache.Entry{}, fetched: true}, time.Hour),
+		"mcp_cache; fwd=uri-miss; stored; collapsed": string(s.appendHit(nil, found{entry: &cache.Entry{}, fetched: true}, time.Hour)),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

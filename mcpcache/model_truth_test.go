@@ -158,7 +158,9 @@ func (t *truth) hears(n *notice, caller, session, rev string, answering bool) {
 // delivers records that a page is about to reach whoever asked for it.
 func (t *truth) delivers(a *arrival, p *page, life time.Duration) {
 	until := time.Now().Add(life)
-	for _, scope := range p.scopes() {
+	// To take a list for a private one is always right: its pages may turn out
+	// to be of several scopes.
+	for _, scope := range append(p.scopes(), "private") {
 		c := content{a.kind, p.state, scope}
 		if t.freshUntil[c].Before(until) {
 			t.freshUntil[c] = until
