@@ -233,12 +233,6 @@ func (l *lesson) learnInitialize(r message.Response, session string) {
 func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 	caller := x.streamCaller()
 	c := x.h.shared.cache
-	var told [revision.NumKinds]admission.Told
-	for k := range told {
-		if e := c.Pinned(x.streamRevision(), revision.Kind(k)); e != nil {
-			told[k].Before = e.Body.Digest
-		}
-	}
 	x.h.bump(kinds, sourceClient)
 	if len(resources) > 0 {
 		x.h.update(resources)
@@ -247,14 +241,13 @@ func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 	if caller == nil {
 		return
 	}
-	for k := range told {
-		if kind := revision.Kind(k); kinds.Has(kind) {
-			told[k].Mark = c.Mark(kind)
-			// What everybody is told comes on the stream that is there for
-			// it; an answer to a request speaks of that request (Streamable
-			// HTTP, "Sending Messages to the Server", 6).
-			told[k].Differs = x.session != "" && x.r.Method == http.MethodPost
-			caller.Tell(kind, told[k])
+	// What everybody is told comes on the stream that is there for it; an
+	// answer to a request speaks of that request (Streamable HTTP, "Sending
+	// Messages to the Server", 6).
+	own := x.session != "" && x.r.Method == http.MethodPost
+	for k := range revision.Kind(revision.NumKinds) {
+		if kinds.Has(k) {
+			caller.Tell(k, admission.Told{Mark: c.Mark(k), Differs: own})
 		}
 	}
 }

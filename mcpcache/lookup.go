@@ -108,13 +108,13 @@ func (x *exchange) vouchedFor() bool {
 
 // checked makes sure that a caller who was told of a change on a stream of its
 // own gets a list that has changed. Legacy lists may differ by session: if the
-// feed's list has not changed since the notice, the change was this session's
+// feed's list has not changed with the notice, the change was this session's
 // own, and the upstream has to answer.
 func (x *exchange) checked(f found, caller *admission.Caller, told *admission.Told) found {
 	if told == nil || x.session == "" {
 		return f
 	}
-	if told.Differs || told.Before == f.entry.Body.Digest || !x.h.shared.cache.ChangedSince(f.entry, told.Mark) {
+	if told.Differs || !x.h.shared.cache.ChangedWith(f.entry, told.Mark) {
 		return found{reason: bypassTold}
 	}
 	caller.Settle(x.question.kind, told)

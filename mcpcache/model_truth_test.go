@@ -39,7 +39,7 @@ type truth struct {
 	// believed are the empty lists that may be published.
 	believed map[believable]bool
 	// confirmed is when there was reason last to believe in an empty list.
-	confirmed map[revision.Kind]int
+	confirmed map[revision.Kind]stamp
 }
 
 // believable is an empty list that was given for no reason.
@@ -76,7 +76,7 @@ func newTruth() *truth {
 		floor: make(map[view]int), staleFloor: make(map[view]int), told: make(map[string]map[view]int), own: make(map[sessionView]*own),
 		accepted: make(map[string]stamp), refusedContext: make(map[string]int), refusedSession: make(map[string]int),
 		ended: make(map[string]bool), freshUntil: make(map[content]time.Time), feedHas: make(map[feedView]content),
-		blips: make(map[feedView]int), shown: make(map[feedView]int), believed: make(map[believable]bool), confirmed: make(map[revision.Kind]int),
+		blips: make(map[feedView]int), shown: make(map[feedView]int), believed: make(map[believable]bool), confirmed: make(map[revision.Kind]stamp),
 	}
 }
 
@@ -112,7 +112,7 @@ func (t *truth) refuses(ctx, session string, seq int, session404 bool) {
 
 // confirms records that there is reason to believe in an empty list.
 func (t *truth) confirms(k revision.Kind) {
-	t.confirmed[k] = t.next()
+	t.confirmed[k] = stamp{t.next(), time.Now()}
 	for f := range t.blips {
 		if f.kind == k {
 			t.blips[f] = enoughBlips
@@ -175,7 +175,7 @@ func (t *truth) delivers(a *arrival, p *page, life time.Duration) {
 	case o == nil || a.seq < o.seq: // it was asked for before the notice
 	case p.state.Session == "":
 		delete(t.own, v) // it is an ordinary session again
-	default:
+	case !a.unknown && a.cursor == nil: // else it says nothing about what is cached
 		o.differs = true
 	}
 }
@@ -188,8 +188,11 @@ func (t *truth) deliversToFeed(a *arrival, p *page) {
 	switch {
 	case !p.state.Blip && p.end == p.state.Of && p.end > 0:
 		t.shown[f] = t.next()
-		if t.blips[f] = 0; a.seq < t.confirmed[a.kind] {
+		// A feed may note a notice, and ask, in either order at that moment.
+		if c := t.confirmed[a.kind]; a.seq < c.seq || a.at.Equal(c.at) {
 			t.blips[f] = enoughBlips
+		} else {
+			t.blips[f] = 0
 		}
 	case p.state.Blip:
 		n, shown := t.blips[f]

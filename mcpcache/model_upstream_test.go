@@ -134,7 +134,9 @@ type arrival struct {
 	rev     string
 	caps    string
 	cursor  *string
+	unknown bool          // it has a parameter that no cache can know
 	seq     int           // where it is in the order of what the upstream decides
+	at      time.Time     // when it arrived
 	ttl     time.Duration // of the product's configuration, at most
 }
 
@@ -156,6 +158,7 @@ func callerOf(session, ctx, rev string) string {
 
 func readArrival(r *http.Request) (*arrival, error) {
 	a := &arrival{
+		at:     time.Now(),
 		serial: r.Header.Get("X-Request-Id"), http: r.Method,
 		session: r.Header.Get("Mcp-Session-Id"), rev: r.Header.Get("Mcp-Protocol-Version"),
 		ctx: contextNamed(r.Header.Get("Authorization")),
@@ -177,6 +180,7 @@ func readArrival(r *http.Request) (*arrival, error) {
 			Name            string
 			ProtocolVersion string
 			Cursor          *string
+			Like            any
 			Meta            struct {
 				Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
 			} `json:"_meta"`
@@ -186,6 +190,7 @@ func readArrival(r *http.Request) (*arrival, error) {
 		return nil, fmt.Errorf("reading request: %w", err)
 	}
 	a.id, a.method, a.name, a.cursor, a.asked = m.ID, m.Method, m.Params.Name, m.Params.Cursor, m.Params.ProtocolVersion
+	a.unknown = m.Params.Like != nil
 	if caps := string(m.Params.Meta.Capabilities); caps != "{}" {
 		a.caps = caps
 	}

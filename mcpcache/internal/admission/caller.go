@@ -28,9 +28,6 @@ type Told struct {
 	// Mark is the moment of the notice: what was fetched before it is not
 	// what this caller was told of.
 	Mark cache.Mark
-	// Before is the digest of the feed's snapshot at that moment, zero if
-	// there was none.
-	Before [32]byte
 	// Differs says that the change was this caller's own: it was announced
 	// in the answer to a request of its own, or another list than the feed's
 	// was given to it since.
@@ -67,5 +64,5 @@ func (c *Caller) Settle(k revision.Kind, t *Told) { c.told[k].CompareAndSwap(t, 
 // Differ records that what the caller was told of is a change of its own: that
 // the feed's list changes later settles nothing.
 func (c *Caller) Differ(k revision.Kind, t *Told) {
-	c.told[k].CompareAndSwap(t, &Told{Mark: t.Mark, Before: t.Before, Differs: true})
+	c.told[k].CompareAndSwap(t, &Told{Mark: t.Mark, Differs: true})
 }

@@ -62,12 +62,16 @@ type pin struct {
 	entry atomic.Pointer[Entry]
 	forms atomic.Pointer[forms]
 
-	// changed is the mark of the first fetch, of those in a row, that has
-	// brought the entry's bytes. It is nil if nobody knows what the upstream
-	// had before. Guarded by Cache.pinning, as is restored: that the entry
-	// is from before a restart.
-	changed  *Mark
+	// change is when the entry's bytes took the place of others, nil if
+	// nobody knows what the upstream had before. Guarded by Cache.pinning,
+	// as is restored: that the entry is from before a restart.
+	change   *change
 	restored bool
+}
+
+// change is between two fetches in a row that brought different bytes.
+type change struct {
+	before, after Mark
 }
 
 type watch struct{ changed func(revision.KindSet) }
@@ -141,13 +145,14 @@ func (c *Cache) Pin(e *Entry) bool {
 	return c.pin(e, false, func(old *Entry) bool { return old == nil || !old.newerThan(e) })
 }
 
-// ChangedSince reports whether e is pinned, and its bytes are other ones than
-// the feed was given for anything that it asked for before m.
-func (c *Cache) ChangedSince(e *Entry, m Mark) bool {
+// ChangedWith reports whether e is pinned, and the first thing that the feed was
+// given for what it asked for since m were its bytes, while it had been given
+// others until then.
+func (c *Cache) ChangedWith(e *Entry, m Mark) bool {
 	c.pinning.Lock()
 	defer c.pinning.Unlock()
 	p := &c.pinned[e.Revision][e.Kind]
-	return p.entry.Load() == e && p.changed != nil && p.changed.Since(m)
+	return p.entry.Load() == e && p.change != nil && p.change.after.Since(m) && !p.change.before.Since(m)
 }
 
 // Restore pins a snapshot from before a restart, unless the feed has brought
@@ -168,9 +173,9 @@ func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) bool 
 	}
 	switch {
 	case old == nil || p.restored:
-		p.changed = nil
+		p.change = nil
 	case old.Body.Digest != e.Body.Digest:
-		p.changed = &e.Mark
+		p.change = &change{before: old.Mark, after: e.Mark}
 	}
 	p.restored = restored
 	forms := c.forms.hold(e)
@@ -188,7 +193,7 @@ func (c *Cache) Unpin(r revision.Revision, k revision.Kind) {
 	defer c.pinning.Unlock()
 	p := &c.pinned[r][k]
 	p.entry.Store(nil)
-	p.changed = nil
+	p.change = nil
 	c.forms.letGo(p.forms.Swap(nil))
 }
 

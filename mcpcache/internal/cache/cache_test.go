@@ -106,9 +106,9 @@ func TestPinKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// A list counts as changed since a moment only if a fetch from before it would
-// have brought another.
-func TestChangedSince(t *testing.T) {
+// A list counts as changed with a notice only if nothing that was asked for
+// before brought it, and nothing since brought another.
+func TestChangedWith(t *testing.T) {
 	c := newCache(t, 1<<20)
 	bump := func() Mark {
 		c.Bump(revision.SetOf(revision.Tools))
@@ -124,7 +124,7 @@ func TestChangedSince(t *testing.T) {
 	}
 	want := func(want bool, what string, e *Entry, m Mark) {
 		t.Helper()
-		if c.ChangedSince(e, m) != want {
+		if c.ChangedWith(e, m) != want {
 			t.Errorf("%s: got %t", what, !want)
 		}
 	}
@@ -137,17 +137,21 @@ func TestChangedSince(t *testing.T) {
 	two := bump()
 	late := pinned("b", one)
 	want(false, "another one that was asked for before", late, two)
-	want(true, "another one", late, one)
+	want(false, "what changed after it was looked at", late, one)
 	confirmed := pinned("b", two)
 	want(false, "what had been seen before already", confirmed, two)
 	want(false, "one that is not pinned any more", late, one)
 	changed := pinned("c", two)
-	want(true, "what changed after it was looked at", changed, two)
+	want(false, "what changed once more", changed, two)
+	three := bump()
+	want(true, "another one, after a notice", pinned("d", three), three)
+	changed = pinned("c", three)
+	want(false, "what went and came back", changed, three)
 	c.Unpin(changed.Revision, revision.Tools)
 	again := c.entry(toolsOf(Anonymous), "d", 0)
 	c.Restore(again)
 	want(false, "one from before a restart", again, zero)
-	want(false, "the first after a restart", pinned("e", two), zero)
+	want(false, "the first after a restart", pinned("e", three), zero)
 }
 
 func TestConcurrentPins(t *testing.T) {
