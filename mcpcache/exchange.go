@@ -83,9 +83,10 @@ func (x *exchange) understand() (bypass, error) {
 		return bypassMethod, nil
 	}
 	// A modern request names its method in a header too. If the two do not
-	// agree the upstream will say so: it is forwarded either way.
+	// agree the upstream will say so: it is forwarded either way. Some legacy
+	// clients do so too: their initialize is what opens a session.
 	if named := x.r.Header["Mcp-Method"]; len(named) == 1 {
-		if _, cached := revision.KindOf(named[0]); !cached {
+		if _, cached := revision.KindOf(named[0]); !cached && named[0] != "initialize" {
 			x.method = named[0]
 			return bypassMethod, nil
 		}

@@ -104,7 +104,26 @@ func (f *face) initialize(t *testing.T, id, version, contentType string) {
 		w.Header().Set("Mcp-Session-Id", id)
 		return answering(http.StatusOK, contentType, result)(w, r)
 	})
-	f.serve(t, post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
+	f.serve(t, initializing())
+}
+
+func initializing() *http.Request {
+	return post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+}
+
+// Some legacy clients name their method in a header, as modern ones do.
+func TestInitializeNamedInAHeader(t *testing.T) {
+	f := newFace(t, &Handler{Gate: duration(0)})
+	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Mcp-Session-Id", "s")
+		return answering(http.StatusOK, "application/json", `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`)(w, r)
+	})
+	r := initializing()
+	r.Header.Set("Mcp-Method", "initialize")
+	f.serve(t, r)
+	if c := f.shared.admission.Session("s"); c == nil || !c.Admitted(time.Now()) {
+		t.Errorf("the session is known as %+v", c)
+	}
 }
 
 func TestInitializeOpensASession(t *testing.T) {
