@@ -114,11 +114,17 @@ func (x *exchange) checked(f found, caller *admission.Caller, told *admission.To
 	if told == nil || x.session == "" {
 		return f
 	}
-	if told.Differs || !x.h.shared.cache.ChangedWith(f.entry, told.Mark) {
+	if x.ownChange(told, f.entry) {
 		return found{reason: bypassTold}
 	}
 	caller.Settle(x.question.kind, told)
 	return f
+}
+
+// ownChange reports whether e may lack what this session was told of: the
+// change was its own.
+func (x *exchange) ownChange(told *admission.Told, e *cache.Entry) bool {
+	return told.Differs || !x.h.shared.cache.ChangedWith(e, told.Mark)
 }
 
 // snapshot returns the feed's snapshot, if it belongs to everybody or to this
@@ -198,8 +204,10 @@ func (x *exchange) fallback(e *cache.Entry, told *admission.Told) *cache.Entry {
 	if e == nil || !x.usableStale(e) {
 		return nil
 	}
-	outdated := x.h.shared.cache.Freshness(e, x.now) == cache.Outdated
-	if outdated && told != nil && !e.Mark.Since(told.Mark) && !x.h.settings.staleAfterNotice {
+	if told == nil || x.h.settings.staleAfterNotice {
+		return e
+	}
+	if !e.Mark.Since(told.Mark) || x.session != "" && x.ownChange(told, e) {
 		return nil
 	}
 	return e

@@ -1,0 +1,49 @@
+package mcpcache
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// TestSessionWithAListOfItsOwn tells a session of a change. Whether that was its
+// own, the feed's fetches around the notice say: fresh or as a copy for bad
+// times, the session is not given a list that lacks it.
+func TestSessionWithAListOfItsOwn(t *testing.T) {
+	const legacy = revision.V20251125
+	for name, c := range map[string]struct {
+		method string     // of the stream on which the session is told
+		after  [][]string // what the feed is given afterwards
+		own    bool
+	}{
+		"nothing changed":           {http.MethodGet, [][]string{{"a"}}, true},
+		"the list changed":          {http.MethodGet, [][]string{{"b"}}, false},
+		"it changed later":          {http.MethodGet, [][]string{{"a"}, {"b"}}, true},
+		"it went and came back":     {http.MethodGet, [][]string{{"b"}, {"a"}}, true},
+		"told in an answer":         {http.MethodPost, [][]string{{"b"}}, true},
+		"answered, nothing changed": {http.MethodPost, [][]string{{"a"}}, true},
+	} {
+		for _, age := range []time.Duration{time.Second, 2 * time.Minute} {
+			t.Run(name+" "+age.String(), func(t *testing.T) {
+				f := newFace(t, &Handler{Gate: duration(0)})
+				f.session(t, "s", legacy)
+				f.pinned(t, legacy, cache.Public, time.Minute, 0, "a")
+				f.upstreamIs(answering(http.StatusOK, "text/event-stream", noticeOf("tools/list_changed")))
+				stream := legacyRequest(legacy, "s", "tools/call")
+				stream.Method = c.method
+				f.serve(t, stream)
+				for _, items := range c.after {
+					f.pinned(t, legacy, cache.Public, time.Minute, age, items...)
+				}
+				f.upstreamIs(failsWith(http.StatusServiceUnavailable))
+				w := f.serve(t, legacyRequest(legacy, "s", "tools/list"))
+				if given := w.Code == http.StatusOK; given == c.own {
+					t.Errorf("got %d, %q", w.Code, w.Header().Get("Cache-Status"))
+				}
+			})
+		}
+	}
+}
