@@ -26,8 +26,12 @@ func TestSessionWithAListOfItsOwn(t *testing.T) {
 		"told in an answer":         {http.MethodPost, [][]string{{"b"}}, true},
 		"answered, nothing changed": {http.MethodPost, [][]string{{"a"}}, true},
 	} {
-		for _, age := range []time.Duration{time.Second, 2 * time.Minute} {
-			t.Run(name+" "+age.String(), func(t *testing.T) {
+		for _, state := range []string{"fresh", "expired", "outdated"} {
+			t.Run(name+", "+state, func(t *testing.T) {
+				age := time.Second
+				if state == "expired" {
+					age = 2 * time.Minute
+				}
 				f := newFace(t, &Handler{Gate: duration(0)})
 				f.session(t, "s", legacy)
 				f.pinned(t, legacy, cache.Public, time.Minute, 0, "a")
@@ -37,6 +41,9 @@ func TestSessionWithAListOfItsOwn(t *testing.T) {
 				f.serve(t, stream)
 				for _, items := range c.after {
 					f.pinned(t, legacy, cache.Public, time.Minute, age, items...)
+				}
+				if state == "outdated" { // by a notice that this session did not get
+					f.shared.cache.Bump(revision.SetOf(revision.Tools))
 				}
 				f.upstreamIs(failsWith(http.StatusServiceUnavailable))
 				w := f.serve(t, legacyRequest(legacy, "s", "tools/list"))
