@@ -60,9 +60,7 @@ func (l *lesson) begin(status int, header http.Header) {
 		memo.EndSession(x.session)
 		return
 	}
-	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
-	l.stream = media == "text/event-stream"
-	l.between = true
+	l.stream, l.between = isStream(header.Get("Content-Type")), true
 	if status != http.StatusOK || x.r.Method != http.MethodPost {
 		return
 	}
@@ -75,6 +73,18 @@ func (l *lesson) begin(status int, header http.Header) {
 	default:
 		l.admit()
 	}
+}
+
+// isStream reports whether that is the content type of an event stream.
+func isStream(contentType string) bool {
+	switch contentType { // what nearly every server sends
+	case "application/json":
+		return false
+	case "text/event-stream":
+		return true
+	}
+	media, _, _ := mime.ParseMediaType(contentType)
+	return media == "text/event-stream"
 }
 
 // start starts recording.
