@@ -3,9 +3,14 @@ package integration
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -158,5 +163,47 @@ with urllib.request.urlopen(request) as a:
 				t.Errorf("read %d items, want %d: %.200s", len(items), len(want), got)
 			}
 		})
+	}
+}
+
+// TestBrowserDecodes has a browser fetch a list, if one is installed.
+func TestBrowserDecodes(t *testing.T) {
+	if _, err := exec.LookPath("chromium"); err != nil {
+		t.Skip("chromium is not installed")
+	}
+	w := newUpstream(t)
+	w.SetList(toolsList, scripted.Items(toolsList, longMark, 400))
+	w.host.Start()
+	pages := t.TempDir()
+	w.proxy = startProxy(t, "handle /mcp {\n"+mcpCache(w.host.URL)+"\n}\nhandle {\n\troot * "+pages+"\n\tfile_server\n}")
+	c := w.client(scripted.Modern)
+	want := c.Settle(toolsList).Items("tools")
+	c.Header = http.Header{"Accept-Encoding": {"gzip"}}
+	c.AwaitList(toolsList, "gzip", func(a *fixture.Answer) bool { return a.Header.Get("Content-Encoding") == "gzip" })
+	page := fmt.Sprintf(`<body><script>
+fetch("/mcp", {method: "POST", body: %q, headers: {"Content-Type": "application/json",
+	"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": %q, "Mcp-Method": "tools/list"}})
+	.then(async a => document.body.innerText = [a.headers.get("content-encoding"), btoa(await a.text()), ""].join(" "))
+	</script></body>`, fixture.Message("1", toolsList, c.Params("")), scripted.Modern)
+	if err := os.WriteFile(filepath.Join(pages, "index.html"), []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu",
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--user-data-dir="+t.TempDir(), "--virtual-time-budget=10000", "--dump-dom", "http://"+w.proxy.Addr+"/").Output()
+	if err != nil {
+		t.Fatalf("running the browser: %v", err)
+	}
+	found := regexp.MustCompile(`(gzip|zstd) ([A-Za-z0-9+/=]+)`).FindSubmatch(shown)
+	if found == nil {
+		t.Fatalf("the page shows %.300s", shown)
+	}
+	body, err := base64.StdEncoding.DecodeString(string(found[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &fixture.Answer{Status: http.StatusOK, Body: body}
+	if items := a.Items("tools"); !slices.Equal(items, want) {
+		t.Errorf("read %d items, want %d", len(items), len(want))
 	}
 }
