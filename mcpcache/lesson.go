@@ -122,7 +122,7 @@ func (l *lesson) read(p []byte) {
 	switch {
 	case l.stream:
 		// The client can act on an event as soon as it has it.
-		if bytes.HasSuffix(p, []byte("\n")) {
+		if endsEvent(l.record.data) {
 			l.learn(false)
 		}
 	case int64(len(l.record.data)) == l.record.length:
@@ -185,6 +185,7 @@ func (l *lesson) learn(whole bool) {
 			return err == nil && bytes.Equal(r.ID, id)
 		})
 		if data == nil && !whole {
+			l.record.data = l.record.data[:0] // not to be searched again
 			return
 		}
 	}

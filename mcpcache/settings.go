@@ -98,6 +98,10 @@ func (h *Handler) newSettings() (*settings, error) {
 // URL path too.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
+// longest is the longest duration of any option: ten years. Moments that far
+// away can still be counted in nanoseconds.
+const longest = 10 * 365 * 24 * time.Hour
+
 // check tells what is out of range.
 func (s *settings) check() error {
 	if !strings.HasPrefix(s.endpoint, "/") || strings.ContainsAny(s.endpoint, "?#{} ") {
@@ -120,6 +124,9 @@ func (s *settings) check() error {
 	} {
 		if option.value < option.least {
 			return fmt.Errorf("%s: %s is too short, it must be at least %s", option.name, option.value, option.least)
+		}
+		if option.value > longest {
+			return fmt.Errorf("%s: %s is too long, it may be at most %s", option.name, option.value, longest)
 		}
 	}
 	for _, option := range []struct {

@@ -95,6 +95,7 @@ func TestBadSettings(t *testing.T) {
 		"negative admit_for":     {&Handler{AdmitFor: -1}, "admit_for: ", "at least 1ns"},
 		"negative gate":          {&Handler{Gate: duration(-1)}, "gate: ", "at least 0s"},
 		"negative stale":         {&Handler{StaleIfError: duration(-1)}, "stale_if_error: ", "at least 0s"},
+		"an age of admission":    {&Handler{AdmitFor: caddy.Duration(longest + 1)}, "admit_for: ", "at most 87600h"},
 		"negative max_request":   {&Handler{MaxRequest: -1}, "max_request: ", "at least 1"},
 		"negative max_list":      {&Handler{MaxList: -1}, "max_list: ", "at least 1"},
 		"negative max_pages":     {&Handler{MaxPages: -1}, "max_pages: ", "at least 1"},

@@ -37,12 +37,11 @@ func updatedURIs(events []byte) (uris []string, ok bool) {
 	return uris, ok
 }
 
-// endsEvent reports whether an event ends where b does.
+// endsEvent reports whether an event ends where b does: with an empty line.
 func endsEvent(b []byte) bool {
-	for _, blank := range [...]string{"\n\n", "\r\n\r\n", "\r\r"} {
-		if bytes.HasSuffix(b, []byte(blank)) {
-			return true
-		}
+	line := bytes.TrimSuffix(b, []byte("\n"))
+	if len(line) == len(b) || bytes.HasSuffix(line, []byte("\r")) {
+		line = bytes.TrimSuffix(line, []byte("\r"))
 	}
-	return false
+	return len(line) < len(b) && (bytes.HasSuffix(line, []byte("\n")) || bytes.HasSuffix(line, []byte("\r")))
 }
