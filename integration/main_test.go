@@ -7,10 +7,16 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
 
 // long makes the tests run as long as the promises are stated for.
 var long = flag.Bool("long", false, "run the full numbers: rounds, sessions, reloads, seconds")
+
+// ports keeps two runs beside each other apart: a server that is down for a
+// while comes back at its port.
+var ports = flag.Int64("ports", 0, "where ports of servers under test begin, from 20000 to 31999; 0 for anywhere")
 
 // pick returns how often something is done: a little by default.
 func pick(usual, full int) int {
@@ -22,6 +28,9 @@ func pick(usual, full int) int {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *ports != 0 {
+		fixture.BeginPorts(*ports)
+	}
 	code, err := runCaddy(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

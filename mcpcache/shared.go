@@ -94,7 +94,8 @@ func (s *shared) attach(u *user) (detach func()) {
 }
 
 // apply puts the newest user's part to use. A feed keeps every kind that any
-// of them wants. The last handler stays in use until the feeds have ended, to
+// of them wants, lists are compressed if any of them wants that, and the memory
+// is what the one wants that wants the most. The last handler stays in use until the feeds have ended, to
 // say farewell through.
 func (s *shared) apply() {
 	if len(s.users) == 0 {
@@ -102,13 +103,16 @@ func (s *shared) apply() {
 	}
 	newest := s.users[len(s.users)-1]
 	policy := newest.settings.feed
+	memory, precompress := int64(0), false
 	for _, u := range s.users {
 		policy.Kinds |= u.settings.kinds
+		memory = max(memory, u.settings.memory)
+		precompress = precompress || u.settings.precompress
 	}
 	s.transport.Use(newest.handler)
 	s.warmer.use(newest.store, newest.logger)
-	s.cache.SetMemory(newest.settings.memory)
-	s.cache.SetPrecompress(newest.settings.precompress)
+	s.cache.SetMemory(memory)
+	s.cache.SetPrecompress(precompress)
 	s.feeds.Set(&policy, newest.logger)
 }
 
