@@ -35,16 +35,8 @@ func (w *world) startStory(t *testing.T, story string) (adapted []byte) {
 	if adapted, _, err = caddyconfig.GetAdapter("caddyfile").Adapt(source, nil); err != nil {
 		t.Fatalf("adapting: %v", err)
 	}
-	movable, addrs := moveToLoopback(t, adapted)
-	t.Cleanup(func() {
-		if err := load("text/caddyfile", []byte(globals(""))); err != nil {
-			t.Errorf("going idle: %v", err)
-		}
-	})
-	if err := load("application/json", movable); err != nil {
-		t.Fatalf("starting: %v", err)
-	}
-	w.proxy = &proxy{URL: "http://" + addrs[0] + "/mcp", Addr: addrs[0], t: t}
+	addr := startExample(t, adapted)[0]
+	w.proxy = &proxy{URL: "http://" + addr + "/mcp", Addr: addr, t: t}
 	return adapted
 }
 

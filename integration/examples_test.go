@@ -54,6 +54,20 @@ func runExample(t *testing.T, file string) {
 	if err := caddy.Validate(&config); err != nil {
 		t.Fatalf("validating: %v", err)
 	}
+	for _, addr := range startExample(t, adapted) {
+		res, err := fixture.HTTPClient(t, "example", "").Get("http://" + addr + "/")
+		if err != nil {
+			t.Errorf("asking %s: %v", addr, err)
+			continue
+		}
+		_ = res.Body.Close()
+	}
+}
+
+// startExample starts an adapted configuration, until the test ends, and
+// returns where its servers are.
+func startExample(t *testing.T, adapted []byte) (addrs []string) {
+	t.Helper()
 	movable, addrs := moveToLoopback(t, adapted)
 	t.Cleanup(func() {
 		if err := load("text/caddyfile", []byte(globals(""))); err != nil {
@@ -63,14 +77,7 @@ func runExample(t *testing.T, file string) {
 	if err := load("application/json", movable); err != nil {
 		t.Fatalf("starting: %v", err)
 	}
-	for _, addr := range addrs {
-		res, err := fixture.HTTPClient(t, "example", "").Get("http://" + addr + "/")
-		if err != nil {
-			t.Errorf("asking %s: %v", addr, err)
-			continue
-		}
-		_ = res.Body.Close()
-	}
+	return addrs
 }
 
 var variable = regexp.MustCompile(`\{(?:\$|env\.)([A-Z][A-Z0-9_]*)`)

@@ -29,6 +29,10 @@ func pick(usual, full int) int {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *ports != 0 {
+		if *ports < 20000 || *ports > 31999 {
+			fmt.Fprintf(os.Stderr, "-ports: %d is not from 20000 to 31999\n", *ports)
+			os.Exit(2)
+		}
 		fixture.BeginPorts(*ports)
 	}
 	code, err := runCaddy(m)

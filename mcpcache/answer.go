@@ -39,18 +39,18 @@ func (x *exchange) answer(f found) error {
 	}
 	room := envelopes.Get().(*[maxPrefix + maxStatus]byte)
 	defer envelopes.Put(room)
-	r := envelope{
+	env := envelope{
 		status: x.h.status.appendHit(room[maxPrefix:maxPrefix], f, left),
 		prefix: room[:0:maxPrefix],
 	}
 	if x.question.stream {
-		r.prefix, r.framing = append(r.prefix, sse.Start...), cache.Event
+		env.prefix, env.framing = append(env.prefix, sse.Start...), cache.Event
 	}
-	r.prefix = message.AppendPrefix(r.prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
-	if encoded, coding := x.encoded(e, r.framing); encoded != nil {
-		x.writeEncoded(r, encoded, coding)
+	env.prefix = message.AppendPrefix(env.prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
+	if encoded, coding := x.encoded(e, env.framing); encoded != nil {
+		x.writeEncoded(env, encoded, coding)
 	} else {
-		x.writeIdentity(r, e)
+		x.writeIdentity(env, e)
 	}
 	return nil
 }
@@ -72,15 +72,15 @@ func ttlOf(e *cache.Entry, left time.Duration) time.Duration {
 }
 
 // writeEncoded writes a compressed answer.
-func (x *exchange) writeEncoded(r envelope, encoded *splice.Encoded, coding splice.Encoding) {
+func (x *exchange) writeEncoded(env envelope, encoded *splice.Encoded, coding splice.Encoding) {
 	out := outputs.Get().(*output)
 	defer out.release()
-	parts, _ := encoded.Splice(out.buf[:0], coding, r.prefix)
+	parts, _ := encoded.Splice(out.buf[:0], coding, env.prefix)
 	h := x.w.Header()
 	x.values.set(h, "Content-Encoding", string(coding))
 	x.values.vary(h, "Accept-Encoding")
 	size := len(parts.Head) + len(parts.Tail) + len(parts.Foot)
-	x.begin200(r, size)
+	x.begin200(env, size)
 	defer x.widen(size)()
 	// An error says that the client has gone; there is nobody to tell.
 	_, _ = parts.WriteTo(x.w)
@@ -89,37 +89,37 @@ func (x *exchange) writeEncoded(r envelope, encoded *splice.Encoded, coding spli
 // writeIdentity writes an answer as it is. Bytes that are kept in one piece
 // are not copied, unless they are so few that another write costs more: Caddy
 // has a deadline set for each.
-func (x *exchange) writeIdentity(r envelope, e *cache.Entry) {
+func (x *exchange) writeIdentity(env envelope, e *cache.Entry) {
 	if x.compressible(e) {
 		x.values.vary(x.w.Header(), "Accept-Encoding")
 	}
-	size := len(r.prefix) + e.SizeIn(r.framing)
-	x.begin200(r, size)
+	size := len(env.prefix) + e.SizeIn(env.framing)
+	x.begin200(env, size)
 	defer x.widen(size)()
-	if whole := e.Whole(); whole != nil && r.framing == cache.Plain && size > maxCopied {
-		if _, err := x.w.Write(r.prefix); err == nil {
+	if whole := e.Whole(); whole != nil && env.framing == cache.Plain && size > maxCopied {
+		if _, err := x.w.Write(env.prefix); err == nil {
 			_, _ = x.w.Write(whole)
 		}
 		return
 	}
 	out := outputs.Get().(*output)
 	defer out.release()
-	out.writeEntry(x.w, r.prefix, e, r.framing)
+	out.writeEntry(x.w, env.prefix, e, env.framing)
 }
 
 // begin200 writes the header of an answer of that many bytes.
-func (x *exchange) begin200(r envelope, size int) {
+func (x *exchange) begin200(env envelope, size int) {
 	h := x.w.Header()
 	// Two values in one string: one allocation less.
-	values := string(strconv.AppendInt(r.status, int64(size), 10))
-	x.values.set(h, "Cache-Status", values[:len(r.status)])
-	if r.framing == cache.Event {
+	values := string(strconv.AppendInt(env.status, int64(size), 10))
+	x.values.set(h, "Cache-Status", values[:len(env.status)])
+	if env.framing == cache.Event {
 		x.values.set(h, "Content-Type", "text/event-stream")
 		x.values.set(h, "Cache-Control", "no-cache")
 	} else {
 		x.values.set(h, "Content-Type", "application/json")
 	}
-	x.values.set(h, "Content-Length", values[len(r.status):])
+	x.values.set(h, "Content-Length", values[len(env.status):])
 	x.w.WriteHeader(http.StatusOK)
 }
 

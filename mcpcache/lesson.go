@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -122,31 +121,12 @@ func (l *lesson) read(p []byte) {
 	switch {
 	case l.stream:
 		// The client can act on an event as soon as it has it.
-		if endsEvent(l.record.data) {
+		if sse.EndsEvent(l.record.data) {
 			l.learn(false)
 		}
 	case int64(len(l.record.data)) == l.record.length:
 		l.learn(true)
 	}
-}
-
-// watch looks for notices in a part of a stream. Most servers send an event in
-// one piece: then a notice about a resource concerns that resource alone.
-func (l *lesson) watch(p []byte) {
-	whole := l.between && endsEvent(p)
-	l.between = endsEvent(p)
-	kinds := l.watcher.Scan(p)
-	if kinds == 0 {
-		return
-	}
-	var uris []string
-	if kinds.Has(revision.Reads) && whole {
-		var ok bool
-		if uris, ok = updatedURIs(p); ok {
-			kinds &^= revision.SetOf(revision.Reads)
-		}
-	}
-	l.x.noticed(kinds, uris)
 }
 
 // readCall looks for an error that says the client was misled by a list: the
@@ -237,77 +217,4 @@ func (l *lesson) learnInitialize(r message.Response, session string) {
 	x.question.revision = negotiated
 	l.admit()
 	x.awaitFeed(x.r.Context(), x.feed())
-}
-
-// noticed bumps what a notice on this caller's own stream concerns, kinds and
-// single resources, and remembers that the caller was told.
-func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
-	caller := x.streamCaller()
-	c := x.h.shared.cache
-	x.h.bump(kinds, sourceClient)
-	if len(resources) > 0 {
-		x.h.update(resources)
-		kinds |= revision.SetOf(revision.Reads)
-	}
-	if caller == nil {
-		return
-	}
-	// What everybody is told comes on the stream that is there for it; an
-	// answer to a request speaks of that request (Streamable HTTP, "Sending
-	// Messages to the Server", 6).
-	own := x.session != "" && x.r.Method == http.MethodPost
-	for k := range revision.Kind(revision.NumKinds) {
-		if kinds.Has(k) {
-			caller.Tell(k, admission.Told{Mark: c.Mark(k), Differs: own})
-		}
-	}
-}
-
-// Where a change was noticed, as a metric label.
-const (
-	sourceFeed   = "feed"
-	sourceClient = "client"
-	sourceCall   = "call"
-)
-
-// bump marks everything of those kinds as outdated, and counts where the
-// change was noticed.
-func (h *Handler) bump(kinds revision.KindSet, source string) {
-	h.shared.cache.Bump(kinds)
-	countChanges(h.settings.name, kinds, source)
-}
-
-// update marks what was read of those resources as outdated.
-func (h *Handler) update(resources []string) {
-	for _, uri := range resources {
-		h.shared.cache.Update(uri)
-	}
-	countChanges(h.settings.name, revision.SetOf(revision.Reads), sourceClient)
-}
-
-// streamCaller returns what is known of the caller whose stream this is,
-// remembering it from now on. It is nil if that is not possible.
-func (x *exchange) streamCaller() *admission.Caller {
-	memo := x.h.shared.admission
-	r := x.streamRevision()
-	if r.Era() != revision.Legacy || x.session == "" {
-		return memo.RememberContext(x.context, r)
-	}
-	if known := memo.Session(x.session); known != nil || x.r.Header.Get("Mcp-Protocol-Version") == "" {
-		return known
-	}
-	return memo.RememberSession(x.session, x.context, r)
-}
-
-// streamRevision returns the revision of the caller whose stream this is.
-func (x *exchange) streamRevision() revision.Revision {
-	if x.session != "" {
-		if known := x.h.shared.admission.Session(x.session); known != nil {
-			return known.Revision
-		}
-	}
-	if named := x.r.Header.Get("Mcp-Protocol-Version"); named != "" {
-		return revision.Parse(named)
-	}
-	return revision.V20250326 // what a server assumes without the header
 }

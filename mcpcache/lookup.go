@@ -207,7 +207,8 @@ func (x *exchange) fallback(e *cache.Entry, told *admission.Told) *cache.Entry {
 	if told == nil || x.h.settings.staleAfterNotice {
 		return e
 	}
-	if !e.Mark.Since(told.Mark) || x.session != "" && x.ownChange(told, e) {
+	outdated := x.h.shared.cache.Freshness(e, x.now) == cache.Outdated
+	if outdated && !e.Mark.Since(told.Mark) || x.session != "" && x.ownChange(told, e) {
 		return nil
 	}
 	return e

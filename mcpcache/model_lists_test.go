@@ -74,7 +74,7 @@ type page struct {
 // content: its own, and that of a walk whose pages differ.
 func (p *page) scopes() []string {
 	if p.hints.second != "" && p.hints.second != p.hints.scope {
-		return []string{p.hints.scope, p.hints.second, "private"}
+		return []string{p.hints.scope, p.hints.second}
 	}
 	return []string{p.hints.scope}
 }

@@ -95,8 +95,8 @@ func (s *shared) attach(u *user) (detach func()) {
 
 // apply puts the newest user's part to use. A feed keeps every kind that any
 // of them wants, lists are compressed if any of them wants that, and the memory
-// is what the one wants that wants the most. The last handler stays in use until the feeds have ended, to
-// say farewell through.
+// is what the one wants that wants the most. The last handler stays in use
+// until the feeds have ended, to say farewell through.
 func (s *shared) apply() {
 	if len(s.users) == 0 {
 		return

@@ -100,9 +100,9 @@ func (e *Entry) SizeIn(framing Framing) int {
 // Mark is a moment in the order of changes, taken before a request is sent.
 // An answer is only as new as its mark.
 type Mark struct {
-	epoch   uint64
-	pages   uint64
-	updates uint64
+	epoch   uint64 // changes of the kind
+	pages   uint64 // times that a cursor turned out to be bad
+	updates uint64 // changes of single resources; of reads only
 }
 
 // Since reports whether m is no earlier than other, of the same kind.

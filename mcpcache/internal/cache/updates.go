@@ -33,17 +33,22 @@ type updates struct {
 // Update records that a change of one resource has been announced. Everything
 // that was read of it before is outdated when it returns.
 func (c *Cache) Update(uri string) {
-	if !c.updates.add(uri) {
-		c.Bump(revision.SetOf(revision.Reads))
-		c.updates.forget()
-	}
-}
-
-// add reports whether there was room.
-func (u *updates) add(uri string) bool {
+	u := &c.updates
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(uri) > maxUpdatedURI || len(u.under)+len(u.above) >= maxUpdates {
+	if u.add(uri) {
+		return
+	}
+	// Whoever waits for the lock finds all reads outdated. The feeds, who
+	// watch bumps, keep none.
+	c.epochs[revision.Reads].Add(1)
+	clear(u.under)
+	clear(u.above)
+}
+
+// add reports whether there was room. The caller holds u.mu.
+func (u *updates) add(uri string) bool {
+	if len(uri) > maxUpdatedURI {
 		return false
 	}
 	if u.under == nil {
@@ -56,14 +61,6 @@ func (u *updates) add(uri string) bool {
 	}
 	u.seq.Store(seq)
 	return len(u.under)+len(u.above) <= maxUpdates
-}
-
-// forget is called when everything is outdated anyway.
-func (u *updates) forget() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	clear(u.under)
-	clear(u.above)
 }
 
 // concern reports whether what was read of a resource, whose URI is given as

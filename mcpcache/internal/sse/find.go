@@ -16,3 +16,12 @@ func Find(stream []byte, keep func(data []byte) bool) []byte {
 		}
 	}
 }
+
+// EndsEvent reports whether an event ends where b does: with an empty line.
+func EndsEvent(b []byte) bool {
+	line := bytes.TrimSuffix(b, []byte("\n"))
+	if len(line) == len(b) || bytes.HasSuffix(line, []byte("\r")) {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+	}
+	return len(line) < len(b) && (bytes.HasSuffix(line, []byte("\n")) || bytes.HasSuffix(line, []byte("\r")))
+}

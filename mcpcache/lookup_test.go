@@ -1,8 +1,10 @@
 package mcpcache
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -53,4 +55,28 @@ func TestSessionWithAListOfItsOwn(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestFallbackOfResources lets the upstream fail after an update of one
+// resource: who was told of it gets the failure for that one, and copies of the
+// others.
+func TestFallbackOfResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := func(uri string) *http.Request {
+			return withName(modernRequest("resources/read", fmt.Sprintf(`"uri":%q`, uri)), uri)
+		}
+		f := newFace(t, &Handler{Gate: duration(0)})
+		uris := map[string]int{"test://a": http.StatusServiceUnavailable, "test://b": http.StatusOK}
+		for uri := range uris {
+			f.as(t, "Bearer a", read(uri), resultOf(`"contents":[],"ttlMs":60000`))
+		}
+		f.as(t, "Bearer a", modernRequest("subscriptions/listen", ""),
+			answering(http.StatusOK, "text/event-stream", updateOf("test://a")))
+		time.Sleep(2 * time.Minute) // both have expired
+		for uri, want := range uris {
+			if w := f.as(t, "Bearer a", read(uri), failsWith(http.StatusServiceUnavailable)); w.Code != want {
+				t.Errorf("%s gave %d, want %d", uri, w.Code, want)
+			}
+		}
+	})
 }

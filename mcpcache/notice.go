@@ -1,0 +1,131 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// watch looks for notices in a part of a stream. Most servers send an event in
+// one piece: then a notice about a resource concerns that resource alone.
+func (l *lesson) watch(p []byte) {
+	ends := sse.EndsEvent(p)
+	whole := l.between && ends
+	l.between = ends
+	kinds := l.watcher.Scan(p)
+	if kinds == 0 {
+		return
+	}
+	var uris []string
+	if kinds.Has(revision.Reads) && whole {
+		var ok bool
+		if uris, ok = updatedURIs(p); ok {
+			kinds &^= revision.SetOf(revision.Reads)
+		}
+	}
+	l.x.noticed(kinds, uris)
+}
+
+// maxNamed bounds how many resources one part of a stream may name as updated.
+// Where there are more, all count.
+const maxNamed = 64
+
+// updatedURIs returns the resources that notices in whole events say have been
+// updated. It returns false if it can't tell: then all may have been.
+func updatedURIs(events []byte) (uris []string, ok bool) {
+	ok = true
+	sse.Find(events, func(data []byte) bool {
+		var m struct {
+			Method string
+			Params struct{ URI *string }
+		}
+		// What only mentions a notice, such as text in a result, is none.
+		if len(data) == 0 {
+			return false // the event is there for its ID
+		}
+		if err := json.Unmarshal(data, &m); err != nil {
+			ok = false
+		} else if revision.Changed(m.Method).Has(revision.Reads) {
+			if ok = m.Params.URI != nil && len(uris) < maxNamed; ok {
+				uris = append(uris, *m.Params.URI)
+			}
+		}
+		return !ok
+	})
+	return uris, ok
+}
+
+// noticed bumps what a notice on this caller's own stream concerns, kinds and
+// single resources, and remembers that the caller was told.
+func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
+	x.h.bump(kinds, sourceClient)
+	if len(resources) > 0 {
+		x.h.update(resources)
+		kinds |= revision.SetOf(revision.Reads)
+	}
+	caller := x.streamCaller()
+	if kinds == 0 || caller == nil {
+		return
+	}
+	// What everybody is told comes on the stream that is there for it; an
+	// answer to a request speaks of that request (Streamable HTTP, "Sending
+	// Messages to the Server", 6).
+	own := x.session != "" && x.r.Method == http.MethodPost
+	for k := range revision.Kind(revision.NumKinds) {
+		if kinds.Has(k) {
+			caller.Tell(k, admission.Told{Mark: x.h.shared.cache.Mark(k), Differs: own})
+		}
+	}
+}
+
+// Where a change was noticed, as a metric label.
+const (
+	sourceFeed   = "feed"
+	sourceClient = "client"
+	sourceCall   = "call"
+)
+
+// bump marks everything of those kinds as outdated, and counts where the
+// change was noticed.
+func (h *Handler) bump(kinds revision.KindSet, source string) {
+	h.shared.cache.Bump(kinds)
+	countChanges(h.settings.name, kinds, source)
+}
+
+// update marks what was read of those resources as outdated.
+func (h *Handler) update(resources []string) {
+	for _, uri := range resources {
+		h.shared.cache.Update(uri)
+	}
+	countChanges(h.settings.name, revision.SetOf(revision.Reads), sourceClient)
+}
+
+// streamCaller returns what is known of the caller whose stream this is,
+// remembering it from now on. It is nil if that is not possible.
+func (x *exchange) streamCaller() *admission.Caller {
+	memo := x.h.shared.admission
+	r := x.streamRevision()
+	if r.Era() != revision.Legacy || x.session == "" {
+		return memo.RememberContext(x.context, r)
+	}
+	if known := memo.Session(x.session); known != nil || x.r.Header.Get("Mcp-Protocol-Version") == "" {
+		return known
+	}
+	return memo.RememberSession(x.session, x.context, r)
+}
+
+// streamRevision returns the revision of the caller whose stream this is.
+func (x *exchange) streamRevision() revision.Revision {
+	if x.session != "" {
+		if known := x.h.shared.admission.Session(x.session); known != nil {
+			return known.Revision
+		}
+	}
+	if named := x.r.Header.Get("Mcp-Protocol-Version"); named != "" {
+		return revision.Parse(named)
+	}
+	return revision.V20250326 // what a server assumes without the header
+}
