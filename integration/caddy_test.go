@@ -31,17 +31,14 @@ var running struct {
 }
 
 func startCaddy(home string) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	admin, err := fixture.FindAddr()
 	if err != nil {
 		return fmt.Errorf("choosing admin port: %w", err)
 	}
-	running.admin, running.home = l.Addr().String(), home
+	running.admin, running.home = admin, home
 	// The admin endpoint comes back at its port after each reload, so no
 	// connection to it may be kept.
 	running.http = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * fixture.Deadline}
-	if err := l.Close(); err != nil {
-		return fmt.Errorf("freeing admin port: %w", err)
-	}
 	never := false
 	return caddy.Run(&caddy.Config{
 		Admin: &caddy.AdminConfig{Listen: running.admin, Config: &caddy.ConfigSettings{Persist: &never}},

@@ -161,9 +161,9 @@ func TestGuardMistakes(t *testing.T) {
 					t.Errorf("the failure is %q, want %q", f.Failure.Message, m.text)
 				}
 			}
-			if !strings.Contains(strings.ReplaceAll(site.proxy.log(), `\"`, `"`), m.text) {
-				t.Errorf("the log does not say %q", m.text)
-			}
+			await(t, "the log to say "+m.text, func() bool {
+				return strings.Contains(strings.ReplaceAll(site.proxy.log(), `\"`, `"`), m.text)
+			})
 			for _, revision := range revisions {
 				if a := site.client(revision).List(toolsList); !isWhole(a) {
 					t.Errorf("a client's list gave %s", describe(a))
@@ -208,9 +208,9 @@ func TestPublicUpstreamPointsInside(t *testing.T) {
 			t.Errorf("the failure is %q, want %q", f.Failure.Message, want)
 		}
 	}
-	if !strings.Contains(site.log(), "metadata points to a private address") {
-		t.Error("the log does not say so")
-	}
+	await(t, "the log to say so", func() bool {
+		return strings.Contains(site.log(), "metadata points to a private address")
+	})
 	asked := p.Requests(func(r *fixture.Request) bool { return strings.HasPrefix(r.URL, authtest.ResourcePath) })
 	if len(asked) != 0 || s.auth.Hits(authtest.OAuthPath) != 0 || s.auth.Hits(authtest.TokenPath) != 0 {
 		t.Error("a private address was asked")

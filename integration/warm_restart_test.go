@@ -190,7 +190,7 @@ func TestGuardedListsAreNotStored(t *testing.T) {
 			options := []string{"guard bearer " + feedToken, "admit all"}
 			w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
 			c := w.client(scripted.Modern)
-			await(t, "the feed", func() bool { return strings.Contains(w.proxy.log(), `"to":"ready"`) })
+			awaitState(t, "ready")
 			w.restart(options...)
 			if public {
 				wantStale(t, c, "for the guard")

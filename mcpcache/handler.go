@@ -19,7 +19,7 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(Handler{})
+	caddy.RegisterModule(new(Handler))
 }
 
 // Handler answers MCP list requests from memory and hands everything else to
@@ -138,8 +138,9 @@ type Handler struct {
 	observer    *observer
 }
 
-// CaddyModule returns the Caddy module information.
-func (Handler) CaddyModule() caddy.ModuleInfo {
+// CaddyModule returns the Caddy module information. Caddy asks for it at any
+// time, also while Cleanup runs, so it must not copy the handler.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{
 		ID:  "http.handlers.mcp_cache",
 		New: func() caddy.Module { return new(Handler) },

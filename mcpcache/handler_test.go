@@ -185,6 +185,25 @@ func TestCleanupTwice(t *testing.T) {
 	})
 }
 
+// TestModuleIsKnownDuringCleanup asks what the handler is, as whoever emits one
+// of its events does, while it is cleaned up. What it fails with is a data race.
+func TestModuleIsKnownDuringCleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := mustProvision(t, config("known"))
+		var module caddy.Module = l.Handler
+		go func() {
+			if id := module.CaddyModule().ID; id != "http.handlers.mcp_cache" {
+				t.Errorf("the handler is %s", id)
+			}
+		}()
+		if err := l.Cleanup(); err != nil {
+			t.Error(err)
+		}
+		l.cancel()
+		synctest.Wait()
+	})
+}
+
 func TestCleanupOfNothing(t *testing.T) {
 	if err := new(Handler).Cleanup(); err != nil {
 		t.Errorf("got %v", err)
