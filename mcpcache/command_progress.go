@@ -56,7 +56,7 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 const shownFailure = 60
 
 // progress describes the handlers in one line, and reports whether all of them
-// are ready and no feed is still at its beginning.
+// are ready and no feed is about to get further.
 func progress(statuses []handlerStatus) (text string, done bool) {
 	done = len(statuses) > 0
 	handlers := make([]string, 0, len(statuses))
@@ -67,12 +67,18 @@ func progress(statuses []handlerStatus) (text string, done bool) {
 			feeds, done = append(feeds, "starting"), false
 		}
 		for _, f := range status.Feeds {
-			done = done && f.State != feed.Connecting && f.State != feed.Hydrating
+			done = done && settled(f.State)
 			feeds = append(feeds, f.Revision+" "+progressOf(f))
 		}
 		handlers = append(handlers, strings.Join(append(feeds, counts(status.Kinds)...), ", "))
 	}
 	return "Feeds: " + printable(strings.Join(handlers, "; ")), done
+}
+
+// settled reports whether a feed in that state stays there unless somebody
+// does something.
+func settled(s feed.State) bool {
+	return s == feed.Ready || s == feed.Unsupported || s == feed.NeedsAuthorization
 }
 
 func progressOf(f feedStatus) string {

@@ -220,6 +220,8 @@ func TestWarmerWithAnotherStoreWhileLoading(t *testing.T) {
 }
 
 func TestWarmerWithAFailingStore(t *testing.T) {
+	// Two changes make two rounds at most, each of which may take its time.
+	const roundsEnd = 2*saveTimeout + time.Second
 	for name, trouble := range map[string]func(context.Context, string, string) error{
 		"fails":           func(context.Context, string, string) error { return errors.New("no room") },
 		"panics":          func(context.Context, string, string) error { panic("no room") },
@@ -235,7 +237,7 @@ func TestWarmerWithAFailingStore(t *testing.T) {
 				for range 3 {
 					r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
 					r.fetched(warmEntry(t, revision.Prompts, "p", cache.FeedOnly), false)
-					time.Sleep(saveTimeout)
+					time.Sleep(roundsEnd)
 				}
 				r.wantLog("thrice", "saving snapshots failed", 1)
 				r.store.setTrouble(nil)
@@ -245,7 +247,7 @@ func TestWarmerWithAFailingStore(t *testing.T) {
 				}
 				r.store.setTrouble(trouble)
 				r.fetched(warmEntry(t, revision.Tools, "c", cache.Public), false)
-				time.Sleep(saveTimeout)
+				time.Sleep(roundsEnd)
 				r.stop()
 				r.wantLog("again", "saving snapshots failed", 2)
 				if r.log.Len() != 3 {

@@ -120,15 +120,19 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // hydrate marks every kind that the upstream offers and the operator wants as
-// due now. What failed on an earlier session is forgotten with it.
+// due now. What failed on an earlier session is forgotten with it. However fast
+// callers have the kinds fetched, nobody sees a later state before this one.
 func (f *Feed) hydrate(s *session) {
+	f.changing.Lock()
+	defer f.changing.Unlock()
 	f.mu.Lock()
 	f.hydrated = true
 	for _, k := range revision.Kinds() {
 		f.offer(k, f.wants(s, k))
 	}
+	state, failure := f.derive()
 	f.mu.Unlock()
-	f.noteProgress()
+	f.progress(state, failure)
 }
 
 // reconsider takes over a change of the kinds that the operator wants.

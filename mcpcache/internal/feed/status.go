@@ -142,9 +142,13 @@ func (f *Feed) noteProgress() {
 	state, failure := f.derive()
 	hydrated := f.hydrated
 	f.mu.Unlock()
-	if !hydrated {
-		return
+	if hydrated {
+		f.progress(state, failure)
 	}
+}
+
+// progress enters the state of a connected feed. The caller holds f.changing.
+func (f *Feed) progress(state State, failure *Failure) {
 	f.enter(state, failure)
 	if state != Hydrating {
 		f.firstOnce.Do(func() { close(f.first) })
