@@ -42,6 +42,7 @@ const (
 	nameGoSDK         = "go-sdk"
 	nameTypeScript    = "ts-sdk"
 	nameCall          = "call"
+	nameCallHostKept  = "call-host-kept"
 	nameCallProxy     = "call-proxy"
 	nameCallLarge     = "call-1mb"
 	nameCallLargeP    = "call-1mb-proxy"
@@ -76,6 +77,7 @@ func callContenders() []contender {
 	return []contender{
 		{nameCallProxy, "small call, `reverse_proxy`", forward(siteProxy, 0)},
 		{nameCall, "**small call, `mcp_cache`**", forward(siteHit, 0)},
+		{nameCallHostKept, "**small call, `mcp_cache`**, Host left as it is", forward(siteHostKept, 0)},
 		{nameCallLargeP, "1 MB call, `reverse_proxy`", forward(siteProxy, 1<<20)},
 		{nameCallLarge, "**1 MB call, `mcp_cache`**", forward(siteHit, 1<<20)},
 	}

@@ -110,7 +110,8 @@ func (r *results) otherGoals() []goal {
 		size = divide(small.bytes(), hit.bytes())
 	}
 	if hit, static := find(r.lists[checkedTools], nameHit), find(r.lists[checkedTools], nameStatic); hit != nil && static != nil {
-		mallocs = hit.mallocs() - static.mallocs()
+		// A request's own are whole; what the process does beside them is not.
+		mallocs = math.Round(10*(hit.mallocs()-static.mallocs())) / 10
 	}
 	return []goal{
 		{what: "bytes of a hit, zstd / hit, 500 tools", bound: 0.25, atMost: true, reached: size},

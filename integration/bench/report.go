@@ -89,14 +89,13 @@ func callTable(all []*series) *table {
 	t := &table{header: []string{
 		"", "requests/s per core", "least–most", "of `reverse_proxy`", "CPU µs", "allocations", "bytes", "upstream", "p50 µs", "p99 µs",
 	}}
-	for i, s := range all {
-		// The plain proxy stands before each of ours.
+	for _, s := range all {
 		against := s
-		if s.name == nameCall || s.name == nameCallLarge {
-			against = nil
-			if i > 0 {
-				against = all[i-1]
-			}
+		switch s.name {
+		case nameCall, nameCallHostKept:
+			against = find(all, nameCallProxy)
+		case nameCallLarge:
+			against = find(all, nameCallLargeP)
 		}
 		t.add(append(s.cells(against), show(s.quantile(p50), 0), show(s.quantile(p99), 0))...)
 	}

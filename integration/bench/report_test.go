@@ -82,9 +82,12 @@ func TestListTable(t *testing.T) {
 	}
 }
 
-func TestCallTableComparesNeighbours(t *testing.T) {
-	table := callTable([]*series{measured(nameCallProxy, 100), measured(nameCall, 99), measured(nameCallLarge, 7)})
-	for i, want := range []string{"1.00", "0.99", "0.07"} {
+func TestCallTableComparesWithTheProxy(t *testing.T) {
+	table := callTable([]*series{
+		measured(nameCallProxy, 100), measured(nameCall, 99), measured(nameCallHostKept, 105),
+		measured(nameCallLargeP, 10), measured(nameCallLarge, 7),
+	})
+	for i, want := range []string{"1.00", "0.99", "1.05", "1.00", "0.70"} {
 		if got := table.rows[i][3]; got != want {
 			t.Errorf("row %d: got %s, want %s", i, got, want)
 		}

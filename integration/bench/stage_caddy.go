@@ -30,6 +30,7 @@ const (
 	siteHitLog    = "hit-log"
 	siteStaticLog = "static-log"
 	siteChanging  = "changing"
+	siteHostKept  = "host-kept"
 )
 
 // caddy starts a Caddy of a kind, once.
@@ -104,6 +105,7 @@ func siteBodies(upstream, changing, file, body string) map[string]string {
 		siteProxy:     "reverse_proxy " + upstream,
 		siteHitLog:    log + hit,
 		siteStaticLog: log + static,
+		siteHostKept:  "mcp_cache {\n\treverse_proxy " + upstream + "\n}",
 		siteChanging:  "mcp_cache http://" + changing + "/mcp {\n\trefresh 10ms\n}",
 	}
 }
