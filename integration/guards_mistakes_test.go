@@ -156,11 +156,7 @@ func TestGuardMistakes(t *testing.T) {
 			p := newProtected(t, "go-sdk", auth.URL, auth.Verify, time.Hour)
 			guard, mend := m.with(t, &mistaken{auth: auth, key: key, dir: t.TempDir()})
 			site := startGuarded(t, p, auth, guard)
-			for _, f := range awaitState(t, m.state) {
-				if !strings.Contains(f.Failure.Message, m.text) {
-					t.Errorf("the failure is %q, want %q", f.Failure.Message, m.text)
-				}
-			}
+			awaitFailure(t, m.state, m.text)
 			await(t, "the log to say "+m.text, func() bool {
 				return strings.Contains(strings.ReplaceAll(site.proxy.log(), `\"`, `"`), m.text)
 			})
@@ -203,11 +199,7 @@ func TestPublicUpstreamPointsInside(t *testing.T) {
 	}
 	site := startProxy(t, mcpCache("http://mcp.invalid:"+port+"/mcp", "guard "+s.guard,
 		"reverse_proxy {\nheader_up Host "+p.Addr+"\ntransport http {\nresolvers "+resolver.Addr+"\n}\n}"))
-	for _, f := range awaitState(t, "needs_authorization") {
-		if want := "metadata points to a private address while the upstream is public"; !strings.Contains(f.Failure.Message, want) {
-			t.Errorf("the failure is %q, want %q", f.Failure.Message, want)
-		}
-	}
+	awaitFailure(t, "needs_authorization", "metadata points to a private address while the upstream is public")
 	await(t, "the log to say so", func() bool {
 		return strings.Contains(site.log(), "metadata points to a private address")
 	})

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,34 +113,48 @@ func refresh(t testing.TB) {
 	adminAsk(t, http.MethodPost, "/mcp_cache/mcp_cache/refresh")
 }
 
-// awaitState waits until all feeds are in a state, and returns them. What they
-// have seen last may be old, so they are made to look.
-func awaitState(t testing.TB, state string) []feedReport {
+// awaitState waits until all feeds are in a state.
+func awaitState(t testing.TB, state string) {
 	t.Helper()
-	return awaitStateFor(t, fixture.Deadline, state)
+	awaitStateFor(t, fixture.Deadline, state)
 }
 
-func awaitStateFor(t testing.TB, limit time.Duration, state string) (last []feedReport) {
+func awaitStateFor(t testing.TB, limit time.Duration, state string) {
+	t.Helper()
+	awaitFeeds(t, limit, "the state "+state, func(f feedReport) bool { return f.State == state })
+}
+
+// awaitFailure waits until all feeds are in a state because of a failure whose
+// message has that text.
+func awaitFailure(t testing.TB, state, text string) {
+	t.Helper()
+	awaitFeeds(t, fixture.Deadline, "the state "+state+" and "+text, func(f feedReport) bool {
+		return f.State == state && strings.Contains(f.Failure.Message, text)
+	})
+}
+
+// awaitFeeds waits until all feeds are as wanted. What they have seen last may
+// be old, so they are made to look.
+func awaitFeeds(t testing.TB, limit time.Duration, what string, wanted func(feedReport) bool) {
 	t.Helper()
 	pause := time.NewTicker(100 * time.Millisecond)
 	defer pause.Stop()
+	var last []feedReport
 	for stop := time.Now().Add(limit); time.Now().Before(stop); <-pause.C {
-		if last = feeds(t); allIn(last, state) {
-			return last
+		if last = feeds(t); allAre(last, wanted) {
+			return
 		}
 		refresh(t)
 	}
-	t.Fatalf("waited %v in vain for the state %s; last: %+v", limit, state, last)
-	return nil
+	t.Fatalf("waited %v in vain for %s; last: %+v", limit, what, last)
 }
 
 func allIn(reports []feedReport, state string) bool {
-	for _, f := range reports {
-		if f.State != state {
-			return false
-		}
-	}
-	return len(reports) > 0
+	return allAre(reports, func(f feedReport) bool { return f.State == state })
+}
+
+func allAre(reports []feedReport, wanted func(feedReport) bool) bool {
+	return len(reports) > 0 && !slices.ContainsFunc(reports, func(f feedReport) bool { return !wanted(f) })
 }
 
 // tokenFile writes a file as Kubernetes projects a token: a symbolic link to a
