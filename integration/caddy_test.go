@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -38,7 +36,9 @@ func startCaddy(home string) error {
 	running.admin, running.home = admin, home
 	// The admin endpoint comes back at its port after each reload, so no
 	// connection to it may be kept.
-	running.http = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * fixture.Deadline}
+	running.http = &http.Client{
+		Transport: adminTransport{&http.Transport{DisableKeepAlives: true}}, Timeout: 2 * fixture.Deadline,
+	}
 	never := false
 	return caddy.Run(&caddy.Config{
 		Admin: &caddy.AdminConfig{Listen: running.admin, Config: &caddy.ConfigSettings{Persist: &never}},
@@ -77,21 +77,10 @@ func globals(logFile string) string {
 `, running.admin, running.home, output)
 }
 
-// load gives Caddy a configuration through its admin endpoint. Each load
-// replaces the endpoint itself, and a connection may still be accepted by the
-// one that is about to end: then the request was not read and is sent again.
-// Clients of the site that has gone open new connections.
-func load(contentType string, config []byte) (err error) {
+// load gives Caddy a configuration through its admin endpoint. Clients of the
+// site that has gone open new connections.
+func load(contentType string, config []byte) error {
 	defer fixture.CloseIdleConnections()
-	for range 5 {
-		if err = tryLoad(contentType, config); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			return err
-		}
-	}
-	return err
-}
-
-func tryLoad(contentType string, config []byte) error {
 	r, err := http.NewRequest(http.MethodPost, "http://"+running.admin+"/load", bytes.NewReader(config))
 	if err != nil {
 		return fmt.Errorf("making load request: %w", err)
