@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -64,4 +65,20 @@ func TestProgressEndsWithItsContext(t *testing.T) {
 			t.Errorf("got %q", out.String())
 		}
 	})
+}
+
+// TestProgressGoesOnWhileAFeedMay has one feed ready and the other in each of
+// its states: whoever waits is told of what comes by itself.
+func TestProgressGoesOnWhileAFeedMay(t *testing.T) {
+	for state, want := range map[feed.State]bool{
+		feed.Connecting: false, feed.Hydrating: false, feed.Degraded: false, feed.Down: false,
+		feed.Ready: true, feed.Unsupported: true, feed.NeedsAuthorization: true,
+	} {
+		status := handlerStatus{Ready: true, Feeds: []feedStatus{
+			{Revision: "2025-11-25", State: feed.Ready}, {Revision: "2026-07-28", State: state},
+		}}
+		if _, done := progress([]handlerStatus{status}); done != want {
+			t.Errorf("%s: got %t", state, done)
+		}
+	}
 }

@@ -110,8 +110,7 @@ func (r *results) otherGoals() []goal {
 		size = divide(small.bytes(), hit.bytes())
 	}
 	if hit, static := find(r.lists[checkedTools], nameHit), find(r.lists[checkedTools], nameStatic); hit != nil && static != nil {
-		// A request's own are whole; what the process does beside them is not.
-		mallocs = math.Round(10*(hit.mallocs()-static.mallocs())) / 10
+		mallocs = hit.mallocs() - static.mallocs()
 	}
 	return []goal{
 		{what: "bytes of a hit, zstd / hit, 500 tools", bound: 0.25, atMost: true, reached: size},
