@@ -87,9 +87,18 @@ func (w *warmer) use(s stores.Store, logger *zap.Logger) {
 	w.signal()
 }
 
+// signal asks for a round of saving. The caller holds w.mu.
 func (w *warmer) signal() {
 	select {
 	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// unsignal takes back what signal asked for. The caller holds w.mu.
+func (w *warmer) unsignal() {
+	select {
+	case <-w.wake:
 	default:
 	}
 }
@@ -231,6 +240,7 @@ func (w *warmer) report(ctx context.Context, failure error) {
 func (w *warmer) take() (*boundedStore, map[slotKey]storedCopy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.unsignal() // whatever it was for is among them
 	due := make(map[slotKey]storedCopy)
 	for _, key := range slotKeys() {
 		c := w.of(key)

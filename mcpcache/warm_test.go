@@ -77,6 +77,24 @@ func TestWarmerSavesTheRestAtTheEnd(t *testing.T) {
 	})
 }
 
+// A round that was asked for while another took the same copies would only
+// repeat what has failed.
+func TestWarmerRoundTakesBackWhatAskedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		r.cache.Pin(warmEntry(t, revision.Tools, "a", cache.Public))
+		r.refreshed(revision.V20260728, revision.Tools, false)
+		if _, due := r.take(); len(due) != 1 {
+			t.Errorf("due are %v", due)
+		}
+		select {
+		case <-r.wake:
+			t.Error("another round is asked for")
+		default:
+		}
+	})
+}
+
 func TestWarmerKeepsNothingPrivate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTrial(t)
