@@ -1,10 +1,9 @@
 package integration
 
 import (
-	"errors"
-	"io"
 	"net/http"
-	"syscall"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
 
 // adminTransport reaches Caddy's admin endpoint. Each load replaces the
@@ -22,7 +21,7 @@ func (a adminTransport) RoundTrip(r *http.Request) (res *http.Response, err erro
 			}
 		}
 		res, err = a.RoundTripper.RoundTrip(again)
-		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		if !fixture.Cut(err) {
 			break
 		}
 	}

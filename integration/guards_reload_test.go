@@ -24,7 +24,7 @@ func TestReloadKeepsGuardedFeed(t *testing.T) {
 			lists, discovers := p.CountFeed(toolsList), p.CountFeed("server/discover")
 			for range 3 {
 				site.proxy.reload(site.config(s.guard, "max_request 1KiB"))
-				if a := listAfterReload(t, c); !isWhole(a) || !a.CacheStatus().Hit {
+				if a := c.List(toolsList); !isWhole(a) || !a.CacheStatus().Hit {
 					t.Errorf("after a reload, a list gave %s", describe(a))
 				}
 			}
@@ -42,16 +42,6 @@ func TestReloadKeepsGuardedFeed(t *testing.T) {
 			p.wantOwnAccounts(t)
 		})
 	}
-}
-
-// listAfterReload lists, once more if the reload has closed the connection.
-func listAfterReload(t *testing.T, c *fixture.Raw) *fixture.Answer {
-	t.Helper()
-	a, err := new(traffic).insist(func() (*fixture.Answer, error) { return c.TryList(t.Context(), toolsList) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
 }
 
 // TestReloadWithAnotherCredential reloads with another account: its feed starts
@@ -100,7 +90,7 @@ func TestReloadWithAnotherCredential(t *testing.T) {
 			}
 			w.host.Forget()
 			w.proxy.reload(config(test.after))
-			if a := listAfterReload(t, c); markOf(a, toolsList) != "v2" {
+			if a := c.List(toolsList); markOf(a, toolsList) != "v2" {
 				t.Errorf("after the reload, a list gave %s", describe(a))
 			}
 			wantHit(t, c.Settle(toolsList), toolsList, "v2")
@@ -129,7 +119,7 @@ func TestRejectedReloadKeepsTheGuard(t *testing.T) {
 	}
 	refresh(t)
 	awaitState(t, "ready")
-	if a := listAfterReload(t, c); !isWhole(a) || !a.CacheStatus().Hit {
+	if a := c.List(toolsList); !isWhole(a) || !a.CacheStatus().Hit {
 		t.Errorf("a list gave %s", describe(a))
 	}
 	if n := len(s.auth.Requests()); n != 1 {

@@ -2,15 +2,15 @@ package integration
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
 	"os"
-	"syscall"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
 
 // operatorStatus is what operators' scripts read of a handler's status.
@@ -58,7 +58,7 @@ func askAdmin(t testing.TB, method, path string, header http.Header) (status int
 		maps.Copy(r.Header, header)
 		r.Host = header.Get("Host")
 		res, err := running.http.Do(r)
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		if fixture.Cut(err) {
 			continue
 		}
 		if err != nil {

@@ -2,14 +2,11 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -50,13 +47,11 @@ func startTraffic(w *world, clients int) *traffic {
 	return t
 }
 
-// insist sends a request again whose connection was gone before any answer. At
-// a reload, Caddy closes connections that wait to be accepted or rest between
-// two requests, whatever its handlers are: plain reverse_proxy loses as many.
+// insist sends a request again that was [fixture.Cut].
 func (t *traffic) insist(send func() (*fixture.Answer, error)) (a *fixture.Answer, err error) {
 	for range 200 {
 		a, err = send()
-		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		if !fixture.Cut(err) {
 			break
 		}
 		t.again.Add(1)

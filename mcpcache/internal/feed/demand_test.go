@@ -290,6 +290,9 @@ func TestPanicsEndNothing(t *testing.T) {
 				w.after(2 * time.Second)
 				w.wantState(f, Ready)
 
+				// The fetch that is demanded is the one that panics: the feed's
+				// own is not due so soon.
+				w.set(func(p *Policy) { p.Refresh = 10 * time.Second })
 				p.left.Store(1)
 				w.outdate(revision.Tools)
 				_, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context())

@@ -171,8 +171,8 @@ func TestHalfOpenStream(t *testing.T) {
 				w.wantCalls(listening[r], 1)
 				w.after(3 * time.Second)
 				w.wantCalls(listening[r], 2)
-				s.notify("notifications/tools/list_changed")
 				before := s.count(list)
+				s.notify("notifications/tools/list_changed")
 				w.after(0)
 				if got := s.count(list); got != before+1 || s.listening() != 1 {
 					t.Errorf("%d refreshes after a notice on one of %d streams", got-before, s.listening())
