@@ -107,6 +107,7 @@ func TestAdminErrors(t *testing.T) {
 func TestAdminAccessRules(t *testing.T) {
 	w := newWorld(t)
 	w.warm(scripted.Modern)
+	awaitReady(t, "mcp_cache")
 	fetched := w.host.CountFeed(toolsList)
 	for name, header := range map[string]http.Header{
 		"host":   {"Host": {"evil.example"}},
@@ -128,6 +129,7 @@ func TestPurge(t *testing.T) {
 	w := newWorld(t)
 	c := w.clientAs(scripted.Modern, "Bearer token")
 	c.Settle(toolsList)
+	awaitReady(t, "mcp_cache")
 	if n := metric(t, `partitions{handler="mcp_cache"}`); n == 0 {
 		t.Error("nobody is remembered")
 	}

@@ -109,6 +109,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		}
 		return n
 	}
+	awaitReady(t, "mcp_cache")
 	fetched, feeds := counts(), w.Streams(scripted.Feeds)
 	w.proxy.reload(mcpCache(w.host.URL))
 	resting := census()
@@ -175,6 +176,7 @@ func TestReloadToAnotherUpstream(t *testing.T) {
 func TestReloadWithOtherOptions(t *testing.T) {
 	w := newWorld(t)
 	c := w.warm(scripted.Modern)
+	awaitReady(t, "mcp_cache")
 	fetched := w.host.CountFeed(toolsList)
 	w.proxy.reload(mcpCache(w.host.URL, "name renamed", "max_request 1KiB"))
 	a := c.List(toolsList)

@@ -241,6 +241,7 @@ func TestReloadToAnotherStore(t *testing.T) {
 	for _, method := range scripted.ListMethods() {
 		c.Settle(method)
 	}
+	awaitReady(t, "mcp_cache")
 	fetches := w.host.CountFeed(toolsList)
 	w.proxy.reload(mcpCache(w.host.URL))
 	w.restart()
