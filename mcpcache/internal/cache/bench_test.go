@@ -43,3 +43,16 @@ func BenchmarkTierPut(b *testing.B) {
 		}
 	}
 }
+
+// Lists of 50 tools that no other caller has, in a tier that is full.
+func BenchmarkTierPutList(b *testing.B) {
+	c := newCache(b, 8<<20)
+	entries := make([]*Entry, 400)
+	for n := range entries {
+		entries[n] = c.list(toolsOf(contextNumber(n)), listOf(b, toolsFrom(50*n, 50)...), 0)
+	}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		c.Put(entries[n%len(entries)])
+	}
+}

@@ -10,7 +10,8 @@ const (
 	// shared with others.
 	leastShared = 1 << 10
 	// contentOverhead and itemOverhead are what a content and an item cost
-	// besides their bytes: the structs and their place in the index, rounded up.
+	// besides their bytes: the structs and their place in the index, rounded
+	// up.
 	contentOverhead = 512
 	itemOverhead    = 112
 	// itemReference is what a content costs for each of its items.
@@ -31,7 +32,7 @@ type content struct {
 
 	refs  int   // entries
 	payer *kept // the entry that is charged for it; nil: the contents are
-	// charge is what the content costs, and those items it pays for.
+	// charge is what the content costs, and those slabs it pays for.
 	charge int64
 }
 
@@ -52,16 +53,13 @@ func keyOf(e *Entry) contentKey {
 type item struct {
 	bytes []byte
 	hash  uint64
+	slab  *slab // where the bytes are
 
 	// Guarded by contents.mu:
 
-	next  *item    // with the same hash
-	refs  int      // contents
-	payer *content // the content that is charged for it; nil: the contents are
+	next *item // with the same hash
+	refs int   // contents
 }
-
-// cost counts what the bytes really take: memory comes in sizes of its own.
-func (i *item) cost() int64 { return itemOverhead + int64(cap(i.bytes)) }
 
 // entryOf returns e with the shared bytes in place of its own.
 func (c *content) entryOf(e *Entry) *Entry {

@@ -13,9 +13,10 @@ import (
 // is in.
 //
 // Everything is charged once. An entry pays for the content it was the first
-// to bring, and a content for the items. What has lost its payer while others
-// still use it is the contents' own, until somebody who uses it arrives and
-// takes the charge: the store is given so much less. What nobody uses is gone.
+// to bring, and a content for the slabs of the items. What has lost its payer
+// while others still use it is the contents' own, until somebody who uses it
+// arrives and takes the charge: the store is given so much less. What nobody
+// uses is gone.
 type contents struct {
 	seed maphash.Seed
 	// resize tells the store how many bytes its entries may be charged.
@@ -103,7 +104,7 @@ func (s *contents) find(e *Entry) *content {
 	return c
 }
 
-// add makes a content. Nobody pays for it yet, nor for its new items.
+// add makes a content. Nobody pays for it yet, nor for its new slabs.
 func (s *contents) add(key contentKey, body *message.Body, parts split) *content {
 	c := &content{
 		key: key,
@@ -114,31 +115,52 @@ func (s *contents) add(key contentKey, body *message.Body, parts split) *content
 		items: make([]*item, len(parts.items)),
 	}
 	c.charge = int64(contentOverhead + len(c.before) + len(c.after) + len(body.NextCursor) + itemReference*len(c.items))
-	for i, data := range parts.items {
-		c.items[i] = s.item(data)
-		c.items[i].refs++
-	}
+	s.addItems(c, parts.items)
 	s.unpaid += c.charge
 	s.byKey[key] = c
 	return c
 }
 
-// item returns the item of those bytes, a new one if need be.
-func (s *contents) item(data []byte) *item {
-	hash := maphash.Bytes(s.seed, data)
+// addItems gives c its items: those that are known, and new ones in slabs.
+func (s *contents) addItems(c *content, texts [][]byte) {
+	hashes := make([]uint64, len(texts))
+	missing := 0 // bytes of new items
+	for n, data := range texts {
+		hashes[n] = maphash.Bytes(s.seed, data)
+		if s.item(hashes[n], data) == nil {
+			missing += len(data)
+		}
+	}
+	var room *slab
+	for n, data := range texts {
+		i := s.item(hashes[n], data)
+		if i == nil {
+			if room == nil || !room.fits(data) {
+				room = newSlab(max(len(data), min(missing, slabSize)))
+				s.unpaid += room.cost
+			}
+			missing -= len(data)
+			s.unpaid += itemOverhead
+			i = &item{bytes: room.add(data), hash: hashes[n], slab: room, next: s.items[hashes[n]]}
+			s.items[i.hash] = i
+		}
+		i.refs++
+		c.items[n] = i
+	}
+}
+
+// item returns the item of those bytes, or nil.
+func (s *contents) item(hash uint64, data []byte) *item {
 	for i := s.items[hash]; i != nil; i = i.next {
 		if bytes.Equal(i.bytes, data) {
 			return i
 		}
 	}
-	i := &item{bytes: bytes.Clone(data), hash: hash, next: s.items[hash]}
-	s.items[hash] = i
-	s.unpaid += i.cost()
-	return i
+	return nil
 }
 
-// pay has k pay for c, and c for its items, as far as nobody else does. It
-// returns what k has to pay.
+// pay has k pay for c, and c for the slabs of its items, as far as nobody else
+// does. It returns what k has to pay.
 func (s *contents) pay(c *content, k *kept) int64 {
 	if c.payer != nil {
 		return 0
@@ -146,10 +168,10 @@ func (s *contents) pay(c *content, k *kept) int64 {
 	c.payer = k
 	s.unpaid -= c.charge
 	for _, i := range c.items {
-		if i.payer == nil {
-			i.payer = c
-			c.charge += i.cost()
-			s.unpaid -= i.cost()
+		if b := i.slab; b.payer == nil {
+			b.payer = c
+			c.charge += b.cost
+			s.unpaid -= b.cost
 		}
 	}
 	return c.charge
@@ -176,27 +198,31 @@ func (s *contents) leave(k *kept) {
 	}
 }
 
-// free forgets a content that no entry has, and the items that were in no
-// other. The others become the contents' own.
+// free forgets a content that no entry has, the items that were in no other,
+// and the slabs of which no item is left. The others become the contents' own.
 func (s *contents) free(c *content) {
 	delete(s.byKey, c.key)
 	s.forms.letGo(c.forms)
 	s.unpaid -= c.charge
 	for _, i := range c.items {
-		if i.payer == c {
-			i.payer = nil
-			s.unpaid += i.cost()
+		if b := i.slab; b.payer == c {
+			b.payer = nil
+			s.unpaid += b.cost
 		}
 		i.refs--
 		if i.refs == 0 {
-			s.unpaid -= i.cost()
 			s.forget(i)
 		}
 	}
 }
 
-// forget takes an item out of the index.
+// forget takes an item out of the index, and out of its slab, which nobody pays
+// for if it was the last one.
 func (s *contents) forget(i *item) {
+	i.slab.items--
+	if i.slab.items == 0 {
+		s.unpaid -= i.slab.cost
+	}
 	first := s.items[i.hash]
 	if first == i {
 		if i.next == nil {
