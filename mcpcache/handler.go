@@ -116,6 +116,7 @@ type Handler struct {
 
 	// Whether answers of 1 KiB and more are compressed once, in the
 	// background, to gzip and zstd for the clients that accept one of them.
+	// A list that changes all the time is, once it has stayed for two seconds.
 	// A quarter of `memory` is for the compressed bytes. Default: true
 	Precompress *bool `json:"precompress,omitempty"`
 

@@ -18,7 +18,7 @@ func TestNeighbourWithoutCompression(t *testing.T) {
 			for _, s := range users {
 				defer h.shared.attach(&user{settings: s, logger: h.logger})()
 			}
-			h.shared.cache.Pin(toolsEntry(t, 5)) // other bytes: the next ones are new
+			h.shared.cache.Unpin(e.Revision, e.Kind) // the next bytes are new
 			for len(h.shared.cache.Wanted()) > 0 {
 				<-h.shared.cache.Wanted()
 			}

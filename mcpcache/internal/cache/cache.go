@@ -67,6 +67,11 @@ type pin struct {
 	// as is restored: that the entry is from before a restart.
 	change   *change
 	restored bool
+
+	// changed is when the bytes last took the place of others, and settling
+	// waits until they stay. Guarded by Cache.pinning.
+	changed  time.Time
+	settling *time.Timer
 }
 
 // change is between two fetches in a row that brought different bytes.
@@ -181,8 +186,11 @@ func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) bool 
 	forms := c.forms.hold(e)
 	p.entry.Store(e)
 	c.forms.letGo(p.forms.Swap(forms))
-	if forms != nil {
-		c.forms.want(e, forms, Plain, time.Now().Unix())
+	if now := time.Now(); p.restless(old, e, now) {
+		c.forms.postpone(forms, now)
+		c.settle(p)
+	} else if forms != nil {
+		c.forms.want(e, forms, Plain, now.Unix())
 	}
 	return true
 }
@@ -299,4 +307,7 @@ func (c *Cache) Stats() Stats {
 }
 
 // Close ends the tier's goroutines. Afterwards nothing is kept and nothing found.
-func (c *Cache) Close() { c.tier.close() }
+func (c *Cache) Close() {
+	c.stopSettling()
+	c.tier.close()
+}

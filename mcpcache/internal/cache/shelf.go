@@ -115,6 +115,17 @@ func (s *shelf) want(e *Entry, f *forms, framing Framing, now int64) {
 	}
 }
 
+// postpone keeps new forms, which may be nil, from being made before they have
+// been of use for a while.
+func (s *shelf) postpone(f *forms, now time.Time) {
+	if f == nil {
+		return
+	}
+	for i := range f.frames {
+		f.frames[i].next.CompareAndSwap(0, now.Add(settleTime).Unix())
+	}
+}
+
 // put keeps a form, if it is still of use and there is room.
 func (s *shelf) put(f *forms, framing Framing, encoded *splice.Encoded, now int64) {
 	form, size := &f.frames[framing], sizeOf(encoded)
