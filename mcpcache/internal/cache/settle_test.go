@@ -45,7 +45,7 @@ func TestRestlessSnapshotsAreCompressedLater(t *testing.T) {
 		if got := len(c.Wanted()); got != 0 {
 			t.Errorf("%d bodies are wanted too early", got)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if got := len(c.Wanted()); got != 1 { // and nobody has asked
 			t.Errorf("%d bodies are wanted after a while, want 1", got)
