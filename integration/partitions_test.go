@@ -93,8 +93,11 @@ func TestWhatTellsCallersApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
 			w.SetHints(privateHour)
+			var setting sync.Mutex // the feeds ask at the same time
 			for _, method := range scripted.ListMethods() {
 				w.SetScript(method, func(x *scripted.Exchange) {
+					setting.Lock()
+					defer setting.Unlock()
 					w.SetPrivateList(x.Auth, x.Method, scripted.Items(x.Method, x.R.Header.Get(tc.header), 3))
 					x.Default()
 				})
@@ -122,7 +125,10 @@ func TestWhatTellsCallersApart(t *testing.T) {
 // private.
 func TestScopeOfMixedPages(t *testing.T) {
 	w := newUpstream(t)
+	var setting sync.Mutex // several ask at the same time
 	w.SetScript(toolsList, func(x *scripted.Exchange) {
+		setting.Lock()
+		defer setting.Unlock()
 		hints := publicHour
 		if strings.Contains(string(x.Params), `"cursor"`) {
 			hints = privateHour
