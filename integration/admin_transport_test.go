@@ -12,18 +12,16 @@ import (
 type adminTransport struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
-func (a adminTransport) RoundTrip(r *http.Request) (res *http.Response, err error) {
-	for range 5 {
+func (a adminTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return fixture.Insist(func() (*http.Response, error) {
 		again := r.Clone(r.Context())
 		if r.GetBody != nil {
-			if again.Body, err = r.GetBody(); err != nil {
+			body, err := r.GetBody()
+			if err != nil {
 				return nil, err
 			}
+			again.Body = body
 		}
-		res, err = a.RoundTripper.RoundTrip(again)
-		if !fixture.Cut(err) {
-			break
-		}
-	}
-	return res, err
+		return a.RoundTripper.RoundTrip(again)
+	})
 }

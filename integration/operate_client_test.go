@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
 
 // operatorStatus is what operators' scripts read of a handler's status.
@@ -46,32 +44,24 @@ type refreshed struct {
 	Error                   string
 }
 
-// askAdmin sends a request to Caddy's admin endpoint. A connection that was
-// accepted by the endpoint of the configuration before is opened again.
+// askAdmin sends a request to Caddy's admin endpoint.
 func askAdmin(t testing.TB, method, path string, header http.Header) (status int, body []byte) {
 	t.Helper()
-	for range 5 {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+running.admin+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		maps.Copy(r.Header, header)
-		r.Host = header.Get("Host")
-		res, err := running.http.Do(r)
-		if fixture.Cut(err) {
-			continue
-		}
-		if err != nil {
-			t.Fatalf("asking the admin endpoint: %v", err)
-		}
-		defer res.Body.Close()
-		if body, err = io.ReadAll(res.Body); err != nil {
-			t.Fatalf("reading the admin endpoint's answer: %v", err)
-		}
-		return res.StatusCode, body
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+running.admin+path, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("the admin endpoint cuts every connection")
-	return 0, nil
+	maps.Copy(r.Header, header)
+	r.Host = header.Get("Host")
+	res, err := running.http.Do(r)
+	if err != nil {
+		t.Fatalf("asking the admin endpoint: %v", err)
+	}
+	defer res.Body.Close()
+	if body, err = io.ReadAll(res.Body); err != nil {
+		t.Fatalf("reading the admin endpoint's answer: %v", err)
+	}
+	return res.StatusCode, body
 }
 
 // readAdmin gets a path of the admin endpoint that has to exist.

@@ -47,16 +47,15 @@ func startTraffic(w *world, clients int) *traffic {
 	return t
 }
 
-// insist sends a request again that was [fixture.Cut].
-func (t *traffic) insist(send func() (*fixture.Answer, error)) (a *fixture.Answer, err error) {
-	for range 200 {
-		a, err = send()
-		if !fixture.Cut(err) {
-			break
+// insist is [fixture.Insist], and counts what it sends again.
+func (t *traffic) insist(send func() (*fixture.Answer, error)) (*fixture.Answer, error) {
+	return fixture.Insist(func() (*fixture.Answer, error) {
+		a, err := send()
+		if fixture.Cut(err) {
+			t.again.Add(1)
 		}
-		t.again.Add(1)
-	}
-	return a, err
+		return a, err
+	})
 }
 
 func (t *traffic) note(ctx context.Context, method string, a *fixture.Answer, err error, good bool) {

@@ -1,5 +1,7 @@
 package cache
 
+import "slices"
+
 // slabSize is the size in bytes of a slab that many items share. It is what the
 // runtime gives memory out by: a slab of it has a page of its own.
 const slabSize = 8 << 10
@@ -23,7 +25,7 @@ type slab struct {
 
 func newSlab(size int) *slab {
 	// Memory comes in sizes of its own: the capacity says what it really takes.
-	b := &slab{bytes: append([]byte(nil), make([]byte, size)...)[:0]}
+	b := &slab{bytes: slices.Grow([]byte(nil), size)}
 	b.cost = int64(slabOverhead + cap(b.bytes))
 	return b
 }
