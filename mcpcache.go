@@ -12,4 +12,5 @@ import (
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/transports"
 )

@@ -50,7 +50,8 @@ func init() {
 // http://127.0.0.1:3001/mcp. Its path is the endpoint; without a path the
 // endpoint is /mcp, or what endpoint says. Several URLs are replicas of one
 // server and differ in nothing but their hosts and ports. The upstream is sent
-// its own address as Host, and an https upstream is asked for its own name.
+// its own address as Host, by the transport upstream_host in the place of http,
+// and an https upstream is asked for its own name.
 //
 // A nested reverse_proxy block either names the upstreams instead of URLs, or
 // names none and then holds the options of the URLs' upstreams; a header_up

@@ -1,6 +1,8 @@
 package caddyfile
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,6 +10,8 @@ import (
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/transports"
 )
 
 // upstreamHost is the placeholder of the address that reverse_proxy has chosen.
@@ -81,7 +85,9 @@ func (p *parser) buildUpstream() error {
 			"mcp_cache needs an upstream: a URL such as http://127.0.0.1:3001/mcp, or a reverse_proxy block that names one")
 	}
 	if len(p.urls) > 0 {
-		sendOwnHost(handler)
+		if err := sendOwnHost(handler); err != nil {
+			return err
+		}
 	}
 	var err error
 	p.handler.UpstreamRaw, err = encodeModule(d, handler, "handler", "reverse_proxy")
@@ -90,8 +96,32 @@ func (p *parser) buildUpstream() error {
 
 // sendOwnHost makes the upstream's address the Host of its requests, because
 // MCP servers on loopback addresses refuse any other (DNS rebinding). An
-// operator's own header_up Host is left alone.
-func sendOwnHost(handler *reverseproxy.Handler) {
+// operator's own header_up Host is left alone. It is the transport that sets
+// the Host, unless the operator has chosen another one than Caddy's.
+func sendOwnHost(handler *reverseproxy.Handler) error {
+	if handler.Headers != nil && handler.Headers.Request != nil && changesHost(handler.Headers.Request) {
+		return nil
+	}
+	transport := map[string]json.RawMessage{"protocol": json.RawMessage(`"http"`)}
+	if handler.TransportRaw != nil {
+		if err := json.Unmarshal(handler.TransportRaw, &transport); err != nil {
+			return fmt.Errorf("reading transport: %w", err)
+		}
+	}
+	if string(transport["protocol"]) != `"http"` {
+		setHost(handler)
+		return nil
+	}
+	transport["protocol"] = json.RawMessage(`"` + transports.UpstreamHostName + `"`)
+	var err error
+	if handler.TransportRaw, err = json.Marshal(transport); err != nil {
+		return fmt.Errorf("writing transport: %w", err)
+	}
+	return nil
+}
+
+// setHost has reverse_proxy set the Host.
+func setHost(handler *reverseproxy.Handler) {
 	if handler.Headers == nil {
 		handler.Headers = new(headers.Handler)
 	}
@@ -99,9 +129,6 @@ func sendOwnHost(handler *reverseproxy.Handler) {
 		handler.Headers.Request = new(headers.HeaderOps)
 	}
 	ops := handler.Headers.Request
-	if changesHost(ops) {
-		return
-	}
 	if ops.Set == nil {
 		ops.Set = make(http.Header)
 	}
