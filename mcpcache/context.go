@@ -53,7 +53,7 @@ func harmless(name string) bool {
 // contextOf returns the authorization context of a request: a keyed hash of
 // everything that can tell callers apart. A request that has nothing of that
 // kind is anonymous.
-func (h *Handler) contextOf(r *http.Request) cache.Partition {
+func (h *Handler) contextOf(r *http.Request, repl *caddy.Replacer) cache.Partition {
 	var room [512]byte
 	seed := append(room[:0], h.shared.secret[:]...)
 	said := seed
@@ -64,7 +64,7 @@ func (h *Handler) contextOf(r *http.Request) cache.Partition {
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		said = appendField(said, "certificate", string(r.TLS.PeerCertificates[0].Raw))
 	}
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+	if repl != nil {
 		if user, ok := repl.GetString(userPlaceholder); ok && user != "" {
 			said = appendField(said, "user", user)
 		}

@@ -83,7 +83,7 @@ func TestContextsAreApart(t *testing.T) {
 	f := newFace(t, &Handler{Partition: []string{"{test.one}", "{test.two}"}})
 	seen := make(map[cache.Partition]string)
 	for name, r := range callers() {
-		c := f.contextOf(r)
+		c := f.contextOf(r, replacerOf(r))
 		if other, ok := seen[c]; ok {
 			t.Errorf("%q and %q are one context", name, other)
 		}
@@ -91,7 +91,7 @@ func TestContextsAreApart(t *testing.T) {
 		if c.IsAnonymous() != (name == "nobody") {
 			t.Errorf("%q: anonymous is %v", name, c.IsAnonymous())
 		}
-		if again := f.contextOf(r.Clone(r.Context())); again != c {
+		if again := f.contextOf(r.Clone(r.Context()), replacerOf(r)); again != c {
 			t.Errorf("%q: asked again, it is another context", name)
 		}
 	}
@@ -101,7 +101,7 @@ func TestContextsAreApart(t *testing.T) {
 func TestPlaceholdersCountOnlyIfNamed(t *testing.T) {
 	f := newFace(t, &Handler{})
 	r := withReplacer(modernRequest("tools/list", ""), map[string]string{"test.one": "a"})
-	if !f.contextOf(r).IsAnonymous() {
+	if !f.contextOf(r, replacerOf(r)).IsAnonymous() {
 		t.Error("a placeholder that nobody named makes a context")
 	}
 }
@@ -125,18 +125,18 @@ func TestHarmlessHeaders(t *testing.T) {
 		if credential != "" {
 			plain.Header.Set("Authorization", credential)
 		}
-		want := f.contextOf(plain)
+		want := f.contextOf(plain, replacerOf(plain))
 		all := plain.Clone(plain.Context())
 		for _, name := range harmlessNames {
 			r := plain.Clone(plain.Context())
 			r.Header.Add(name, "x")
 			r.Header.Add(name, "y")
 			all.Header.Add(name, "z")
-			if f.contextOf(r) != want {
+			if f.contextOf(r, replacerOf(r)) != want {
 				t.Errorf("%s makes another context", name)
 			}
 		}
-		if f.contextOf(all) != want {
+		if f.contextOf(all, replacerOf(all)) != want {
 			t.Error("all of them make another context")
 		}
 	}
@@ -160,7 +160,7 @@ func TestOrderOfHeadersDoesNotMatter(t *testing.T) {
 			name := names[(i+j)%len(names)]
 			r.Header[name] = []string{"value of " + name}
 		}
-		c := f.contextOf(r)
+		c := f.contextOf(r, replacerOf(r))
 		if i > 0 && c != want {
 			t.Fatal("the same headers make another context")
 		}
@@ -173,7 +173,7 @@ func TestContextsAreKeyed(t *testing.T) {
 	one, two := newFace(t, &Handler{}), newFace(t, &Handler{})
 	r := modernRequest("tools/list", "")
 	r.Header.Set("Authorization", "Bearer a")
-	if one.contextOf(r) == two.contextOf(r) {
+	if one.contextOf(r, replacerOf(r)) == two.contextOf(r, replacerOf(r)) {
 		t.Error("two upstreams give a credential the same hash")
 	}
 	if a, b := one.shared.variantOf([]byte(`{"x":1}`)), two.shared.variantOf([]byte(`{"x":1}`)); a == b {
@@ -259,7 +259,7 @@ func TestAdmittedUntil(t *testing.T) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 			memo := f.shared.admission
-			context := f.contextOf(r)
+			context := f.contextOf(r, replacerOf(r))
 			memo.AdmitContext(context, revision.V20260728, memo.Ticket(), got)
 			if caller := memo.Context(context, revision.V20260728); caller.Admitted(now) != c.want.After(now) || caller.Admitted(limit) {
 				t.Errorf("admitted now: %v, after the limit: %v", caller.Admitted(now), caller.Admitted(limit))

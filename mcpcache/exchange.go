@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -18,6 +20,7 @@ type exchange struct {
 	r *http.Request
 	// arrived is when the request did; now is later if it has waited since.
 	arrived, now time.Time
+	replacer     *caddy.Replacer // of the request; nil if there is none
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
 
@@ -78,7 +81,7 @@ const (
 // understand finds out who asks, and for what. It returns why the request cannot
 // be answered from the cache, or understood.
 func (x *exchange) understand() (bypass, error) {
-	x.context = x.h.contextOf(x.r)
+	x.context = x.h.contextOf(x.r, x.replacer)
 	if x.r.Method != http.MethodPost {
 		return bypassMethod, nil
 	}
@@ -103,7 +106,7 @@ func (x *exchange) understand() (bypass, error) {
 	if !x.body.whole {
 		return bypassSize, nil
 	}
-	if reason := reasonOf(message.Decode(x.body.bytes, &x.request)); reason != understood {
+	if reason := reasonOf(x.h.requests.Decode(x.body.bytes, &x.request)); reason != understood {
 		return reason, nil
 	}
 	return x.ask(), nil

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -130,6 +131,7 @@ type Handler struct {
 	logger   *zap.Logger
 	settings *settings
 	status   statusTexts
+	requests message.Memo
 	metrics  *requestMetrics
 
 	endpointURL string // as the feeds see it

@@ -57,7 +57,7 @@ func TestWhoIsAdmitted(t *testing.T) {
 			f.upstreamIs(c.answer)
 			r := modernRequest(c.method, "")
 			r.Header.Set("Authorization", "Bearer a")
-			context := f.contextOf(r)
+			context := f.contextOf(r, replacerOf(r))
 			_ = f.ServeHTTP(&wire{header: make(http.Header)}, r, nil)
 			memo := f.shared.admission
 			caller := memo.Context(context, revision.V20260728)

@@ -2,6 +2,7 @@ package mcpcache
 
 import (
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -17,9 +18,15 @@ import (
 // begin makes the placeholders of an exchange available to handlers, log
 // formats and response headers. They are worked out only if somebody asks.
 func (x *exchange) begin() {
-	if repl, ok := x.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(x.placeholder)
+	if x.replacer = replacerOf(x.r); x.replacer != nil {
+		x.replacer.Map(x.placeholder)
 	}
+}
+
+// replacerOf returns the replacer of a request, or nil.
+func replacerOf(r *http.Request) *caddy.Replacer {
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	return repl
 }
 
 // placeholder is a [caddy.ReplacerFunc].

@@ -117,7 +117,7 @@ func (f *face) question(tb testing.TB, r *http.Request) (*exchange, bypass) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	x.context = f.contextOf(r)
+	x.context = f.contextOf(r, replacerOf(r))
 	return x, reason
 }
 

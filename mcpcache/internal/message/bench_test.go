@@ -37,6 +37,31 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// BenchmarkMemo decodes a request that was asked before, next to decoding it again.
+func BenchmarkMemo(b *testing.B) {
+	for name, body := range map[string]string{"legacy": legacyWithID("1000000000"), "modern": modernList} {
+		b.Run(name, func(b *testing.B) {
+			data := []byte(body)
+			var m Memo
+			var req Request
+			for b.Loop() {
+				if err := m.Decode(data, &req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/decoded", func(b *testing.B) {
+			data := []byte(body)
+			var req Request
+			for b.Loop() {
+				if err := Decode(data, &req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkAppendPrefix(b *testing.B) {
 	dst := make([]byte, 0, 256)
 	id := []byte(`"req-17"`)

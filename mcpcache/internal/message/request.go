@@ -58,14 +58,20 @@ const version = `"2.0"`
 // checked, but what lies in params.arguments and in other values that the cache
 // has no use for needs to be JSON and no more.
 func Decode(body []byte, req *Request) error {
+	_, err := decode(body, req)
+	return err
+}
+
+// decode is Decode, and returns where the id ends in the body, if there is one.
+func decode(body []byte, req *Request) (idEnd int, err error) {
 	*req = Request{}
 	s := scan(body)
-	err := s.request(req)
+	err, idEnd = s.request(req), s.idEnd
 	s.release()
 	if err != nil {
 		*req = Request{}
 	}
-	return err
+	return idEnd, err
 }
 
 func (s *scanner) request(req *Request) error {
@@ -112,7 +118,7 @@ func (s *scanner) requestMember(key int, req *Request) (err error) {
 		if !validID(value) {
 			return invalid("id is not a string or integer of at most 1 KiB")
 		}
-		req.ID = value
+		req.ID, s.idEnd = value, int(s.dec.InputOffset())
 	case topMethod:
 		if !isString(value) {
 			return invalid("method is not a string")

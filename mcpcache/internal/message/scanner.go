@@ -10,10 +10,11 @@ import (
 // scanner walks through one JSON text without copying it. Every slice it
 // returns points into the text, but unescaped names.
 type scanner struct {
-	text []byte
-	src  bytes.Buffer // of text; the decoder parses it in place
-	dec  jsontext.Decoder
-	name [256]byte // scratch for a name with escapes
+	text  []byte
+	src   bytes.Buffer // of text; the decoder parses it in place
+	dec   jsontext.Decoder
+	name  [256]byte // scratch for a name with escapes
+	idEnd int       // where a request's id ends in the text; 0 before it is met
 }
 
 // scanners holds scanners that are reset and point to no text.
@@ -45,7 +46,7 @@ func (s *scanner) release() {
 // its own check costs a hash table of every object; the objects whose names
 // matter are checked here.
 func (s *scanner) reset() {
-	s.text = nil
+	s.text, s.idEnd = nil, 0
 	s.src = bytes.Buffer{}
 	s.dec.Reset(&s.src, jsontext.AllowDuplicateNames(true))
 }
