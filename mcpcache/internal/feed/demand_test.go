@@ -75,19 +75,19 @@ func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
 		})
 		w.outdate(revision.Tools)
 		old := f.Demand(revision.Tools, Variant{})
-		w.after(0)
+		w.after(gather)
 		s.on(list, gives(`{"tools":[{"name":"new"}]}`))
 		w.outdate(revision.Tools)
 		mark := w.cache.Mark(revision.Tools)
 		young := f.Demand(revision.Tools, Variant{})
-		if young == old || old.Since(mark) || !young.Since(mark) {
+		if young == old || old.Since(mark) {
 			t.Fatal("the caller from after the change joined the older fetch")
 		}
 		if again := f.Demand(revision.Tools, Variant{}); again != young {
 			t.Error("the next caller does not share the younger one")
 		}
-		if e, err := young.Wait(w.Context()); err != nil || e.Body.Names[0] != "new" {
-			t.Errorf("got %v, error %v", e, err)
+		if e, err := young.Wait(w.Context()); err != nil || e.Body.Names[0] != "new" || !young.Since(mark) {
+			t.Errorf("got %v, error %v, from after the change: %v", e, err, young.Since(mark))
 		}
 		close(release)
 		if e, err := old.Wait(w.Context()); err != nil || e.Body.Names[0] != "old" {
@@ -95,6 +95,74 @@ func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
 		}
 		w.after(0)
 		w.wantItems(modern, revision.Tools, "new")
+	})
+}
+
+// An upstream tells each feed of a change, and some tell of several in a row:
+// what comes at once is fetched at once, by callers' wish or not.
+func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
+	for name, demanded := range map[string]bool{"by the feed": false, "for a caller": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern, legacy)
+			run(t, s, func(w *world) {
+				feeds := []*Feed{w.start(modern), w.start(legacy)}
+				w.after(w.policy.Refresh)
+				before := s.count(list)
+				w.outdate(revision.Tools)
+				var flights []*Flight
+				for _, f := range feeds {
+					if demanded {
+						flights = append(flights, f.Demand(revision.Tools, Variant{}))
+					}
+				}
+				w.after(gather / 2)
+				s.set(revision.Tools, "new")
+				w.outdate(revision.Tools)
+				mark := w.cache.Mark(revision.Tools)
+				for i, f := range feeds {
+					if demanded && f.Demand(revision.Tools, Variant{}) != flights[i] {
+						t.Error("who came after the second notice does not share the fetch that has not left")
+					}
+				}
+				w.after(gather - gather/2)
+				for _, flight := range flights {
+					if e, err := flight.Wait(w.Context()); err != nil || e.Body.Names[0] != "new" || !flight.Since(mark) {
+						t.Errorf("a caller got %v, error %v, from after both notices: %v", e, err, flight.Since(mark))
+					}
+				}
+				w.after(2 * w.policy.Refresh)
+				if got := s.count(list) - before; got != len(feeds) {
+					t.Errorf("two notices at once took %d fetches of %d feeds", got, len(feeds))
+				}
+				w.outdate(revision.Tools)
+				w.after(gather)
+				w.outdate(revision.Tools)
+				w.after(2 * w.policy.Refresh)
+				if got := s.count(list) - before; got != 3*len(feeds) {
+					t.Errorf("two more, one after the other, took it to %d", got)
+				}
+			})
+		})
+	}
+}
+
+// A feed that ends does not wait for more notices.
+func TestEndWhileNoticesGather(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		w.after(w.policy.Refresh)
+		before := s.count(list)
+		w.outdate(revision.Tools)
+		flight := f.Demand(revision.Tools, Variant{})
+		begun := time.Now()
+		w.group.Stop()
+		if took := time.Since(begun); took != 0 || s.count(list) != before {
+			t.Errorf("the end took %v and %d fetches", took, s.count(list)-before)
+		}
+		if _, err := flight.Wait(w.Context()); !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller got the error %v", err)
+		}
 	})
 }
 
@@ -112,7 +180,7 @@ func TestOlderLandingAsksForNoOther(t *testing.T) {
 					s.on(list, waitFor(release, s))
 					w.outdate(revision.Tools)
 					f.Demand(revision.Tools, Variant{})
-					w.after(0)
+					w.after(gather)
 				}
 				first, second := younger, older
 				if olderFirst {
@@ -145,6 +213,7 @@ func TestFlightsAreBounded(t *testing.T) {
 			if f.Demand(revision.Tools, Variant{}) == nil {
 				t.Fatalf("flight %d of %d was refused", n+1, maxFlights)
 			}
+			w.after(gather)
 		}
 		w.outdate(revision.Tools)
 		if f.Demand(revision.Tools, Variant{}) != nil {

@@ -174,6 +174,7 @@ func (f *Feed) changed(kinds revision.KindSet) {
 	f.mu.Lock()
 	for k := range f.slots {
 		if s := &f.slots[k]; kinds.Has(revision.Kind(k)) && s.offered {
+			s.told = time.Now()
 			s.ask(f.policy().Refresh)
 		}
 	}

@@ -60,15 +60,16 @@ func (f *Feed) fresh(k revision.Kind, v Variant) *cache.Entry {
 
 // takeOff starts a fetch. The caller holds f.mu.
 func (f *Feed) takeOff(ctx context.Context, s *session, k revision.Kind, v Variant) *Flight {
-	flight := &Flight{mark: f.cache.Mark(k), variant: v, done: make(chan struct{})}
+	flight := &Flight{variant: v, done: make(chan struct{})}
 	slot := &f.slots[k]
 	slot.flights = append(slot.flights, flight)
-	if v.own() {
-		slot.started, slot.due = time.Now(), time.Time{} // the landing says when the next one is due
-	}
+	gathered := slot.told.Add(gather)
 	f.flying.Go(func() {
 		defer close(flight.done)
-		flight.entry, flight.err = f.fetch(ctx, s, k, flight)
+		if flight.err = sleepUntil(ctx, gathered); flight.err == nil {
+			f.depart(k, flight)
+			flight.entry, flight.err = f.fetch(ctx, s, k, flight)
+		}
 		if v.own() {
 			f.landed(ctx, s, k, flight)
 		} else {
@@ -76,6 +77,38 @@ func (f *Feed) takeOff(ctx context.Context, s *session, k revision.Kind, v Varia
 		}
 	})
 	return flight
+}
+
+// gather is how long after a notice a flight waits before it leaves. An upstream
+// tells all feeds of a change at once, but they do not hear it at once; what the
+// first of them sets off need not be done again for the others.
+const gather = time.Millisecond
+
+func sleepUntil(ctx context.Context, t time.Time) error {
+	wait := time.Until(t)
+	if wait <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// depart has a flight count as one from after all that has been announced: it
+// sends nothing before.
+func (f *Feed) depart(k revision.Kind, flight *Flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	flight.mark, flight.left = f.cache.Mark(k), true
+	if flight.variant.own() {
+		slot := &f.slots[k]
+		slot.started, slot.due = time.Now(), time.Time{} // the landing says when the next one is due
+	}
 }
 
 // fetch brings one kind. A panic is a failure of this fetch only.

@@ -24,7 +24,8 @@ var ErrTooManyWaiters = errors.New("too many callers wait for the list already")
 
 // Flight is one fetch of a list that up to 10,000 callers wait for.
 type Flight struct {
-	mark    cache.Mark
+	mark    cache.Mark // the moment it left
+	left    bool       // under the feed's mu; before that, it will bring whatever is announced
 	variant Variant
 	waiters atomic.Int64
 	done    chan struct{}
@@ -54,7 +55,7 @@ func (f *Flight) Wait(ctx context.Context) (*cache.Entry, error) {
 
 // landedFlight returns a flight that is over and has brought e.
 func landedFlight(e *cache.Entry, v Variant) *Flight {
-	f := &Flight{mark: e.Mark, variant: v, done: make(chan struct{}), entry: e}
+	f := &Flight{mark: e.Mark, left: true, variant: v, done: make(chan struct{}), entry: e}
 	close(f.done)
 	return f
 }
@@ -85,6 +86,7 @@ type slot struct {
 	offered   bool // the upstream has it and the operator wants it
 	attempted bool // fetched at least once since the feed connected
 	flights   []*Flight
+	told      time.Time // of the last change
 	started   time.Time // of the last fetch
 	due       time.Time // of the next one
 	notBefore time.Time // until when the upstream wants to be left alone
@@ -98,7 +100,7 @@ type slot struct {
 // current returns the flight that brings what is newest, or nil.
 func (s *slot) current(v Variant, is func(cache.Mark) bool) *Flight {
 	for _, f := range s.flights {
-		if f.variant.Key == v.Key && is(f.mark) {
+		if f.variant.Key == v.Key && (!f.left || is(f.mark)) {
 			return f
 		}
 	}

@@ -41,7 +41,7 @@ func TestNoticeBumpsAndRefreshes(t *testing.T) {
 						s.set(k, "new")
 					}
 					s.notify(tt.notice)
-					w.after(0)
+					w.after(gather)
 					for _, k := range s.kinds {
 						want := before[k]
 						for _, changed := range tt.changes {
@@ -174,7 +174,7 @@ func TestHalfOpenStream(t *testing.T) {
 				w.after(w.policy.Refresh) // the last refresh may have been just now
 				before := s.count(list)
 				s.notify("notifications/tools/list_changed")
-				w.after(0)
+				w.after(gather)
 				if got := s.count(list); got != before+1 || s.listening() != 1 {
 					t.Errorf("%d refreshes after a notice on one of %d streams", got-before, s.listening())
 				}
@@ -299,7 +299,7 @@ func TestStalledAnswerHoldsNoNotice(t *testing.T) {
 		}
 		s.set(revision.Tools, "new")
 		s.notify("notifications/tools/list_changed")
-		w.after(0)
+		w.after(gather)
 		w.wantItems(legacy, revision.Tools, "new")
 		w.wantCalls("", 1)
 		w.after(requestTimeout + time.Second)
