@@ -35,7 +35,7 @@ type exchange struct {
 	// What became of the exchange, for those who watch.
 	outcome  outcome
 	reason   bypass
-	toolName []byte // raw JSON of the tool that is called
+	toolName string // the tool that is called, once somebody asked
 
 	values headerValues // of the answer
 }
@@ -106,10 +106,26 @@ func (x *exchange) understand() (bypass, error) {
 	if !x.body.whole {
 		return bypassSize, nil
 	}
-	if reason := reasonOf(x.h.requests.Decode(x.body.bytes, &x.request)); reason != understood {
+	if reason := x.decode(); reason != understood {
 		return reason, nil
 	}
 	return x.ask(), nil
+}
+
+// decode finds out what the body says. Of a message that cannot be answered from
+// the cache, nor opens a session, only the method is read: whatever else it
+// says, it is forwarded.
+func (x *exchange) decode() bypass {
+	if x.h.requests.Recall(x.body.bytes, &x.request) {
+		return understood
+	}
+	if method := string(message.Method(x.body.bytes)); method != "" && method != "initialize" {
+		if _, cached := revision.KindOf(method); !cached {
+			x.method = method
+			return bypassMethod
+		}
+	}
+	return reasonOf(x.h.requests.Decode(x.body.bytes, &x.request))
 }
 
 func reasonOf(err error) bypass {
@@ -130,7 +146,6 @@ func (x *exchange) ask() bypass {
 	kind, cached := revision.KindOf(string(x.request.Method))
 	if !cached {
 		x.method = string(x.request.Method)
-		x.toolName = x.request.Name
 		return bypassMethod
 	}
 	x.method = kind.Method()

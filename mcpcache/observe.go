@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -59,16 +60,27 @@ func (x *exchange) revision() revision.Revision {
 	return revision.Parse(x.r.Header.Get("Mcp-Protocol-Version"))
 }
 
-// tool is the tool that a tools/call names.
+// tool is the tool that a tools/call names. The body is read for it only if
+// somebody asks.
 func (x *exchange) tool() string {
 	if x.method != "tools/call" {
 		return ""
 	}
-	if x.toolName == nil {
+	if x.toolName == "" {
+		x.toolName = x.findTool()
+	}
+	return x.toolName
+}
+
+// findTool takes the name from the body, or else from the header that mirrors
+// it.
+func (x *exchange) findTool() string {
+	var r message.Request
+	if !x.body.whole || message.Decode(x.body.bytes, &r) != nil || r.Name == nil {
 		return x.r.Header.Get("Mcp-Name")
 	}
 	var name string
-	_ = json.Unmarshal(x.toolName, &name) // it has been decoded before
+	_ = json.Unmarshal(r.Name, &name) // it has been decoded before
 	return name
 }
 

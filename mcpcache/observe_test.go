@@ -35,8 +35,17 @@ func TestPlaceholders(t *testing.T) {
 			outcome: "stale", method: "resources/templates/list", kind: "resource_templates", era: "modern", revision: "2026-07-28",
 		},
 		"call": {
-			x:       exchange{method: "tools/call", toolName: []byte(`"es\u0063aped"`)},
+			x:       exchange{method: "tools/call", body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"es\u0063aped"}}`)},
+			header:  http.Header{"Mcp-Name": {"named"}},
 			outcome: "bypass", method: "tools/call", era: "legacy", revision: "unknown", tool: "escaped",
+		},
+		"call of no tool": {
+			x:       exchange{method: "tools/call", body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`)},
+			outcome: "bypass", method: "tools/call", era: "legacy", revision: "unknown",
+		},
+		"call that is no JSON": {
+			x:       exchange{method: "tools/call", body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}`)},
+			outcome: "bypass", method: "tools/call", era: "legacy", revision: "unknown",
 		},
 		"call known by its header": {
 			x: exchange{method: "tools/call", outcome: outcomeMiss}, header: modern,
@@ -67,6 +76,9 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
+// wholeBody is a body that has been read.
+func wholeBody(text string) body { return body{bytes: []byte(text), whole: true} }
+
 // TestTracing ends a request in a span: it has attributes, and fetches have
 // spans from then on.
 func TestTracing(t *testing.T) {
@@ -83,7 +95,7 @@ func TestTracing(t *testing.T) {
 	}
 	ctx, span := provider.Tracer("caddy").Start(t.Context(), "request")
 	ctx = context.WithValue(ctx, caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields))
-	x := &exchange{h: h, arrived: time.Now(), method: "tools/call", toolName: []byte(`"add"`), outcome: outcomeBypass}
+	x := &exchange{h: h, arrived: time.Now(), method: "tools/call", toolName: "add", outcome: outcomeBypass}
 	x.r = httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", nil)
 	x.r.Header.Set("Mcp-Protocol-Version", "2025-06-18")
 	x.end()

@@ -293,3 +293,36 @@ func TestRememberedIsNotAdmitted(t *testing.T) {
 		t.Errorf("%d are remembered, want 2", n)
 	}
 }
+
+// A later admission counts if it ends at least a second later; one that ends
+// sooner always counts, and so does one after a refusal.
+func TestAdmissionIsExtended(t *testing.T) {
+	for name, c := range map[string]struct {
+		second time.Duration // against the first
+		want   time.Duration
+	}{
+		"not worth it":   {enough - 1, 0},
+		"just worth it":  {enough, enough},
+		"much later":     {time.Hour, time.Hour},
+		"the same":       {0, 0},
+		"a moment less":  {-1, -1},
+		"much less":      {-time.Minute, -time.Minute},
+		"over by itself": {-2 * later.Sub(now), -2 * later.Sub(now)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(10)
+			m.AdmitContext(alice, modern, m.Ticket(), later)
+			m.AdmitContext(alice, modern, m.Ticket(), later.Add(c.second))
+			end := later.Add(c.want)
+			if known := m.Context(alice, modern); !known.Admitted(end.Add(-1)) || known.Admitted(end) {
+				t.Errorf("admitted until %v, want %v", time.Unix(0, known.until.Load()), end)
+			}
+		})
+	}
+	m := New(10)
+	m.AdmitContext(alice, modern, m.Ticket(), later)
+	m.Revoke(alice)
+	if m.AdmitContext(alice, modern, m.Ticket(), later); !admitted(m.Context(alice, modern)) {
+		t.Error("not admitted after a refusal that was taken back")
+	}
+}

@@ -37,6 +37,13 @@ type Told struct {
 // Admitted reports whether the upstream's acceptance still counts.
 func (c *Caller) Admitted(now time.Time) bool { return c.until.Load() > now.UnixNano() }
 
+// admittedAbout reports whether the caller is admitted until that time already,
+// or until a moment before. A longer admission has to be shortened.
+func (c *Caller) admittedAbout(until time.Time) bool {
+	later := until.UnixNano() - c.until.Load()
+	return 0 <= later && later < int64(enough)
+}
+
 // Alive reports whether the upstream has accepted this caller at all, however
 // long ago, and has not refused it or ended it since.
 func (c *Caller) Alive() bool { return c.until.Load() != 0 }

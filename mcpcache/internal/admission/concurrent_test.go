@@ -62,3 +62,14 @@ func BenchmarkAdmitted(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkAdmit admits one caller again and again, as its calls do.
+func BenchmarkAdmit(b *testing.B) {
+	m := New(DefaultCapacity)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			m.AdmitSession("session", alice, legacy, m.Ticket(), later)
+		}
+	})
+}

@@ -45,7 +45,7 @@ func BenchmarkMemo(b *testing.B) {
 			var m Memo
 			var req Request
 			for b.Loop() {
-				if err := m.Decode(data, &req); err != nil {
+				if err := m.read(data, &req); err != nil {
 					b.Fatal(err)
 				}
 			}

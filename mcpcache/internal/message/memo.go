@@ -17,9 +17,10 @@ const (
 	maxPlainID = 64
 )
 
-// Memo decodes requests as [Decode] does, but one that differs from an earlier
-// one in nothing but its id is not read again: a client asks for a list in the
-// same words each time. The zero value is ready; it may be used concurrently.
+// Memo remembers the forms of requests, so that one which differs from an
+// earlier one in nothing but its id need not be decoded: a client asks for a list
+// in the same words each time. The zero value is ready; it may be used
+// concurrently.
 type Memo struct {
 	forms  [memoForms]atomic.Pointer[form]
 	missed atomic.Uint32
@@ -31,18 +32,25 @@ type form struct {
 	request       Request
 }
 
-// Decode is [Decode]. The slices of req may point to memory that others read
-// too, so they must not be written to.
-func (m *Memo) Decode(body []byte, req *Request) error {
+// Recall decodes a request that has a remembered form, and reports whether it
+// has one. The slices of req may point to memory that others read too, so they
+// must not be written to.
+func (m *Memo) Recall(body []byte, req *Request) bool {
 	for i := range m.forms {
 		f := m.forms[i].Load()
 		if f == nil {
 			break // the next ones are not taken either
 		}
 		if f.read(body, req) {
-			return nil
+			return true
 		}
 	}
+	return false
+}
+
+// Decode is [Decode] for a request that cannot be recalled, and remembers its
+// form.
+func (m *Memo) Decode(body []byte, req *Request) error {
 	err := Decode(body, req)
 	if err == nil && worthRemembering(body, req) {
 		m.learn(body)

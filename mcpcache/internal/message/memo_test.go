@@ -11,21 +11,21 @@ import (
 	"testing"
 )
 
-// remembers reports whether a memo can read a body without decoding it.
-func (m *Memo) remembers(body []byte) bool {
-	for i := range m.forms {
-		if f := m.forms[i].Load(); f != nil && f.read(body, new(Request)) {
-			return true
-		}
+func (m *Memo) remembers(body []byte) bool { return m.Recall(body, new(Request)) }
+
+// read recalls or decodes a body.
+func (m *Memo) read(body []byte, req *Request) error {
+	if m.Recall(body, req) {
+		return nil
 	}
-	return false
+	return m.Decode(body, req)
 }
 
 // wantSame checks that a memo decodes a body as Decode does.
 func wantSame(t *testing.T, m *Memo, body []byte) {
 	t.Helper()
 	var got, want Request
-	err, wantErr := m.Decode(body, &got), Decode(body, &want)
+	err, wantErr := m.read(body, &got), Decode(body, &want)
 	if !reflect.DeepEqual(got, want) || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 		t.Fatalf("%s gave %+v, error %v, want %+v, error %v", body, got, err, want, wantErr)
 	}
@@ -148,7 +148,7 @@ func TestMemoKeepsNothingOfTheBody(t *testing.T) {
 		body[i] = 'x'
 	}
 	wantSame(t, &m, []byte(legacyWithID("2")))
-	if err := m.Decode(body, new(Request)); !errors.Is(err, ErrInvalid) {
+	if err := m.read(body, new(Request)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -165,7 +165,7 @@ func TestMemoIsConcurrent(t *testing.T) {
 			for i := range 500 {
 				body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"%d"}`, i, (worker+i)%(2*memoForms))
 				var got, want Request
-				if m.Decode(body, &got) != nil || Decode(body, &want) != nil || !reflect.DeepEqual(got, want) {
+				if m.read(body, &got) != nil || Decode(body, &want) != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%s gave %+v, want %+v", body, got, want)
 				}
 			}
@@ -179,7 +179,7 @@ func TestMemoAllocatesNothing(t *testing.T) {
 	var req Request
 	body := []byte(modernList)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := m.Decode(body, &req); err != nil {
+		if err := m.read(body, &req); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
