@@ -2,7 +2,6 @@ package mcpcache
 
 import (
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -39,10 +38,7 @@ func (x *exchange) answer(f found) error {
 	}
 	room := envelopes.Get().(*[maxPrefix + maxStatus]byte)
 	defer envelopes.Put(room)
-	env := envelope{
-		status: x.h.status.appendHit(room[maxPrefix:maxPrefix], f, left),
-		prefix: room[:0:maxPrefix],
-	}
+	env := envelope{found: f, left: left, prefix: room[:0:maxPrefix], spare: room[maxPrefix:maxPrefix]}
 	if x.question.stream {
 		env.prefix, env.framing = append(env.prefix, sse.Start...), cache.Event
 	}
@@ -57,9 +53,26 @@ func (x *exchange) answer(f found) error {
 
 // envelope is what an answer has that is not in the entry.
 type envelope struct {
-	status  []byte // the value of Cache-Status
+	found   found
+	left    time.Duration // of its freshness
 	prefix  []byte
 	framing cache.Framing
+	spare   []byte // room for the header
+}
+
+// text returns what the header of an answer of that many bytes says.
+func (x *exchange) text(env envelope, size int) *hitText {
+	seconds, usual := floorSeconds(env.left), !env.found.stale && !env.found.fetched
+	if usual {
+		if text := x.h.hits.load(seconds, size); text != nil {
+			return text
+		}
+	}
+	text := newHitText(x.h.status.appendHit(env.spare, env.found, env.left), seconds, size)
+	if usual {
+		x.h.hits.store(text)
+	}
+	return text
 }
 
 // ttlOf is the ttlMs that an answer carries: what is left of the upstream's, if
@@ -110,16 +123,15 @@ func (x *exchange) writeIdentity(env envelope, e *cache.Entry) {
 // begin200 writes the header of an answer of that many bytes.
 func (x *exchange) begin200(env envelope, size int) {
 	h := x.w.Header()
-	// Two values in one string: one allocation less.
-	values := string(strconv.AppendInt(env.status, int64(size), 10))
-	x.values.set(h, "Cache-Status", values[:len(env.status)])
+	text := x.text(env, size)
+	x.values.set(h, "Cache-Status", text.status)
 	if env.framing == cache.Event {
 		x.values.set(h, "Content-Type", "text/event-stream")
 		x.values.set(h, "Cache-Control", "no-cache")
 	} else {
 		x.values.set(h, "Content-Type", "application/json")
 	}
-	x.values.set(h, "Content-Length", values[len(env.status):])
+	x.values.set(h, "Content-Length", text.length)
 	x.w.WriteHeader(http.StatusOK)
 }
 

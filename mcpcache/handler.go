@@ -131,6 +131,7 @@ type Handler struct {
 	logger   *zap.Logger
 	settings *settings
 	status   statusTexts
+	hits     hitTexts
 	requests message.Memo
 	metrics  *requestMetrics
 
