@@ -23,17 +23,16 @@ type body struct {
 }
 
 const (
-	// firstRead is the size of a new buffer, in bytes. Nearly every list
-	// request fits.
+	// firstRead is how many bytes a buffer for a request of unknown length has
+	// first, and by how many it grows.
 	firstRead = 1 << 10
 	// maxPooled is the largest buffer that goes back to the pool, in bytes.
 	maxPooled = 64 << 10
 )
 
-var buffers = sync.Pool{New: func() any {
-	room := make([]byte, 0, firstRead)
-	return &room
-}}
+// buffers holds buffers of hits. A forwarded request keeps its own, so a new one
+// is not larger than its request.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read reads a request body of at most limit bytes, or the beginning of a
 // longer one.
