@@ -82,6 +82,9 @@
 //   - unsupported: the upstream does not speak this revision, which is no
 //     failure. The feed asks again once in a while.
 //
+// After a notice a feed waits for a millisecond before it fetches: an upstream
+// tells all feeds of a change, and may tell of several in a row.
+//
 // A feed that is down tries again after a quarter of a second, then ever more
 // slowly, up to half a minute; at once when the upstream answers a client.
 //
@@ -100,6 +103,9 @@
 //     refusal.
 //   - http.mcp_cache.stores, key store: keeps snapshots outside the process,
 //     a [stores.Store].
+//
+// It is a guest itself in http.reverse_proxy.transport, as upstream_host: see
+// [transports.UpstreamHost].
 //
 // # For the operator
 //
@@ -124,4 +130,5 @@
 // [guards.Guard]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/guards#Guard
 // [guards.Renewer]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/guards#Renewer
 // [stores.Store]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/stores#Store
+// [transports.UpstreamHost]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/transports#UpstreamHost
 package mcpcache
