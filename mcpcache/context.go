@@ -52,7 +52,7 @@ func harmless(name string) bool {
 
 // contextOf returns the authorization context of a request: a keyed hash of
 // everything that can tell callers apart. A request that has nothing of that
-// kind is anonymous.
+// kind is anonymous. Its replacer may be nil.
 func (h *Handler) contextOf(r *http.Request, repl *caddy.Replacer) cache.Partition {
 	var room [512]byte
 	seed := append(room[:0], h.shared.secret[:]...)

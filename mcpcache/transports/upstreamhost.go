@@ -22,6 +22,7 @@ func init() {
 //
 // Requests of active health checks keep the Host that they have been given.
 type UpstreamHost struct {
+	// All options of the `http` transport, with its units and defaults.
 	reverseproxy.HTTPTransport
 }
 

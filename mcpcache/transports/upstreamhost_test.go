@@ -1,6 +1,7 @@
 package transports_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -120,13 +122,16 @@ func TestHealthChecksKeepTheirHost(t *testing.T) {
 		default: // the first one is enough
 		}
 	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	newProxy(t, `"health_checks":{"active":{"uri":"/health","headers":{"Host":["check.example.com"]}}},`+ownHost, addr)
 	select {
 	case got := <-hosts:
 		if got != "check.example.com" {
 			t.Errorf("a health check is for %q", got)
 		}
-	case <-t.Context().Done():
+	case <-ctx.Done():
+		t.Fatal("no health check came")
 	}
 }
 

@@ -137,7 +137,8 @@ func (m *Memo) add(k key, c cache.Partition, r revision.Revision) *Caller {
 
 // enough is by how much an admission must end later than the one before to be
 // worth a lock: a caller who asks all the time is admitted once in that time.
-const enough = time.Second
+// It is far less than anybody lets an admission last.
+const enough = 10 * time.Millisecond
 
 func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
 	if present := m.load(k); present != nil && present.Context == c && present.Revision == r &&

@@ -294,8 +294,8 @@ func TestRememberedIsNotAdmitted(t *testing.T) {
 	}
 }
 
-// A later admission counts if it ends at least a second later; one that ends
-// sooner always counts, and so does one after a refusal.
+// A later admission counts if it ends enough later, however short admissions
+// are; one that ends sooner always counts, and so does one after a refusal.
 func TestAdmissionIsExtended(t *testing.T) {
 	for name, c := range map[string]struct {
 		second time.Duration // against the first
@@ -303,6 +303,7 @@ func TestAdmissionIsExtended(t *testing.T) {
 	}{
 		"not worth it":   {enough - 1, 0},
 		"just worth it":  {enough, enough},
+		"a short one":    {100 * time.Millisecond, 100 * time.Millisecond},
 		"much later":     {time.Hour, time.Hour},
 		"the same":       {0, 0},
 		"a moment less":  {-1, -1},
