@@ -111,13 +111,6 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, value...)
 }
 
-// variantOf returns the variant of clients with those capabilities.
-func (s *shared) variantOf(capabilities []byte) cache.Variant {
-	var room [256]byte
-	sum := sha256.Sum256(append(append(room[:0], s.secret[:]...), capabilities...))
-	return cache.Variant(sum[:8])
-}
-
 // admittedUntil is how long the upstream's acceptance of a request counts: the
 // operator's limit, or the end that the token itself claims if that is sooner.
 // The claim is not verified. It needs not be: the upstream has just accepted

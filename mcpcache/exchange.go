@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // exchange is one request to the MCP endpoint, on its way through the handler.
@@ -31,11 +32,15 @@ type exchange struct {
 	context cache.Partition // the authorization context
 
 	question question
+	// scout is not nil if others wait for what this exchange learns.
+	scout *variant.Scout
 
 	// What became of the exchange, for those who watch.
 	outcome  outcome
 	reason   bypass
 	toolName string // the tool that is called, once somebody asked
+	// noticedCall says that it is known what the call may have changed.
+	noticedCall bool
 
 	values headerValues // of the answer
 }
@@ -47,9 +52,12 @@ type question struct {
 	revision revision.Revision
 	// detail is the raw cursor or URI; nil for a whole list.
 	detail []byte
-	// capabilities are those of a modern client that has any.
+	// capabilities are those of a modern client.
 	capabilities []byte
-	variant      cache.Variant
+	// variant is that of the client; record is what is known of it, nil if it is
+	// how the feed itself asks, or if nobody knows what it is.
+	variant cache.Variant
+	record  *variant.Record
 	// stream says that the client would rather have an event stream.
 	stream bool
 	// mark is the moment the question was asked.
@@ -196,12 +204,8 @@ func (x *exchange) readRevision() bypass {
 		!x.nameMatches():
 		return bypassRevision
 	}
-	x.question.revision = r
+	x.question.revision, x.question.capabilities = r, meta.Capabilities
 	x.session = "" // modern servers ignore the header (2026-07-28, "Streamable HTTP")
-	if string(meta.Capabilities) != "{}" {
-		x.question.capabilities = meta.Capabilities
-		x.question.variant = x.h.shared.variantOf(meta.Capabilities)
-	}
 	return understood
 }
 

@@ -33,12 +33,20 @@ func (v *headerValues) vary(h http.Header, name string) {
 		v.set(h, "Vary", name)
 		return
 	}
-	for _, value := range present {
+	if !varies(present, name) {
+		h["Vary"] = append(slices.Clip(present), name)
+	}
+}
+
+// varies reports whether the values of a Vary header name that field (RFC 9110
+// section 12.5.5).
+func varies(values []string, name string) bool {
+	for _, value := range values {
 		for listed := range strings.SplitSeq(value, ",") {
 			if listed = strings.TrimSpace(listed); listed == "*" || strings.EqualFold(listed, name) {
-				return
+				return true
 			}
 		}
 	}
-	h["Vary"] = append(slices.Clip(present), name)
+	return false
 }

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
 // lesson is what can be learned from one answer of the upstream as it passes:
@@ -25,9 +27,8 @@ type lesson struct {
 	// record collects an answer that has to be read as a whole; nil when
 	// there is nothing to read, or it has been read.
 	record *recording
-	// begun is the beginning of an answer to tools/call: an error is short.
-	begun  []byte
-	misled bool // such an error was found
+	// ok says that the answer has status 200 and is not cached.
+	ok bool
 }
 
 // recording is a bounded copy of an answer.
@@ -41,36 +42,67 @@ type recording struct {
 const (
 	// maxInitialize is the largest answer to initialize that is read, in bytes.
 	maxInitialize = 1 << 20
-	// maxCallError is how much of an answer to tools/call is searched for an
-	// error, in bytes.
-	maxCallError = 4 << 10
+	// maxResult is how much of the answer to a request that is not cached is
+	// read to find out whether it is a result, in bytes.
+	maxResult = 16 << 10
+	// maxBeginning is how much of a message is looked at first, in bytes.
+	maxBeginning = 512
 )
 
 // begin is called with the status and the header of the answer.
 func (l *lesson) begin(status int, header http.Header) {
 	x := l.x
-	memo := x.h.shared.admission
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		memo.Revoke(x.context)
-		memo.EndSession(x.session)
+		l.refused()
 		return
 	case status == http.StatusNotFound && x.session != "":
-		memo.EndSession(x.session)
+		x.h.shared.admission.EndSession(x.session)
 		return
 	}
 	l.stream, l.between = isStream(header.Get("Content-Type")), true
-	if status != http.StatusOK || x.r.Method != http.MethodPost {
+	if x.r.Method != http.MethodPost {
 		return
 	}
+	call := x.method == "tools/call"
 	switch {
+	case status == http.StatusBadRequest && call: // the modern era's errors
+		l.start(header, maxResult, l.learnResult)
+	case status != http.StatusOK:
 	case l.asked:
+		x.h.shared.minds(header)
 		l.start(header, x.h.settings.feed.MaxList, l.learnAnswer)
 	case x.method == "initialize" && x.request.ID != nil:
 		opened := header.Get("Mcp-Session-Id")
 		l.start(header, maxInitialize, func(r message.Response) { l.learnInitialize(r, opened) })
-	default:
-		l.admit()
+	case call, x.session != "":
+		l.ok = true
+		l.start(header, maxResult, l.learnResult)
+	}
+	if status == http.StatusOK {
+		x.poke()
+	}
+}
+
+// refused records that the upstream does not let this caller in.
+func (l *lesson) refused() {
+	x := l.x
+	memo := x.h.shared.admission
+	memo.EndSession(x.session)
+	switch {
+	case x.context != cache.Anonymous:
+		memo.Revoke(x.context)
+	case x.session == "" && l.asked:
+		// That a caller without credentials may not do something else says
+		// nothing about lists.
+		memo.RefuseContext(x.context, x.question.revision)
+	}
+}
+
+// poke tells the feed that the upstream answers.
+func (x *exchange) poke() {
+	if f := x.h.shared.feeds.Of(x.revision()); f != nil {
+		f.Poke()
 	}
 }
 
@@ -100,17 +132,20 @@ func (l *lesson) start(header http.Header, limit int64, learn func(message.Respo
 
 // storing reports whether the answer is likely to be kept. The feed's snapshot
 // needs no second copy.
-func (l *lesson) storing() bool { return l.asked && l.record != nil && l.x.snapshot() == nil }
+func (l *lesson) storing() bool {
+	return l.asked && l.record != nil && l.x.context != cache.Anonymous && l.x.snapshot() == nil
+}
 
 // read is called with each part of the answer before it is handed on.
 func (l *lesson) read(p []byte) {
+	starts := l.between || !l.stream // a message begins with this part
 	if l.stream {
 		l.watch(p)
 	}
-	if l.x.method == "tools/call" {
-		l.readCall(p)
-	}
 	if l.record == nil {
+		return
+	}
+	if l.record.limit == maxResult && len(l.record.data) == 0 && starts && l.judge(p) {
 		return
 	}
 	if int64(len(l.record.data)+len(p)) > l.record.limit {
@@ -129,22 +164,19 @@ func (l *lesson) read(p []byte) {
 	}
 }
 
-// readCall looks for an error that says the client was misled by a list: the
-// tool is unknown, its arguments or headers do not fit. The client will list
-// the tools again and must not get the same list. That a result mentions the
-// code costs a needless refresh and no more.
-func (l *lesson) readCall(p []byte) {
-	if l.misled || len(l.begun) >= maxCallError {
-		return
+// judge reports whether the beginning of a message has told all there is to know
+// of it: it is a result. Most are, and large ones need not be recorded.
+func (l *lesson) judge(p []byte) bool {
+	if l.stream {
+		_, p, _ = bytes.Cut(p, []byte("data:"))
+		p = bytes.TrimLeft(p, " ")
 	}
-	l.begun = append(l.begun, p[:min(len(p), maxCallError-len(l.begun))]...)
-	for _, code := range [...]string{"-32602", "-32020"} {
-		if bytes.Contains(l.begun, []byte(code)) {
-			l.misled = true
-			l.x.h.bump(revision.SetOf(revision.Tools), sourceCall)
-			return
-		}
+	if message.Judge(p[:min(len(p), maxBeginning)]) != message.IsResult {
+		return false
 	}
+	l.record = nil
+	l.result()
+	return true
 }
 
 // end is called when the upstream's handler has returned.
@@ -152,17 +184,29 @@ func (l *lesson) end(err error) {
 	if err == nil && l.record != nil {
 		l.learn(true)
 	}
+	x := l.x
+	if l.ok {
+		x.called()
+	}
+	if x.r.Method == http.MethodDelete {
+		// Answers that were under way meanwhile let nobody in again.
+		x.h.shared.admission.EndSession(x.session)
+	}
+	if err != nil && upstream.Refused(err) {
+		for _, f := range x.h.shared.feeds.All() {
+			f.Doubt()
+		}
+	}
 }
 
 // learn reads what has been recorded, if it holds the answer. whole says that
 // nothing will follow.
 func (l *lesson) learn(whole bool) {
 	data := l.record.data
-	id := l.x.request.ID
 	if l.stream {
 		data = sse.Find(data, func(data []byte) bool {
 			r, err := message.ParseResponse(data)
-			return err == nil && bytes.Equal(r.ID, id)
+			return err == nil && l.answers(r)
 		})
 		if data == nil && !whole {
 			l.record.data = l.record.data[:0] // not to be searched again
@@ -172,33 +216,76 @@ func (l *lesson) learn(whole bool) {
 	learn := l.record.learn
 	l.record = nil
 	r, err := message.ParseResponse(data)
-	if err == nil && bytes.Equal(r.ID, id) {
+	if err == nil && l.answers(r) {
 		learn(r)
 	}
 }
 
-// admit records that the upstream has accepted this caller.
+// answers reports whether r is the response to the request. Of one that is not
+// cached the id has not been read; it is the only request.
+func (l *lesson) answers(r message.Response) bool {
+	id := l.x.request.ID
+	return id == nil || bytes.Equal(r.ID, id)
+}
+
+// learnResult takes the answer to a request that is not cached.
+func (l *lesson) learnResult(r message.Response) {
+	if r.Error == nil {
+		l.result()
+		return
+	}
+	// The tool is unknown, or its arguments or headers do not fit: the client was
+	// misled by a list. It will list the tools again.
+	const invalidParams, headerMismatch = -32602, -32020
+	if l.x.method == "tools/call" && (r.Error.Code == invalidParams || r.Error.Code == headerMismatch) {
+		l.x.misled()
+	}
+}
+
+// result records that a request which is not cached was answered with a result:
+// that lets nobody in, but a session that was let in stays so.
+func (l *lesson) result() {
+	x := l.x
+	if l.ok && x.session != "" {
+		x.h.shared.admission.RenewSession(x.session, x.context, x.ticket, x.h.admittedUntil(x.r, x.now))
+	}
+	x.called()
+}
+
+// admit records that the upstream has answered this caller a list.
 func (l *lesson) admit() {
 	x := l.x
-	memo := x.h.shared.admission
+	memo, r := x.h.shared.admission, x.question.revision
 	until := x.h.admittedUntil(x.r, x.now)
-	r := x.question.revision
-	if r == revision.Unknown {
-		r = revision.Parse(x.r.Header.Get("Mcp-Protocol-Version"))
-	}
-	if r.Era() == revision.Modern {
+	switch {
+	case x.question.kind == revision.Reads:
+		memo.RenewSession(x.session, x.context, x.ticket, until)
+	case x.session == "":
 		memo.AdmitContext(x.context, r, x.ticket, until)
-	} else if x.session == "" {
-		memo.AdmitContext(x.context, r, x.ticket, until)
-	} else {
+	default:
 		if known := memo.Session(x.session); known != nil {
 			r = known.Revision // what was negotiated
 		}
 		memo.AdmitSession(x.session, x.context, r, x.ticket, until)
 	}
-	if f := x.h.shared.feeds.Of(r); f != nil {
-		f.Poke()
+}
+
+// bar records that the upstream has refused this caller a list.
+func (l *lesson) bar(code int) {
+	x := l.x
+	q := &x.question
+	const methodNotFound = -32601
+	if q.kind == revision.Reads {
+		return // that is no list
 	}
+	if f := x.h.shared.feeds.Of(q.revision); code == methodNotFound && f != nil && !f.Offers(q.kind) {
+		return // nobody is answered that list
+	}
+	if x.session != "" {
+		x.h.shared.admission.EndSession(x.session)
+		return
+	}
+	x.h.shared.admission.RefuseContext(x.context, q.revision)
 }
 
 // learnInitialize records that a session was opened, and holds the answer back
@@ -215,6 +302,13 @@ func (l *lesson) learnInitialize(r message.Response, session string) {
 	x := l.x
 	x.session = session
 	x.question.revision = negotiated
-	l.admit()
-	x.awaitFeed(x.r.Context(), x.feed())
+	memo, until := x.h.shared.admission, x.h.admittedUntil(x.r, x.now)
+	if v, known := x.h.shared.variantOfClient(x.body.bytes); known {
+		memo.OpenSession(session, x.context, negotiated, v, x.ticket, until)
+	} else {
+		memo.AdmitSession(session, x.context, negotiated, x.ticket, until)
+	}
+	if f := x.feed(); f != nil { // there is none while the configuration ends
+		x.awaitFeed(x.r.Context(), f)
+	}
 }

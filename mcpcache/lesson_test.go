@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
@@ -27,46 +28,126 @@ func answering(status int, contentType, body string) stand {
 
 const rpcResult = `{"jsonrpc":"2.0","id":1,"result":{}}`
 
-// TestWhoIsAdmitted has the upstream answer in every way: only an answer of 200
-// to a POST says that it has accepted the caller.
+// TestWhoIsAdmitted has the upstream answer in every way to a caller with a token
+// and to a session that nobody has seen opened: only the result of a list lets
+// them in.
 func TestWhoIsAdmitted(t *testing.T) {
+	const failed = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"x"}}`
 	for name, c := range map[string]struct {
 		method string
 		answer stand
 		want   bool
 	}{
-		"call":                 {"tools/call", answering(200, "application/json", rpcResult), true},
-		"call, an error":       {"tools/call", answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"x"}}`), true},
-		"call, a stream":       {"tools/call", answering(200, "text/event-stream", "data: "+rpcResult+"\n\n"), true},
+		"call":                 {"tools/call", answering(200, "application/json", rpcResult), false},
+		"call, an error":       {"tools/call", answering(200, "application/json", failed), false},
+		"call, a stream":       {"tools/call", answering(200, "text/event-stream", "data: "+rpcResult+"\n\n"), false},
+		"read":                 {"resources/read", resultOf(`"contents":[],"ttlMs":60000`), false},
 		"list":                 {"tools/list", listing("a"), true},
-		"list, an error":       {"tools/list", answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"x"}}`), false},
+		"list, empty":          {"prompts/list", resultOf(`"prompts":[]`), true},
+		"list, compressed":     {"tools/list", encodedAs("gzip", listing("a")), false},
+		"list, an error":       {"tools/list", answering(200, "application/json", failed), false},
 		"list, another's":      {"tools/list", answering(200, "application/json", `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`), false},
 		"list, no list":        {"tools/list", answering(200, "application/json", rpcResult), false},
 		"list, a page of HTML": {"tools/list", answering(200, "text/html", "<title>Sign in</title>"), false},
-		"202":                  {"tools/call", answering(202, "application/json", ""), false},
-		"204":                  {"tools/call", answering(204, "application/json", ""), false},
-		"302":                  {"tools/call", answering(302, "text/html", ""), false},
-		"400":                  {"tools/call", answering(400, "application/json", rpcResult), false},
-		"401":                  {"tools/call", answering(401, "application/json", rpcResult), false},
-		"403":                  {"tools/call", answering(403, "application/json", rpcResult), false},
-		"500":                  {"tools/call", answering(500, "application/json", rpcResult), false},
-		"failure":              {"tools/call", func(http.ResponseWriter, *http.Request) error { return errors.New("down") }, false},
+		"202":                  {"tools/list", answering(202, "application/json", ""), false},
+		"204":                  {"tools/list", answering(204, "application/json", ""), false},
+		"302":                  {"tools/list", answering(302, "text/html", ""), false},
+		"400":                  {"tools/list", answering(400, "application/json", rpcResult), false},
+		"401":                  {"tools/list", answering(401, "application/json", rpcResult), false},
+		"403":                  {"tools/list", answering(403, "application/json", rpcResult), false},
+		"500":                  {"tools/list", answering(500, "application/json", rpcResult), false},
+		"failure":              {"tools/list", func(http.ResponseWriter, *http.Request) error { return errors.New("down") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFace(t, &Handler{Gate: duration(0)})
 			f.upstreamIs(c.answer)
 			r := modernRequest(c.method, "")
+			if c.method == "resources/read" {
+				r = withName(modernRequest(c.method, `"uri":"test://a"`), "test://a")
+			}
 			r.Header.Set("Authorization", "Bearer a")
 			context := f.contextOf(r, replacerOf(r))
 			_ = f.ServeHTTP(&wire{header: make(http.Header)}, r, nil)
-			memo := f.shared.admission
-			caller := memo.Context(context, revision.V20260728)
-			if got := caller != nil && caller.Admitted(time.Now()); got != c.want {
-				t.Errorf("admitted %v, want %v", got, c.want)
+			r = legacyRequest(revision.V20251125, "session", c.method)
+			if c.method == "resources/read" {
+				r = reading(revision.V20251125, `"test://a"`)
 			}
-			if got, _ := memo.Count(); got > 1 {
+			_ = f.ServeHTTP(&wire{header: make(http.Header)}, r, nil)
+			memo := f.shared.admission
+			for who, caller := range map[string]*admission.Caller{
+				"the context": memo.Context(context, revision.V20260728),
+				"the session": memo.Session("session"),
+			} {
+				if got := caller != nil && caller.Admitted(time.Now()); got != c.want {
+					t.Errorf("%s is admitted %v, want %v", who, got, c.want)
+				}
+			}
+			if got, _ := memo.Count(); got > 2 {
 				t.Errorf("%d callers are remembered", got)
 			}
+		})
+	}
+}
+
+// encodedAs is an upstream that says its answer is compressed.
+func encodedAs(coding string, answer stand) stand {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Content-Encoding", coding)
+		return answer(w, r)
+	}
+}
+
+// TestWhatRenewsASession has a session that has been let in by its initialize
+// call and read until its admission would be over: results renew it, nothing else
+// does, and nothing renews what was refused.
+func TestWhatRenewsASession(t *testing.T) {
+	const r = revision.V20251125
+	long := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"content":%q}}`, strings.Repeat("x", 2*maxResult))
+	failed := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"\"result\":{}"}}`
+	for name, c := range map[string]struct {
+		answer stand
+		before func(f *face, t *testing.T)
+		want   bool
+	}{
+		"a result":                {answering(200, "application/json", rpcResult), nil, true},
+		"a long result":           {answering(200, "application/json", long), nil, true},
+		"a result, id last":       {answering(200, "application/json", `{"result":{},"id":1,"jsonrpc":"2.0"}`), nil, true},
+		"a streamed result":       {answering(200, "text/event-stream", "event: message\ndata: "+rpcResult+"\n\n"), nil, true},
+		"a long streamed result":  {answering(200, "text/event-stream", "event: message\ndata: "+long+"\n\n"), nil, true},
+		"progress, then a result": {answering(200, "text/event-stream", noticeOf("progress")+"data: "+rpcResult+"\n\n"), nil, true},
+		"an error":                {answering(200, "application/json", failed), nil, false},
+		"a streamed error":        {answering(200, "text/event-stream", "data: "+failed+"\n\n"), nil, false},
+		"no JSON":                 {answering(200, "text/html", "<title>Sign in</title>"), nil, false},
+		"a notification":          {answering(200, "application/json", `{"jsonrpc":"2.0","method":"x","params":{"result":{}}}`), nil, false},
+		"after a refused list": {answering(200, "application/json", rpcResult), func(f *face, t *testing.T) {
+			f.upstreamIs(answering(200, "application/json", failed))
+			r := legacyRequest(r, "s", "tools/list")
+			f.serve(t, r)
+		}, false},
+		"after DELETE": {answering(200, "application/json", rpcResult), func(f *face, t *testing.T) {
+			f.upstreamIs(answering(405, "text/plain", ""))
+			r := legacyRequest(r, "s", "")
+			r.Method = http.MethodDelete
+			f.serve(t, r)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFace(t, &Handler{Gate: duration(0)})
+				caller := f.session(t, "s", r)
+				if c.before != nil {
+					time.Sleep(defaultAdmitFor + time.Second) // so that the list is forwarded
+					c.before(f, t)
+				} else {
+					time.Sleep(defaultAdmitFor - time.Second)
+				}
+				f.upstreamIs(c.answer)
+				f.serve(t, legacyRequest(r, "s", "tools/call"))
+				time.Sleep(time.Minute)
+				if got := caller.Admitted(time.Now()); got != c.want {
+					t.Errorf("admitted %v, want %v", got, c.want)
+				}
+			})
 		})
 	}
 }
@@ -88,6 +169,10 @@ func (f *face) session(t *testing.T, id string, r revision.Revision) *admission.
 	t.Helper()
 	f.initialize(t, id, r.String(), "application/json")
 	c := f.shared.admission.Session(id)
+	if c != nil { // a client that is shown what the feed is
+		memo := f.shared.admission
+		memo.OpenSession(id, c.Context, r, cache.Variant{}, memo.Ticket(), time.Now().Add(defaultAdmitFor))
+	}
 	if c == nil || !c.Admitted(time.Now()) || c.Revision != r {
 		t.Fatalf("the session is known as %+v", c)
 	}
@@ -145,11 +230,11 @@ func TestInitializeOpensASession(t *testing.T) {
 	}
 }
 
-// A server that opens no session accepts whoever initializes.
+// A server that opens no session has let in nobody by answering initialize.
 func TestInitializeWithoutASession(t *testing.T) {
 	f := newFace(t, &Handler{Gate: duration(0)})
 	f.initialize(t, "", "2025-06-18", "application/json")
-	if c := f.shared.admission.Context(cache.Anonymous, revision.V20250618); c == nil || !c.Admitted(time.Now()) {
+	if c := f.shared.admission.Context(cache.Anonymous, revision.V20250618); c != nil {
 		t.Errorf("the caller is known as %+v", c)
 	}
 }
@@ -204,6 +289,12 @@ func TestRefusalRevokesTheContext(t *testing.T) {
 			r.Header.Set("Authorization", authorization)
 			return f.serve(t, r).Code
 		}
+		admit := func(authorization string) {
+			f.upstreamIs(listing("own"))
+			r := modernRequest("tools/list", "")
+			r.Header.Set("Authorization", authorization)
+			f.serve(t, r)
+		}
 		call := func(authorization string, status int) {
 			f.upstreamIs(answering(status, "application/json", rpcResult))
 			r := modernRequest("tools/call", "")
@@ -212,8 +303,8 @@ func TestRefusalRevokesTheContext(t *testing.T) {
 				t.Fatalf("a call gave %d", w.Code)
 			}
 		}
-		call("Bearer a", 200)
-		call("Bearer b", 200)
+		admit("Bearer a")
+		admit("Bearer b")
 		if a, b := list("Bearer a"), list("Bearer b"); a != 200 || b != 200 {
 			t.Fatalf("lists give %d and %d", a, b)
 		}
@@ -222,6 +313,10 @@ func TestRefusalRevokesTheContext(t *testing.T) {
 			t.Errorf("after %d, lists give %d and %d", status, a, b)
 		}
 		call("Bearer a", 200)
+		if a := list("Bearer a"); a != 418 {
+			t.Errorf("a call was accepted again, a list gives %d", a)
+		}
+		admit("Bearer a")
 		if a := list("Bearer a"); a != 200 {
 			t.Errorf("accepted again, a list gives %d", a)
 		}
@@ -246,12 +341,7 @@ func TestNotices(t *testing.T) {
 		"escaped":            {"subscriptions/listen", stream, "data: {\"method\":\"notifications\\/tools\\/list_change\\u0064\"}\n\n", []revision.Kind{revision.Tools}},
 		"progress":           {"subscriptions/listen", stream, noticeOf("progress"), nil},
 		"not a stream":       {"tools/call", "application/json", `{"result":"notifications/tools/list_changed"}`, nil},
-		"unknown tool":       {"tools/call", "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"unknown tool"}}`, []revision.Kind{revision.Tools}},
-		"header mismatch":    {"tools/call", "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32020,"message":"x"}}`, []revision.Kind{revision.Tools}},
-		"streamed error":     {"tools/call", stream, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"x\"}}\n\n", []revision.Kind{revision.Tools}},
-		"other error":        {"tools/call", "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"x"}}`, nil},
-		"other method":       {"prompts/get", "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"x"}}`, nil},
-		"far in a result":    {"tools/call", "application/json", strings.Repeat(" ", maxCallError) + `-32602`, nil},
+		"unknown tool":       {"tools/call", "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"unknown tool"}}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFace(t, &Handler{Gate: duration(0)})

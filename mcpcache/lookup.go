@@ -6,13 +6,16 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// patience is how long a caller waits for a fetch that it shares with others
-// before it goes to the upstream by itself.
-const patience = 5 * time.Second
+const (
+	// patience is how long a caller waits for what it shares with others before
+	// it goes to the upstream by itself.
+	patience = 5 * time.Second
+	// stalePatience is how long a caller waits who can be given a stale copy.
+	stalePatience = time.Second
+)
 
 // found is what a look into the cache brings.
 type found struct {
@@ -25,38 +28,62 @@ type found struct {
 	fetched bool
 	// fallback may be answered with, as stale, if the upstream fails.
 	fallback *cache.Entry
+	// hurry says that the fallback is to be given rather than waited for.
+	hurry bool
 	// reason is why the cache was not asked, if it was not.
 	reason bypass
+}
+
+// asker is what a look into the cache has to know of who asks.
+type asker struct {
+	*admission.Caller // nil if nothing is known
+
+	told  *admission.Told
+	doubt *admission.Doubt
 }
 
 // lookup answers an understood question from the cache if that can be done for
 // this caller. It may wait for a fetch that is under way.
 func (x *exchange) lookup() found {
 	caller := x.caller()
+	x.resolve(caller)
 	if !x.admitted(caller) {
 		return found{reason: bypassDoor}
 	}
-	var told *admission.Told
+	a := asker{Caller: caller}
 	if caller != nil {
-		told = caller.Told(x.question.kind)
+		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
 	}
-	pinned := x.pinned()
-	best := x.freshest(pinned)
-	if best != nil && x.h.shared.cache.Freshness(best, x.now) == cache.Fresh {
-		return x.checked(found{entry: best}, caller, told)
-	}
-	if best != nil && x.expiredOnly(best) && x.struggling() {
+	x.awaitChange(a)
+	best := x.freshest(a)
+	switch {
+	case a.doubt != nil && a.doubt.Misled, x.session != "" && x.h.shared.feeds.Doubted():
+		return x.miss(best, a)
+	case best != nil && x.h.shared.cache.Freshness(best, x.now) == cache.Fresh:
+		return x.checked(found{entry: best}, a)
+	case best != nil && x.expiredOnly(best) && x.struggling():
 		// The upstream does not deliver: nobody waits for it.
-		return x.checked(found{entry: best, stale: true}, caller, told)
+		return x.checked(found{entry: best, stale: true}, a)
 	}
-	if e := x.demand(pinned); e != nil {
-		return x.checked(found{entry: e, fetched: true}, caller, told)
+	f := x.miss(best, a)
+	e, late := x.fetch(best, f.hurry, a)
+	switch {
+	case e != nil:
+		return x.checked(found{entry: e, fetched: true}, a)
+	case late && f.hurry:
+		return found{entry: f.fallback, stale: true}
 	}
+	return f
+}
+
+// miss has the request forwarded, with what may be given if the upstream fails.
+func (x *exchange) miss(best *cache.Entry, a asker) found {
 	if best == nil {
-		// Rather the list that clients of other capabilities get than none.
-		best = x.snapshot()
+		// Rather the list that clients of other variants get than none.
+		best = x.substitute()
 	}
-	return found{fallback: x.fallback(best, told)}
+	fallback := x.fallback(best, a)
+	return found{fallback: fallback, hurry: fallback != nil && a.told == nil}
 }
 
 // caller returns what is known of who asks: the session, or the authorization
@@ -82,42 +109,42 @@ func (x *exchange) admitted(caller *admission.Caller) bool {
 	if x.h.settings.admitAll {
 		return x.question.revision.Era() == revision.Modern || caller != nil && caller.Alive()
 	}
-	return caller != nil && caller.Admitted(x.now) || x.vouchedFor()
+	return caller != nil && caller.Admitted(x.now)
 }
 
-// vouchedFor reports whether the upstream has accepted the feed lately as the
-// caller that this one is, without credentials and without a session, and has
-// not refused such a caller since.
-func (x *exchange) vouchedFor() bool {
-	if x.h.guard != nil || x.session != "" || !x.context.IsAnonymous() {
-		return false
+// awaitChange waits for what a call of this caller may have changed on an
+// upstream that was caught at saying nothing about it. It does so once, for no
+// longer than a second.
+func (x *exchange) awaitChange(a asker) {
+	if a.doubt == nil || a.doubt.Misled {
+		return
 	}
-	r := x.question.revision
-	e := x.h.shared.cache.Pinned(r, x.question.kind)
-	memo := x.h.shared.admission
-	if e == nil || !e.Sessionless || e.Age(x.now) >= x.h.settings.admitFor || memo.Refused(x.context, r) {
-		return false
+	if f := x.h.shared.feeds.Of(x.question.revision); f != nil && x.snapshot() != nil {
+		ctx, cancel := context.WithTimeout(x.r.Context(), stalePatience)
+		defer cancel()
+		f.Await(ctx, x.question.kind, a.doubt.Mark)
+		x.now = time.Now()
 	}
-	// A snapshot from before a restart may have no feed yet.
-	if f := x.feed(); f == nil || f.Refused() {
-		return false
-	}
-	memo.AdmitContext(x.context, r, memo.Ticket(), e.Fetched.Add(x.h.settings.admitFor))
-	return true
+	a.Resolve(x.question.kind, a.doubt)
 }
 
 // checked makes sure that a caller who was told of a change on a stream of its
 // own gets a list that has changed. Legacy lists may differ by session: if the
-// feed's list has not changed with the notice, the change was this session's
-// own, and the upstream has to answer.
-func (x *exchange) checked(f found, caller *admission.Caller, told *admission.Told) found {
-	if told == nil || x.session == "" {
+// list of its variant has not changed with the notice, the change was this
+// session's own, and the upstream has to answer.
+func (x *exchange) checked(f found, a asker) found {
+	if a.told == nil || x.session == "" {
 		return f
 	}
-	if x.ownChange(told, f.entry) {
+	if own := a.Seen(x.question.kind); own != nil && own.Mark.Since(a.told.Mark) && own.Agrees(f.entry) {
+		// It has been given this list itself since.
+		a.Settle(x.question.kind, a.told)
+		return f
+	}
+	if x.ownChange(a.told, f.entry) {
 		return found{reason: bypassTold}
 	}
-	caller.Settle(x.question.kind, told)
+	a.Settle(x.question.kind, a.told)
 	return f
 }
 
@@ -141,24 +168,27 @@ func (x *exchange) snapshot() *cache.Entry {
 	return e
 }
 
-// pinned returns the feed's snapshot, if it is also known to be what clients of
-// this caller's capabilities are given.
-func (x *exchange) pinned() *cache.Entry {
-	e := x.snapshot()
-	if e == nil || !x.h.shared.cache.Agrees(x.question.variant, e) {
+// substitute returns the feed's snapshot for a client of another variant, unless
+// such clients are known to be shown another list.
+func (x *exchange) substitute() *cache.Entry {
+	q := &x.question
+	if q.record != nil && q.record.Differed(q.revision, q.kind) {
 		return nil
 	}
-	return e
+	return x.snapshot()
 }
 
 // freshest returns the best entry for the question: the first fresh one, else
 // the first one at all.
-func (x *exchange) freshest(pinned *cache.Entry) *cache.Entry {
+func (x *exchange) freshest(a asker) *cache.Entry {
 	c := x.h.shared.cache
-	if pinned != nil && c.Freshness(pinned, x.now) == cache.Fresh {
-		return pinned
+	best := x.snapshot()
+	if best != nil && !x.shares(best, a.Caller) {
+		best = nil
 	}
-	best := pinned
+	if best != nil && c.Freshness(best, x.now) == cache.Fresh {
+		return best
+	}
 	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
 		e := c.Get(x.question.in(partition))
 		if e == nil {
@@ -200,83 +230,16 @@ func (x *exchange) struggling() bool {
 
 // fallback returns what may be served if the upstream fails now. Whoever was
 // told of a change gets the failure rather than the list from before.
-func (x *exchange) fallback(e *cache.Entry, told *admission.Told) *cache.Entry {
+func (x *exchange) fallback(e *cache.Entry, a asker) *cache.Entry {
 	if e == nil || !x.usableStale(e) {
 		return nil
 	}
-	if told == nil || x.h.settings.staleAfterNotice {
+	if a.told == nil || x.h.settings.staleAfterNotice {
 		return e
 	}
 	outdated := x.h.shared.cache.Freshness(e, x.now) == cache.Outdated
-	if outdated && !e.Mark.Since(told.Mark) || x.session != "" && x.ownChange(told, e) {
+	if outdated && !e.Mark.Since(a.told.Mark) || x.session != "" && x.ownChange(a.told, e) {
 		return nil
 	}
 	return e
-}
-
-// demand has the feed bring the list as it is now, together with everybody
-// else who asks for it, and returns it if this caller may be given it.
-func (x *exchange) demand(pinned *cache.Entry) *cache.Entry {
-	q := &x.question
-	if q.detail != nil || q.kind == revision.Reads || pinned != nil && pinned.Lifetime == 0 {
-		return nil
-	}
-	f := x.feed()
-	if f == nil || !x.mayShare(f) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), patience)
-	defer cancel()
-	x.awaitFeed(ctx, f)
-	flight := f.Demand(q.kind, feed.Variant{Key: q.variant, Capabilities: q.capabilities})
-	if flight == nil {
-		return nil
-	}
-	e, err := flight.Wait(ctx)
-	x.now = time.Now()
-	if err != nil || e.Lifetime == 0 || !e.Partition.Admits(x.context) ||
-		!flight.Since(q.mark) {
-		return nil
-	}
-	return e
-}
-
-// feed returns the feed of the question's revision. A revision that nobody has
-// asked for before gets one.
-func (x *exchange) feed() *feed.Feed {
-	feeds := x.h.shared.feeds
-	if f := feeds.Of(x.question.revision); f != nil {
-		return f
-	}
-	feeds.Start(x.question.revision)
-	return feeds.Of(x.question.revision)
-}
-
-// mayShare reports whether what the feed is given could be given to this
-// caller too.
-func (x *exchange) mayShare(f *feed.Feed) bool {
-	e := x.h.shared.cache.Pinned(x.question.revision, x.question.kind)
-	if e != nil {
-		return e.Partition.Admits(x.context)
-	}
-	return f.Owner() == x.context || x.h.settings.feed.PublicByDefault
-}
-
-// awaitFeed waits for a feed that has just been started to have tried.
-func (x *exchange) awaitFeed(ctx context.Context, f *feed.Feed) {
-	select {
-	case <-f.Attempted():
-		return
-	default:
-	}
-	if x.h.settings.gate <= 0 {
-		return
-	}
-	timer := time.NewTimer(x.h.settings.gate)
-	defer timer.Stop()
-	select {
-	case <-f.Attempted():
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

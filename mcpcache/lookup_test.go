@@ -66,6 +66,7 @@ func TestFallbackOfResources(t *testing.T) {
 			return withName(modernRequest("resources/read", fmt.Sprintf(`"uri":%q`, uri)), uri)
 		}
 		f := newFace(t, &Handler{Gate: duration(0)})
+		f.letIn(t, "Bearer a")
 		uris := map[string]int{"test://a": http.StatusServiceUnavailable, "test://b": http.StatusOK}
 		for uri := range uris {
 			f.as(t, "Bearer a", read(uri), resultOf(`"contents":[],"ttlMs":60000`))

@@ -76,6 +76,10 @@ func (u *modelUpstream) holdOf(a *arrival) *hold {
 	return nil
 }
 
+// sluggish reports whether answers are being held back: others may have waited
+// for one for a second.
+func (u *modelUpstream) sluggish() bool { return len(u.holds) > 0 }
+
 func (u *modelUpstream) release() {
 	for _, h := range u.holds {
 		close(h.released)

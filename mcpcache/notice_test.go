@@ -60,7 +60,7 @@ func TestUpdateOfOneResource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFace(t, &Handler{Gate: duration(0)})
-			f.as(t, "Bearer a", modernRequest("tools/call", ""), resultOf(""))
+			f.letIn(t, "Bearer a")
 			for _, uri := range []string{"test://a", "test://b"} {
 				f.as(t, "Bearer a", read(uri), resultOf(`"contents":[],"ttlMs":60000`))
 			}

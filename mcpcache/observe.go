@@ -86,6 +86,7 @@ func (x *exchange) findTool() string {
 
 // end counts the exchange, and tells those who want to know about it.
 func (x *exchange) end() {
+	x.returnScout()
 	h := x.h
 	h.metrics.count[x.methodLabel()][x.outcome].Inc()
 	took := time.Since(x.arrived)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -14,6 +15,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -29,8 +31,12 @@ type shared struct {
 	transport upstream.Transport
 	cache     *cache.Cache
 	admission *admission.Memo
-	feeds     *feed.Group
-	warmer    *warmer
+	variants  *variant.Table
+	// languages says that the upstream has been seen to mind Accept-Language.
+	languages atomic.Bool
+	readOnlyLists
+	feeds  *feed.Group
+	warmer *warmer
 	// precompressor compresses what the cache wants compressed.
 	precompressor *precompressor
 	// secret keys the hashes that stand for credentials.
@@ -74,7 +80,8 @@ func newShared(key, endpointURL string, u *user) (*shared, error) {
 	s.precompressor = newPrecompressor(c, s.logger)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	_, _ = rand.Read(s.secret[:]) // crypto/rand never returns an error
-	s.feeds = feed.NewGroup(endpointURL, &s.transport, c, &u.settings.feed, u.logger)
+	s.variants = variant.New(s.secret)
+	s.feeds = feed.NewGroup(endpointURL, &s.transport, c, s.admission.LoseSessions, &u.settings.feed, u.logger)
 	return s, nil
 }
 

@@ -67,7 +67,7 @@ func newFace(tb testing.TB, h *Handler) *face {
 	})
 	// Feeds that requests start get nowhere.
 	down := stand(func(http.ResponseWriter, *http.Request) error {
-		return caddyhttp.Error(http.StatusBadGateway, nil)
+		return caddyhttp.Error(http.StatusServiceUnavailable, nil)
 	})
 	u := &user{handler: down, settings: h.settings, store: newTrialStore(), logger: h.logger}
 	s, err := newShared(tb.Name(), "http://localhost/mcp", u)

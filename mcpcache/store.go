@@ -1,8 +1,10 @@
 package mcpcache
 
 import (
+	"bytes"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -13,6 +15,7 @@ func (l *lesson) learnAnswer(r message.Response) {
 	x := l.x
 	q := &x.question
 	if r.Error != nil {
+		l.bar(r.Error.Code)
 		if x.request.Cursor != nil {
 			// A page that cannot be reached any more: the others belong to
 			// the same walk (CACHE, "Pagination").
@@ -28,15 +31,19 @@ func (l *lesson) learnAnswer(r message.Response) {
 	if page.Complete {
 		x.keep(page)
 	}
+	x.returnScout()
 }
 
-// keep stores what this caller was given, for callers of the same
-// authorization context or for everybody.
+// keep takes note of what this caller was given, and keeps it for callers of the
+// same authorization context. Others may share only what the feed has asked for:
+// an answer to a client may repeat what that client sent.
 func (x *exchange) keep(page *message.Page) {
 	q := &x.question
 	body := message.Single(q.kind, page)
 	snapshot := x.snapshot()
-	if !x.settleTold(body, snapshot) || snapshot != nil {
+	x.learnSeen(page, body, snapshot)
+	x.resolveDoubt()
+	if !x.settleTold(page, body) || snapshot != nil {
 		return
 	}
 	if page.NextCursor != nil && q.revision.Era() == revision.Legacy {
@@ -47,43 +54,85 @@ func (x *exchange) keep(page *message.Page) {
 	if lifetime == 0 || q.kind == revision.Reads && !page.HasTTL {
 		return
 	}
+	if x.context.IsAnonymous() {
+		x.readForAll(page)
+		return
+	}
 	x.h.shared.cache.Put(&cache.Entry{
-		Kind: q.kind, Revision: q.revision, Variant: q.variant, Detail: clone(q.detail),
-		Partition: policy.Partition(body.Scope, x.context),
+		Kind: q.kind, Revision: q.revision, Variant: q.variant, Detail: bytes.Clone(q.detail),
+		Partition: x.context,
 		Body:      body, Fetched: time.Now(), Lifetime: lifetime, Mark: q.mark,
 	})
+}
+
+// readForAll has the feed read what an anonymous caller was given and anybody
+// may be given.
+func (x *exchange) readForAll(page *message.Page) {
+	q := &x.question
+	f := x.h.shared.feeds.Of(q.revision)
+	if f == nil || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
+		q.variant != (cache.Variant{}) && q.record == nil {
+		return
+	}
+	f.Read(bytes.Clone(q.detail), x.r.Header.Get("Mcp-Name"), q.record)
+}
+
+// resolveDoubt ends a caller's doubt about a list that it has now been given by
+// the upstream.
+func (x *exchange) resolveDoubt() {
+	if caller := x.caller(); caller != nil {
+		if d := caller.Doubted(x.question.kind); d != nil && x.question.mark.AskedSince(d.Mark) {
+			caller.Resolve(x.question.kind, d)
+		}
+	}
 }
 
 // settleTold ends the exception for a session that was told of a change: its
 // list is what others are given again. It reports whether the answer may be
 // kept: one that differs is this session's own, and so are those to come.
-func (x *exchange) settleTold(body *message.Body, snapshot *cache.Entry) bool {
+func (x *exchange) settleTold(page *message.Page, body *message.Body) bool {
 	caller := x.caller()
 	if caller == nil || x.session == "" {
 		return true
 	}
-	told := caller.Told(x.question.kind)
+	q := &x.question
+	told := caller.Told(q.kind)
 	if told == nil {
 		return true
 	}
-	reference := snapshot
-	if reference == nil {
-		reference = x.h.shared.cache.Get(x.question.in(x.context))
+	if !q.mark.Since(told.Mark) || page.NextCursor != nil {
+		return false
 	}
-	if reference != nil && reference.Body.Digest == body.Digest && reference.Mark.Since(told.Mark) &&
-		x.question.mark.Since(told.Mark) && x.h.shared.cache.Current(x.question.kind, reference.Mark) {
-		caller.Settle(x.question.kind, told)
+	own := &cache.Seen{Items: body.ItemsDigest, Mark: q.mark, At: time.Now(), ByClient: true}
+	caller.See(q.kind, own)
+	switch reference := x.reference(caller); {
+	case reference == nil || !x.h.shared.cache.Current(q.kind, reference.Mark):
+		return false // what others are given now will be known later
+	case own.Agrees(reference):
+		caller.Settle(q.kind, told)
 		return true
 	}
-	if x.question.mark.Since(told.Mark) {
-		caller.Differ(x.question.kind, told)
-	}
+	caller.Differ(q.kind, told)
 	return false
 }
 
-func clone(b []byte) []byte {
-	if b == nil {
-		return nil
+// reference is what the session's caller would be given from the cache.
+func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
+	if e := x.snapshot(); e != nil && x.shares(e, caller) {
+		return e
 	}
-	return append(make([]byte, 0, len(b)), b...)
+	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
+		if e := x.h.shared.cache.Get(x.question.in(partition)); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// returnScout lets those go on who wait for what this exchange learns.
+func (x *exchange) returnScout() {
+	if x.scout != nil {
+		x.scout.Return()
+		x.scout = nil
+	}
 }

@@ -33,6 +33,9 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 		// given instead.
 		t.header = x.w.Header().Clone()
 	}
+	if f.hurry {
+		defer t.hurryUp()()
+	}
 	return t.finish(t.serve(next))
 }
 
@@ -40,7 +43,7 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 // withheld is one more failure, not the client's.
 func (t *tap) serve(next caddyhttp.Handler) (err error) {
 	defer func() {
-		if !t.withheld {
+		if !t.withheld && !t.held.isOver() {
 			return // whoever panics, panics on
 		}
 		if p := recover(); p != nil {
@@ -65,6 +68,8 @@ type tap struct {
 	// has failed, and that its answer is dropped.
 	fallback *cache.Entry
 	withheld bool
+	// held is not nil while the upstream's answer is waited for for a second.
+	held *held
 }
 
 // Header implements [http.ResponseWriter].
@@ -86,6 +91,17 @@ func (t *tap) WriteHeader(status int) {
 			t.withheld = true
 			return
 		}
+		if t.held != nil {
+			t.held.status = status
+			return
+		}
+	}
+	t.passHeader(status)
+}
+
+// passHeader hands the header on.
+func (t *tap) passHeader(status int) {
+	if t.fallback != nil {
 		t.replaceHeader()
 	}
 	t.addStatus()
@@ -118,6 +134,9 @@ func (t *tap) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	t.lesson.read(p)
+	if t.held != nil {
+		return t.hold(p)
+	}
 	return t.below.Write(p)
 }
 
@@ -128,9 +147,9 @@ func (t *tap) FlushError() error {
 	}
 	if !t.wroteHeader {
 		t.WriteHeader(http.StatusOK)
-		if t.withheld {
-			return nil
-		}
+	}
+	if t.withheld || t.held != nil {
+		return nil
 	}
 	return http.NewResponseController(t.below).Flush()
 }
@@ -142,6 +161,12 @@ func (t *tap) Unwrap() http.ResponseWriter { return t.below }
 // finish is called when the upstream's handler has returned.
 func (t *tap) finish(err error) error {
 	t.lesson.end(err)
+	switch {
+	case t.held.isOver(): // reverse_proxy makes no error of a request that is cancelled
+		t.withheld = true
+	case t.held != nil && t.wroteHeader && !t.withheld:
+		err = t.release(err)
+	}
 	failed := t.withheld || err != nil && !t.wroteHeader
 	if !failed {
 		return err

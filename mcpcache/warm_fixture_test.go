@@ -159,7 +159,7 @@ func warmEntry(t *testing.T, k revision.Kind, name string, p cache.Partition) *c
 	}
 	return &cache.Entry{
 		Kind: k, Revision: revision.V20260728, Partition: p, Body: message.Single(k, page),
-		Fetched: time.Now(), Lifetime: time.Minute, Sessionless: true,
+		Fetched: time.Now(), Lifetime: time.Minute,
 	}
 }
 

@@ -1,6 +1,10 @@
 // Package admission remembers whom the upstream has let in lately: sessions it
 // has opened, credentials it has accepted. It is a memo, never an authority:
 // what it has forgotten costs one more request to the upstream, which decides.
+//
+// A caller is let in by a result: a session by that of its initialize or of a
+// list of its own, others by that of a list. A refusal bars the caller until the
+// upstream has answered it a list.
 package admission
 
 import (
@@ -28,6 +32,9 @@ type Ticket uint64
 type Memo struct {
 	clock    atomic.Uint64
 	capacity int
+	// lost is the ticket up to which sessions may be unknown to the upstream,
+	// which has lost some since.
+	lost atomic.Uint64
 
 	// mu serializes writers.
 	mu      sync.Mutex
@@ -35,7 +42,7 @@ type Memo struct {
 	// sessions are those that use the same credentials.
 	sessions map[cache.Partition]map[string]struct{}
 	count    int
-	refused  uint64
+	crowded  uint64 // callers that had to make room
 	// ended has the callers that were ended and are not remembered, with the
 	// tickets up to which admissions do not count. floor is such a ticket for
 	// everybody else who is not remembered.
@@ -78,9 +85,10 @@ func (m *Memo) load(k key) *Caller {
 	return v.(*Caller)
 }
 
-// AdmitSession records that the upstream answered a request of that session,
-// made with the credentials of c, at revision r. It counts until the time
-// given. A session that has ended since the ticket was taken stays ended.
+// AdmitSession records that the upstream opened that session or answered it a
+// list, for a request with the credentials of c, at revision r. It counts until
+// the time given. A session that has ended since the ticket was taken stays
+// ended.
 func (m *Memo) AdmitSession(id string, c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
 	if id == "" || len(id) > MaxSessionID || r == revision.Unknown {
 		return
@@ -88,8 +96,32 @@ func (m *Memo) AdmitSession(id string, c cache.Partition, r revision.Revision, t
 	m.admit(key{session: id}, c, r, t, until)
 }
 
-// AdmitContext records that the upstream answered a request without a session
-// that was made with the credentials of c at revision r.
+// OpenSession is AdmitSession for the result of an initialize, which says of
+// what variant the session's client is.
+func (m *Memo) OpenSession(id string, c cache.Partition, r revision.Revision, v cache.Variant, t Ticket, until time.Time) {
+	m.AdmitSession(id, c, r, t, until)
+	if opened := m.Session(id); opened != nil && opened.Context == c {
+		opened.variant.Store(&v)
+	}
+}
+
+// RenewSession records that the upstream answered something else than a list
+// with a result. That lets nobody in, but whoever has been let in stays so: a
+// session that has been refused, or has ended, is none of those.
+func (m *Memo) RenewSession(id string, c cache.Partition, t Ticket, until time.Time) {
+	present := m.Session(id)
+	if present == nil || present.Context != c || present.until.Load() == 0 {
+		return
+	}
+	m.admit(key{session: id}, c, present.Revision, t, until)
+}
+
+// LoseSessions records that the upstream may have lost the sessions that it
+// had: each has to be let in anew.
+func (m *Memo) LoseSessions() { m.lost.Store(m.clock.Add(1)) }
+
+// AdmitContext records that the upstream answered a list without a session that
+// was asked for with the credentials of c at revision r.
 func (m *Memo) AdmitContext(c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
 	if r != revision.Unknown {
 		m.admit(key{context: c, revision: r}, c, r, t, until)
@@ -126,13 +158,21 @@ func (m *Memo) remember(k key, c cache.Partition, r revision.Revision) *Caller {
 
 // add remembers k, who is not remembered. The caller holds m.mu.
 func (m *Memo) add(k key, c cache.Partition, r revision.Revision) *Caller {
-	added := &Caller{Context: c, Revision: r}
+	added := m.newCaller(k, c, r)
 	added.barred.Store(m.barred(k, nil))
 	m.makeRoom()
 	delete(m.ended, k)
 	m.callers.Store(k, added)
 	m.index(k, c)
 	return added
+}
+
+func (m *Memo) newCaller(k key, c cache.Partition, r revision.Revision) *Caller {
+	caller := &Caller{Context: c, Revision: r}
+	if k.session != "" {
+		caller.lost = &m.lost
+	}
+	return caller
 }
 
 // enough is by how much an admission must end later than the one before to be
@@ -155,15 +195,14 @@ func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, t Ticket, un
 	case present == nil:
 		present = m.add(k, c, r)
 	case present.Context != c || present.Revision != r:
-		replacement := &Caller{Context: c, Revision: r}
+		replacement := m.newCaller(k, c, r)
 		replacement.barred.Store(barred)
 		m.unindex(k, present.Context)
-		for kind := range present.told {
-			replacement.told[kind].Store(present.told[kind].Load())
-		}
+		replacement.inherit(present)
 		m.callers.Store(k, replacement)
 		present = replacement
 	}
+	present.let.Store(max(present.let.Load(), uint64(t)))
 	present.until.Store(until.UnixNano())
 	m.index(k, c) // a refusal has removed it
 }
@@ -177,15 +216,24 @@ func (m *Memo) barred(k key, present *Caller) uint64 {
 	return max(m.floor, m.ended[k])
 }
 
-// EndSession records that the session is over: the upstream said so, or its
-// client has asked for it.
+// EndSession records that the session is over, because the upstream said so or
+// its client has asked for it, or that a list was refused to it.
 func (m *Memo) EndSession(id string) {
 	if id != "" && len(id) <= MaxSessionID {
 		m.bar(key{session: id})
 	}
 }
 
-// Revoke records that the upstream refused the credentials of c.
+// RefuseContext records that the upstream refused a list to the callers of one
+// authorization context that have no session.
+func (m *Memo) RefuseContext(c cache.Partition, r revision.Revision) {
+	if r != revision.Unknown {
+		m.bar(key{context: c, revision: r})
+	}
+}
+
+// Revoke records that the upstream refused the credentials of c, whatever they
+// were used for.
 func (m *Memo) Revoke(c cache.Partition) {
 	for _, r := range revision.All() {
 		m.bar(key{context: c, revision: r})
@@ -226,19 +274,6 @@ func (m *Memo) unindex(k key, c cache.Partition) {
 	}
 }
 
-// Refused reports whether the upstream has refused the credentials of c at
-// revision r and has not accepted them since.
-func (m *Memo) Refused(c cache.Partition, r revision.Revision) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k := key{context: c, revision: r}
-	if present := m.load(k); present != nil {
-		return !present.Alive() && present.barred.Load() != 0
-	}
-	_, ended := m.ended[k]
-	return ended
-}
-
 func (m *Memo) bar(k key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,7 +305,7 @@ func (m *Memo) makeRoom() {
 	m.callers.Range(func(k, v any) bool {
 		m.callers.Delete(k)
 		m.unindex(k.(key), v.(*Caller).Context)
-		m.refused++
+		m.crowded++
 		if barred := v.(*Caller).barred.Load(); barred > m.floor {
 			m.end(k.(key), barred)
 		}
@@ -292,5 +327,5 @@ func (m *Memo) Purge() {
 func (m *Memo) Count() (remembered int, forgotten uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.count, m.refused
+	return m.count, m.crowded
 }

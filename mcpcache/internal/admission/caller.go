@@ -16,10 +16,17 @@ type Caller struct {
 	// Revision is the one that was negotiated.
 	Revision revision.Revision
 
-	until  atomic.Int64  // admitted until, Unix nanoseconds
-	barred atomic.Uint64 // the ticket up to which admissions do not count
+	until  atomic.Int64   // admitted until, Unix nanoseconds
+	let    atomic.Uint64  // the ticket of the last request whose answer let it in
+	barred atomic.Uint64  // the ticket up to which admissions do not count
+	lost   *atomic.Uint64 // Memo.lost; nil for callers without a session
 
-	told [revision.NumKinds]atomic.Pointer[Told]
+	// variant is nil as long as nobody knows which one it is.
+	variant atomic.Pointer[cache.Variant]
+
+	told  [revision.NumKinds]atomic.Pointer[Told]
+	doubt [revision.NumKinds]atomic.Pointer[Doubt]
+	seen  [revision.NumKinds]atomic.Pointer[cache.Seen]
 }
 
 // Told is what a caller knows of changes: a notice has passed on a stream of
@@ -34,19 +41,70 @@ type Told struct {
 	Differs bool
 }
 
+// Doubt is why a list that is fresh for everybody else may not be what this
+// caller expects: something that it did itself.
+type Doubt struct {
+	// Mark is the moment of it: what was asked for since is beyond doubt.
+	Mark cache.Mark
+	// Misled says that the upstream refused what the caller took from a list;
+	// otherwise a call of the caller may have changed the list.
+	Misled bool
+}
+
 // Admitted reports whether the upstream's acceptance still counts.
-func (c *Caller) Admitted(now time.Time) bool { return c.until.Load() > now.UnixNano() }
+func (c *Caller) Admitted(now time.Time) bool {
+	return c.until.Load() > now.UnixNano() && c.known()
+}
+
+// known reports whether the upstream has lost no sessions since it let this
+// one in.
+func (c *Caller) known() bool { return c.lost == nil || c.let.Load() > c.lost.Load() }
 
 // admittedAbout reports whether the caller is admitted until that time already,
 // or until a moment before. A longer admission has to be shortened.
 func (c *Caller) admittedAbout(until time.Time) bool {
 	later := until.UnixNano() - c.until.Load()
-	return 0 <= later && later < int64(enough)
+	return 0 <= later && later < int64(enough) && c.known()
 }
 
 // Alive reports whether the upstream has accepted this caller at all, however
-// long ago, and has not refused it or ended it since.
-func (c *Caller) Alive() bool { return c.until.Load() != 0 }
+// long ago, and has not refused it, ended it or lost it since.
+func (c *Caller) Alive() bool { return c.until.Load() != 0 && c.known() }
+
+// Variant returns of what variant the client of a session is; false if its
+// initialize has not been seen.
+func (c *Caller) Variant() (cache.Variant, bool) {
+	if v := c.variant.Load(); v != nil {
+		return *v, true
+	}
+	return cache.Variant{}, false
+}
+
+// inherit takes over what is known of the same session with other credentials.
+func (c *Caller) inherit(from *Caller) {
+	c.let.Store(from.let.Load())
+	c.variant.Store(from.variant.Load())
+	for k := range from.told {
+		c.told[k].Store(from.told[k].Load())
+		c.doubt[k].Store(from.doubt[k].Load())
+	}
+}
+
+// Doubt records that a list of k may not be what this caller expects.
+func (c *Caller) Doubt(k revision.Kind, d Doubt) { c.doubt[k].Store(&d) }
+
+// Doubted returns why a list of k may not be what this caller expects, or nil.
+func (c *Caller) Doubted(k revision.Kind) *Doubt { return c.doubt[k].Load() }
+
+// Resolve forgets that doubt. A later one stays.
+func (c *Caller) Resolve(k revision.Kind, d *Doubt) { c.doubt[k].CompareAndSwap(d, nil) }
+
+// See records what list of k the upstream gave to this caller. It is of use for
+// a session of which nobody knows the variant.
+func (c *Caller) See(k revision.Kind, s *cache.Seen) { c.seen[k].Store(s) }
+
+// Seen returns what list of k the upstream last gave to this caller, or nil.
+func (c *Caller) Seen(k revision.Kind) *cache.Seen { return c.seen[k].Load() }
 
 // Tell records that this caller has been told of a change of k. A list that
 // differs goes on to do so.

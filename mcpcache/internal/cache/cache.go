@@ -35,6 +35,9 @@ const (
 // several goroutines at once.
 type Cache struct {
 	epochs [revision.NumKinds]atomic.Uint64
+	// doubts is bumped when a caller needs a list asked for from then on.
+	// Others need not care.
+	doubts [revision.NumKinds]atomic.Uint64
 	// pages is bumped when a cursor turns out to be bad: all pages that were
 	// kept by their cursors are then outdated.
 	pages   [revision.NumKinds]atomic.Uint64
@@ -44,8 +47,6 @@ type Cache struct {
 	forms   *shelf
 
 	pinning sync.Mutex // guards writing to pinned
-
-	agreements agreements
 
 	budget sync.Mutex // guards memory and precompress
 	memory int64
@@ -94,7 +95,7 @@ func New(memory int64) (*Cache, error) {
 // Mark returns where kind k is in the order of changes. It is taken before a
 // request is sent and goes into the entry made of the answer.
 func (c *Cache) Mark(k revision.Kind) Mark {
-	m := Mark{epoch: c.epochs[k].Load(), pages: c.pages[k].Load()}
+	m := Mark{epoch: c.epochs[k].Load(), pages: c.pages[k].Load(), doubts: c.doubts[k].Load()}
 	if k == revision.Reads {
 		m.updates = c.updates.seq.Load()
 	}
@@ -138,6 +139,13 @@ func (c *Cache) Watch(changed func(revision.KindSet)) (stop func()) {
 		defer c.mu.Unlock()
 		delete(c.watches, w)
 	}
+}
+
+// Doubt returns a mark that only what is asked for from now on is since, in the
+// sense of [Mark.AskedSince]. Nothing is outdated by it.
+func (c *Cache) Doubt(k revision.Kind) Mark {
+	c.doubts[k].Add(1)
+	return c.Mark(k)
 }
 
 // DropPages makes all pages of k that were kept by their cursor outdated.

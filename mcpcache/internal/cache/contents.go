@@ -109,7 +109,7 @@ func (s *contents) add(key contentKey, body *message.Body, parts split) *content
 	c := &content{
 		key: key,
 		body: &message.Body{
-			Digest: body.Digest, Items: body.Items, HasTTL: body.HasTTL, NextCursor: body.NextCursor, Scope: body.Scope,
+			Digest: body.Digest, ItemsDigest: body.ItemsDigest, Items: body.Items, HasTTL: body.HasTTL, NextCursor: body.NextCursor, Scope: body.Scope,
 		},
 		before: bytes.Clone(parts.before), after: bytes.Clone(parts.after),
 		items: make([]*item, len(parts.items)),

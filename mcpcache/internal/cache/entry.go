@@ -26,8 +26,6 @@ type Entry struct {
 	Fetched time.Time
 	// Lifetime is how long the answer is fresh. 0: it never is.
 	Lifetime time.Duration
-	// Sessionless says that the server gave the answer without a session.
-	Sessionless bool
 	// Mark is what the cache said when the request for the answer was about
 	// to be sent.
 	Mark Mark
@@ -103,10 +101,18 @@ type Mark struct {
 	epoch   uint64 // changes of the kind
 	pages   uint64 // times that a cursor turned out to be bad
 	updates uint64 // changes of single resources; of reads only
+	doubts  uint64 // times that a caller needed a list asked for anew
 }
 
 // Since reports whether m is no earlier than other, of the same kind.
 func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch && m.updates >= other.updates }
+
+// AskedSince reports whether what has mark m was asked for after [Cache.Doubt]
+// returned other.
+func (m Mark) AskedSince(other Mark) bool { return m.doubts >= other.doubts && m.Since(other) }
+
+// SameEpoch reports whether no change was announced between m and other.
+func (m Mark) SameEpoch(other Mark) bool { return m.epoch == other.epoch }
 
 // Age returns how long ago the entry was fetched, never less than 0.
 func (e *Entry) Age(now time.Time) time.Duration { return max(now.Sub(e.Fetched), 0) }

@@ -1,60 +1,41 @@
 package cache
 
-import (
-	"sync"
+import "time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-)
-
-// Variant tells the clients apart that declare different capabilities: nothing
-// forbids a modern server to show them different lists. The zero value is that
-// of clients without capabilities, as which the feed asks.
+// Variant tells clients apart to which an upstream may show different lists
+// although their credentials are the same: by what they can do, and by what they
+// call themselves. The zero value is how the feed itself asks.
 type Variant [8]byte
 
-// maxAgreements bounds how many agreements are remembered. Real clients come
-// in a handful of variants.
-const maxAgreements = 1024
-
-// agreements remembers for which variants the feed's snapshot has been found
-// to be what they are given too.
-type agreements struct {
-	mu    sync.RWMutex
-	found map[agreementKey]agreement
+// Seen is the list that the upstream gave to clients of a variant, or to one
+// session, when it last was asked. It is immutable.
+type Seen struct {
+	// Items is the list's [message.Body.ItemsDigest].
+	Items [32]byte
+	// Mark is what the cache said when the list was asked for.
+	Mark Mark
+	// At is when the list had arrived.
+	At time.Time
+	// ByClient says that a client itself was given it, not the feed that asked
+	// as one.
+	ByClient bool
 }
 
-type agreementKey struct {
-	revision revision.Revision
-	kind     revision.Kind
-	variant  Variant
+// Agrees reports whether e has the items that were seen, both asked for since
+// the same change.
+func (s *Seen) Agrees(e *Entry) bool {
+	return s != nil && s.Mark.epoch == e.Mark.epoch && s.Items == e.Body.ItemsDigest
 }
 
-type agreement struct {
-	digest [32]byte
-	epoch  uint64
+// Contradicts reports whether a client was given other items than those of e,
+// asked for since the same change.
+func (s *Seen) Contradicts(e *Entry) bool {
+	return s != nil && s.ByClient && s.Mark.epoch == e.Mark.epoch && s.Items != e.Body.ItemsDigest
 }
 
-// Agree records that clients of variant v were given the same as the feed's
-// snapshot e. It holds until a change of the kind is announced or seen.
-func (c *Cache) Agree(v Variant, e *Entry) {
-	a := &c.agreements
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key := agreementKey{e.Revision, e.Kind, v}
-	if _, known := a.found[key]; a.found == nil || !known && len(a.found) >= maxAgreements {
-		a.found = make(map[agreementKey]agreement)
-	}
-	a.found[key] = agreement{e.Body.Digest, e.Mark.epoch}
-}
-
-// Agrees reports whether the feed's snapshot e is known to be what clients of
-// variant v are given.
-func (c *Cache) Agrees(v Variant, e *Entry) bool {
-	if v == (Variant{}) {
-		return true
-	}
-	a := &c.agreements
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	found, ok := a.found[agreementKey{e.Revision, e.Kind, v}]
-	return ok && found.digest == e.Body.Digest && found.epoch == e.Mark.epoch
+// Differs reports whether other items than those of e were seen, both asked for
+// since the same change, and e first. If e came later, the list may have changed
+// in between without a notice.
+func (s *Seen) Differs(e *Entry) bool {
+	return s != nil && s.Mark.epoch == e.Mark.epoch && s.Items != e.Body.ItemsDigest && s.At.After(e.Fetched)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // waitFor answers as the server does, once release is closed.
@@ -43,7 +44,7 @@ func TestCallersShareOneFetch(t *testing.T) {
 				var served atomic.Int64
 				for range 1000 {
 					callers.Go(func() {
-						if e, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context()); err == nil && e.Body.Items == 2 {
+						if e, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err == nil && e.Body.Items == 2 {
 							served.Add(1)
 						}
 					})
@@ -51,7 +52,7 @@ func TestCallersShareOneFetch(t *testing.T) {
 				w.after(time.Second)
 				close(release)
 				callers.Wait()
-				if e, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context()); err != nil || e.Body.Items != 2 {
+				if e, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err != nil || e.Body.Items != 2 {
 					t.Errorf("who came too late to join got %v, error %v", e, err)
 				}
 				if got := s.count(list) - before; got != 1 || served.Load() != 1000 {
@@ -74,16 +75,16 @@ func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
 			return result(rw, c, `{"tools":[{"name":"old"}]}`)
 		})
 		w.outdate(revision.Tools)
-		old := f.Demand(revision.Tools, Variant{})
+		old := f.Demand(revision.Tools, nil)
 		w.after(gather)
 		s.on(list, gives(`{"tools":[{"name":"new"}]}`))
 		w.outdate(revision.Tools)
 		mark := w.cache.Mark(revision.Tools)
-		young := f.Demand(revision.Tools, Variant{})
+		young := f.Demand(revision.Tools, nil)
 		if young == old || old.Since(mark) {
 			t.Fatal("the caller from after the change joined the older fetch")
 		}
-		if again := f.Demand(revision.Tools, Variant{}); again != young {
+		if again := f.Demand(revision.Tools, nil); again != young {
 			t.Error("the next caller does not share the younger one")
 		}
 		if e, err := young.Wait(w.Context()); err != nil || e.Body.Names[0] != "new" || !young.Since(mark) {
@@ -112,7 +113,7 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 				var flights []*Flight
 				for _, f := range feeds {
 					if demanded {
-						flights = append(flights, f.Demand(revision.Tools, Variant{}))
+						flights = append(flights, f.Demand(revision.Tools, nil))
 					}
 				}
 				w.after(gather / 2)
@@ -120,7 +121,7 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 				w.outdate(revision.Tools)
 				mark := w.cache.Mark(revision.Tools)
 				for i, f := range feeds {
-					if demanded && f.Demand(revision.Tools, Variant{}) != flights[i] {
+					if demanded && f.Demand(revision.Tools, nil) != flights[i] {
 						t.Error("who came after the second notice does not share the fetch that has not left")
 					}
 				}
@@ -154,7 +155,7 @@ func TestEndWhileNoticesGather(t *testing.T) {
 		w.after(w.policy.Refresh)
 		before := s.count(list)
 		w.outdate(revision.Tools)
-		flight := f.Demand(revision.Tools, Variant{})
+		flight := f.Demand(revision.Tools, nil)
 		begun := time.Now()
 		w.group.Stop()
 		if took := time.Since(begun); took != 0 || s.count(list) != before {
@@ -179,7 +180,7 @@ func TestOlderLandingAsksForNoOther(t *testing.T) {
 				for _, release := range []chan struct{}{older, younger} {
 					s.on(list, waitFor(release, s))
 					w.outdate(revision.Tools)
-					f.Demand(revision.Tools, Variant{})
+					f.Demand(revision.Tools, nil)
 					w.after(gather)
 				}
 				first, second := younger, older
@@ -210,13 +211,13 @@ func TestFlightsAreBounded(t *testing.T) {
 		s.on(list, hang)
 		for n := range maxFlights {
 			w.outdate(revision.Tools)
-			if f.Demand(revision.Tools, Variant{}) == nil {
+			if f.Demand(revision.Tools, nil) == nil {
 				t.Fatalf("flight %d of %d was refused", n+1, maxFlights)
 			}
 			w.after(gather)
 		}
 		w.outdate(revision.Tools)
-		if f.Demand(revision.Tools, Variant{}) != nil {
+		if f.Demand(revision.Tools, nil) != nil {
 			t.Error("one flight more was started")
 		}
 		w.after(0)
@@ -239,7 +240,7 @@ func TestWaitersAreBounded(t *testing.T) {
 		release := make(chan struct{})
 		s.on(list, waitFor(release, s))
 		w.outdate(revision.Tools)
-		flight := f.Demand(revision.Tools, Variant{})
+		flight := f.Demand(revision.Tools, nil)
 		ctx, leave := context.WithCancel(w.Context())
 		var callers sync.WaitGroup
 		var served, left, refused atomic.Int64
@@ -285,7 +286,7 @@ func TestStalledFlightHoldsNobody(t *testing.T) {
 		release := make(chan struct{})
 		s.on(list, waitFor(release, s))
 		w.outdate(revision.Tools)
-		flight := f.Demand(revision.Tools, Variant{})
+		flight := f.Demand(revision.Tools, nil)
 		for _, patience := range []time.Duration{0, time.Millisecond, time.Second} {
 			ctx, cancel := context.WithTimeout(w.Context(), patience)
 			begun := time.Now()
@@ -318,7 +319,7 @@ func TestPanicIsAnErrorOfItsFlight(t *testing.T) {
 		f := w.start(modern)
 		w.set(func(p *Policy) { p.Guard = &testGuard{authorize: func(*http.Request) error { panic("oops") }} })
 		w.outdate(revision.Tools)
-		_, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context())
+		_, err := f.Demand(revision.Tools, nil).Wait(w.Context())
 		if err == nil || !strings.Contains(err.Error(), "panicked") {
 			t.Errorf("got error %v", err)
 		}
@@ -350,7 +351,7 @@ func TestPanicsEndNothing(t *testing.T) {
 				p := &panicking{RoundTripper: &w.transport}
 				p.left.Store(1)
 				w.group.Stop()
-				w.group = NewGroup("http://upstream.test/mcp", p, w.cache, &w.policy, w.logger)
+				w.group = NewGroup("http://upstream.test/mcp", p, w.cache, func() {}, &w.policy, w.logger)
 				f := w.start(r)
 				w.wantState(f, Down)
 				if err := f.Status().Failure.Err; !strings.Contains(err.Error(), "panicked: oops") {
@@ -364,7 +365,7 @@ func TestPanicsEndNothing(t *testing.T) {
 				w.set(func(p *Policy) { p.Refresh = 10 * time.Second })
 				p.left.Store(1)
 				w.outdate(revision.Tools)
-				_, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context())
+				_, err := f.Demand(revision.Tools, nil).Wait(w.Context())
 				if err == nil || !strings.Contains(err.Error(), "panicked: oops") {
 					t.Errorf("got error %v", err)
 				}
@@ -390,15 +391,15 @@ func TestNoDemandWhileFailing(t *testing.T) {
 		f := w.start(modern)
 		s.on(list, status(429, "Retry-After", "60"))
 		w.outdate(revision.Tools)
-		if _, err := f.Demand(revision.Tools, Variant{}).Wait(w.Context()); err == nil {
+		if _, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err == nil {
 			t.Fatal("got a list")
 		}
 		w.after(time.Second)
-		if f.Demand(revision.Tools, Variant{}) != nil {
+		if f.Demand(revision.Tools, nil) != nil {
 			t.Error("a failing feed is asked again before its time")
 		}
 		w.outdate(revision.Prompts)
-		if f.Demand(revision.Prompts, Variant{}) == nil {
+		if f.Demand(revision.Prompts, nil) == nil {
 			t.Error("another kind suffers")
 		}
 		w.after(0)
@@ -406,7 +407,7 @@ func TestNoDemandWhileFailing(t *testing.T) {
 	s = newServer(modern)
 	s.onAll(refuse)
 	run(t, s, func(w *world) {
-		if w.start(modern).Demand(revision.Tools, Variant{}) != nil {
+		if w.start(modern).Demand(revision.Tools, nil) != nil {
 			t.Error("a feed that is not connected is asked")
 		}
 	})
@@ -416,14 +417,14 @@ func TestNoDemandWhileFailing(t *testing.T) {
 // same, and have one of their own if not.
 func TestVariants(t *testing.T) {
 	s := newServer(modern)
-	v := Variant{Key: cache.Variant{1}, Capabilities: []byte(`{"elicitation":{}}`)}
+	v := variant.New([32]byte{}).Learn(variant.Client{Capabilities: []byte(`{"elicitation":{}}`)})
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		own := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
 		if _, err := f.Demand(revision.Tools, v).Wait(w.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !w.cache.Agrees(v.Key, own) {
+		if !v.Seen(modern, revision.Tools).Agrees(own) {
 			t.Error("the same list does not agree")
 		}
 		s.on(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
@@ -438,7 +439,7 @@ func TestVariants(t *testing.T) {
 			t.Fatalf("got %v, error %v", e, err)
 		}
 		w.after(w.policy.Refresh)
-		if pinned := w.wantItems(modern, revision.Tools, "plain"); w.cache.Agrees(v.Key, pinned) {
+		if pinned := w.wantItems(modern, revision.Tools, "plain"); v.Seen(modern, revision.Tools).Agrees(pinned) {
 			t.Error("another list agrees")
 		}
 		q := cache.Question{Revision: modern, Kind: revision.Tools, Variant: v.Key, Partition: cache.Anonymous}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -30,6 +31,13 @@ type Feed struct {
 	logger    func() *zap.Logger
 	// propose is told of a revision that the upstream offered instead.
 	propose func(revision.Revision)
+	// lose is called when the upstream may have lost the sessions it had.
+	lose func()
+	// again says that this is not the first attempt to connect.
+	again bool
+	// doubted is since when it is not certain that the upstream still knows its
+	// sessions, in Unix nanoseconds; 0 if it is.
+	doubted atomic.Int64
 
 	wake chan struct{} // something has changed: look again
 	kick chan struct{} // the upstream is there: try again now
@@ -46,7 +54,11 @@ type Feed struct {
 	failure   *Failure
 	session   *session
 	ctx       context.Context // of the session
+	opened    time.Time       // when the session was
 	listening bool
+	listened  time.Time // since when, if it is
+	variants  map[cache.Variant]*asked
+	reading   int  // reads under way
 	hydrated  bool // the kinds that the session offers are known
 	slots     [revision.NumKinds]slot
 
@@ -59,7 +71,7 @@ type Feed struct {
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
 		revision: r, url: g.url, cache: g.cache,
-		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start,
+		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose,
 		wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 	}
@@ -109,9 +121,15 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 		if ctx.Err() == nil {
 			f.fail("connect", err)
 		}
+		f.again = true
 		return err
 	}
+	if f.again && s.transport.GetSessionId() != "" {
+		f.lose() // of earlier sessions nobody knows what has become
+	}
+	f.again = true
 	f.connected(ctx, s)
+	defer f.endVariants()
 	defer f.disconnected()
 	return f.serve(ctx, s, retry)
 }
@@ -175,7 +193,9 @@ func (f *Feed) changed(kinds revision.KindSet) {
 	for k := range f.slots {
 		if s := &f.slots[k]; kinds.Has(revision.Kind(k)) && s.offered {
 			s.told = time.Now()
+			s.silence.notice(s.told)
 			s.ask(f.policy().Refresh)
+			s.variantsDue = later(s.told, s.variantsStarted.Add(f.policy().Refresh))
 		}
 	}
 	f.mu.Unlock()

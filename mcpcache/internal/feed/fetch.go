@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // errEmpty says that a list has become empty without a word. An upstream that
@@ -17,11 +18,12 @@ import (
 // counts only when it is given twice.
 var errEmpty = errors.New("list is empty all of a sudden, asking once more")
 
-// Demand returns the fetch that brings a kind as it is now, starting one if
-// need be; callers who miss together share it. It returns nil when the feed
-// cannot help: it is not connected, the upstream does not have the kind, or
-// the last attempt failed and the next is not due.
-func (f *Feed) Demand(k revision.Kind, v Variant) *Flight {
+// Demand returns the fetch that brings a kind as it is now for clients of a
+// variant, starting one if need be; callers who miss together share it. nil is
+// the variant of the feed itself. It returns nil when the feed cannot help: it is
+// not connected, the upstream does not have the kind, the last attempt failed and
+// the next is not due, or there are too many variants.
+func (f *Feed) Demand(k revision.Kind, v *variant.Record) *Flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &f.slots[k]
@@ -36,21 +38,21 @@ func (f *Feed) Demand(k revision.Kind, v Variant) *Flight {
 	if e := f.fresh(k, v); e != nil {
 		return landedFlight(e, v)
 	}
-	if s.failure != nil && s.due.After(time.Now()) || len(s.flights) >= maxFlights {
+	if s.failure != nil && s.due.After(time.Now()) || len(s.flights) >= maxFlights || !f.mayAskAs(v) {
 		return nil
 	}
 	return f.takeOff(f.ctx, f.session, k, v)
 }
 
 // fresh returns what is fresh of a kind for clients of a variant, or nil.
-func (f *Feed) fresh(k revision.Kind, v Variant) *cache.Entry {
+func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 	now := time.Now()
 	own := f.cache.Pinned(f.revision, k)
-	if own != nil && f.cache.Agrees(v.Key, own) && f.cache.Freshness(own, now) == cache.Fresh {
+	if own != nil && (v == nil || v.Seen(f.revision, k).Agrees(own)) && f.cache.Freshness(own, now) == cache.Fresh {
 		return own
 	}
 	for _, partition := range [...]cache.Partition{f.Owner(), cache.Public} {
-		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: k, Partition: partition, Variant: v.Key})
+		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: k, Partition: partition, Variant: keyOf(v)})
 		if e != nil && f.cache.Freshness(e, now) == cache.Fresh {
 			return e
 		}
@@ -59,18 +61,22 @@ func (f *Feed) fresh(k revision.Kind, v Variant) *cache.Entry {
 }
 
 // takeOff starts a fetch. The caller holds f.mu.
-func (f *Feed) takeOff(ctx context.Context, s *session, k revision.Kind, v Variant) *Flight {
-	flight := &Flight{variant: v, done: make(chan struct{})}
+func (f *Feed) takeOff(ctx context.Context, s *session, k revision.Kind, v *variant.Record) *Flight {
+	flight := &Flight{variant: v, began: time.Now(), done: make(chan struct{})}
 	slot := &f.slots[k]
 	slot.flights = append(slot.flights, flight)
 	gathered := slot.told.Add(gather)
 	f.flying.Go(func() {
 		defer close(flight.done)
+		asking := s
 		if flight.err = sleepUntil(ctx, gathered); flight.err == nil {
-			f.depart(k, flight)
-			flight.entry, flight.err = f.fetch(ctx, s, k, flight)
+			asking, flight.err = f.sessionAs(ctx, s, v)
 		}
-		if v.own() {
+		if flight.err == nil {
+			f.depart(k, flight)
+			flight.entry, flight.err = f.fetch(ctx, asking, k, flight)
+		}
+		if v == nil {
 			f.landed(ctx, s, k, flight)
 		} else {
 			f.compared(k, flight)
@@ -105,7 +111,7 @@ func (f *Feed) depart(k revision.Kind, flight *Flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	flight.mark, flight.left = f.cache.Mark(k), true
-	if flight.variant.own() {
+	if flight.variant == nil {
 		slot := &f.slots[k]
 		slot.started, slot.due = time.Now(), time.Time{} // the landing says when the next one is due
 	}
@@ -122,24 +128,39 @@ func (f *Feed) fetch(ctx context.Context, s *session, k revision.Kind, flight *F
 	return w.fetch(ctx)
 }
 
-// compared takes what a flight for another variant brought: if it is what the
-// feed itself was given, the feed's snapshot serves both from now on.
+// compared takes what a flight as a client of another variant brought. If it is
+// what the feed itself was given, the feed's snapshot serves both from now on;
+// otherwise it is that variant's. What clients of the variant were given
+// themselves has the last word: a list that is not theirs is nobody's.
 func (f *Feed) compared(k revision.Kind, flight *Flight) {
 	defer func() { // whoever does not join this flight any more finds what it brought
 		f.mu.Lock()
 		f.slots[k].land(flight)
 		f.mu.Unlock()
 	}()
+	v := flight.variant
 	if flight.err != nil {
+		f.forgetSession(v)
 		return
 	}
+	e := flight.entry
+	seen := &cache.Seen{Items: e.Body.ItemsDigest, Mark: flight.mark, At: e.Fetched}
+	earlier := v.Seen(f.revision, k)
 	own := f.cache.Pinned(f.revision, k)
-	if own != nil && own.Body.Digest == flight.entry.Body.Digest && own.Mark.Since(flight.mark) {
-		f.cache.Agree(flight.variant.Key, own)
+	if earlier.Contradicts(e) {
+		v.Conflict(f.revision, k, flight.mark)
+		flight.entry, flight.err = nil, errConflict
 		return
 	}
-	f.cache.Put(flight.entry)
+	v.See(f.revision, k, seen, own)
+	if own == nil || !seen.Agrees(own) {
+		f.cache.Put(e)
+	}
 }
+
+// errConflict says that a client of a variant was given another list than the
+// feed that asked as one.
+var errConflict = errors.New("clients of one variant are given different lists")
 
 // landed publishes what a flight brought, and says when the next one is due.
 func (f *Feed) landed(ctx context.Context, s *session, k revision.Kind, flight *Flight) {
@@ -149,6 +170,7 @@ func (f *Feed) landed(ctx context.Context, s *session, k revision.Kind, flight *
 	f.mu.Lock()
 	slot := &f.slots[k]
 	slot.land(flight)
+	defer slot.announceLanding(f)
 	if ctx.Err() != nil || f.session != s || !slot.offered {
 		f.mu.Unlock()
 		// The session is over, or nobody wants the kind any more: that is
@@ -174,6 +196,8 @@ func (f *Feed) settle(slot *slot, k revision.Kind, flight *Flight, before *cache
 		if flight.overtaken {
 			return // the landing of what is newer has said it all
 		}
+		f.compareSilence(slot, k, before, flight.entry)
+		f.trust(slot.started)
 		slot.failure, slot.empty = nil, 0
 		slot.retry.Reset()
 		f.schedule(slot, k, flight.entry)
@@ -183,6 +207,7 @@ func (f *Feed) settle(slot *slot, k revision.Kind, flight *Flight, before *cache
 		slot.due = time.Now().Add(early(f.policy().TTL))
 	default:
 		now := time.Now()
+		f.doubtIfGone(flight.err)
 		slot.failure = &Failure{Stage: k.String(), Err: flight.err, At: now}
 		slot.notBefore = now.Add(retryAfter(flight.err))
 		slot.due = later(now.Add(slot.retry.NextBackOff()), slot.notBefore)

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // maxWaiters bounds how many callers wait for one flight at once. Each holds a
@@ -24,9 +24,10 @@ var ErrTooManyWaiters = errors.New("too many callers wait for the list already")
 
 // Flight is one fetch of a list that up to 10,000 callers wait for.
 type Flight struct {
-	mark    cache.Mark // the moment it left
-	left    bool       // under the feed's mu; before that, it will bring whatever is announced
-	variant Variant
+	mark    cache.Mark      // the moment it left
+	left    bool            // under the feed's mu; before that, it will bring whatever is announced
+	variant *variant.Record // nil as the feed itself asks
+	began   time.Time
 	waiters atomic.Int64
 	done    chan struct{}
 	entry   *cache.Entry
@@ -54,8 +55,8 @@ func (f *Flight) Wait(ctx context.Context) (*cache.Entry, error) {
 }
 
 // landedFlight returns a flight that is over and has brought e.
-func landedFlight(e *cache.Entry, v Variant) *Flight {
-	f := &Flight{mark: e.Mark, left: true, variant: v, done: make(chan struct{}), entry: e}
+func landedFlight(e *cache.Entry, v *variant.Record) *Flight {
+	f := &Flight{mark: e.Mark, left: true, variant: v, began: time.Now(), done: make(chan struct{}), entry: e}
 	close(f.done)
 	return f
 }
@@ -64,17 +65,17 @@ func landedFlight(e *cache.Entry, v Variant) *Flight {
 // not from before a change that m knows of.
 func (f *Flight) Since(m cache.Mark) bool { return f.mark.Since(m) }
 
-// Variant is the capabilities with which a list is asked for. The zero value
-// is none, as which the feed keeps its snapshots.
-type Variant struct {
-	// Key stands for the capabilities in the cache.
-	Key cache.Variant
-	// Capabilities is the JSON object itself.
-	Capabilities json.RawMessage
-}
+// Began is when the flight was first asked for.
+func (f *Flight) Began() time.Time { return f.began }
 
-// own reports whether v is how the feed itself asks.
-func (v Variant) own() bool { return v.Key == cache.Variant{} }
+// keyOf returns the key of a variant in the cache; nil is how the feed itself
+// asks.
+func keyOf(v *variant.Record) cache.Variant {
+	if v == nil {
+		return cache.Variant{}
+	}
+	return v.Key
+}
 
 // maxFlights bounds the fetches of one kind that are under way at once: for
 // each of a few variants one from before the last change, whose callers came
@@ -92,15 +93,21 @@ type slot struct {
 	notBefore time.Time // until when the upstream wants to be left alone
 	retry     *backoff.ExponentialBackOff
 	failure   *Failure
+	silence   silence
+	// variantsDue is when the lists of variants are to be fetched again, zero if
+	// they are not; variantsStarted is when they last were.
+	variantsDue, variantsStarted time.Time
+	// landing is closed when the next fetch for the feed's own snapshot ends.
+	landing chan struct{}
 	// empty counts answers in a row that were empty although the list was
 	// not, without a notice.
 	empty int
 }
 
 // current returns the flight that brings what is newest, or nil.
-func (s *slot) current(v Variant, is func(cache.Mark) bool) *Flight {
+func (s *slot) current(v *variant.Record, is func(cache.Mark) bool) *Flight {
 	for _, f := range s.flights {
-		if f.variant.Key == v.Key && (!f.left || is(f.mark)) {
+		if keyOf(f.variant) == keyOf(v) && (!f.left || is(f.mark)) {
 			return f
 		}
 	}
@@ -122,7 +129,17 @@ func (s *slot) hasten(at time.Time) {
 
 // refreshing reports whether the feed's own snapshot is being fetched.
 func (s *slot) refreshing() bool {
-	return slices.ContainsFunc(s.flights, func(f *Flight) bool { return f.variant.own() })
+	return slices.ContainsFunc(s.flights, func(f *Flight) bool { return f.variant == nil })
+}
+
+// announceLanding lets those go on who wait for the feed's own snapshot.
+func (s *slot) announceLanding(f *Feed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.landing != nil {
+		close(s.landing)
+		s.landing = nil
+	}
 }
 
 func (s *slot) land(f *Flight) {

@@ -21,6 +21,7 @@ type Group struct {
 	url    string
 	base   http.RoundTripper
 	cache  *cache.Cache
+	lose   func()
 	policy atomic.Pointer[Policy]
 	logger atomic.Pointer[zap.Logger]
 
@@ -33,9 +34,10 @@ type Group struct {
 }
 
 // NewGroup prepares the feeds of the MCP endpoint at url, which base reaches.
-// Nothing is sent before Run.
-func NewGroup(url string, base http.RoundTripper, c *cache.Cache, p *Policy, logger *zap.Logger) *Group {
-	g := &Group{url: url, base: base, cache: c}
+// Nothing is sent before Run. lose is called whenever the upstream may have lost
+// the sessions that it had; it must return at once.
+func NewGroup(url string, base http.RoundTripper, c *cache.Cache, lose func(), p *Policy, logger *zap.Logger) *Group {
+	g := &Group{url: url, base: base, cache: c, lose: lose}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.Set(p, logger)
 	return g
@@ -84,6 +86,17 @@ func (g *Group) All() []*Feed {
 		}
 	}
 	return feeds
+}
+
+// Doubted reports whether it is not certain for some feed that the upstream still
+// knows its sessions.
+func (g *Group) Doubted() bool {
+	for r := range g.feeds {
+		if f := g.feeds[r].Load(); f != nil && f.Doubted() {
+			return true
+		}
+	}
+	return false
 }
 
 // Stop ends all feeds and returns when they have ended.

@@ -23,7 +23,7 @@ type guarded struct {
 // RoundTrip implements [http.RoundTripper].
 func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	guard := g.guard()
-	if guard == nil {
+	if guard == nil || isWithoutGuard(req.Context()) {
 		return g.base.RoundTrip(req)
 	}
 	res, used, err := g.send(guard, req)

@@ -21,20 +21,16 @@ var errNoStream = errors.New("upstream offers no stream of notices")
 
 const acknowledged = "notifications/subscriptions/acknowledged"
 
-// listens reports whether there is a stream of notices to listen on: the
-// upstream announces changes of some kind, and can tell the feed's stream from
-// those of clients. A legacy server without sessions cannot: a message goes to
-// one stream only, and the feed would take away what is meant for a client.
+// listens reports whether the feed keeps a stream open. In a legacy session it
+// does even if the upstream announces nothing: that the stream ends is how a
+// restart of the upstream is noticed. A legacy server without sessions could not
+// tell the feed's stream from those of clients: a message goes to one stream
+// only, and the feed would take away what is meant for a client.
 func (s *session) listens() bool {
-	if s.revision.Era() == revision.Legacy && s.transport.GetSessionId() == "" {
-		return false
+	if s.revision.Era() == revision.Legacy {
+		return s.transport.GetSessionId() != ""
 	}
-	for _, changed := range s.info.ListChanged {
-		if changed {
-			return true
-		}
-	}
-	return false
+	return s.announcesAny()
 }
 
 // listen keeps a stream of notices open until it ends, and returns why it

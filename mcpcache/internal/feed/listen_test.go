@@ -249,14 +249,20 @@ func TestNoStream(t *testing.T) {
 	}
 }
 
+// A server that announces nothing is not listened to. In a session a stream is
+// open all the same: its end says that the server may have been started anew.
 func TestQuietServerIsNotListenedTo(t *testing.T) {
 	for era, r := range both {
 		t.Run(era, func(t *testing.T) {
 			s := newServer(r)
 			s.quiet = true
 			run(t, s, func(w *world) {
-				w.wantState(w.start(r), Ready)
-				w.wantCalls(listening[r], 0)
+				f := w.start(r)
+				w.wantState(f, Ready)
+				w.wantCalls(listening[r], map[revision.Revision]int{legacy: 1, modern: 0}[r])
+				if f.Status().Listening {
+					t.Error("the feed says that it is told of changes")
+				}
 			})
 		})
 	}

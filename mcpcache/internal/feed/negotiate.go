@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,11 +67,12 @@ func (s *session) discover(ctx context.Context) error {
 
 // initialize opens a legacy session.
 func (s *session) initialize(ctx context.Context) error {
+	client := clientOf(s.variant)
 	result, err := s.call(ctx, string(mcp.MethodInitialize), map[string]any{
 		"protocolVersion": s.revision.String(),
-		"capabilities":    map[string]any{},
-		"clientInfo":      clientInfo(),
-	}, nil)
+		"capabilities":    json.RawMessage(client.Capabilities),
+		"clientInfo":      clientInfo(client.Name),
+	}, s.variant)
 	if err != nil {
 		return s.judge(err)
 	}

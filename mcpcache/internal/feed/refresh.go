@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -42,8 +43,47 @@ func (f *Feed) refreshNow(k revision.Kind) *Flight {
 	if f.session == nil || !s.offered {
 		return nil
 	}
-	if flight := s.current(Variant{}, func(m cache.Mark) bool { return f.cache.Current(k, m) }); flight != nil {
+	if flight := s.current(nil, func(m cache.Mark) bool { return f.cache.Current(k, m) }); flight != nil {
 		return flight
 	}
-	return f.takeOff(f.ctx, f.session, k, Variant{})
+	return f.takeOff(f.ctx, f.session, k, nil)
+}
+
+// Recheck has a kind fetched in the background: now, or once the last fetch is
+// as long ago as the policy's Refresh.
+func (f *Feed) Recheck(k revision.Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.slots[k]
+	if f.session == nil || !s.offered {
+		return
+	}
+	if at := later(s.started.Add(f.policy().Refresh), s.notBefore); s.failure == nil {
+		s.hasten(later(time.Now(), at))
+	}
+	signal(f.wake)
+}
+
+// Await waits until the feed has a snapshot that was asked for after mark m was
+// made by [cache.Cache.Doubt], or until ctx ends. It returns the snapshot, which
+// may still be an earlier one.
+func (f *Feed) Await(ctx context.Context, k revision.Kind, m cache.Mark) *cache.Entry {
+	for {
+		f.mu.Lock()
+		s := &f.slots[k]
+		if s.landing == nil {
+			s.landing = make(chan struct{})
+		}
+		landing, offered := s.landing, f.session != nil && s.offered
+		f.mu.Unlock()
+		e := f.cache.Pinned(f.revision, k)
+		if !offered || e == nil || e.Mark.AskedSince(m) {
+			return e
+		}
+		select {
+		case <-landing:
+		case <-ctx.Done():
+			return e
+		}
+	}
 }

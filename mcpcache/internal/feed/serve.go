@@ -81,11 +81,17 @@ func (f *Feed) listen(ctx context.Context, s *session, lose context.CancelCauseF
 		var wasOpen atomic.Bool
 		err := s.listen(ctx, func() {
 			wasOpen.Store(true)
-			f.setListening(true)
-			f.fetchAll(s) // the first time, hydrating does that
+			f.trust(begun)
+			if s.announcesAny() {
+				f.setListening(true)
+				f.fetchAll(s) // the first time, hydrating does that
+			}
 			once.Do(func() { close(opened) })
 		})
 		f.setListening(false)
+		if wasOpen.Load() && ctx.Err() == nil {
+			f.doubt()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -105,6 +111,7 @@ func (f *Feed) listen(ctx context.Context, s *session, lose context.CancelCauseF
 		if wasOpen.Load() {
 			// What ended the stream may have ended more: the fetches find out.
 			f.fetchAll(s)
+			f.fetchOne(s)
 		}
 		f.wait(ctx, max(retry.NextBackOff(), retryAfter(err)))
 	}
@@ -185,6 +192,33 @@ func (f *Feed) fetchAll(s *session) {
 	signal(f.wake)
 }
 
+// fetchOne marks the first offered kind as due now: that is enough to find out
+// whether the server still knows the session.
+func (f *Feed) fetchOne(s *session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session != s {
+		return
+	}
+	for k := range f.slots {
+		if slot := &f.slots[k]; slot.offered {
+			slot.ask(f.policy().Refresh)
+			break
+		}
+	}
+	signal(f.wake)
+}
+
+// announcesAny reports whether the server says when some kind changes.
+func (s *session) announcesAny() bool {
+	for _, changed := range s.info.ListChanged {
+		if changed {
+			return true
+		}
+	}
+	return false
+}
+
 // announces reports whether the server says when kind k changes.
 func (s *session) announces(k revision.Kind) bool { return s.info.ListChanged[k.Capability()] }
 
@@ -205,6 +239,9 @@ func (f *Feed) step(ctx context.Context, s *session) (time.Duration, error) {
 			slot.failure = nil
 			return 0, err
 		}
+		if wait := f.refreshVariants(ctx, s, revision.Kind(k), now); wait > 0 {
+			next = min(next, wait)
+		}
 		if slot.due.IsZero() {
 			continue
 		}
@@ -213,7 +250,7 @@ func (f *Feed) step(ctx context.Context, s *session) (time.Duration, error) {
 			continue
 		}
 		if !slot.refreshing() {
-			f.takeOff(ctx, s, revision.Kind(k), Variant{})
+			f.takeOff(ctx, s, revision.Kind(k), nil)
 		}
 	}
 	return next, nil

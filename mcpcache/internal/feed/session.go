@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // Time limits of the feed's own requests.
@@ -43,6 +44,9 @@ type session struct {
 	transport *transport.StreamableHTTP
 	nextID    atomic.Int64
 	info      message.ServerInfo
+	// variant is that of the clients as one of which the session is opened; nil
+	// for the feed itself.
+	variant *variant.Record
 	// replying is held while the answer to a request of the server is on its
 	// way. There is one at a time, the server's other requests get none: it
 	// must not keep a notice waiting.
@@ -81,13 +85,26 @@ func answer(_ context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCRe
 // call sends one request and returns the bytes of its result. An answer that
 // is not exactly a result object for this request is an error.
 //
-// capabilities are those that a modern request declares; nil for none.
-func (s *session) call(ctx context.Context, method string, params map[string]any, capabilities json.RawMessage) (json.RawMessage, error) {
+// It is asked as a client of variant v does; nil is the feed itself.
+func (s *session) call(ctx context.Context, method string, params map[string]any, v *variant.Record) (json.RawMessage, error) {
+	return s.callNamed(ctx, method, "", params, v)
+}
+
+// callNamed is call for a method that a modern request has to name something
+// with, in the Mcp-Name header.
+func (s *session) callNamed(ctx context.Context, method, name string, params map[string]any, v *variant.Record) (json.RawMessage, error) {
 	ctx, outcome := upstream.WithOutcome(ctx)
+	client := clientOf(v)
 	header := http.Header{}
+	if client.Language != "" {
+		header.Set("Accept-Language", client.Language)
+	}
 	if s.revision.Era() == revision.Modern {
 		header.Set("Mcp-Method", method)
-		params["_meta"] = modernMeta(s.revision, capabilities)
+		if name != "" {
+			header.Set("Mcp-Name", name)
+		}
+		params["_meta"] = modernMeta(s.revision, client.Capabilities)
 	}
 	id := mcp.NewRequestId(s.nextID.Add(1))
 	res, err := s.transport.SendRequest(ctx, transport.JSONRPCRequest{
@@ -141,21 +158,26 @@ func brief(err error) error {
 	return cut
 }
 
-// modernMeta is the _meta that every modern request carries. By itself the
-// feed has no capabilities: it shows lists to clients, it does not act on them.
-func modernMeta(r revision.Revision, capabilities json.RawMessage) map[string]any {
-	if capabilities == nil {
-		capabilities = json.RawMessage(`{}`)
+// clientOf is how a client of variant v asks. By itself the feed has no
+// capabilities: it shows lists to clients, it does not act on them.
+func clientOf(v *variant.Record) variant.Client {
+	if v == nil {
+		return variant.Client{Name: clientName, Capabilities: []byte(`{}`)}
 	}
+	return v.Client
+}
+
+// modernMeta is the _meta that every modern request carries.
+func modernMeta(r revision.Revision, capabilities json.RawMessage) map[string]any {
 	return map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    r.String(),
 		"io.modelcontextprotocol/clientCapabilities": capabilities,
-		"io.modelcontextprotocol/clientInfo":         clientInfo(),
+		"io.modelcontextprotocol/clientInfo":         clientInfo(clientName),
 	}
 }
 
-func clientInfo() map[string]any {
-	return map[string]any{"name": clientName, "version": "1"}
+func clientInfo(name string) map[string]any {
+	return map[string]any{"name": name, "version": "1"}
 }
 
 // supported returns data.supported of an error.

@@ -141,7 +141,7 @@ func TestStopAtAnyTime(t *testing.T) {
 				run(t, s, func(w *world) {
 					f := w.start(r)
 					w.after(time.Second)
-					flight := f.Demand(revision.Tools, Variant{})
+					flight := f.Demand(revision.Tools, nil)
 					begun := time.Now()
 					w.group.Stop()
 					if took := time.Since(begun); took > closeTimeout {
@@ -228,7 +228,7 @@ func TestKindsAreTakenOver(t *testing.T) {
 				s.on("prompts/list", waitFor(release, s))
 				w.after(w.policy.Refresh)
 				w.outdate(revision.Prompts)
-				flight := f.Demand(revision.Prompts, Variant{})
+				flight := f.Demand(revision.Prompts, nil)
 				w.after(0)
 				w.set(func(p *Policy) { p.Kinds = tools })
 				close(release)
@@ -237,7 +237,7 @@ func TestKindsAreTakenOver(t *testing.T) {
 				}
 				w.after(time.Hour)
 				w.wantState(f, Ready)
-				if w.cache.Pinned(r, revision.Prompts) != nil || f.Demand(revision.Prompts, Variant{}) != nil {
+				if w.cache.Pinned(r, revision.Prompts) != nil || f.Demand(revision.Prompts, nil) != nil {
 					t.Error("prompts are kept although nobody wants them")
 				}
 				w.wantItems(r, revision.Tools, "tools_a", "tools_b")

@@ -73,12 +73,11 @@ func (f *Feed) Struggling(k revision.Kind) bool {
 	return f.session == nil || slot.failure != nil || slot.refreshing()
 }
 
-// Refused reports whether the upstream refuses the feed's credential, or the
-// feed for having none.
-func (f *Feed) Refused() bool {
+// Offers reports whether the upstream has kind k, as far as the feed knows.
+func (f *Feed) Offers(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.state == NeedsAuthorization
+	return f.session == nil || f.slots[k].offered
 }
 
 // Owner is the authorization context of the feed itself.
@@ -89,8 +88,9 @@ func (f *Feed) connected(ctx context.Context, s *session) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
-	f.session, f.ctx = s, ctx
+	f.session, f.ctx, f.opened = s, ctx, time.Now()
 	f.failure = nil
+	f.doubted.Store(0)
 	f.mu.Unlock()
 	f.enter(Hydrating, nil)
 }
@@ -111,7 +111,7 @@ func (f *Feed) disconnected() {
 func (f *Feed) setListening(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.listening = on
+	f.listening, f.listened = on, time.Now()
 }
 
 // fail records that the upstream could not be reached.
@@ -130,6 +130,7 @@ func (f *Feed) fail(stage string, err error) {
 	f.mu.Lock()
 	f.failure = failure
 	f.mu.Unlock()
+	f.doubtIfGone(err)
 	f.enter(state, failure)
 	f.firstOnce.Do(func() { close(f.first) })
 }

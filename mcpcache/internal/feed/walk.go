@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // Reasons for which an upstream's list is refused as a whole.
@@ -28,7 +29,7 @@ type walk struct {
 	kind    revision.Kind
 	policy  *Policy
 	mark    cache.Mark
-	variant Variant
+	variant *variant.Record
 
 	pages []*message.Page
 	bytes int64
@@ -61,7 +62,7 @@ func (w *walk) fetch(ctx context.Context) (*cache.Entry, error) {
 func (w *walk) page(ctx context.Context, params map[string]any) (*message.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	result, err := w.session.call(ctx, w.kind.Method(), params, w.variant.Capabilities)
+	result, err := w.session.call(ctx, w.kind.Method(), params, w.variant)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +95,10 @@ func (w *walk) join() (*cache.Entry, error) {
 		lifetime = min(lifetime, w.policy.Lifetime(page.TTL, page.HasTTL))
 	}
 	return &cache.Entry{
-		Kind: w.kind, Revision: w.session.revision, Variant: w.variant.Key,
+		Kind: w.kind, Revision: w.session.revision, Variant: keyOf(w.variant),
 		Body: body, Fetched: w.first, Mark: w.mark,
-		Sessionless: w.session.transport.GetSessionId() == "",
-		Lifetime:    lifetime,
-		Partition:   w.policy.Partition(body.Scope, w.policy.owner()),
+		Lifetime:  lifetime,
+		Partition: w.policy.Partition(body.Scope, w.policy.owner()),
 	}, nil
 }
 

@@ -254,7 +254,7 @@ func TestKindsThatAreNotOffered(t *testing.T) {
 		w.wantCalls("prompts/list", 0)
 		w.wantCalls("resources/list", 0)
 		w.wantCalls("server/discover", 1) // to connect, not to keep
-		if f.Demand(revision.Prompts, Variant{}) != nil || f.Demand(revision.Discover, Variant{}) != nil {
+		if f.Demand(revision.Prompts, nil) != nil || f.Demand(revision.Discover, nil) != nil {
 			t.Error("a kind that is not kept can be demanded")
 		}
 	})

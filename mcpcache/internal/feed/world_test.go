@@ -32,6 +32,7 @@ type world struct {
 	group     *Group
 	logger    *zap.Logger
 	logs      *observer.ObservedLogs
+	lost      int // how often sessions were said to be lost
 }
 
 // run runs a test in a bubble, which ends only when all goroutines have.
@@ -51,7 +52,7 @@ func run(t *testing.T, s *server, test func(w *world)) {
 			t.Fatal(err)
 		}
 		w.transport.Use(s)
-		w.group = NewGroup("http://upstream.test/mcp", &w.transport, w.cache, &w.policy, w.logger)
+		w.group = NewGroup("http://upstream.test/mcp", &w.transport, w.cache, func() { w.lost++ }, &w.policy, w.logger)
 		defer func() {
 			w.group.Stop()
 			w.cache.Close()

@@ -15,13 +15,16 @@ type Body struct {
 	// Bytes are the result's members without the opening brace, then the two
 	// closing braces of the result and of the message:
 	// `"tools":[...],"cacheScope":"public"}}`. A result without members is "}}".
-	Bytes      []byte
-	Digest     [32]byte // SHA-256 of Bytes
-	Items      int
-	Names      []string // unescaped names of the items, in order
-	HasTTL     bool     // the upstream gave ttlMs, so an answer must carry one
-	NextCursor []byte   // raw JSON string; nil when absent
-	Scope      Scope    // private if any page is or if pages differ; unset if all are
+	Bytes  []byte
+	Digest [32]byte // SHA-256 of Bytes
+	// ItemsDigest is the SHA-256 of the items and the commas between them; of
+	// what is not a list, of Bytes.
+	ItemsDigest [32]byte
+	Items       int
+	Names       []string // unescaped names of the items, in order
+	HasTTL      bool     // the upstream gave ttlMs, so an answer must carry one
+	NextCursor  []byte   // raw JSON string; nil when absent
+	Scope       Scope    // private if any page is or if pages differ; unset if all are
 
 	first   int   // where the items begin
 	lengths []int // of the items, which have a comma between them
@@ -65,24 +68,28 @@ func Join(kind revision.Kind, pages []*Page) (*Body, error) {
 		b.Names = append(b.Names, p.names...)
 		b.HasTTL = b.HasTTL || p.HasTTL
 	}
-	b.fill(&w)
+	b.fill(kind, &w)
 	return b, nil
 }
 
 // Single makes a body of one page as it is, its nextCursor as written. A page
 // without nextCursor gives the same bytes as a walk of that page alone.
-func Single(_ revision.Kind, p *Page) *Body {
+func Single(kind revision.Kind, p *Page) *Body {
 	b := &Body{Names: p.names, HasTTL: p.HasTTL, NextCursor: bytes.Clone(p.NextCursor), Scope: p.Scope}
 	w := bodyWriter{pages: []*Page{p}, skip: 1 << pageTTL}
-	b.fill(&w)
+	b.fill(kind, &w)
 	return b
 }
 
-func (b *Body) fill(w *bodyWriter) {
+func (b *Body) fill(kind revision.Kind, w *bodyWriter) {
 	b.Bytes = w.write()
 	b.Digest = sha256.Sum256(b.Bytes)
 	b.Items = len(b.Names)
 	b.first, b.lengths = w.first, w.lengths
+	b.ItemsDigest = b.Digest
+	if kind.ItemsKey() != "" {
+		b.ItemsDigest = sha256.Sum256(b.Bytes[w.first:w.end])
+	}
 }
 
 func checkWalk(kind revision.Kind, pages []*Page) error {
@@ -117,6 +124,7 @@ type bodyWriter struct {
 	out   []byte
 
 	first   int   // where the items begin
+	end     int   // where they end
 	lengths []int // of the items
 }
 
@@ -165,6 +173,7 @@ func (w *bodyWriter) items() {
 			w.out = append(w.out, item...)
 		}
 	}
+	w.end = len(w.out)
 	w.out = append(w.out, ']')
 }
 

@@ -82,8 +82,9 @@ func TestJoin(t *testing.T) {
 			}
 			tt.want.Digest = sha256.Sum256(tt.want.Bytes)
 			checkSplit(t, tt.kind, got)
+			checkItemsDigest(t, tt.kind, got)
 			exported := *got
-			exported.first, exported.lengths = 0, nil
+			exported.first, exported.lengths, exported.ItemsDigest = 0, nil, [32]byte{}
 			if !reflect.DeepEqual(exported, tt.want) {
 				t.Errorf("got %+v\nbytes %s\nwant %+v\nbytes %s", *got, got.Bytes, tt.want, tt.want.Bytes)
 			}
@@ -94,6 +95,19 @@ func TestJoin(t *testing.T) {
 				t.Error("Single differs from Join")
 			}
 		})
+	}
+}
+
+// checkItemsDigest checks that the digest is that of the items as written, with
+// the commas between them.
+func checkItemsDigest(t *testing.T, kind revision.Kind, b *Body) {
+	t.Helper()
+	want := b.Digest
+	if kind.ItemsKey() != "" {
+		want = sha256.Sum256(bytes.Join(Items(b.Bytes, kind), []byte(",")))
+	}
+	if b.ItemsDigest != want {
+		t.Errorf("digest of the items is %x, want %x", b.ItemsDigest, want)
 	}
 }
 

@@ -33,13 +33,12 @@ var (
 
 // about is what is to be known of the list besides its bytes.
 type about struct {
-	Kind        string    `json:"kind"`
-	Revision    string    `json:"revision"`
-	Public      bool      `json:"public,omitempty"`
-	Sessionless bool      `json:"sessionless,omitempty"`
-	TTL         bool      `json:"ttl,omitempty"`         // the upstream gave a ttlMs
-	NeverFresh  bool      `json:"never_fresh,omitempty"` // it wants to be asked each time
-	Fetched     time.Time `json:"fetched"`
+	Kind       string    `json:"kind"`
+	Revision   string    `json:"revision"`
+	Public     bool      `json:"public,omitempty"`
+	TTL        bool      `json:"ttl,omitempty"`         // the upstream gave a ttlMs
+	NeverFresh bool      `json:"never_fresh,omitempty"` // it wants to be asked each time
+	Fetched    time.Time `json:"fetched"`
 }
 
 // Shareable reports whether a snapshot may leave the process: anybody may be
@@ -56,7 +55,7 @@ func Encode(e *cache.Entry) ([]byte, error) {
 	}
 	head, err := json.Marshal(about{
 		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
-		Sessionless: e.Sessionless, TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched,
+		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot: %w", err)
@@ -117,7 +116,7 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*
 	}
 	body.HasTTL = said.TTL
 	e := &cache.Entry{
-		Kind: k, Revision: r, Body: body, Fetched: said.Fetched, Sessionless: said.Sessionless,
+		Kind: k, Revision: r, Body: body, Fetched: said.Fetched,
 		Partition: cache.Anonymous,
 	}
 	if !said.NeverFresh {

@@ -35,7 +35,7 @@ func entry(tb testing.TB, k revision.Kind, pages ...string) *cache.Entry {
 	}
 	return &cache.Entry{
 		Kind: k, Revision: revision.V20260728, Partition: cache.Public, Body: body,
-		Fetched: fetched, Lifetime: time.Hour, Sessionless: true,
+		Fetched: fetched, Lifetime: time.Hour,
 	}
 }
 
@@ -90,7 +90,7 @@ func wantSame(t *testing.T, got, e *cache.Entry) {
 	if got.Body.HasTTL != e.Body.HasTTL || got.Body.NextCursor != nil {
 		t.Errorf("has a TTL %v, want %v; cursor %q", got.Body.HasTTL, e.Body.HasTTL, got.Body.NextCursor)
 	}
-	if got.Kind != e.Kind || got.Revision != e.Revision || got.Partition != e.Partition || got.Sessionless != e.Sessionless {
+	if got.Kind != e.Kind || got.Revision != e.Revision || got.Partition != e.Partition {
 		t.Errorf("got %+v, want %+v", got, e)
 	}
 	if !got.Fetched.Equal(e.Fetched) {
@@ -104,7 +104,6 @@ func wantSame(t *testing.T, got, e *cache.Entry) {
 func TestWhatIsRemembered(t *testing.T) {
 	for name, change := range map[string]func(*cache.Entry){
 		"anonymous":      func(e *cache.Entry) { e.Partition = cache.Anonymous },
-		"of a session":   func(e *cache.Entry) { e.Sessionless = false },
 		"no TTL":         func(e *cache.Entry) { e.Body.HasTTL = false },
 		"other revision": func(e *cache.Entry) { e.Revision = revision.V20250326 },
 		"local time":     func(e *cache.Entry) { e.Fetched = e.Fetched.In(time.FixedZone("", 3*3600+1800)) },

@@ -120,7 +120,7 @@ func (w *responseWriter) finish(err error) {
 		}
 	}()
 	w.once.Do(func() {
-		if w.err = err; err == nil {
+		if w.err = unreachable(err); err == nil {
 			w.err = errors.New("upstream handler wrote no response")
 		}
 		close(w.ready)

@@ -1,0 +1,46 @@
+package feed
+
+import (
+	"errors"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+)
+
+// doubt records that the upstream may have been started anew: whether it still
+// knows its sessions will be seen when it answers again.
+func (f *Feed) doubt() { f.doubted.CompareAndSwap(0, time.Now().UnixNano()) }
+
+// doubtIfGone is doubt for an upstream that cannot be reached.
+func (f *Feed) doubtIfGone(err error) {
+	if errors.Is(err, upstream.ErrUnreachable) {
+		f.doubt()
+	}
+}
+
+// trust records that the upstream has answered in the feed's session what was
+// asked at that time.
+func (f *Feed) trust(asked time.Time) {
+	if since := f.doubted.Load(); since != 0 && asked.UnixNano() > since {
+		f.doubted.CompareAndSwap(since, 0)
+	}
+}
+
+// Doubt tells the feed that the upstream has taken no connection of a client's,
+// so that it finds out whether it was started anew.
+func (f *Feed) Doubt() {
+	f.doubt()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for k := range f.slots {
+		if s := &f.slots[k]; s.offered && s.failure == nil {
+			s.hasten(later(time.Now(), s.started.Add(f.policy().Refresh)))
+		}
+	}
+	signal(f.wake)
+}
+
+// Doubted reports whether it is not certain that the upstream still knows its
+// sessions: it was gone, or has ended the feed's stream, and has not answered
+// since.
+func (f *Feed) Doubted() bool { return f.doubted.Load() != 0 }

@@ -1,0 +1,72 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// maxReads bounds how many resources a feed reads at a time.
+const maxReads = 4
+
+// Read reads a resource in the background as a caller without credentials, so
+// that such callers can share what is public: what one of them was given may
+// repeat what that one sent. uri is a raw JSON string, name the same as the
+// Mcp-Name header says it. Nothing is read if the feed reads enough already, or
+// is not one of the modern era.
+func (f *Feed) Read(uri []byte, name string, v *variant.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == nil || f.revision.Era() != revision.Modern || f.reading >= maxReads {
+		return
+	}
+	f.reading++
+	ctx, s := f.ctx, f.session
+	f.flying.Go(func() {
+		defer func() {
+			_ = recover() // the next one reads again
+			f.mu.Lock()
+			f.reading--
+			f.mu.Unlock()
+		}()
+		f.read(ctx, s, uri, name, v)
+	})
+}
+
+func (f *Feed) read(ctx context.Context, s *session, uri []byte, name string, v *variant.Record) {
+	ctx, cancel := context.WithTimeout(withoutGuard(ctx), requestTimeout)
+	defer cancel()
+	mark := f.cache.Mark(revision.Reads)
+	params := map[string]any{"uri": json.RawMessage(uri)}
+	result, err := s.callNamed(ctx, revision.Reads.Method(), name, params, v)
+	if err != nil {
+		return
+	}
+	page, err := message.ParsePage(result, revision.Reads)
+	if err != nil || !page.Complete || !page.HasTTL || page.Scope != message.ScopePublic {
+		return
+	}
+	lifetime := f.policy().Lifetime(page.TTL, true)
+	if lifetime == 0 {
+		return
+	}
+	f.cache.Put(&cache.Entry{
+		Kind: revision.Reads, Revision: f.revision, Variant: keyOf(v), Detail: uri, Partition: cache.Public,
+		Body: message.Single(revision.Reads, page), Fetched: time.Now(), Lifetime: lifetime, Mark: mark,
+	})
+}
+
+type withoutGuardKey struct{}
+
+// withoutGuard returns a context whose requests do not carry the guard's
+// credential.
+func withoutGuard(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutGuardKey{}, true)
+}
+
+func isWithoutGuard(ctx context.Context) bool { return ctx.Value(withoutGuardKey{}) != nil }

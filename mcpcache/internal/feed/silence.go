@@ -1,0 +1,111 @@
+package feed
+
+import (
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// silence is what is known of whether the upstream announces changes of a kind.
+// An upstream may say that it does and not do it. It is guarded by Feed.mu.
+type silence struct {
+	// announced says that a notice has been seen.
+	announced bool
+	// caught says that the list has changed without one.
+	caught bool
+	// change is a change without a notice so far; nil if there is none.
+	change *silentChange
+	// checked is when the list was last fetched to find out.
+	checked time.Time
+}
+
+// silentChange is a change that the feed has found before any notice of it.
+type silentChange struct {
+	found time.Time
+}
+
+// lateNotice is how long after a change was found its notice may come.
+const lateNotice = time.Second
+
+// proofEach is how often, after calls, an upstream is held to its word that it
+// announces changes, until it has announced one.
+const proofEach = 10 * time.Second
+
+// notice takes note of a change that was announced.
+func (s *silence) notice(now time.Time) {
+	s.announced = true
+	if s.change != nil && now.Sub(s.change.found) <= lateNotice {
+		s.change = nil
+	}
+}
+
+// settle decides what a change was whose notice has not come.
+func (s *silence) settle(now time.Time) {
+	if s.change != nil && now.Sub(s.change.found) > lateNotice {
+		s.change, s.caught = nil, true
+	}
+}
+
+// compare takes note of a fetch for the feed's own snapshot. The caller holds
+// f.mu.
+func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry) {
+	if before == nil || k == revision.Discover || before.Body.ItemsDigest == now.Body.ItemsDigest ||
+		!before.Mark.SameEpoch(now.Mark) || !f.cache.Current(k, now.Mark) || before.Fetched.Before(f.opened) {
+		return
+	}
+	at := time.Now()
+	if !f.session.announces(k) {
+		s.silence.caught = true
+		return
+	}
+	// A notice may have been lost while no stream was open.
+	if f.listening && !f.listened.IsZero() && before.Fetched.After(f.listened) && s.silence.change == nil {
+		s.silence.change = &silentChange{found: at}
+	}
+}
+
+// Silent reports whether the upstream has been caught: a list of kind k has
+// changed, and no notice has said so.
+func (f *Feed) Silent(k revision.Kind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.slots[k]
+	s.silence.settle(time.Now())
+	return s.offered && s.silence.caught
+}
+
+// MayBeSilent returns the kinds of lists that a call may change without a notice:
+// the upstream does not announce changes, or has been caught. One that says it
+// does, and has not been seen to, is held to its word once in a while.
+func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == nil {
+		return 0
+	}
+	now := time.Now()
+	proof := max(proofEach, f.policy().Refresh)
+	for _, k := range revision.Kinds() {
+		s := &f.slots[k]
+		if !s.offered || k == revision.Discover {
+			continue
+		}
+		s.silence.settle(now)
+		if s.silence.caught || !f.session.announces(k) || !f.listening ||
+			!s.silence.announced && now.Sub(s.silence.checked) >= proof {
+			kinds |= revision.SetOf(k)
+		}
+	}
+	return kinds
+}
+
+// CheckSilence has kind k fetched in the background, and reports whether the
+// upstream has been caught: see [Feed.Silent].
+func (f *Feed) CheckSilence(k revision.Kind) (silent bool) {
+	f.mu.Lock()
+	f.slots[k].silence.checked = time.Now()
+	f.mu.Unlock()
+	f.Recheck(k)
+	return f.Silent(k)
+}

@@ -1,0 +1,190 @@
+package feed
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+const (
+	// maxVariants bounds for how many variants a feed asks at a time: as many
+	// sessions it has besides its own, where there are sessions.
+	maxVariants = 8
+	// variantIdle is for how long the feed must not have asked for a variant
+	// until another one takes its place. Whoever makes up variants has the feed
+	// fetch no more than that many lists in that time.
+	variantIdle = time.Minute
+)
+
+// variantRetry is for how long the feed does not ask for a variant after that
+// has failed: its clients ask for themselves.
+const variantRetry = 5 * time.Second
+
+// asked is a variant for which a feed asks, and the session in which it does if
+// the upstream has sessions.
+type asked struct {
+	record *variant.Record
+
+	// Guarded by Feed.mu.
+	used      time.Time
+	notBefore time.Time
+	flights   int
+
+	opening sync.Once
+	// What follows is there once opening is done.
+	session *session
+	err     error
+	end     context.CancelFunc
+}
+
+// mayAskAs reports whether the feed may ask for a variant, and keeps a place for
+// it. The caller holds f.mu.
+func (f *Feed) mayAskAs(v *variant.Record) bool {
+	if v == nil {
+		return true
+	}
+	now := time.Now()
+	if a := f.variants[v.Key]; a != nil {
+		a.used = now
+		return !now.Before(a.notBefore)
+	}
+	if len(f.variants) >= maxVariants && !f.dropIdle(now) {
+		return false
+	}
+	if f.variants == nil {
+		f.variants = make(map[cache.Variant]*asked)
+	}
+	f.variants[v.Key] = &asked{record: v, used: now}
+	return true
+}
+
+// refreshVariants fetches, after a notice, the lists of those variants that have
+// lists of their own and are in use. It returns how long it is until that is due;
+// 0 if it is not. The caller holds f.mu.
+func (f *Feed) refreshVariants(ctx context.Context, s *session, k revision.Kind, now time.Time) time.Duration {
+	slot := &f.slots[k]
+	if slot.variantsDue.IsZero() {
+		return 0
+	}
+	if wait := slot.variantsDue.Sub(now); wait > 0 {
+		return wait
+	}
+	slot.variantsDue, slot.variantsStarted = time.Time{}, now
+	current := func(m cache.Mark) bool { return f.cache.Current(k, m) }
+	for _, a := range f.variants {
+		if len(slot.flights) < maxFlights && !now.Before(a.notBefore) && a.record.Differed(f.revision, k) &&
+			a.record.UsedSince(now.Add(-variantIdle)) && slot.current(a.record, current) == nil {
+			f.takeOff(ctx, s, k, a.record)
+		}
+	}
+	return 0
+}
+
+// dropIdle makes room for another variant, if there is one that the feed has not
+// asked for lately. The caller holds f.mu.
+func (f *Feed) dropIdle(now time.Time) bool {
+	var oldest cache.Variant
+	var found *asked
+	for key, a := range f.variants {
+		if a.flights == 0 && now.Sub(a.used) >= variantIdle && (found == nil || a.used.Before(found.used)) {
+			oldest, found = key, a
+		}
+	}
+	if found == nil {
+		return false
+	}
+	delete(f.variants, oldest)
+	f.endVariant(found)
+	return true
+}
+
+// sessionAs returns the session in which the feed asks as a client of variant v:
+// its own one if v is nil, or if the upstream has no sessions.
+func (f *Feed) sessionAs(ctx context.Context, own *session, v *variant.Record) (*session, error) {
+	if v == nil || own.revision.Era() == revision.Modern || own.transport.GetSessionId() == "" {
+		return own, nil
+	}
+	f.mu.Lock()
+	a := f.variants[v.Key]
+	if a == nil { // it was dropped meanwhile
+		f.mu.Unlock()
+		return nil, errDisconnected
+	}
+	a.flights++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		a.flights--
+		f.mu.Unlock()
+	}()
+	a.opening.Do(func() { a.session, a.err = f.openAs(ctx, own, v, a) })
+	return a.session, a.err
+}
+
+// openAs opens a session as a client of variant v, and listens on it: what such
+// a client is shown may change after it was opened.
+func (f *Feed) openAs(ctx context.Context, own *session, v *variant.Record, a *asked) (*session, error) {
+	ctx, a.end = context.WithCancel(ctx)
+	s, err := newSession(f.revision, f.url, f.transport, f.notice)
+	if err != nil {
+		return nil, err
+	}
+	s.variant = v
+	if err := s.open(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	if own.listens() && s.listens() {
+		opened := make(chan struct{})
+		var once sync.Once
+		done := func() { once.Do(func() { close(opened) }) }
+		f.flying.Go(func() {
+			defer func() { _ = recover() }() // fetches go on, notices come on the feed's own stream
+			defer done()
+			_ = s.listen(ctx, done)
+		})
+		f.await(ctx, opened)
+	}
+	return s, nil
+}
+
+// forgetSession ends the session of a variant in which a fetch has failed. The
+// next one opens another, after a while.
+func (f *Feed) forgetSession(v *variant.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.variants[v.Key]; a != nil && a.flights == 0 {
+		now := time.Now()
+		f.variants[v.Key] = &asked{record: v, used: now, notBefore: now.Add(variantRetry)}
+		f.endVariant(a)
+	}
+}
+
+// endVariant ends the session of a variant, if it has one, in the background.
+func (f *Feed) endVariant(a *asked) {
+	f.flying.Go(func() {
+		defer func() { _ = recover() }() // the upstream ends the session by itself
+		a.opening.Do(func() {})
+		if a.end == nil {
+			return
+		}
+		a.end()
+		if a.session != nil {
+			a.session.close()
+		}
+	})
+}
+
+// endVariants ends the sessions of all variants.
+func (f *Feed) endVariants() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.variants {
+		f.endVariant(a)
+	}
+	f.variants = nil
+}

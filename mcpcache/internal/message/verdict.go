@@ -1,0 +1,43 @@
+package message
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// Verdict is what the beginning of a message tells of it.
+type Verdict uint8
+
+const (
+	// Undecided: the beginning does not tell.
+	Undecided Verdict = iota
+	// IsResult: it is a response with a result.
+	IsResult
+	// IsError: it is a response with an error.
+	IsError
+)
+
+// Judge tells from its beginning what a message is, without a look at what
+// follows the first member that tells. An array is judged by nothing.
+func Judge(beginning []byte) Verdict {
+	s := scan(beginning)
+	defer s.release()
+	if s.kind() != jsontext.KindBeginObject || s.enter() != nil {
+		return Undecided
+	}
+	for s.more() {
+		name, err := s.value()
+		if err != nil {
+			return Undecided
+		}
+		switch string(name) {
+		case `"result"`:
+			return IsResult
+		case `"error"`:
+			return IsError
+		case `"method"`:
+			return Undecided
+		}
+		if _, err := s.value(); err != nil {
+			return Undecided
+		}
+	}
+	return Undecided
+}

@@ -1,0 +1,183 @@
+// Package variant remembers which clients of an upstream may be shown different
+// lists although their credentials are the same, and what list each of them was
+// given. Clients are apart by their capabilities; where the upstream knows
+// sessions, by their name too; and by their language, once the upstream has been
+// seen to mind it.
+//
+// The package knows nothing of requests and of feeds.
+package variant
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+const (
+	// Max is how many variants of one upstream are remembered. Real clients come
+	// in a handful.
+	Max = 64
+	// MaxClient is how many bytes a client may say of itself. One that says more
+	// is of no variant that can be remembered.
+	MaxClient = 4 << 10
+	// maxForms is for how many ways of writing capabilities it is remembered
+	// which variant they make.
+	maxForms = 256
+)
+
+// Client is how a client of a variant asks.
+type Client struct {
+	// Capabilities is a JSON object in canonical form (RFC 8785).
+	Capabilities []byte
+	// Name is what the client of a session calls itself; "" without sessions.
+	Name string
+	// Language is the Accept-Language of its requests, if the upstream minds it.
+	Language string
+}
+
+// Table remembers the variants of one upstream. Its methods may be called from
+// several goroutines at once.
+type Table struct {
+	secret [32]byte // keys the hashes: nobody can make up two clients of one variant
+	now    func() time.Time
+
+	mu    sync.RWMutex
+	known map[cache.Variant]*Record
+	forms map[string]cache.Variant
+}
+
+// New returns an empty table.
+func New(secret [32]byte) *Table {
+	return &Table{
+		secret: secret, now: time.Now,
+		known: make(map[cache.Variant]*Record), forms: make(map[string]cache.Variant),
+	}
+}
+
+// Learn returns what is known of a client's variant, and remembers it if it is
+// new: the least lately used makes room. Capabilities may be in any form. It
+// returns nil if the client says too much, or what parsers may read differently.
+func (t *Table) Learn(c Client) *Record {
+	if len(c.Capabilities)+len(c.Name)+len(c.Language) > MaxClient {
+		return nil
+	}
+	var room [256]byte
+	written := append(room[:0], c.Capabilities...)
+	written = append(append(written, 0), c.Name...)
+	written = append(append(written, 0), c.Language...)
+	t.mu.RLock()
+	key, ok := t.forms[string(written)]
+	record := t.known[key]
+	t.mu.RUnlock()
+	if ok && record != nil {
+		record.touch(t.now())
+		return record
+	}
+	canonical, err := message.Canonical(c.Capabilities)
+	if err != nil {
+		return nil
+	}
+	c.Capabilities = canonical
+	return t.remember(c, string(written))
+}
+
+// Of returns what is known of a variant, or nil if it had to make room.
+func (t *Table) Of(v cache.Variant) *Record {
+	t.mu.RLock()
+	record := t.known[v]
+	t.mu.RUnlock()
+	if record != nil {
+		record.touch(t.now())
+	}
+	return record
+}
+
+// Len returns how many variants are remembered.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.known)
+}
+
+func (t *Table) remember(c Client, written string) *Record {
+	key := t.keyOf(c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.forms[written]; !known {
+		t.makeRoomForForm()
+		t.forms[written] = key
+	}
+	record := t.known[key]
+	if record == nil {
+		if len(t.known) >= Max {
+			t.forgetOne()
+		}
+		record = &Record{Key: key, Client: c}
+		t.known[key] = record
+	}
+	record.used.Store(t.now().UnixNano())
+	return record
+}
+
+// makeRoomForForm forgets any one of the forms if there are too many: it costs
+// the next request of that form a little time. The caller holds t.mu.
+func (t *Table) makeRoomForForm() {
+	if len(t.forms) < maxForms {
+		return
+	}
+	for form := range t.forms {
+		delete(t.forms, form)
+		return
+	}
+}
+
+// forgetOne forgets the variant that has not been used for the longest time. The
+// caller holds t.mu.
+func (t *Table) forgetOne() {
+	var oldest *Record
+	for _, r := range t.known {
+		if oldest == nil || r.used.Load() < oldest.used.Load() {
+			oldest = r
+		}
+	}
+	delete(t.known, oldest.Key)
+}
+
+// keyOf returns the key of a client whose capabilities are in canonical form.
+func (t *Table) keyOf(c Client) cache.Variant {
+	said := append([]byte{}, t.secret[:]...)
+	for _, part := range [...]string{string(c.Capabilities), c.Name, c.Language} {
+		said = binary.AppendUvarint(said, uint64(len(part)))
+		said = append(said, part...)
+	}
+	sum := sha256.Sum256(said)
+	return cache.Variant(sum[:8])
+}
+
+// touchEach is how exactly it is known when a variant was last used.
+const touchEach = time.Second
+
+func (r *Record) touch(now time.Time) {
+	if at := now.UnixNano(); at-r.used.Load() > int64(touchEach) {
+		r.used.Store(at)
+	}
+}
+
+// UsedSince reports whether a client of the variant has been met since then.
+func (r *Record) UsedSince(at time.Time) bool { return r.used.Load() >= at.UnixNano() }
+
+// Record is what is known of one variant.
+type Record struct {
+	// Key stands for the variant in the cache.
+	Key cache.Variant
+	// Client is how its clients ask.
+	Client Client
+
+	used  atomic.Int64 // Unix nanoseconds
+	lists lists
+}
