@@ -31,6 +31,7 @@ func read(c *fixture.Raw, uri, more string) *fixture.Answer {
 // settleRead waits until a resource comes from the cache.
 func settleRead(t *testing.T, c *fixture.Raw, uri string) {
 	t.Helper()
+	c.Settle(toolsList) // what lets a caller in is a list
 	await(t, "a cached "+uri, func() bool { return read(c, uri, "").CacheStatus().Hit })
 }
 
@@ -115,7 +116,8 @@ func TestUpdatesReachReads(t *testing.T) {
 		}
 	}
 	settleRead(t, c, "test://a")
-	if n := w.host.Count(readMethod); n > asked+10*4+1 {
+	// What callers without credentials share, the feed has to read for them.
+	if n := w.host.Count(readMethod); n > asked+2*(10*4+1) {
 		t.Errorf("%d reads reached the upstream", n-asked)
 	}
 	if a := read(c, "test://c", ""); !a.CacheStatus().Hit {
@@ -136,6 +138,7 @@ func TestPrivateReads(t *testing.T) {
 	for round := range 3 {
 		for i := range 4 {
 			c := w.clientAs(scripted.Modern, auth(i))
+			c.List(toolsList)
 			a := read(c, "test://a", "")
 			if !strings.Contains(string(a.Body), fmt.Sprintf(`"text":%q`, auth(i))) {
 				t.Errorf("round %d: %s got %s", round, auth(i), describe(a))

@@ -52,8 +52,10 @@ func TestThousandMissesOneFetch(t *testing.T) {
 				release := w.miss(ofEra(c), mark)
 				s.Await("notifications/tools/list_changed")
 				listAtOnce(t, c, 1000, mark, release)
-				if n := asked() - before; n != 1 {
-					t.Errorf("the upstream was asked %d times", n)
+				// In sessions one client has to show what the others get.
+				want := map[bool]int{true: 1, false: 2}[c.Modern()]
+				if n := asked() - before; n < 1 || n > want {
+					t.Errorf("the upstream was asked %d times, want %d at most", n, want)
 				}
 			})
 		}

@@ -86,7 +86,7 @@ func (x *exchange) whoAsks() asking {
 			return feedAsksAs
 		}
 	}
-	if seen != nil && q.revision.Era() == revision.Modern || r.Differed(q.revision, q.kind) {
+	if seen != nil && q.revision.Era() == revision.Modern || r.Differed(q.revision, q.kind) || r.Paged(q.revision, q.kind) {
 		return feedAsksAs
 	}
 	return scoutAsks

@@ -10,6 +10,10 @@ import (
 // on its way: its reader need not wait for the rest.
 const maxHeld = 64 << 10
 
+// hangingFor is for how long nobody waits again to find out whether an upstream
+// that has not answered in time was started anew.
+const hangingFor = 5 * time.Second
+
 // held is an answer of the upstream that is held back until it is whole, so that
 // a stale copy can still be given in its place when a second is over.
 type held struct {
@@ -35,9 +39,11 @@ func (t *tap) hurryUp() (stop func()) {
 	t.held = h
 	ctx, cancel := context.WithCancel(t.x.r.Context())
 	t.x.r = t.x.r.WithContext(ctx)
+	shared := t.x.h.shared
 	left := stalePatience - time.Since(t.x.arrived)
 	timer := time.AfterFunc(max(left, 0), func() {
 		if h.state.CompareAndSwap(heldBack, heldOver) {
+			shared.hanging.Store(time.Now().Add(hangingFor).UnixNano())
 			cancel()
 		}
 	})

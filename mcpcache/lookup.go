@@ -57,7 +57,7 @@ func (x *exchange) lookup() found {
 	x.awaitChange(a)
 	best := x.freshest(a)
 	switch {
-	case a.doubt != nil && a.doubt.Misled, x.session != "" && x.h.shared.feeds.Doubted():
+	case a.doubt != nil && a.doubt.Misled, x.mayBeLost():
 		return x.miss(best, a)
 	case best != nil && x.h.shared.cache.Freshness(best, x.now) == cache.Fresh:
 		return x.checked(found{entry: best}, a)
@@ -110,6 +110,13 @@ func (x *exchange) admitted(caller *admission.Caller) bool {
 		return x.question.revision.Era() == revision.Modern || caller != nil && caller.Alive()
 	}
 	return caller != nil && caller.Admitted(x.now)
+}
+
+// mayBeLost reports whether the upstream may have forgotten the session and can
+// be asked: while it does not even answer, nobody waits to find out.
+func (x *exchange) mayBeLost() bool {
+	s := x.h.shared
+	return x.session != "" && s.feeds.Doubted() && s.hanging.Load() < x.now.UnixNano()
 }
 
 // awaitChange waits for what a call of this caller may have changed on an
@@ -181,8 +188,9 @@ func (x *exchange) substitute() *cache.Entry {
 // freshest returns the best entry for the question: the first fresh one, else
 // the first one at all.
 func (x *exchange) freshest(a asker) *cache.Entry {
-	c := x.h.shared.cache
-	best := x.snapshot()
+	c, q := x.h.shared.cache, &x.question
+	snapshot := x.snapshot()
+	best := snapshot
 	if best != nil && !x.shares(best, a.Caller) {
 		best = nil
 	}
@@ -190,11 +198,12 @@ func (x *exchange) freshest(a asker) *cache.Entry {
 		return best
 	}
 	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
-		e := c.Get(x.question.in(partition))
+		e := c.Get(q.in(partition))
 		if e == nil {
 			continue
 		}
-		if c.Freshness(e, x.now) == cache.Fresh {
+		based := snapshot == nil || q.record == nil || q.record.Based(q.revision, q.kind, snapshot)
+		if based && c.Freshness(e, x.now) == cache.Fresh {
 			return e
 		}
 		if best == nil {

@@ -35,6 +35,9 @@ type shared struct {
 	// languages says that the upstream has been seen to mind Accept-Language.
 	languages atomic.Bool
 	readOnlyLists
+	// hanging is until when the upstream, which may have been started anew, is
+	// known not to answer, in Unix nanoseconds.
+	hanging atomic.Int64
 	feeds  *feed.Group
 	warmer *warmer
 	// precompressor compresses what the cache wants compressed.

@@ -133,6 +133,9 @@ func (x *exchange) learnSeen(page *message.Page, body *message.Body, snapshot *c
 		return
 	}
 	if page.NextCursor != nil {
+		if q.record != nil {
+			q.record.SeePages(q.revision, q.kind)
+		}
 		x.askAs(q.record, snapshot) // the client may never ask for the rest
 		return
 	}
@@ -143,10 +146,25 @@ func (x *exchange) learnSeen(page *message.Page, body *message.Body, snapshot *c
 		}
 		return
 	}
+	if x.isOwn(seen) {
+		return
+	}
 	q.record.See(q.revision, q.kind, seen, snapshot)
 	if snapshot != nil && seen.Differs(snapshot) {
 		x.askAs(q.record, snapshot)
 	}
+}
+
+// isOwn reports whether a list that differs from what clients of the variant are
+// given is rather the session's own: it was told of a change of its own.
+func (x *exchange) isOwn(seen *cache.Seen) bool {
+	q := &x.question
+	caller := x.caller()
+	if x.session == "" || caller == nil || caller.Told(q.kind) == nil {
+		return false
+	}
+	known := q.record.Seen(q.revision, q.kind)
+	return known != nil && known.Mark.SameEpoch(seen.Mark) && known.Items != seen.Items
 }
 
 // askAs has the feed ask as a client of a variant, in the background.

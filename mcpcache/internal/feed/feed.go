@@ -56,7 +56,7 @@ type Feed struct {
 	ctx       context.Context // of the session
 	opened    time.Time       // when the session was
 	listening bool
-	listened  time.Time // since when, if it is
+	listened  time.Time // when it last began to in this session; zero if never
 	variants  map[cache.Variant]*asked
 	reading   int  // reads under way
 	hydrated  bool // the kinds that the session offers are known

@@ -51,6 +51,9 @@ func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 	if own != nil && (v == nil || v.Seen(f.revision, k).Agrees(own)) && f.cache.Freshness(own, now) == cache.Fresh {
 		return own
 	}
+	if v != nil && own != nil && !v.Based(f.revision, k, own) {
+		return nil
+	}
 	for _, partition := range [...]cache.Partition{f.Owner(), cache.Public} {
 		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: k, Partition: partition, Variant: keyOf(v)})
 		if e != nil && f.cache.Freshness(e, now) == cache.Fresh {

@@ -187,6 +187,7 @@ func (f *Feed) fetchAll(s *session) {
 	for k := range f.slots {
 		if slot := &f.slots[k]; slot.offered && s.announces(revision.Kind(k)) {
 			slot.ask(f.policy().Refresh)
+			slot.variantsDue = later(time.Now(), slot.variantsStarted.Add(f.policy().Refresh))
 		}
 	}
 	signal(f.wake)

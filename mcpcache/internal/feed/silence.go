@@ -47,21 +47,19 @@ func (s *silence) settle(now time.Time) {
 	}
 }
 
-// compare takes note of a fetch for the feed's own snapshot. The caller holds
-// f.mu.
+// compareSilence takes note of a fetch for the feed's own snapshot. The caller
+// holds f.mu.
 func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry) {
 	if before == nil || k == revision.Discover || before.Body.ItemsDigest == now.Body.ItemsDigest ||
 		!before.Mark.SameEpoch(now.Mark) || !f.cache.Current(k, now.Mark) || before.Fetched.Before(f.opened) {
 		return
 	}
-	at := time.Now()
-	if !f.session.announces(k) {
+	switch {
+	case !f.session.announces(k), f.listened.IsZero():
 		s.silence.caught = true
-		return
-	}
-	// A notice may have been lost while no stream was open.
-	if f.listening && !f.listened.IsZero() && before.Fetched.After(f.listened) && s.silence.change == nil {
-		s.silence.change = &silentChange{found: at}
+	case f.listening && before.Fetched.After(f.listened) && s.silence.change == nil:
+		// Otherwise a notice may have been lost while no stream was open.
+		s.silence.change = &silentChange{found: time.Now()}
 	}
 }
 

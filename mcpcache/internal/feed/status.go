@@ -88,7 +88,7 @@ func (f *Feed) connected(ctx context.Context, s *session) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
-	f.session, f.ctx, f.opened = s, ctx, time.Now()
+	f.session, f.ctx, f.opened, f.listened = s, ctx, time.Now(), time.Time{}
 	f.failure = nil
 	f.doubted.Store(0)
 	f.mu.Unlock()
@@ -111,7 +111,9 @@ func (f *Feed) disconnected() {
 func (f *Feed) setListening(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.listening, f.listened = on, time.Now()
+	if f.listening = on; on {
+		f.listened = time.Now()
+	}
 }
 
 // fail records that the upstream could not be reached.

@@ -145,7 +145,14 @@ func (f *Feed) openAs(ctx context.Context, own *session, v *variant.Record, a *a
 		f.flying.Go(func() {
 			defer func() { _ = recover() }() // fetches go on, notices come on the feed's own stream
 			defer done()
-			_ = s.listen(ctx, done)
+			wasOpen := false
+			_ = s.listen(ctx, func() {
+				wasOpen = true
+				done()
+			})
+			if wasOpen {
+				f.renewSession(ctx, a)
+			}
 		})
 		f.await(ctx, opened)
 	}
@@ -162,6 +169,26 @@ func (f *Feed) forgetSession(v *variant.Record) {
 		f.variants[v.Key] = &asked{record: v, used: now, notBefore: now.Add(variantRetry)}
 		f.endVariant(a)
 	}
+}
+
+// renewSession has the next fetch for a variant open another session, after the
+// stream of its session has ended: what changed since was announced to nobody.
+func (f *Feed) renewSession(ctx context.Context, a *asked) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil || f.variants[a.record.Key] != a {
+		return
+	}
+	now := time.Now()
+	next := now.Add(max(f.policy().Refresh, time.Second))
+	f.variants[a.record.Key] = &asked{record: a.record, used: a.used, notBefore: next}
+	f.endVariant(a)
+	for k := range f.slots {
+		if slot := &f.slots[k]; slot.offered {
+			slot.variantsDue = later(slot.variantsDue, next)
+		}
+	}
+	signal(f.wake)
 }
 
 // endVariant ends the session of a variant, if it has one, in the background.

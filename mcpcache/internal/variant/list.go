@@ -19,7 +19,11 @@ type list struct {
 	seen      atomic.Pointer[cache.Seen]
 	conflicts atomic.Pointer[conflicts]
 	differed  atomic.Bool
-	scout     atomic.Pointer[Scout]
+	paged     atomic.Bool
+	// base is the ItemsDigest of the feed's snapshot when the list was last
+	// compared with it.
+	base  atomic.Pointer[[32]byte]
+	scout atomic.Pointer[Scout]
 }
 
 type conflicts struct {
@@ -39,6 +43,10 @@ func (r *Record) Seen(rev revision.Revision, k revision.Kind) *cache.Seen {
 func (r *Record) See(rev revision.Revision, k revision.Kind, s *cache.Seen, snapshot *cache.Entry) {
 	l := &r.lists[rev][k]
 	l.seen.Store(s)
+	if snapshot != nil {
+		base := snapshot.Body.ItemsDigest
+		l.base.Store(&base)
+	}
 	switch {
 	case snapshot == nil:
 	case s.Agrees(snapshot):
@@ -47,6 +55,21 @@ func (r *Record) See(rev revision.Revision, k revision.Kind, s *cache.Seen, snap
 		l.differed.Store(true)
 	}
 }
+
+// Based reports whether the feed's snapshot still has the items that it had when
+// the variant's list was compared with it. Otherwise the upstream has changed
+// something, and the variant's list may have changed too.
+func (r *Record) Based(rev revision.Revision, k revision.Kind, snapshot *cache.Entry) bool {
+	base := r.lists[rev][k].base.Load()
+	return base == nil || *base == snapshot.Body.ItemsDigest
+}
+
+// SeePages records that a client of the variant was given the list in pages:
+// what one request brings does not tell the whole.
+func (r *Record) SeePages(rev revision.Revision, k revision.Kind) { r.lists[rev][k].paged.Store(true) }
+
+// Paged reports whether a client of the variant has been given the list in pages.
+func (r *Record) Paged(rev revision.Revision, k revision.Kind) bool { return r.lists[rev][k].paged.Load() }
 
 // Differed reports whether clients of the variant, when that could last be told,
 // were given another list than the feed.
