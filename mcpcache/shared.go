@@ -38,8 +38,8 @@ type shared struct {
 	// hanging is until when the upstream, which may have been started anew, is
 	// known not to answer, in Unix nanoseconds.
 	hanging atomic.Int64
-	feeds  *feed.Group
-	warmer *warmer
+	feeds   *feed.Group
+	warmer  *warmer
 	// precompressor compresses what the cache wants compressed.
 	precompressor *precompressor
 	// secret keys the hashes that stand for credentials.

@@ -21,7 +21,7 @@ func (f *Feed) doubtIfGone(err error) {
 // trust records that the upstream has answered in the feed's session what was
 // asked at that time.
 func (f *Feed) trust(asked time.Time) {
-	if since := f.doubted.Load(); since != 0 && asked.UnixNano() > since {
+	if since := f.doubted.Load(); since != 0 && asked.UnixNano() >= since {
 		f.doubted.CompareAndSwap(since, 0)
 	}
 }

@@ -23,6 +23,8 @@ type call struct {
 	Params struct {
 		Cursor          *string         `json:"cursor"`
 		ProtocolVersion string          `json:"protocolVersion"`
+		Capabilities    json.RawMessage `json:"capabilities"`
+		ClientInfo      json.RawMessage `json:"clientInfo"`
 		Meta            json.RawMessage `json:"_meta"`
 	} `json:"params"`
 	Result json.RawMessage `json:"result"`
@@ -47,6 +49,7 @@ type server struct {
 	scripts  map[string]script
 	calls    map[string][]time.Time
 	headers  []http.Header // of all requests
+	said     []call        // all requests
 	posted   []call        // answers to the server's own requests
 	opened   int           // sessions
 	sessions map[string]bool
@@ -105,6 +108,13 @@ func (s *server) times(method string) []time.Time {
 	return slices.Clone(s.calls[method])
 }
 
+// bodies returns what was said in the calls of a method.
+func (s *server) bodies(method string) []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.said), func(c call) bool { return c.Method != method })
+}
+
 func (s *server) count(method string) int { return len(s.times(method)) }
 
 // set changes a list.
@@ -157,6 +167,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.H
 	s.mu.Lock()
 	s.calls[c.Method] = append(s.calls[c.Method], time.Now())
 	s.headers = append(s.headers, r.Header.Clone())
+	s.said = append(s.said, c)
 	if c.Method == "" {
 		s.posted = append(s.posted, c)
 	}

@@ -57,7 +57,7 @@ func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry
 	switch {
 	case !f.session.announces(k), f.listened.IsZero():
 		s.silence.caught = true
-	case f.listening && before.Fetched.After(f.listened) && s.silence.change == nil:
+	case f.listening && !before.Fetched.Before(f.listened) && s.silence.change == nil:
 		// Otherwise a notice may have been lost while no stream was open.
 		s.silence.change = &silentChange{found: time.Now()}
 	}

@@ -69,7 +69,9 @@ func (r *Record) Based(rev revision.Revision, k revision.Kind, snapshot *cache.E
 func (r *Record) SeePages(rev revision.Revision, k revision.Kind) { r.lists[rev][k].paged.Store(true) }
 
 // Paged reports whether a client of the variant has been given the list in pages.
-func (r *Record) Paged(rev revision.Revision, k revision.Kind) bool { return r.lists[rev][k].paged.Load() }
+func (r *Record) Paged(rev revision.Revision, k revision.Kind) bool {
+	return r.lists[rev][k].paged.Load()
+}
 
 // Differed reports whether clients of the variant, when that could last be told,
 // were given another list than the feed.

@@ -1,0 +1,100 @@
+package feed
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// A server that has lost the feed's session, or comes back after an outage, may
+// have lost all sessions.
+func TestSessionsAreLost(t *testing.T) {
+	for name, restart := range map[string]func(*server, *world){
+		"forgotten": func(s *server, w *world) {
+			s.forget()
+			w.after(w.policy.TTL)
+		},
+		"stream ended, forgotten": func(s *server, w *world) {
+			s.forget()
+			s.cut()
+			w.after(time.Second)
+		},
+		"outage": func(s *server, w *world) {
+			s.onAll(refuse)
+			s.cut()
+			w.after(time.Minute)
+			s.forget()
+			s.onAll(nil)
+			w.after(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(legacy)
+			run(t, s, func(w *world) {
+				f := w.start(legacy)
+				w.after(time.Minute)
+				if w.lost != 0 || w.group.Doubted() {
+					t.Fatal("nothing has happened, and sessions are lost or in doubt")
+				}
+				restart(s, w)
+				w.wantState(f, Ready)
+				if w.lost == 0 {
+					t.Error("sessions are not said to be lost")
+				}
+				if w.group.Doubted() {
+					t.Error("the server has answered, and is doubted still")
+				}
+			})
+		})
+	}
+}
+
+// A stream that ends says at once that the server may have been started anew. If
+// it still knows its sessions, none is lost.
+func TestEndedStreamIsADoubt(t *testing.T) {
+	s := newServer(legacy)
+	s.quiet = true // it has nothing to announce, and yet a stream is open
+	run(t, s, func(w *world) {
+		w.start(legacy)
+		w.after(time.Minute)
+		s.on("GET", refuse)
+		s.on(list, hang)
+		s.cut()
+		w.after(0)
+		if !w.group.Doubted() {
+			t.Error("the stream has ended, and nobody doubts")
+		}
+		s.on("GET", nil)
+		s.on(list, nil)
+		w.after(time.Minute)
+		if w.group.Doubted() || w.lost != 0 {
+			t.Errorf("the session is known still: doubted %v, lost %d", w.group.Doubted(), w.lost)
+		}
+	})
+}
+
+// A connection of a client's that was refused has the feed find out.
+func TestClientsDoubt(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.after(time.Minute)
+		before := s.count(list)
+		f.Doubt()
+		if !w.group.Doubted() {
+			t.Error("not doubted")
+		}
+		w.after(time.Second)
+		if w.group.Doubted() || s.count(list) == before {
+			t.Errorf("doubted %v, after %d lists", w.group.Doubted(), s.count(list)-before)
+		}
+		s.forget()
+		f.Doubt()
+		w.after(2 * time.Second)
+		if w.lost != 1 {
+			t.Errorf("sessions were said to be lost %d times", w.lost)
+		}
+		w.wantItems(legacy, revision.Tools, "tools_a", "tools_b")
+	})
+}

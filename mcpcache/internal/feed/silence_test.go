@@ -1,0 +1,175 @@
+package feed
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const tools = revision.Tools
+
+var toolsChanged = "notifications/tools/list_changed"
+
+// A server is caught when a list has changed and no notice has said so, within a
+// second; a notice that was missed for want of a stream does not count.
+func TestSilentServersAreCaught(t *testing.T) {
+	for name, c := range map[string]struct {
+		quiet  bool
+		change func(*server, *world)
+		want   bool
+	}{
+		"announces nothing, changes nothing": {true, func(_ *server, w *world) { w.after(w.policy.TTL) }, false},
+		"announces nothing": {true, func(s *server, w *world) {
+			s.set(tools, "new")
+			w.after(w.policy.TTL)
+		}, true},
+		"says it announces": {false, func(s *server, w *world) {
+			s.set(tools, "new")
+			w.after(w.policy.TTL)
+		}, true},
+		"announces": {false, func(s *server, w *world) {
+			s.set(tools, "new")
+			s.notify(toolsChanged)
+			w.after(w.policy.TTL)
+		}, false},
+		"announces late": {false, func(s *server, w *world) {
+			w.after(w.policy.Refresh)
+			s.set(tools, "new")
+			w.group.Of(legacy).Recheck(tools)
+			w.after(lateNotice)
+			s.notify(toolsChanged)
+			w.after(w.policy.TTL)
+		}, false},
+		"announces too late": {false, func(s *server, w *world) {
+			w.after(w.policy.Refresh)
+			s.set(tools, "new")
+			w.group.Of(legacy).Recheck(tools)
+			w.after(lateNotice + time.Millisecond)
+			s.notify(toolsChanged)
+			w.after(w.policy.TTL)
+		}, true},
+		"no stream for a while": {false, func(s *server, w *world) {
+			s.on("GET", refuse)
+			s.cut()
+			w.after(0)
+			s.set(tools, "new")
+			w.after(time.Second)
+			s.on("GET", nil)
+			w.after(w.policy.TTL)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(legacy)
+			s.quiet = c.quiet
+			run(t, s, func(w *world) {
+				f := w.start(legacy)
+				w.after(2 * time.Second)
+				c.change(s, w)
+				w.after(2 * time.Second)
+				if got := f.Silent(tools); got != c.want {
+					t.Errorf("caught %v, want %v", got, c.want)
+				}
+				if f.Silent(revision.Prompts) {
+					t.Error("caught at a list that has not changed")
+				}
+			})
+		})
+	}
+}
+
+// After calls a list is fetched at most once in the refresh interval, and again
+// if the last fetch left before the call's end.
+func TestRecheckIsBounded(t *testing.T) {
+	s := newServer(legacy)
+	s.quiet = true
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.after(w.policy.Refresh)
+		before := s.count(list)
+		for range 50 {
+			f.CheckSilence(tools)
+			w.after(100 * time.Millisecond)
+		}
+		w.after(w.policy.Refresh)
+		if got := s.count(list) - before; got < 5 || got > 7 {
+			t.Errorf("fifty calls in five seconds took %d lists", got)
+		}
+		w.after(w.policy.Refresh)
+		before = s.count(list)
+		s.on(list, hang)
+		f.Recheck(tools)
+		w.after(w.policy.Refresh)
+		f.Recheck(tools) // while that one is under way
+		if got := s.count(list) - before; got != 1 {
+			t.Errorf("%d lists are under way at once", got)
+		}
+	})
+}
+
+// Whoever waits for a list asked for after a doubt is given that one, or an
+// earlier one when time is up.
+func TestAwait(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.after(w.policy.Refresh)
+		s.set(tools, "new")
+		mark := w.cache.Doubt(tools)
+		f.Recheck(tools)
+		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || e.Body.Names[0] != "new" {
+			t.Errorf("got %v", e.Body.Names)
+		}
+		mark = w.cache.Doubt(tools)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if e := f.Await(ctx, tools, mark); e.Mark.AskedSince(mark) || time.Since(begun) != time.Second {
+			t.Errorf("got %v after %s", e.Body.Names, time.Since(begun))
+		}
+		w.group.Stop()
+		if f.Await(w.Context(), tools, mark) == nil {
+			t.Error("a feed that has ended takes the list away")
+		}
+	})
+}
+
+// A server that says it announces changes is held to its word once in a while,
+// until it has announced one.
+func TestWhoMayBeSilent(t *testing.T) {
+	for name, c := range map[string]struct {
+		quiet    bool
+		announce bool
+		want     []bool // at once, again, after proofEach
+	}{
+		"announces nothing": {true, false, []bool{true, true, true}},
+		"says it announces": {false, false, []bool{true, false, true}},
+		"has announced":     {false, true, []bool{false, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			s.quiet = c.quiet
+			run(t, s, func(w *world) {
+				f := w.start(modern)
+				if c.announce {
+					s.notify(toolsChanged)
+				}
+				w.after(proofEach)
+				for i, pause := range []time.Duration{0, 0, proofEach} {
+					w.after(pause)
+					may := f.MayBeSilent().Has(tools)
+					if may != c.want[i] {
+						t.Errorf("time %d: may be silent %v, want %v", i, may, c.want[i])
+					}
+					if may {
+						f.CheckSilence(tools)
+					}
+				}
+				if f.MayBeSilent().Has(revision.Discover) {
+					t.Error("there is no notice for discover")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// client is of the nth of many variants.
+func client(n int) variant.Client {
+	return variant.Client{Capabilities: fmt.Appendf(nil, `{"x":%d}`, n), Name: "c"}
+}
+
+// byCapabilities has a server with sessions show tools by what the client of a
+// session can do: its n, and "plain" to the feed.
+func byCapabilities(s *server) {
+	can := make(map[string]string) // by session
+	s.on("initialize", func(w http.ResponseWriter, _ *http.Request, c call) error {
+		err := s.initialize(w, c)
+		s.do(func() { can[w.Header().Get("Mcp-Session-Id")] = string(c.Params.Capabilities) })
+		return err
+	})
+	s.on(list, func(w http.ResponseWriter, r *http.Request, c call) error {
+		id, name := r.Header.Get("Mcp-Session-Id"), "plain"
+		var capabilities struct{ X *int }
+		s.mu.Lock()
+		known, said := s.sessions[id], can[id]
+		s.mu.Unlock()
+		if !known {
+			return failure(http.StatusNotFound, -32001, "")(w, r, c)
+		}
+		if json.Unmarshal([]byte(said), &capabilities) == nil && capabilities.X != nil {
+			name = fmt.Sprint("x", *capabilities.X)
+		}
+		return result(w, c, fmt.Sprintf(`{"tools":[{"name":%q}]}`, name))
+	})
+}
+
+func (w *world) demand(f *Feed, v *variant.Record) string {
+	w.Helper()
+	flight := f.Demand(revision.Tools, v)
+	if flight == nil {
+		return "nobody asks"
+	}
+	e, err := flight.Wait(w.Context())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(e.Body.Names, " ")
+}
+
+// A feed asks as a client of another variant in a session that such a client
+// opens, which it keeps.
+func TestSessionsOfVariants(t *testing.T) {
+	s := newServer(legacy)
+	byCapabilities(s)
+	table := variant.New([32]byte{})
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.wantItems(legacy, revision.Tools, "plain")
+		first, second := table.Learn(client(1)), table.Learn(client(2))
+		for range 3 {
+			if a, b := w.demand(f, first), w.demand(f, second); a != "x1" || b != "x2" {
+				t.Fatalf("got %q and %q", a, b)
+			}
+			w.outdate(revision.Tools)
+		}
+		w.wantCalls("initialize", 3)
+		if got := s.listening(); got != 3 {
+			t.Errorf("the feed listens on %d streams, want 3", got)
+		}
+		var opened struct{ Name string }
+		for _, c := range s.bodies("initialize") {
+			if string(c.Params.Capabilities) == `{"x":1}` {
+				_ = json.Unmarshal(c.Params.ClientInfo, &opened)
+			}
+		}
+		if opened.Name != "c" {
+			t.Errorf("the session of a variant was opened as %q", opened.Name)
+		}
+		s.forget()
+		w.outdate(revision.Tools)
+		w.after(variantRetry + time.Second)
+		if got := w.demand(f, first); got != "x1" {
+			w.after(variantRetry)
+			if got = w.demand(f, first); got != "x1" {
+				t.Errorf("after its session was lost, got %q", got)
+			}
+		}
+		w.group.Stop()
+		if left := s.listening(); left != 0 || len(s.sessions) != 0 {
+			t.Errorf("%d streams and %d sessions are left", left, len(s.sessions))
+		}
+	})
+}
+
+// Whoever makes up capabilities has the feed ask for eight variants at a time,
+// and for another only when one of them has not been asked for in a minute.
+func TestVariantsOfAFeedAreBounded(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			table := variant.New([32]byte{})
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				for n := range maxVariants {
+					if got := w.demand(f, table.Learn(client(n))); got != "tools_a tools_b" {
+						t.Fatalf("variant %d got %q", n, got)
+					}
+				}
+				before := s.count(list)
+				for n := maxVariants; n < 100; n++ {
+					if f.Demand(revision.Tools, table.Learn(client(n))) != nil {
+						t.Fatalf("the feed asks for variant %d", n)
+					}
+				}
+				if got := s.count(list); got != before {
+					t.Errorf("made-up variants had the feed fetch %d lists", got-before)
+				}
+				w.after(variantIdle)
+				if got := w.demand(f, table.Learn(client(100))); got != "tools_a tools_b" {
+					t.Errorf("once there is room, another variant got %q", got)
+				}
+				if len(f.variants) != maxVariants {
+					t.Errorf("the feed asks for %d variants", len(f.variants))
+				}
+			})
+		})
+	}
+}
+
+// A fetch for a variant that fails is not repeated for each of its clients.
+func TestFailingVariantIsLeftAlone(t *testing.T) {
+	s := newServer(legacy)
+	v := variant.New([32]byte{}).Learn(client(1))
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		s.on("initialize", status(500))
+		if _, err := f.Demand(revision.Tools, v).Wait(w.Context()); err == nil {
+			t.Fatal("no session could be opened, and yet there is a list")
+		}
+		before := s.count("initialize")
+		for range 10 {
+			if f.Demand(revision.Tools, v) != nil {
+				t.Fatal("the feed asks again at once")
+			}
+		}
+		w.after(variantRetry)
+		s.on("initialize", nil)
+		if got := w.demand(f, v); got != "tools_a tools_b" || s.count("initialize") != before+1 {
+			t.Errorf("later it got %q, after %d more sessions", got, s.count("initialize")-before)
+		}
+	})
+}
+
+// What such a client was given itself has the last word: a list that the feed is
+// given and no client was is nobody's.
+func TestListsOfNoClient(t *testing.T) {
+	s := newServer(modern)
+	v := variant.New([32]byte{}).Learn(client(1))
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		own := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
+		for n := range 3 {
+			v.See(modern, revision.Tools, &cache.Seen{
+				Items: [32]byte{9}, Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true,
+			}, own)
+			if v.Hopeless(modern, revision.Tools, w.cache.Mark(revision.Tools)) {
+				t.Fatalf("hopeless after %d conflicts", n)
+			}
+			if got := w.demand(f, v); got != errConflict.Error() {
+				t.Errorf("got %q", got)
+			}
+		}
+		if !v.Hopeless(modern, revision.Tools, w.cache.Mark(revision.Tools)) || v.Seen(modern, revision.Tools) != nil {
+			t.Error("three lists of no client were not enough")
+		}
+		q := cache.Question{Revision: modern, Kind: revision.Tools, Variant: v.Key, Partition: cache.Anonymous}
+		if got := w.cache.Get(q); got != nil {
+			t.Errorf("a list of no client is kept: %v", got.Body.Names)
+		}
+	})
+}
+
+// After a notice, lists of variants that are in use are fetched without anybody
+// asking; after the stream of a variant has ended, in another session.
+func TestVariantsAreRefreshed(t *testing.T) {
+	s := newServer(legacy)
+	byCapabilities(s)
+	table := variant.New([32]byte{})
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		own := w.wantItems(legacy, revision.Tools, "plain")
+		v := table.Learn(client(1))
+		v.See(legacy, revision.Tools, &cache.Seen{
+			Items: [32]byte{9}, Mark: own.Mark, At: time.Now().Add(time.Second),
+		}, own)
+		if got := w.demand(f, v); got != "x1" {
+			t.Fatalf("got %q", got)
+		}
+		q := cache.Question{Revision: legacy, Kind: revision.Tools, Variant: v.Key, Partition: cache.Anonymous}
+		fresh := func() bool {
+			e := w.cache.Get(q)
+			return e != nil && w.cache.Freshness(e, time.Now()) == cache.Fresh
+		}
+		w.after(w.policy.Refresh)
+		w.outdate(revision.Tools)
+		if fresh() {
+			t.Fatal("the list from before the notice is fresh")
+		}
+		w.after(w.policy.Refresh)
+		if !fresh() {
+			t.Error("the list is not fetched after a notice")
+		}
+		opened := s.count("initialize")
+		s.cut()
+		w.after(10 * time.Second)
+		if got := s.count("initialize") - opened; got < 1 {
+			t.Errorf("after its stream has ended, %d sessions were opened for the variant", got)
+		}
+		w.after(2 * variantIdle) // nobody has come since
+		before := s.count(list)
+		w.outdate(revision.Tools)
+		w.after(time.Second)
+		if got := s.count(list) - before; got != 1 {
+			t.Errorf("with nobody there, a notice took %d lists, want the feed's own", got)
+		}
+	})
+}
