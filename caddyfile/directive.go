@@ -18,13 +18,14 @@ func init() {
 //	mcp_cache [<matcher>] [<upstream_url...>] {
 //		# which lists, how long
 //		kinds          <kind...>                  # tools, prompts, resources, resource_templates, discover. Default: all five
-//		ttl            <duration>                 # freshness when the upstream gives no ttlMs. Default: 5m
-//		max_ttl        <duration>                 # cap on an upstream's ttlMs. Default: 24h
+//		ttl            [<kind...>] <duration>     # freshness when the upstream gives no ttlMs. Default: 5m
+//		min_ttl        [<kind...>] <duration>     # the shortest time a list is fresh, whatever its ttlMs says, such as the 0 that SDKs send. Default: 0
+//		max_ttl        [<kind...>] <duration>     # cap on an upstream's ttlMs. Default: 24h
 //		stale_if_error <duration> [after_notice]  # how long a copy may outlive its upstream. Default: 24h. 0: off
 //		gate           <duration>                 # how long initialize may wait for the first hydrate. Default: 2s. 0: off
 //
 //		# who may share a list
-//		scope          private|public             # of lists that carry no cacheScope. Default: private
+//		scope          private|public [always]    # of lists that carry no cacheScope; always: of all. Default: private
 //		partition      <placeholder...>           # more request values that tell callers apart
 //		admit          upstream [<duration>]|all  # default: upstream 5m. all: handlers in front authenticate
 //		origins        <origin...>                # browser origins let in besides the same origin
@@ -58,7 +59,8 @@ func init() {
 // Host in it takes the place of the one that a URL sets. It has no matcher.
 //
 // With after_notice, callers who have been told of a change may be given the
-// copy from before it when the upstream fails. Every option may be given once.
+// copy from before it when the upstream fails. Every option may be given once, and
+// ttl, min_ttl and max_ttl once for each kind besides.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // consume directive name
 	p := &parser{

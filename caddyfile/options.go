@@ -33,8 +33,18 @@ func (p *parser) kinds(o option) (err error) {
 	return err
 }
 
-func (p *parser) ttl(o option) error     { return o.duration(&p.handler.TTL) }
-func (p *parser) maxTTL(o option) error  { return o.duration(&p.handler.MaxTTL) }
+func (p *parser) ttl(o option) error {
+	return o.durationByKind(&p.handler.TTL, &p.handler.TTLByKind)
+}
+
+func (p *parser) minTTL(o option) error {
+	return o.durationByKind(&p.handler.MinTTL, &p.handler.MinTTLByKind)
+}
+
+func (p *parser) maxTTL(o option) error {
+	return o.durationByKind(&p.handler.MaxTTL, &p.handler.MaxTTLByKind)
+}
+
 func (p *parser) refresh(o option) error { return o.duration(&p.handler.Refresh) }
 
 func (p *parser) staleIfError(o option) error {
@@ -74,15 +84,21 @@ func (p *parser) gate(o option) error {
 }
 
 func (p *parser) scope(o option) error {
-	const takes = "private or public"
-	scope, err := o.argument(takes)
+	const takes = "private or public, and after public optionally the word always"
+	args, err := o.arguments(takes, 1, 2)
 	if err != nil {
 		return err
 	}
-	if scope != "private" && scope != "public" {
-		return o.refuse(takes, scope)
+	if args[0] != "private" && args[0] != "public" {
+		return o.refuse(takes, args...)
 	}
-	p.handler.Scope = scope
+	if len(args) == 2 {
+		if args[0] != "public" || args[1] != "always" {
+			return o.refuse(takes, args...)
+		}
+		p.handler.ScopeAlways = true
+	}
+	p.handler.Scope = args[0]
 	return nil
 }
 

@@ -21,6 +21,7 @@ type parser struct {
 var subdirectives = map[string]func(*parser, option) error{
 	"kinds":          (*parser).kinds,
 	"ttl":            (*parser).ttl,
+	"min_ttl":        (*parser).minTTL,
 	"max_ttl":        (*parser).maxTTL,
 	"stale_if_error": (*parser).staleIfError,
 	"gate":           (*parser).gate,
@@ -41,6 +42,10 @@ var subdirectives = map[string]func(*parser, option) error{
 	"reverse_proxy":  (*parser).reverseProxy,
 }
 
+// repeatable are the options that may be given once for each kind: they look
+// themselves for what was given before.
+var repeatable = map[string]bool{"ttl": true, "min_ttl": true, "max_ttl": true}
+
 // parseOptions reads the directive's block. Each option is cut out first, so
 // that none can read beyond its own end.
 func (p *parser) parseOptions() error {
@@ -51,7 +56,7 @@ func (p *parser) parseOptions() error {
 		if !known {
 			return p.Errf("unrecognized subdirective %q of mcp_cache", name)
 		}
-		if seen[name] {
+		if seen[name] && !repeatable[name] {
 			return p.Errf("%s already specified", name)
 		}
 		seen[name] = true

@@ -16,10 +16,11 @@ import (
 
 // What options take, in the words of their errors.
 const (
-	aDuration       = "one duration above 0, such as 90s, 5m or 1d"
-	aDurationOrZero = "one duration, such as 90s, 5m or 1d, or 0 for off"
-	aSize           = "one size above 0, such as 512KiB or 64MiB"
-	aMemorySize     = "one size of at least 1MiB, such as 64MiB"
+	aDuration        = "one duration above 0, such as 90s, 5m or 1d"
+	aDurationOfKinds = "one duration above 0, such as 90s, 5m or 1d, and before it optionally one or more of"
+	aDurationOrZero  = "one duration, such as 90s, 5m or 1d, or 0 for off"
+	aSize            = "one size above 0, such as 512KiB or 64MiB"
+	aMemorySize      = "one size of at least 1MiB, such as 64MiB"
 )
 
 // option is one subdirective with the tokens that belong to it.
@@ -106,6 +107,43 @@ func (o option) duration(dst *caddy.Duration) error {
 	}
 	*dst, err = o.parseDuration(aDuration, value, 1)
 	return err
+}
+
+// durationByKind reads an option that is one duration above 0, for all kinds or
+// for those that are named before it. It may be given once for all and once for
+// each kind.
+func (o option) durationByKind(all *caddy.Duration, byKind *map[string]caddy.Duration) error {
+	takes := aDurationOfKinds + " " + strings.Join(kindNames, ", ")
+	args, err := o.arguments(takes, 1, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	kinds, value := args[:len(args)-1], args[len(args)-1]
+	for _, kind := range kinds {
+		if !slices.Contains(kindNames, kind) {
+			return o.refuse(takes, args...)
+		}
+	}
+	d, err := o.parseDuration(takes, value, 1)
+	if err != nil {
+		return err
+	}
+	if len(kinds) == 0 {
+		if *all != 0 {
+			return o.Errf("%s already specified", o.name)
+		}
+		*all = d
+	}
+	for _, kind := range kinds {
+		if (*byKind)[kind] != 0 {
+			return o.Errf("%s already specified for %s", o.name, kind)
+		}
+		if *byKind == nil {
+			*byKind = make(map[string]caddy.Duration)
+		}
+		(*byKind)[kind] = d
+	}
+	return nil
 }
 
 // size reads an option that is one number of bytes, of at least the given one.

@@ -114,7 +114,8 @@ func TestOptionsAreDocumented(t *testing.T) {
 		}
 	}
 	// The README names the fields that are called otherwise.
-	want := append(names(table), "upstream", "admit_for", "stale_after_notice")
+	want := append(names(table), "upstream", "admit_for", "scope_always", "stale_after_notice",
+		"ttl_by_kind", "min_ttl_by_kind", "max_ttl_by_kind")
 	want = slices.DeleteFunc(want, func(name string) bool { return name == "reverse_proxy" })
 	got := make([]string, 0, len(fields))
 	for name := range fields {

@@ -134,7 +134,7 @@ func (x *exchange) mayShare(f *feed.Feed) bool {
 	if e != nil {
 		return e.Partition.Admits(x.context)
 	}
-	return f.Owner() == x.context || x.h.settings.feed.PublicByDefault
+	return f.Owner() == x.context || x.h.settings.feed.PublicByDefault || x.h.settings.feed.PublicAlways
 }
 
 // awaitFeed waits for a feed that has just been started to have tried.

@@ -44,9 +44,24 @@ type Handler struct {
 	// Default: 5m
 	TTL caddy.Duration `json:"ttl,omitempty"`
 
+	// The same for single kinds, by their names. Default: `ttl`
+	TTLByKind map[string]caddy.Duration `json:"ttl_by_kind,omitempty"`
+
+	// The shortest time a list is fresh, whatever its `ttlMs` says, such as the
+	// 0 that SDKs send when the author of the server has set nothing. Change
+	// notices count all the same. Lists and `server/discover` only, never the
+	// contents of resources. Default: 0, `ttlMs` is obeyed
+	MinTTL caddy.Duration `json:"min_ttl,omitempty"`
+
+	// The same for single kinds, by their names. Default: `min_ttl`
+	MinTTLByKind map[string]caddy.Duration `json:"min_ttl_by_kind,omitempty"`
+
 	// The longest time a list is fresh, whatever its `ttlMs` says.
 	// Default: 24h
 	MaxTTL caddy.Duration `json:"max_ttl,omitempty"`
+
+	// The same for single kinds, by their names. Default: `max_ttl`
+	MaxTTLByKind map[string]caddy.Duration `json:"max_ttl_by_kind,omitempty"`
 
 	// How long a copy may be served after it went stale while the upstream
 	// fails. 0 turns that off. Default: 24h
@@ -66,6 +81,11 @@ type Handler struct {
 	// callers with the same credentials) or `public` (everybody).
 	// Default: `private`
 	Scope string `json:"scope,omitempty"`
+
+	// Whether `scope` `public` counts for all lists, also for those that the
+	// upstream calls private; never for the contents of resources. Only safe
+	// where the upstream shows every caller the same lists. Default: false
+	ScopeAlways bool `json:"scope_always,omitempty"`
 
 	// More request values, as placeholders, that tell callers apart besides
 	// `Authorization`, `Cookie`, `DPoP`, the client certificate, the query
@@ -212,8 +232,9 @@ func (h *Handler) feedKey() ([]byte, error) {
 		Guard     json.RawMessage
 		Endpoint  string
 		Scope     string
+		Always    bool
 		Partition []string
-	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition})
+	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.ScopeAlways, h.Partition})
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}

@@ -62,12 +62,11 @@ func (h *Handler) newSettings() (*settings, error) {
 		precompress:      h.Precompress == nil || *h.Precompress,
 		name:             orDefault(h.Name, defaultName),
 		feed: feed.Policy{
-			TTL:             orDefault(time.Duration(h.TTL), defaultTTL),
-			MaxTTL:          orDefault(time.Duration(h.MaxTTL), defaultMaxTTL),
 			Refresh:         orDefault(time.Duration(h.Refresh), defaultRefresh),
 			MaxList:         orDefault(h.MaxList, defaultMaxList),
 			MaxPages:        orDefault(h.MaxPages, defaultMaxPages),
 			PublicByDefault: h.Scope == "public",
+			PublicAlways:    h.ScopeAlways,
 		},
 	}
 	var err error
@@ -75,6 +74,9 @@ func (h *Handler) newSettings() (*settings, error) {
 		return nil, err
 	}
 	s.feed.Kinds = s.kinds
+	if err := h.setTimes(&s.feed); err != nil {
+		return nil, err
+	}
 	if s.origins, err = parseOrigins(h.Origins); err != nil {
 		return nil, err
 	}
@@ -90,6 +92,9 @@ func (h *Handler) newSettings() (*settings, error) {
 	}
 	if h.Scope != "" && h.Scope != "private" && h.Scope != "public" {
 		return nil, fmt.Errorf("scope: %q is not one of private, public", h.Scope)
+	}
+	if h.ScopeAlways && h.Scope != "public" {
+		return nil, errors.New("scope_always: only with scope \"public\"")
 	}
 	return s, s.check()
 }
@@ -115,18 +120,13 @@ func (s *settings) check() error {
 		value time.Duration
 		least time.Duration
 	}{
-		{"ttl", s.feed.TTL, 1},
-		{"max_ttl", s.feed.MaxTTL, 1},
 		{"refresh", s.feed.Refresh, 1},
 		{"admit_for", s.admitFor, 1},
 		{"gate", s.gate, 0},
 		{"stale_if_error", s.staleIfError, 0},
 	} {
-		if option.value < option.least {
-			return fmt.Errorf("%s: %s is too short, it must be at least %s", option.name, option.value, option.least)
-		}
-		if option.value > longest {
-			return fmt.Errorf("%s: %s is too long, it may be at most %s", option.name, option.value, longest)
+		if err := checkDuration(option.name, option.value, option.least); err != nil {
+			return err
 		}
 	}
 	for _, option := range []struct {
@@ -141,6 +141,17 @@ func (s *settings) check() error {
 		if option.value < option.least {
 			return fmt.Errorf("%s: %d is too small, it must be at least %d", option.name, option.value, option.least)
 		}
+	}
+	return nil
+}
+
+// checkDuration tells whether an option's value is out of range.
+func checkDuration(name string, value, least time.Duration) error {
+	if value < least {
+		return fmt.Errorf("%s: %s is too short, it must be at least %s", name, value, least)
+	}
+	if value > longest {
+		return fmt.Errorf("%s: %s is too long, it may be at most %s", name, value, longest)
 	}
 	return nil
 }

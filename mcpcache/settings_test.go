@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 		"memory":             {s.memory, int64(64 << 20)},
 		"name":               {s.name, "mcp_cache"},
 		"feed": {s.feed, feed.Policy{
-			Kinds: all, TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour, Refresh: time.Second,
+			Kinds: all, Times: feed.Times{TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour}, Refresh: time.Second,
 			MaxList: 32 << 20, MaxPages: 1000,
 		}},
 	} {
@@ -62,7 +62,7 @@ func TestSettings(t *testing.T) {
 		"max_request":        {s.maxRequest, int64(5)},
 		"memory":             {s.memory, int64(1 << 20)},
 		"name":               {s.name, strings.Repeat("a", 64)},
-		"feed":               {s.feed, feed.Policy{Kinds: kinds, TTL: 1, MaxTTL: 2, Refresh: 4, MaxList: 6, MaxPages: 7, PublicByDefault: true}},
+		"feed":               {s.feed, feed.Policy{Kinds: kinds, Times: feed.Times{TTL: 1, MaxTTL: 2}, Refresh: 4, MaxList: 6, MaxPages: 7, PublicByDefault: true}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
@@ -70,6 +70,36 @@ func TestSettings(t *testing.T) {
 	}
 	if !settingsOf(t, &Handler{Admit: "all"}).admitAll {
 		t.Error("admit all admits not all")
+	}
+}
+
+func byKind(kind string, d caddy.Duration) map[string]caddy.Duration {
+	return map[string]caddy.Duration{kind: d}
+}
+
+// TestTimes reads how long lists are fresh, for all kinds and for single ones.
+func TestTimes(t *testing.T) {
+	s := settingsOf(t, &Handler{
+		TTL: 10, MinTTL: 5, MaxTTL: 100,
+		TTLByKind: byKind("tools", 20), MinTTLByKind: byKind("tools", 15), MaxTTLByKind: byKind("resources", 50),
+	})
+	for _, c := range []struct {
+		kind  revision.Kind
+		ttl   time.Duration
+		given bool
+		want  time.Duration
+	}{
+		{revision.Tools, 0, false, 20}, {revision.Tools, 0, true, 15}, {revision.Tools, 16, true, 16}, {revision.Tools, 1000, true, 100},
+		{revision.Prompts, 0, false, 10}, {revision.Prompts, 0, true, 5}, {revision.Discover, -1, true, 5},
+		{revision.Resources, 1000, true, 50}, {revision.ResourceTemplates, 1000, true, 100},
+		{revision.Reads, 0, true, 0}, {revision.Reads, 4, true, 4}, {revision.Reads, 1000, true, 50},
+	} {
+		if got := s.feed.Lifetime(c.kind, c.ttl, c.given); got != c.want {
+			t.Errorf("%s with ttlMs %d (given: %v) is fresh for %d, want %d", c.kind, c.ttl, c.given, got, c.want)
+		}
+	}
+	if s := settingsOf(t, &Handler{MinTTL: 5, MaxTTL: 5}); s.feed.Lifetime(revision.Tools, 9, true) != 5 {
+		t.Error("a min_ttl as long as max_ttl is not both")
 	}
 }
 
@@ -91,6 +121,16 @@ func TestBadSettings(t *testing.T) {
 		"empty kind":             {&Handler{Kinds: []string{""}}, "kinds: ", "tools"},
 		"negative ttl":           {&Handler{TTL: -1}, "ttl: ", "at least 1ns"},
 		"negative max_ttl":       {&Handler{MaxTTL: -1}, "max_ttl: ", "at least 1ns"},
+		"ttl of no kind":         {&Handler{TTLByKind: byKind("reads", 1)}, `ttl_by_kind: "reads"`, "tools, prompts, resources, resource_templates, discover"},
+		"negative ttl of a kind": {&Handler{TTLByKind: byKind("tools", -1)}, "ttl_by_kind: tools: ", "at least 1ns"},
+		"no ttl of a kind":       {&Handler{TTLByKind: byKind("tools", 0)}, "ttl_by_kind: tools: ", "at least 1ns"},
+		"negative min_ttl":       {&Handler{MinTTL: -1}, "min_ttl: ", "at least 1ns"},
+		"long min_ttl":           {&Handler{MinTTL: caddy.Duration(24*time.Hour + 1)}, "min_ttl: ", "longer than their max_ttl of 24h"},
+		"min_ttl over max_ttl":   {&Handler{MinTTL: 3, MaxTTL: 2}, "min_ttl: 3ns of tools", "max_ttl of 2ns"},
+		"a kind's over max_ttl":  {&Handler{MinTTLByKind: byKind("prompts", 3), MaxTTL: 2}, "min_ttl: 3ns of prompts", "max_ttl of 2ns"},
+		"over a kind's max_ttl":  {&Handler{MinTTL: 3, MaxTTLByKind: byKind("discover", 2)}, "min_ttl: 3ns of discover", "max_ttl of 2ns"},
+		"always private":         {&Handler{ScopeAlways: true, Scope: "private"}, "scope_always: ", `scope "public"`},
+		"always nothing":         {&Handler{ScopeAlways: true}, "scope_always: ", `scope "public"`},
 		"negative refresh":       {&Handler{Refresh: -1}, "refresh: ", "at least 1ns"},
 		"negative admit_for":     {&Handler{AdmitFor: -1}, "admit_for: ", "at least 1ns"},
 		"negative gate":          {&Handler{Gate: duration(-1)}, "gate: ", "at least 0s"},

@@ -50,7 +50,7 @@ func (x *exchange) keep(page *message.Page) {
 		return // the rest of the list can be had by this session only
 	}
 	policy := &x.h.settings.feed
-	lifetime := policy.Lifetime(page.TTL, page.HasTTL)
+	lifetime := policy.Lifetime(q.kind, page.TTL, page.HasTTL)
 	if lifetime == 0 || q.kind == revision.Reads && !page.HasTTL {
 		return
 	}

@@ -207,7 +207,7 @@ func (f *Feed) settle(slot *slot, k revision.Kind, flight *Flight, before *cache
 	case before == nil && notOffered(flight.err):
 		// The server advertises the capability but not this method.
 		slot.failure = nil
-		slot.due = time.Now().Add(early(f.policy().TTL))
+		slot.due = time.Now().Add(early(f.policy().Of(k).TTL))
 	default:
 		now := time.Now()
 		f.doubtIfGone(flight.err)
@@ -224,7 +224,7 @@ func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
 	life := e.Lifetime
 	if life == 0 {
 		// Never fresh: the copy only has to be recent enough for bad times.
-		life = p.TTL
+		life = p.Of(k).TTL
 	}
 	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
 	// Something may have asked for another fetch while this one was under way.

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
@@ -13,15 +14,17 @@ import (
 type Policy struct {
 	// Kinds are those that are kept.
 	Kinds revision.KindSet
-	// TTL is how long a list is fresh that carries no ttlMs.
-	TTL time.Duration
-	// MaxTTL caps how long any list is fresh.
-	MaxTTL time.Duration
+	// Times are those of all kinds.
+	Times
+	// ByKind has the times of single kinds; one that is 0 there is as for all.
+	ByKind [revision.NumKinds]Times
 	// Refresh is the least time between two refreshes of a kind that notices
 	// or expiries start.
 	Refresh time.Duration
 	// PublicByDefault makes lists that carry no cacheScope everybody's.
 	PublicByDefault bool
+	// PublicAlways makes all lists everybody's, whatever their cacheScope.
+	PublicAlways bool
 	// MaxList is the most bytes of one list, and so of one message.
 	MaxList int64
 	// MaxPages is the most pages of one list.
@@ -32,21 +35,49 @@ type Policy struct {
 	Observer Observer
 }
 
-// Lifetime returns how long an answer is fresh whose upstream gave that TTL.
-func (p *Policy) Lifetime(ttl time.Duration, given bool) time.Duration {
-	if !given {
-		ttl = p.TTL
-	}
-	return min(max(ttl, 0), p.MaxTTL)
+// Times say how long lists are fresh.
+type Times struct {
+	// TTL is for lists that carry no ttlMs.
+	TTL time.Duration
+	// MinTTL is the least, whatever the upstream says.
+	MinTTL time.Duration
+	// MaxTTL is the most.
+	MaxTTL time.Duration
 }
 
-// Partition returns who may be given an answer of that scope that a caller in
-// the authorization context owner was given.
-func (p *Policy) Partition(scope message.Scope, owner cache.Partition) cache.Partition {
-	if scope == message.ScopePublic || scope == message.ScopeUnset && p.PublicByDefault {
+// Of returns the times of kind k. Contents of resources are fresh for no longer
+// than the list of resources may be, and no longer than the upstream says.
+func (p *Policy) Of(k revision.Kind) Times {
+	own := p.ByKind[k]
+	if k == revision.Reads {
+		own = Times{MaxTTL: p.ByKind[revision.Resources].MaxTTL}
+	}
+	times := Times{
+		TTL: cmp.Or(own.TTL, p.TTL), MinTTL: cmp.Or(own.MinTTL, p.MinTTL), MaxTTL: cmp.Or(own.MaxTTL, p.MaxTTL),
+	}
+	if k == revision.Reads {
+		times.MinTTL = 0
+	}
+	return times
+}
+
+// Lifetime returns how long an answer of kind k is fresh whose upstream gave that
+// TTL.
+func (p *Policy) Lifetime(k revision.Kind, ttl time.Duration, given bool) time.Duration {
+	times := p.Of(k)
+	if !given {
+		ttl = times.TTL
+	}
+	return min(max(ttl, times.MinTTL, 0), times.MaxTTL)
+}
+
+// Partition returns who may be given a list of that scope that was given to the
+// feed.
+func (p *Policy) Partition(scope message.Scope) cache.Partition {
+	if scope == message.ScopePublic || scope == message.ScopeUnset && p.PublicByDefault || p.PublicAlways {
 		return cache.Public
 	}
-	return owner
+	return p.owner()
 }
 
 // owner is the authorization context of the feed itself: that of everybody

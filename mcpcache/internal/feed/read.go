@@ -51,7 +51,7 @@ func (f *Feed) read(ctx context.Context, s *session, uri []byte, name string, v 
 	if err != nil || !page.Complete || !page.HasTTL || page.Scope != message.ScopePublic {
 		return
 	}
-	lifetime := f.policy().Lifetime(page.TTL, true)
+	lifetime := f.policy().Lifetime(revision.Reads, page.TTL, true)
 	if lifetime == 0 {
 		return
 	}

@@ -90,15 +90,15 @@ func (w *walk) join() (*cache.Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("joining the pages of %s: %w", w.kind.Method(), err)
 	}
-	lifetime := w.policy.MaxTTL
+	lifetime := w.policy.Of(w.kind).MaxTTL
 	for _, page := range w.pages {
-		lifetime = min(lifetime, w.policy.Lifetime(page.TTL, page.HasTTL))
+		lifetime = min(lifetime, w.policy.Lifetime(w.kind, page.TTL, page.HasTTL))
 	}
 	return &cache.Entry{
 		Kind: w.kind, Revision: w.session.revision, Variant: keyOf(w.variant),
 		Body: body, Fetched: w.first, Mark: w.mark,
 		Lifetime:  lifetime,
-		Partition: w.policy.Partition(body.Scope, w.policy.owner()),
+		Partition: w.policy.Partition(body.Scope),
 	}, nil
 }
 
