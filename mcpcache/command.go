@@ -25,7 +25,7 @@ func init() {
 		Usage: "<command>",
 		Short: "Runs a cache in front of an MCP server",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(newServeCommand())
+			cmd.AddCommand(newServeCommand(), newCheckCommand())
 			addOperatorCommands(cmd)
 		},
 	})

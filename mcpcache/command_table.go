@@ -6,7 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/terminal"
 )
 
 // writeTable writes rows of cells below each other, for people. The first row
@@ -37,27 +38,10 @@ func headed(rows int, heading ...string) [][]string {
 }
 
 // printable makes one line of a text that the upstream may have written.
-// Whatever could steer a terminal is left out.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		}
-		return -1
-	}, text)
-}
+func printable(text string) string { return terminal.Printable(text) }
 
 // shorten cuts a text to at most so many characters.
-func shorten(text string, limit int) string {
-	runes := []rune(text)
-	if len(runes) <= limit {
-		return text
-	}
-	return string(runes[:limit-1]) + "…"
-}
+func shorten(text string, limit int) string { return terminal.Shorten(text, limit) }
 
 // endOf cuts a text to at most its last so many characters.
 func endOf(text string, limit int) string {

@@ -1,0 +1,106 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// minTTL is how long lists may be kept whose ttlMs is 0: longer where each of
+// them would be replaced at a notice.
+func (r *Report) minTTL() time.Duration {
+	d := usualTTL
+	r.each(func(e *Era, l *List) {
+		if isZero(e, l) && l.kind != revision.Discover && !e.announces(l) {
+			d = time.Minute
+		}
+	})
+	return d
+}
+
+// minTTLOption names the kinds only where others have a shorter ttlMs of their
+// own, which min_ttl would overrule.
+func (r *Report) minTTLOption() string {
+	var kinds []string
+	narrow := false
+	r.each(func(e *Era, l *List) {
+		if isZero(e, l) && !slices.Contains(kinds, l.Kind) {
+			kinds = append(kinds, l.Kind)
+		}
+		narrow = narrow || l.TTL != nil && *l.TTL > 0 && *l.TTL < r.minTTL().Milliseconds()
+	})
+	option := "min_ttl "
+	if narrow {
+		option += strings.Join(kinds, " ") + " "
+	}
+	return option + strings.TrimSuffix(r.minTTL().String(), "0s")
+}
+
+// kindsOption leaves out the kinds that cannot be cached safely; "" if none is
+// left.
+func (r *Report) kindsOption() string {
+	leaking := r.leaking()
+	var kinds []string
+	r.each(func(_ *Era, l *List) {
+		if !leaking[l.Kind] && !slices.Contains(kinds, l.Kind) {
+			kinds = append(kinds, l.Kind)
+		}
+	})
+	if len(kinds) == 0 {
+		return ""
+	}
+	return "kinds " + strings.Join(kinds, " ")
+}
+
+// guardOf is the guard for the credential that the first caller sent.
+func guardOf(a Access) string {
+	if a.bearer {
+		return "guard bearer {env.MCP_TOKEN}"
+	}
+	return fmt.Sprintf("guard bearer {env.MCP_TOKEN} {\n\theader %s\n\tprefix off\n}", a.header)
+}
+
+// caddyfile is what to put in front of the server; "" if it is better left
+// uncached.
+func caddyfile(r *Report) string {
+	var body strings.Builder
+	add := func(comment, option string) {
+		if body.Len() > 0 {
+			body.WriteByte('\n')
+		}
+		for _, line := range wrap(comment, 68) {
+			body.WriteString("\t\t# " + line + "\n")
+		}
+		for line := range strings.SplitSeq(option, "\n") {
+			body.WriteString("\t\t" + line + "\n")
+		}
+	}
+	if len(r.leaking()) > 0 {
+		if r.kindsOption() == "" {
+			return ""
+		}
+		add("Without those that the server calls public and gives differently.", r.kindsOption())
+	}
+	if _, n := r.lists(isZero); n > 0 {
+		comment := "Lists are kept although their ttlMs is 0. A notice of a change counts at once."
+		if r.minTTL() != usualTTL {
+			comment = "Lists are kept although their ttlMs is 0. A change that is not announced is seen that much later."
+		}
+		add(comment, r.minTTLOption())
+	}
+	if r.Access.Needed {
+		add("The token that the cache itself shows to the server. Callers show their own.", guardOf(r.Access))
+	}
+	for _, f := range r.Findings {
+		if f.Set == "# "+r.scopeOption() {
+			add("One copy for everybody. "+safeAlways+", not even for those with credentials: then take the # away.", f.Set)
+		}
+	}
+	if body.Len() == 0 {
+		return ":8080 {\n\tmcp_cache " + r.URL + "\n}\n"
+	}
+	return ":8080 {\n\tmcp_cache " + r.URL + " {\n" + body.String() + "\t}\n}\n"
+}

@@ -1,0 +1,177 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+const (
+	// maxHead is how much is read of an answer that is no MCP message.
+	maxHead = 64 << 10
+	// maxNoise is what an event stream may hold besides the answer.
+	maxNoise = 1 << 20
+)
+
+// errTooLarge says that an answer has more bytes than a cached list may have.
+var errTooLarge = errors.New("answer is too large")
+
+// errNoAnswer says that an event stream ended without the answer.
+var errNoAnswer = errors.New("the stream ended without an answer")
+
+// errOutOfTime says that the whole examination has taken too long.
+var errOutOfTime = errors.New("not asked: time ran out")
+
+// client sends requests of one caller.
+type client struct {
+	http    *http.Client
+	header  http.Header
+	timeout time.Duration
+	maxList int64
+}
+
+// answer is what came back: a result, a JSON-RPC error, or something else, of
+// which the head is kept.
+type answer struct {
+	status int
+	media  string
+	header http.Header
+	result []byte
+	rpc    *message.Error
+	head   []byte
+}
+
+// newHTTPClient returns a client that follows no redirect: it could take
+// credentials elsewhere, and the cache follows none either.
+func newHTTPClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 256 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
+}
+
+// post sends one message and reads the answer to the request of that ID; of a
+// notification (id 0), the status only. It waits for the timeout at most.
+func (c *client) post(ctx context.Context, url string, header http.Header, id int, body map[string]any) (*answer, error) {
+	a, err := c.exchange(ctx, url, header, id, body)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return a, err
+}
+
+func (c *client) exchange(ctx context.Context, url string, header http.Header, id int, body map[string]any) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("writing a request: %w", err)
+	}
+	res, err := c.send(ctx, http.MethodPost, url, header, data)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	a := newAnswer(res)
+	switch {
+	case id == 0:
+		return a, nil
+	case a.status == http.StatusOK && a.media == "text/event-stream":
+		return a, c.readStream(a, res.Body, id)
+	}
+	return a, c.readBody(a, res.Body, id)
+}
+
+func newAnswer(res *http.Response) *answer {
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return &answer{status: res.StatusCode, media: media, header: res.Header}
+}
+
+// send sends a request with the caller's headers.
+func (c *client) send(ctx context.Context, method, url string, header http.Header, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("preparing a request: %w", err)
+	}
+	for name, values := range c.header {
+		req.Header[name] = values
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", clientName)
+	}
+	return c.http.Do(req)
+}
+
+// readBody reads an answer that is one message, or none at all.
+func (c *client) readBody(a *answer, body io.Reader, id int) error {
+	limit := int64(maxHead)
+	if a.status == http.StatusOK && a.media == "application/json" {
+		limit = c.maxList
+	}
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err != nil {
+		return fmt.Errorf("reading an answer: %w", err)
+	}
+	if int64(len(data)) > limit {
+		if limit != maxHead {
+			return errTooLarge
+		}
+		data = data[:maxHead]
+	}
+	if !a.take(data, id) {
+		a.head = data[:min(len(data), maxHead)]
+	}
+	return nil
+}
+
+// readStream reads an event stream up to the answer.
+func (c *client) readStream(a *answer, body io.Reader, id int) error {
+	limited := &io.LimitedReader{R: body, N: c.maxList + maxNoise}
+	events := sse.NewReader(limited, int(c.maxList))
+	for {
+		event, err := events.Next()
+		switch {
+		case errors.Is(err, sse.ErrTooLarge) || err != nil && limited.N <= 0:
+			return errTooLarge
+		case errors.Is(err, io.EOF):
+			return errNoAnswer
+		case err != nil:
+			return fmt.Errorf("reading an answer: %w", err)
+		}
+		if a.take(bytes.Clone(event.Data), id) {
+			return nil
+		}
+	}
+}
+
+// take takes data for the answer if it is one to the request of that ID.
+func (a *answer) take(data []byte, id int) bool {
+	response, err := message.ParseResponse(data)
+	if err != nil {
+		return false
+	}
+	// An error may come without an ID, where the server has read none.
+	if string(response.ID) != fmt.Sprint(id) && (response.Error == nil || response.ID != nil) {
+		return false
+	}
+	a.result, a.rpc = response.Result, response.Error
+	return true
+}

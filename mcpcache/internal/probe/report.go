@@ -1,0 +1,148 @@
+package probe
+
+import (
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Report is what was found. Its texts are printable and short.
+type Report struct {
+	// URL is that of the endpoint, completed.
+	URL string `json:"url"`
+	// Usable says that the server gave at least one list, or has none to give.
+	Usable bool `json:"usable"`
+	// Trouble is why the server cannot be used, if it cannot.
+	Trouble *Trouble `json:"trouble,omitempty"`
+	// Server is what the server calls itself.
+	Server string `json:"server,omitempty"`
+	// Revisions are those that the server speaks, newest first.
+	Revisions []string `json:"revisions"`
+	Access    Access   `json:"access"`
+	// Eras are what was found in each era that the server speaks.
+	Eras []*Era `json:"eras"`
+	// Findings are what follows from it.
+	Findings []Finding `json:"findings"`
+	// Caddyfile is what to put in front of the server; "" if it cannot be used.
+	Caddyfile string `json:"caddyfile,omitempty"`
+	// Cut says that time ran out before everything had been asked.
+	Cut bool `json:"cut_short,omitempty"`
+}
+
+// Access is whom the server gives its lists.
+type Access struct {
+	// Callers is how many callers asked, each with other headers.
+	Callers int `json:"callers"`
+	// Credentials says that the first caller sent headers of its own.
+	Credentials bool `json:"credentials"`
+	// Needed says that the server refused a caller without them.
+	Needed bool `json:"credentials_needed"`
+	// Second is why the second caller got nothing, if so.
+	Second string `json:"second_caller_failure,omitempty"`
+	// header is the name of the first caller's credential.
+	header string
+	// bearer says that it is a bearer token.
+	bearer bool
+}
+
+// Era is what was found in one era.
+type Era struct {
+	Era      string `json:"era"`
+	Revision string `json:"revision"`
+	// Sessions says that the server opens sessions.
+	Sessions bool `json:"sessions"`
+	// ListChanged are the kinds whose changes the server announces.
+	ListChanged []string `json:"list_changed"`
+	// Stream is what became of the attempt to listen for them.
+	Stream Stream  `json:"stream"`
+	Lists  []*List `json:"lists"`
+
+	revision revision.Revision
+}
+
+// List is what was found about one list, or server/discover.
+type List struct {
+	Kind  string `json:"kind"`
+	Items int    `json:"items"`
+	Pages int    `json:"pages"`
+	// Bytes is the size of the whole list, Tokens about what a model pays for
+	// it: a fourth of that.
+	Bytes   int64 `json:"bytes"`
+	Tokens  int64 `json:"tokens_about"`
+	Largest *Item `json:"largest,omitempty"`
+	// TTL is ttlMs, the shortest of all pages; nil when absent.
+	TTL *int64 `json:"ttl_ms"`
+	// Scope is cacheScope; "" when absent.
+	Scope string `json:"cache_scope"`
+	// FirstMS and AgainMS are how long the list took, in milliseconds.
+	FirstMS float64 `json:"first_ms"`
+	AgainMS float64 `json:"again_ms"`
+	// Again, Capabilities, Session, Caller and Anonymous compare with the same
+	// caller asking again, a client with other capabilities, another session, a
+	// second caller, and one without headers. They are nil where that was not
+	// asked.
+	Again        *Comparison `json:"again,omitempty"`
+	Capabilities *Comparison `json:"other_capabilities,omitempty"`
+	Session      *Comparison `json:"other_session,omitempty"`
+	Caller       *Comparison `json:"other_caller,omitempty"`
+	Anonymous    *Comparison `json:"without_headers,omitempty"`
+	// LongNames and OddNames are names of tools that model providers refuse:
+	// longer than 64 characters, or with others than letters, digits, _ and -.
+	LongNames []string `json:"long_names,omitempty"`
+	OddNames  []string `json:"odd_names,omitempty"`
+	// Failure is why there is no list.
+	Failure string `json:"failure,omitempty"`
+
+	kind revision.Kind
+	body *message.Body
+}
+
+// Item is one item of a list.
+type Item struct {
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+// Grade is what a finding means for hits.
+type Grade string
+
+const (
+	// Good is as it should be.
+	Good Grade = "good"
+	// Costs costs hits, or keeps somebody from what is asked for.
+	Costs Grade = "costs"
+	// Note is worth knowing.
+	Note Grade = "note"
+)
+
+// Finding is one thing that follows from what was found.
+type Finding struct {
+	Grade Grade  `json:"grade"`
+	Text  string `json:"text"`
+	// Set is the option that helps, if there is one.
+	Set string `json:"set,omitempty"`
+}
+
+// announces reports whether a change of that list is announced, on a stream
+// that opens.
+func (e *Era) announces(l *List) bool {
+	if e.Stream != StreamOpen {
+		return false
+	}
+	for _, capability := range e.ListChanged {
+		if capability == l.kind.Capability() {
+			return true
+		}
+	}
+	return false
+}
+
+// each calls f for every list that was had.
+func (r *Report) each(f func(e *Era, l *List)) {
+	for _, e := range r.Eras {
+		for _, l := range e.Lists {
+			if l.Failure == "" {
+				f(e, l)
+			}
+		}
+	}
+}

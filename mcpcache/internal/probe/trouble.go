@@ -1,0 +1,205 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// Trouble is why a server cannot be used, and what to do.
+type Trouble struct {
+	// Code is one word for programs.
+	Code string `json:"code"`
+	// Text is one sentence for people, without a full stop.
+	Text string `json:"text"`
+
+	short string // for a single list, a few words
+}
+
+// Error implements error.
+func (t *Trouble) Error() string { return t.Text }
+
+// unreachable reports whether err says that no HTTP answer came for reasons
+// that have nothing to do with what was asked.
+func unreachable(err error) bool {
+	var network *net.OpError
+	var name *net.DNSError
+	_, refused := errors.AsType[*refusedError](err)
+	return !refused && (errors.As(err, &network) && network.Op == "dial" || errors.As(err, &name) || isTLS(err))
+}
+
+func isTLS(err error) bool {
+	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
+	_, header := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return verification || header || alert || isPlainHTTP(err)
+}
+
+// isPlainHTTP reports whether a server answered a TLS handshake in HTTP: the
+// only sign of that is net/http's text.
+func isPlainHTTP(err error) bool {
+	return strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// troubleOf puts an error into words, from what it says alone.
+func (x *examination) troubleOf(err error) *Trouble {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return x.refusal(refused)
+	}
+	if other, ok := errors.AsType[*otherRevisionError](err); ok {
+		return &Trouble{Code: "revision", Text: fmt.Sprintf("%s does not speak MCP %s but %s: check the other era, or update the server",
+			x.URL, other.wanted, some(other.versions))}
+	}
+	u, _ := url.Parse(x.URL) // it has been parsed before
+	switch {
+	case isPlainHTTP(err):
+		return &Trouble{Code: "tls", Text: fmt.Sprintf("%s speaks plain HTTP, not TLS: write http:// instead of https://", u.Host)}
+	case isTLS(err):
+		return x.tlsTrouble(u.Host, err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &Trouble{Code: "refused", Text: fmt.Sprintf("nothing listens at %s: start the server, or correct host and port", u.Host), short: "connection refused"}
+	case errors.Is(err, errOutOfTime), errors.Is(err, context.Canceled):
+		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s was too slow: see whether the server hangs", x.URL), short: "not asked: time ran out"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s did not answer within %s: see whether the server hangs, or give it more with --timeout", x.URL, x.Timeout),
+			short: fmt.Sprintf("no answer within %s", x.Timeout)}
+	case errors.Is(err, errTooLarge):
+		return &Trouble{Code: "protocol", Text: x.URL + " answers with more bytes than the cache takes (max_list)", short: fmt.Sprintf("more than %s: the cache keeps no larger list (max_list)", size(x.MaxList))}
+	case errors.Is(err, errTooManyPages):
+		return &Trouble{Code: "protocol", Text: x.URL + " gives endless pages", short: fmt.Sprintf("more than %d pages: the cache keeps no longer list (max_pages)", x.MaxPages)}
+	case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrAmbiguous),
+		errors.Is(err, errNotComplete), errors.Is(err, errCursorCycle), errors.Is(err, errNoAnswer):
+		return &Trouble{Code: "protocol", Text: fmt.Sprintf("%s speaks MCP, but not as the cache has to understand it (%s): the server needs a correction", x.URL, shown(innermost(err)))}
+	}
+	return x.networkTrouble(u, err)
+}
+
+func (x *examination) networkTrouble(u *url.URL, err error) *Trouble {
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
+		return &Trouble{Code: "name", Text: fmt.Sprintf("the host name %s cannot be found (%s): correct it", shown(name.Name), shown(name.Err))}
+	}
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
+		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s cannot be reached in time: check the address, and whether a firewall is between", u.Host), short: "not reached in time"}
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return &Trouble{Code: "cut", Text: fmt.Sprintf("%s closed the connection in the middle of an answer: look into the server's log; if it speaks TLS, write https://", u.Host), short: "the connection was cut"}
+	case strings.Contains(err.Error(), "malformed HTTP"):
+		return &Trouble{Code: "not_http", Text: fmt.Sprintf("what listens at %s does not speak HTTP: correct the port", u.Host)}
+	}
+	return &Trouble{Code: "network", Text: fmt.Sprintf("%s cannot be asked: %s", x.URL, shown(innermost(err)))}
+}
+
+func (x *examination) tlsTrouble(host string, err error) *Trouble {
+	what, do := shown(innermost(err)), "correct its certificate"
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		what, do = "it is signed by an authority that this machine does not know",
+			"name its CA in SSL_CERT_FILE for this command, and in tls_trust_pool of reverse_proxy for the cache"
+	case errors.As(err, &name):
+		what, do = "it is for another name", "use the name that it is for"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		what, do = "it has expired, or is not valid yet", "renew it"
+	default:
+		if _, verification := errors.AsType[*tls.CertificateVerificationError](err); !verification {
+			return &Trouble{Code: "tls", Text: fmt.Sprintf("no TLS connection to %s (%s): if it speaks plain HTTP, write http://", host, what)}
+		}
+	}
+	return &Trouble{Code: "tls", Text: fmt.Sprintf("the certificate of %s is not accepted, because %s: %s", host, what, do)}
+}
+
+// refusal puts an answer that is no result into words.
+func (x *examination) refusal(e *refusedError) *Trouble {
+	a := e.answer
+	t := &Trouble{short: fmt.Sprintf("HTTP %d", a.status)}
+	if a.rpc != nil {
+		t.short = fmt.Sprintf("error %d: %s", a.rpc.Code, shown(a.rpc.Message))
+	}
+	switch {
+	case a.status == http.StatusUnauthorized:
+		t.Code, t.Text = "unauthorized", x.unauthorized(a)
+	case a.status == http.StatusForbidden:
+		t.Code = "forbidden"
+		t.Text = x.URL + " refuses this caller (403): give the credentials of one that it lets in with --header \"Authorization: Bearer …\""
+	case a.status >= 300 && a.status < 400:
+		t.Code = "redirect"
+		t.Text = fmt.Sprintf("%s redirects (%d) to %s, and the cache follows no redirect: use that URL", x.URL, a.status, x.location(a))
+	case a.status == http.StatusTooManyRequests:
+		t.Code, t.Text = "busy", x.URL+" has been asked too often (429): try again later"
+	case a.status >= 500:
+		t.Code = "server_error"
+		t.Text = fmt.Sprintf("%s fails (%s): look into the server's log", x.URL, t.short)
+	case a.rpc != nil:
+		t.Code = "error"
+		t.Text = fmt.Sprintf("%s refuses %s (%s): look into the server's log", x.URL, e.method, t.short)
+	case strings.Contains(string(a.head), "HTTPS"):
+		t.Code, t.Text = "tls", x.URL+" speaks TLS: write https:// instead of http://"
+	case a.status < 300:
+		t.Code = "not_mcp"
+		t.Text = fmt.Sprintf("%s is no MCP server, it answers with %s: use the URL of the MCP endpoint, which often ends in /mcp", x.URL, x.content(a))
+	default:
+		t.Code = "wrong_path"
+		t.Text = fmt.Sprintf("there is no MCP server at %s (HTTP %d): use the URL of the MCP endpoint, which often ends in /mcp", x.URL, a.status)
+	}
+	return t
+}
+
+func (x *examination) unauthorized(a *answer) string {
+	if x.report.Access.Credentials {
+		return x.URL + " does not accept these credentials (401): give others, such as a token that has not expired and is for this server"
+	}
+	challenge := strings.Join(a.header.Values("WWW-Authenticate"), ", ")
+	if scheme, _, _ := strings.Cut(challenge, " "); scheme != "" && !strings.EqualFold(scheme, "Bearer") {
+		return fmt.Sprintf("%s asks for credentials (401, %s): give them with --header \"Authorization: %s …\"", x.URL, shown(scheme), shown(scheme))
+	}
+	return x.URL + " asks for credentials (401): give a token with --header \"Authorization: Bearer …\""
+}
+
+// location is where a redirect leads, without what may be secret.
+func (x *examination) location(a *answer) string {
+	base, err := url.Parse(x.URL)
+	if err != nil {
+		return "another URL"
+	}
+	to, err := base.Parse(a.header.Get("Location"))
+	if err != nil || a.header.Get("Location") == "" {
+		return "another URL"
+	}
+	to.User, to.RawQuery, to.Fragment = nil, "", ""
+	return shown(to.String())
+}
+
+// content says what an answer is that is no MCP.
+func (x *examination) content(a *answer) string {
+	switch {
+	case a.media == "text/html":
+		return "a web page"
+	case len(a.head) == 0 && a.media == "":
+		return "nothing"
+	}
+	return orNone(a.media)
+}
+
+// innermost returns the text of the error at the bottom.
+func innermost(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+}
