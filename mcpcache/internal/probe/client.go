@@ -18,6 +18,8 @@ import (
 const (
 	// maxHead is how much is read of an answer that is no MCP message.
 	maxHead = 64 << 10
+	// maxHeader is the most bytes of an answer's headers.
+	maxHeader = 256 << 10
 	// maxNoise is what an event stream may hold besides the answer.
 	maxNoise = 1 << 20
 )
@@ -54,7 +56,10 @@ type answer struct {
 // credentials elsewhere, and the cache follows none either.
 func newHTTPClient() *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 256 << 10},
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: dialPatiently,
+			ForceAttemptHTTP2: true, MaxResponseHeaderBytes: maxHeader,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},

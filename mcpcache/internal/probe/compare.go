@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/terminal"
@@ -14,6 +15,8 @@ const (
 	// names.
 	maxName  = 80
 	maxNames = 3
+	// maxReason is how many characters of an error are shown.
+	maxReason = 200
 )
 
 // Comparison is what two answers to the same question have in common.
@@ -22,6 +25,8 @@ type Comparison struct {
 	Same bool `json:"same"`
 	// Difference is what differs.
 	Difference string `json:"difference,omitempty"`
+	// Failure is why there was nothing to compare with.
+	Failure string `json:"failure,omitempty"`
 }
 
 // compare says what is different in b.
@@ -61,7 +66,7 @@ func compare(a, b *message.Body) *Comparison {
 		names []string
 	}{{"more", added}, {"missing", removed}, {"not the same", changed}} {
 		if len(d.names) > 0 {
-			parts = append(parts, d.what+": "+some(d.names))
+			parts = append(parts, d.what+": "+some(d.names, len(d.names)))
 		}
 	}
 	return &Comparison{Difference: strings.Join(parts, "; ")}
@@ -77,26 +82,28 @@ func itemsOf(b *message.Body) map[string]string {
 	return named
 }
 
-// some names the first few.
-func some(names []string) string {
+// some names the first few of so many.
+func some(names []string, total int) string {
 	shownNames := make([]string, 0, maxNames)
 	for _, name := range names[:min(len(names), maxNames)] {
 		shownNames = append(shownNames, shown(name))
 	}
 	text := strings.Join(shownNames, ", ")
-	if more := len(names) - len(shownNames); more > 0 {
+	if more := total - len(shownNames); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// shown makes a text of the server's fit to be shown.
-func shown(text string) string {
-	const tooLong = 4 * maxName // no text is looked at any further
-	if len(text) > tooLong {
-		text = strings.ToValidUTF8(text[:tooLong], "")
+// shown makes a name of the server's fit to be shown.
+func shown(text string) string { return clipped(text, maxName) }
+
+// clipped makes one short line of a text that the server may have written.
+func clipped(text string, limit int) string {
+	if most := limit * utf8.UTFMax; len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") // the rest would not be shown
 	}
-	return terminal.Shorten(strings.TrimSpace(terminal.Printable(text)), maxName)
+	return terminal.Shorten(strings.TrimSpace(terminal.Printable(text)), limit)
 }
 
 func orNone(text string) string {

@@ -45,6 +45,9 @@ func (x *examination) conclude(ctx context.Context) {
 // diagnose says why no conversation could be opened.
 func (x *examination) diagnose(ctx context.Context) *Trouble {
 	worst := x.troubleOf(x.failures[len(x.failures)-1])
+	if t := x.tryOtherEra(ctx); t != nil {
+		return t
+	}
 	for _, err := range x.failures {
 		t := x.troubleOf(err)
 		switch t.Code {
@@ -59,6 +62,24 @@ func (x *examination) diagnose(ctx context.Context) *Trouble {
 		}
 	}
 	return worst
+}
+
+// tryOtherEra says so if the server speaks the era that was not asked for.
+func (x *examination) tryOtherEra(ctx context.Context) *Trouble {
+	if len(x.Eras) != 1 || unreachable(x.failures[0]) {
+		return nil
+	}
+	asked, other := x.Eras[0], revision.LatestLegacy
+	if asked == revision.Legacy {
+		other = revision.LatestModern
+	}
+	c := x.conversation(other, x.Callers[0], noCapabilities)
+	if c.open(ctx) != nil {
+		return nil
+	}
+	c.close(ctx)
+	return &Trouble{Code: "era", Text: fmt.Sprintf("%s speaks the %s era only, not the %s one: check it without --era",
+		x.URL, other.Era(), asked)}
 }
 
 // lookElsewhere looks for the older transport at the URL, and for an MCP

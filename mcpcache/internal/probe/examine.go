@@ -2,7 +2,7 @@ package probe
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -158,7 +158,7 @@ func (x *examination) lists(ctx context.Context, c *conversation, e *Era) {
 			l.AgainMS = milliseconds(w.took)
 			l.Again = compare(l.body, w.body)
 		} else {
-			l.Again = &Comparison{Difference: "the second time it failed: " + x.reason(err)}
+			l.Again = &Comparison{Failure: x.reason(err)}
 		}
 	}
 }
@@ -191,10 +191,10 @@ func listOf(kind revision.Kind, w *walked) *List {
 	if kind == revision.Tools {
 		for _, name := range w.body.Names {
 			if len([]rune(name)) > maxToolName {
-				l.LongNames = append(l.LongNames, shown(name))
+				l.LongNames = l.LongNames.with(name)
 			}
 			if !allowed.MatchString(name) {
-				l.OddNames = append(l.OddNames, shown(name))
+				l.OddNames = l.OddNames.with(name)
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func listOf(kind revision.Kind, w *walked) *List {
 // second caller.
 func (x *examination) compareOthers(ctx context.Context, e *Era) {
 	_ = x.compareAs(ctx, e, x.Callers[0], allCapabilities, func(l *List) **Comparison { return &l.Capabilities })
-	differs := slices.ContainsFunc(e.Lists, func(l *List) bool { return l.Capabilities != nil && !l.Capabilities.Same })
+	differs := slices.ContainsFunc(e.Lists, func(l *List) bool { return l.Capabilities != nil && l.Capabilities.Difference != "" })
 	if differs && e.Sessions {
 		// Perhaps it is not the capabilities but the session.
 		_ = x.compareAs(ctx, e, x.Callers[0], noCapabilities, func(l *List) **Comparison { return &l.Session })
@@ -231,7 +231,7 @@ func (x *examination) compareAs(ctx context.Context, e *Era, header http.Header,
 		}
 		w, err := c.walk(ctx, l.kind, x.MaxPages)
 		if err != nil {
-			*where(l) = &Comparison{Difference: "not given: " + x.reason(err)}
+			*where(l) = &Comparison{Failure: x.reason(err)}
 			continue
 		}
 		*where(l) = compare(l.body, w.body)
@@ -246,13 +246,18 @@ func (x *examination) anonymous(ctx context.Context) {
 	}
 	for _, e := range x.report.Eras {
 		err := x.compareAs(ctx, e, http.Header{}, noCapabilities, func(l *List) **Comparison { return &l.Anonymous })
-		x.report.Access.Needed = x.report.Access.Needed || err != nil
+		needed := refusesCaller(err)
 		for _, l := range e.Lists {
-			if l.Anonymous != nil && strings.HasPrefix(l.Anonymous.Difference, "not given") {
-				x.report.Access.Needed = true
-			}
+			needed = needed || l.Anonymous != nil && l.Anonymous.Failure != ""
 		}
+		x.report.Access.Needed = x.report.Access.Needed || needed
 	}
+}
+
+// refusesCaller reports whether err says that the caller is not let in.
+func refusesCaller(err error) bool {
+	refused, ok := errors.AsType[*refusedError](err)
+	return ok && (refused.answer.status == http.StatusUnauthorized || refused.answer.status == http.StatusForbidden || refused.answer.rpc != nil)
 }
 
 func milliseconds(d time.Duration) float64 {
@@ -264,5 +269,5 @@ func (x *examination) reason(err error) string {
 	if t := x.troubleOf(err); t.short != "" {
 		return t.short
 	}
-	return shown(fmt.Sprint(err))
+	return clipped(err.Error(), maxReason)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 const (
@@ -18,6 +20,9 @@ const (
 
 // findings returns what follows from what was found, the good first.
 func findings(r *Report) []Finding {
+	if !r.Usable {
+		return judgeFailures(r)
+	}
 	var all []Finding
 	for _, judge := range []func(*Report) []Finding{
 		judgeAccess, judgeFailures, judgeTTL, judgeChanges, judgeStability, judgeCapabilities, judgeScope, judgeSize, judgeNames,
@@ -79,7 +84,7 @@ func (r *Report) differences(of func(*List) *Comparison) string {
 	var parts []string
 	seen := map[string]bool{}
 	r.each(func(_ *Era, l *List) {
-		if c := of(l); c != nil && !c.Same {
+		if c := of(l); c != nil && c.Difference != "" {
 			if part := l.Kind + ": " + c.Difference; !seen[part] {
 				seen[part] = true
 				parts = append(parts, part)
@@ -93,11 +98,22 @@ func (r *Report) differences(of func(*List) *Comparison) string {
 func (r *Report) compared(of func(*List) *Comparison) (asked, same bool) {
 	same = true
 	r.each(func(_ *Era, l *List) {
-		if c := of(l); c != nil {
+		if c := of(l); c != nil && c.Failure == "" {
 			asked, same = true, same && c.Same
 		}
 	})
 	return asked, same
+}
+
+// failures says which lists could not be compared, and why.
+func (r *Report) failures(who string, of func(*List) *Comparison) []Finding {
+	var all []Finding
+	r.each(func(e *Era, l *List) {
+		if c := of(l); c != nil && c.Failure != "" {
+			all = append(all, Finding{Costs, fmt.Sprintf("%s gets no %s (%s): %s.", who, l.Kind, e.Era, c.Failure), ""})
+		}
+	})
+	return all
 }
 
 func judgeAccess(r *Report) []Finding {
@@ -106,7 +122,7 @@ func judgeAccess(r *Report) []Finding {
 	case !a.Credentials:
 		return []Finding{{Good, "It asks for no credentials.", ""}}
 	case a.Needed:
-		return []Finding{{Note, "It asks for credentials. A caller is let in once the server has accepted him, so the first list of each goes to the server. " +
+		return []Finding{{Note, "It asks for credentials. A caller is let in once the server has accepted it, so the first list of each goes to the server. " +
 			"The cache asks with a token of its own, which a guard gives it: without one it hears of no change.", guardOf(a)}}
 	}
 	_, same := r.compared(func(l *List) *Comparison { return l.Anonymous })
@@ -117,12 +133,39 @@ func judgeAccess(r *Report) []Finding {
 }
 
 func judgeFailures(r *Report) []Finding {
-	var all []Finding
-	for _, e := range r.Eras {
-		for _, l := range e.Lists {
-			if l.Failure != "" {
-				all = append(all, Finding{Costs, fmt.Sprintf("%s (%s) cannot be kept: %s. They go to the server uncached.", l.Kind, e.Era, l.Failure), ""})
+	all := []Finding{}
+	for _, kind := range revision.Kinds() {
+		all = append(all, r.perEra(func(e *Era) string {
+			for _, l := range e.Lists {
+				if l.kind == kind && l.Failure != "" {
+					return fmt.Sprintf("%s{era} cannot be kept: %s. Requests for that go to the server.", l.Kind, l.Failure)
+				}
 			}
+			return ""
+		}, Costs)...)
+	}
+	return all
+}
+
+// perEra returns what say says of each era, once where it says the same of all.
+// {era} in it stands for the era's name, in brackets, where that matters.
+func (r *Report) perEra(say func(*Era) string, grade Grade) []Finding {
+	said := make([]string, len(r.Eras))
+	for i, e := range r.Eras {
+		said[i] = say(e)
+	}
+	same := true
+	for _, text := range said {
+		same = same && text == said[0]
+	}
+	all := make([]Finding, 0, len(said))
+	for i, text := range said {
+		era := " (" + r.Eras[i].Era + ")"
+		if same {
+			era = ""
+		}
+		if text != "" && (i == 0 || !same) {
+			all = append(all, Finding{grade, strings.ReplaceAll(text, "{era}", era), ""})
 		}
 	}
 	return all
@@ -136,7 +179,7 @@ func judgeTTL(r *Report) []Finding {
 		if r.minTTL() == usualTTL {
 			text += " Changes are announced, so min_ttl may be long: a notice counts at once."
 		} else {
-			text += " Changes are not announced everywhere, so a change is seen as late as min_ttl allows."
+			text += " Not every change is announced, so one may be seen as late as min_ttl allows."
 		}
 		all = append(all, Finding{Costs, text, r.minTTLOption()})
 	}
@@ -175,56 +218,83 @@ func (r *Report) lifetimes(chosen func(*Era, *List) bool) string {
 }
 
 func judgeChanges(r *Report) []Finding {
+	const late = " A change is seen when the list's time is over."
+	words := map[Stream]struct {
+		grade Grade
+		text  string
+	}{
+		StreamOpen:    {Good, "It announces %s{era}, and a stream for that opens: a list that has changed is replaced at once."},
+		StreamRefused: {Costs, "It announces %s{era}, but opens no stream for that." + late},
+		StreamSilent:  {Costs, "It announces %s{era}, but did not say in time that it listens." + late},
+		StreamSessionless: {Costs, "It announces %s{era}, but has no sessions: it could not tell the cache's stream from those of clients, " +
+			"so the cache opens none." + late},
+		StreamNone: {Note, "It announces no changes{era}." + late + " If that is too late, make %s shorter."},
+	}
 	var all []Finding
-	for _, e := range r.Eras {
-		if len(e.Lists) == 0 {
-			continue
-		}
-		changes := "changes of " + strings.Join(e.ListChanged, ", ")
-		late := " A change is seen when the list's time is over."
-		switch e.Stream {
-		case StreamOpen:
-			all = append(all, Finding{Good, fmt.Sprintf("It announces %s (%s), and a stream for that opens: a list that has changed is replaced at once.", changes, e.Era), ""})
-		case StreamRefused:
-			all = append(all, Finding{Costs, fmt.Sprintf("It announces %s (%s), but opens no stream for that.%s", changes, e.Era, late), ""})
-		case StreamSilent:
-			all = append(all, Finding{Costs, fmt.Sprintf("It announces %s (%s), but did not say in time that it listens.%s", changes, e.Era, late), ""})
-		case StreamSessionless:
-			all = append(all, Finding{Costs, fmt.Sprintf("It announces %s (%s), but has no sessions: it could not tell the cache's stream from those of clients, so the cache opens none.%s", changes, e.Era, late), ""})
-		case StreamNone:
-			all = append(all, Finding{Note, fmt.Sprintf("It announces no changes (%s).%s If that is too late, make ttl shorter.", e.Era, late), ""})
-		}
+	for _, stream := range []Stream{StreamOpen, StreamRefused, StreamSilent, StreamSessionless, StreamNone} {
+		all = append(all, r.perEra(func(e *Era) string {
+			if e.Stream != stream || len(e.Lists) == 0 {
+				return ""
+			}
+			what := "changes of " + strings.Join(e.ListChanged, ", ")
+			if stream == StreamNone {
+				what = e.knob()
+			}
+			return fmt.Sprintf(words[stream].text, what)
+		}, words[stream].grade)...)
 	}
 	return all
 }
 
+// knob is the option that says how long the lists of that era are kept.
+func (e *Era) knob() string {
+	options := make([]string, 0, 3)
+	for _, l := range e.Lists {
+		option := "max_ttl"
+		switch {
+		case l.Failure != "":
+			continue
+		case l.TTL == nil:
+			option = "ttl"
+		case *l.TTL == 0:
+			option = "min_ttl"
+		}
+		if !slices.Contains(options, option) {
+			options = append(options, option)
+		}
+	}
+	return strings.Join(options, " or ")
+}
+
 func judgeStability(r *Report) []Finding {
 	again := func(l *List) *Comparison { return l.Again }
+	all := r.failures("Who asks for the second time", again)
 	asked, same := r.compared(again)
 	switch {
 	case !asked:
-		return nil
+		return all
 	case same:
-		return []Finding{{Good, "The lists are the same when asked for twice.", ""}}
+		return append(all, Finding{Good, "The lists are the same when asked for twice.", ""})
 	}
-	return []Finding{{Costs, "A list is not the same when asked for twice. " + r.differences(again) +
-		". Callers of the cache get one of them until its time is over, and models pay in full for a prompt whose tools have moved. Have the server list in one order, or leave the kind out (kinds).", ""}}
+	return append(all, Finding{Costs, "A list is not the same when asked for twice. " + r.differences(again) +
+		". Callers of the cache get one of them until its time is over, and models pay in full for a prompt whose tools have moved. Have the server list in one order, or leave the kind out (kinds).", ""})
 }
 
 func judgeCapabilities(r *Report) []Finding {
 	session := func(l *List) *Comparison { return l.Session }
-	if asked, same := r.compared(session); asked && !same {
-		return []Finding{{Costs, "Lists differ from session to session. " + r.differences(session) +
-			". A session that is given something else than the cache has goes to the server.", ""}}
-	}
 	capabilities := func(l *List) *Comparison { return l.Capabilities }
+	all := r.failures("A client with other capabilities", capabilities)
+	if asked, same := r.compared(session); asked && !same {
+		return append(all, Finding{Costs, "Lists differ from session to session. " + r.differences(session) +
+			". A session that is given something else than the cache has goes to the server.", ""})
+	}
 	asked, same := r.compared(capabilities)
 	switch {
 	case !asked:
-		return nil
+		return all
 	case same:
-		return []Finding{{Good, "A client with other capabilities is given the same.", ""}}
+		return append(all, Finding{Good, "A client with other capabilities is given the same.", ""})
 	}
-	return []Finding{{Note, "A client that offers sampling, elicitation and roots is given something else. " + r.differences(capabilities) +
-		". Nothing to set: clients are told apart by their capabilities, and none gets another's list.", ""}}
+	return append(all, Finding{Note, "A client that offers sampling, elicitation and roots is given something else. " + r.differences(capabilities) +
+		". Nothing to set: clients are told apart by their capabilities, and none gets another's list.", ""})
 }

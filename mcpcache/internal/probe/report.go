@@ -87,8 +87,8 @@ type List struct {
 	Anonymous    *Comparison `json:"without_headers,omitempty"`
 	// LongNames and OddNames are names of tools that model providers refuse:
 	// longer than 64 characters, or with others than letters, digits, _ and -.
-	LongNames []string `json:"long_names,omitempty"`
-	OddNames  []string `json:"odd_names,omitempty"`
+	LongNames *Names `json:"long_names,omitempty"`
+	OddNames  *Names `json:"odd_names,omitempty"`
 	// Failure is why there is no list.
 	Failure string `json:"failure,omitempty"`
 
@@ -101,6 +101,29 @@ type Item struct {
 	Name  string `json:"name"`
 	Bytes int    `json:"bytes"`
 }
+
+// Names are the first few of so many names.
+type Names struct {
+	Count int      `json:"count"`
+	First []string `json:"first"`
+}
+
+// keptNames is how many of them are kept.
+const keptNames = 10
+
+// with returns the names and one more.
+func (n *Names) with(name string) *Names {
+	if n == nil {
+		n = &Names{}
+	}
+	if n.Count++; len(n.First) < keptNames {
+		n.First = append(n.First, shown(name))
+	}
+	return n
+}
+
+// String names the first few.
+func (n *Names) String() string { return some(n.First, n.Count) }
 
 // Grade is what a finding means for hits.
 type Grade string

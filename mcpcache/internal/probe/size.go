@@ -33,23 +33,23 @@ func judgeSize(r *Report) []Finding {
 
 // judgeNames is about names that keep a tool from being used.
 func judgeNames(r *Report) []Finding {
-	var long, odd []string
+	var long, odd *Names
 	r.each(func(_ *Era, l *List) {
-		if len(l.LongNames) > len(long) {
+		if l.LongNames != nil && (long == nil || l.LongNames.Count > long.Count) {
 			long = l.LongNames
 		}
-		if len(l.OddNames) > len(odd) {
+		if l.OddNames != nil && (odd == nil || l.OddNames.Count > odd.Count) {
 			odd = l.OddNames
 		}
 	})
 	var all []Finding
-	if len(long) > 0 {
+	if long != nil {
 		all = append(all, Finding{Costs, fmt.Sprintf("%s longer than 64 characters, which model providers refuse, some with the whole session: %s.",
-			plural(len(long), "name of a tool is", "names of tools are"), some(long)), ""})
+			plural(long.Count, "name of a tool is", "names of tools are"), long), ""})
 	}
-	if len(odd) > 0 {
+	if odd != nil {
 		all = append(all, Finding{Costs, fmt.Sprintf("%s other characters than letters, digits, _ and -, which model providers refuse: %s.",
-			plural(len(odd), "name of a tool has", "names of tools have"), some(odd)), ""})
+			plural(odd.Count, "name of a tool has", "names of tools have"), odd), ""})
 	}
 	return all
 }

@@ -2,10 +2,8 @@ package probe
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // width is how long the lines of the report may be.
@@ -22,13 +20,15 @@ func (r *Report) Text() string {
 		}
 	}
 	for _, e := range r.Eras {
-		out.WriteByte('\n')
-		e.table(&out)
+		if rows := e.rows(); len(rows) > 1 {
+			out.WriteByte('\n')
+			writeTable(&out, rows)
+		}
 	}
 	for _, part := range []struct {
 		grade Grade
 		title string
-	}{{Good, "Good"}, {Costs, "Costs hits"}, {Note, "To know"}} {
+	}{{Good, "Good"}, {Costs, "Costs"}, {Note, "To know"}} {
 		r.chapter(&out, part.grade, part.title)
 	}
 	if r.Cut {
@@ -62,30 +62,49 @@ func (r *Report) letsIn() string {
 	return "callers with and without credentials"
 }
 
-// table shows the lists of one era, a line for each.
-func (e *Era) table(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\titems\tpages\tbytes\tttlMs\tcacheScope\ttime\ttwice\tclient\tcaller\n", e.Revision)
+// rows are the lists of one era, below their heading.
+func (e *Era) rows() [][]string {
+	rows := [][]string{{e.Revision, "items", "pages", "bytes", "time", "ttlMs", "cacheScope", "twice", "client", "caller"}}
 	for _, l := range e.Lists {
 		if l.Failure != "" {
 			continue
 		}
-		ttl := "none"
+		ttl, scope, items := "none", "none", strconv.Itoa(l.Items)
 		if l.TTL != nil {
 			ttl = strconv.FormatInt(*l.TTL, 10)
 		}
-		scope := l.Scope
-		if scope == "" {
-			scope = "none"
+		if l.Scope != "" {
+			scope = l.Scope
 		}
-		items := strconv.Itoa(l.Items)
-		if l.Largest == nil && l.kind.ItemsKey() == "" {
+		if l.kind.ItemsKey() == "" {
 			items = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Kind, items, l.Pages, count(l.Bytes), ttl, scope,
-			latency(max(l.FirstMS, l.AgainMS)), sameness(l.Again), sameness(l.Capabilities), sameness(l.Caller))
+		rows = append(rows, []string{l.Kind, items, strconv.Itoa(l.Pages), count(l.Bytes), latency(max(l.FirstMS, l.AgainMS)),
+			ttl, scope, sameness(l.Again), sameness(l.Capabilities), sameness(l.Caller)})
 	}
-	_ = w.Flush() // the writer below never fails
+	return rows
+}
+
+// writeTable writes rows below each other.
+func writeTable(out *strings.Builder, rows [][]string) {
+	const numbers, ofNumbers = 1, 6 // columns that end below each other
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			space := strings.Repeat(" ", widths[i]-len(cell))
+			if i >= numbers && i < ofNumbers {
+				cell, space = space+cell, ""
+			}
+			line.WriteString(cell + space + "  ")
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
 }
 
 // sameness is a comparison in one word.
@@ -95,6 +114,8 @@ func sameness(c *Comparison) string {
 		return "-"
 	case c.Same:
 		return "same"
+	case c.Failure != "":
+		return "fails"
 	}
 	return "differs"
 }

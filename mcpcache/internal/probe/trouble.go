@@ -41,7 +41,9 @@ func unreachable(err error) bool {
 func isTLS(err error) bool {
 	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
 	_, header := errors.AsType[tls.RecordHeaderError](err)
-	_, alert := errors.AsType[tls.AlertError](err)
+	network, _ := errors.AsType[*net.OpError](err)
+	// An alert of TLS is of a type that crypto/tls keeps for itself.
+	alert := network != nil && (network.Op == "remote error" || network.Op == "local error")
 	return verification || header || alert || isPlainHTTP(err)
 }
 
@@ -58,7 +60,7 @@ func (x *examination) troubleOf(err error) *Trouble {
 	}
 	if other, ok := errors.AsType[*otherRevisionError](err); ok {
 		return &Trouble{Code: "revision", Text: fmt.Sprintf("%s does not speak MCP %s but %s: check the other era, or update the server",
-			x.URL, other.wanted, some(other.versions))}
+			x.URL, other.wanted, some(other.versions, len(other.versions)))}
 	}
 	u, _ := url.Parse(x.URL) // it has been parsed before
 	switch {
@@ -79,7 +81,7 @@ func (x *examination) troubleOf(err error) *Trouble {
 		return &Trouble{Code: "protocol", Text: x.URL + " gives endless pages", short: fmt.Sprintf("more than %d pages: the cache keeps no longer list (max_pages)", x.MaxPages)}
 	case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrAmbiguous),
 		errors.Is(err, errNotComplete), errors.Is(err, errCursorCycle), errors.Is(err, errNoAnswer):
-		return &Trouble{Code: "protocol", Text: fmt.Sprintf("%s speaks MCP, but not as the cache has to understand it (%s): the server needs a correction", x.URL, shown(innermost(err)))}
+		return &Trouble{Code: "protocol", Text: fmt.Sprintf("%s speaks MCP, but not as the cache has to understand it (%s): the server needs a correction", x.URL, clipped(err.Error(), maxReason))}
 	}
 	return x.networkTrouble(u, err)
 }
@@ -97,7 +99,7 @@ func (x *examination) networkTrouble(u *url.URL, err error) *Trouble {
 	case strings.Contains(err.Error(), "malformed HTTP"):
 		return &Trouble{Code: "not_http", Text: fmt.Sprintf("what listens at %s does not speak HTTP: correct the port", u.Host)}
 	}
-	return &Trouble{Code: "network", Text: fmt.Sprintf("%s cannot be asked: %s", x.URL, shown(innermost(err)))}
+	return &Trouble{Code: "network", Text: fmt.Sprintf("%s cannot be asked: %s", x.URL, clipped(innermost(err), maxReason))}
 }
 
 func (x *examination) tlsTrouble(host string, err error) *Trouble {
@@ -126,7 +128,7 @@ func (x *examination) refusal(e *refusedError) *Trouble {
 	a := e.answer
 	t := &Trouble{short: fmt.Sprintf("HTTP %d", a.status)}
 	if a.rpc != nil {
-		t.short = fmt.Sprintf("error %d: %s", a.rpc.Code, shown(a.rpc.Message))
+		t.short = fmt.Sprintf("error %d: %s", a.rpc.Code, clipped(a.rpc.Message, maxReason))
 	}
 	switch {
 	case a.status == http.StatusUnauthorized:
@@ -135,13 +137,15 @@ func (x *examination) refusal(e *refusedError) *Trouble {
 		t.Code = "forbidden"
 		t.Text = x.URL + " refuses this caller (403): give the credentials of one that it lets in with --header \"Authorization: Bearer …\""
 	case a.status >= 300 && a.status < 400:
-		t.Code = "redirect"
-		t.Text = fmt.Sprintf("%s redirects (%d) to %s, and the cache follows no redirect: use that URL", x.URL, a.status, x.location(a))
+		t.Code, t.Text = "redirect", x.redirect(a)
 	case a.status == http.StatusTooManyRequests:
 		t.Code, t.Text = "busy", x.URL+" has been asked too often (429): try again later"
 	case a.status >= 500:
 		t.Code = "server_error"
 		t.Text = fmt.Sprintf("%s fails (%s): look into the server's log", x.URL, t.short)
+	case a.rpc != nil && len(a.rpc.Supported) > 0:
+		t.Code = "revision"
+		t.Text = fmt.Sprintf("%s speaks other revisions than asked for: %s", x.URL, some(a.rpc.Supported, len(a.rpc.Supported)))
 	case a.rpc != nil:
 		t.Code = "error"
 		t.Text = fmt.Sprintf("%s refuses %s (%s): look into the server's log", x.URL, e.method, t.short)
@@ -168,18 +172,23 @@ func (x *examination) unauthorized(a *answer) string {
 	return x.URL + " asks for credentials (401): give a token with --header \"Authorization: Bearer …\""
 }
 
-// location is where a redirect leads, without what may be secret.
-func (x *examination) location(a *answer) string {
+// redirect says where a redirect leads, without what may be secret.
+func (x *examination) redirect(a *answer) string {
+	location := a.header.Get("Location")
 	base, err := url.Parse(x.URL)
-	if err != nil {
-		return "another URL"
+	if err != nil || location == "" {
+		return fmt.Sprintf("%s redirects (%d) to nowhere: use the URL of the MCP endpoint", x.URL, a.status)
 	}
-	to, err := base.Parse(a.header.Get("Location"))
-	if err != nil || a.header.Get("Location") == "" {
-		return "another URL"
+	to, err := base.Parse(location)
+	if err != nil {
+		return fmt.Sprintf("%s redirects (%d) to what is no URL: use the URL of the MCP endpoint", x.URL, a.status)
 	}
 	to.User, to.RawQuery, to.Fragment = nil, "", ""
-	return shown(to.String())
+	text := fmt.Sprintf("%s redirects (%d) to %s, and the cache follows no redirect: use that URL", x.URL, a.status, shown(to.String()))
+	if to.Hostname() != base.Hostname() {
+		text += ", or, if that is a page to sign in at, give credentials with --header"
+	}
+	return text
 }
 
 // content says what an answer is that is no MCP.

@@ -44,7 +44,7 @@ func (c *conversation) walk(ctx context.Context, kind revision.Kind, maxPages in
 		page, err := message.ParsePage(result, kind)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("reading the answer: %w", err)
+			return nil, err
 		case !page.Complete:
 			return nil, errNotComplete
 		}
