@@ -203,7 +203,7 @@ func TestShellCompletion(t *testing.T) {
 	w.warm(scripted.Modern)
 	awaitReady(t, "mcp_cache")
 	for _, c := range []struct{ args, want []string }{
-		{[]string{""}, []string{"describe", "list", "refresh", "serve", "status"}},
+		{[]string{""}, []string{"check", "describe", "list", "refresh", "serve", "status"}},
 		{[]string{"list", ""}, []string{"tools", "prompts", "resources", "resource_templates"}},
 		{[]string{"refresh", "d"}, []string{"discover"}},
 		{[]string{"describe", "tools", ""}, []string{"item-0000", "item-0001", "item-0002"}},
@@ -236,7 +236,7 @@ func TestManpages(t *testing.T) {
 	}
 	for command, says := range map[string]string{
 		"status": "Exit codes:", "list": "mcp-cache list KIND [flags]", "describe": "mcp-cache describe KIND ITEM [flags]",
-		"refresh": "mcp-cache refresh [KIND] [flags]", "serve": "demo MCP server",
+		"refresh": "mcp-cache refresh [KIND] [flags]", "serve": "demo MCP server", "check": "mcp-cache check URL [flags]",
 	} {
 		page, err := os.ReadFile(filepath.Join(dir, "caddy-mcp-cache-"+command+".8"))
 		if text := strings.Join(strings.Fields(string(page)), " "); err != nil || !strings.Contains(text, says) {

@@ -39,6 +39,7 @@ type client struct {
 	header  http.Header
 	timeout time.Duration
 	maxList int64
+	secrets [][]byte // to be hidden in answers
 }
 
 // answer is what came back: a result, a JSON-RPC error, or something else, of
@@ -88,7 +89,7 @@ func (c *client) exchange(ctx context.Context, url string, header http.Header, i
 		return nil, err
 	}
 	defer res.Body.Close()
-	a := newAnswer(res)
+	a := c.newAnswer(res)
 	switch {
 	case id == 0:
 		return a, nil
@@ -98,8 +99,13 @@ func (c *client) exchange(ctx context.Context, url string, header http.Header, i
 	return a, c.readBody(a, res.Body, id)
 }
 
-func newAnswer(res *http.Response) *answer {
+func (c *client) newAnswer(res *http.Response) *answer {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	for _, name := range []string{"Location", "Www-Authenticate"} { // what of it may be shown
+		for i, value := range res.Header[name] {
+			res.Header[name][i] = string(c.hide([]byte(value)))
+		}
+	}
 	return &answer{status: res.StatusCode, media: media, header: res.Header}
 }
 
@@ -141,7 +147,7 @@ func (c *client) readBody(a *answer, body io.Reader, id int) error {
 		}
 		data = data[:maxHead]
 	}
-	if !a.take(data, id) {
+	if data = c.hide(data); !a.take(data, id) {
 		a.head = data[:min(len(data), maxHead)]
 	}
 	return nil
@@ -161,7 +167,7 @@ func (c *client) readStream(a *answer, body io.Reader, id int) error {
 		case err != nil:
 			return fmt.Errorf("reading an answer: %w", err)
 		}
-		if a.take(bytes.Clone(event.Data), id) {
+		if a.take(c.hide(bytes.Clone(event.Data)), id) {
 			return nil
 		}
 	}

@@ -142,7 +142,7 @@ func (x *examination) isOldTransport(ctx context.Context, url string, header htt
 		return false
 	}
 	defer res.Body.Close()
-	if a := newAnswer(res); a.status != http.StatusOK || a.media != "text/event-stream" {
+	if a := c.newAnswer(res); a.status != http.StatusOK || a.media != "text/event-stream" {
 		return false
 	}
 	event, err := sse.NewReader(res.Body, maxHead).Next()

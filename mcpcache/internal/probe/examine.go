@@ -17,6 +17,7 @@ type examination struct {
 	Options
 
 	http     *http.Client
+	secrets  [][]byte
 	report   *Report
 	failures []error // of attempts to open a conversation
 }
@@ -35,7 +36,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if len(options.Eras) == 0 {
 		options.Eras = []revision.Era{revision.Modern, revision.Legacy}
 	}
-	x := &examination{Options: options, http: newHTTPClient(), report: &Report{
+	x := &examination{Options: options, http: newHTTPClient(), secrets: secretsOf(options.Callers), report: &Report{
 		URL: options.URL, Revisions: []string{}, Eras: []*Era{}, Findings: []Finding{},
 	}}
 	defer x.http.CloseIdleConnections()
@@ -73,7 +74,7 @@ func accessOf(callers []http.Header) Access {
 // conversation prepares one; nothing is sent.
 func (x *examination) conversation(r revision.Revision, header http.Header, capabilities []byte) *conversation {
 	return &conversation{
-		client:   &client{http: x.http, header: header, timeout: x.Timeout, maxList: x.MaxList},
+		client:   &client{http: x.http, header: header, timeout: x.Timeout, maxList: x.MaxList, secrets: x.secrets},
 		url:      x.URL,
 		revision: r, capabilities: capabilities,
 	}

@@ -250,3 +250,30 @@ func TestJSONIsForPrograms(t *testing.T) {
 		t.Errorf("findings %+v, Caddyfile\n%s", got.Findings, got.Caddyfile)
 	}
 }
+
+// TestSecretsAreHidden looks at a server that repeats what it was sent wherever
+// it can.
+func TestSecretsAreHidden(t *testing.T) {
+	echo := func(r *http.Request) string { return strings.ReplaceAll(r.Header.Get("Authorization"), `"`, "") }
+	repeat := func(x *scripted.Exchange) {
+		x.Result(`{"tools":[{"name":"` + echo(x.R) + `","inputSchema":{}}]}`)
+	}
+	s := newScripted()
+	s.SetScript(toolsList, repeat)
+	s.SetScript("prompts/list", func(x *scripted.Exchange) { x.Error(http.StatusOK, -32603, echo(x.R)) })
+	r := run(t, options(t, serve(t, s), callerA, callerB))
+	if said := r.Text() + asJSON(t, r); strings.Contains(said, "a-secret") || !strings.Contains(said, "***") {
+		t.Errorf("the report is\n%s", said)
+	}
+	for _, status := range []int{http.StatusFound, http.StatusUnauthorized} {
+		refusal := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "/"+echo(r))
+			w.Header().Set("WWW-Authenticate", strings.Fields(echo(r))[1])
+			w.WriteHeader(status)
+		})
+		r := run(t, options(t, serve(t, refusal), callerA))
+		if r.Trouble == nil || strings.Contains(r.Trouble.Text, "a-secret") {
+			t.Errorf("the trouble is %v", r.Trouble)
+		}
+	}
+}

@@ -61,7 +61,7 @@ func (c *conversation) listen(ctx context.Context) Stream {
 		return silentOr(ctx, StreamRefused)
 	}
 	defer res.Body.Close()
-	if a := newAnswer(res); a.status != http.StatusOK || a.media != "text/event-stream" {
+	if a := c.newAnswer(res); a.status != http.StatusOK || a.media != "text/event-stream" {
 		return StreamRefused
 	}
 	return StreamOpen
@@ -87,7 +87,7 @@ func (c *conversation) subscribe(ctx context.Context) Stream {
 		return silentOr(ctx, StreamRefused)
 	}
 	defer res.Body.Close()
-	if a := newAnswer(res); a.status != http.StatusOK || a.media != "text/event-stream" {
+	if a := c.newAnswer(res); a.status != http.StatusOK || a.media != "text/event-stream" {
 		return StreamRefused
 	}
 	events := sse.NewReader(res.Body, maxNotice)

@@ -76,9 +76,9 @@ func (x *examination) troubleOf(err error) *Trouble {
 		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s did not answer within %s: see whether the server hangs, or give it more with --timeout", x.URL, x.Timeout),
 			short: fmt.Sprintf("no answer within %s", x.Timeout)}
 	case errors.Is(err, errTooLarge):
-		return &Trouble{Code: "protocol", Text: x.URL + " answers with more bytes than the cache takes (max_list)", short: fmt.Sprintf("more than %s: the cache keeps no larger list (max_list)", size(x.MaxList))}
+		return &Trouble{Code: "protocol", Text: x.URL + " answers with more bytes than the cache takes (max_list)", short: fmt.Sprintf("the cache takes %s of a list at most (max_list)", size(x.MaxList))}
 	case errors.Is(err, errTooManyPages):
-		return &Trouble{Code: "protocol", Text: x.URL + " gives endless pages", short: fmt.Sprintf("more than %d pages: the cache keeps no longer list (max_pages)", x.MaxPages)}
+		return &Trouble{Code: "protocol", Text: x.URL + " gives endless pages", short: fmt.Sprintf("the cache takes %d pages of a list at most (max_pages)", x.MaxPages)}
 	case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrAmbiguous),
 		errors.Is(err, errNotComplete), errors.Is(err, errCursorCycle), errors.Is(err, errNoAnswer):
 		return &Trouble{Code: "protocol", Text: fmt.Sprintf("%s speaks MCP, but not as the cache has to understand it (%s): the server needs a correction", x.URL, clipped(err.Error(), maxReason))}

@@ -302,7 +302,7 @@ func TestSizesAreBounded(t *testing.T) {
 			t.Errorf("four pages: %+v", tools)
 		}
 		o.MaxPages = 3
-		if tools := list(t, run(t, o), "tools"); tools.Failure != "more than 3 pages: the cache keeps no longer list (max_pages)" {
+		if tools := list(t, run(t, o), "tools"); tools.Failure != "the cache takes 3 pages of a list at most (max_pages)" {
 			t.Errorf("one page too many: %+v", tools)
 		}
 		o.MaxPages = 20
@@ -313,7 +313,7 @@ func TestSizesAreBounded(t *testing.T) {
 			t.Errorf("sse %v: a list of %d bytes: %+v", sse, whole, tools)
 		}
 		o.MaxList = whole - 1
-		if tools := list(t, run(t, o), "tools"); !strings.HasPrefix(tools.Failure, "more than ") || !strings.HasSuffix(tools.Failure, "(max_list)") {
+		if tools := list(t, run(t, o), "tools"); !strings.HasPrefix(tools.Failure, "the cache takes ") || !strings.HasSuffix(tools.Failure, "(max_list)") {
 			t.Errorf("sse %v: a list of one byte more: %+v", sse, tools)
 		}
 	}
