@@ -2,6 +2,7 @@ package mcpcache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -80,7 +81,7 @@ func runCheck(cmd *cobra.Command, args []string) error {
 		_, err = fmt.Fprint(cmd.OutOrStdout(), report.Text())
 	}
 	if err == nil && report.Trouble != nil {
-		return report.Trouble
+		return errors.New(report.Trouble.Text)
 	}
 	return err
 }

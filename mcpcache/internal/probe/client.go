@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -115,16 +117,12 @@ func (c *client) send(ctx context.Context, method, url string, header http.Heade
 	if err != nil {
 		return nil, fmt.Errorf("preparing a request: %w", err)
 	}
-	for name, values := range c.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.header)
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", clientName)
 	}
@@ -180,7 +178,7 @@ func (a *answer) take(data []byte, id int) bool {
 		return false
 	}
 	// An error may come without an ID, where the server has read none.
-	if string(response.ID) != fmt.Sprint(id) && (response.Error == nil || response.ID != nil) {
+	if string(response.ID) != strconv.Itoa(id) && (response.Error == nil || response.ID != nil) {
 		return false
 	}
 	a.result, a.rpc = response.Result, response.Error

@@ -74,7 +74,10 @@ func compare(a, b *message.Body) *Comparison {
 
 // itemsOf returns the raw items by their names.
 func itemsOf(b *message.Body) map[string]string {
-	_, items, _, _ := b.Split()
+	_, items, _, ok := b.Split()
+	if !ok {
+		return nil
+	}
 	named := make(map[string]string, len(items))
 	for i, item := range items {
 		named[b.Names[i]] = string(item)

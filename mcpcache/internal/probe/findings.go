@@ -133,7 +133,7 @@ func judgeAccess(r *Report) []Finding {
 }
 
 func judgeFailures(r *Report) []Finding {
-	all := []Finding{}
+	all := make([]Finding, 0, len(r.Eras))
 	for _, kind := range revision.Kinds() {
 		all = append(all, r.perEra(func(e *Era) string {
 			for _, l := range e.Lists {
@@ -230,7 +230,7 @@ func judgeChanges(r *Report) []Finding {
 			"so the cache opens none." + late},
 		StreamNone: {Note, "It announces no changes{era}." + late + " If that is too late, make %s shorter."},
 	}
-	var all []Finding
+	all := make([]Finding, 0, len(r.Eras))
 	for _, stream := range []Stream{StreamOpen, StreamRefused, StreamSilent, StreamSessionless, StreamNone} {
 		all = append(all, r.perEra(func(e *Era) string {
 			if e.Stream != stream || len(e.Lists) == 0 {

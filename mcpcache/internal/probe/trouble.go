@@ -26,9 +26,6 @@ type Trouble struct {
 	short string // for a single list, a few words
 }
 
-// Error implements error.
-func (t *Trouble) Error() string { return t.Text }
-
 // unreachable reports whether err says that no HTTP answer came for reasons
 // that have nothing to do with what was asked.
 func unreachable(err error) bool {

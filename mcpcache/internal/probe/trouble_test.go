@@ -150,8 +150,8 @@ func wantTrouble(t *testing.T, o Options, code, want string) {
 	switch {
 	case r.Trouble == nil || r.Usable || r.Caddyfile != "":
 		t.Fatalf("it is usable: %s", asJSON(t, r))
-	case r.Trouble.Code != code || r.Trouble.Error() != want:
-		t.Errorf("got %s: %s\nwant %s: %s", r.Trouble.Code, r.Trouble, code, want)
+	case r.Trouble.Code != code || r.Trouble.Text != want:
+		t.Errorf("got %s: %s\nwant %s: %s", r.Trouble.Code, r.Trouble.Text, code, want)
 	}
 	if strings.Contains(asJSON(t, r), "secret") {
 		t.Error("the report repeats a secret")
