@@ -33,7 +33,7 @@ var errTooLarge = errors.New("answer is too large")
 var errNoAnswer = errors.New("the stream ended without an answer")
 
 // errOutOfTime says that the whole examination has taken too long.
-var errOutOfTime = errors.New("not asked: time ran out")
+var errOutOfTime = errors.New("time ran out")
 
 // client sends requests of one caller.
 type client struct {
@@ -72,14 +72,6 @@ func newHTTPClient() *http.Client {
 // post sends one message and reads the answer to the request of that ID; of a
 // notification (id 0), the status only. It waits for the timeout at most.
 func (c *client) post(ctx context.Context, url string, header http.Header, id int, body map[string]any) (*answer, error) {
-	a, err := c.exchange(ctx, url, header, id, body)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return a, err
-}
-
-func (c *client) exchange(ctx context.Context, url string, header http.Header, id int, body map[string]any) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	data, err := json.Marshal(body)

@@ -36,6 +36,12 @@ func TestHostileServers(t *testing.T) {
 				x.Event(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + strings.Repeat(" ", 1024))
 			}
 		}),
+		"a body without end": tools(func(x *scripted.Exchange) {
+			x.W.Header().Set("Content-Type", "application/json")
+			for x.R.Context().Err() == nil {
+				_, _ = io.WriteString(x.W, strings.Repeat(" ", 4096))
+			}
+		}),
 		"a body that unfolds": tools(func(x *scripted.Exchange) {
 			x.W.Header().Set("Content-Type", "application/json")
 			x.W.Header().Set("Content-Encoding", "gzip")
@@ -77,8 +83,9 @@ func TestHostileServers(t *testing.T) {
 			x.Raw(http.StatusOK, "application/json", x.Envelope("{}")[:1]+`"jsonrpc":"2.0","id":`+string(x.ID)+`,"error":{"code":-1,"message":"`+name+`"}}`)
 		}),
 		"an ID without end": func(s *scripted.Server) {
+			s.SetSessions(false) // any will do
 			s.SetScript("initialize", func(x *scripted.Exchange) {
-				x.W.Header().Set("Mcp-Session-Id", strings.Repeat("x", 2000))
+				x.W.Header().Set("Mcp-Session-Id", strings.Repeat("x", maxSessionID+1))
 				x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}`)
 			})
 		},
@@ -107,6 +114,9 @@ func TestHostileServers(t *testing.T) {
 			}
 			if strings.ContainsAny(text+forPrograms, "\x1b\x07\u202e\u009b") || strings.Contains(forPrograms, `\u001b`) {
 				t.Errorf("the report steers the terminal: %q", text)
+			}
+			if what == "a subscription to everything" && r.Eras[0].Stream != StreamRefused {
+				t.Errorf("a stream that never says that it listens is %s", r.Eras[0].Stream)
 			}
 			if what == "an ID without end" && len(r.Eras) != 1 {
 				t.Errorf("a session with that ID was opened: %s", text)

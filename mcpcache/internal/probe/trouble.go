@@ -68,7 +68,7 @@ func (x *examination) troubleOf(err error) *Trouble {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &Trouble{Code: "refused", Text: fmt.Sprintf("nothing listens at %s: start the server, or correct host and port", u.Host), short: "connection refused"}
 	case errors.Is(err, errOutOfTime), errors.Is(err, context.Canceled):
-		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s was too slow: see whether the server hangs", x.URL), short: "not asked: time ran out"}
+		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s was too slow: see whether the server hangs", x.URL), short: "time ran out"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s did not answer within %s: see whether the server hangs, or give it more with --timeout", x.URL, x.Timeout),
 			short: fmt.Sprintf("no answer within %s", x.Timeout)}

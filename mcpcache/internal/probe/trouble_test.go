@@ -272,8 +272,10 @@ func TestTimeIsBounded(t *testing.T) {
 		if took := time.Since(began); took > 5*time.Second || !r.Cut || !strings.Contains(r.Text(), "Time ran out before everything had been asked.") {
 			t.Errorf("after %v: %s", took, r.Text())
 		}
-		if prompts := list(t, r, "prompts"); prompts.Failure != "not asked: time ran out" {
-			t.Errorf("the prompts are %+v", prompts)
+		for _, kind := range []string{"tools", "prompts"} { // in its middle, and not asked for any more
+			if l := list(t, r, kind); l.Failure != "time ran out" {
+				t.Errorf("the %s are %+v", kind, l)
+			}
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
