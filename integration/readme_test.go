@@ -183,6 +183,7 @@ func elsewhere(reason string) func(*testing.T, string, []string) {
 var commands = []command{
 	{`^go run \./examples/caddy mcp-cache serve$`, serveDemo},
 	{`^go run \./examples/caddy mcp-cache serve --to (\S+)$`, serveUpstream},
+	{`^go run \./examples/caddy mcp-cache check (\S+)$`, checkUpstream},
 	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
 	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},
 	{`^go build -o caddy (\./examples/caddy)$`, hasMain},
@@ -244,6 +245,19 @@ func serveUpstream(t *testing.T, _ string, match []string) {
 		a, err := c.TryList(t.Context(), toolsList)
 		return err == nil && isHit(a, toolsList, "v1")
 	})
+}
+
+// checkUpstream runs the command on a server of the test's.
+func checkUpstream(t *testing.T, _ string, match []string) {
+	if !strings.HasPrefix(match[1], "http://127.0.0.1:") || !strings.HasSuffix(match[1], "/mcp") {
+		t.Errorf("%s is not the URL of an MCP server on this machine", match[1])
+	}
+	w := newUpstream(t)
+	w.host.Start()
+	report, _ := check(t, 0, w.host.URL)
+	if caddyfile := suggested(t, report); !strings.Contains(caddyfile, "mcp_cache "+w.host.URL) {
+		t.Errorf("check suggests\n%s", caddyfile)
+	}
 }
 
 // adaptFile adapts the file that a Caddy is to be run with. TestExamples starts

@@ -87,7 +87,7 @@ func caddyfile(r *Report) string {
 	if _, n := r.lists(isZero); n > 0 {
 		comment := "Lists are kept although their ttlMs is 0. A notice of a change counts at once."
 		if r.minTTL() != usualTTL {
-			comment = "Lists are kept although their ttlMs is 0. A change that is not announced is seen so much later."
+			comment = "Lists are kept although their ttlMs is 0. A change that is not announced is seen that much later."
 		}
 		if _, doubtful := r.lists(isDoubtful); doubtful > 0 && r.Access.Needed {
 			comment += " The server calls them public: everybody whom it lets in is given the same."
