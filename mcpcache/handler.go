@@ -192,7 +192,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.status = newStatusTexts(h.settings.name)
 	// Loading the guests empties their raw configuration.
-	h.endpointURL = upstreamURL(h.UpstreamRaw) + h.settings.endpoint
+	base, known := upstreamURL(h.UpstreamRaw)
+	h.endpointURL = base + h.settings.endpoint
+	if known {
+		h.settings.feed.Endpoint = h.endpointURL
+	}
 	if err := h.loadGuests(ctx); err != nil {
 		return err
 	}
@@ -289,30 +293,38 @@ func (h *Handler) Cleanup() error {
 }
 
 // upstreamURL returns the scheme and host of the feed's requests: those of the
-// first upstream of a reverse_proxy. They are what a guard is told and what
-// the Host header says, unless the operator sets another with header_up. The
-// way to the upstream is the handler's own.
-func upstreamURL(raw json.RawMessage) string {
+// first upstream of a reverse_proxy. They are what the Host header says, unless
+// the operator sets another with header_up. The way to the upstream is the
+// handler's own: known says that it leads to that address, and nowhere that is
+// found out for each request, behind a proxy or in another handler.
+func upstreamURL(raw json.RawMessage) (base string, known bool) {
 	var proxy struct {
+		Handler   string `json:"handler"`
 		Upstreams []struct {
 			Dial string `json:"dial"`
 		} `json:"upstreams"`
+		Dynamic   json.RawMessage `json:"dynamic_upstreams"`
 		Transport struct {
-			TLS json.RawMessage `json:"tls"`
+			TLS          json.RawMessage `json:"tls"`
+			ForwardProxy string          `json:"forward_proxy_url"`
+			NetworkProxy json.RawMessage `json:"network_proxy"`
 		} `json:"transport"`
 	}
 	if json.Unmarshal(raw, &proxy) != nil || len(proxy.Upstreams) == 0 {
-		return "http://localhost"
+		return "http://localhost", false
 	}
 	dial := proxy.Upstreams[0].Dial
 	scheme, defaultPort := "http://", ":80"
 	if proxy.Transport.TLS != nil {
 		scheme, defaultPort = "https://", ":443"
 	}
-	if _, port, err := net.SplitHostPort(dial); err != nil || port == "" || strings.ContainsAny(dial, "{/") {
-		return scheme + "localhost"
+	host, port, err := net.SplitHostPort(dial)
+	if err != nil || port == "" || strings.ContainsAny(dial, "{/") {
+		return scheme + "localhost", false
 	}
-	return scheme + strings.TrimSuffix(dial, defaultPort)
+	known = proxy.Handler == "reverse_proxy" && host != "" && proxy.Dynamic == nil &&
+		proxy.Transport.ForwardProxy == "" && proxy.Transport.NetworkProxy == nil
+	return scheme + strings.TrimSuffix(dial, defaultPort), known
 }
 
 // Interface guards

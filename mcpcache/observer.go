@@ -2,6 +2,8 @@ package mcpcache
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,15 +18,22 @@ import (
 // Events that other modules can subscribe to in Caddy's events app.
 const (
 	// eventChanged: a list has changed. Data: handler, kind, revision, items,
-	// added, removed, changed (lists of names).
+	// added, removed, changed (lists of names: of each the first 1000, cut to
+	// 256 bytes).
 	eventChanged = "mcp_cache.changed"
 	// eventState: a feed has entered another state. Data: handler, era,
 	// revision, from, to.
 	eventState = "mcp_cache.state"
 )
 
-// maxEvents is how many events may wait for their subscribers.
-const maxEvents = 64
+const (
+	// maxEvents is how many events may wait for their subscribers.
+	maxEvents = 64
+	// maxEventNames is how many names an event has of a kind of change, and
+	// maxEventName how long they are in bytes: the events app logs all of it.
+	maxEventNames = 1000
+	maxEventName  = 256
+)
 
 // observer turns what feeds do into metrics and events. It belongs to one
 // handler; stop ends its goroutine.
@@ -140,8 +149,19 @@ func (o *observer) Refreshed(r revision.Revision, k revision.Kind, took time.Dur
 func (o *observer) Changed(c feed.Change) {
 	o.emit(eventChanged, map[string]any{
 		"handler": o.name, "kind": c.Kind.String(), "revision": c.Revision.String(), "items": c.Items,
-		"added": c.Added, "removed": c.Removed, "changed": c.Changed,
+		"added": eventNames(c.Added), "removed": eventNames(c.Removed), "changed": eventNames(c.Changed),
 	})
+}
+
+// eventNames cuts names that an upstream has chosen to what an event may hold.
+func eventNames(names []string) []string {
+	names = slices.Clone(names[:min(len(names), maxEventNames)])
+	for i, name := range names {
+		if len(name) > maxEventName {
+			names[i] = strings.ToValidUTF8(strings.Clone(name[:maxEventName]), "")
+		}
+	}
+	return names
 }
 
 // StateChanged implements [feed.Observer].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +151,28 @@ func TestPanickingSubscriber(t *testing.T) {
 			t.Errorf("%d panics were logged", n)
 		}
 	})
+}
+
+// What an upstream calls its items is cut: Caddy logs events, at debug level.
+func TestEventNames(t *testing.T) {
+	for _, n := range []int{0, 1, maxEventNames, maxEventNames + 1} {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = strings.Repeat("x", maxEventName+i%2)
+		}
+		got := eventNames(names)
+		if len(got) != min(n, maxEventNames) {
+			t.Errorf("%d of %d names", len(got), n)
+		}
+		for i, name := range got {
+			if len(name) != maxEventName || len(names[i]) != maxEventName+i%2 {
+				t.Fatalf("name %d of %d bytes became one of %d", i, len(names[i]), len(name))
+			}
+		}
+	}
+	if got := eventNames([]string{strings.Repeat("x", maxEventName-1) + "é", "b"}); got[0] != strings.Repeat("x", maxEventName-1) || got[1] != "b" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestObserverOfRejectedConfigurationEnds stops an observer whose configuration

@@ -55,7 +55,9 @@ type Renewer interface {
 type Challenge struct {
 	// Status is the HTTP status, 401 or 403.
 	Status int
-	// Endpoint is the URL of the upstream's MCP endpoint that refused.
+	// Endpoint is the URL of the upstream's MCP endpoint that refused. It is
+	// empty if the configuration does not tell where that is, as with dynamic
+	// upstreams.
 	Endpoint string
 	// WWWAuthenticate are the values of that header (RFC 9110 section 11.6.1).
 	WWWAuthenticate []string

@@ -128,7 +128,10 @@ func (f *Feed) fetch(ctx context.Context, s *session, k revision.Kind, flight *F
 		}
 	}()
 	w := walk{session: s, kind: k, policy: f.policy(), mark: flight.mark, variant: flight.variant}
-	return w.fetch(ctx)
+	if e, err = w.fetch(ctx); err != nil {
+		return nil, brief(err)
+	}
+	return e, nil
 }
 
 // compared takes what a flight as a client of another variant brought. If it is

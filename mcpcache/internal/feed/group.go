@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
@@ -110,7 +109,7 @@ func (g *Group) Stop() {
 // roundTripper is what the feeds send their requests through.
 func (g *Group) roundTripper() http.RoundTripper {
 	return &guarded{
-		guard: func() guards.Guard { return g.policy.Load().Guard },
+		policy: g.policy.Load,
 		base: &upstream.Limiter{
 			Base: g.base,
 			// A list of the largest size comes with some members around it.

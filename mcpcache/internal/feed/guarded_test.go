@@ -2,12 +2,17 @@ package feed
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -188,3 +193,132 @@ type plainGuard struct{}
 func (plainGuard) Authorize(context.Context, *http.Request) error { return nil }
 
 func (plainGuard) Identity() string { return "plain" }
+
+// secretGuard has one token, which an upstream may repeat.
+type secretGuard struct {
+	header, value string
+	renew         func(used string) error
+}
+
+func (g *secretGuard) Authorize(_ context.Context, r *http.Request) error {
+	r.Header.Set(g.header, g.value)
+	return nil
+}
+
+func (g *secretGuard) Identity() string { return "secret" }
+
+func (g *secretGuard) Credential(r *http.Request) string { return r.Header.Get(g.header) }
+
+func (g *secretGuard) Renew(_ context.Context, used string, _ guards.Challenge) error {
+	return g.renew(used)
+}
+
+// A credential that an upstream repeats is hidden in every form, wherever it
+// has put it: in the state, the log and the list.
+func TestRepeatedCredentialIsHidden(t *testing.T) {
+	const token = "s3cr3t/tok+en~0123456789=%"
+	forms := map[string]string{
+		"raw": token, "query": url.QueryEscape(token), "path": url.PathEscape(token), "upper case": strings.ToUpper(token),
+		"JSON": strings.ReplaceAll(token, "/", `\/`), "code points": `\u0073` + token[1:],
+		"base64": base64.StdEncoding.EncodeToString([]byte("user:" + token)),
+	}
+	for name, value := range map[string]string{
+		"bearer": "Bearer " + token, "alone": token,
+		"basic": "Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+token)),
+	} {
+		for form, shown := range forms {
+			for where, answer := range map[string]script{
+				"error":   raw(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no rights for ` + shown + `"}}`),
+				"failure": func(http.ResponseWriter, *http.Request, call) error { return errors.New("upstream said " + shown) },
+				"renewal": status(http.StatusUnauthorized),
+			} {
+				s := newServer(modern)
+				s.onAll(answer)
+				run(t, s, func(w *world) {
+					w.set(func(p *Policy) {
+						p.Guard = &secretGuard{"X-Credential", value, func(string) error { return errors.New("asked at " + shown) }}
+						if name != "alone" {
+							p.Guard.(*secretGuard).header = "Authorization"
+						}
+					})
+					f := w.start(modern)
+					text := f.Status().Failure.Err.Error() + fmt.Sprint(w.logs.All())
+					if whole := strings.ToLower(shown); !strings.Contains(text, "*") && !strings.Contains(text, "[hidden]") ||
+						strings.Contains(strings.ToLower(text), whole[5:15]) {
+						t.Errorf("%s, %s in %s: %s", name, form, where, text)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Of a credential that is longer than what is shown, no half is shown.
+func TestLongCredentialInAContentType(t *testing.T) {
+	token := strings.Repeat("abcdefghijklmnop0123456789", 20)
+	s := newServer(modern)
+	s.onAll(func(w http.ResponseWriter, _ *http.Request, _ call) error { return reply(w, 200, "text/"+token, "x") })
+	run(t, s, func(w *world) {
+		w.set(func(p *Policy) { p.Guard = &secretGuard{header: "Authorization", value: "Bearer " + token} })
+		text := w.start(modern).Status().Failure.Err.Error() + fmt.Sprint(w.logs.All())
+		if strings.Contains(text, token[:10]) || !strings.Contains(text, "text/[hidden]") {
+			t.Error(text)
+		}
+	})
+}
+
+func TestBrief(t *testing.T) {
+	for size, want := range map[int]int{0: 0, maxErrorText: maxErrorText, maxErrorText + 1: maxErrorText} {
+		err := fmt.Errorf("%s%w", strings.Repeat("x", max(0, size-len(errRefused.Error()))), errRefused)
+		if size == 0 {
+			err, want = errRefused, len(errRefused.Error())
+		}
+		if got := brief(err); len(got.Error()) != want || !errors.Is(got, errRefused) {
+			t.Errorf("%d bytes became %d", size, len(got.Error()))
+		}
+	}
+}
+
+// Texts are cut wherever they come from: what is shown, and no more.
+func TestFailuresAreCut(t *testing.T) {
+	for _, size := range []int{maxErrorText, maxErrorText + 1, 8 << 20} {
+		long := func(before string) error { return errors.New(strings.Repeat("x", size-len(before))) }
+		for name, tt := range map[string]struct {
+			before  string
+			prepare func(s *server, p *Policy, err error)
+		}{
+			"guard": {"calling server/discover: authorizing a request: ", func(_ *server, p *Policy, err error) {
+				p.Guard = &testGuard{authorize: func(*http.Request) error { return err }}
+			}},
+			"upstream": {"calling initialize: ", func(s *server, _ *Policy, err error) {
+				s.onAll(func(http.ResponseWriter, *http.Request, call) error { return err })
+			}},
+			"notification": {"sending notifications/initialized: failed to send request: ", func(s *server, _ *Policy, err error) {
+				s.on("notifications/initialized", func(http.ResponseWriter, *http.Request, call) error { return err })
+			}},
+			"fetch": {"calling tools/list: ", func(s *server, p *Policy, err error) {
+				p.Kinds = revision.SetOf(revision.Tools)
+				s.on("tools/list", func(http.ResponseWriter, *http.Request, call) error { return err })
+			}},
+		} {
+			r := legacy
+			if name == "guard" {
+				r = modern
+			}
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				w.set(func(p *Policy) { tt.prepare(s, p, long(tt.before)) })
+				f := w.start(r)
+				text := f.Status().Failure.Err.Error()
+				for _, line := range w.logs.FilterField(zap.String("stage", f.Status().Failure.Stage)).All() {
+					if len(fmt.Sprint(line.ContextMap()["error"])) > maxErrorText {
+						t.Errorf("%s, %d bytes: the log has all of it", name, size)
+					}
+				}
+				if len(text) > maxErrorText || !strings.HasPrefix(text, tt.before[:10]) {
+					t.Errorf("%s, %d bytes: the failure has %d: %.100s", name, size, len(text), text)
+				}
+			})
+		}
+	}
+}

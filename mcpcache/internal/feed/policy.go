@@ -29,6 +29,9 @@ type Policy struct {
 	MaxList int64
 	// MaxPages is the most pages of one list.
 	MaxPages int
+	// Endpoint is the URL of the MCP endpoint; empty if only the handler that
+	// reaches the upstream knows where that is.
+	Endpoint string
 	// Guard holds the feed's credential; nil if it has none.
 	Guard guards.Guard
 	// Observer is told what the feeds do; nil if nobody wants to know.

@@ -130,8 +130,8 @@ func (s *session) callNamed(ctx context.Context, method, name string, params map
 	return res.Result, nil
 }
 
-// maxErrorText is how much of a library's error is kept, in bytes: some repeat
-// the upstream's whole answer.
+// maxErrorText is how much of an error's text is shown, in bytes: libraries
+// repeat the upstream's whole answer, and guards what else it has said.
 const maxErrorText = 512
 
 // briefError is an error of which only the beginning of the text is shown.

@@ -118,6 +118,7 @@ func (f *Feed) setListening(on bool) {
 
 // fail records that the upstream could not be reached.
 func (f *Feed) fail(stage string, err error) {
+	err = brief(err)
 	state := Down
 	_, unsupported := errors.AsType[*unsupportedError](err)
 	switch {

@@ -44,7 +44,7 @@ func run(t *testing.T, s *server, test func(w *world)) {
 			T: t, server: s, logs: logs, logger: zap.New(core),
 			policy: Policy{
 				Kinds: revision.SetOf(revision.Kinds()...), Times: Times{TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour},
-				Refresh: time.Second, MaxList: 1 << 20, MaxPages: 1000,
+				Refresh: time.Second, MaxList: 1 << 20, MaxPages: 1000, Endpoint: "http://upstream.test/mcp",
 			},
 		}
 		var err error

@@ -79,7 +79,8 @@ func (l *Limiter) receive(req *http.Request) (*http.Response, error) {
 	if media != "application/json" && media != "text/event-stream" {
 		res.Body.Close()
 		if req.Method != http.MethodDelete && res.StatusCode == http.StatusOK {
-			return nil, fmt.Errorf("upstream answered with content type %q, not JSON or an event stream", clip(media, 64))
+			// Whole: half of a credential in it could not be found and hidden.
+			return nil, fmt.Errorf("upstream answered with content type %q, not JSON or an event stream", media)
 		}
 		res.Body = http.NoBody
 		return res, nil
@@ -183,11 +184,4 @@ func retryAfter(value string, now time.Time) time.Duration {
 		return min(max(at.Sub(now), 0), maxRetryAfter)
 	}
 	return 0
-}
-
-func clip(s string, n int) string {
-	if len(s) > n {
-		return s[:n]
-	}
-	return s
 }
