@@ -2,6 +2,7 @@ package guards
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -137,17 +138,25 @@ func (f *watchedFile[T]) unchanged(info os.FileInfo) bool {
 		f.read.Sub(info.ModTime()) >= fileSettled
 }
 
-// readSmallFile reads a regular file of at most maxSecretFile bytes. Opening a
-// pipe would block, hence the look at its mode first.
+// readSmallFile reads a regular file of at most maxSecretFile bytes. Opening
+// something else may block, as with a pipe, or do something, as with a device:
+// hence the look at its mode first. It may be swapped just then, so that opening
+// does not wait either, and what was opened is looked at once more.
 func readSmallFile(path string, info os.FileInfo) ([]byte, error) {
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+	if err := regular(path, info); err != nil {
+		return nil, err
 	}
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|openNow, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, err
+	}
+	if err := regular(path, info); err != nil {
+		return nil, err
+	}
 	content, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	if err != nil {
 		return nil, err
@@ -159,6 +168,33 @@ func readSmallFile(path string, info os.FileInfo) ([]byte, error) {
 		return nil, fmt.Errorf("%s is empty", path)
 	}
 	return content, nil
+}
+
+func regular(path string, info os.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	return nil
+}
+
+// loadKeyPair reads a certificate with its key, each of at most maxSecretFile
+// bytes.
+func loadKeyPair(certFile, keyFile string) (*tls.Certificate, error) {
+	var contents [2][]byte
+	for i, path := range []string{certFile, keyFile} {
+		info, err := os.Stat(path)
+		if err == nil {
+			contents[i], err = readSmallFile(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	pair, err := tls.X509KeyPair(contents[0], contents[1])
+	if err != nil {
+		return nil, err
+	}
+	return &pair, nil
 }
 
 // resolvePath replaces the placeholders of a configured path, which must be
