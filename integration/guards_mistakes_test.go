@@ -129,7 +129,8 @@ var mistakes = map[string]mistake{
 	"login wall":          {answering(authtest.Redirect(http.StatusFound, "https://login.example.com/")), "down", "redirect to another origin is not followed"},
 	"refused client":      {answering(authtest.Parrot()), "needs_authorization", "token endpoint refused with invalid_client"},
 	"other issuer":        {describing(func(m map[string]any) { m["issuer"] = "https://other.example.com" }), "needs_authorization", "metadata is for another issuer"},
-	"address of a cloud":  {describing(func(m map[string]any) { m["token_endpoint"] = "https://169.254.169.254/token" }), "needs_authorization", "more private than the upstream's"},
+	"address of a cloud":  {describing(func(m map[string]any) { m["token_endpoint"] = "https://169.254.169.254/token" }), "needs_authorization", "set issuer or token_endpoint in the guard"},
+	"a neighbour":         {describing(func(m map[string]any) { m["token_endpoint"] = "http://127.0.0.1:1/token" }), "needs_authorization", "set issuer or token_endpoint in the guard"},
 	"plain token address": {describing(func(m map[string]any) { m["token_endpoint"] = "http://as.example.com/token" }), "down", "is not https"},
 }
 
@@ -199,12 +200,33 @@ func TestPublicUpstreamPointsInside(t *testing.T) {
 	}
 	site := startProxy(t, mcpCache("http://mcp.invalid:"+port+"/mcp", "guard "+s.guard,
 		"reverse_proxy {\nheader_up Host "+p.Addr+"\ntransport http {\nresolvers "+resolver.Addr+"\n}\n}"))
-	awaitFailure(t, "needs_authorization", "metadata points to a private address while the upstream is public")
-	await(t, "the log to say so", func() bool {
-		return strings.Contains(site.log(), "metadata points to a private address")
-	})
+	const advice = "set issuer or token_endpoint in the guard"
+	awaitFailure(t, "needs_authorization", advice)
+	await(t, "the log to say so", func() bool { return strings.Contains(site.log(), advice) })
 	asked := p.Requests(func(r *fixture.Request) bool { return strings.HasPrefix(r.URL, authtest.ResourcePath) })
 	if len(asked) != 0 || s.auth.Hits(authtest.OAuthPath) != 0 || s.auth.Hits(authtest.TokenPath) != 0 {
 		t.Error("a private address was asked")
+	}
+}
+
+// TestUpstreamOutOfSight has an upstream whose address is not in the
+// configuration. It counts as public, though the test has it on this host.
+func TestUpstreamOutOfSight(t *testing.T) {
+	s := setupDiscovery(t)
+	p := newProtected(t, "go-sdk", s.issuer, s.verify, time.Hour)
+	t.Setenv("MCP_CACHE_TEST_DIAL", p.Addr)
+	for resource, want := range map[string]string{
+		"": "the configuration does not tell where the upstream is", "resource " + p.URL: "no more than its own origin",
+	} {
+		t.Run(want, func(t *testing.T) {
+			startProxy(t, mcpCache("", "guard "+strings.TrimSuffix(s.guard, "}")+resource+"\n}",
+				"reverse_proxy {env.MCP_CACHE_TEST_DIAL} {\nheader_up Host "+p.Addr+"\n}"))
+			awaitFailure(t, "needs_authorization", want)
+			awaitFailure(t, "needs_authorization", "set issuer or token_endpoint in the guard")
+			asked := p.Requests(func(r *fixture.Request) bool { return strings.HasPrefix(r.URL, "/.well-known/") })
+			if len(asked) != 0 || s.auth.Hits(authtest.TokenPath) != 0 {
+				t.Error("a private address was asked")
+			}
+		})
 	}
 }

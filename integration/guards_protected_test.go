@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +34,7 @@ const (
 type protected struct {
 	*fixture.Host
 
+	t      testing.TB
 	issuer string // of its authorization server, "" if it names none
 	life   time.Duration
 
@@ -60,7 +63,7 @@ var protectedServers = map[string]func(*protected) (http.Handler, func()){
 // may share for that long. An issuer of "" leaves it without metadata.
 func newProtected(t testing.TB, sdk, issuer string, verify authtest.Verifier, life time.Duration) *protected {
 	t.Helper()
-	p := &protected{issuer: issuer, verify: verify, life: life, came: make(map[visit]int)}
+	p := &protected{t: t, issuer: issuer, verify: verify, life: life, came: make(map[visit]int)}
 	p.Host = fixture.NewDownHost(t, p)
 	handler, closed := protectedServers[sdk](p)
 	p.setHandler(handler)
@@ -69,8 +72,31 @@ func newProtected(t testing.TB, sdk, issuer string, verify authtest.Verifier, li
 	return p
 }
 
+// authorizes tells whether a path is the authorization server's: the server says
+// that it is at its own origin, as guards let it name no other on this host.
+func (p *protected) authorizes(path string) bool {
+	return p.issuer != "" && path != "/mcp" && !strings.HasPrefix(path, authtest.ResourcePath)
+}
+
+// authorize has the authorization server answer.
+func (p *protected) authorize(w http.ResponseWriter, r *http.Request) {
+	target, err := url.Parse(p.issuer)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+	}}).ServeHTTP(w, r)
+}
+
 // ServeHTTP implements [http.Handler].
 func (p *protected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.authorizes(r.URL.Path) {
+		p.authorize(w, r)
+		return
+	}
 	if r.URL.Path == "/mcp" {
 		raw, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		id, err := p.check(raw)
@@ -212,7 +238,7 @@ func newProtectedGoSDK(p *protected) (http.Handler, func()) {
 	})(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})))
 	if p.issuer != "" {
 		mux.Handle(authtest.ResourcePath+"/mcp", sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
-			Resource: p.URL, AuthorizationServers: []string{p.issuer}, ScopesSupported: []string{listScope},
+			Resource: p.URL, AuthorizationServers: []string{"http://" + p.Addr}, ScopesSupported: []string{listScope},
 		}))
 	}
 	return mux, func() {
@@ -245,7 +271,7 @@ func newProtectedMCPGo(p *protected) (http.Handler, func()) {
 	}
 	if p.issuer != "" {
 		options = append(options, mcpgoserver.WithProtectedResourceMetadata(mcpgoserver.ProtectedResourceMetadataConfig{
-			Resource: p.URL, AuthorizationServers: []string{p.issuer}, ScopesSupported: []string{listScope},
+			Resource: p.URL, AuthorizationServers: []string{"http://" + p.Addr}, ScopesSupported: []string{listScope},
 		}))
 	}
 	handler := mcpgoserver.NewStreamableHTTPServer(m, options...)

@@ -67,6 +67,10 @@ func wantNoSecrets(t testing.TB, what, output string, more ...string) {
 // echoes are upstreams that repeat the credential which they were given.
 var echoes = map[string]scripted.Script{
 	"error object": func(x *scripted.Exchange) { x.Error(http.StatusOK, -32603, "no rights for "+credentials(x.R)) },
+	"other words for it": func(x *scripted.Exchange) {
+		secret := credentials(x.R)
+		x.Error(http.StatusOK, -32603, fmt.Sprint(url.QueryEscape(secret), strings.ToUpper(secret), base64.StdEncoding.EncodeToString([]byte(secret))))
+	},
 	"refusal object": func(x *scripted.Exchange) {
 		x.W.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", error_description="`+credentials(x.R)+`"`)
 		x.Error(http.StatusUnauthorized, -32001, "no rights for "+credentials(x.R))

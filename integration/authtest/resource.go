@@ -13,7 +13,8 @@ import (
 const ResourcePath = "/.well-known/oauth-protected-resource"
 
 // Resource is a handler that lets requests with the server's tokens through and
-// refuses others as the MCP specification says.
+// refuses others as the MCP specification says. All other paths are the
+// server's: guards let an upstream name no other origin on this host.
 type Resource struct {
 	// Endpoint is the path of the protected endpoint.
 	Endpoint string
@@ -73,17 +74,14 @@ func (p *Resource) add(counter *int) {
 
 // ServeHTTP implements [http.Handler].
 func (p *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	base := "http://" + r.Host
-	if r.TLS != nil {
-		base = "https://" + r.Host
-	}
+	base := baseOf(r)
 	switch r.URL.Path {
 	case ResourcePath + strings.TrimSuffix(p.Endpoint, "/"):
 		p.serveMetadata(w, base)
 	case p.Endpoint:
 		p.serveEndpoint(w, r, base)
 	default:
-		http.NotFound(w, r)
+		p.server.ServeHTTP(w, r)
 	}
 }
 
@@ -91,7 +89,7 @@ func (p *Resource) serveMetadata(w http.ResponseWriter, base string) {
 	p.add(&p.asked)
 	metadata := map[string]any{
 		"resource":              base + p.Endpoint,
-		"authorization_servers": []string{p.server.URL},
+		"authorization_servers": []string{base},
 		"scopes_supported":      []string{"mcp:list", "mcp:call"},
 	}
 	p.mu.Lock()

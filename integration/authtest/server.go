@@ -55,7 +55,8 @@ type Request struct {
 	Method string // of client authentication
 }
 
-// Server is an authorization server. Its methods may be called at any time.
+// Server is an authorization server. Its methods may be called at any time. As
+// a handler of another origin it says that it is there.
 type Server struct {
 	// URL is the issuer identifier, without a slash at its end.
 	URL string
@@ -234,10 +235,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case broken != nil:
 		broken.ServeHTTP(w, r)
 	case r.URL.Path == OAuthPath, r.URL.Path == OpenIDPath:
+		base := baseOf(r)
 		metadata := map[string]any{
-			"issuer":         s.URL,
-			"token_endpoint": s.TokenURL(),
-			"jwks_uri":       s.URL + JWKSPath,
+			"issuer":         base,
+			"token_endpoint": base + TokenPath,
+			"jwks_uri":       base + JWKSPath,
 		}
 		if edit != nil {
 			edit(metadata)
@@ -250,6 +252,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// baseOf returns the origin that a request was sent to.
+func baseOf(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 // ClientCertificate makes a client certificate, whose common name is a client's

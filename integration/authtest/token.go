@@ -163,7 +163,7 @@ func (s *Server) authenticate(r *http.Request) (id, method string, ok bool) {
 		return id, "post", client.Secret == secret
 	}
 	if assertion := r.PostForm.Get("client_assertion"); assertion != "" {
-		ok := r.PostForm.Get("client_assertion_type") == assertionType && s.checkAssertion(assertion, id, client.Key)
+		ok := r.PostForm.Get("client_assertion_type") == assertionType && s.checkAssertion(assertion, baseOf(r), id, client.Key)
 		return id, "private_key_jwt", ok
 	}
 	if client.TLS {
@@ -207,7 +207,7 @@ func Signed(public any, audience string) Verifier {
 }
 
 // checkAssertion verifies a client assertion (RFC 7523 section 3).
-func (s *Server) checkAssertion(raw, id string, key any) bool {
+func (s *Server) checkAssertion(raw, base, id string, key any) bool {
 	parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA})
 	if err != nil || key == nil {
 		return false
@@ -216,7 +216,7 @@ func (s *Server) checkAssertion(raw, id string, key any) bool {
 	if err := parsed.Claims(key, &claims); err != nil || claims.ID == "" || claims.Expiry == nil {
 		return false
 	}
-	for _, audience := range []string{s.URL, s.TokenURL()} {
+	for _, audience := range []string{base, base + TokenPath} {
 		expected := jwt.Expected{Issuer: id, Subject: id, AnyAudience: jwt.Audience{audience}, Time: time.Now()}
 		if claims.ValidateWithLeeway(expected, 0) == nil {
 			return true

@@ -44,7 +44,7 @@ type clientAuth struct {
 	secret   func() (string, error)
 	key      *watchedFile[*signingKey]
 	version  func() uint64 // of the file with the secret or key, nil: there is none
-	audience string        // of assertions, empty: the issuer, or else the token endpoint
+	audience string        // of assertions, empty: as assertion says
 }
 
 // apply adds the client's credentials to a token request, and returns what of
@@ -59,12 +59,12 @@ func (a *clientAuth) apply(form url.Values, header http.Header, server *authServ
 		if method == authPost {
 			form.Set("client_id", a.id)
 			form.Set("client_secret", secret)
-			return []string{secret, url.QueryEscape(secret)}, nil
+			return []string{secret}, nil
 		}
 		pair := url.QueryEscape(a.id) + ":" + url.QueryEscape(secret)
 		encoded := base64.StdEncoding.EncodeToString([]byte(pair))
 		header.Set("Authorization", "Basic "+encoded)
-		return []string{secret, url.QueryEscape(secret), encoded}, nil
+		return []string{secret, encoded}, nil
 	case authPrivateKey:
 		assertion, err := a.assertion(server)
 		if err != nil {
@@ -81,6 +81,19 @@ func (a *clientAuth) apply(form url.Values, header http.Header, server *authServ
 	return nil, nil
 }
 
+// secrets are those that are the same for each request. One that cannot be read
+// has not been shown to anybody.
+func (a *clientAuth) secrets() []string {
+	if a.secret == nil {
+		return nil
+	}
+	secret, err := a.secret()
+	if err != nil {
+		return nil
+	}
+	return []string{secret}
+}
+
 // choose returns the configured method, or the one of the two secret methods
 // that the server takes.
 func (a *clientAuth) choose(server *authServer) string {
@@ -94,17 +107,19 @@ func (a *clientAuth) choose(server *authServer) string {
 }
 
 // assertion signs a JWT that says who the client is. Its audience is the issuer
-// where that is known: a server cannot use it at another server then.
+// where the operator has chosen it, or else the endpoint that gets it: a server
+// cannot use it at another server then.
 func (a *clientAuth) assertion(server *authServer) (string, error) {
 	key, err := a.key.reload()
 	if err != nil {
 		return "", err
 	}
 	audience := a.audience
-	if audience == "" {
+	switch {
+	case audience != "":
+	case server.issuer != "" && !server.named:
 		audience = server.issuer
-	}
-	if audience == "" {
+	default:
 		audience = server.token.String()
 	}
 	now := time.Now()

@@ -20,11 +20,15 @@ const (
 	maxScope = 4 << 10
 )
 
+// operators are the bounds of what the operator wrote, and of what that leads to.
+var operators *bounds
+
 const (
 	errResource = unusable("protected resource metadata is for another resource")
 	errIssuer   = unusable("authorization server metadata is for another issuer")
 	errMoved    = unusable("upstream names another authorization server than before (reload the configuration to accept it)")
 	errNoServer = unusable("protected resource metadata names no authorization server")
+	errNowhere  = unusable("the configuration does not tell where the upstream is, so its metadata cannot be found" + advice)
 )
 
 // authServer is what a token request has to know about its authorization
@@ -34,6 +38,7 @@ type authServer struct {
 	issuer   string   // empty: not known
 	methods  []string // client authentication that it supports, none: not known
 	reach    reach    // of requests to the token endpoint
+	named    bool     // by the upstream
 	resource string   // that the upstream says it is, empty: not known
 	scope    string   // that the upstream wants, empty: not known
 }
@@ -56,7 +61,8 @@ type discovery struct {
 
 // hint is what a refusal says about the way to a token.
 type hint struct {
-	endpoint string // of the upstream, empty: no refusal seen
+	refused  bool   // whether there was one
+	endpoint string // of the upstream, empty: not known
 	metadata string // URL of its metadata, empty: at the well-known place
 	scope    string
 }
@@ -80,22 +86,22 @@ type serverMetadata struct {
 }
 
 // newDiscovery makes the part that knows the authorization server.
-func newDiscovery(client *endpointClient, s *OAuthClient, mutual bool) (*discovery, error) {
+func newDiscovery(ctx context.Context, client *endpointClient, s *OAuthClient, mutual bool) (*discovery, error) {
 	d := &discovery{http: client, issuer: s.Issuer, mutual: mutual}
 	if !slices.Equal(s.Resource, []string{"off"}) {
 		d.resource = s.Resource
 	}
 	if s.Issuer != "" {
-		if _, err := parseEndpoint(s.Issuer); err != nil {
+		if _, _, err := operators.parse(ctx, s.Issuer); err != nil {
 			return nil, fmt.Errorf("issuer: %w", err)
 		}
 	}
 	if s.TokenEndpoint != "" {
-		u, err := parseEndpoint(s.TokenEndpoint)
+		u, limit, err := operators.parse(ctx, s.TokenEndpoint)
 		if err != nil {
 			return nil, fmt.Errorf("token_endpoint: %w", err)
 		}
-		d.fixed = &authServer{token: u}
+		d.fixed = &authServer{token: u, reach: limit}
 	}
 	return d, nil
 }
@@ -108,7 +114,7 @@ func (d *discovery) ready() bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.hint.endpoint != ""
+	return d.hint.refused
 }
 
 // upstreamDecides tells whether the upstream names the authorization server.
@@ -117,7 +123,7 @@ func (d *discovery) upstreamDecides() bool { return d.fixed == nil && d.issuer =
 // learn takes in what a refusal says. What was found by another hint counts no
 // more.
 func (d *discovery) learn(challenge Challenge) {
-	heard := hint{endpoint: challenge.Endpoint}
+	heard := hint{refused: true, endpoint: challenge.Endpoint}
 	if c, ok := findBearer(challenge.WWWAuthenticate); ok {
 		heard.metadata = c.params["resource_metadata"]
 		heard.scope = c.params["scope"]
@@ -166,7 +172,7 @@ func (d *discovery) locate(ctx context.Context) (*authServer, error) {
 	}
 	var err error
 	if d.issuer != "" {
-		found, err = d.fromIssuer(ctx, d.issuer, reachAnywhere)
+		found, err = d.fromIssuer(ctx, d.issuer, operators)
 	} else {
 		found, err = d.fromHint(ctx, heard, pinned)
 	}
@@ -183,12 +189,15 @@ func (d *discovery) locate(ctx context.Context) (*authServer, error) {
 
 // fromHint goes from the upstream's refusal to its authorization server.
 func (d *discovery) fromHint(ctx context.Context, heard hint, pinned string) (*authServer, error) {
-	endpoint, err := url.Parse(heard.endpoint)
-	if err != nil || endpoint.Host == "" {
-		return nil, errors.New("upstream's endpoint is not a URL")
+	limits := &bounds{verified: d.http.verifies()}
+	if heard.endpoint != "" {
+		endpoint, err := url.Parse(heard.endpoint)
+		if err != nil || endpoint.Host == "" {
+			return nil, errors.New("upstream's endpoint is not a URL")
+		}
+		limits.own = endpoint
 	}
-	limit := reachOf(ctx, endpoint)
-	metadata, err := d.resourceMetadata(ctx, endpoint, heard.metadata, limit)
+	metadata, err := d.resourceMetadata(ctx, heard.metadata, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -202,10 +211,11 @@ func (d *discovery) fromHint(ctx context.Context, heard hint, pinned string) (*a
 		}
 		name = pinned
 	}
-	server, err := d.fromIssuer(ctx, name, limit)
+	server, err := d.fromIssuer(ctx, name, limits)
 	if err != nil {
 		return nil, err
 	}
+	server.named = true
 	server.resource, server.scope = metadata.Resource, heard.scope
 	if server.scope == "" {
 		server.scope = strings.Join(metadata.ScopesSupported, " ")
@@ -218,20 +228,27 @@ func (d *discovery) fromHint(ctx context.Context, heard hint, pinned string) (*a
 
 // resourceMetadata reads the upstream's metadata (RFC 9728) from the URL that
 // its refusal gave, or else from the well-known places.
-func (d *discovery) resourceMetadata(ctx context.Context, endpoint *url.URL, given string, limit reach) (*resourceMetadata, error) {
+func (d *discovery) resourceMetadata(ctx context.Context, given string, limits *bounds) (*resourceMetadata, error) {
 	candidates := []string{given}
-	if given == "" {
+	switch {
+	case limits.own == nil && (given == "" || len(d.resource) == 0):
+		return nil, errNowhere
+	case given == "":
 		candidates = []string{
-			wellKnown(endpoint, resourceWellKnown, endpoint.EscapedPath()),
-			wellKnown(endpoint, resourceWellKnown, ""),
+			wellKnown(limits.own, resourceWellKnown, limits.own.EscapedPath()),
+			wellKnown(limits.own, resourceWellKnown, ""),
 		}
 	}
-	metadata, err := firstDocument[resourceMetadata](ctx, d.http, candidates, limit)
+	metadata, err := firstDocument[resourceMetadata](ctx, d.http, candidates, limits)
 	if err != nil {
 		return nil, fmt.Errorf("reading protected resource metadata: %w", err)
 	}
-	if !d.isUpstream(metadata.Resource, endpoint) {
-		return nil, fmt.Errorf("%w: %q and not %q", errResource, clip(metadata.Resource), place(endpoint))
+	if !d.isUpstream(metadata.Resource, limits.own) {
+		wanted := d.resource
+		if len(wanted) == 0 {
+			wanted = []string{place(ctx, limits.own)}
+		}
+		return nil, fmt.Errorf("%w: %q and not %q", errResource, shown(ctx, metadata.Resource), wanted)
 	}
 	return metadata, nil
 }
@@ -255,8 +272,8 @@ func (d *discovery) isUpstream(resource string, endpoint *url.URL) bool {
 
 // fromIssuer reads an authorization server's metadata from its well-known
 // places, in the order of the MCP authorization chapter.
-func (d *discovery) fromIssuer(ctx context.Context, name string, limit reach) (*authServer, error) {
-	issuer, err := parseEndpoint(name)
+func (d *discovery) fromIssuer(ctx context.Context, name string, limits *bounds) (*authServer, error) {
+	issuer, _, err := limits.parse(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("issuer: %w", err)
 	}
@@ -268,18 +285,18 @@ func (d *discovery) fromIssuer(ctx context.Context, name string, limit reach) (*
 	if path != "" {
 		candidates = append(candidates, wellKnown(issuer, path+openIDWellKnown, ""))
 	}
-	metadata, err := firstDocument[serverMetadata](ctx, d.http, candidates, limit)
+	metadata, err := firstDocument[serverMetadata](ctx, d.http, candidates, limits)
 	if err != nil {
 		return nil, fmt.Errorf("reading authorization server metadata: %w", err)
 	}
 	if metadata.Issuer != name {
-		return nil, fmt.Errorf("%w: %q and not %q", errIssuer, clip(metadata.Issuer), clip(name))
+		return nil, fmt.Errorf("%w: %q and not %q", errIssuer, shown(ctx, metadata.Issuer), shown(ctx, name))
 	}
 	endpoint := metadata.TokenEndpoint
 	if d.mutual && metadata.MutualTLS.TokenEndpoint != "" {
 		endpoint = metadata.MutualTLS.TokenEndpoint
 	}
-	token, err := parseEndpoint(endpoint)
+	token, limit, err := limits.parse(ctx, endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("token endpoint in the authorization server metadata: %w", err)
 	}
@@ -288,11 +305,11 @@ func (d *discovery) fromIssuer(ctx context.Context, name string, limit reach) (*
 
 // firstDocument reads the first of several documents that is there, and returns
 // the first error if none is.
-func firstDocument[T any](ctx context.Context, client *endpointClient, candidates []string, limit reach) (*T, error) {
+func firstDocument[T any](ctx context.Context, client *endpointClient, candidates []string, limits *bounds) (*T, error) {
 	var problem error
 	for _, candidate := range candidates {
 		document := new(T)
-		u, err := parseEndpoint(candidate)
+		u, limit, err := limits.parse(ctx, candidate)
 		if err == nil {
 			err = client.getJSON(ctx, u, limit, document)
 		}

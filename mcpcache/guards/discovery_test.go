@@ -1,12 +1,19 @@
 package guards
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-mcp/mcp-cache/integration/authtest"
 )
@@ -167,9 +174,17 @@ func TestDiscoveryBadMetadata(t *testing.T) {
 			server: func(m map[string]any) { delete(m, "token_endpoint") },
 			want:   "token endpoint in the authorization server metadata: not an absolute https URL",
 		},
+		"token endpoint of a neighbour": {
+			server: func(m map[string]any) { m["token_endpoint"] = "http://127.0.0.1:1/token" },
+			want:   "set issuer or token_endpoint in the guard", unauthorized: true,
+		},
+		"issuer of a neighbour": {
+			resource: func(m map[string]any) { m["authorization_servers"] = []string{"http://localhost:1"} },
+			want:     "set issuer or token_endpoint in the guard", unauthorized: true,
+		},
 		"link-local token endpoint": {
 			server: func(m map[string]any) { m["token_endpoint"] = "https://169.254.169.254/token" },
-			want:   "more private than the upstream's", unauthorized: true,
+			want:   "set issuer or token_endpoint in the guard", unauthorized: true,
 		},
 		"HTML": {
 			broken: map[string]http.Handler{authtest.OAuthPath: authtest.HTML(), authtest.OpenIDPath: authtest.Status(404)},
@@ -210,28 +225,33 @@ func TestDiscoveryBadMetadata(t *testing.T) {
 	}
 }
 
-// A public upstream cannot make Caddy ask private addresses, however they are
-// written.
+// An upstream cannot make Caddy ask its neighbours, however they are written,
+// and wherever it is itself.
 func TestDiscoveryPrivateAddresses(t *testing.T) {
 	plain, secure := newSecretServer(t), authtest.NewTLS(t)
 	_, port, _ := strings.Cut(strings.TrimPrefix(secure.URL, "https://"), ":")
-	for _, metadata := range []string{
-		plain.URL + authtest.OAuthPath,
-		secure.URL + authtest.OAuthPath,
-		"https://localhost:" + port + authtest.OAuthPath,
-		"https://[::ffff:127.0.0.1]:" + port + "/",
-		"https://0.0.0.0:" + port + "/",
-		"https://10.0.0.1/",
-		"https://169.254.169.254/latest",
-		"https://[fe80::1]/",
+	for _, endpoint := range []string{
+		"https://203.0.113.7/mcp", "http://127.0.0.1:1/mcp", "http://localhost:1/mcp", "https://10.0.0.5/mcp", "https://localhost/mcp", "",
 	} {
-		guard := newDiscovering(t, "timeout 2s\n tls_insecure_skip_verify")
-		err := guard.Renew(t.Context(), "", Challenge{
-			Status: 401, Endpoint: "https://203.0.113.7/mcp",
-			WWWAuthenticate: []string{`Bearer resource_metadata="` + metadata + `"`},
-		})
-		if !errors.Is(err, errPrivateAddress) {
-			t.Errorf("%s: %v", metadata, err)
+		for _, metadata := range []string{
+			plain.URL + authtest.OAuthPath,
+			secure.URL + authtest.OAuthPath,
+			"https://localhost:" + port + authtest.OAuthPath,
+			"https://[::ffff:127.0.0.1]:" + port + "/",
+			"https://0.0.0.0:" + port + "/",
+			"https://10.0.0.1/",
+			"https://169.254.169.254/latest",
+			"https://[fe80::1]/",
+			"https://[64:ff9b::7f00:1]:" + port + "/",
+		} {
+			guard := newDiscovering(t, "timeout 2s\n tls_insecure_skip_verify\n resource https://r.example.com")
+			err := guard.Renew(t.Context(), "", Challenge{
+				Status: 401, Endpoint: endpoint,
+				WWWAuthenticate: []string{`Bearer resource_metadata="` + metadata + `"`},
+			})
+			if !errors.Is(err, errOutOfReach) || !strings.Contains(err.Error(), "set issuer or token_endpoint") {
+				t.Errorf("%s, named by %s: %v", metadata, endpoint, err)
+			}
 		}
 	}
 	for _, server := range []*authtest.Server{plain, secure} {
@@ -241,16 +261,163 @@ func TestDiscoveryPrivateAddresses(t *testing.T) {
 	}
 }
 
+// What the configuration does not tell, discovery cannot go by.
+func TestDiscoveryOfAnUnknownUpstream(t *testing.T) {
+	for options, header := range map[string]string{
+		"":                                 `Bearer resource_metadata="https://203.0.113.7/metadata"`,
+		"resource https://r.example.com\n": `Bearer scope="x"`,
+	} {
+		guard := newDiscovering(t, options)
+		if guard.server.ready() {
+			t.Error("ready before any refusal")
+		}
+		err := guard.Renew(t.Context(), "", Challenge{Status: 401, WWWAuthenticate: []string{header}})
+		if !errors.Is(err, errNowhere) || !errors.Is(err, ErrUnauthorized) || !guard.server.ready() {
+			t.Errorf("%q: %v", options, err)
+		}
+	}
+}
+
+// A name that stood for the upstream may stand for this host when it is asked
+// for metadata. (The resolver of the test knows localhost alone.)
+func TestDiscoveryAfterRebinding(t *testing.T) {
+	secure := authtest.NewTLS(t)
+	address := strings.TrimPrefix(secure.URL, "https://")
+	for options, verified := range map[string]bool{"": true, "tls_insecure_skip_verify": false} {
+		guard := newDiscovering(t, options+"\n timeout 2s")
+		limits := &bounds{own: &url.URL{Scheme: "https", Host: "mcp.example.com"}, verified: guard.http.verifies()}
+		_, limit, err := limits.parse(t.Context(), "https://mcp.example.com/metadata")
+		if err != nil || limits.verified != verified {
+			t.Fatal(err, limits.verified)
+		}
+		for target, want := range map[string]error{
+			address: errOutOfReach, "[::1]:443": errOutOfReach, "169.254.169.254:443": errOutOfReach, "203.0.113.7:443": nil,
+			"10.0.0.1:443": map[bool]error{false: errOutOfReach}[verified],
+		} {
+			if err := guard.http.control(limit)(t.Context(), "tcp", target, nil); err != want {
+				t.Errorf("%q: connecting to %s: %v, want %v", options, target, err, want)
+			}
+		}
+		u := &url.URL{Scheme: "https", Host: address, Path: authtest.OAuthPath}
+		if err := guard.http.getJSON(t.Context(), u, limit, new(serverMetadata)); !errors.Is(err, errOutOfReach) {
+			t.Errorf("asking what the name stands for now: %v", err)
+		}
+	}
+	if secure.Hits(authtest.OAuthPath) != 0 {
+		t.Error("this host was asked")
+	}
+}
+
+// Caddy's own listeners are for nobody to name, not even for an upstream that
+// is one of them.
+func TestDiscoveryOfOwnListeners(t *testing.T) {
+	for _, listen := range []string{"127.0.0.1:0", "localhost:0", ":0", "[::]:0", "tcp4/0.0.0.0:0"} {
+		t.Run(listen, func(t *testing.T) {
+			address, err := caddy.ParseNetworkAddress(strings.Replace(listen, ":0", ":"+freePort(t), 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			listener, err := address.Listen(t.Context(), 0, net.ListenConfig{})
+			if err != nil {
+				t.Skip("no such listener here:", err)
+			}
+			asked := make(chan string, 10)
+			server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path })}
+			go server.Serve(listener.(net.Listener))
+			defer server.Close()
+			for _, host := range []string{"127.0.0.1", "localhost"} {
+				own := fmt.Sprintf("http://%s:%d", host, address.StartPort)
+				guard := newDiscovering(t, "")
+				err := guard.Renew(t.Context(), "", Challenge{
+					Status: 401, Endpoint: own + "/mcp", WWWAuthenticate: []string{`Bearer resource_metadata="` + own + `/stop"`},
+				})
+				if !errors.Is(err, errListening) || !strings.Contains(err.Error(), "set issuer or token_endpoint") {
+					t.Errorf("%s: %v", own, err)
+				}
+			}
+			if len(asked) != 0 {
+				t.Errorf("Caddy was asked for %s", <-asked)
+			}
+		})
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+// What the operator wrote may be anywhere, also where Caddy listens.
+func TestConfiguredEndpointsHaveNoBounds(t *testing.T) {
+	server := newSecretServer(t)
+	for _, options := range []string{"issuer " + server.URL, "token_endpoint " + server.TokenURL()} {
+		guard := mustProvision[OAuth2](t, "oauth2 {\n"+secretClient+options+"\n}")
+		guard.http.listens = func(netip.AddrPort) bool { return true }
+		if _, err := present(t, guard, "Authorization"); err != nil {
+			t.Errorf("%s: %v", options, err)
+		}
+	}
+}
+
+// A refusal may repeat a token, or be as long as it likes: the error does not
+// and is not.
+func TestDiscoveryHidesAndCutsWhatRefusalsName(t *testing.T) {
+	server := newSecretServer(t)
+	_, endpoint := protect(t, server)
+	for name, form := range map[string]func(string) string{
+		"raw":     func(token string) string { return token },
+		"percent": func(token string) string { return fmt.Sprintf("%%%x", token[0]) + token[1:] },
+		"base64":  func(token string) string { return base64.StdEncoding.EncodeToString([]byte(token)) },
+	} {
+		for _, of := range []string{"https://10.0.0.1/", "http://127.0.0.1:1/", "https://x.", "http://x."} {
+			guard := newDiscovering(t, "")
+			var logs logbook
+			logs.redirect(&guard.OAuthClient)
+			newFeed(t, guard, endpoint).wantServed(t)
+			for _, secret := range []string{server.LastToken(), planted} {
+				guard.source.mu.Lock()
+				guard.source.renewAt = time.Time{}
+				guard.source.mu.Unlock()
+				guard.source.hurry()
+				named := of + form(secret) + strings.Repeat("x", 1<<20)
+				err := guard.Renew(t.Context(), "Bearer "+server.LastToken(), Challenge{
+					Status: 401, Endpoint: endpoint, WWWAuthenticate: []string{`Bearer resource_metadata="` + named + `"`},
+				})
+				if err == nil || len(err.Error()) > 1000 {
+					t.Fatalf("%s in %s: %.1000v", name, of, err)
+				}
+				for _, text := range []string{err.Error(), logs.String()} {
+					for rest := strings.ToLower(form(secret)); len(rest) > 8; rest = rest[1:] {
+						if strings.Contains(strings.ToLower(text), rest[:8]) {
+							t.Fatalf("%s in %s: a part of a secret is shown: %s in %s", name, of, rest[:8], text)
+						}
+					}
+				}
+			}
+			if n := len(logs.String()); n > 4000 {
+				t.Errorf("%s in %s: the log has %d bytes", name, of, n)
+			}
+		}
+	}
+}
+
 // Once a server has issued a token, the upstream cannot send the client's
 // credentials to another.
 func TestDiscoveryPinsTheServer(t *testing.T) {
 	server, other := newSecretServer(t), newSecretServer(t)
 	resource, endpoint := protect(t, server)
+	own := strings.TrimSuffix(endpoint, "/mcp")
 	guard := newDiscovering(t, "")
 	feed := newFeed(t, guard, endpoint)
 	feed.wantServed(t)
 
-	resource.EditMetadata(func(m map[string]any) { m["authorization_servers"] = []string{other.URL, server.URL} })
+	resource.EditMetadata(func(m map[string]any) { m["authorization_servers"] = []string{other.URL, own} })
 	server.Revoke()
 	guard.server.forget()
 	feed.wantServed(t)
@@ -276,12 +443,12 @@ func TestDiscoveryKeepsWhatItKnows(t *testing.T) {
 	const endpoint = "https://a.example.com/mcp"
 	d.learn(Challenge{Endpoint: endpoint, WWWAuthenticate: []string{`Bearer resource_metadata="https://m", scope="x"`}})
 	d.learn(Challenge{Endpoint: endpoint, WWWAuthenticate: []string{`Bearer error="invalid_token"`}})
-	if want := (hint{endpoint, "https://m", "x"}); d.hint != want || !d.ready() {
+	if want := (hint{true, endpoint, "https://m", "x"}); d.hint != want || !d.ready() {
 		t.Errorf("hint is %v, want %v", d.hint, want)
 	}
 	d.found = new(authServer)
 	d.learn(Challenge{Endpoint: endpoint, WWWAuthenticate: []string{`Bearer scope="y"`}})
-	if want := (hint{endpoint, "https://m", "y"}); d.hint != want || d.found != nil {
+	if want := (hint{true, endpoint, "https://m", "y"}); d.hint != want || d.found != nil {
 		t.Errorf("hint is %v, found %v", d.hint, d.found)
 	}
 }
@@ -289,7 +456,7 @@ func TestDiscoveryKeepsWhatItKnows(t *testing.T) {
 // After a failure the metadata are read again: the endpoint may have moved.
 func TestDiscoveryFollowsAMove(t *testing.T) {
 	server := newSecretServer(t)
-	server.EditMetadata(func(m map[string]any) { m["token_endpoint"] = server.URL + "/gone" })
+	server.EditMetadata(func(m map[string]any) { m["token_endpoint"] = m["issuer"].(string) + "/gone" })
 	_, endpoint := protect(t, server)
 	guard := newDiscovering(t, "")
 	feed := newFeed(t, guard, endpoint)

@@ -11,10 +11,12 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -47,6 +49,9 @@ type endpointClient struct {
 	timeout time.Duration
 	tls     *tls.Config
 
+	// listens tells whether Caddy itself listens on an address.
+	listens func(netip.AddrPort) bool
+
 	mu         sync.Mutex
 	transports map[reach]*http.Transport // a connection is used for its reach only
 }
@@ -62,7 +67,7 @@ type answer struct {
 // be nil. A client certificate is read at each handshake, so that a short-lived
 // one can be replaced and need not exist yet.
 func newEndpointClient(ctx caddy.Context, settings *reverseproxy.TLSConfig, timeout time.Duration) (*endpointClient, error) {
-	c := &endpointClient{timeout: timeout, transports: make(map[reach]*http.Transport)}
+	c := &endpointClient{timeout: timeout, listens: caddyListens, transports: make(map[reach]*http.Transport)}
 	if c.timeout == 0 {
 		c.timeout = defaultTimeout
 	}
@@ -84,11 +89,11 @@ func newEndpointClient(ctx caddy.Context, settings *reverseproxy.TLSConfig, time
 	}
 	if certFile != "" {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+			pair, err := loadKeyPair(certFile, keyFile)
 			if err != nil {
 				return nil, fmt.Errorf("loading client certificate: %w", err)
 			}
-			return &pair, nil
+			return pair, nil
 		}
 	}
 	c.tls = config
@@ -112,7 +117,7 @@ func (c *endpointClient) transport(r reach) *http.Transport {
 	defer c.mu.Unlock()
 	transport, ok := c.transports[r]
 	if !ok {
-		dialer := &net.Dialer{Timeout: c.timeout, ControlContext: r.control}
+		dialer := &net.Dialer{Timeout: c.timeout, ControlContext: c.control(r)}
 		transport = &http.Transport{
 			DialContext:            dialer.DialContext,
 			TLSClientConfig:        c.tls.Clone(),
@@ -130,6 +135,31 @@ func (c *endpointClient) transport(r reach) *http.Transport {
 	return transport
 }
 
+// verifies tells whether whoever answers by https must prove its name.
+func (c *endpointClient) verifies() bool { return c.tls == nil || !c.tls.InsecureSkipVerify }
+
+// control returns a hook of [net.Dialer]. It runs when names have been resolved,
+// so that a name cannot stand for one address when checked and another when
+// used.
+func (c *endpointClient) control(r reach) func(context.Context, string, string, syscall.RawConn) error {
+	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		target, err := netip.ParseAddrPort(address)
+		switch {
+		case r == reachAnywhere:
+			return nil
+		case err != nil:
+			return errOutOfReach
+		}
+		if err := r.permits(target.Addr()); err != nil {
+			return err
+		}
+		if r.named() && c.listens(target) {
+			return errListening
+		}
+		return nil
+	}
+}
+
 // send sends a request and reads the whole answer, whatever its status. Errors
 // name the endpoint without its query.
 func (c *endpointClient) send(r *http.Request, to reach) (*answer, error) {
@@ -138,21 +168,12 @@ func (c *endpointClient) send(r *http.Request, to reach) (*answer, error) {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // it would repeat the URL
 		}
-		return nil, fmt.Errorf("asking %s: %w", place(r.URL), err)
+		return nil, fmt.Errorf("asking %s: %w", place(r.Context(), r.URL), brief(r.Context(), err))
 	}
 	return got, nil
 }
 
 func (c *endpointClient) exchange(r *http.Request, to reach) (*answer, error) {
-	if r.URL.Scheme == "http" {
-		if to == reachPublic {
-			return nil, errPrivateAddress
-		}
-		if to == reachPrivate {
-			return nil, errForbidden
-		}
-		to = reachOnlyLoopback
-	}
 	client := &http.Client{
 		Transport:     c.transport(to),
 		CheckRedirect: checkRedirect,
@@ -180,7 +201,7 @@ func (c *endpointClient) exchange(r *http.Request, to reach) (*answer, error) {
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	if origin(r.URL) != origin(first.URL) {
-		return fmt.Errorf("%w: %s", errCrossOrigin, origin(r.URL))
+		return fmt.Errorf("%w: %s", errCrossOrigin, shown(r.Context(), origin(r.URL)))
 	}
 	if len(via) > maxRedirects || r.Method != first.Method {
 		return errRedirect
@@ -199,10 +220,10 @@ func (c *endpointClient) getJSON(ctx context.Context, u *url.URL, to reach, into
 		return err
 	}
 	if got.status != http.StatusOK {
-		return fmt.Errorf("asking %s: %w", place(u), &statusError{status: got.status})
+		return fmt.Errorf("asking %s: %w", place(ctx, u), &statusError{status: got.status})
 	}
 	if err := got.decode(into); err != nil {
-		return fmt.Errorf("asking %s: %w", place(u), err)
+		return fmt.Errorf("asking %s: %w", place(ctx, u), err)
 	}
 	return nil
 }
@@ -247,22 +268,6 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("answer has status %d", e.status) }
 
 // place names an endpoint without its query, which may hold a secret.
-func place(u *url.URL) string {
-	return u.Scheme + "://" + u.Host + u.EscapedPath()
-}
-
-// clip cuts foreign text down to what an error may show: one line of printable
-// ASCII.
-func clip(text string) string {
-	const longest = 200
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text)
-	if len(text) > longest {
-		text = text[:longest] + "..."
-	}
-	return text
+func place(ctx context.Context, u *url.URL) string {
+	return shown(ctx, u.Scheme+"://"+u.Host+u.EscapedPath())
 }

@@ -76,6 +76,14 @@ func (h credentialHeader) value(token string) string {
 	return h.prefix + " " + token
 }
 
+// token returns the token in a header's value.
+func (h credentialHeader) token(value string) string {
+	if h.prefix == "" {
+		return value
+	}
+	return strings.TrimPrefix(value, h.prefix+" ")
+}
+
 // set puts a token on a request, instead of whatever the header held.
 func (h credentialHeader) set(r *http.Request, token string) {
 	r.Header.Set(h.name, h.value(token))

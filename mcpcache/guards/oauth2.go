@@ -18,9 +18,12 @@ func init() {
 // as the MCP specification says: the upstream's first 401 leads to its protected
 // resource metadata (RFC 9728), which must be about the upstream's endpoint and
 // names the server. The upstream then decides where the client's credentials go,
-// so that `issuer` or `token_endpoint` is better with a client secret. Metadata
-// of a public upstream cannot point to private addresses, such URLs are never
-// asked through a forward proxy, and once a server has issued a token another is
+// so that `issuer` or `token_endpoint` is better with a client secret or an
+// `assertion_audience`. What it names must be at its own origin, or a public
+// https endpoint, and nowhere that Caddy itself listens; such URLs are never
+// asked through a forward proxy. Its origin is that of the first upstream of
+// `reverse_proxy`: with dynamic upstreams, a placeholder in the address or another
+// handler there is none. Once a server has issued a token another is
 // not accepted until the configuration is loaded again. An upstream that
 // serves callers without credentials never refuses and so is never given any.
 type OAuth2 struct {
@@ -68,7 +71,7 @@ func (o *OAuth2) Validate() error { return o.check(clientCredentials) }
 //		key                <path>              # for private_key_jwt: PEM or JWK
 //		alg                RS256|ES256|EdDSA   # default: that of the key
 //		kid                <id>                # default: that of the JWK
-//		assertion_audience <audience>          # default: issuer, else token endpoint
+//		assertion_audience <audience>          # default: issuer if configured, else token endpoint
 //		client_auth        basic|post|private_key_jwt|tls
 //
 //		# what

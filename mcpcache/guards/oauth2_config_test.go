@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 func TestOAuth2Caddyfile(t *testing.T) {
@@ -196,5 +198,36 @@ func TestCaddyLoadsTheGuards(t *testing.T) {
 			t.Errorf("%s: an empty configuration was accepted", name)
 		}
 		cancel()
+	}
+}
+
+// The operator is told of what any server could use that the upstream names.
+func TestOAuth2Unbound(t *testing.T) {
+	for options, want := range map[string]string{
+		"client_secret x":               "client_secret",
+		"client_secret_file /x":         "client_secret_file",
+		"key /k\n assertion_audience x": "assertion_audience",
+		"key /k":                        "",
+		"tls_client_auth /c /k":         "",
+	} {
+		for server, decides := range map[string]bool{"": true, "issuer https://a": false, "token_endpoint https://a/t": false} {
+			guard, err := parse[OAuth2]("oauth2 {\n client_id a\n" + options + "\n" + server + "\n}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := newContext(t)
+			core, logs := observer.New(zap.WarnLevel)
+			if err := guard.assemble(ctx, zap.New(core), clientCredentials, &guard.OAuthClient); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, line := range logs.All() {
+				got = append(got, fmt.Sprint(line.ContextMap()["option"]))
+			}
+			if text := strings.Join(got, " "); text != want && decides || text != "" && !decides {
+				t.Errorf("%q with %q: warned of %q, want %q", options, server, text, want)
+			}
+			guard.Cleanup()
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -86,6 +87,31 @@ func TestOAuth2ClientAuthentication(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An assertion is for the issuer that the operator has chosen, or else for the
+// endpoint that gets it: nobody can use it elsewhere.
+func TestOAuth2AssertionAudience(t *testing.T) {
+	server := authtest.New(t)
+	path := filepath.Join(t.TempDir(), "key")
+	server.AddClient("signer", authtest.Client{Key: writeKey(t, path)})
+	_, endpoint := protect(t, server)
+	own := strings.TrimSuffix(endpoint, "/mcp")
+	for options, want := range map[string]string{
+		"issuer " + server.URL:                server.URL,
+		"token_endpoint " + server.TokenURL(): server.TokenURL(),
+		"":                                    own + authtest.TokenPath,
+		"assertion_audience " + own:           own,
+	} {
+		guard := mustProvision[OAuth2](t, "oauth2 {\n client_id signer\n key "+path+"\n resource "+endpoint+"\n"+options+"\n}")
+		newFeed(t, guard, endpoint).wantServed(t)
+		requests := server.Requests()
+		parts := strings.Split(requests[len(requests)-1].Form.Get("client_assertion"), ".")
+		claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+		if err != nil || !strings.Contains(string(claims), `"aud":"`+want+`"`) {
+			t.Errorf("%q: %s, %v, want the audience %s", options, claims, err, want)
+		}
 	}
 }
 

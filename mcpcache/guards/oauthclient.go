@@ -13,6 +13,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 )
 
 // OAuthClient holds the settings that the guards `oauth2` and `exchange` share:
@@ -67,8 +70,8 @@ type OAuthClient struct {
 	// of the JWK, none with PEM.
 	Kid string `json:"kid,omitempty"`
 
-	// The audience of client assertions. Default: the issuer, or the token
-	// endpoint where the issuer is not known.
+	// The audience of client assertions. Default: the configured issuer, or
+	// the token endpoint that gets the assertion.
 	AssertionAudience string `json:"assertion_audience,omitempty"`
 
 	// The resource indicators (RFC 8707) that the token is asked for. The
@@ -99,7 +102,8 @@ type OAuthClient struct {
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
 	// TLS settings for the token and metadata endpoints, as those of
-	// `reverse_proxy`. The client certificate is read at each handshake.
+	// `reverse_proxy`. The client certificate and its key, files of at most
+	// 65536 bytes each, are read at each handshake.
 	TLS *reverseproxy.TLSConfig `json:"tls,omitempty"`
 
 	account
@@ -108,6 +112,7 @@ type OAuthClient struct {
 	server *discovery
 	auth   *clientAuth
 	source *tokenSource
+	given  *lastTokens // what the upstream was given
 }
 
 // grant is what tells the guards apart that share OAuthClient.
@@ -176,31 +181,34 @@ func (c *OAuthClient) provision(ctx caddy.Context, g grant) error {
 	if r.err != nil {
 		return r.err
 	}
-	return c.assemble(ctx, g, &resolved)
+	return c.assemble(ctx, ctx.Logger(), g, &resolved)
 }
 
 // assemble makes the working parts from the resolved settings.
-func (c *OAuthClient) assemble(ctx caddy.Context, g grant, s *OAuthClient) (err error) {
-	c.place = newCredentialHeader(c.Header, c.Prefix)
+func (c *OAuthClient) assemble(ctx caddy.Context, log *zap.Logger, g grant, s *OAuthClient) (err error) {
+	c.place, c.given = newCredentialHeader(c.Header, c.Prefix), new(lastTokens)
 	if c.http, err = newEndpointClient(ctx, c.TLS, time.Duration(c.Timeout)); err != nil {
 		return err
 	}
-	if c.auth, err = newClientAuth(ctx.Logger(), g, s); err != nil {
+	if c.auth, err = newClientAuth(log, g, s); err != nil {
 		return err
 	}
-	if c.server, err = newDiscovery(c.http, s, c.auth.method == authTLS); err != nil {
+	if c.server, err = newDiscovery(ctx, c.http, s, c.auth.method == authTLS); err != nil {
 		return err
 	}
 	if c.account, err = s.identify(g, c.place, c.auth.method); err != nil {
 		return err
 	}
-	if usesSecret := s.ClientSecret != "" || s.ClientSecretFile != ""; usesSecret && c.server.upstreamDecides() {
-		ctx.Logger().Warn("the upstream decides which authorization server gets the client secret; set issuer or token_endpoint to bind it")
+	if c.server.upstreamDecides() {
+		for _, option := range s.unbound() {
+			log.Warn("the upstream decides which authorization server gets what this stands for; set issuer or token_endpoint to bind it",
+				zap.String("option", option))
+		}
 	}
 	fixed := s.fixedForm()
 	c.source = newTokenSource(func(ctx context.Context) (issued, error) {
 		return c.fetch(ctx, g, s, fixed)
-	}, ctx.Logger())
+	}, log)
 	c.source.inputs = func() (sum uint64) {
 		for _, version := range slices.Concat(g.versions, []func() uint64{c.auth.version}) {
 			if version != nil {
@@ -210,6 +218,19 @@ func (c *OAuthClient) assemble(ctx caddy.Context, g grant, s *OAuthClient) (err 
 		return sum
 	}
 	return nil
+}
+
+// unbound are the options with which a server gets something that is good at
+// another server, too. An assertion is good at its audience.
+func (c *OAuthClient) unbound() (options []string) {
+	for option, value := range map[string]string{
+		"client_secret": c.ClientSecret, "client_secret_file": c.ClientSecretFile, "assertion_audience": c.AssertionAudience,
+	} {
+		if value != "" {
+			options = append(options, option)
+		}
+	}
+	return options
 }
 
 // identify derives the identity from the resolved settings.
@@ -264,27 +285,37 @@ func (c *OAuthClient) longParams() (values []string) {
 	return values
 }
 
-// fetch gets a token from the authorization server.
+// fetch gets a token from the authorization server. Nothing of what the upstream
+// and that server were given in secret is in the error, even if they repeat it.
 func (c *OAuthClient) fetch(ctx context.Context, g grant, s *OAuthClient, fixed url.Values) (issued, error) {
 	form, hidden, err := g.form()
 	if err != nil {
 		return issued{}, fmt.Errorf("%w: %w", ErrUnauthorized, err)
 	}
+	maps.Copy(form, fixed)
+	hidden = slices.Concat(hidden, s.longParams(), c.auth.secrets(), c.given.all())
+	secrets := redact.New(hidden...)
+	token, err := c.ask(hiding(ctx, secrets), form, hidden, g, s)
+	if err != nil {
+		return issued{}, secrets.Error(err)
+	}
+	c.given.add(token.token)
+	return token, nil
+}
+
+// ask finds the authorization server and asks it.
+func (c *OAuthClient) ask(ctx context.Context, form url.Values, hidden []string, g grant, s *OAuthClient) (issued, error) {
 	server, err := c.server.locate(ctx)
 	if err != nil {
 		return issued{}, err
 	}
-	maps.Copy(form, fixed)
 	if server.scope != "" && len(s.Scope) == 0 {
 		form.Set("scope", server.scope)
 	}
 	if server.resource != "" && len(s.Resource) == 0 {
 		form.Set("resource", server.resource)
 	}
-	request := tokenRequest{
-		http: c.http, auth: c.auth, server: server, form: form, other: g.other,
-		hidden: append(hidden, s.longParams()...),
-	}
+	request := tokenRequest{http: c.http, auth: c.auth, server: server, form: form, other: g.other, hidden: hidden}
 	token, err := request.send(ctx)
 	if err == nil {
 		err = c.place.check(token.token)
@@ -322,6 +353,7 @@ func (c *OAuthClient) Renew(ctx context.Context, used string, challenge Challeng
 	if c.server.upstreamDecides() {
 		c.server.learn(challenge)
 	}
+	c.given.add(c.place.token(used)) // perhaps of a guard before a reload
 	return c.source.renew(ctx, func(token string) bool { return c.place.value(token) == used })
 }
 

@@ -7,111 +7,173 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
-	"syscall"
 )
 
-// reach says which addresses a request may connect to. URLs that the operator
-// wrote reach anywhere. A URL that an upstream has named reaches no network
-// that is more private than the upstream's own, so that an upstream cannot make
-// Caddy call its neighbours (OAuth security best practice calls this SSRF).
+// reach says which addresses a request may connect to: where a URL that the
+// operator wrote leads, or where one may lead that an upstream has named. An
+// upstream can make Caddy call itself and the public, but not its neighbours
+// (OAuth security best practice calls that SSRF).
 type reach int
 
 const (
-	reachAnywhere     reach = iota // what the operator configured
-	reachPublic                    // public addresses only
-	reachPrivate                   // and those of private networks
-	reachLoopback                  // and those of this host
-	reachOnlyLoopback              // those of this host alone
+	reachAnywhere    reach = iota // https that the operator wrote
+	reachLoopback                 // http that the operator wrote, which is for this host alone
+	reachPublic                   // https that an upstream named
+	reachOwn                      // the upstream itself, on a public address or in a private network
+	reachOwnLoopback              // the upstream itself, on this host
 )
+
+// advice is what an operator can do about discovery that goes too far.
+const advice = "; to allow it, set issuer or token_endpoint in the guard"
 
 const (
-	errPrivateAddress = unusable("metadata points to a private address while the upstream is public")
-	errForbidden      = unusable("metadata points to an address that is more private than the upstream's")
+	errOutOfReach = unusable("an upstream may name no more than its own origin and public https endpoints" + advice)
+	errNotHere    = unusable("http is for loopback addresses alone")
+	errListening  = unusable("this Caddy itself listens there" + advice)
 )
 
-// sharedNetworks are private in effect, though netip does not call them so.
-var sharedNetworks = []netip.Prefix{
-	netip.MustParsePrefix("100.64.0.0/10"), // RFC 6598, carriers and overlays
-	netip.MustParsePrefix("192.0.0.0/24"),  // RFC 6890
-	netip.MustParsePrefix("198.18.0.0/15"), // RFC 2544
-}
-
-// translated is the prefix of addresses that a gateway turns into IPv4, RFC 6052.
-var translated = netip.MustParsePrefix("64:ff9b::/96")
-
-// addressClass returns the least reach that may connect to an address; false
-// means that no limited reach may.
-func addressClass(ip netip.Addr) (reach, bool) {
-	ip = ip.Unmap()
-	if translated.Contains(ip) {
-		bytes := ip.As16()
-		ip = netip.AddrFrom4([4]byte(bytes[12:]))
-	}
-	switch {
-	case ip.IsLoopback(), ip.IsUnspecified():
-		return reachLoopback, true // the unspecified address connects to this host
-	case ip.IsPrivate():
-		return reachPrivate, true
-	case !ip.IsGlobalUnicast():
-		return 0, false // link-local, multicast, broadcast
-	}
-	for _, network := range sharedNetworks {
-		if network.Contains(ip) {
-			return reachPrivate, true
-		}
-	}
-	return reachPublic, true
-}
+// named tells whether an upstream has named the URL.
+func (r reach) named() bool { return r >= reachPublic }
 
 // permits tells whether a connection to an address is allowed.
 func (r reach) permits(ip netip.Addr) error {
-	if r == reachAnywhere {
+	class := addressClass(ip)
+	switch r {
+	case reachAnywhere:
 		return nil
-	}
-	class, ok := addressClass(ip)
-	switch {
-	case ok && class == reachLoopback && r >= reachLoopback:
+	case reachLoopback:
+		if class != addressLoopback {
+			return errNotHere
+		}
 		return nil
-	case ok && r != reachOnlyLoopback && class <= r:
-		return nil
-	case r == reachPublic:
-		return errPrivateAddress
-	}
-	return errForbidden
-}
-
-// control is a hook of [net.Dialer]. It runs when names have been resolved, so
-// that a name cannot stand for one address when checked and another when used.
-func (r reach) control(_ context.Context, _, address string, _ syscall.RawConn) error {
-	target, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return errForbidden
-	}
-	return r.permits(target.Addr())
-}
-
-// reachOf returns the reach of URLs that the given upstream names: that of the
-// most public of its addresses. An upstream whose name does not resolve counts
-// as public.
-func reachOf(ctx context.Context, endpoint *url.URL) reach {
-	host := endpoint.Hostname()
-	if isLoopbackHost(host) {
-		return reachLoopback
-	}
-	var addresses []netip.Addr
-	if ip, err := netip.ParseAddr(host); err == nil {
-		addresses = []netip.Addr{ip}
-	} else if addresses, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
-		return reachPublic
-	}
-	found := reachLoopback
-	for _, ip := range addresses {
-		if class, ok := addressClass(ip); !ok || class < found {
-			found = class
+	case reachOwnLoopback:
+		if class == addressLoopback {
+			return nil
+		}
+	case reachOwn:
+		if class == addressPublic || class == addressPrivate {
+			return nil
+		}
+	case reachPublic:
+		if class == addressPublic {
+			return nil
 		}
 	}
-	return max(found, reachPublic)
+	return errOutOfReach
+}
+
+// bounds are the limits of the URLs that lead to a token: those of the operator
+// have none. The nil bounds are the operator's.
+type bounds struct {
+	// own is the upstream's endpoint, nil if only the handler that reaches the
+	// upstream knows it.
+	own *url.URL
+	// verified says that whoever answers by https must prove its name.
+	verified bool
+}
+
+// parse checks a URL, and returns how far a request to it may reach.
+func (b *bounds) parse(ctx context.Context, raw string) (*url.URL, reach, error) {
+	u, err := parseEndpoint(ctx, raw)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case b == nil && u.Scheme == "http":
+		return u, reachLoopback, nil
+	case b == nil:
+		return u, reachAnywhere, nil
+	case b.own != nil && origin(u) == origin(b.own):
+		return u, b.ownReach(), nil
+	case u.Scheme == "http":
+		return nil, 0, fmt.Errorf("%s: %w", place(ctx, u), errOutOfReach)
+	}
+	return u, reachPublic, nil
+}
+
+// ownReach is how far a request to the upstream itself may reach. An address is
+// as the operator wrote it. A name may stand for another address now than when
+// the upstream was called: never for this host, and for a private network only
+// if who answers must prove the name.
+func (b *bounds) ownReach() reach {
+	host := b.own.Hostname()
+	_, err := netip.ParseAddr(host)
+	switch {
+	case isLoopbackHost(host):
+		return reachOwnLoopback
+	case err == nil || b.verified:
+		return reachOwn
+	}
+	return reachPublic
+}
+
+// class says how public an address is.
+type class int
+
+const (
+	addressOther    class = iota // link-local, multicast, reserved: for no upstream to name
+	addressLoopback              // of this host
+	addressPrivate               // of a private network
+	addressPublic
+)
+
+var (
+	// privateNetworks are private in effect, though netip does not call them so.
+	privateNetworks = prefixes(
+		"100.64.0.0/10",  // RFC 6598, carriers and overlays
+		"192.0.0.0/24",   // RFC 6890
+		"198.18.0.0/15",  // RFC 2544
+		"fec0::/10",      // RFC 3879, once site-local
+		"64:ff9b:1::/48", // RFC 8215, a network's own way to IPv4
+	)
+	// otherNetworks have no hosts, or lead to addresses that they do not show.
+	otherNetworks = prefixes(
+		"0.0.0.0/8",   // RFC 1122 section 3.2.1.3
+		"240.0.0.0/4", // RFC 1112 section 4
+		"2001::/23",   // RFC 2928, Teredo and others
+	)
+	globalUnicast = netip.MustParsePrefix("2000::/3") // RFC 4291 section 2.4
+	translated    = netip.MustParsePrefix("64:ff9b::/96")
+	sixToFour     = netip.MustParsePrefix("2002::/16")
+)
+
+func prefixes(texts ...string) (found []netip.Prefix) {
+	for _, text := range texts {
+		found = append(found, netip.MustParsePrefix(text))
+	}
+	return found
+}
+
+// addressClass tells how public an address is.
+func addressClass(ip netip.Addr) class {
+	ip = carried(ip.WithZone(""))
+	within := func(p netip.Prefix) bool { return p.Contains(ip) }
+	switch {
+	case ip.IsLoopback(), ip.IsUnspecified():
+		return addressLoopback // the unspecified address connects to this host
+	case ip.IsPrivate(), slices.ContainsFunc(privateNetworks, within):
+		return addressPrivate
+	case !ip.IsGlobalUnicast(), slices.ContainsFunc(otherNetworks, within):
+		return addressOther
+	case ip.Is6() && !globalUnicast.Contains(ip):
+		return addressOther // such as ::127.0.0.1, RFC 4291 section 2.5.5.1
+	}
+	return addressPublic
+}
+
+// carried returns the IPv4 address that an IPv6 address stands for: mapped,
+// translated by a gateway (RFC 6052) or reached through one (RFC 3056).
+func carried(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap()
+	bytes := ip.As16()
+	switch {
+	case translated.Contains(ip):
+		return netip.AddrFrom4([4]byte(bytes[12:]))
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(bytes[2:6]))
+	}
+	return ip
 }
 
 // isLoopbackHost tells whether a URL's host names this host (RFC 6761).
@@ -127,7 +189,7 @@ func isLoopbackHost(host string) bool {
 // parseEndpoint checks a URL of a token endpoint, an issuer or a metadata
 // document: absolute, https unless the host is loopback, without user and
 // fragment.
-func parseEndpoint(raw string) (*url.URL, error) {
+func parseEndpoint(ctx context.Context, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
@@ -139,7 +201,7 @@ func parseEndpoint(raw string) (*url.URL, error) {
 	case u.Fragment != "":
 		return nil, errors.New("a URL with a fragment is not allowed")
 	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()):
-		return nil, fmt.Errorf("%s is not https (http is for loopback hosts alone)", origin(u))
+		return nil, fmt.Errorf("%s is not https (http is for loopback hosts alone)", shown(ctx, origin(u)))
 	}
 	return u, nil
 }

@@ -7,30 +7,55 @@ import (
 )
 
 func TestReach(t *testing.T) {
-	all := []reach{reachAnywhere, reachPublic, reachPrivate, reachLoopback, reachOnlyLoopback}
+	all := []reach{reachAnywhere, reachLoopback, reachPublic, reachOwn, reachOwnLoopback}
+	public := [5]bool{true, false, true, true, false}
+	private := [5]bool{true, false, false, true, false}
+	loopback := [5]bool{true, true, false, false, true}
+	other := [5]bool{true, false, false, false, false}
 	for address, want := range map[string][5]bool{
-		"93.184.215.14":            {true, true, true, true, false},
-		"2606:4700::1":             {true, true, true, true, false},
-		"64:ff9b::93.184.215.14":   {true, true, true, true, false},
-		"10.1.2.3":                 {true, false, true, true, false},
-		"172.16.0.1":               {true, false, true, true, false},
-		"192.168.1.1":              {true, false, true, true, false},
-		"100.64.0.1":               {true, false, true, true, false},
-		"198.18.0.1":               {true, false, true, true, false},
-		"fd00::1":                  {true, false, true, true, false},
-		"::ffff:10.1.2.3":          {true, false, true, true, false},
-		"64:ff9b::10.1.2.3":        {true, false, true, true, false},
-		"127.0.0.1":                {true, false, false, true, true},
-		"127.8.9.10":               {true, false, false, true, true},
-		"::1":                      {true, false, false, true, true},
-		"::ffff:127.0.0.1":         {true, false, false, true, true},
-		"0.0.0.0":                  {true, false, false, true, true},
-		"::":                       {true, false, false, true, true},
-		"169.254.169.254":          {true, false, false, false, false},
-		"fe80::1":                  {true, false, false, false, false},
-		"64:ff9b::169.254.169.254": {true, false, false, false, false},
-		"224.0.0.1":                {true, false, false, false, false},
-		"255.255.255.255":          {true, false, false, false, false},
+		"93.184.215.14":            public,
+		"2606:4700::1":             public,
+		"64:ff9b::93.184.215.14":   public,
+		"2002:5db8:d70e::1":        public,
+		"10.1.2.3":                 private,
+		"172.16.0.1":               private,
+		"192.168.1.1":              private,
+		"100.64.0.1":               private,
+		"198.18.0.1":               private,
+		"fd00::1":                  private,
+		"fec0::1":                  private,
+		"feff::1":                  private,
+		"64:ff9b:1::1":             private,
+		"64:ff9b:1:7f00:0:100::":   private,
+		"::ffff:10.1.2.3":          private,
+		"64:ff9b::10.1.2.3":        private,
+		"2002:a00:1::1":            private,
+		"127.0.0.1":                loopback,
+		"127.8.9.10":               loopback,
+		"::1":                      loopback,
+		"::1%lo":                   loopback,
+		"::ffff:127.0.0.1":         loopback,
+		"64:ff9b::127.0.0.1":       loopback,
+		"2002:7f00:1::1":           loopback,
+		"0.0.0.0":                  loopback,
+		"::":                       loopback,
+		"0.0.0.1":                  other,
+		"0.255.255.255":            other,
+		"240.0.0.1":                other,
+		"::127.0.0.1":              other,
+		"::10.0.0.1":               other,
+		"::ffff:0:127.0.0.1":       other,
+		"2001::1":                  other,
+		"2001:0:4136:e378::1":      other,
+		"2001:1ff:ffff::1":         other,
+		"1000::1":                  other,
+		"4000::1":                  other,
+		"169.254.169.254":          other,
+		"fe80::1":                  other,
+		"64:ff9b::169.254.169.254": other,
+		"224.0.0.1":                other,
+		"255.255.255.255":          other,
+		"2001:200::1":              public,
 	} {
 		for i, r := range all {
 			if got := r.permits(netip.MustParseAddr(address)) == nil; got != want[i] {
@@ -38,29 +63,56 @@ func TestReach(t *testing.T) {
 			}
 		}
 	}
-	if reachPublic.control(t.Context(), "unix", "/run/socket", nil) == nil {
+	client := &endpointClient{listens: func(netip.AddrPort) bool { return false }}
+	if client.control(reachPublic)(t.Context(), "unix", "/run/socket", nil) == nil {
 		t.Error("a limited request may connect to a socket file")
 	}
 }
 
-func TestReachOfAnUpstream(t *testing.T) {
-	for endpoint, want := range map[string]reach{
-		"http://127.0.0.1:3001/mcp":        reachLoopback,
-		"http://localhost:3001/mcp":        reachLoopback,
-		"http://mcp.localhost/mcp":         reachLoopback,
-		"http://[::1]/mcp":                 reachLoopback,
-		"http://10.0.0.5/mcp":              reachPrivate,
-		"https://203.0.113.7/mcp":          reachPublic,
-		"https://169.254.1.1/mcp":          reachPublic,
-		"https://does-not-exist.invalid/x": reachPublic,
+func TestBounds(t *testing.T) {
+	for _, test := range []struct {
+		own, named string
+		want       reach // reachAnywhere: refused
+	}{
+		{"http://127.0.0.1:3001/mcp", "http://127.0.0.1:3001/token", reachOwnLoopback},
+		{"http://localhost:3001/mcp", "http://LOCALHOST:3001/token", reachOwnLoopback},
+		{"http://mcp.localhost/mcp", "http://mcp.localhost:80/token", reachOwnLoopback},
+		{"http://[::1]/mcp", "http://[::1]/token", reachOwnLoopback},
+		{"https://127.0.0.1:3001/mcp", "https://127.0.0.1:3001/token", reachOwnLoopback},
+		{"https://10.0.0.5/mcp", "https://10.0.0.5/token", reachOwn},
+		{"https://mcp.example.com/mcp", "https://mcp.example.com/token", reachOwn},
+		{"http://127.0.0.1:3001/mcp", "https://as.example.com/token", reachPublic},
+		{"", "https://as.example.com/token", reachPublic},
+		// Checked when it is dialled:
+		{"http://127.0.0.1:3001/mcp", "https://127.0.0.1:3001/token", reachPublic},
+		{"http://127.0.0.1:3001/mcp", "https://localhost/token", reachPublic},
+		{"https://10.0.0.5/mcp", "https://10.0.0.6/token", reachPublic},
+
+		{"http://127.0.0.1:3001/mcp", "http://127.0.0.1:2019/stop", reachAnywhere},
+		{"http://127.0.0.1:3001/mcp", "http://localhost:3001/token", reachAnywhere},
+		{"http://127.0.0.1:3001/mcp", "http://127.0.0.1/token", reachAnywhere},
+		{"http://127.0.0.1:3001/mcp", "http://127.0.0.2:3001/token", reachAnywhere},
+		{"http://localhost:3001/mcp", "http://localhost.:3001/token", reachAnywhere},
+		{"http://10.0.0.5/mcp", "http://10.0.0.5/token", reachAnywhere}, // not https
+		{"https://mcp.example.com/mcp", "http://mcp.example.com/token", reachAnywhere},
+		{"", "http://localhost/token", reachAnywhere},
 	} {
-		u, err := url.Parse(endpoint)
-		if err != nil {
-			t.Fatal(err)
+		limits := &bounds{verified: true}
+		if test.own != "" {
+			limits.own, _ = url.Parse(test.own)
 		}
-		if got := reachOf(t.Context(), u); got != want {
-			t.Errorf("reach of %s is %d, want %d", endpoint, got, want)
+		if _, got, err := limits.parse(t.Context(), test.named); got != test.want || (err != nil) != (test.want == reachAnywhere) {
+			t.Errorf("%s, named by %s: %d, %v", test.named, test.own, got, err)
 		}
+	}
+	for raw, want := range map[string]reach{"https://10.0.0.1/": reachAnywhere, "http://127.0.0.1:1/": reachLoopback} {
+		if _, got, err := operators.parse(t.Context(), raw); got != want || err != nil {
+			t.Errorf("%s of the operator: %d, %v", raw, got, err)
+		}
+	}
+	unproven := &bounds{own: &url.URL{Scheme: "https", Host: "mcp.example.com"}}
+	if _, got, err := unproven.parse(t.Context(), "https://mcp.example.com/token"); got != reachPublic || err != nil {
+		t.Errorf("a name that need not be proved reaches %d, %v", got, err)
 	}
 }
 
@@ -82,7 +134,7 @@ func TestParseEndpoint(t *testing.T) {
 		"https://as.example.com/%zz":       false,
 		"":                                 false,
 	} {
-		if _, err := parseEndpoint(raw); (err == nil) != ok {
+		if _, err := parseEndpoint(t.Context(), raw); (err == nil) != ok {
 			t.Errorf("%q: %v", raw, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 )
 
 const (
@@ -70,7 +72,8 @@ func (t *tokenRequest) send(ctx context.Context) (issued, error) {
 	if err != nil {
 		return issued{}, fmt.Errorf("%w: authenticating the client: %w", ErrUnauthorized, err)
 	}
-	hidden = append(hidden, t.hidden...)
+	secrets := redact.New(append(hidden, t.hidden...)...)
+	ctx = hiding(ctx, secrets)
 	body := strings.NewReader(t.form.Encode())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.server.token.String(), body)
 	if err != nil {
@@ -83,22 +86,22 @@ func (t *tokenRequest) send(ctx context.Context) (issued, error) {
 	if err != nil {
 		return issued{}, err
 	}
-	token, err := t.read(got, start, hidden)
+	token, err := t.read(got, start, secrets)
 	if err != nil {
-		return issued{}, fmt.Errorf("asking %s: %w", place(t.server.token), err)
+		return issued{}, fmt.Errorf("asking %s: %w", place(ctx, t.server.token), err)
 	}
 	return token, nil
 }
 
 // read takes the token, or what went wrong, out of an answer.
-func (t *tokenRequest) read(got *answer, start time.Time, hidden []string) (issued, error) {
+func (t *tokenRequest) read(got *answer, start time.Time, secrets *redact.Secrets) (issued, error) {
 	var said tokenAnswer
 	err := got.decode(&said)
 	if got.status != http.StatusOK || err == nil && said.Error != "" {
-		return issued{}, failed(got, said, hidden)
+		return issued{}, failed(got, said, secrets)
 	}
 	if err != nil {
-		return issued{}, errors.New(scrub(err.Error(), hidden))
+		return issued{}, secrets.Error(err)
 	}
 	if said.AccessToken == "" {
 		return issued{}, errNoToken
@@ -109,7 +112,7 @@ func (t *tokenRequest) read(got *answer, start time.Time, hidden []string) (issu
 	}
 	kind := said.TokenType
 	if kind != "" && !strings.EqualFold(kind, "Bearer") && (t.other == "" || !strings.EqualFold(kind, t.other)) {
-		return issued{}, unusable(fmt.Sprintf("token type %q is not supported", clip(scrub(kind, append(hidden, token)))))
+		return issued{}, unusable(fmt.Sprintf("token type %q is not supported", clip(redact.New(token).Text(secrets.Text(kind)))))
 	}
 	life, known, err := parseLife(said.ExpiresIn)
 	if err != nil || !known {
@@ -119,16 +122,16 @@ func (t *tokenRequest) read(got *answer, start time.Time, hidden []string) (issu
 }
 
 // failed returns the error that an answer without a token stands for.
-func failed(got *answer, said tokenAnswer, hidden []string) error {
+func failed(got *answer, said tokenAnswer, secrets *redact.Secrets) error {
 	after := got.retryAfter()
 	var err error = &statusError{status: got.status}
-	switch code := clip(scrub(said.Error, hidden)); {
+	switch code := clip(secrets.Text(said.Error)); {
 	case code == "":
 	case got.status >= 500 || got.status == http.StatusTooManyRequests,
 		code == "temporarily_unavailable", code == "server_error", code == "slow_down":
 		err = fmt.Errorf("%w and error %s", err, code)
 	default:
-		refused := &refusal{code: code, description: clip(scrub(said.Description, hidden))}
+		refused := &refusal{code: code, description: clip(secrets.Text(said.Description))}
 		if at, err := http.ParseTime(got.header.Get("Date")); err == nil {
 			refused.skew = time.Until(at)
 		}
@@ -156,15 +159,4 @@ func parseLife(raw json.RawMessage) (life time.Duration, known bool, err error) 
 	}
 	const most = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(seconds, most.Seconds()) * float64(time.Second)), true, nil
-}
-
-// scrub takes secrets out of foreign text, which must not have been clipped:
-// half a secret would not be found.
-func scrub(text string, hidden []string) string {
-	for _, secret := range hidden {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "[hidden]")
-		}
-	}
-	return text
 }
