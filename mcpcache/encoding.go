@@ -1,16 +1,11 @@
 package mcpcache
 
 import (
-	"net/http"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/encode"
+	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 )
-
-// offered are the content codings that there are, the better one first.
-var offered = []string{string(splice.Zstd), string(splice.Gzip)}
 
 // encoded returns the compressed forms of an entry and which of them the
 // client would rather have. It returns nil if the answer has to be sent as it
@@ -19,11 +14,20 @@ func (x *exchange) encoded(e *cache.Entry, framing cache.Framing) (*splice.Encod
 	if !x.compressible(e) {
 		return nil, ""
 	}
-	accepted := x.r.Header["Accept-Encoding"]
-	if len(accepted) == 0 || len(accepted) == 1 && accepted[0] == "identity" {
+	best, second := readCodings(x.r.Header["Accept-Encoding"]).choose()
+	if best == "" {
 		return nil, ""
 	}
-	return choose(x.r, func() *splice.Encoded { return x.h.shared.cache.Encoded(e, framing, x.now) })
+	forms := x.h.shared.cache.Encoded(e, framing, x.now)
+	switch {
+	case forms == nil:
+		return nil, ""
+	case forms.Has(best):
+		return forms, best
+	case second != "" && forms.Has(second):
+		return forms, second
+	}
+	return nil, ""
 }
 
 // compressible reports whether answers of the entry differ with what the
@@ -32,24 +36,66 @@ func (x *exchange) compressible(e *cache.Entry) bool {
 	return x.h.settings.precompress && e.Size() >= cache.LeastEncoded
 }
 
-// choose returns the form that the client prefers (RFC 9110 section 12.5.3).
-// Forms are asked for only if the client accepts one.
-func choose(r *http.Request, forms func() *splice.Encoded) (*splice.Encoded, splice.Encoding) {
-	var encoded *splice.Encoded
-	for _, name := range encode.AcceptedEncodings(r, offered) {
-		switch coding := splice.Encoding(name); coding {
-		case splice.Zstd, splice.Gzip:
-			if encoded == nil {
-				if encoded = forms(); encoded == nil {
-					return nil, ""
-				}
+// codings is what an Accept-Encoding header says of the content codings that
+// there are, and of none at all: "identity".
+type codings struct {
+	zstd, gzip, identity weight
+	// any is the weight of what is not named; 0 if that is not said.
+	any weight
+	// Which of them are named.
+	namesZstd, namesGzip, namesIdentity bool
+}
+
+// readCodings reads the values of an Accept-Encoding header (RFC 9110 section
+// 12.5.3).
+func readCodings(values []string) codings {
+	var c codings
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			name, params, _ := strings.Cut(part, ";")
+			switch name = strings.TrimSpace(name); {
+			case strings.EqualFold(name, "zstd"):
+				c.zstd, c.namesZstd = weightIn(params), true
+			case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
+				c.gzip, c.namesGzip = weightIn(params), true
+			case strings.EqualFold(name, "identity"):
+				c.identity, c.namesIdentity = weightIn(params), true
+			case name == "*":
+				c.any = weightIn(params)
 			}
-			if encoded.Has(coding) {
-				return encoded, coding
-			}
-		case "identity":
-			return nil, ""
 		}
 	}
-	return nil, ""
+	return c
+}
+
+// choose returns the coding that the client wants most, and another one for
+// where that is not there. Both are "" if it would rather have none. One that
+// it wants as much as none is chosen, and zstd before gzip; but a client that
+// takes just anything is given gzip, which every client can read.
+//
+// A client that wants neither none nor one that is there gets none all the
+// same, as from most servers: RFC 9110 leaves that open.
+func (c codings) choose() (best, second splice.Encoding) {
+	if !c.namesGzip {
+		c.gzip = c.any
+	}
+	if !c.namesZstd {
+		c.zstd = c.any
+	}
+	if !c.namesIdentity {
+		c.identity = c.any
+	}
+	best, second = splice.Zstd, splice.Gzip
+	most, next := c.zstd, c.gzip
+	if next > most || next == most && !c.namesZstd {
+		best, second = second, best
+		most, next = next, most
+	}
+	if most == 0 || most < c.identity {
+		return "", ""
+	}
+	if next == 0 || next < c.identity {
+		second = ""
+	}
+	return best, second
 }

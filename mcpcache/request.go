@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -122,34 +121,19 @@ func accepts(values []string) (stream, ok bool) {
 	if len(values) == 1 && values[0] == usualAccept {
 		return false, true
 	}
-	var json, events float64
+	var json, events weight
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {
 			media, params, _ := strings.Cut(part, ";")
 			switch strings.ToLower(strings.TrimSpace(media)) {
 			case "application/json":
-				json = weight(params)
+				json = weightIn(params)
 			case "text/event-stream":
-				events = weight(params)
+				events = weightIn(params)
 			}
 		}
 	}
 	return events > json, json > 0 && events > 0
-}
-
-// weight reads the q parameter of a media range (RFC 9110 section 12.4.2).
-func weight(params string) float64 {
-	for param := range strings.SplitSeq(params, ";") {
-		name, value, _ := strings.Cut(param, "=")
-		if strings.EqualFold(strings.TrimSpace(name), "q") {
-			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil || q < 0 || q > 1 {
-				return 0
-			}
-			return q
-		}
-	}
-	return 1
 }
 
 // hasPrefixed reports whether a header field's canonical name has that prefix.
