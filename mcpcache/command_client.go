@@ -54,7 +54,11 @@ func operator(cmd *cobra.Command, run func(c *adminClient, out io.Writer, args [
 			if err != nil {
 				return 1, err
 			}
-			return run(c, cmd.OutOrStdout(), args)
+			out := cmd.OutOrStdout()
+			if c.json {
+				out = forTerminal(out)
+			}
+			return run(c, out, args)
 		})(cmd, args)
 	}
 	return cmd
