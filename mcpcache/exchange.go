@@ -164,6 +164,8 @@ func (x *exchange) ask() bypass {
 	case !x.h.caches(kind):
 		return bypassKind
 	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
+	case x.r.URL.RawPath != "":
+		return bypassAmbiguous // not every server takes /%6dcp for /mcp
 		return bypassParams
 	case x.request.Meta.Extra:
 		return bypassMeta

@@ -67,6 +67,7 @@ var deviations = map[string]struct {
 }{
 	"GET":                 {func(r *http.Request) { r.Method = http.MethodGet }, bypassMethod},
 	"PUT":                 {func(r *http.Request) { r.Method = http.MethodPut }, bypassMethod},
+	"escaped path":        {func(r *http.Request) { r.URL.RawPath = "/%6dcp" }, bypassAmbiguous},
 	"another method":      {edit("tools/list", "tools/call"), bypassMethod},
 	"unknown method":      {edit("tools/list", "tools/List"), bypassMethod},
 	"method with a space": {edit("tools/list", "tools/list "), bypassMethod},

@@ -32,7 +32,7 @@ type Handler struct {
 	UpstreamRaw json.RawMessage `json:"upstream,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
 
 	// The path of the MCP endpoint. Requests to other paths are passed on
-	// without a look at them. Default: `/mcp`
+	// once their Host and Origin have been checked. Default: `/mcp`
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// Which lists to cache: `tools`, `prompts`, `resources`,

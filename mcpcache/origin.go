@@ -26,7 +26,7 @@ func parseOrigins(list []string) (origins, error) {
 			return o, fmt.Errorf("origins: %q is not of the form scheme://host[:port]", origin)
 		}
 		// A browser leaves the default port out.
-		host := strings.ToLower(strings.TrimSuffix(u.Host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme]))
+		host := lower(strings.TrimSuffix(u.Host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme]))
 		o.allowed[u.Scheme+"://"+host] = true
 		o.hosts[host] = true
 	}
@@ -40,19 +40,72 @@ func parseOrigins(list []string) (origins, error) {
 // upstream cannot check that itself: it may see another Host, and of an answer
 // from the cache it sees nothing.
 func (o origins) refuses(r *http.Request) string {
-	host := strings.ToLower(r.Host)
-	if arrivedAtLoopback(r) && !isLoopbackName(hostname(host)) && !o.hosts[host] {
-		return "Host header does not name this machine, and origins does not list it"
+	if reason := o.refusesHost(r); reason != "" {
+		return reason
+	}
+	if values := r.Header["Origin"]; len(values) > 0 && !o.letsIn(values, r.Host) {
+		return foreignOrigin
+	}
+	return ""
+}
+
+// refusesElsewhere is refuses for the paths besides the endpoint. Servers may
+// take some of them for the endpoint, so the Host has to be right there too,
+// and whatever can change something has to come from a page that is let in.
+// What only reads need not: the upstream sees the Origin, and its answer
+// decides whether the page may (a client in a browser reads /.well-known/).
+func (o origins) refusesElsewhere(r *http.Request) string {
+	if reason := o.refusesHost(r); reason != "" {
+		return reason
 	}
 	values := r.Header["Origin"]
-	if len(values) == 0 {
+	if len(values) == 0 || onlyReads(r) || o.letsIn(values, r.Host) || isOwnForm(r.Header) {
 		return ""
 	}
-	origin := strings.ToLower(values[0])
-	if len(values) == 1 && (o.allowed[origin] || sameOrigin(origin, host)) {
-		return ""
+	return foreignOrigin
+}
+
+const foreignOrigin = "Origin is not the endpoint's own, and origins does not list it"
+
+// refusesHost returns why a request must not be answered for the Host that it
+// names, or "".
+func (o origins) refusesHost(r *http.Request) string {
+	for _, host := range r.Header["Host"] {
+		// HTTP/2 and 3 name it twice, if at all: :authority counts (RFC 9113
+		// section 8.3.1).
+		if lower(host) != lower(r.Host) {
+			return "Host header is not the authority of the request"
+		}
 	}
-	return "Origin is not the endpoint's own, and origins does not list it"
+	if host := lower(r.Host); arrivedAtLoopback(r) && !namesThisMachine(host) && !o.hosts[host] {
+		return "Host header does not name this machine, and origins does not list it"
+	}
+	return ""
+}
+
+// letsIn reports whether those values of the Origin header are one origin that
+// may use the server at that Host.
+func (o origins) letsIn(values []string, host string) bool {
+	origin := lower(values[0])
+	return len(values) == 1 && (o.allowed[origin] || sameOrigin(origin, lower(host)))
+}
+
+// onlyReads reports whether a request only asks for something. One that wants
+// another protocol, such as a WebSocket, does more.
+func onlyReads(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return r.Header["Upgrade"] == nil
+	}
+	return false
+}
+
+// isOwnForm reports whether the browser says that a page of the very site sent
+// the request. Forms of pages that send no referrer, such as sign-in pages,
+// have "null" for their Origin (Fetch, "append a request `Origin` header").
+func isOwnForm(h http.Header) bool {
+	origin, site := h["Origin"], h["Sec-Fetch-Site"]
+	return len(origin) == 1 && origin[0] == "null" && len(site) == 1 && site[0] == "same-origin"
 }
 
 // sameOrigin reports whether an Origin names that host. The scheme is left
@@ -82,19 +135,46 @@ func arrivedAtLoopback(r *http.Request) bool {
 	return false
 }
 
-func hostname(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
+// namesThisMachine reports whether a Host, in lower case, is a loopback name or
+// address, written as clients write it: with nothing before it, no zone, and
+// nothing but a port behind it.
+func namesThisMachine(host string) bool {
+	if literal, found := strings.CutPrefix(host, "["); found {
+		literal, port, closed := strings.Cut(literal, "]")
+		ip, err := netip.ParseAddr(literal)
+		return closed && isPort(port) && err == nil && ip.Is6() && ip.Zone() == "" && ip.IsLoopback()
 	}
-	return strings.Trim(hostport, "[]")
-}
-
-func isLoopbackName(host string) bool {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	name, _, _ := strings.Cut(host, ":")
+	if !isPort(host[len(name):]) {
+		return false
+	}
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") && isName(name) {
 		return true // RFC 6761 section 6.3
 	}
-	ip, err := netip.ParseAddr(host)
+	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.IsLoopback()
+}
+
+// lower returns s in lower case. What is not ASCII stays as it is: Unicode has
+// letters that would become others'.
+func lower(s string) string {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return s
+		}
+	}
+	return strings.ToLower(s)
+}
+
+// isPort reports whether s is the end of a Host behind its name: nothing, or a
+// colon and digits.
+func isPort(s string) bool {
+	return s == "" || s[0] == ':' && strings.Trim(s[1:], "0123456789") == ""
+}
+
+// isName reports whether s has only what names of hosts have.
+func isName(s string) bool {
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
 
 // refuse answers 403 with a JSON-RPC error, so that no client takes it for a

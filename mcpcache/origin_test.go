@@ -1,7 +1,9 @@
 package mcpcache
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -54,6 +56,29 @@ func TestOriginsLetIn(t *testing.T) {
 		"tunnel at another port":  {at: loopback4, host: "mcp.example.com:8443", origins: []string{"https://mcp.example.com"}, refused: "Host"},
 		"tunnel and default port": {at: loopback4, host: "mcp.example.com", origins: []string{"https://mcp.example.com:443"}},
 		"rebound and its Origin":  {at: loopback4, host: "evil.example", origin: []string{"http://evil.example"}, refused: "Host"},
+		"trailing dot":            {at: loopback4, host: "localhost.", refused: "Host"},
+		"address, trailing dot":   {at: loopback4, host: "127.0.0.1.", refused: "Host"},
+		"foreign, trailing dot":   {at: loopback4, host: "evil.example.", refused: "Host"},
+		"userinfo":                {at: loopback4, host: "localhost@evil.example", refused: "Host"},
+		"userinfo with a port":    {at: loopback4, host: "localhost:80@evil.example", refused: "Host"},
+		"foreign userinfo":        {at: loopback4, host: "evil.example@localhost", refused: "Host"},
+		"port is a name":          {at: loopback4, host: "localhost:evil.example", refused: "Host"},
+		"two ports":               {at: loopback4, host: "localhost:80:80", refused: "Host"},
+		"empty port":              {at: loopback4, host: "localhost:"},
+		"only a port":             {at: loopback4, host: ":8080", refused: "Host"},
+		"zone":                    {at: loopback6, host: "[::1%evil.example]:8080", refused: "Host"},
+		"escaped zone":            {at: loopback6, host: "[::1%25lo]", refused: "Host"},
+		"not closed":              {at: loopback6, host: "[::1", refused: "Host"},
+		"no brackets":             {at: loopback6, host: "::1", refused: "Host"},
+		"name behind brackets":    {at: loopback6, host: "[::1]evil.example", refused: "Host"},
+		"IPv4 in brackets":        {at: loopback6, host: "[127.0.0.1]", refused: "Host"},
+		"name in brackets":        {at: loopback6, host: "[localhost]:8080", refused: "Host"},
+		"number":                  {at: loopback4, host: "2130706433", refused: "Host"},
+		"short address":           {at: loopback4, host: "127.1", refused: "Host"},
+		"octal address":           {at: loopback4, host: "0177.0.0.1", refused: "Host"},
+		"path before localhost":   {at: loopback4, host: "evil.example/.localhost", refused: "Host"},
+		"two":                     {at: loopback4, host: "localhost, evil.example", refused: "Host"},
+		"Kelvin":                  {at: loopback4, host: "boo\u212a.example", origins: []string{"https://book.example"}, refused: "Host"},
 		// Host, elsewhere.
 		"at the LAN":       {at: lan, host: "mcp.example.com"},
 		"at the LAN, QUIC": {at: lanQ, host: "mcp.example.com"},
@@ -143,10 +168,69 @@ func TestRefusal(t *testing.T) {
 	if n := f.asked(); n != 0 {
 		t.Errorf("the upstream was asked %d times", n)
 	}
-	// Paths besides the endpoint are the upstream's own business.
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/.well-known/oauth-protected-resource/mcp", nil)
-	r.Header.Set("Origin", "https://evil.example")
-	if w := f.serve(t, r); w.Code != http.StatusOK || f.asked() != 1 || w.Header().Get("Cache-Status") != "" {
-		t.Errorf("another path: got %d, %v", w.Code, w.Header())
+}
+
+// What only reads passes at other paths than the endpoint, whatever its Origin.
+// Nothing else of a foreign page does, and nothing at all of a foreign Host.
+func TestOtherPaths(t *testing.T) {
+	header := func(pairs ...string) http.Header {
+		h := make(http.Header)
+		for i := 0; i < len(pairs); i += 2 {
+			h.Add(pairs[i], pairs[i+1])
+		}
+		return h
+	}
+	const evil = "https://evil.example"
+	for name, c := range map[string]struct {
+		method  string
+		host    string
+		header  http.Header
+		refused bool
+	}{
+		"GET of a page":                 {http.MethodGet, "", header("Origin", evil), false},
+		"HEAD of a page":                {http.MethodHead, "", header("Origin", evil), false},
+		"preflight":                     {http.MethodOptions, "", header("Origin", evil, "Access-Control-Request-Method", "POST"), false},
+		"POST of a page":                {http.MethodPost, "", header("Origin", evil), true},
+		"PUT of a page":                 {http.MethodPut, "", header("Origin", evil), true},
+		"DELETE of a page":              {http.MethodDelete, "", header("Origin", evil), true},
+		"QUERY of a page":               {"QUERY", "", header("Origin", evil), true},
+		"get of a page":                 {"get", "", header("Origin", evil), true},
+		"CONNECT of a page":             {http.MethodConnect, "", header("Origin", evil), true},
+		"WebSocket of a page":           {http.MethodGet, "", header("Origin", evil, "Connection", "Upgrade", "Upgrade", "websocket"), true},
+		"WebSocket of its own":          {http.MethodGet, "", header("Origin", "http://localhost", "Connection", "Upgrade", "Upgrade", "websocket"), false},
+		"POST without a page":           {http.MethodPost, "", nil, false},
+		"POST of its own":               {http.MethodPost, "", header("Origin", "http://localhost"), false},
+		"POST of a listed page":         {http.MethodPost, "", header("Origin", "https://app.example"), false},
+		"POST of nobody":                {http.MethodPost, "", header("Origin", "null"), true},
+		"form of its own":               {http.MethodPost, "", header("Origin", "null", "Sec-Fetch-Site", "same-origin"), false},
+		"form of another site":          {http.MethodPost, "", header("Origin", "null", "Sec-Fetch-Site", "cross-site"), true},
+		"form of the same domain":       {http.MethodPost, "", header("Origin", "null", "Sec-Fetch-Site", "same-site"), true},
+		"form with two sites":           {http.MethodPost, "", header("Origin", "null", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"), true},
+		"a page that says same-origin":  {http.MethodPost, "", header("Origin", evil, "Sec-Fetch-Site", "same-origin"), true},
+		"two origins":                   {http.MethodPost, "", header("Origin", "http://localhost", "Origin", evil), true},
+		"GET rebound":                   {http.MethodGet, "evil.example", nil, true},
+		"OPTIONS rebound":               {http.MethodOptions, "evil.example", nil, true},
+		"POST rebound":                  {http.MethodPost, "evil.example", header("Origin", "http://evil.example"), true},
+		"rebound, said to be forwarded": {http.MethodPost, "evil.example", header("X-Forwarded-Host", "localhost", "Forwarded", "host=localhost", "X-Original-Url", "/mcp"), true},
+		"GET of a listed host":          {http.MethodGet, "app.example", nil, false},
+		"authority and Host":            {http.MethodPost, "localhost", header("Host", "evil.example"), true},
+		"authority and the same Host":   {http.MethodPost, "localhost", header("Host", "LOCALHOST"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFace(t, &Handler{Origins: []string{"https://app.example"}})
+			for _, path := range []string{"/mcp/", "//mcp", "/MCP", "/mcp;x", "/./mcp", "/.well-known/oauth-protected-resource/mcp"} {
+				r := httptest.NewRequestWithContext(t.Context(), c.method, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`))
+				r.URL.Path, r.Host = path, cmp.Or(c.host, "localhost")
+				maps.Copy(r.Header, c.header)
+				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, loopback4))
+				w := f.serve(t, r)
+				if refused := w.Code == http.StatusForbidden; refused != c.refused || refused == (f.asked() == 1) {
+					t.Errorf("%s %s gave %d", c.method, path, w.Code)
+				}
+				if status := w.Header().Get("Cache-Status"); (status != "") != c.refused {
+					t.Errorf("%s %s has the Cache-Status %q", c.method, path, status)
+				}
+			}
+		})
 	}
 }

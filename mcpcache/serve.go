@@ -14,7 +14,7 @@ import (
 // forwarded, and the upstream's own answer comes back.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if r.URL.Path != h.settings.endpoint {
-		return h.upstream.ServeHTTP(w, r, next)
+		return h.pass(w, r, next)
 	}
 	now := time.Now()
 	x := &exchange{h: h, w: w, r: r, arrived: now, now: now}
@@ -38,4 +38,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return x.forward(next, f, true)
 	}
 	return x.answer(f)
+}
+
+// pass hands a request for another path than the endpoint to the upstream,
+// untouched, unless it must not be let in.
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if reason := h.settings.origins.refusesElsewhere(r); reason != "" {
+		return h.refuse(w, reason)
+	}
+	return h.upstream.ServeHTTP(w, r, next)
 }
