@@ -132,6 +132,7 @@ func (x *exchange) begin200(env envelope, size int) {
 		x.values.set(h, "Content-Type", "application/json")
 	}
 	x.values.set(h, "Content-Length", text.length)
+	x.allowPage(h)
 	x.w.WriteHeader(http.StatusOK)
 }
 

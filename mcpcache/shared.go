@@ -42,6 +42,7 @@ type shared struct {
 	warmer  *warmer
 	// precompressor compresses what the cache wants compressed.
 	precompressor *precompressor
+	cors          corsMemo
 	// secret keys the hashes that stand for credentials.
 	secret [32]byte
 

@@ -86,6 +86,7 @@ func (t *tap) WriteHeader(status int) {
 	}
 	t.wroteHeader = true
 	t.lesson.begin(status, t.header)
+	t.x.learnCORS(status, t.header)
 	if t.fallback != nil {
 		if isFailure(status) {
 			t.withheld = true
