@@ -27,12 +27,14 @@ func init() {
 //		# who may share a list
 //		scope          private|public [always]    # of lists that carry no cacheScope; always: of all. Default: private
 //		partition      <placeholder...>           # more request values that tell callers apart
+//		harmless       <header...>                # request headers that do not
 //		admit          upstream [<duration>]|all  # default: upstream 5m. all: handlers in front authenticate
 //		origins        <origin...>                # browser origins let in besides the same origin
 //
 //		# the feed
 //		guard          <name> [<args...>] [{ ... }]
 //		endpoint       <path>                     # the upstream's MCP path, when no upstream URL says it. Default: /mcp
+//		host           <name>                     # the Host that the feed sends, where clients' Hosts reach the server. Default: the server's address
 //		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy or off. Default: caddy
 //		refresh        <duration>                 # never refresh a kind more often than this. Default: 1s
 //

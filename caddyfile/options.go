@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"golang.org/x/net/http/httpguts"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -108,6 +111,30 @@ func (p *parser) partition(o option) (err error) {
 	return err
 }
 
+func (p *parser) harmless(o option) error {
+	const takes = "one or more names of request headers, such as X-Conversation-Id"
+	names, err := o.arguments(takes, 1, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	seen := make(map[string]bool)
+	for _, name := range names {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return o.refuse(takes, name)
+		case mcpcache.IsCredential(name):
+			return o.Errf("%s cannot name %s: it says who a caller is, and without it one would be given the lists of another",
+				o.name, canonical)
+		case seen[canonical]:
+			return o.Errf("%s names %q twice", o.name, canonical)
+		}
+		seen[canonical] = true
+	}
+	p.handler.Harmless = names
+	return nil
+}
+
 func (p *parser) admit(o option) error {
 	const takes = "upstream, optionally with a duration above 0, such as 5m, or all"
 	args, err := o.arguments(takes, 1, 2)
@@ -200,6 +227,19 @@ func (p *parser) endpoint(o option) error {
 		return o.Errf("%s %s contradicts the path %s of the upstream URL; one of them is enough", o.name, endpoint, path)
 	}
 	p.handler.Endpoint = endpoint
+	return nil
+}
+
+func (p *parser) host(o option) error {
+	const takes = "one name or address, with or without a port, such as mcp.example.com"
+	host, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	if !mcpcache.IsHost(host) {
+		return o.refuse(takes, shown(host))
+	}
+	p.handler.Host = host
 	return nil
 }
 

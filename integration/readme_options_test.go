@@ -28,7 +28,7 @@ type documentedOption struct {
 var (
 	tableRow    = regexp.MustCompile("^\\| `([a-z_]+) ([^`]*)` \\| (.+?) \\|([^|]*)\\|$")
 	grammarLine = regexp.MustCompile(`^//\t\t([a-z_]+) +(.+?) +# (.*)$|^//\t\t([a-z_]+) +(.+)$`)
-	grammarSays = regexp.MustCompile(`[Dd]efault: (all five|upstream 5m|\S+?)(?:\.$|\. | |$)`)
+	grammarSays = regexp.MustCompile(`[Dd]efault: (all five|upstream 5m|the server's address|\S+?)(?:\.$|\. | |$)`)
 )
 
 // tableOptions reads the README's table of options.
@@ -155,7 +155,7 @@ func wantFieldDefault(t *testing.T, fields map[string]string, name, byDefault st
 	}
 }
 
-var fieldSays = regexp.MustCompile("Default: (`[^`]+`|all of them|none|\\w+)")
+var fieldSays = regexp.MustCompile("Default: (`[^`]+`|all of them|the server's address|none|\\w+)")
 
 // handlerDefaults returns the defaults that the documentation of the handler's
 // fields names, by their JSON names.

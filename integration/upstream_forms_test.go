@@ -9,6 +9,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
+// hostThere is the Host that clients, and with the option the feed, name where
+// the upstream sees it.
+const hostThere = "mcp.localhost"
+
 // TestUpstreamForms reaches the upstream in every way that the directive can
 // say it, for clients and for the feed alike.
 func TestUpstreamForms(t *testing.T) {
@@ -17,19 +21,21 @@ func TestUpstreamForms(t *testing.T) {
 		"localhost": func(h *fixture.Host) string {
 			return "mcp_cache " + strings.Replace(h.URL, "127.0.0.1", "localhost", 1)
 		},
-		"nested": func(h *fixture.Host) string { return "mcp_cache {\nreverse_proxy " + h.Addr + "\n}" },
+		"nested": func(h *fixture.Host) string {
+			return "mcp_cache {\nhost " + hostThere + "\nreverse_proxy " + h.Addr + "\n}"
+		},
 		"with block": func(h *fixture.Host) string {
-			return "mcp_cache {\nreverse_proxy {\nto " + h.Addr + "\nlb_policy first\nlb_retries 1\n}\n}"
+			return "mcp_cache {\nhost " + hostThere + "\nreverse_proxy {\nto " + h.Addr + "\nlb_policy first\nlb_retries 1\n}\n}"
 		},
 		"headers and transport": func(h *fixture.Host) string {
-			return "mcp_cache {\nreverse_proxy " + h.Addr + " {\nheader_up X-Test {http.request.method}\nheader_down X-Down yes\n" +
+			return "mcp_cache {\nhost " + hostThere + "\nreverse_proxy " + h.Addr + " {\nheader_up X-Test {http.request.method}\nheader_down X-Down yes\n" +
 				"transport http {\ndial_timeout 2s\n}\n}\n}"
 		},
 		"handle_response": func(h *fixture.Host) string {
-			return "mcp_cache {\nreverse_proxy " + h.Addr + " {\n@gone status 410\nhandle_response @gone {\nrespond gone 404\n}\n}\n}"
+			return "mcp_cache {\nhost " + hostThere + "\nreverse_proxy " + h.Addr + " {\n@gone status 410\nhandle_response @gone {\nrespond gone 404\n}\n}\n}"
 		},
 		"health checks": func(h *fixture.Host) string {
-			return "mcp_cache {\nreverse_proxy " + h.Addr + " {\nhealth_uri /mcp\nhealth_status 4xx\nhealth_interval 1s\n}\n}"
+			return "mcp_cache {\nhost " + hostThere + "\nreverse_proxy " + h.Addr + " {\nhealth_uri /mcp\nhealth_status 4xx\nhealth_interval 1s\n}\n}"
 		},
 		"matcher":   func(h *fixture.Host) string { return "mcp_cache /mcp* " + h.URL },
 		"in routes": func(h *fixture.Host) string { return "route {\nmcp_cache " + h.URL + "\n}" },
@@ -40,8 +46,9 @@ func TestUpstreamForms(t *testing.T) {
 			w.proxy = startProxy(t, body(w.host))
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
-				c := w.warm(revision)
-				wantHit(t, c.List(toolsList), toolsList, "v1")
+				c := w.client(revision)
+				c.Header = http.Header{"Host": {hostThere}}
+				wantHit(t, c.Settle(toolsList), toolsList, "v1")
 				if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Part("result", "content") == nil {
 					t.Errorf("a call gave %s", describe(a))
 				}
@@ -83,7 +90,7 @@ func TestEndpoint(t *testing.T) {
 	h := fixture.NewHost(t, mux)
 	for name, body := range map[string]string{
 		"url":    "mcp_cache http://" + h.Addr + "/api/v1/mcp",
-		"option": "mcp_cache {\nendpoint /api/v1/mcp\nreverse_proxy " + h.Addr + "\n}",
+		"option": "mcp_cache {\nendpoint /api/v1/mcp\nreverse_proxy " + h.Addr + " {\nheader_up Host {upstream_hostport}\n}\n}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := startProxy(t, body)

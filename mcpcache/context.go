@@ -15,41 +15,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 )
 
-// harmless reports whether a request header does not tell callers apart. One
-// that is not known here may be a credential of a kind we have never heard of,
-// so it makes an authorization context of its own: a list is rather fetched
-// once too often than given to somebody else. The names are canonical. (A
-// switch takes half the time of a map, eight times a request.)
-func harmless(name string) bool {
-	switch name {
-	case
-		// the message and its representation
-		"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language",
-		"Content-Length", "Content-Type", "Expect", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-		"Upgrade-Insecure-Requests", "Connection", "Keep-Alive", "Proxy-Connection", "Priority", "Range",
-		"Cache-Control", "Pragma", "If-None-Match", "If-Modified-Since", "Date",
-		// MCP
-		"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-Id",
-		// what a browser or client says of itself
-		"User-Agent", "Origin", "Referer", "Host", "Dnt", "Save-Data", "Sec-Ch-Ua", "Sec-Ch-Ua-Mobile",
-		"Sec-Ch-Ua-Platform", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User",
-		"Sec-Fetch-Storage-Access", "Sec-Gpc", "X-Requested-With",
-		// the way the request came
-		"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto",
-		"X-Forwarded-Server", "X-Forwarded-Scheme", "X-Original-Url", "X-Real-Ip", "X-Envoy-External-Address",
-		"X-Envoy-Expected-Rq-Timeout-Ms", "X-Envoy-Attempt-Count", "Cdn-Loop", "Cf-Connecting-Ip", "Cf-Ipcountry",
-		"Cf-Ray", "Cf-Visitor", "Cf-Warp-Tag-Id", "True-Client-Ip", "Fly-Client-Ip", "Fly-Region", "Fly-Request-Id",
-		"Early-Data",
-		// tracing
-		"Traceparent", "Tracestate", "Baggage", "B3", "X-B3-Traceid", "X-B3-Spanid", "X-B3-Parentspanid",
-		"X-B3-Sampled", "X-B3-Flags", "X-Request-Id", "X-Correlation-Id", "X-Amzn-Trace-Id", "X-Cloud-Trace-Context",
-		"X-Datadog-Trace-Id", "X-Datadog-Parent-Id", "X-Datadog-Sampling-Priority", "X-Datadog-Tags",
-		"X-Datadog-Origin", "Sentry-Trace", "Uber-Trace-Id", "Request-Id", "Newrelic":
-		return true
-	}
-	return false
-}
-
 // contextOf returns the authorization context of a request: a keyed hash of
 // everything that can tell callers apart. A request that has nothing of that
 // kind is anonymous. Its replacer may be nil.
@@ -57,7 +22,7 @@ func (h *Handler) contextOf(r *http.Request, repl *caddy.Replacer) cache.Partiti
 	var room [512]byte
 	seed := append(room[:0], h.shared.secret[:]...)
 	said := seed
-	said = appendHeaders(said, r.Header)
+	said = h.settings.appendHeaders(said, r.Header)
 	if r.URL.RawQuery != "" {
 		said = appendField(said, "query", r.URL.RawQuery)
 	}
@@ -74,10 +39,18 @@ func (h *Handler) contextOf(r *http.Request, repl *caddy.Replacer) cache.Partiti
 			}
 		}
 	}
-	if len(said) == len(seed) {
+	anonymous := len(said) == len(seed)
+	elsewhere := h.atAnotherHost(r)
+	if anonymous && !elsewhere {
 		return cache.Anonymous
 	}
+	if elsewhere {
+		said = appendField(said, "host", lower(r.Host))
+	}
 	sum := sha256.Sum256(said)
+	if anonymous {
+		return cache.AnonymousAt([16]byte(sum[:16]))
+	}
 	return cache.ContextOf([16]byte(sum[:16]))
 }
 
@@ -86,17 +59,22 @@ const userPlaceholder = "http.auth.user.id"
 
 // appendHeaders appends the headers that are not known to be harmless, in an
 // order of its own.
-func appendHeaders(dst []byte, header http.Header) []byte {
+func (s *settings) appendHeaders(dst []byte, header http.Header) []byte {
 	var room [8]string
 	names := room[:0]
 	for name := range header {
-		if !harmless(name) {
+		if !s.isHarmless(name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		for _, value := range header[name] {
+			if name == baggage {
+				if value = withoutTracers(value); value == "" {
+					continue
+				}
+			}
 			dst = appendField(dst, name, value)
 		}
 	}

@@ -111,10 +111,12 @@ func TestPlaceholdersCountOnlyIfNamed(t *testing.T) {
 var harmlessNames = []string{
 	"Accept", "Accept-Language", "Content-Length", "Content-Type", "TE", "User-Agent", "Cache-Control", "Pragma",
 	"MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "Origin", "Referer", "DNT",
-	"sec-ch-ua", "sec-ch-ua-platform", "Sec-Fetch-Mode", "Sec-GPC", "Forwarded", "Via", "X-Forwarded-For",
-	"X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "X-Original-URL", "x-envoy-external-address", "CDN-Loop",
-	"CF-Connecting-IP", "CF-IPCountry", "CF-Ray", "True-Client-IP", "Fly-Client-IP", "Early-Data", "traceparent",
-	"tracestate", "baggage", "b3", "X-B3-TraceId", "X-B3-ParentSpanId", "X-Request-ID", "X-Amzn-Trace-Id",
+	"sec-ch-ua", "sec-ch-ua-platform", "Sec-Fetch-Mode", "Sec-GPC", "Via", "X-Forwarded-For",
+	"X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "x-envoy-external-address", "CDN-Loop",
+	"CF-Connecting-IP", "CF-IPCountry", "CF-Ray", "Cf-Warp-Tag-ID", "True-Client-IP", "Fly-Client-IP", "Early-Data",
+	"traceparent", "tracestate", "b3", "x-trace-id", "x-client-trace-id", "x-ms-client-request-id", "x-amzn-requestid",
+	"elastic-apm-traceparent", "x-litellm-trace-id", "langsmith-trace", "idempotency-key", "x-stainless-retry-count",
+	"X-Stainless-Lang", "x-stainless-read-timeout", "grpc-timeout", "amz-sdk-invocation-id", "X-B3-TraceId", "X-B3-ParentSpanId", "X-Request-ID", "X-Amzn-Trace-Id",
 	"x-datadog-trace-id", "sentry-trace", "uber-trace-id", "newrelic",
 }
 
@@ -143,10 +145,44 @@ func TestHarmlessHeaders(t *testing.T) {
 	// What may be a credential is not harmless.
 	for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie", "Dpop", "X-Api-Key", "Api-Key", "X-Auth-Token",
 		"X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Client-Cert", "Remote-User", "X-Remote-User", "X-Amzn-Oidc-Data",
-		"Cf-Access-Jwt-Assertion", "X-Goog-Iap-Jwt-Assertion", "X-Ms-Token-Aad-Access-Token", "Ssl-Client-Cert", "X-Tenant", "Mcp-Param-Key"} {
+		"Cf-Access-Jwt-Assertion", "X-Goog-Iap-Jwt-Assertion", "X-Ms-Token-Aad-Access-Token", "Ssl-Client-Cert", "X-Tenant", "Mcp-Param-Key",
+		"X-Session-Id", "Forwarded", "X-Original-Url", "X-Original-Host", "X-Rewrite-Url", "Baggage", "X-Stainless-Api-Key"} {
 		if harmless(name) {
 			t.Errorf("%s is said to be harmless", name)
 		}
+	}
+	for _, name := range harmlessNames {
+		if IsCredential(name) {
+			t.Errorf("%s is said to be a credential", name)
+		}
+	}
+}
+
+// Where the server sees the Host that a client names, it tells callers apart,
+// unless it is the feed's.
+func TestHostTellsApart(t *testing.T) {
+	at := func(f *face, host, authorization string) cache.Partition {
+		r := modernRequest("tools/list", "")
+		r.Host = host
+		if authorization != "" {
+			r.Header.Set("Authorization", authorization)
+		}
+		return f.contextOf(r, nil)
+	}
+	f := newFace(t, &Handler{})
+	if at(f, "a.example", "") != cache.Anonymous || at(f, "a.example", "x") != at(f, "b.example", "x") {
+		t.Error("a Host that the server does not see makes another context")
+	}
+	f.feedHost = "feed.example"
+	a, b := at(f, "a.example", ""), at(f, "b.example", "")
+	if a == b || a == cache.Anonymous || a != at(f, "A.example", "") || !a.IsAnonymous() || a.Admits(b) || !cache.Public.Admits(a) || cache.Anonymous.Admits(a) {
+		t.Error("anonymous callers at two Hosts are not apart, or not anonymous")
+	}
+	if at(f, "feed.example", "") != cache.Anonymous || at(f, "FEED.example", "") != cache.Anonymous {
+		t.Error("the feed's Host makes another context")
+	}
+	if at(f, "a.example", "x") == at(f, "b.example", "x") || at(f, "a.example", "x").IsAnonymous() || at(f, "feed.example", "x") == at(f, "a.example", "x") {
+		t.Error("a credential at two Hosts is one context")
 	}
 }
 

@@ -83,6 +83,7 @@ const (
 	bypassAccept    bypass = "accept"    // not both content types are accepted
 	bypassRevision  bypass = "revision"  // headers and body do not agree on one
 	bypassDoor      bypass = "admission" // the upstream has not let this caller in
+	bypassHeader    bypass = "header"    // the same, and a header is why: it has a new value each time
 	bypassTold      bypass = "changed"   // the caller was told of a change of its own
 )
 
@@ -163,9 +164,9 @@ func (x *exchange) ask() bypass {
 		return bypassInvalid
 	case !x.h.caches(kind):
 		return bypassKind
-	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
 	case x.r.URL.RawPath != "":
 		return bypassAmbiguous // not every server takes /%6dcp for /mcp
+	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
 		return bypassParams
 	case x.request.Meta.Extra:
 		return bypassMeta

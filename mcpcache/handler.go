@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -34,6 +37,12 @@ type Handler struct {
 	// The path of the MCP endpoint. Requests to other paths are passed on
 	// once their Host and Origin have been checked. Default: `/mcp`
 	Endpoint string `json:"endpoint,omitempty"`
+
+	// The Host that the feed sends, as `name` or `name:port`, where the
+	// upstream handler lets the clients' Hosts through to the server. Lists
+	// that are not everybody's are shared with clients of that Host only.
+	// Default: the server's address, as the first upstream has it
+	Host string `json:"host,omitempty"`
 
 	// Which lists to cache: `tools`, `prompts`, `resources`,
 	// `resource_templates`, `discover`. Default: all of them.
@@ -91,6 +100,11 @@ type Handler struct {
 	// `Authorization`, `Cookie`, `DPoP`, the client certificate, the query
 	// string and the user an authenticating handler has found.
 	Partition []string `json:"partition,omitempty"`
+
+	// Names of more request headers that do not tell callers apart, besides
+	// those that are known not to, such as `X-Conversation-Id`. Every other
+	// header does. A credential cannot be named.
+	Harmless []string `json:"harmless,omitempty"`
 
 	// Who lets callers in: `upstream` (a caller is served from the cache only
 	// after the upstream has accepted the same credentials or session) or
@@ -155,7 +169,11 @@ type Handler struct {
 	requests message.Memo
 	metrics  *requestMetrics
 
+	restless *restless
+
 	endpointURL string // as the feeds see it
+	feedHost    string // the Host that the server sees of the feeds; "" if it does not see the clients'
+	notedHost   sync.Once
 	shared      *shared
 	key         string // of shared in the pool; "" while not acquired
 	detach      func()
@@ -178,10 +196,6 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.UpstreamRaw == nil {
 		return errors.New("upstream: missing; it is the handler that reaches the MCP server")
 	}
-	identity, err := h.feedKey()
-	if err != nil {
-		return err
-	}
 	app, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
@@ -190,7 +204,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
-	h.status = newStatusTexts(h.settings.name)
+	identity, err := h.feedKey()
+	if err != nil {
+		return err
+	}
+	h.status, h.restless = newStatusTexts(h.settings.name), newRestless()
 	// Loading the guests empties their raw configuration.
 	base, known := upstreamURL(h.UpstreamRaw)
 	h.endpointURL = base + h.settings.endpoint
@@ -198,6 +216,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		h.settings.feed.Endpoint = h.endpointURL
 	}
 	if err := h.loadGuests(ctx); err != nil {
+		return err
+	}
+	if err := h.findFeedHost(); err != nil {
 		return err
 	}
 	h.settings.feed.Guard = h.guard
@@ -236,9 +257,11 @@ func (h *Handler) feedKey() ([]byte, error) {
 		Guard     json.RawMessage
 		Endpoint  string
 		Scope     string
-		Always    bool
 		Partition []string
-	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.ScopeAlways, h.Partition})
+		Always    bool     `json:",omitempty"`
+		Harmless  []string `json:",omitempty"`
+		Host      string   `json:",omitempty"`
+	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host})
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}

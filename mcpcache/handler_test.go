@@ -225,6 +225,8 @@ func TestFailedProvision(t *testing.T) {
 			"unknown guard":     {config("failed", "guard", `{"guard":"unheard_of"}`), "loading guard"},
 			"bad setting":       {config("failed", "ttl", `-1`), "ttl: "},
 			"bad origin":        {config("failed", "origins", `["x"]`), "origins: "},
+			"credential":        {config("failed", "harmless", `["Authorization"]`), "harmless: Authorization says who a caller is"},
+			"bad host":          {config("failed", "host", `"http://a"`), "host: "},
 			"unknown option":    {config("failed", "tll", `1`), "tll"},
 		} {
 			l, err := provision(t, c.config)
@@ -282,6 +284,8 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 			"endpoint":         {config("reload", "endpoint", `"/api"`), false},
 			"scope":            {config("reload", "scope", `"public"`), false},
 			"partition":        {config("reload", "partition", `["{a}"]`), false},
+			"harmless":         {config("reload", "harmless", `["X-A"]`), false},
+			"host":             {config("reload", "host", `"a.example"`), false},
 			"guard":            {config("reload", "guard", `{"guard":"bearer","token":"a"}`), false},
 		} {
 			l := mustProvision(t, c.config)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -90,7 +89,7 @@ func (l *lesson) refused() {
 	memo := x.h.shared.admission
 	memo.EndSession(x.session)
 	switch {
-	case x.context != cache.Anonymous:
+	case !x.context.IsAnonymous():
 		memo.Revoke(x.context)
 	case x.session == "" && l.asked:
 		// That a caller without credentials may not do something else says
@@ -133,7 +132,7 @@ func (l *lesson) start(header http.Header, limit int64, learn func(message.Respo
 // storing reports whether the answer is likely to be kept. The feed's snapshot
 // needs no second copy.
 func (l *lesson) storing() bool {
-	return l.asked && l.record != nil && l.x.context != cache.Anonymous && l.x.snapshot() == nil
+	return l.asked && l.record != nil && !l.x.context.IsAnonymous() && l.x.snapshot() == nil
 }
 
 // read is called with each part of the answer before it is handed on.

@@ -52,6 +52,7 @@ func (x *exchange) lookup() found {
 	}
 	a := asker{Caller: caller}
 	if caller != nil {
+		caller.Return()
 		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
 	}
 	x.awaitChange(a)

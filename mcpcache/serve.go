@@ -35,6 +35,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	f := x.lookup()
 	if f.entry == nil {
+		f.reason = x.blame(f.reason)
 		return x.forward(next, f, true)
 	}
 	return x.answer(f)

@@ -39,6 +39,8 @@ type settings struct {
 	admitAll         bool
 	admitFor         time.Duration
 	partition        []string
+	harmless         map[string]bool // canonical names
+	host             string
 	origins          origins
 	maxRequest       int64
 	memory           int64
@@ -57,6 +59,7 @@ func (h *Handler) newSettings() (*settings, error) {
 		gate:             pointerOr(h.Gate, defaultGate),
 		admitFor:         orDefault(time.Duration(h.AdmitFor), defaultAdmitFor),
 		partition:        h.Partition,
+		host:             h.Host,
 		maxRequest:       orDefault(h.MaxRequest, defaultMaxRequest),
 		memory:           orDefault(h.Memory, defaultMemory),
 		precompress:      h.Precompress == nil || *h.Precompress,
@@ -78,6 +81,9 @@ func (h *Handler) newSettings() (*settings, error) {
 		return nil, err
 	}
 	if s.origins, err = parseOrigins(h.Origins); err != nil {
+		return nil, err
+	}
+	if s.harmless, err = harmlessSet(h.Harmless); err != nil {
 		return nil, err
 	}
 	switch h.Admit {
@@ -114,6 +120,9 @@ func (s *settings) check() error {
 	}
 	if !validName.MatchString(s.name) {
 		return fmt.Errorf("name: %q is not 1 to 64 letters, digits, '_', '.' or '-'", s.name)
+	}
+	if s.host != "" && !IsHost(s.host) {
+		return fmt.Errorf("host: %q is not a name or address, with or without a port", s.host)
 	}
 	for _, option := range []struct {
 		name  string

@@ -81,6 +81,7 @@ func newShared(key, endpointURL string, u *user) (*shared, error) {
 		return nil, err
 	}
 	s := &shared{cache: c, admission: admission.New(admission.DefaultCapacity), warmer: newWarmer(key, c)}
+	s.transport.Host = u.settings.host
 	s.precompressor = newPrecompressor(c, s.logger)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	_, _ = rand.Read(s.secret[:]) // crypto/rand never returns an error

@@ -58,6 +58,7 @@ func newFace(tb testing.TB, h *Handler) *face {
 	}}
 	h.settings, h.logger = settingsOf(tb, h), zap.NewNop()
 	h.status, h.metrics = newStatusTexts(h.settings.name), newRequestMetrics(h.settings.name)
+	h.restless = newRestless()
 	h.upstream = stand(func(w http.ResponseWriter, r *http.Request) error {
 		f.requests.Add(1)
 		f.mu.Lock()

@@ -70,7 +70,7 @@ func (x *exchange) keep(page *message.Page) {
 func (x *exchange) readForAll(page *message.Page) {
 	q := &x.question
 	f := x.h.shared.feeds.Of(q.revision)
-	if f == nil || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
+	if f == nil || x.context != cache.Anonymous || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
 		q.variant != (cache.Variant{}) && q.record == nil {
 		return
 	}

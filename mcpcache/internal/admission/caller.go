@@ -27,6 +27,8 @@ type Caller struct {
 	told  [revision.NumKinds]atomic.Pointer[Told]
 	doubt [revision.NumKinds]atomic.Pointer[Doubt]
 	seen  [revision.NumKinds]atomic.Pointer[cache.Seen]
+
+	returned atomic.Bool
 }
 
 // Told is what a caller knows of changes: a notice has passed on a stream of
@@ -105,6 +107,16 @@ func (c *Caller) See(k revision.Kind, s *cache.Seen) { c.seen[k].Store(s) }
 
 // Seen returns what list of k the upstream last gave to this caller, or nil.
 func (c *Caller) Seen(k revision.Kind) *cache.Seen { return c.seen[k].Load() }
+
+// Return records that the caller has come again while it was admitted.
+func (c *Caller) Return() {
+	if !c.returned.Load() { // others read it all the time
+		c.returned.Store(true)
+	}
+}
+
+// Returned reports whether the caller has come again while it was admitted.
+func (c *Caller) Returned() bool { return c.returned.Load() }
 
 // Tell records that this caller has been told of a change of k. A list that
 // differs goes on to do so.

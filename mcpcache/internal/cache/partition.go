@@ -18,7 +18,8 @@ const (
 )
 
 var (
-	// Anonymous is the authorization context of callers without credentials.
+	// Anonymous is the authorization context of callers without credentials
+	// who reach the server as the feed does.
 	Anonymous = Partition{}
 	// Public is the partition of entries that anybody may be given.
 	Public = Partition{scope: scopePublic}
@@ -34,14 +35,22 @@ func ContextOf(hash [16]byte) Partition {
 	return Partition{scope: scopeContext, hash: hash}
 }
 
+// AnonymousAt returns the partition of callers without credentials who reach
+// the server by another name than the feed, so that it may show them other
+// lists. The hash stands for that name.
+func AnonymousAt(hash [16]byte) Partition {
+	return Partition{scope: scopeAnonymous, hash: hash}
+}
+
 // Admits reports whether a caller in the authorization context caller may be
 // given an entry of partition p.
 func (p Partition) Admits(caller Partition) bool {
 	return p == Public || p == caller
 }
 
-// IsAnonymous reports whether p is the context of callers without credentials.
-func (p Partition) IsAnonymous() bool { return p == Anonymous }
+// IsAnonymous reports whether p is a context of callers without credentials,
+// whom nothing tells apart: [Anonymous], or one of [AnonymousAt].
+func (p Partition) IsAnonymous() bool { return p.scope == scopeAnonymous }
 
 func (p Partition) append(dst []byte) []byte {
 	return append(append(dst, byte(p.scope)), p.hash[:]...)

@@ -5,6 +5,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,10 @@ var ErrDetached = errors.New("there is no upstream handler")
 // handler. Handlers come and go with configurations; the transport stays, and
 // with it the feed that uses it.
 type Transport struct {
+	// Host is what every request names as its Host; "" is that of its URL. It
+	// is set before the first request.
+	Host string
+
 	handler atomic.Pointer[caddyhttp.MiddlewareHandler]
 }
 
@@ -57,7 +62,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 				w.finish(panicError(p))
 			}
 		}()
-		w.finish((*handler).ServeHTTP(w, prepare(req.WithContext(ctx), w), noNext))
+		w.finish((*handler).ServeHTTP(w, t.prepare(req.WithContext(ctx), w), noNext))
 	}()
 	select {
 	case <-w.ready:
@@ -73,12 +78,10 @@ var noNext = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) erro
 
 // prepare makes an outgoing request look like one that a Caddy server
 // received, as reverse_proxy expects it.
-func prepare(out *http.Request, w http.ResponseWriter) *http.Request {
+func (t *Transport) prepare(out *http.Request, w http.ResponseWriter) *http.Request {
 	in := out.Clone(out.Context())
 	in.RequestURI = in.URL.RequestURI()
-	if in.Host == "" {
-		in.Host = in.URL.Host
-	}
+	in.Host = cmp.Or(t.Host, in.Host, in.URL.Host)
 	// "@" is how Caddy writes a peer without an address. The feed has none,
 	// so no X-Forwarded-* header is made up for it.
 	in.RemoteAddr = "@"

@@ -1,0 +1,125 @@
+package mcpcache
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/transports"
+)
+
+// hostPattern is what the option host takes: a name or address, with or without
+// a port.
+var hostPattern = regexp.MustCompile(`^(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$`)
+
+// IsHost reports whether a value can be the Host that the feed sends.
+func IsHost(value string) bool { return hostPattern.MatchString(value) }
+
+// findFeedHost finds out which Host the feed's requests reach the server with,
+// if the clients' reach it too.
+func (h *Handler) findFeedHost() error {
+	if !passesHost(h.upstream) {
+		if h.Host != "" {
+			return errors.New("host: the server is sent a Host of its own already, whatever the feed and the clients send; " +
+				"leave host out, or the header_up Host, the transport or the upstream URL that sets it")
+		}
+		return nil
+	}
+	_, address, _ := strings.Cut(h.endpointURL, "://")
+	address, _, _ = strings.Cut(address, "/")
+	h.feedHost = lower(cmp.Or(h.Host, address))
+	return nil
+}
+
+// atAnotherHost reports whether the server sees that the request is for another
+// Host than the feed's: what it shows the feed may be another tenant's.
+func (h *Handler) atAnotherHost(r *http.Request) bool {
+	return h.feedHost != "" && r.Host != h.feedHost && lower(r.Host) != h.feedHost
+}
+
+// noteHost logs, once, that a list which the feed has was not given to a client
+// for no other reason than the Host.
+func (x *exchange) noteHost() {
+	if x.context == cache.Anonymous || !x.context.IsAnonymous() {
+		return
+	}
+	e := x.h.shared.cache.Pinned(x.question.revision, x.question.kind)
+	if e == nil || e.Partition != cache.Anonymous {
+		return
+	}
+	x.h.notedHost.Do(func() {
+		x.h.logger.Warn("lists are not shared with clients that reach the server by another Host than the feed; "+
+			"name theirs in the option host", zap.String("host", x.r.Host), zap.String("feed_host", x.h.feedHost))
+	})
+}
+
+// passesHost reports whether a client's Host has a say in the one that the
+// server is sent. Of a handler that is not known it is assumed.
+func passesHost(upstream caddyhttp.MiddlewareHandler) bool {
+	proxy, known := upstream.(*reverseproxy.Handler)
+	if !known {
+		return true
+	}
+	if _, sets := proxy.Transport.(*transports.UpstreamHost); sets {
+		return false
+	}
+	passes := true
+	if transport, ok := proxy.Transport.(reverseproxy.RequestHeaderOpsTransport); ok {
+		passes = passesThrough(transport.RequestHeaderOps(), passes)
+	}
+	if proxy.Headers != nil {
+		passes = passesThrough(proxy.Headers.Request, passes)
+	}
+	return passes
+}
+
+// passesThrough is passesHost for what header operations make of a Host that
+// a client has a say in, or not. They are applied in this order.
+func passesThrough(ops *headers.HeaderOps, passes bool) bool {
+	if ops == nil {
+		return passes
+	}
+	for _, fields := range []http.Header{ops.Add, ops.Set} {
+		for name, values := range fields {
+			if strings.EqualFold(name, "Host") {
+				passes = variesWithRequest(values...)
+			}
+		}
+	}
+	for _, name := range ops.Delete {
+		if strings.EqualFold(name, "Host") {
+			passes = false // the address stands in for it
+		}
+	}
+	for name, replacements := range ops.Replace {
+		if name != "*" && !strings.EqualFold(name, "Host") {
+			continue
+		}
+		for _, replacement := range replacements {
+			passes = passes || variesWithRequest(replacement.Replace)
+		}
+	}
+	return passes
+}
+
+// ownPlaceholder is a placeholder in which no client has a say.
+var ownPlaceholder = regexp.MustCompile(`\{(?:http\.reverse_proxy\.upstream|env|system)\.[A-Za-z0-9_.]+\}`)
+
+// variesWithRequest reports whether placeholders may make a difference between
+// requests.
+func variesWithRequest(values ...string) bool {
+	for _, value := range values {
+		if strings.Contains(ownPlaceholder.ReplaceAllString(value, ""), "{") {
+			return true
+		}
+	}
+	return false
+}
