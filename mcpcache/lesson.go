@@ -60,6 +60,7 @@ func (l *lesson) begin(status int, header http.Header) {
 		return
 	}
 	l.stream, l.between = isStream(header.Get("Content-Type")), true
+	l.watcher.Format = sse.FormatOf(x.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
 	if x.r.Method != http.MethodPost {
 		return
 	}
@@ -138,7 +139,7 @@ func (l *lesson) storing() bool {
 // read is called with each part of the answer before it is handed on.
 func (l *lesson) read(p []byte) {
 	starts := l.between || !l.stream // a message begins with this part
-	if l.stream {
+	if l.watcher.Format != sse.Unwatched {
 		l.watch(p)
 	}
 	if l.record == nil {

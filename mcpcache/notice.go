@@ -5,25 +5,36 @@ import (
 	"net/http"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// watch looks for notices in a part of a stream. Most servers send an event in
+// watch looks for notices in a part of an answer. Most servers send an event in
 // one piece: then a notice about a resource concerns that resource alone.
 func (l *lesson) watch(p []byte) {
 	ends := sse.EndsEvent(p)
-	whole := l.between && ends
+	whole := l.between && ends && l.watcher.Format == sse.Stream
 	l.between = ends
-	kinds := l.watcher.Scan(p)
+	var kinds revision.KindSet
+	updates := 0
+	l.watcher.Scan(p, func(method string) {
+		changed := revision.Changed(method)
+		kinds |= changed
+		if changed.Has(revision.Reads) {
+			updates++
+		}
+	})
 	if kinds == 0 {
 		return
 	}
 	var uris []string
-	if kinds.Has(revision.Reads) && whole {
-		var ok bool
-		if uris, ok = updatedURIs(p); ok {
+	if updates > 0 && whole {
+		// One notice that was not understood could be about any resource.
+		if uris = updatedURIs(p); len(uris) == updates {
 			kinds &^= revision.SetOf(revision.Reads)
+		} else {
+			uris = nil
 		}
 	}
 	l.x.noticed(kinds, uris)
@@ -33,29 +44,19 @@ func (l *lesson) watch(p []byte) {
 // Where there are more, all count.
 const maxNamed = 64
 
-// updatedURIs returns the resources that notices in whole events say have been
-// updated. It returns false if it can't tell: then all may have been.
-func updatedURIs(events []byte) (uris []string, ok bool) {
-	ok = true
+// updatedURIs returns the resource of each notice in whole events that says in
+// just one way which has been updated, of at most [maxNamed].
+func updatedURIs(events []byte) (uris []string) {
 	sse.Find(events, func(data []byte) bool {
-		var m struct {
-			Method string
-			Params struct{ URI *string }
+		var m message.Request
+		var uri string
+		if message.Decode(data, &m) == nil && revision.Changed(string(m.Method)).Has(revision.Reads) &&
+			m.URI != nil && json.Unmarshal(m.URI, &uri) == nil {
+			uris = append(uris, uri)
 		}
-		// What only mentions a notice, such as text in a result, is none.
-		if len(data) == 0 {
-			return false // the event is there for its ID
-		}
-		if err := json.Unmarshal(data, &m); err != nil {
-			ok = false
-		} else if revision.Changed(m.Method).Has(revision.Reads) {
-			if ok = m.Params.URI != nil && len(uris) < maxNamed; ok {
-				uris = append(uris, *m.Params.URI)
-			}
-		}
-		return !ok
+		return len(uris) == maxNamed
 	})
-	return uris, ok
+	return uris
 }
 
 // noticed bumps what a notice on this caller's own stream concerns, kinds and

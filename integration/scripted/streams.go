@@ -45,7 +45,8 @@ type stream struct {
 	ended        bool
 }
 
-type event struct{ id, data string }
+// event is what is sent on a stream: an event of that ID and data, or raw bytes.
+type event struct{ id, data, raw string }
 
 // filter is what a subscription asks for.
 type filter struct {
@@ -117,7 +118,7 @@ func replay(session *session, last string) []event {
 	first := session.events - len(session.history) + 1
 	for i, data := range session.history {
 		if first+i > seen {
-			missed = append(missed, event{strconv.Itoa(first + i), data})
+			missed = append(missed, event{id: strconv.Itoa(first + i), data: data})
 		}
 	}
 	return missed
@@ -162,6 +163,11 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, t *stream) bool {
 	for {
 		select {
 		case e := <-t.send:
+			if e.raw != "" {
+				_, _ = io.WriteString(w, e.raw)
+				flush(w)
+				continue
+			}
 			writeEvent(w, e.id, e.data)
 		case <-t.end:
 			return true
@@ -202,13 +208,32 @@ func (s *Server) notification(t *stream, method, params string) event {
 		if rest := strings.TrimPrefix(params, "{"); rest != "}" {
 			meta += "," + strings.TrimSuffix(rest, "}")
 		}
-		return event{"", fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}}`, method, meta)}
+		return event{data: fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}}`, method, meta)}
 	}
 	data := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
 	if session := s.sessions[t.Session]; session != nil {
-		return event{session.remember(data), data}
+		return event{id: session.remember(data), data: data}
 	}
-	return event{"", data}
+	return event{data: data}
+}
+
+// SendBytes sends bytes as they are on the streams that to chooses, and returns
+// how many those are.
+func (s *Server) SendBytes(to func(StreamInfo) bool, raw string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sent := 0
+	for t := range s.streams {
+		if !to(t.StreamInfo) {
+			continue
+		}
+		select {
+		case t.send <- event{raw: raw}:
+			sent++
+		default: // a client that does not read has lost these bytes
+		}
+	}
+	return sent
 }
 
 // Changed announces a change of what a list method gives to the streams that

@@ -19,8 +19,6 @@ import (
 // TTL rules then.
 var errNoStream = errors.New("upstream offers no stream of notices")
 
-const acknowledged = "notifications/subscriptions/acknowledged"
-
 // listens reports whether the feed keeps a stream open. In a legacy session it
 // does even if the upstream announces nothing: that the stream ends is how a
 // restart of the upstream is noticed. A legacy server without sessions could not
@@ -48,8 +46,8 @@ func (s *session) listen(ctx context.Context, opened func()) error {
 // server's acknowledgement, which is the first message on it.
 func (s *session) subscribe(ctx context.Context, opened func()) error {
 	// A stream of its own, so that an acknowledgement cannot be mistaken.
-	own, err := newSession(s.revision, s.url, s.client.Transport, func(method string) {
-		if method == acknowledged {
+	own, err := newSession(s.revision, s.url, s.base, func(method string) {
+		if method == sse.Acknowledged {
 			opened()
 			return
 		}
@@ -108,15 +106,11 @@ func (s *session) get(ctx context.Context, opened func()) error {
 // maxNotice is the largest message on a stream of notices, in bytes.
 const maxNotice = 1 << 20
 
-// hear takes one message of a GET stream: a notice, or a request whose answer
-// it returns. The feed ignores what it does not understand.
+// hear takes one message of a GET stream and returns the answer, if it is a
+// request. Notices have been heard already, see [noticing].
 func (s *session) hear(data []byte) (reply []byte) {
 	var m message.Request
-	if len(data) == 0 || message.Decode(data, &m) != nil || m.Method == nil {
-		return nil
-	}
-	if m.ID == nil {
-		s.onNotice(string(m.Method))
+	if len(data) == 0 || message.Decode(data, &m) != nil || m.Method == nil || m.ID == nil {
 		return nil
 	}
 	if string(m.Method) == "ping" {

@@ -40,6 +40,7 @@ const clientName = "mcp_cache"
 type session struct {
 	revision  revision.Revision
 	url       string
+	base      http.RoundTripper // below the client
 	client    *http.Client
 	transport *transport.StreamableHTTP
 	nextID    atomic.Int64
@@ -51,13 +52,13 @@ type session struct {
 	// way. There is one at a time, the server's other requests get none: it
 	// must not keep a notice waiting.
 	replying sync.Mutex
-	// onNotice is told of each notification that arrives, on whatever stream.
+	// onNotice is told of each notice that arrives, on whatever stream.
 	onNotice func(method string)
 }
 
 // newSession prepares a session; nothing is sent.
 func newSession(r revision.Revision, url string, rt http.RoundTripper, onNotice func(method string)) (*session, error) {
-	client := &http.Client{Transport: farewell{rt}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	client := &http.Client{Transport: farewell{&noticing{base: rt, heard: onNotice}}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a redirect could take the credential to another host
 	}}
 	t, err := transport.NewStreamableHTTP(url,
@@ -67,8 +68,7 @@ func newSession(r revision.Revision, url string, rt http.RoundTripper, onNotice 
 	if err != nil {
 		return nil, fmt.Errorf("preparing the transport: %w", err)
 	}
-	s := &session{revision: r, url: url, client: client, transport: t, onNotice: onNotice}
-	t.SetNotificationHandler(func(n mcp.JSONRPCNotification) { onNotice(n.Method) })
+	s := &session{revision: r, url: url, base: rt, client: client, transport: t, onNotice: onNotice}
 	t.SetRequestHandler(answer)
 	return s, nil
 }

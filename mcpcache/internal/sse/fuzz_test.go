@@ -2,10 +2,13 @@ package sse
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -81,63 +84,120 @@ func FuzzAppendEvent(f *testing.F) {
 	})
 }
 
-var (
-	refEscape = regexp.MustCompile(`\\u00([0-9a-fA-F]{2})|\\/`)
-	refNotice = regexp.MustCompile(strings.Join(notices[:], "|"))
-)
-
-// refScan returns the kinds of the notices in a text: unescaped in one go, as it
-// is, and for every way to read its backslashes.
-func refScan(text string) (found revision.KindSet) {
-	plain := refEscape.ReplaceAllStringFunc(text, func(escape string) string {
-		var c byte
-		if _, err := fmt.Sscanf(escape, `\u00%02x`, &c); err != nil {
-			return "/"
-		}
-		return string(rune(c))
-	})
-	for _, method := range refNotice.FindAllString(plain, -1) {
-		found |= revision.Changed(method)
+// refHeard returns the methods of the notices in JSON as a lenient parser has
+// them: of one message or an array, names in any case and repeated ones too. It
+// reports false if the text is not JSON.
+func refHeard(text []byte) (methods []string, ok bool) {
+	if !json.Valid(text) {
+		return nil, false
 	}
-	return found
-}
-
-// FuzzWatcher puts notices, spelled at random, into a stream that is cut at
-// random, and wants each of them reported with the chunk that has its end.
-func FuzzWatcher(f *testing.F) {
-	f.Add([]byte("data: {}\n\n"), uint64(1), uint8(4))
-	f.Add([]byte(`\u006e\\notifications/\u00`), uint64(2), uint8(200))
-	f.Add([]byte(`"notifications\/tools\/list_changed"`), uint64(3), uint8(0))
-	f.Add(bytes.Repeat([]byte(`x`), 1000), uint64(4), uint8(255))
-	f.Fuzz(func(t *testing.T, noise []byte, seed uint64, spread uint8) {
-		rng := rand.New(rand.NewPCG(seed, 0))
-		var stream []byte
-		due := map[int]revision.KindSet{} // by the index of the last byte
-		for range rng.IntN(4) + 1 {
-			stream = append(stream, noise[:rng.IntN(len(noise)+1)]...)
-			method := notices[rng.IntN(len(notices))]
-			stream = append(append(stream, '"'), spell(rng, method)...)
-			due[len(stream)-1] |= revision.Changed(method)
+	d := json.NewDecoder(bytes.NewReader(text))
+	level, isName, isMethod := 1, false, false
+	var open []json.Delim
+	if text = bytes.TrimLeft(text, " \t\r\n"); text[0] == '[' {
+		level = 2
+	}
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return methods, errors.Is(err, io.EOF)
 		}
-		stream = append(stream, noise...)
-
-		var w, whole Watcher
-		var union revision.KindSet
-		for at := 0; at < len(stream); {
-			next := min(at+rng.IntN(int(spread)+2), len(stream)) // chunks may be empty
-			got := w.Scan(bytes.Clone(stream[at:next]))
-			union |= got
-			for ; at < next; at++ {
-				if got|due[at] != got {
-					t.Fatalf("got %b with the end of %b at byte %d of %q", got, due[at], at, stream)
-				}
+		inMessage := func() bool { return len(open) == level && open[level-1] == '{' }
+		switch v := token.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				open = append(open, v)
+			} else {
+				open = open[:len(open)-1]
+			}
+			isName = inMessage()
+			continue
+		case string:
+			if inMessage() && !isName && isMethod && (v == Acknowledged || revision.Changed(v) != 0) {
+				methods = append(methods, v)
+			}
+			if inMessage() && isName {
+				isMethod = strings.EqualFold(v, "method")
 			}
 		}
-		if got := whole.Scan(stream); got != union {
-			t.Fatalf("got %b in one piece, %b in many of %q", got, union, stream)
+		isName = inMessage() && !isName
+	}
+}
+
+// refStream returns the methods of the notices in a stream, and whether all of
+// its events are JSON.
+func refStream(stream string) (methods []string, clean bool) {
+	clean = true
+	for _, event := range refEvents(stream) {
+		got, ok := refHeard(event.Data)
+		methods = append(methods, got...)
+		clean = clean && ok
+	}
+	return methods, clean
+}
+
+// FuzzWatcher wants what a slow reader finds in any body, however it is split,
+// and nothing else where all of it is JSON.
+func FuzzWatcher(f *testing.F) {
+	for _, message := range messagesWithNotice {
+		f.Add(message, uint64(1))
+		f.Add("data: "+message+"\n\n", uint64(2))
+		f.Add("event: x\rdata: "+message+"\r\r: \ndata: {}\n\n", uint64(3))
+		f.Add(`{"result":{"x":`+message+`}}`, uint64(4))
+	}
+	f.Fuzz(func(t *testing.T, body string, seed uint64) {
+		check := func(format Format, what string, want []string, exact bool) {
+			whole := heardIn(format, what, len(what))
+			rng := rand.New(rand.NewPCG(seed, 0))
+			w := Watcher{Format: format}
+			var parts []string
+			for at := 0; at < len(what); {
+				next := min(at+rng.IntN(10), len(what)) // chunks may be empty
+				w.Scan([]byte(what[at:next]), func(method string) { parts = append(parts, method) })
+				at = next
+			}
+			if !slices.Equal(whole, parts) && !loneCR.MatchString(what) {
+				t.Fatalf("format %d: got %q in one piece, %q in many of %q", format, whole, parts, what)
+			}
+			for _, method := range want {
+				if !slices.Contains(parts, method) || !slices.Contains(whole, method) {
+					t.Fatalf("format %d: got %q, want %q of %q", format, parts, want, what)
+				}
+			}
+			if exact && !slices.Equal(whole, want) {
+				t.Fatalf("format %d: got %q, want no more than %q of %q", format, whole, want, what)
+			}
 		}
-		if want := refScan(string(stream)); union|want != union {
-			t.Fatalf("got %b, want at least %b of %q", union, want, stream)
+		methods, ok := refHeard([]byte(body))
+		check(JSON, body, methods, ok)
+		methods, clean := refStream(body + "\n\n")
+		if !loneCR.MatchString(body) {
+			check(Stream, body+"\n\n", methods, clean)
+			return
+		}
+		// There, some take the CR for a line end and some do not.
+		loose, _ := refStream(strings.ReplaceAll(body, "\r", " ") + "\n\n")
+		check(Stream, body+"\n\n", append(methods, loose...), false)
+	})
+}
+
+var loneCR = regexp.MustCompile("\r([^\n]|$)")
+
+// FuzzWatcherSpelling spells notices at random.
+func FuzzWatcherSpelling(f *testing.F) {
+	f.Add(uint64(1), uint8(4))
+	f.Fuzz(func(t *testing.T, seed uint64, size uint8) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var stream []byte
+		var want []string
+		for range rng.IntN(4) + 1 {
+			method := append(notices[:], Acknowledged)[rng.IntN(len(notices)+1)]
+			stream = append(append(append(stream, `data: {"`...), spell(rng, "method")...), `":"`...)
+			stream = append(append(stream, spell(rng, method)...), "\"}\n\n"...)
+			want = append(want, method)
+		}
+		if got := heardIn(Stream, string(stream), int(size)+1); !slices.Equal(got, want) {
+			t.Fatalf("got %q, want %q of %q", got, want, stream)
 		}
 	})
 }

@@ -183,12 +183,24 @@ func (r *Reader) trimBOM(line []byte) []byte {
 }
 
 // lineEnd returns the index of the first CR or LF, or else the length.
-func lineEnd(b []byte) int {
-	if i := bytes.IndexByte(b, '\n'); i >= 0 {
-		b = b[:i]
-	}
-	if i := bytes.IndexByte(b, '\r'); i >= 0 {
-		return i
+func lineEnd(b []byte) int { return indexEither(b, '\n', '\r') }
+
+// indexEither returns the index of the first x or y, or else the length. The
+// time it takes goes with that index: looking for one of them through all of b,
+// again and again, would take forever where only the other is met.
+func indexEither(b []byte, x, y byte) int {
+	for at, size := 0, 16; at < len(b); at, size = at+size, 2*size {
+		part := b[at:min(at+size, len(b))]
+		n := len(part)
+		if i := bytes.IndexByte(part, x); i >= 0 {
+			n = i
+		}
+		if i := bytes.IndexByte(part[:n], y); i >= 0 {
+			n = i
+		}
+		if n < len(part) {
+			return at + n
+		}
 	}
 	return len(b)
 }

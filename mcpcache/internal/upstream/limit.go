@@ -44,8 +44,9 @@ func (e *StatusError) Error() string {
 
 // Limiter is an [http.RoundTripper] for the answers that a feed is ready to
 // read: a success (200, 202 or 204) whose body is JSON of at most MaxMessage bytes, or an event
-// stream of events that are no larger. Everything else becomes an error,
-// because a client library would take parts of it for a success.
+// stream of events that are no larger. What is compressed though nobody asked
+// for that is read too. Everything else becomes an error, because a client
+// library would take parts of it for a success.
 type Limiter struct {
 	Base http.RoundTripper
 	// MaxMessage returns the largest message in bytes.
@@ -85,6 +86,10 @@ func (l *Limiter) receive(req *http.Request) (*http.Response, error) {
 		res.Body = http.NoBody
 		return res, nil
 	}
+	if err := decode(res); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
 	limit := l.MaxMessage()
 	res.Body = &limitedBody{
 		ReadCloser: res.Body, ctx: req.Context(), left: limit, max: limit,
@@ -100,6 +105,8 @@ type limitedBody struct {
 	left, max int64
 	events    bool
 	lineStart bool
+	afterCR   bool
+	ended     bool // the event has ended, but for an LF after its last CR
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
@@ -128,16 +135,19 @@ func (b *limitedBody) exceeded(p []byte) bool {
 		return b.left < 0
 	}
 	for _, c := range p {
+		crlf := c == '\n' && b.afterCR
+		b.afterCR = c == '\r'
+		if b.ended && !crlf {
+			b.left, b.ended = b.max, false
+		}
 		if b.left--; b.left < 0 {
 			return true
 		}
-		switch c {
-		case '\n':
-			if b.lineStart { // a blank line ends the event
-				b.left = b.max
-			}
+		switch {
+		case crlf:
+		case c == '\n', c == '\r':
+			b.ended = b.lineStart // a blank line ends the event
 			b.lineStart = true
-		case '\r':
 		default:
 			b.lineStart = false
 		}
