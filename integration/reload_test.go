@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -168,6 +169,47 @@ func TestReloadToAnotherUpstream(t *testing.T) {
 		wantHit(t, c.Settle(toolsList), toolsList, "other")
 		await(t, "the end of the first upstream's feed", func() bool { return w.Streams(scripted.Feeds) == 0 })
 	})
+}
+
+// TestInitializeOverAReload opens a session while Caddy reloads with another
+// upstream, at a revision that nobody has asked for before: the configuration
+// has ended when the first upstream answers.
+func TestInitializeOverAReload(t *testing.T) {
+	w := newUpstream(t)
+	released := make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	defer release()
+	hang := scripted.Hang(released)
+	w.SetScript("initialize", func(x *scripted.Exchange) {
+		if x.Feed {
+			x.Default()
+			return
+		}
+		hang(x)
+	})
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	c := fixture.NewModern(t, w.proxy.URL, "") // only to send with
+	c.Revision = "2025-06-18"
+	initialize := fixture.Message("1", "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+	opened := make(chan error, 1)
+	go func() {
+		a, err := c.Try(t.Context(), http.MethodPost, initialize, nil)
+		if err == nil && (a.Status != http.StatusOK || a.Header.Get("Mcp-Session-Id") == "") {
+			err = errors.New(describe(a))
+		}
+		opened <- err
+	}()
+	await(t, "initialize at the upstream", func() bool { return w.host.CountClients("initialize") == 1 })
+	w.proxy.reload("respond gone 410")
+	await(t, "the end of the feed's session", func() bool { _, feeds := w.Sessions(); return feeds == 0 })
+	release()
+	if err := <-opened; err != nil {
+		t.Errorf("initialize gave %v", err)
+	}
+	if strings.Contains(w.proxy.log(), "panic") {
+		t.Error("the log tells of a panic")
+	}
 }
 
 // TestReloadWithOtherOptions changes what is not the upstream's: the snapshot
