@@ -48,8 +48,14 @@ func (w *world) restart(options ...string) {
 // goIdle takes the site away.
 func (w *world) goIdle() {
 	w.t.Helper()
+	goIdle(w.t)
+}
+
+// goIdle takes all sites away.
+func goIdle(t testing.TB) {
+	t.Helper()
 	if err := load("text/caddyfile", []byte(globals(""))); err != nil {
-		w.t.Fatalf("going idle: %v", err)
+		t.Fatalf("going idle: %v", err)
 	}
 }
 

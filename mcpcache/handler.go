@@ -174,6 +174,7 @@ type Handler struct {
 	endpointURL string // as the feeds see it
 	feedHost    string // the Host that the server sees of the feeds; "" if it does not see the clients'
 	notedHost   sync.Once
+	starter     *starter
 	shared      *shared
 	key         string // of shared in the pool; "" while not acquired
 	detach      func()
@@ -227,11 +228,17 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	sum := sha256.Sum256(identity)
 	key := hex.EncodeToString(sum[:])
+	app, err = ctx.App("mcp_cache")
+	if err != nil {
+		return fmt.Errorf("loading the app that starts the feeds: %w", err)
+	}
+	h.starter = app.(*starter)
 	u := &user{handler: h.upstream, settings: h.settings, store: h.store, logger: h.logger}
 	if h.shared, err = acquireShared(key, h.endpointURL, u); err != nil {
 		return err
 	}
 	h.key = key
+	h.starter.departures.join()
 	h.metrics = newRequestMetrics(h.settings.name)
 	h.observer = newObserver(ctx, events, h.settings.name, h.logger, h.shared.warmer)
 	h.settings.feed.Observer = h.observer
@@ -240,12 +247,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	starting, err := ctx.App("mcp_cache")
-	if err != nil {
-		return fmt.Errorf("loading the app that starts the feeds: %w", err)
-	}
-	starting.(*starter).onStart(h.shared.run)
-	starting.(*starter).onStart(h.observer.open)
+	h.starter.onStart(h.shared.run)
+	h.starter.onStart(h.observer.open)
 	return nil
 }
 
@@ -311,7 +314,12 @@ func (h *Handler) Cleanup() error {
 	h.observer.stop()
 	key := h.key
 	h.key = ""
-	_, err := pool.Delete(key)
+	last, err := pool.Delete(key)
+	var ended <-chan struct{}
+	if last {
+		ended = h.shared.ended
+	}
+	h.starter.departures.leave(ended)
 	return err
 }
 

@@ -75,7 +75,7 @@ func pinnedHandler(tb testing.TB, tools int) *Handler {
 	if h.shared, err = newShared("bench", "http://127.0.0.1:1/mcp", &user{settings: settings, logger: h.logger}); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = h.shared.Destruct() })
+	tb.Cleanup(func() { endShared(tb, h.shared) })
 	h.shared.cache.SetPrecompress(settings.precompress)
 	h.shared.cache.Pin(toolsEntry(tb, tools))
 	return h

@@ -62,14 +62,24 @@ func (m *metricSet) all() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.duration, m.refreshes, m.refreshDuration, m.changes}
 }
 
-// forget removes the series of a handler that is gone.
+// forget removes the series of a handler that is gone, one by one: to look for
+// them among those of all others takes a second for a hundred handlers.
 func (m *metricSet) forget(handler string) {
-	labels := prometheus.Labels{"handler": handler}
-	m.requests.DeletePartialMatch(labels)
-	m.duration.DeletePartialMatch(labels)
-	m.refreshes.DeletePartialMatch(labels)
-	m.refreshDuration.DeletePartialMatch(labels)
-	m.changes.DeletePartialMatch(labels)
+	for o := range numOutcomes {
+		for _, method := range methodLabels {
+			m.requests.DeleteLabelValues(handler, method, outcome(o).String())
+		}
+		m.duration.DeleteLabelValues(handler, outcome(o).String())
+	}
+	for k := range revision.Kind(revision.NumKinds) {
+		for _, result := range refreshResults {
+			m.refreshes.DeleteLabelValues(handler, k.String(), result)
+		}
+		m.refreshDuration.DeleteLabelValues(handler, k.String())
+		for _, source := range changeSources {
+			m.changes.DeleteLabelValues(handler, k.String(), source)
+		}
+	}
 }
 
 // registerMetrics registers the collectors with a configuration's registry.

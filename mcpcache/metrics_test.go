@@ -102,6 +102,38 @@ func TestMethodLabels(t *testing.T) {
 	}
 }
 
+// TestEverySeriesGoesWithItsHandler has a handler count all there is to count.
+func TestEverySeriesGoesWithItsHandler(t *testing.T) {
+	h, _ := operated(t, "busy")
+	goLive(t, h)
+	registry := registered(t)
+	for _, result := range refreshResults {
+		for _, k := range revision.Kinds() {
+			countRefresh("busy", k, result, time.Second)
+		}
+	}
+	for _, source := range changeSources {
+		countChanges("busy", revision.SetOf(append(revision.Kinds(), revision.Reads)...), source)
+	}
+	kinds := len(revision.Kinds())
+	counted := numOutcomes*(len(methodLabels)+1) + kinds*(len(refreshResults)+1+len(changeSources))
+	of := func() (n int) {
+		for s := range series(t, registry) {
+			if strings.Contains(s, `handler="busy"`) && !strings.HasPrefix(s, "partitions") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := of(); n < counted {
+		t.Fatalf("%d series, want at least %d", n, counted)
+	}
+	live.remove(h)
+	if n := of(); n != 0 {
+		t.Errorf("%d series are left", n)
+	}
+}
+
 // TestSeriesGoWithTheirHandler removes a handler: nothing of it is left, not
 // even when something of it is still to be counted.
 func TestSeriesGoWithTheirHandler(t *testing.T) {

@@ -89,6 +89,9 @@ const (
 	sourceCall   = "call"
 )
 
+// changeSources are all of them.
+var changeSources = [...]string{sourceFeed, sourceClient, sourceCall}
+
 // bump marks everything of those kinds as outdated, and counts where the
 // change was noticed.
 func (h *Handler) bump(kinds revision.KindSet, source string) {

@@ -35,6 +35,16 @@ const (
 	maxEventName  = 256
 )
 
+// What became of a fetch, as a metric label.
+const (
+	resultChanged   = "changed"
+	resultUnchanged = "unchanged"
+	resultFailed    = "failed"
+)
+
+// refreshResults are all of them.
+var refreshResults = [...]string{resultChanged, resultUnchanged, resultFailed}
+
 // observer turns what feeds do into metrics and events. It belongs to one
 // handler; stop ends its goroutine.
 type observer struct {
@@ -131,12 +141,12 @@ func (o *observer) emit(name string, data map[string]any) {
 
 // Refreshed implements [feed.Observer].
 func (o *observer) Refreshed(r revision.Revision, k revision.Kind, took time.Duration, same bool, err error) {
-	result := "changed"
+	result := resultChanged
 	switch {
 	case err != nil:
-		result = "failed"
+		result = resultFailed
 	case same:
-		result = "unchanged"
+		result = resultUnchanged
 	}
 	countRefresh(o.name, k, result, took)
 	o.spans.refreshed(o.name, r, k, result, took, err)

@@ -39,9 +39,7 @@ func operated(t *testing.T, name string) (*Handler, *listServer) {
 	}
 	h.shared.transport.Use(upstream)
 	t.Cleanup(func() {
-		if err := h.shared.Destruct(); err != nil {
-			t.Error(err)
-		}
+		endShared(t, h.shared)
 	})
 	return h, upstream
 }

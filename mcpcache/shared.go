@@ -50,6 +50,7 @@ type shared struct {
 	cancel  context.CancelFunc
 	started sync.Once
 	running sync.WaitGroup
+	ended   chan struct{} // closed when all has ended that Destruct ends
 
 	mu    sync.Mutex
 	users []*user
@@ -80,7 +81,10 @@ func newShared(key, endpointURL string, u *user) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shared{cache: c, admission: admission.New(admission.DefaultCapacity), warmer: newWarmer(key, c)}
+	s := &shared{
+		cache: c, admission: admission.New(admission.DefaultCapacity), warmer: newWarmer(key, c),
+		ended: make(chan struct{}),
+	}
 	s.transport.Host = u.settings.host
 	s.precompressor = newPrecompressor(c, s.logger)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -158,12 +162,22 @@ func (s *shared) logger() *zap.Logger {
 	return logger
 }
 
-// Destruct implements [caddy.Destructor].
+// Destruct implements [caddy.Destructor]. It waits for nothing: ended is closed
+// when the end has come.
 func (s *shared) Destruct() error {
+	go s.end()
+	return nil
+}
+
+// end ends the feeds. What they have brought last is saved while the servers
+// are told that their sessions are over.
+func (s *shared) end() {
+	defer close(s.ended)
+	defer s.recover()
 	s.feeds.Stop()
 	s.cancel()
 	s.running.Wait()
+	s.feeds.Farewell()
 	s.transport.Use(nil)
 	s.cache.Close()
-	return nil
 }

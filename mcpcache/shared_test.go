@@ -79,11 +79,18 @@ func newFace(tb testing.TB, h *Handler) *face {
 	detach := s.attach(u)
 	tb.Cleanup(func() {
 		detach()
-		if err := s.Destruct(); err != nil {
-			tb.Error(err)
-		}
+		endShared(tb, s)
 	})
 	return f
+}
+
+// endShared ends what is shared and waits for it.
+func endShared(tb testing.TB, s *shared) {
+	tb.Helper()
+	if err := s.Destruct(); err != nil {
+		tb.Error(err)
+	}
+	<-s.ended
 }
 
 // asked returns how many requests have reached the upstream since the last call.

@@ -8,14 +8,16 @@ func init() {
 
 // starter is a Caddy app that takes no configuration: it starts the feeds and
 // the events of all handlers once their whole configuration has been accepted,
-// so that `caddy validate` and a configuration that is rejected reach nobody.
+// so that `caddy validate` and a configuration that is rejected reach nobody. It
+// also has them end together.
 type starter struct {
-	runs []func()
+	runs       []func()
+	departures *departures
 }
 
 // CaddyModule returns the Caddy module information.
 func (starter) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return new(starter) }}
+	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return &starter{departures: new(departures)} }}
 }
 
 // onStart has run called when the configuration starts. It is called while

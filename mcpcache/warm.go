@@ -23,9 +23,6 @@ const (
 	loadTimeout = 3 * time.Second
 	// saveTimeout is how long one round of saving may take.
 	saveTimeout = 10 * time.Second
-	// farewellTimeout is how long the last round may take: somebody waits for
-	// a configuration to end.
-	farewellTimeout = 3 * time.Second
 	// resave is how often a snapshot is saved that has not changed: a restart
 	// has to know how old it is, give or take this.
 	resave = time.Minute

@@ -341,9 +341,7 @@ func TestFeedsDoNotWaitForAStore(t *testing.T) {
 				}
 				start := time.Now()
 				detach()
-				if err := s.Destruct(); err != nil {
-					t.Error(err)
-				}
+				endShared(t, s)
 				if took := time.Since(start); took > farewellTimeout {
 					t.Errorf("the end took %v, more than %v", took, farewellTimeout)
 				}

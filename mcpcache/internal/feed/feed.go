@@ -38,6 +38,8 @@ type Feed struct {
 	// doubted is since when it is not certain that the upstream still knows its
 	// sessions, in Unix nanoseconds; 0 if it is.
 	doubted atomic.Int64
+	// part closes a session that is over.
+	part func(*session)
 
 	wake chan struct{} // something has changed: look again
 	kick chan struct{} // the upstream is there: try again now
@@ -71,7 +73,7 @@ type Feed struct {
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
 		revision: r, url: g.url, cache: g.cache,
-		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose,
+		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, part: g.part,
 		wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 	}
@@ -82,8 +84,8 @@ func newFeed(r revision.Revision, g *Group) *Feed {
 	return f
 }
 
-// Attempted is closed once the feed has tried to fetch every kind, or has
-// found that it cannot.
+// Attempted is closed once the feed has tried to fetch every kind, has found
+// that it cannot, or has ended.
 func (f *Feed) Attempted() <-chan struct{} { return f.first }
 
 // run connects, serves and connects again until ctx ends.
@@ -91,6 +93,7 @@ func (f *Feed) run(ctx context.Context) {
 	stop := f.cache.Watch(f.changed)
 	defer stop()
 	defer f.flying.Wait()
+	defer f.firstOnce.Do(func() { close(f.first) })
 	retry := newRetry()
 	for ctx.Err() == nil {
 		err := f.connectAndServe(ctx, retry)
@@ -116,7 +119,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 		f.fail("connect", err)
 		return err
 	}
-	defer s.close()
+	defer f.part(s)
 	if err := s.open(ctx); err != nil {
 		if ctx.Err() == nil {
 			f.fail("connect", err)

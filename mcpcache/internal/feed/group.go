@@ -26,10 +26,11 @@ type Group struct {
 
 	feeds [revision.Count]atomic.Pointer[Feed]
 
-	mu      sync.Mutex
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	mu        sync.Mutex
+	ctx       context.Context
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+	farewells sync.WaitGroup // to sessions that are over with the group
 }
 
 // NewGroup prepares the feeds of the MCP endpoint at url, which base reaches.
@@ -98,12 +99,30 @@ func (g *Group) Doubted() bool {
 	return false
 }
 
-// Stop ends all feeds and returns when they have ended.
+// Stop ends all feeds and returns when they have ended: nothing is fetched and
+// published any more. The servers are still being told; see Farewell.
 func (g *Group) Stop() {
 	g.mu.Lock()
 	g.cancel()
 	g.mu.Unlock()
 	g.running.Wait()
+}
+
+// Farewell waits, after Stop, until the servers know that their sessions are
+// over, or a second has passed.
+func (g *Group) Farewell() { g.farewells.Wait() }
+
+// part closes a session. No feed that has been stopped waits for that: there is
+// one farewell for each feed then.
+func (g *Group) part(s *session) {
+	if g.ctx.Err() == nil {
+		s.close()
+		return
+	}
+	g.farewells.Go(func() {
+		defer func() { _ = recover() }() // a farewell less
+		s.close()
+	})
 }
 
 // roundTripper is what the feeds send their requests through.

@@ -112,6 +112,10 @@ func TestStopEndsTheSession(t *testing.T) {
 				w.wantState(w.start(tt.revision), Ready)
 				begun := time.Now()
 				w.group.Stop()
+				if took := time.Since(begun); took > 0 {
+					t.Errorf("the feed took %v to end", took)
+				}
+				w.group.Farewell()
 				if took := time.Since(begun); took > tt.within {
 					t.Errorf("it took %v, want %v", took, tt.within)
 				}
@@ -144,8 +148,11 @@ func TestStopAtAnyTime(t *testing.T) {
 					flight := f.Demand(revision.Tools, nil)
 					begun := time.Now()
 					w.group.Stop()
-					if took := time.Since(begun); took > closeTimeout {
+					if took := time.Since(begun); took > 0 {
 						t.Errorf("it took %v", took)
+					}
+					if !isClosed(f.Attempted()) {
+						t.Error("somebody may wait for the feed for ever")
 					}
 					if flight != nil {
 						_, _ = flight.Wait(w.Context()) // must not hang

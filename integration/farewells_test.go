@@ -1,0 +1,101 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// manyHandlers is how many handlers TestStoppingManyHandlers has beside those
+// of its short form.
+var manyHandlers = flag.Int("handlers", 0, "how many handlers TestStoppingManyHandlers stops at once; 0 for its usual number")
+
+// mute serves MCP and never answers a DELETE: whoever says farewell waits. It
+// counts who does.
+func mute(s *scripted.Server, farewells *atomic.Int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			farewells.Add(1)
+			<-r.Context().Done()
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+}
+
+// paths are sites of so many handlers, each with an endpoint and so a session
+// of its own at one host.
+func paths(url string, n int) string {
+	var site strings.Builder
+	for i := range n {
+		fmt.Fprintf(&site, "handle /%d {\n%s\n}\n", i, mcpCache(fmt.Sprintf("%s/%d", strings.TrimSuffix(url, "/mcp"), i), fmt.Sprintf("name h%d", i)))
+	}
+	return site.String()
+}
+
+// longestFarewell is the two seconds that all farewells may take together, and
+// what a busy machine needs besides.
+const longestFarewell = 3 * time.Second
+
+// TestFarewellsAreSaidSideBySide reloads and stops in front of servers that
+// never answer the end of a session.
+func TestFarewellsAreSaidSideBySide(t *testing.T) {
+	checkGoroutines(t)
+	const servers = 15
+	var farewells atomic.Int64
+	s := scripted.New()
+	host := fixture.NewHost(t, mute(s, &farewells))
+	proxy := startProxy(t, paths(host.URL, servers))
+	sessions := func() bool { _, feeds := s.Sessions(); return feeds == servers && s.Streams(scripted.Feeds) == 2*servers }
+	for what, next := range map[string]func(){
+		"reloading": func() { proxy.reload("respond gone 410") },
+		"stopping":  func() { goIdle(t) },
+	} {
+		proxy.reload("respond gone 410")
+		s.ForgetSessions() // a mute server never learns of their end
+		farewells.Store(0)
+		proxy.reload(paths(host.URL, servers))
+		await(t, "all feeds", sessions)
+		begun := time.Now()
+		next()
+		took := time.Since(begun)
+		t.Logf("%s took %v", what, took)
+		if took > longestFarewell {
+			t.Errorf("%s took %v, more than %v", what, took, longestFarewell)
+		}
+		if n := farewells.Load(); n != servers {
+			t.Errorf("%s: %d of %d servers were told", what, n, servers)
+		}
+	}
+}
+
+// TestStoppingManyHandlers stops handlers whose servers are in good health.
+func TestStoppingManyHandlers(t *testing.T) {
+	handlers := pick(100, 1000)
+	if *manyHandlers > 0 {
+		handlers = *manyHandlers
+	}
+	checkGoroutines(t)
+	s := scripted.New()
+	s.SetCapabilities(`{"tools":{}}`) // no streams: servers and feeds share one process's descriptors
+	host := fixture.NewHost(t, s)
+	proxy := startProxy(t, paths(host.URL, handlers))
+	feeds := func() int { _, n := s.Sessions(); return n }
+	fixture.AwaitFor(t, 2*time.Minute, "all feeds", func() bool { return feeds() >= handlers && host.CountFeed(toolsList) >= 2*handlers })
+	t.Logf("%d handlers have %d sessions", handlers, feeds())
+	begun := time.Now()
+	proxy.reload("respond gone 410")
+	took := time.Since(begun)
+	t.Logf("leaving %d handlers took %v", handlers, took)
+	if took > longestFarewell {
+		t.Errorf("it took %v, more than %v", took, longestFarewell)
+	}
+	await(t, "the end of all sessions", func() bool { return feeds() == 0 })
+}
