@@ -53,7 +53,10 @@ func TestFarewellsAreSaidSideBySide(t *testing.T) {
 	s := scripted.New()
 	host := fixture.NewHost(t, mute(s, &farewells))
 	proxy := startProxy(t, paths(host.URL, servers))
-	sessions := func() bool { _, feeds := s.Sessions(); return feeds == servers && s.Streams(scripted.Feeds) == 2*servers }
+	sessions := func() bool {
+		_, feeds := s.Sessions()
+		return feeds == servers && s.Streams(scripted.Feeds) == 2*servers
+	}
 	for what, next := range map[string]func(){
 		"reloading": func() { proxy.reload("respond gone 410") },
 		"stopping":  func() { goIdle(t) },

@@ -31,13 +31,15 @@ type handlerStatus struct {
 }
 
 type feedStatus struct {
-	Era       string         `json:"era"`
-	Revision  string         `json:"revision"`
-	State     feed.State     `json:"state"`
-	Since     time.Time      `json:"since"`
-	Listening bool           `json:"listening"`
-	Failure   *failureStatus `json:"last_failure,omitempty"`
-	Next      *time.Time     `json:"next_refresh,omitempty"`
+	Era       string     `json:"era"`
+	Revision  string     `json:"revision"`
+	State     feed.State `json:"state"`
+	Since     time.Time  `json:"since"`
+	Listening bool       `json:"listening"`
+	// Unanswered is how many requests of the server got no answer.
+	Unanswered int64          `json:"unanswered"`
+	Failure    *failureStatus `json:"last_failure,omitempty"`
+	Next       *time.Time     `json:"next_refresh,omitempty"`
 }
 
 type failureStatus struct {
@@ -83,7 +85,7 @@ func (h *Handler) describe(now time.Time) handlerStatus {
 func describeFeed(s feed.Status) feedStatus {
 	status := feedStatus{
 		Era: s.Revision.Era().String(), Revision: s.Revision.String(),
-		State: s.State, Since: s.Since, Listening: s.Listening,
+		State: s.State, Since: s.Since, Listening: s.Listening, Unanswered: s.Unanswered,
 	}
 	if s.Failure != nil {
 		status.Failure = &failureStatus{Stage: s.Failure.Stage, Message: s.Failure.Err.Error(), At: s.Failure.At}

@@ -44,7 +44,8 @@ type Feed struct {
 	wake chan struct{} // something has changed: look again
 	kick chan struct{} // the upstream is there: try again now
 
-	flying sync.WaitGroup
+	flying  sync.WaitGroup
+	replies replies
 
 	// changing is held while the state is worked out and entered, so that an
 	// older finding cannot replace a newer one. It is locked before mu.
@@ -114,7 +115,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := newSession(f.revision, f.url, f.transport, f.notice)
+	s, err := newSession(f.revision, f.url, f.transport, &f.replies, f.notice)
 	if err != nil {
 		f.fail("connect", err)
 		return err

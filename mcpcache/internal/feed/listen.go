@@ -46,7 +46,7 @@ func (s *session) listen(ctx context.Context, opened func()) error {
 // server's acknowledgement, which is the first message on it.
 func (s *session) subscribe(ctx context.Context, opened func()) error {
 	// A stream of its own, so that an acknowledgement cannot be mistaken.
-	own, err := newSession(s.revision, s.url, s.base, func(method string) {
+	own, err := newSession(s.revision, s.url, s.base, s.replies, func(method string) {
 		if method == sse.Acknowledged {
 			opened()
 			return
@@ -81,8 +81,8 @@ func (s *session) get(ctx context.Context, opened func()) error {
 	}
 	defer res.Body.Close()
 	opened()
-	var replies sync.WaitGroup
-	defer replies.Wait()
+	var replying sync.WaitGroup
+	defer replying.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events := sse.NewReader(res.Body, maxNotice)
@@ -94,9 +94,9 @@ func (s *session) get(ctx context.Context, opened func()) error {
 			}
 			return fmt.Errorf("reading the stream of notices: %w", err)
 		}
-		if reply := s.hear(event.Data); reply != nil && s.replying.TryLock() {
-			replies.Go(func() {
-				defer s.replying.Unlock()
+		if reply := s.hear(event.Data); reply != nil && s.replies.begin() {
+			replying.Go(func() {
+				defer s.replies.end()
 				s.reply(ctx, reply)
 			})
 		}
@@ -113,10 +113,7 @@ func (s *session) hear(data []byte) (reply []byte) {
 	if len(data) == 0 || message.Decode(data, &m) != nil || m.Method == nil || m.ID == nil {
 		return nil
 	}
-	if string(m.Method) == "ping" {
-		return append(message.AppendPrefix(nil, m.ID, -1, false), "}}"...)
-	}
-	return message.AppendError(nil, m.ID, -32601, "method is not offered")
+	return appendReply(nil, m.ID, string(m.Method))
 }
 
 // reply posts an answer to a server's request. A server that does not get it

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,38 +47,29 @@ type session struct {
 	// variant is that of the clients as one of which the session is opened; nil
 	// for the feed itself.
 	variant *variant.Record
-	// replying is held while the answer to a request of the server is on its
-	// way. There is one at a time, the server's other requests get none: it
-	// must not keep a notice waiting.
-	replying sync.Mutex
+	// replies are those to requests of the server. They are bounded for all
+	// sessions of a feed.
+	replies *replies
 	// onNotice is told of each notice that arrives, on whatever stream.
 	onNotice func(method string)
 }
 
 // newSession prepares a session; nothing is sent.
-func newSession(r revision.Revision, url string, rt http.RoundTripper, onNotice func(method string)) (*session, error) {
-	client := &http.Client{Transport: farewell{&noticing{base: rt, heard: onNotice}}, CheckRedirect: func(*http.Request, []*http.Request) error {
+func newSession(r revision.Revision, url string, rt http.RoundTripper, re *replies, onNotice func(method string)) (*session, error) {
+	s := &session{revision: r, url: url, base: rt, replies: re, onNotice: onNotice}
+	s.client = &http.Client{Transport: farewell{&asking{base: &noticing{base: rt, heard: onNotice}, asked: s.asked}}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a redirect could take the credential to another host
 	}}
 	t, err := transport.NewStreamableHTTP(url,
-		transport.WithHTTPBasicClient(client),
+		transport.WithHTTPBasicClient(s.client),
 		// Failures reach the log through the feed's state, once per change.
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, fmt.Errorf("preparing the transport: %w", err)
 	}
-	s := &session{revision: r, url: url, base: rt, client: client, transport: t, onNotice: onNotice}
-	t.SetRequestHandler(answer)
+	s.transport = t
+	t.SetRequestHandler(s.refuse)
 	return s, nil
-}
-
-// answer answers the requests of a server: the feed offers nothing, so a ping
-// is all there is.
-func answer(_ context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	if r.Method != string(mcp.MethodPing) {
-		return nil, fmt.Errorf("method %q is not offered", r.Method)
-	}
-	return transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(`{}`)), nil
 }
 
 // call sends one request and returns the bytes of its result. An answer that

@@ -26,6 +26,9 @@ type Status struct {
 	Failure *Failure
 	// Next is when the next refresh is due; zero if none is planned.
 	Next time.Time
+	// Unanswered is how many requests of the upstream got no answer, because it
+	// asks for more than a few at a time.
+	Unanswered int64
 }
 
 // Status returns what the feed is doing.
@@ -34,7 +37,7 @@ func (f *Feed) Status() Status {
 	defer f.mu.Unlock()
 	status := Status{
 		Revision: f.revision, State: f.state, Since: f.since, Hydrated: f.complete(),
-		Listening: f.listening, Failure: f.failure,
+		Listening: f.listening, Failure: f.failure, Unanswered: f.replies.dropped.Load(),
 	}
 	for k := range f.slots {
 		slot := &f.slots[k]

@@ -129,13 +129,13 @@ func (f *Feed) sessionAs(ctx context.Context, own *session, v *variant.Record) (
 // a client is shown may change after it was opened.
 func (f *Feed) openAs(ctx context.Context, own *session, v *variant.Record, a *asked) (*session, error) {
 	ctx, a.end = context.WithCancel(ctx)
-	s, err := newSession(f.revision, f.url, f.transport, f.notice)
+	s, err := newSession(f.revision, f.url, f.transport, &f.replies, f.notice)
 	if err != nil {
 		return nil, err
 	}
 	s.variant = v
 	if err := s.open(ctx); err != nil {
-		s.close()
+		f.part(s)
 		return nil, err
 	}
 	if own.listens() && s.listens() {
@@ -201,7 +201,7 @@ func (f *Feed) endVariant(a *asked) {
 		}
 		a.end()
 		if a.session != nil {
-			a.session.close()
+			f.part(a.session)
 		}
 	})
 }

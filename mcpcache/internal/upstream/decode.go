@@ -53,7 +53,7 @@ func decode(res *http.Response) error {
 	}
 	open, ok := codings[coding]
 	if !ok {
-		return fmt.Errorf("upstream answered with content encoding %q, which nobody asked for", clip(coding, 64))
+		return fmt.Errorf("upstream answered with content encoding %q, which nobody asked for", coding)
 	}
 	res.Header.Del("Content-Encoding")
 	res.Header.Del("Content-Length")
