@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
@@ -292,4 +294,34 @@ func TestDamagedSnapshotsAreIgnored(t *testing.T) {
 	if log := w.proxy.log(); strings.Count(log, "stored snapshot ignored") != 1 || !strings.Contains(log, "2026-07-28.tools.snapshot") {
 		t.Error("the log does not say that the snapshot was ignored")
 	}
+}
+
+// TestLoopbackIsTheHostsOwn restarts as another host that shares the storage:
+// what it means by 127.0.0.1 is another server, whose lists it has not got.
+func TestLoopbackIsTheHostsOwn(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(scripted.Modern)
+	for _, method := range scripted.ListMethods() {
+		c.Settle(method)
+	}
+	awaitReady(t, "mcp_cache")
+	w.goIdle()
+	name := filepath.Join(caddy.AppDataDir(), "instance.uuid")
+	own, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rename := func(id []byte) {
+		if err := os.WriteFile(name, id, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { rename(own) })
+	rename([]byte("00000000-0000-4000-8000-000000000001"))
+	w.restart()
+	wantNothing(t, c)
+	w.goIdle()
+	rename(own)
+	w.restart()
+	wantStale(t, c, "v1")
 }

@@ -127,8 +127,8 @@ type Handler struct {
 
 	// Where the feed's snapshots are kept, so that lists are there after a
 	// restart even while the upstream is not: only those that anybody may be
-	// given, or anybody without credentials. Default: `caddy`, Caddy's own
-	// storage. `off` keeps none.
+	// given, or anybody without credentials. One that nobody has saved for a
+	// week is deleted. Default: `caddy`, Caddy's own storage. `off` keeps none.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=http.mcp_cache.stores inline_key=store"`
 
 	// The least time between two refreshes of a kind that change notices and
@@ -211,6 +211,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.status, h.restless = newStatusTexts(h.settings.name), newRestless()
 	// Loading the guests empties their raw configuration.
+	own := ownUpstream(h.UpstreamRaw)
 	base, known := upstreamURL(h.UpstreamRaw)
 	h.endpointURL = base + h.settings.endpoint
 	if known {
@@ -234,6 +235,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.starter = app.(*starter)
 	u := &user{handler: h.upstream, settings: h.settings, store: h.store, logger: h.logger}
+	if own {
+		u.instance = h.starter.instance
+	}
 	if h.shared, err = acquireShared(key, h.endpointURL, u); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func TestTracing(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	h, _ := operated(t, "traced")
-	h.observer = &observer{name: "traced", warmer: newWarmer("traced", nil)}
+	h.observer = &observer{name: "traced", warmer: newWarmer("traced", nil, nil)}
 	refreshed := func(err error) {
 		h.observer.Refreshed(revision.V20260728, revision.Tools, time.Minute, false, err)
 	}

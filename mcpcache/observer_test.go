@@ -43,7 +43,7 @@ func observe(t *testing.T, subscribed func(caddy.Event)) *observed {
 		}
 	}
 	core, logs := logged.New(zap.WarnLevel)
-	o := newObserver(ctx, app, "observed", zap.New(core), newWarmer("observed", nil))
+	o := newObserver(ctx, app, "observed", zap.New(core), newWarmer("observed", nil, nil))
 	t.Cleanup(func() {
 		o.stop()
 		o.ended.Wait()

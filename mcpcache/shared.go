@@ -61,6 +61,8 @@ type user struct {
 	handler  caddyhttp.MiddlewareHandler
 	settings *settings
 	store    stores.Store
+	// instance names this instance of Caddy, if its upstream is its own.
+	instance func() (string, error)
 	logger   *zap.Logger
 }
 
@@ -82,7 +84,7 @@ func newShared(key, endpointURL string, u *user) (*shared, error) {
 		return nil, err
 	}
 	s := &shared{
-		cache: c, admission: admission.New(admission.DefaultCapacity), warmer: newWarmer(key, c),
+		cache: c, admission: admission.New(admission.DefaultCapacity), warmer: newWarmer(key, u.instance, c),
 		ended: make(chan struct{}),
 	}
 	s.transport.Host = u.settings.host
@@ -126,7 +128,7 @@ func (s *shared) apply() {
 		precompress = precompress || u.settings.precompress
 	}
 	s.transport.Use(newest.handler)
-	s.warmer.use(newest.store, newest.logger)
+	s.warmer.use(newest.store, newest.settings.feed.MaxList, newest.logger)
 	s.cache.SetMemory(memory)
 	s.cache.SetPrecompress(precompress)
 	s.feeds.Set(&policy, newest.logger)

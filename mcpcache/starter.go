@@ -1,6 +1,10 @@
 package mcpcache
 
-import "github.com/caddyserver/caddy/v2"
+import (
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+)
 
 func init() {
 	caddy.RegisterModule(starter{})
@@ -13,11 +17,17 @@ func init() {
 type starter struct {
 	runs       []func()
 	departures *departures
+	// instance names this instance of Caddy.
+	instance func() (string, error)
 }
 
 // CaddyModule returns the Caddy module information.
 func (starter) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return &starter{departures: new(departures)} }}
+	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return newStarter() }}
+}
+
+func newStarter() *starter {
+	return &starter{departures: new(departures), instance: sync.OnceValues(instanceName)}
 }
 
 // onStart has run called when the configuration starts. It is called while

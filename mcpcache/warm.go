@@ -3,6 +3,7 @@ package mcpcache
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +25,8 @@ const (
 	// saveTimeout is how long one round of saving may take.
 	saveTimeout = 10 * time.Second
 	// resave is how often a snapshot is saved that has not changed: a restart
-	// has to know how old it is, give or take this.
+	// has to know how old it is, give or take this. It is also when a round of
+	// saving that failed is repeated.
 	resave = time.Minute
 )
 
@@ -32,22 +34,25 @@ const (
 // restart. Saving never delays a feed: one goroutine saves what is newest.
 type warmer struct {
 	cache *cache.Cache
-	key   string // of the upstream, the first part of every key
+	// place returns the first part of every key: the upstream's.
+	place func() (string, error)
 
 	wake chan struct{}
 
-	mu     sync.Mutex
-	store  *boundedStore
-	logger *zap.Logger
-	copies [revision.Count][revision.NumKinds]storedCopy
-	failed bool // the last round of saving has
+	mu      sync.Mutex
+	store   *boundedStore
+	maxList int64 // the largest list that is brought back, in bytes
+	logger  *zap.Logger
+	copies  [revision.Count][revision.NumKinds]storedCopy
+	failed  bool // the last round of saving has
 }
 
 // storedCopy is what is known of a snapshot's copy in the store.
 type storedCopy struct {
-	there presence
-	saved time.Time
-	dirty bool // it is to be saved, or deleted
+	there  presence
+	saved  time.Time
+	digest [sha256.Size]byte // of the list, if it is there
+	dirty  bool              // it is to be saved, or deleted
 }
 
 // presence says whether the store has a copy.
@@ -64,16 +69,18 @@ type slotKey struct {
 	kind     revision.Kind
 }
 
-func newWarmer(key string, c *cache.Cache) *warmer {
-	return &warmer{cache: c, key: key, wake: make(chan struct{}, 1)}
+// newWarmer returns a warmer of the upstream that key stands for. If instance
+// is not nil, the upstream is this instance's own: the one that instance names.
+func newWarmer(key string, instance func() (string, error), c *cache.Cache) *warmer {
+	return &warmer{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1)}
 }
 
 // use makes s the store from now on. A store that was not used before is given
-// everything there is.
-func (w *warmer) use(s stores.Store, logger *zap.Logger) {
+// everything there is. No list of more than maxList bytes is brought back.
+func (w *warmer) use(s stores.Store, maxList int64, logger *zap.Logger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.logger = logger
+	w.logger, w.maxList = logger, maxList
 	if w.store != nil && w.store.Store == s {
 		return
 	}
@@ -109,8 +116,8 @@ func (w *warmer) current() (*boundedStore, *zap.Logger) {
 	return w.store, w.logger
 }
 
-func (w *warmer) path(k slotKey) string {
-	return fmt.Sprintf("%s/%s.%s.snapshot", w.key, k.revision, k.kind)
+func (k slotKey) in(place string) string {
+	return fmt.Sprintf("%s/%s.%s.snapshot", place, k.revision, k.kind)
 }
 
 // slotKeys returns every snapshot that a feed may keep.
@@ -133,16 +140,10 @@ func (w *warmer) load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	store, logger := w.current()
-	var failure error
-	for _, key := range slotKeys() {
-		data, err := store.Load(ctx, w.path(key))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			w.note(store, key, storedCopy{there: notThere})
-		case err != nil:
-			failure = cmp.Or(failure, err)
-		default:
-			w.restore(store, key, data, logger)
+	place, failure := w.place()
+	if failure == nil {
+		for _, key := range slotKeys() {
+			failure = cmp.Or(failure, w.loadOne(ctx, store, key, key.in(place), logger))
 		}
 	}
 	if failure != nil {
@@ -150,15 +151,51 @@ func (w *warmer) load(ctx context.Context) {
 	}
 }
 
-// restore makes a snapshot of what was stored.
-func (w *warmer) restore(store *boundedStore, key slotKey, data []byte, logger *zap.Logger) {
-	e, err := snapshot.Decode(data, key.revision, key.kind, time.Now())
+// loadOne brings back one snapshot, if there is one.
+func (w *warmer) loadOne(ctx context.Context, store *boundedStore, key slotKey, path string, logger *zap.Logger) error {
+	limit := w.largest()
+	size, err := store.Size(ctx, path)
+	var data []byte
+	if err == nil && size <= limit+snapshot.Overhead {
+		data, err = store.Load(ctx, path)
+		size = int64(len(data))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		w.note(store, key, storedCopy{there: notThere})
+		return nil
+	}
 	if err != nil {
-		logger.Warn("stored snapshot ignored", zap.String("key", w.path(key)), zap.Error(err))
-		return
+		return err
+	}
+	e, err := decode(data, size, key, limit)
+	if err != nil {
+		logger.Warn("stored snapshot ignored", zap.String("key", path), zap.Error(err))
+		return nil
 	}
 	w.cache.Restore(e)
-	w.note(store, key, storedCopy{there: isThere})
+	w.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest})
+	return nil
+}
+
+// errLarge says that a stored list is one that would not have been kept.
+var errLarge = errors.New("list is larger than max_list allows")
+
+// decode makes a snapshot of what was stored, which has size bytes.
+func decode(data []byte, size int64, key slotKey, limit int64) (*cache.Entry, error) {
+	if size > limit+snapshot.Overhead {
+		return nil, errLarge
+	}
+	e, err := snapshot.Decode(data, key.revision, key.kind, time.Now())
+	if err == nil && int64(len(e.Body.Bytes)) > limit {
+		return nil, errLarge
+	}
+	return e, err
+}
+
+func (w *warmer) largest() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.maxList
 }
 
 // note records what has become of a copy, unless another store is in use by
@@ -183,84 +220,4 @@ func (w *warmer) refreshed(r revision.Revision, k revision.Kind, same bool) {
 		c.dirty = true
 		w.signal()
 	}
-}
-
-// run saves until ctx ends; what is still to be saved then is saved last.
-func (w *warmer) run(ctx context.Context) {
-	for {
-		select {
-		case <-w.wake:
-			w.save(ctx, saveTimeout)
-		case <-ctx.Done():
-			w.save(context.WithoutCancel(ctx), farewellTimeout)
-			return
-		}
-	}
-}
-
-// save saves everything that is dirty, and deletes what must not be there any
-// more. What fails is tried again in the next round.
-func (w *warmer) save(ctx context.Context, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	store, due := w.take()
-	var failure error
-	for key, c := range due {
-		now, err := w.saveOne(ctx, store, key, c)
-		if err != nil {
-			failure = cmp.Or(failure, err)
-			now = storedCopy{dirty: true}
-		}
-		w.note(store, key, now)
-	}
-	if len(due) > 0 {
-		w.report(ctx, failure)
-	}
-}
-
-// report logs that saving fails, once until it works again.
-func (w *warmer) report(ctx context.Context, failure error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if failure != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return // it is tried once more
-	}
-	if failure != nil && !w.failed {
-		w.logger.Warn("saving snapshots failed", zap.Error(failure))
-	}
-	w.failed = failure != nil
-}
-
-// take returns the copies that have to be brought up to date. Among them are
-// those of lists that are not there any more: the upstream or the operator has
-// given up the kind.
-func (w *warmer) take() (*boundedStore, map[slotKey]storedCopy) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unsignal() // whatever it was for is among them
-	due := make(map[slotKey]storedCopy)
-	for _, key := range slotKeys() {
-		c := w.of(key)
-		if c.dirty || c.there == isThere && w.cache.Pinned(key.revision, key.kind) == nil {
-			due[key] = *c
-			c.dirty = false
-		}
-	}
-	return w.store, due
-}
-
-// saveOne brings one copy up to date: a list that is private by now has none.
-func (w *warmer) saveOne(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) (storedCopy, error) {
-	e := w.cache.Pinned(key.revision, key.kind)
-	if e == nil || !snapshot.Shareable(e) {
-		if c.there == notThere {
-			return storedCopy{there: notThere}, nil
-		}
-		return storedCopy{there: notThere}, store.Delete(ctx, w.path(key))
-	}
-	data, err := snapshot.Encode(e)
-	if err != nil {
-		return c, err
-	}
-	return storedCopy{there: isThere, saved: time.Now()}, store.Save(ctx, w.path(key), data)
 }

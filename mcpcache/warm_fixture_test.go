@@ -25,12 +25,15 @@ import (
 type trialStore struct {
 	mu     sync.Mutex
 	values map[string][]byte
+	saved  map[string]time.Time
 	asked  []string // "save KEY" and so on
 	// trouble is called first of all, without a lock.
 	trouble func(ctx context.Context, operation, key string) error
 }
 
-func newTrialStore() *trialStore { return &trialStore{values: make(map[string][]byte)} }
+func newTrialStore() *trialStore {
+	return &trialStore{values: make(map[string][]byte), saved: make(map[string]time.Time)}
+}
 
 func (s *trialStore) ask(ctx context.Context, operation, key string) error {
 	s.mu.Lock()
@@ -62,7 +65,7 @@ func (s *trialStore) Save(ctx context.Context, key string, value []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.values[key] = value
+	s.values[key], s.saved[key] = value, time.Now()
 	return nil
 }
 
@@ -76,6 +79,33 @@ func (s *trialStore) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
+func (s *trialStore) Size(ctx context.Context, key string) (int64, error) {
+	if err := s.ask(ctx, "size", key); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok := s.values[key]
+	if !ok {
+		return 0, fmt.Errorf("looking at %s: %w", key, fs.ErrNotExist)
+	}
+	return int64(len(value)), nil
+}
+
+func (s *trialStore) Sweep(ctx context.Context, since time.Time) error {
+	if err := s.ask(ctx, "sweep", ""); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, saved := range s.saved {
+		if !saved.After(since) {
+			delete(s.values, key)
+		}
+	}
+	return nil
+}
+
 // setTrouble makes what is asked for from now on go wrong; nil ends that.
 func (s *trialStore) setTrouble(trouble func(ctx context.Context, operation, key string) error) {
 	s.mu.Lock()
@@ -83,11 +113,13 @@ func (s *trialStore) setTrouble(trouble func(ctx context.Context, operation, key
 	s.trouble = trouble
 }
 
-// take returns the operations since the last call, without the loads.
+// take returns the operations since the last call that change something.
 func (s *trialStore) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	asked := slices.DeleteFunc(s.asked, func(a string) bool { return strings.HasPrefix(a, "load ") })
+	asked := slices.DeleteFunc(s.asked, func(a string) bool {
+		return !strings.HasPrefix(a, "save ") && !strings.HasPrefix(a, "delete ")
+	})
 	s.asked = nil
 	slices.Sort(asked)
 	return asked
@@ -107,6 +139,7 @@ func (s *trialStore) get(key string) []byte {
 }
 
 const (
+	warmList    = 1 << 20 // the largest list
 	warmTools   = "upstream/2026-07-28.tools.snapshot"
 	warmPrompts = "upstream/2026-07-28.prompts.snapshot"
 )
@@ -126,15 +159,30 @@ type trial struct {
 // happen in a bubble.
 func newTrial(t *testing.T) *trial {
 	t.Helper()
+	return newTrialOf(t, newTrialStore(), nil)
+}
+
+// newTrialOf is a trial with that store, of an upstream that is all instances'
+// or that instance's own.
+func newTrialOf(t *testing.T, store *trialStore, instance func() (string, error)) *trial {
+	t.Helper()
 	c, err := cache.New(1 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	core, log := zaptest.New(zap.InfoLevel)
-	r := &trial{warmer: newWarmer("upstream", c), t: t, cache: c, store: newTrialStore(), log: log}
-	r.use(r.store, zap.New(core))
+	r := &trial{warmer: newWarmer("upstream", instance, c), t: t, cache: c, store: store, log: log}
+	r.use(r.store, warmList, zap.New(core))
 	return r
+}
+
+// restarted is the trial after a restart of its process.
+func (r *trial) restarted() *trial {
+	r.t.Helper()
+	next := newTrialOf(r.t, r.store, nil)
+	next.load(r.t.Context())
+	return next
 }
 
 // start has the warmer save until stop, which waits for its end.
@@ -195,4 +243,8 @@ func (r *trial) stored(key string, k revision.Kind) string {
 }
 
 // Interface guards
-var _ stores.Store = (*trialStore)(nil)
+var (
+	_ stores.Store   = (*trialStore)(nil)
+	_ stores.Sizer   = (*trialStore)(nil)
+	_ stores.Sweeper = (*trialStore)(nil)
+)

@@ -3,6 +3,7 @@ package mcpcache
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -44,6 +45,33 @@ func (b *boundedStore) Save(ctx context.Context, key string, value []byte) error
 // Delete implements [stores.Store].
 func (b *boundedStore) Delete(ctx context.Context, key string) error {
 	return b.ask(ctx, func() error { return b.Store.Delete(ctx, key) })
+}
+
+// Size implements [stores.Sizer]. It is unknown, -1, of a store that cannot tell.
+func (b *boundedStore) Size(ctx context.Context, key string) (int64, error) {
+	sizer, can := b.Store.(stores.Sizer)
+	if !can {
+		return -1, nil
+	}
+	found := make(chan int64, 1)
+	err := b.ask(ctx, func() error {
+		size, err := sizer.Size(ctx, key)
+		found <- size
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return <-found, nil
+}
+
+// Sweep implements [stores.Sweeper], for a store that is one.
+func (b *boundedStore) Sweep(ctx context.Context, since time.Time) error {
+	sweeper, can := b.Store.(stores.Sweeper)
+	if !can {
+		return nil
+	}
+	return b.ask(ctx, func() error { return sweeper.Sweep(ctx, since) })
 }
 
 // ask has the store do something once it is idle.

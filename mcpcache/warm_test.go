@@ -70,7 +70,7 @@ func TestWarmerSavesTheRestAtTheEnd(t *testing.T) {
 		r.fetched(warmEntry(t, revision.Tools, "b", cache.Public), false)
 		r.store.setTrouble(nil)
 		r.stop()
-		r.want("failed and ended", "save "+warmTools, "save "+warmTools)
+		r.want("failed and ended", "delete "+warmTools, "save "+warmTools, "save "+warmTools)
 		if got := r.stored(warmTools, revision.Tools); got != "b" {
 			t.Errorf("stored is %q", got)
 		}
@@ -192,7 +192,7 @@ func TestWarmerWithAnotherStore(t *testing.T) {
 		r.start()
 		r.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
 		r.want("hydrated", "save "+warmTools)
-		r.use(r.store, zap.NewNop())
+		r.use(r.store, warmList, zap.NewNop())
 		synctest.Wait()
 		r.want("the same store again")
 
@@ -202,7 +202,7 @@ func TestWarmerWithAnotherStore(t *testing.T) {
 		r.fetched(warmEntry(t, revision.Tools, "b", cache.Public), false) // saving is under way
 		r.want("the first store", "save "+warmTools)
 		r.store = second
-		r.use(second, zap.NewNop())
+		r.use(second, warmList, zap.NewNop())
 		close(release)
 		synctest.Wait()
 		r.want("the second store", "save "+warmTools)
@@ -228,7 +228,7 @@ func TestWarmerWithAnotherStoreWhileLoading(t *testing.T) {
 		synctest.Wait()
 		r.store = newTrialStore()
 		r.store.values[warmTools] = []byte("from when the list was public")
-		r.use(r.store, zap.NewNop())
+		r.use(r.store, warmList, zap.NewNop())
 		close(release)
 		loading.Wait() // the first store has nothing
 		r.start()

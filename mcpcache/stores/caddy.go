@@ -78,9 +78,20 @@ func (c *Caddy) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
+// Size implements [Sizer].
+func (c *Caddy) Size(ctx context.Context, key string) (int64, error) {
+	info, err := c.storage.Stat(ctx, prefix+key)
+	if err != nil {
+		return 0, fmt.Errorf("looking at storage: %w", err)
+	}
+	return info.Size, nil
+}
+
 // Interface guards
 var (
 	_ Store                 = (*Caddy)(nil)
+	_ Sizer                 = (*Caddy)(nil)
+	_ Sweeper               = (*Caddy)(nil)
 	_ caddy.Provisioner     = (*Caddy)(nil)
 	_ caddyfile.Unmarshaler = (*Caddy)(nil)
 )

@@ -7,7 +7,10 @@
 // the background.
 package stores
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Namespace is the Caddy module namespace of the guests.
 const Namespace = "http.mcp_cache.stores"
@@ -17,8 +20,9 @@ const Namespace = "http.mcp_cache.stores"
 // and must not wait longer than ctx lasts.
 //
 // A store may be shared by several instances: a key belongs to one upstream,
-// one credential and one list, and every instance writes the same there. What
-// is read is checked against a digest, so a store may lose or damage a value.
+// one credential and one list, and every instance writes the same there; where
+// they might not, as with upstreams on loopback, the key is the instance's own.
+// What is read is checked against a digest, so a store may lose or damage a value.
 // It is trusted not to make one up: whoever can write to it says what callers
 // are given while the upstream is away.
 type Store interface {
@@ -32,4 +36,22 @@ type Store interface {
 
 	// Delete forgets the value of a key. That there is none is no error.
 	Delete(ctx context.Context, key string) error
+}
+
+// Sizer is a [Store] that can tell how large a value is without loading it.
+// What is larger than the `max_list` of a handler is then not loaded at all.
+type Sizer interface {
+	// Size returns the length of the value that was saved last, in bytes. Its
+	// error satisfies errors.Is(err, fs.ErrNotExist) if there is none.
+	Size(ctx context.Context, key string) (int64, error)
+}
+
+// Sweeper is a [Store] that has to be asked to delete what nobody needs any
+// more: the values of configurations that are gone. A store that forgets by
+// itself what was not saved for a week need not be one.
+type Sweeper interface {
+	// Sweep deletes every value that was not saved since then. What is still in
+	// use is saved every day, whichever instance uses it. Sweep is called about
+	// once an hour for each upstream, and may do nothing.
+	Sweep(ctx context.Context, since time.Time) error
 }

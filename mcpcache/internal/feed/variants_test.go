@@ -95,6 +95,7 @@ func TestSessionsOfVariants(t *testing.T) {
 			}
 		}
 		w.group.Stop()
+		w.group.Farewell()
 		if left := s.listening(); left != 0 || len(s.sessions) != 0 {
 			t.Errorf("%d streams and %d sessions are left", left, len(s.sessions))
 		}

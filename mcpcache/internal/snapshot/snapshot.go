@@ -63,6 +63,9 @@ func Encode(e *cache.Entry) ([]byte, error) {
 	return seal(head, e.Body.Bytes), nil
 }
 
+// Overhead is more than what a snapshot has besides the bytes of its list.
+const Overhead = 4 << 10
+
 // seal puts the title and the SHA-256 of all that follows in front.
 func seal(head, list []byte) []byte {
 	const lines = 2
