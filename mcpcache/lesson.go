@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -95,7 +96,7 @@ func (l *lesson) refused() {
 	case x.session == "" && l.asked:
 		// That a caller without credentials may not do something else says
 		// nothing about lists.
-		memo.RefuseContext(x.context, x.question.revision)
+		x.refuseContext()
 	}
 }
 
@@ -262,6 +263,9 @@ func (l *lesson) admit() {
 		memo.RenewSession(x.session, x.context, x.ticket, until)
 	case x.session == "":
 		memo.AdmitContext(x.context, r, x.ticket, until)
+		if x.context == cache.Anonymous {
+			x.h.shared.warmer.letIn(r, until)
+		}
 	default:
 		if known := memo.Session(x.session); known != nil {
 			r = known.Revision // what was negotiated
@@ -285,7 +289,16 @@ func (l *lesson) bar(code int) {
 		x.h.shared.admission.EndSession(x.session)
 		return
 	}
-	x.h.shared.admission.RefuseContext(x.context, q.revision)
+	x.refuseContext()
+}
+
+// refuseContext records that the upstream has refused a list to a caller without
+// a session.
+func (x *exchange) refuseContext() {
+	x.h.shared.admission.RefuseContext(x.context, x.question.revision)
+	if x.context == cache.Anonymous {
+		x.h.shared.warmer.bar(x.question.revision)
+	}
 }
 
 // learnInitialize records that a session was opened, and holds the answer back

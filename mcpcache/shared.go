@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -14,6 +15,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -145,10 +147,32 @@ func (s *shared) run() {
 		s.running.Go(func() {
 			defer s.recover()
 			s.warmer.load(s.ctx)
+			s.admitStored()
 			s.feeds.Run()
 			s.warmer.run(s.ctx)
 		})
 	})
+}
+
+// admitStored lets in callers without credentials whom the upstream had let in
+// before a restart, for no longer than the newest settings allow.
+func (s *shared) admitStored() {
+	s.mu.Lock()
+	admitFor := time.Duration(0)
+	if len(s.users) > 0 {
+		admitFor = s.users[len(s.users)-1].settings.admitFor
+	}
+	s.mu.Unlock()
+	latest := time.Now().Add(admitFor)
+	for _, r := range revision.All() {
+		until := s.warmer.admittedUntil(r)
+		if until.After(latest) {
+			until = latest
+		}
+		if until.After(time.Now()) && s.admission.Context(cache.Anonymous, r) == nil {
+			s.admission.AdmitContext(cache.Anonymous, r, s.admission.Ticket(), until)
+		}
+	}
 }
 
 // recover keeps a panic in the background from ending the process.

@@ -44,7 +44,10 @@ type warmer struct {
 	maxList int64 // the largest list that is brought back, in bytes
 	logger  *zap.Logger
 	copies  [revision.Count][revision.NumKinds]storedCopy
-	failed  bool // the last round of saving has
+	// admitted is until when the upstream's acceptance of callers without
+	// credentials counts, and stored what the store says of it.
+	admitted, stored [revision.Count]time.Time
+	failed           bool // the last round of saving has
 }
 
 // storedCopy is what is known of a snapshot's copy in the store.
@@ -173,6 +176,7 @@ func (w *warmer) loadOne(ctx context.Context, store *boundedStore, key slotKey, 
 		return nil
 	}
 	w.cache.Restore(e)
+	w.remember(key.revision, snapshot.Admitted(data))
 	w.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest})
 	return nil
 }

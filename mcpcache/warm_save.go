@@ -123,7 +123,7 @@ func (w *warmer) saveOne(ctx context.Context, store *boundedStore, key slotKey, 
 		}
 		return storedCopy{there: notThere}, store.Delete(ctx, key.in(place))
 	}
-	data, err := snapshot.Encode(e)
+	data, err := snapshot.Encode(e, w.admittedUntil(key.revision))
 	if err != nil {
 		return c, err
 	}

@@ -148,7 +148,7 @@ func TestWarmerLoads(t *testing.T) {
 		r := newTrial(t)
 		start := time.Now()
 		for _, k := range []revision.Kind{revision.Tools, revision.Prompts, revision.Resources} {
-			data, err := snapshot.Encode(warmEntry(t, k, "stored", cache.Public))
+			data, err := snapshot.Encode(warmEntry(t, k, "stored", cache.Public), time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -105,7 +105,7 @@ func TestUnchangedListSurvivesAFullStore(t *testing.T) {
 // A list of max_list bytes comes back, one of a byte more does not, and one that
 // is much larger is not even loaded.
 func TestLoadingHasMaxList(t *testing.T) {
-	data, err := snapshot.Encode(warmEntry(t, revision.Tools, strings.Repeat("x", warmList/2), cache.Public))
+	data, err := snapshot.Encode(warmEntry(t, revision.Tools, strings.Repeat("x", warmList/2), cache.Public), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

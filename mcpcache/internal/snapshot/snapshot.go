@@ -39,6 +39,9 @@ type about struct {
 	TTL        bool      `json:"ttl,omitempty"`         // the upstream gave a ttlMs
 	NeverFresh bool      `json:"never_fresh,omitempty"` // it wants to be asked each time
 	Fetched    time.Time `json:"fetched"`
+	// Admitted is until when the upstream's acceptance of callers without
+	// credentials counts.
+	Admitted time.Time `json:"admitted,omitzero"`
 }
 
 // Shareable reports whether a snapshot may leave the process: anybody may be
@@ -47,15 +50,17 @@ func Shareable(e *cache.Entry) bool {
 	return e.Partition == cache.Public || e.Partition == cache.Anonymous
 }
 
-// Encode writes a snapshot down. Of one that is not [Shareable] it returns
+// Encode writes a snapshot down, and until when callers without credentials are
+// admitted; zero if they are not. Of a snapshot that is not [Shareable] it returns
 // [ErrPrivate].
-func Encode(e *cache.Entry) ([]byte, error) {
+func Encode(e *cache.Entry, admitted time.Time) ([]byte, error) {
 	if !Shareable(e) {
 		return nil, ErrPrivate
 	}
 	head, err := json.Marshal(about{
 		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
 		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched,
+		Admitted: admitted,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot: %w", err)
@@ -129,6 +134,21 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*
 		e.Partition = cache.Public
 	}
 	return e, nil
+}
+
+// Admitted returns until when callers without credentials are admitted, of what
+// [Decode] has accepted; zero if they are not.
+func Admitted(data []byte) time.Time {
+	sealed, err := open(data)
+	if err != nil {
+		return time.Time{}
+	}
+	head, _, _ := bytes.Cut(sealed, []byte("\n"))
+	var said about
+	if json.Unmarshal(head, &said) != nil {
+		return time.Time{}
+	}
+	return said.Admitted
 }
 
 // readBody makes a body of its own bytes.

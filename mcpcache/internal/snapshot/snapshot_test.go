@@ -46,9 +46,11 @@ const tools = ` { "x-vendor" : 1.0000000000000000001e+00 , "resultType":"complet
 		{ "name":"\u0000\ud83d\ude00" , "inputSchema":{"$schema":"x","type":"object"}, "_meta":{"a":"\/"}}	],
 	"cacheScope" : "public","ttlMs": 60000 , "_meta":{ "io.modelcontextprotocol/serverInfo": {"name":"s"} } } `
 
+var admittedUntil = time.Date(2026, 7, 28, 12, 5, 0, 0, time.UTC)
+
 func encoded(tb testing.TB, e *cache.Entry) []byte {
 	tb.Helper()
-	data, err := Encode(e)
+	data, err := Encode(e, admittedUntil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,6 +124,21 @@ func TestWhatIsRemembered(t *testing.T) {
 
 // A list that never was fresh must not become one that expired: those are
 // served without asking while the upstream struggles.
+// Whether callers without credentials are admitted is written down as well.
+func TestAdmissionIsWrittenDown(t *testing.T) {
+	e := entry(t, revision.Tools, `{"tools":[]}`)
+	if got := Admitted(encoded(t, e)); !got.Equal(admittedUntil) {
+		t.Errorf("admitted until %s, want %s", got, admittedUntil)
+	}
+	data, err := Encode(e, time.Time{})
+	if err != nil || !Admitted(data).IsZero() || strings.Contains(string(data), "admitted") {
+		t.Errorf("nobody is admitted, and yet it says so: %s, %v", data, err)
+	}
+	if !Admitted([]byte("nonsense")).IsZero() {
+		t.Error("nonsense admits somebody")
+	}
+}
+
 func TestNeverFreshStaysSo(t *testing.T) {
 	for lifetime, want := range map[time.Duration]time.Duration{0: 0, 1: 1, time.Hour: 1} {
 		e := entry(t, revision.Tools, tools)
@@ -142,7 +159,7 @@ func TestPrivateIsNeverWritten(t *testing.T) {
 	} {
 		e := entry(t, revision.Tools, tools)
 		e.Partition = p
-		if data, err := Encode(e); !errors.Is(err, ErrPrivate) || data != nil {
+		if data, err := Encode(e, admittedUntil); !errors.Is(err, ErrPrivate) || data != nil {
 			t.Errorf("%s: wrote %q, %v", name, data, err)
 		}
 		if Shareable(e) {
