@@ -228,6 +228,10 @@ func TestFeedReconnects(t *testing.T) {
 		w := w.on(t)
 		c := w.warm(revision)
 		for i := range 3 {
+			// Callers are given the change before the feed listens again.
+			await(t, "the feed's stream", func() bool {
+				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern == c.Modern() }) > 0
+			})
 			start := time.Now()
 			mark := fmt.Sprint("missed ", i, revision)
 			w.mark(toolsList, mark)
