@@ -132,6 +132,13 @@ func (s *trialStore) count() int {
 	return len(s.asked)
 }
 
+// size returns how many values there are.
+func (s *trialStore) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.values)
+}
+
 func (s *trialStore) get(key string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ func (w *warmer) run(ctx context.Context) {
 	defer again.Stop()
 	again.Stop()
 	for {
-		done := true
+		var done bool
 		select {
 		case <-w.wake:
 			done = w.save(ctx, saveTimeout)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,15 +19,13 @@ import (
 // failingAt has a store fail at those operations: at once, or when its time is up.
 func failingAt(slow bool, operations ...string) func(context.Context, string, string) error {
 	return func(ctx context.Context, operation, _ string) error {
-		for _, failing := range operations {
-			if operation == failing {
-				if slow {
-					<-ctx.Done()
-				}
-				return errors.New("no room")
-			}
+		if !slices.Contains(operations, operation) {
+			return nil
 		}
-		return nil
+		if slow {
+			<-ctx.Done()
+		}
+		return errors.New("no room")
 	}
 }
 
@@ -186,19 +185,19 @@ func TestUnusedSnapshotsAreDeleted(t *testing.T) {
 		gone.start()
 		gone.fetched(warmEntry(t, revision.Tools, "unreachable", cache.Public), false)
 		gone.stop()
-		before := len(store.values)
+		before := store.size()
 
 		away := newTrialOf(t, store, nil)
 		away.start()
 		away.fetched(warmEntry(t, revision.Tools, "a", cache.Public), false)
 		time.Sleep(unused - touch)
 		synctest.Wait()
-		if n := len(store.values); n != before+1 {
+		if n := store.size(); n != before+1 {
 			t.Errorf("%d copies are left too early, want %d", n, before+1)
 		}
 		time.Sleep(touch + upkeep)
 		synctest.Wait()
-		if n := len(store.values); n != 1 || away.stored(warmTools, revision.Tools) != "a" {
+		if n := store.size(); n != 1 || away.stored(warmTools, revision.Tools) != "a" {
 			t.Errorf("%d copies are left, want the one in use", n)
 		}
 		time.Sleep(3 * unused)

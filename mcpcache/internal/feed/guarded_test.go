@@ -81,6 +81,7 @@ func TestEveryRequestIsAuthorized(t *testing.T) {
 				s.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 				w.after(0)
 				w.group.Stop()
+				w.group.Farewell()
 				if g.requests != len(s.headers) {
 					t.Errorf("the guard saw %d of %d requests", g.requests, len(s.headers))
 				}
