@@ -326,7 +326,7 @@ func TestDiscoveryOfOwnListeners(t *testing.T) {
 			go server.Serve(listener.(net.Listener))
 			defer server.Close()
 			for _, host := range []string{"127.0.0.1", "localhost"} {
-				own := fmt.Sprintf("http://%s:%d", host, address.StartPort)
+				own := "http://" + net.JoinHostPort(host, fmt.Sprint(address.StartPort))
 				guard := newDiscovering(t, "")
 				err := guard.Renew(t.Context(), "", Challenge{
 					Status: 401, Endpoint: own + "/mcp", WWWAuthenticate: []string{`Bearer resource_metadata="` + own + `/stop"`},
