@@ -255,17 +255,25 @@ func TestRepeatedCredentialIsHidden(t *testing.T) {
 }
 
 // Of a credential that is longer than what is shown, no half is shown.
-func TestLongCredentialInAContentType(t *testing.T) {
+func TestLongCredentialInAHeader(t *testing.T) {
 	token := strings.Repeat("abcdefghijklmnop0123456789", 20)
-	s := newServer(modern)
-	s.onAll(func(w http.ResponseWriter, _ *http.Request, _ call) error { return reply(w, 200, "text/"+token, "x") })
-	run(t, s, func(w *world) {
-		w.set(func(p *Policy) { p.Guard = &secretGuard{header: "Authorization", value: "Bearer " + token} })
-		text := w.start(modern).Status().Failure.Err.Error() + fmt.Sprint(w.logs.All())
-		if strings.Contains(text, token[:10]) || !strings.Contains(text, "text/[hidden]") {
-			t.Error(text)
-		}
-	})
+	for name, answer := range map[string]script{
+		"content type": func(w http.ResponseWriter, _ *http.Request, _ call) error { return reply(w, 200, "text/"+token, "x") },
+		"content encoding": func(w http.ResponseWriter, _ *http.Request, _ call) error {
+			w.Header().Set("Content-Encoding", "x-"+token)
+			return reply(w, 200, "application/json", "x")
+		},
+	} {
+		s := newServer(modern)
+		s.onAll(answer)
+		run(t, s, func(w *world) {
+			w.set(func(p *Policy) { p.Guard = &secretGuard{header: "Authorization", value: "Bearer " + token} })
+			text := w.start(modern).Status().Failure.Err.Error() + fmt.Sprint(w.logs.All())
+			if strings.Contains(text, token[:10]) || !strings.Contains(text, "[hidden]") {
+				t.Errorf("%s: %s", name, text)
+			}
+		})
+	}
 }
 
 func TestBrief(t *testing.T) {

@@ -53,6 +53,7 @@ func decode(res *http.Response) error {
 	}
 	open, ok := codings[coding]
 	if !ok {
+		// Whole: half of a credential in it could not be found and hidden.
 		return fmt.Errorf("upstream answered with content encoding %q, which nobody asked for", coding)
 	}
 	res.Header.Del("Content-Encoding")
