@@ -4,17 +4,34 @@ import (
 	"errors"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
 // doubt records that the upstream may have been started anew: whether it still
-// knows its sessions will be seen when it answers again.
-func (f *Feed) doubt() { f.doubted.CompareAndSwap(0, time.Now().UnixNano()) }
+// knows its sessions will be seen when it answers again. A modern feed could not
+// see that.
+func (f *Feed) doubt() {
+	if f.revision.Era() == revision.Legacy {
+		f.doubted.CompareAndSwap(0, time.Now().UnixNano())
+	}
+}
 
 // doubtIfGone is doubt for an upstream that cannot be reached.
 func (f *Feed) doubtIfGone(err error) {
 	if errors.Is(err, upstream.ErrUnreachable) {
 		f.doubt()
+	}
+}
+
+// judgeDoubt draws from a failure to connect whether the upstream is gone, or has
+// come back and will not have this feed: then nothing else ends the doubt, and
+// sessions have to be let in anew.
+func (f *Feed) judgeDoubt(err error) {
+	f.doubtIfGone(err)
+	_, unsupported := errors.AsType[*unsupportedError](err)
+	if (unsupported || refused(err)) && f.doubted.Swap(0) != 0 {
+		f.lose()
 	}
 }
 
@@ -27,11 +44,15 @@ func (f *Feed) trust(asked time.Time) {
 }
 
 // Doubt tells the feed that the upstream has taken no connection of a client's,
-// so that it finds out whether it was started anew.
+// so that it finds out whether it was started anew. A feed of a revision that the
+// upstream does not speak has no part in that.
 func (f *Feed) Doubt() {
-	f.doubt()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.state == Unsupported {
+		return
+	}
+	f.doubt()
 	for k := range f.slots {
 		if s := &f.slots[k]; s.offered && s.failure == nil {
 			s.hasten(later(time.Now(), s.started.Add(f.policy().Refresh)))

@@ -98,3 +98,48 @@ func TestClientsDoubt(t *testing.T) {
 		w.wantItems(legacy, revision.Tools, "tools_a", "tools_b")
 	})
 }
+
+// A feed that has no session and gets none ends its doubt with the first answer
+// that says so, or never begins to doubt: sessions of clients are not kept from
+// their hits by it.
+func TestNoSessionNoDoubt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		speaks revision.Revision
+		method string // has that answer, once the outage is over
+		answer script
+	}{
+		"modern not spoken":  {legacy, "server/discover", nil},
+		"modern fails":       {legacy, "server/discover", status(500)},
+		"latest not spoken":  {revision.V20250618, "initialize", nil},
+		"credential refused": {legacy, "initialize", status(401)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(tt.speaks)
+			s.onAll(refuse)
+			run(t, s, func(w *world) {
+				w.start(modern)
+				w.start(legacy)
+				w.after(time.Second)
+				if !w.group.Doubted() {
+					t.Error("nobody has doubted")
+				}
+				s.onAll(nil)
+				s.on(tt.method, tt.answer)
+				w.after(10 * time.Second)
+				if w.group.Doubted() || w.lost == 0 {
+					t.Errorf("after the outage: doubted %v, sessions were said to be lost %d times", w.group.Doubted(), w.lost)
+				}
+				if w.group.Of(legacy).Status().State == NeedsAuthorization {
+					return
+				}
+				for _, f := range w.group.All() {
+					f.Doubt()
+				}
+				w.after(2 * time.Second)
+				if w.group.Doubted() {
+					t.Error("the server has answered, and is doubted still")
+				}
+			})
+		})
+	}
+}

@@ -136,7 +136,7 @@ func (f *Feed) fail(stage string, err error) {
 	f.mu.Lock()
 	f.failure = failure
 	f.mu.Unlock()
-	f.doubtIfGone(err)
+	f.judgeDoubt(err)
 	f.enter(state, failure)
 	f.firstOnce.Do(func() { close(f.first) })
 }
