@@ -126,10 +126,14 @@ func (x *exchange) shares(snapshot *cache.Entry, caller *admission.Caller) bool 
 
 // learnSeen takes note of a whole list that the upstream has given to the client.
 // If that is not what the feed was given, the feed finds out what such a client
-// is shown.
+// is shown. What credentials of the client's own have brought says nothing of
+// what clients like it are given without them.
 func (x *exchange) learnSeen(page *message.Page, body *message.Body, snapshot *cache.Entry) {
 	q := &x.question
 	if q.detail != nil || q.kind == revision.Reads || q.variant == (cache.Variant{}) {
+		return
+	}
+	if f := x.h.shared.feeds.Of(q.revision); q.record != nil && (f == nil || !x.mayShare(f)) {
 		return
 	}
 	if page.NextCursor != nil {
