@@ -63,8 +63,9 @@ func (x *exchange) called() {
 		for _, f := range feeds {
 			silent = f.CheckSilence(k) || silent
 		}
-		if silent && caller != nil && caller.Doubted(k) == nil {
-			caller.Doubt(k, admission.Doubt{Mark: mark})
+		if silent && caller != nil {
+			earlier := caller.Doubted(k)
+			caller.Doubt(k, admission.Doubt{Mark: mark, Misled: earlier != nil && earlier.Misled})
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -74,6 +75,70 @@ func TestMisledCaller(t *testing.T) {
 				t.Errorf("after a list of its own, the session got %d", w.Code)
 			}
 		})
+	}
+}
+
+// TestDoubtedList has a call of a session change what the upstream does not announce:
+// its next list comes from the upstream if the feed has not asked since, and is then
+// what it is given from the cache. Others keep their hits.
+func TestDoubtedList(t *testing.T) {
+	const legacy = revision.V20251125
+	list := func(session string) *http.Request { return legacyRequest(legacy, session, "tools/list") }
+	f := newFace(t, &Handler{Gate: duration(0)})
+	f.pinned(t, legacy, cache.Public, time.Hour, 0, "old")
+	for _, session := range []string{"caller", "other"} {
+		f.open(t, session, `{}`, "c")
+		f.forwarded(t, list(session), "old")
+	}
+	caller := f.shared.admission.Session("caller")
+	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.shared.cache.Doubt(revision.Tools)})
+	if f.forwarded(t, list("other"), "new") {
+		t.Error("another session lost its hit")
+	}
+	if f.shared.hanging.Store(time.Now().Add(time.Minute).UnixNano()); f.forwarded(t, list("caller"), "new") {
+		t.Error("an upstream that does not answer was asked")
+	}
+	if f.shared.hanging.Store(0); !f.forwarded(t, list("caller"), "new") {
+		t.Error("the caller was given the list from before its call")
+	}
+	if caller.Doubted(revision.Tools) != nil {
+		t.Error("the caller has its list, and still doubts")
+	}
+	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.shared.cache.Doubt(revision.Tools)})
+	f.pinned(t, legacy, cache.Public, time.Hour, 0, "new")
+	f.forwarded(t, list("other"), "new") // what such clients are given since
+	if f.forwarded(t, list("caller"), "newer") {
+		t.Error("the feed has asked since the call, and the upstream was asked again")
+	}
+}
+
+// A variant's list that was fetched before is not given again, once a client of the
+// variant was given another one.
+func TestVariantsListDoesNotComeBack(t *testing.T) {
+	const legacy = revision.V20251125
+	list := func() *http.Request { return legacyRequest(legacy, "s", "tools/list") }
+	f := newFace(t, &Handler{Gate: duration(0)})
+	own := f.pinned(t, legacy, cache.Anonymous, time.Hour, 0, "plain")
+	f.open(t, "s", `{"sampling":{}}`, "c")
+	f.forwarded(t, list(), "old")
+	key, _ := f.shared.admission.Session("s").Variant()
+	old := *own
+	page, err := message.ParsePage([]byte(`{"tools":[{"name":"old"}]}`), revision.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Variant, old.Body, old.Mark = key, message.Single(revision.Tools, page), f.shared.cache.Mark(revision.Tools)
+	f.shared.cache.Put(&old)
+	if f.forwarded(t, list(), "new") {
+		t.Fatal("what the feed has brought for the variant was not given")
+	}
+	caller := f.shared.admission.Session("s")
+	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.shared.cache.Doubt(revision.Tools)})
+	if !f.forwarded(t, list(), "new") {
+		t.Error("after a call, the variant's list from before it was given")
+	}
+	if !f.forwarded(t, list(), "new") {
+		t.Error("after the new list, the one from before it was given again")
 	}
 }
 

@@ -56,11 +56,11 @@ func (x *exchange) lookup() found {
 		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
 	}
 	x.awaitChange(a)
-	best := x.freshest(a)
+	best, fresh := x.freshest(a)
 	switch {
-	case a.doubt != nil && a.doubt.Misled, x.mayBeLost():
+	case x.inDoubt(best, a), x.mayBeLost():
 		return x.miss(best, a)
-	case best != nil && x.h.shared.cache.Freshness(best, x.now) == cache.Fresh:
+	case fresh:
 		return x.checked(found{entry: best}, a)
 	case best != nil && x.expiredOnly(best) && x.struggling():
 		// The upstream does not deliver: nobody waits for it.
@@ -121,8 +121,8 @@ func (x *exchange) mayBeLost() bool {
 }
 
 // awaitChange waits for what a call of this caller may have changed on an
-// upstream that was caught at saying nothing about it. It does so once, for no
-// longer than a second.
+// upstream that was caught at saying nothing about it: for no longer than a
+// second, and only if the feed asks for it about now.
 func (x *exchange) awaitChange(a asker) {
 	if a.doubt == nil || a.doubt.Misled {
 		return
@@ -133,7 +133,21 @@ func (x *exchange) awaitChange(a asker) {
 		f.Await(ctx, x.question.kind, a.doubt.Mark)
 		x.now = time.Now()
 	}
-	a.Resolve(x.question.kind, a.doubt)
+}
+
+// inDoubt reports whether best may lack what this caller has done itself. Then
+// the upstream has to answer, unless it is known not to.
+func (x *exchange) inDoubt(best *cache.Entry, a asker) bool {
+	switch {
+	case a.doubt == nil:
+		return false
+	case a.doubt.Misled:
+		return true
+	case best != nil && best.Mark.AskedSince(a.doubt.Mark):
+		a.Resolve(x.question.kind, a.doubt)
+		return false
+	}
+	return x.h.shared.hanging.Load() < x.now.UnixNano()
 }
 
 // checked makes sure that a caller who was told of a change on a stream of its
@@ -186,32 +200,32 @@ func (x *exchange) substitute() *cache.Entry {
 	return x.snapshot()
 }
 
-// freshest returns the best entry for the question: the first fresh one, else
-// the first one at all.
-func (x *exchange) freshest(a asker) *cache.Entry {
+// freshest returns the best entry for the question: the first fresh one that such
+// a client is given, else the first one at all.
+func (x *exchange) freshest(a asker) (best *cache.Entry, fresh bool) {
 	c, q := x.h.shared.cache, &x.question
 	snapshot := x.snapshot()
-	best := snapshot
-	if best != nil && !x.shares(best, a.Caller) {
-		best = nil
+	if snapshot != nil && x.shares(snapshot, a.Caller) {
+		best = snapshot
 	}
 	if best != nil && c.Freshness(best, x.now) == cache.Fresh {
-		return best
+		return best, true
 	}
 	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
 		e := c.Get(q.in(partition))
 		if e == nil {
 			continue
 		}
-		based := snapshot == nil || q.record == nil || q.record.Based(q.revision, q.kind, snapshot)
-		if based && c.Freshness(e, x.now) == cache.Fresh {
-			return e
+		// Of clients that share the feed's lists it is known what they are given.
+		shown := snapshot == nil || q.record == nil || q.record.Shown(e, snapshot)
+		if shown && c.Freshness(e, x.now) == cache.Fresh {
+			return e, true
 		}
 		if best == nil {
 			best = e
 		}
 	}
-	return best
+	return best, false
 }
 
 // in returns the question as the cache knows it.

@@ -30,8 +30,7 @@ func (f *Feed) Demand(k revision.Kind, v *variant.Record) *Flight {
 	if f.session == nil || !s.offered {
 		return nil
 	}
-	current := func(m cache.Mark) bool { return f.cache.Current(k, m) }
-	if flight := s.current(v, current); flight != nil {
+	if flight := s.current(v, f.isCurrent(k)); flight != nil {
 		return flight
 	}
 	// It may have landed since the caller looked.
@@ -44,6 +43,18 @@ func (f *Feed) Demand(k revision.Kind, v *variant.Record) *Flight {
 	return f.takeOff(f.ctx, f.session, k, v)
 }
 
+// isCurrent returns whether a flight that has left brings what is newest: there was
+// no change since, and no client of its variant was given a list since.
+func (f *Feed) isCurrent(k revision.Kind) func(*Flight) bool {
+	return func(flight *Flight) bool {
+		if !f.cache.Current(k, flight.mark) || flight.variant == nil {
+			return f.cache.Current(k, flight.mark)
+		}
+		given := flight.variant.Seen(f.revision, k)
+		return given == nil || !given.ByClient || !given.At.After(flight.departed)
+	}
+}
+
 // fresh returns what is fresh of a kind for clients of a variant, or nil.
 func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 	now := time.Now()
@@ -51,12 +62,9 @@ func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 	if own != nil && (v == nil || v.Seen(f.revision, k).Agrees(own)) && f.cache.Freshness(own, now) == cache.Fresh {
 		return own
 	}
-	if v != nil && own != nil && !v.Based(f.revision, k, own) {
-		return nil
-	}
 	for _, partition := range [...]cache.Partition{f.Owner(), cache.Public} {
 		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: k, Partition: partition, Variant: keyOf(v)})
-		if e != nil && f.cache.Freshness(e, now) == cache.Fresh {
+		if e != nil && f.cache.Freshness(e, now) == cache.Fresh && (v == nil || v.Shown(e, own)) {
 			return e
 		}
 	}
@@ -113,7 +121,7 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 func (f *Feed) depart(k revision.Kind, flight *Flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	flight.mark, flight.left = f.cache.Mark(k), true
+	flight.mark, flight.left, flight.departed = f.cache.Mark(k), true, time.Now()
 	if flight.variant == nil {
 		slot := &f.slots[k]
 		slot.started, slot.due = time.Now(), time.Time{} // the landing says when the next one is due
@@ -151,14 +159,14 @@ func (f *Feed) compared(k revision.Kind, flight *Flight) {
 	}
 	e := flight.entry
 	seen := &cache.Seen{Items: e.Body.ItemsDigest, Mark: flight.mark, At: e.Fetched}
-	earlier := v.Seen(f.revision, k)
 	own := f.cache.Pinned(f.revision, k)
-	if earlier.Contradicts(e) {
-		v.Conflict(f.revision, k, flight.mark)
+	if !v.Confirm(seen, e, own) {
 		flight.entry, flight.err = nil, errConflict
+		if given := v.Seen(f.revision, k); given == nil || !given.At.After(flight.departed) {
+			v.Conflict(f.revision, k, flight.mark) // otherwise the list may have changed meanwhile
+		}
 		return
 	}
-	v.See(f.revision, k, seen, own)
 	if own == nil || !seen.Agrees(own) {
 		f.cache.Put(e)
 	}

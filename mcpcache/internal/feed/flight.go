@@ -28,10 +28,12 @@ type Flight struct {
 	left    bool            // under the feed's mu; before that, it will bring whatever is announced
 	variant *variant.Record // nil as the feed itself asks
 	began   time.Time
-	waiters atomic.Int64
-	done    chan struct{}
-	entry   *cache.Entry
-	err     error
+	// departed is when the flight left.
+	departed time.Time
+	waiters  atomic.Int64
+	done     chan struct{}
+	entry    *cache.Entry
+	err      error
 	// change is what the entry has new, of a flight for the feed's own snapshot.
 	change Change
 	// overtaken says that a newer snapshot was there before the entry.
@@ -105,9 +107,9 @@ type slot struct {
 }
 
 // current returns the flight that brings what is newest, or nil.
-func (s *slot) current(v *variant.Record, is func(cache.Mark) bool) *Flight {
+func (s *slot) current(v *variant.Record, is func(*Flight) bool) *Flight {
 	for _, f := range s.flights {
-		if keyOf(f.variant) == keyOf(v) && (!f.left || is(f.mark)) {
+		if keyOf(f.variant) == keyOf(v) && (!f.left || is(f)) {
 			return f
 		}
 	}
@@ -130,6 +132,12 @@ func (s *slot) hasten(at time.Time) {
 // refreshing reports whether the feed's own snapshot is being fetched.
 func (s *slot) refreshing() bool {
 	return slices.ContainsFunc(s.flights, func(f *Flight) bool { return f.variant == nil })
+}
+
+// fetchesBy reports whether a fetch of the feed's own snapshot is under way, or
+// due by then.
+func (s *slot) fetchesBy(t time.Time) bool {
+	return s.refreshing() || !s.due.IsZero() && !s.due.After(t)
 }
 
 // announceLanding lets those go on who wait for the feed's own snapshot.

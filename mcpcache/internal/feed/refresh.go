@@ -43,7 +43,7 @@ func (f *Feed) refreshNow(k revision.Kind) *Flight {
 	if f.session == nil || !s.offered {
 		return nil
 	}
-	if flight := s.current(nil, func(m cache.Mark) bool { return f.cache.Current(k, m) }); flight != nil {
+	if flight := s.current(nil, f.isCurrent(k)); flight != nil {
 		return flight
 	}
 	return f.takeOff(f.ctx, f.session, k, nil)
@@ -64,9 +64,12 @@ func (f *Feed) Recheck(k revision.Kind) {
 	signal(f.wake)
 }
 
+// imminent is how soon a fetch must be due to be waited for.
+const imminent = 100 * time.Millisecond
+
 // Await waits until the feed has a snapshot that was asked for after mark m was
-// made by [cache.Cache.Doubt], or until ctx ends. It returns the snapshot, which
-// may still be an earlier one.
+// made by [cache.Cache.Doubt], until ctx ends, or until no fetch is under way and
+// none due at once. It returns the snapshot, which may still be an earlier one.
 func (f *Feed) Await(ctx context.Context, k revision.Kind, m cache.Mark) *cache.Entry {
 	for {
 		f.mu.Lock()
@@ -74,10 +77,10 @@ func (f *Feed) Await(ctx context.Context, k revision.Kind, m cache.Mark) *cache.
 		if s.landing == nil {
 			s.landing = make(chan struct{})
 		}
-		landing, offered := s.landing, f.session != nil && s.offered
+		landing, coming := s.landing, f.session != nil && s.offered && s.fetchesBy(time.Now().Add(imminent))
 		f.mu.Unlock()
 		e := f.cache.Pinned(f.revision, k)
-		if !offered || e == nil || e.Mark.AskedSince(m) {
+		if !coming || e == nil || e.Mark.AskedSince(m) {
 			return e
 		}
 		select {

@@ -109,7 +109,7 @@ func TestRecheckIsBounded(t *testing.T) {
 }
 
 // Whoever waits for a list asked for after a doubt is given that one, or an
-// earlier one when time is up.
+// earlier one when time is up or the feed does not ask about now.
 func TestAwait(t *testing.T) {
 	s := newServer(legacy)
 	run(t, s, func(w *world) {
@@ -122,11 +122,24 @@ func TestAwait(t *testing.T) {
 			t.Errorf("got %v", e.Body.Names)
 		}
 		mark = w.cache.Doubt(tools)
+		f.Recheck(tools) // as soon as the last fetch is long enough ago
+		begun := time.Now()
+		if e := f.Await(w.Context(), tools, mark); e.Mark.AskedSince(mark) || time.Since(begun) != 0 {
+			t.Errorf("with nothing under way, got %v after %s", e.Body.Names, time.Since(begun))
+		}
+		w.after(w.policy.Refresh - imminent)
+		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || time.Since(begun) != w.policy.Refresh {
+			t.Errorf("shortly before the fetch, got %v after %s", e.Body.Names, time.Since(begun))
+		}
+		w.after(w.policy.Refresh)
+		s.on(list, hang)
+		mark = w.cache.Doubt(tools)
+		f.Recheck(tools)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		begun := time.Now()
+		begun = time.Now()
 		if e := f.Await(ctx, tools, mark); e.Mark.AskedSince(mark) || time.Since(begun) != time.Second {
-			t.Errorf("got %v after %s", e.Body.Names, time.Since(begun))
+			t.Errorf("while the server hangs, got %v after %s", e.Body.Names, time.Since(begun))
 		}
 		w.group.Stop()
 		if f.Await(w.Context(), tools, mark) == nil {

@@ -74,10 +74,9 @@ func (f *Feed) refreshVariants(ctx context.Context, s *session, k revision.Kind,
 		return wait
 	}
 	slot.variantsDue, slot.variantsStarted = time.Time{}, now
-	current := func(m cache.Mark) bool { return f.cache.Current(k, m) }
 	for _, a := range f.variants {
 		if len(slot.flights) < maxFlights && !now.Before(a.notBefore) && a.record.Differed(f.revision, k) &&
-			a.record.UsedSince(now.Add(-variantIdle)) && slot.current(a.record, current) == nil {
+			a.record.UsedSince(now.Add(-variantIdle)) && slot.current(a.record, f.isCurrent(k)) == nil {
 			f.takeOff(ctx, s, k, a.record)
 		}
 	}

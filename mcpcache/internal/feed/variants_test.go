@@ -236,3 +236,40 @@ func TestVariantsAreRefreshed(t *testing.T) {
 		}
 	})
 }
+
+// A list that a client was given while the feed asked as one may be newer than
+// what the feed was given: it stays, and that is no contradiction.
+func TestListGivenMeanwhile(t *testing.T) {
+	s := newServer(modern)
+	v := variant.New([32]byte{}).Learn(client(1))
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		own := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
+		for range 5 {
+			release := make(chan struct{})
+			s.on(list, waitFor(release, s))
+			flight := f.Demand(revision.Tools, v)
+			w.after(time.Second)
+			given := &cache.Seen{Items: [32]byte{9}, Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true}
+			v.See(modern, revision.Tools, given, own)
+			close(release)
+			if e, err := flight.Wait(w.Context()); err == nil {
+				t.Errorf("got %v", e.Body.Names)
+			}
+			if v.Seen(modern, revision.Tools) != given || v.Hopeless(modern, revision.Tools, w.cache.Mark(revision.Tools)) {
+				t.Fatal("what the client was given is forgotten, or its variant given up")
+			}
+			w.after(0)
+		}
+		s.on(list, hang)
+		before := f.Demand(revision.Tools, v)
+		w.after(time.Second)
+		if f.Demand(revision.Tools, v) != before {
+			t.Error("two flights are under way for the same")
+		}
+		v.See(modern, revision.Tools, &cache.Seen{Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true}, own)
+		if f.Demand(revision.Tools, v) == before {
+			t.Error("who comes after a client's list joins the flight from before it")
+		}
+	})
+}

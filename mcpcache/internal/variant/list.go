@@ -2,15 +2,21 @@ package variant
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// maxConflicts is how often, between two changes, a list that was fetched as a
-// variant's client may have turned out to be none of those that its clients were
-// given. Then there is no such thing as the list of that variant.
-const maxConflicts = 3
+const (
+	// maxConflicts is how often, between two changes, a list that was fetched as
+	// a variant's client may have turned out to be none of those that its clients
+	// were given. Then there is no such thing as the list of that variant.
+	maxConflicts = 3
+	// conflictsFor is for how long conflicts count: an upstream that does not
+	// announce its changes makes some too.
+	conflictsFor = time.Minute
+)
 
 type lists [revision.Count][revision.NumKinds]list
 
@@ -27,8 +33,9 @@ type list struct {
 }
 
 type conflicts struct {
-	mark  cache.Mark
-	count int
+	mark cache.Mark
+	last time.Time
+	n    int
 }
 
 // Seen returns the list that the upstream last gave to a client of the variant,
@@ -43,6 +50,26 @@ func (r *Record) Seen(rev revision.Revision, k revision.Kind) *cache.Seen {
 func (r *Record) See(rev revision.Revision, k revision.Kind, s *cache.Seen, snapshot *cache.Entry) {
 	l := &r.lists[rev][k]
 	l.seen.Store(s)
+	l.compare(s, snapshot)
+}
+
+// Confirm is See for e, which was fetched as a client of the variant. It reports
+// whether that is not another list than a client itself was given.
+func (r *Record) Confirm(s *cache.Seen, e, snapshot *cache.Entry) bool {
+	l := &r.lists[e.Revision][e.Kind]
+	for {
+		earlier := l.seen.Load()
+		if earlier.Contradicts(e) {
+			return false
+		}
+		if l.seen.CompareAndSwap(earlier, s) {
+			l.compare(s, snapshot)
+			return true
+		}
+	}
+}
+
+func (l *list) compare(s *cache.Seen, snapshot *cache.Entry) {
 	if snapshot != nil {
 		base := snapshot.Body.ItemsDigest
 		l.base.Store(&base)
@@ -56,12 +83,14 @@ func (r *Record) See(rev revision.Revision, k revision.Kind, s *cache.Seen, snap
 	}
 }
 
-// Based reports whether the feed's snapshot still has the items that it had when
-// the variant's list was compared with it. Otherwise the upstream has changed
-// something, and the variant's list may have changed too.
-func (r *Record) Based(rev revision.Revision, k revision.Kind, snapshot *cache.Entry) bool {
-	base := r.lists[rev][k].base.Load()
-	return base == nil || *base == snapshot.Body.ItemsDigest
+// Shown reports whether e is what clients of the variant were last given, and the
+// feed's snapshot still has the items that it had when that was compared with it.
+// Otherwise the upstream has changed something, and the variant's list may have
+// changed too.
+func (r *Record) Shown(e, snapshot *cache.Entry) bool {
+	l := &r.lists[e.Revision][e.Kind]
+	base := l.base.Load()
+	return l.seen.Load().Agrees(e) && (base == nil || snapshot == nil || *base == snapshot.Body.ItemsDigest)
 }
 
 // SeePages records that a client of the variant was given the list in pages:
@@ -85,15 +114,22 @@ func (r *Record) Conflict(rev revision.Revision, k revision.Kind, m cache.Mark) 
 	l := &r.lists[rev][k]
 	l.seen.Store(nil)
 	count := 1
-	if before := l.conflicts.Load(); before != nil && before.mark.SameEpoch(m) {
-		count += before.count
+	if before := l.conflicts.Load(); before.count(m) > 0 {
+		count += before.n
 	}
-	l.conflicts.Store(&conflicts{m, count})
+	l.conflicts.Store(&conflicts{m, time.Now(), count})
 }
 
-// Hopeless reports whether the variant has had so many conflicts since the last
-// change that its clients have to ask for themselves until the next one.
+// Hopeless reports whether the variant has had so many conflicts lately and since
+// the last change that its clients have to ask for themselves for a while.
 func (r *Record) Hopeless(rev revision.Revision, k revision.Kind, m cache.Mark) bool {
-	c := r.lists[rev][k].conflicts.Load()
-	return c != nil && c.count >= maxConflicts && c.mark.SameEpoch(m)
+	return r.lists[rev][k].conflicts.Load().count(m) >= maxConflicts
+}
+
+// count returns how many of the conflicts still count for what has mark m.
+func (c *conflicts) count(m cache.Mark) int {
+	if c == nil || !c.mark.SameEpoch(m) || time.Since(c.last) >= conflictsFor {
+		return 0
+	}
+	return c.n
 }

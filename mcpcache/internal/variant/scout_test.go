@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -106,5 +107,53 @@ func TestWhatIsKnownOfAList(t *testing.T) {
 	c.Bump(revision.SetOf(tools))
 	if r.Hopeless(rev, tools, c.Mark(tools)) {
 		t.Error("hopeless after a change")
+	}
+}
+
+// An upstream that does not announce its changes makes conflicts too: they do not
+// count for ever.
+func TestConflictsPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m cache.Mark
+		r := new(Record)
+		for range maxConflicts {
+			time.Sleep(conflictsFor - 1)
+			r.Conflict(rev, tools, m)
+		}
+		if !r.Hopeless(rev, tools, m) {
+			t.Error("not hopeless")
+		}
+		time.Sleep(conflictsFor)
+		if r.Hopeless(rev, tools, m) {
+			t.Error("hopeless for ever")
+		}
+		r.Conflict(rev, tools, m)
+		if r.Hopeless(rev, tools, m) {
+			t.Error("old conflicts count again with a new one")
+		}
+	})
+}
+
+// What a client itself was given since is neither replaced by what was fetched as
+// one, nor given up for it.
+func TestClientHasTheLastWord(t *testing.T) {
+	entry := func(items byte) *cache.Entry {
+		return &cache.Entry{Revision: rev, Kind: tools, Body: &message.Body{ItemsDigest: [32]byte{items}}}
+	}
+	r := new(Record)
+	fetched := &cache.Seen{Items: [32]byte{1}}
+	if !r.Confirm(fetched, entry(1), entry(1)) || r.Seen(rev, tools) != fetched || !r.Shown(entry(1), entry(1)) {
+		t.Error("what was fetched for clients that were given nothing does not count")
+	}
+	if r.Shown(entry(1), entry(2)) {
+		t.Error("the feed's snapshot has changed since, and the list counts still")
+	}
+	given := &cache.Seen{Items: [32]byte{2}, ByClient: true}
+	r.See(rev, tools, given, entry(2))
+	if r.Confirm(fetched, entry(1), entry(2)) || r.Seen(rev, tools) != given || r.Shown(entry(1), entry(2)) || !r.Shown(entry(2), entry(2)) {
+		t.Error("what was fetched has replaced what a client was given")
+	}
+	if !r.Confirm(&cache.Seen{Items: [32]byte{2}}, entry(2), entry(2)) {
+		t.Error("the same list is not confirmed")
 	}
 }
