@@ -45,6 +45,9 @@ func (s statusTexts) forwarded(reason bypass, stored bool) string {
 	return s.name + "; fwd=bypass; detail=" + string(reason)
 }
 
+// refused is the status of the refusal of a request for where it comes from.
+func (s statusTexts) refused() string { return s.name + "; detail=origin" }
+
 // floorSeconds rounds down, so that what is not fresh is never shown as 0 or more.
 func floorSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)

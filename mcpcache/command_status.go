@@ -28,7 +28,9 @@ ready, degraded (the last refresh of some list failed), down,
 needs_authorization (the upstream refuses the guard's credential), or
 unsupported (the upstream does not speak that revision).
 
-HITS counts the answers from the cache for all revisions of a kind together.
+HITS counts the answers from the cache, at each revision. A list is uncacheable
+while its ttlMs is 0: every request for it goes to the upstream, until min_ttl
+says for how long it may be kept.
 With --json, an array of handlers is printed; each is what the admin API
 answers at /mcp_cache/{name}.
 ` + exitCodes,
@@ -112,7 +114,8 @@ func feedRows(feeds []feedStatus, now time.Time) [][]string {
 		if f.Next != nil {
 			next = "in " + seconds(max(f.Next.Sub(now), 0))
 		}
-		if f.Failure != nil {
+		// That a server does not speak a revision is no failure of it.
+		if f.Failure != nil && f.State != feed.Unsupported {
 			failure = fmt.Sprintf("%s, %s ago: %s", f.Failure.Stage, seconds(now.Sub(f.Failure.At)), f.Failure.Message)
 		}
 		rows = append(rows, []string{
@@ -129,13 +132,16 @@ func kindRows(kinds []kindStatus) [][]string {
 	rows := headed(len(kinds), "KIND", "REVISION", "ITEMS", "BYTES", "DIGEST", "AGE", "TTL LEFT", "HITS")
 	for _, k := range kinds {
 		left := seconds(time.Duration(k.TTL * float64(time.Second)))
-		if strings.HasPrefix(left, "-") {
+		switch {
+		case k.Uncacheable != "":
+			left = "uncacheable: " + k.Uncacheable
+		case strings.HasPrefix(left, "-"):
 			left = "stale for " + left[1:]
 		}
 		rows = append(rows, []string{
 			k.Kind, k.Revision, strconv.Itoa(k.Items), humanize.IBytes(uint64(k.Bytes)),
 			k.Digest[:min(digestShown, len(k.Digest))], seconds(time.Duration(k.Age * float64(time.Second))),
-			left, strconv.FormatFloat(k.Hits, 'f', 0, 64),
+			left, strconv.FormatUint(k.Hits, 10),
 		})
 	}
 	return rows

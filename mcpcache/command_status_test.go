@@ -21,9 +21,10 @@ ERA     REVISION    STATE        SINCE       LISTENING  NEXT REFRESH  LAST FAILU
 legacy  2025-11-25  degraded     1h0m0s ago  yes        in 1m30s      tools, 1m0s ago: calling tools/list: [31mred
 modern  2026-07-28  unsupported  0s ago      no         -             -
 
-KIND      REVISION    ITEMS  BYTES    DIGEST        AGE   TTL LEFT      HITS
-tools     2025-11-25  42     4.0 KiB  0a0a0a0a0a0a  1m1s  stale for 3s  7
-discover  2026-07-28  0      10 B     f0f0f0f0f0f0  0s    10s           0
+KIND      REVISION    ITEMS  BYTES    DIGEST        AGE   TTL LEFT              HITS
+tools     2025-11-25  42     4.0 KiB  0a0a0a0a0a0a  1m1s  uncacheable: ttlMs 0  7
+prompts   2025-11-25  1      10 B     f0f0f0f0f0f0  0s    stale for 3s          0
+discover  2026-07-28  0      10 B     f0f0f0f0f0f0  0s    10s                   0
 
 other is not ready, in front of http://127.0.0.1:2/mcp
 

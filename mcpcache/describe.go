@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -56,7 +54,10 @@ type kindStatus struct {
 	Digest   string  `json:"digest"`
 	Age      float64 `json:"age_seconds"`
 	TTL      float64 `json:"ttl_seconds"`
-	Hits     float64 `json:"hits"`
+	// Uncacheable is why the list is never answered from the cache while the
+	// upstream delivers.
+	Uncacheable string `json:"uncacheable,omitempty"`
+	Hits        uint64 `json:"hits"`
 }
 
 // describe tells how the handler is.
@@ -74,7 +75,8 @@ func (h *Handler) describe(now time.Time) handlerStatus {
 				status.Kinds = append(status.Kinds, kindStatus{
 					Kind: k.String(), Revision: e.Revision.String(),
 					Items: e.Body.Items, Bytes: len(e.Body.Bytes), Digest: hex.EncodeToString(e.Body.Digest[:]),
-					Age: e.Age(now).Seconds(), TTL: e.Left(now).Seconds(), Hits: h.metrics.hits(k),
+					Age: e.Age(now).Seconds(), TTL: e.Left(now).Seconds(),
+					Uncacheable: uncacheable(e), Hits: h.metrics.hits[e.Revision][k].Load(),
 				})
 			}
 		}
@@ -94,18 +96,6 @@ func describeFeed(s feed.Status) feedStatus {
 		status.Next = &s.Next
 	}
 	return status
-}
-
-// hits counts the answers of a kind that came from the cache.
-func (m *requestMetrics) hits(k revision.Kind) float64 {
-	var total float64
-	for _, o := range [...]outcome{outcomeHit, outcomeStale} {
-		var metric dto.Metric
-		if m.count[methodIndex[k.Method()]][o].Write(&metric) == nil {
-			total += metric.GetCounter().GetValue()
-		}
-	}
-	return total
 }
 
 // listedItem is one item of a snapshot.

@@ -36,10 +36,8 @@ func hydrated(t *testing.T, test func(t *testing.T, h *Handler, upstream *listSe
 
 func TestDescribe(t *testing.T) {
 	hydrated(t, func(t *testing.T, h *Handler, _ *listServer) {
-		hits := h.metrics.count[methodIndex["tools/list"]]
-		hits[outcomeHit].Add(2)
-		hits[outcomeStale].Inc()
-		hits[outcomeMiss].Inc()
+		h.metrics.hits[revision.LatestModern][revision.Tools].Add(3)
+		h.metrics.hits[revision.LatestLegacy][revision.Tools].Add(5)
 		time.Sleep(10 * time.Second)
 		s := h.describe(time.Now())
 		if !s.Ready || s.Name != "hydrated" || s.Upstream != "http://127.0.0.1:1/mcp" {
@@ -236,10 +234,14 @@ func fullStatus() handlerStatus {
 				Era: "legacy", Revision: "2025-11-25", State: feed.Degraded, Since: at.Add(-time.Hour), Listening: true, Next: &next,
 				Failure: &failureStatus{Stage: "tools", Message: "calling tools/list: \x1b[31mred", At: at.Add(-time.Minute)},
 			},
-			{Era: "modern", Revision: "2026-07-28", State: feed.Unsupported, Since: at},
+			{
+				Era: "modern", Revision: "2026-07-28", State: feed.Unsupported, Since: at,
+				Failure: &failureStatus{Stage: "connect", Message: "failed to send request: status 400", At: at},
+			},
 		},
 		Kinds: []kindStatus{
-			{Kind: "tools", Revision: "2025-11-25", Items: 42, Bytes: 4096, Digest: strings.Repeat("0a", 32), Age: 61.2, TTL: -3.4, Hits: 7},
+			{Kind: "tools", Revision: "2025-11-25", Items: 42, Bytes: 4096, Digest: strings.Repeat("0a", 32), Age: 61.2, TTL: -3.4, Uncacheable: ttlZero, Hits: 7},
+			{Kind: "prompts", Revision: "2025-11-25", Items: 1, Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: -3},
 			{Kind: "discover", Revision: "2026-07-28", Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: 10},
 		},
 	}
@@ -272,7 +274,7 @@ func TestStatusMatchesItsSchema(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	optional := map[string]bool{"last_failure": true, "next_refresh": true}
+	optional := map[string]bool{"last_failure": true, "next_refresh": true, "uncacheable": true}
 	for _, path := range []string{"", "feeds", "kinds", "last_failure"} {
 		find := func(value []any) map[string]any {
 			object := value[0].(map[string]any)

@@ -168,6 +168,7 @@ type Handler struct {
 	hits     hitTexts
 	requests message.Memo
 	metrics  *requestMetrics
+	keeping  keeping
 
 	restless *restless
 

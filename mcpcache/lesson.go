@@ -132,9 +132,9 @@ func (l *lesson) start(header http.Header, limit int64, learn func(message.Respo
 }
 
 // storing reports whether the answer is likely to be kept. The feed's snapshot
-// needs no second copy.
+// needs no second copy, and what will not be used again is not called stored.
 func (l *lesson) storing() bool {
-	return l.asked && l.record != nil && !l.x.context.IsAnonymous() && l.x.snapshot() == nil
+	return l.asked && l.record != nil && !l.x.context.IsAnonymous() && l.x.snapshot() == nil && l.x.worthKeeping()
 }
 
 // read is called with each part of the answer before it is handed on.

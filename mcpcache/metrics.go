@@ -25,6 +25,7 @@ type metricSet struct {
 	refreshes       *prometheus.CounterVec
 	refreshDuration *prometheus.HistogramVec
 	changes         *prometheus.CounterVec
+	hits            hitTable // no series: the status shows them
 }
 
 func newCollectors() *metricSet {
@@ -80,6 +81,7 @@ func (m *metricSet) forget(handler string) {
 			m.changes.DeleteLabelValues(handler, k.String(), source)
 		}
 	}
+	m.hits.forget(handler)
 }
 
 // registerMetrics registers the collectors with a configuration's registry.
@@ -98,10 +100,11 @@ func registerMetrics(registry *prometheus.Registry) error {
 type requestMetrics struct {
 	count    [len(methodLabels)][numOutcomes]prometheus.Counter
 	duration [numOutcomes]prometheus.Observer
+	hits     *hitCounts
 }
 
 func newRequestMetrics(handler string) *requestMetrics {
-	m := new(requestMetrics)
+	m := &requestMetrics{hits: collectors.hits.of(handler)}
 	for o := range numOutcomes {
 		for i, method := range methodLabels {
 			m.count[i][o] = collectors.requests.WithLabelValues(handler, method, outcome(o).String())

@@ -89,6 +89,9 @@ func (x *exchange) end() {
 	x.returnScout()
 	h := x.h
 	h.metrics.count[x.methodLabel()][x.outcome].Inc()
+	if x.outcome == outcomeHit || x.outcome == outcomeStale {
+		h.metrics.hits[x.question.revision][x.question.kind].Add(1)
+	}
 	took := time.Since(x.arrived)
 	h.metrics.duration[x.outcome].Observe(took.Seconds())
 	ctx := x.r.Context()

@@ -183,7 +183,7 @@ func (h *Handler) refuse(w http.ResponseWriter, reason string) error {
 	const invalidRequest = -32600
 	body := message.AppendError(nil, nil, invalidRequest, reason)
 	w.Header()["Content-Type"] = []string{"application/json"}
-	w.Header()["Cache-Status"] = []string{h.status.name + "; detail=origin"}
+	w.Header()["Cache-Status"] = []string{h.status.refused()}
 	w.WriteHeader(http.StatusForbidden)
 	_, err := w.Write(body)
 	return err

@@ -43,15 +43,12 @@ func (x *exchange) keep(page *message.Page) {
 	snapshot := x.snapshot()
 	x.learnSeen(page, body, snapshot)
 	x.resolveDoubt()
-	if !x.settleTold(page, body) || snapshot != nil {
-		return
-	}
-	if page.NextCursor != nil && q.revision.Era() == revision.Legacy {
-		return // the rest of the list can be had by this session only
-	}
-	policy := &x.h.settings.feed
-	lifetime := policy.Lifetime(q.kind, page.TTL, page.HasTTL)
-	if lifetime == 0 || q.kind == revision.Reads && !page.HasTTL {
+	lifetime := x.h.settings.feed.Lifetime(q.kind, page.TTL, page.HasTTL)
+	// The rest of a legacy list can be had by its session only.
+	paged := page.NextCursor != nil && q.revision.Era() == revision.Legacy
+	usable := lifetime > 0 && !paged && (q.kind != revision.Reads || page.HasTTL)
+	x.noteKeeping(page, lifetime, usable)
+	if !x.settleTold(page, body) || snapshot != nil || !usable {
 		return
 	}
 	if x.context.IsAnonymous() {
