@@ -23,6 +23,12 @@ func mcpCommand(t testing.TB, want int, args ...string) (stdout, stderr string) 
 	if code != want {
 		t.Errorf("%q ended with %d, want %d; it wrote\n%s%s", args, code, want, stdout, stderr)
 	}
+	if want == 0 && stderr != "" {
+		t.Errorf("%q complains: %s", args, stderr)
+	}
+	if want != 0 {
+		wantOneLine(t, stderr, "")
+	}
 	return stdout, stderr
 }
 
@@ -123,6 +129,71 @@ func TestCommands(t *testing.T) {
 	})
 }
 
+// TestPurgeCommand has a caller's own copy forgotten, and that the upstream has
+// let the caller in.
+func TestPurgeCommand(t *testing.T) {
+	w := newWorld(t)
+	w.SetHints(privateHour)
+	c := w.clientAs(scripted.Modern, "Bearer own")
+	wantHit(t, c.Settle(toolsList), toolsList, "v1")
+	text, _ := mcpCommand(t, 0, "purge")
+	if !strings.HasPrefix(text, "mcp_cache has forgotten") {
+		t.Errorf("purging says %s", text)
+	}
+	wantForwarded(t, c.List(toolsList))
+	if out, _ := mcpCommand(t, 0, "purge", "--json"); out != "{\n  \"purged\": \"mcp_cache\"\n}\n" {
+		t.Errorf("purging says %s", out)
+	}
+	_, complaint := mcpCommand(t, 1, "purge", "--name", "nobody")
+	wantOneLine(t, complaint, "no handler is called \"nobody\"; there are: mcp_cache")
+	if strings.Contains(complaint, "{") {
+		t.Errorf("the error has JSON in it: %s", complaint)
+	}
+}
+
+// TestStatusOfALegacyServer shows nothing but its state of the revision that a
+// server does not speak, and hits of one revision beside that revision only.
+func TestStatusOfALegacyServer(t *testing.T) {
+	w := newUpstream(t)
+	w.SetRevisions(scripted.LatestLegacy)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	awaitReady(t, "mcp_cache")
+	w.client(scripted.LatestLegacy).Settle(toolsList)
+	table, _ := mcpCommand(t, 0, "status")
+	if words := fields(table, "modern"); len(words) < 3 || words[2] != "unsupported" || words[len(words)-1] != "-" {
+		t.Errorf("status is\n%s", table)
+	}
+}
+
+// TestHitsAreOfTheirRevision hits at one revision and has the other's count stay.
+func TestHitsAreOfTheirRevision(t *testing.T) {
+	w := newWorld(t, "name counted")
+	awaitReady(t, "counted")
+	c := w.client(scripted.Modern)
+	c.Settle(toolsList)
+	c.List(toolsList)
+	hits := func() map[string]float64 {
+		var s operatorStatus
+		readAdmin(t, "/mcp_cache/counted", &s)
+		counts := make(map[string]float64)
+		for _, k := range s.Kinds {
+			if k.Kind == "tools" {
+				counts[k.Revision] = k.Hits
+			}
+		}
+		return counts
+	}
+	before := hits()
+	if before[scripted.Modern] < 2 || before[scripted.LatestLegacy] != 0 {
+		t.Errorf("hits are %v", before)
+	}
+	w.proxy.reload(mcpCache(w.host.URL, "name counted", "ttl 7m"))
+	if after := hits(); after[scripted.Modern] != before[scripted.Modern] {
+		t.Errorf("after a reload, hits are %v, they were %v", after, before)
+	}
+}
+
 // TestCommandsWithoutHandler runs commands where there is nothing to operate.
 func TestCommandsWithoutHandler(t *testing.T) {
 	p := startProxy(t, "respond ok")
@@ -188,7 +259,7 @@ func TestCommandsFindTheAdminAPI(t *testing.T) {
 			where = dir
 		}
 		table, complaint, code := runIn(t, where, append([]string{"mcp-cache", "list", "tools"}, args...)...)
-		if code != 0 || fields(table, "item-0000") == nil {
+		if code != 0 || complaint != "" || fields(table, "item-0000") == nil {
 			t.Errorf("with %s: %d, %s%s", name, code, table, complaint)
 		}
 	}
@@ -203,7 +274,7 @@ func TestShellCompletion(t *testing.T) {
 	w.warm(scripted.Modern)
 	awaitReady(t, "mcp_cache")
 	for _, c := range []struct{ args, want []string }{
-		{[]string{""}, []string{"check", "describe", "list", "refresh", "serve", "status"}},
+		{[]string{""}, []string{"check", "describe", "list", "purge", "refresh", "serve", "status"}},
 		{[]string{"list", ""}, []string{"tools", "prompts", "resources", "resource_templates"}},
 		{[]string{"refresh", "d"}, []string{"discover"}},
 		{[]string{"describe", "tools", ""}, []string{"item-0000", "item-0001", "item-0002"}},
@@ -236,7 +307,7 @@ func TestManpages(t *testing.T) {
 	}
 	for command, says := range map[string]string{
 		"status": "Exit codes:", "list": "mcp-cache list KIND [flags]", "describe": "mcp-cache describe KIND ITEM [flags]",
-		"refresh": "mcp-cache refresh [KIND] [flags]", "serve": "demo MCP server", "check": "mcp-cache check URL [flags]",
+		"refresh": "mcp-cache refresh [KIND] [flags]", "purge": "mcp-cache purge [flags]", "serve": "demo MCP server", "check": "mcp-cache check URL [flags]",
 	} {
 		page, err := os.ReadFile(filepath.Join(dir, "caddy-mcp-cache-"+command+".8"))
 		if text := strings.Join(strings.Fields(string(page)), " "); err != nil || !strings.Contains(text, says) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 )
@@ -34,12 +35,12 @@ the handlers are ready, but a feed or a refresh fails.
 // addOperatorCommands adds the commands that look at a running Caddy and steer
 // it, through its admin API.
 func addOperatorCommands(cmd *cobra.Command) {
-	cmd.AddCommand(newStatusCommand(), newListCommand(), newDescribeCommand(), newRefreshCommand())
+	cmd.AddCommand(newStatusCommand(), newListCommand(), newDescribeCommand(), newRefreshCommand(), newPurgeCommand())
 }
 
 // operator adds what those commands have in common: the flags that say where
-// the admin API is and which handler is meant, and the way run's exit code and
-// error take through Caddy.
+// the admin API is and which handler is meant, and how run's exit code and error
+// reach the shell.
 func operator(cmd *cobra.Command, run func(c *adminClient, out io.Writer, args []string) (int, error)) *cobra.Command {
 	flags := cmd.Flags()
 	flags.String("address", "", "Address of the admin API, if it is not the usual one")
@@ -49,17 +50,17 @@ func operator(cmd *cobra.Command, run func(c *adminClient, out io.Writer, args [
 	flags.Bool("json", false, "Print JSON, for programs")
 	_ = cmd.RegisterFlagCompletionFunc("name", completeHandlers) // fails for flags that do not exist
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
-			c, err := newAdminClient(flags)
-			if err != nil {
-				return 1, err
-			}
-			out := cmd.OutOrStdout()
-			if c.json {
-				out = forTerminal(out)
-			}
-			return run(c, out, args)
-		})(cmd, args)
+		hushCaddy()
+		c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()})
+		if err != nil {
+			return plainly(cmd, caddy.ExitCodeFailedStartup, err)
+		}
+		out := cmd.OutOrStdout()
+		if c.json {
+			out = forTerminal(out)
+		}
+		code, err := run(c, out, args)
+		return plainly(cmd, code, err)
 	}
 	return cmd
 }
@@ -109,6 +110,9 @@ func (c *adminClient) ask(method, query string, segments ...string) ([]byte, err
 	}
 	res, err := caddycmd.AdminAPIRequest(c.address, method, path.String(), nil, nil)
 	if err != nil {
+		if said := saidBy(err); said != "" {
+			return nil, errors.New(said)
+		}
 		return nil, fmt.Errorf("asking the admin API at %s: %w", c.address, err)
 	}
 	defer res.Body.Close()
@@ -117,6 +121,19 @@ func (c *adminClient) ask(method, query string, segments ...string) ([]byte, err
 		return nil, fmt.Errorf("reading the answer of the admin API: %w", err)
 	}
 	return answer, nil
+}
+
+// saidBy returns what the admin API has to say to a request that failed, if it
+// does: Caddy's error has its JSON at the end.
+func saidBy(err error) string {
+	_, body, found := strings.Cut(err.Error(), ": {")
+	var answer struct {
+		Error string `json:"error"`
+	}
+	if !found || json.Unmarshal([]byte("{"+body), &answer) != nil {
+		return ""
+	}
+	return answer.Error
 }
 
 // statuses returns how the handlers are: all, or those of the name that the
