@@ -184,6 +184,7 @@ var commands = []command{
 	{`^go run \./examples/caddy mcp-cache serve$`, serveDemo},
 	{`^go run \./examples/caddy mcp-cache serve --to (\S+)$`, serveUpstream},
 	{`^go run \./examples/caddy mcp-cache check (\S+)$`, checkUpstream},
+	{`^(?:uvx mcp-proxy --port 3001 -- |npx -y supergateway --stdio ")npx -y @modelcontextprotocol/server-everything stdio`, elsewhere("it downloads packages")},
 	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
 	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},
 	{`^go build -o caddy (\./examples/caddy)$`, hasMain},
@@ -233,13 +234,17 @@ func serveDemo(t *testing.T, _ string, _ []string) {
 
 // serveUpstream starts the command in front of a server of the test's.
 func serveUpstream(t *testing.T, _ string, match []string) {
-	if !strings.HasPrefix(match[1], "http://127.0.0.1:") || !strings.HasSuffix(match[1], "/mcp") {
+	to, whole := strings.CutPrefix(match[1], "http://")
+	if !strings.HasPrefix(to, "127.0.0.1:") || whole && !strings.HasSuffix(to, "/mcp") {
 		t.Errorf("%s is not the URL of an MCP server on this machine", match[1])
 	}
 	w := newUpstream(t)
 	w.host.Start()
+	if to = w.host.URL; !whole {
+		to = strings.TrimSuffix(strings.TrimPrefix(to, "http://"), "/mcp")
+	}
 	addr := fixture.FreeAddr(t)
-	startProcess(t, nil, "mcp-cache", "serve", "--from", addr, "--to", w.host.URL)
+	startProcess(t, nil, "mcp-cache", "serve", "--from", addr, "--to", to)
 	c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
 	await(t, "a hit", func() bool {
 		a, err := c.TryList(t.Context(), toolsList)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/demo"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
 )
 
 func init() {
@@ -41,102 +43,196 @@ const (
 
 func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve [--from <address>] [--to <url>]",
+		Use:   "serve [--from <address>] [--to <url>] [--min-ttl <duration>]",
 		Short: "Caches an MCP server without a Caddyfile",
 		Long: `
 Listens on the --from address, plain HTTP, and caches the lists of the MCP
 server at the --to URL. Without --to it starts a small demo MCP server on a
-free loopback port and caches that. It prints commands to try it with.
+free loopback port and caches that. It tells how far it has got, what is cached
+and what is not, and prints commands to try it with.
 
 The --to URL is that of the MCP endpoint, such as http://127.0.0.1:3001/mcp.
-The cache answers on the same path. A URL without a path means /mcp. All
-options have their defaults; write a Caddyfile to choose others.
+The cache answers on the same path. A URL without a path means /mcp, and one
+without a scheme http, so 127.0.0.1:3001 is enough. --min-ttl is for servers
+that send ttlMs 0. All other options have their defaults; write a Caddyfile to
+choose others.
+
+Warnings and errors are written to standard error. --log FILE has the whole
+log, in JSON, written to a file; --log stderr, to standard error.
 
 Caddy's admin API gets its usual address. If that is taken, as it is when
 another Caddy runs on this machine, it gets a free port of 127.0.0.1.
 `,
 		Args: cobra.NoArgs,
-		RunE: caddycmd.WrapCommandFuncForCobra(cmdServe),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			code, err := runServe(caddycmd.Flags{FlagSet: cmd.Flags()})
+			return plainly(cmd, code, err)
+		},
 	}
-	cmd.Flags().StringP("from", "f", defaultFrom, "Address to listen on, as host:port or :port. Port 0: a free one")
-	cmd.Flags().StringP("to", "t", "", "URL of the MCP server. Default: a built-in demo server")
+	flags := cmd.Flags()
+	flags.StringP("from", "f", defaultFrom, "Address to listen on, as host:port or :port. Port 0: a free one")
+	flags.StringP("to", "t", "", "URL of the MCP server, or host:port. Default: a built-in demo server")
+	flags.String("min-ttl", "", "The shortest time that lists are kept, whatever their ttlMs says, such as 1m. Default: ttlMs is obeyed")
+	flags.String("log", "", "Where the whole log goes: a file, or stderr. Default: warnings and errors to standard error")
 	return cmd
 }
 
-// cmdServe runs until the process is told to end, or the demo server fails.
-func cmdServe(flags caddycmd.Flags) (int, error) {
-	caddy.TrapSignals()
-	ctx := context.Background()
+// serving is what serve is asked for.
+type serving struct {
+	from  string // to listen on
+	admin string // address of the admin API
+	to    string // URL of the upstream
+	// minTTL is the option of that name; "" if it is not given.
+	minTTL string
+	// log is a file, "stderr", or "".
+	log string
+}
 
-	from, err := freeAddress(ctx, flags.String("from"))
-	if err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("checking --from: %w", err)
+// runServe runs until the process is told to end, or the demo server fails.
+func runServe(flags caddycmd.Flags) (int, error) {
+	caddy.TrapSignals()
+	hushCaddy()
+	ctx := context.Background()
+	s := serving{minTTL: flags.String("min-ttl"), log: flags.String("log")}
+	if err := s.listenOn(ctx, flags.String("from")); err != nil {
+		return caddy.ExitCodeFailedStartup, err
 	}
-	admin, err := adminAddress(ctx, caddy.DefaultAdminListen)
-	if err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("choosing an address for the admin API: %w", err)
+	if err := checkMinTTL(s.minTTL); err != nil {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("--min-ttl: %w", err)
 	}
-	to, wait := flags.String("to"), func() error { select {} }
-	what := "the MCP server"
-	if to == "" {
+	wait, what := func() error { select {} }, "the MCP server"
+	if to := flags.String("to"); to == "" {
 		server, err := demo.Start(ctx)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
 		defer func() { _ = server.Close() }() // the process ends
-		to, wait, what = server.URL(), server.Wait, "the built-in demo server"
+		s.to, wait, what = server.URL(), server.Wait, "the built-in demo server"
+	} else {
+		u, err := upstreamAt(to)
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, fmt.Errorf("--to: %w", err)
+		}
+		s.to = u
 	}
-	config, err := serveConfig(from, to, admin)
+	config, err := serveConfig(s)
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("checking --to: %w", err)
+		return caddy.ExitCodeFailedStartup, err
 	}
 	if err := caddy.Load(config, true); err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	endpoint, err := endpointURL(from, to)
+	endpoint, err := endpointURL(s.from, s.to)
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	fmt.Fprintf(os.Stdout, "\nmcp_cache is at %s, in front of %s at %s.\nCaddy's admin API is at %s.\n%s",
-		endpoint, what, to, admin, suggestions(endpoint))
-	go showProgress(ctx, os.Stdout, isTerminal(os.Stdout), caddy.Log())
+	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s at %s.\nCaddy's admin API is at %s.\n", endpoint, what, s.to, s.admin)
+	go showProgress(ctx, os.Stdout, isTerminal(os.Stdout), caddy.Log(), guide{
+		why:  func(ctx context.Context) string { return whyNot(ctx, s.to) },
+		then: func(statuses []handlerStatus) string { return summary(statuses) + suggestions(endpoint, statuses) },
+	})
 	return caddy.ExitCodeFailedQuit, wait()
 }
 
-// serveConfig returns the JSON configuration of a Caddy that listens on from
-// and caches the MCP server at the URL to. The directive makes it, so that a
-// URL means here what it means in a Caddyfile.
-func serveConfig(from, to, admin string) ([]byte, error) {
+// listenOn chooses the addresses.
+func (s *serving) listenOn(ctx context.Context, from string) (err error) {
+	if s.from, err = freeAddress(ctx, from); err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	if s.admin, err = adminAddress(ctx, caddy.DefaultAdminListen); err != nil {
+		return fmt.Errorf("choosing an address for the admin API: %w", err)
+	}
+	return nil
+}
+
+// upstreamAt returns the URL that an operator means.
+func upstreamAt(to string) (string, error) {
+	if u, err := url.Parse(to); err == nil && u.User != nil {
+		return "", errors.New("the URL holds a user or password: write a Caddyfile with a guard, which gives the cache its credential")
+	}
+	u, err := probe.ParseURL(to)
+	if err != nil {
+		return "", err
+	}
+	return u.String(), nil
+}
+
+func checkMinTTL(text string) error {
+	if text == "" {
+		return nil
+	}
+	d, err := caddy.ParseDuration(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is no duration such as 1m", text)
+	case d < 0 || d > defaultMaxTTL:
+		return fmt.Errorf("%q is not from 0 to %s", text, defaultMaxTTL)
+	}
+	return nil
+}
+
+// serveConfig returns the JSON configuration of a Caddy that serves that. The
+// directive makes it, so that a URL means here what it means in a Caddyfile.
+func serveConfig(s serving) ([]byte, error) {
 	adapter := caddyconfig.GetAdapter("caddyfile")
 	if adapter == nil {
 		return nil, errors.New("this Caddy is built without Caddyfiles")
 	}
-	if strings.Contains(to, "`") {
-		return nil, errors.New("a URL has no backquote")
+	if strings.Contains(s.to+s.log+s.minTTL, "`") {
+		return nil, errors.New("a backquote cannot be part of a URL, a file's name or a duration here")
 	}
-	host, port, err := net.SplitHostPort(from)
+	host, port, err := net.SplitHostPort(s.from)
 	if err != nil {
 		return nil, err
 	}
-	bind := ""
+	bind, options := "", ""
 	if host != "" {
 		bind = "bind " + host
 	}
-	caddyfile := fmt.Sprintf(serveCaddyfile, admin, serveGrace, port, bind, to)
+	if s.minTTL != "" {
+		options = " {\n\t\tmin_ttl `" + s.minTTL + "`\n\t}"
+	}
+	caddyfile := fmt.Sprintf(serveCaddyfile, s.admin, serveGrace, logOptions(s.log), port, bind, s.to, options)
 	config, _, err := adapter.Adapt([]byte(caddyfile), nil)
-	return config, err
+	if err != nil {
+		return nil, errors.New(inCaddyfile.ReplaceAllString(err.Error(), ""))
+	}
+	return config, nil
+}
+
+// inCaddyfile is what the adapter's errors say of a Caddyfile that nobody has
+// written.
+var inCaddyfile = regexp.MustCompile(`^parsing caddyfile tokens for '[^']*': |,? (?:at|in) Caddyfile:\d+$`)
+
+// logOptions are those of Caddy's log.
+func logOptions(log string) string {
+	switch log {
+	case "":
+		return "output stderr\n\t\tlevel WARN\n\t\tformat console {\n\t\t\ttime_format wall\n\t\t\tlevel_format upper\n\t\t}"
+	case "stderr":
+		return "output stderr\n\t\tformat json"
+	}
+	return "output file `" + log + "`\n\t\tformat json"
 }
 
 // serveCaddyfile lacks the address of the admin API, the grace period, the
-// port, a line that binds a host, and the upstream's URL.
+// options of the log, the port, a line that binds a host, the upstream's URL and
+// the options of the directive.
 const serveCaddyfile = `{
 	admin ` + "`%s`" + `
 	persist_config off
 	grace_period %s
+	auto_https off
+	servers {
+		protocols h1
+	}
+	log {
+		%s
+	}
 }
 http://:%s {
 	%s
-	mcp_cache ` + "`%s`" + `
+	mcp_cache ` + "`%s`" + `%s
 }
 `
 
@@ -193,42 +289,3 @@ func endpointURL(from, to string) (string, error) {
 	endpoint := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: orDefault(upstream.Path, defaultEndpoint)}
 	return endpoint.String(), nil
 }
-
-// suggestions returns what to try with the cache at endpoint, which endpointURL
-// has made: commands for a POSIX shell, to be pasted as they are.
-func suggestions(endpoint string) string {
-	return strings.ReplaceAll(suggested, "{url}", endpoint)
-}
-
-const suggested = `
-Point an MCP client at it, or paste these lines into a shell. The Cache-Status
-header of an answer tells whether it came from the cache.
-
-# MCP 2026-07-28: lists the tools twice. The server has to accept a caller once
-# before the cache answers, so the second answer is the hit.
-for try in 1 2; do curl -si '{url}' \
-  -H 'Content-Type: application/json' \
-  -H 'Accept: application/json, text/event-stream' \
-  -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' \
-  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
-echo; done
-
-# MCP 2025-11-25: opens a session and lists the tools in it.
-session=$(curl -s -o /dev/null -D - '{url}' \
-  -H 'Content-Type: application/json' \
-  -H 'Accept: application/json, text/event-stream' \
-  -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}' |
-  tr -d '\r' | awk -F ': ' 'tolower($1) == "mcp-session-id" { print $2 }')
-curl -s '{url}' \
-  -H 'Content-Type: application/json' \
-  -H 'Accept: application/json, text/event-stream' \
-  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
-  -d '{"jsonrpc":"2.0","method":"notifications/initialized"}'
-curl -si '{url}' \
-  -H 'Content-Type: application/json' \
-  -H 'Accept: application/json, text/event-stream' \
-  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
-  -d '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
-echo
-
-`

@@ -8,22 +8,31 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
+	_ "github.com/caddyserver/caddy/v2/modules/logging"
+
 	_ "github.com/caddy-mcp/mcp-cache/caddyfile"
 	"github.com/caddy-mcp/mcp-cache/mcpcache"
 )
 
 func TestServeConfigIsThatOfTheDirective(t *testing.T) {
-	for name, c := range map[string]struct{ from, to, site string }{
+	logs := map[string]string{
+		"":         "output stderr\nlevel WARN\nformat console {\ntime_format wall\nlevel_format upper\n}",
+		"stderr":   "output stderr\nformat json",
+		"a b.json": "output file `a b.json`\nformat json",
+	}
+	for name, c := range map[string]struct{ from, to, minTTL, log, site string }{
 		"host":          {from: "127.0.0.1:8080", to: "http://127.0.0.1:3001/mcp", site: "http://:8080 {\n bind 127.0.0.1\n mcp_cache http://127.0.0.1:3001/mcp\n}"},
 		"all addresses": {from: ":8081", to: "https://mcp.example.com", site: "http://:8081 {\n mcp_cache https://mcp.example.com\n}"},
+		"options":       {from: ":1", to: "http://127.0.0.1:1/mcp", minTTL: "1m", log: "stderr", site: "http://:1 {\n mcp_cache http://127.0.0.1:1/mcp {\n min_ttl 1m\n}\n}"},
+		"log":           {from: ":1", to: "http://127.0.0.1:1/mcp", log: "a b.json", site: "http://:1 {\n mcp_cache http://127.0.0.1:1/mcp\n}"},
 		"IPv6":          {from: "[::1]:8080", to: "http://[::1]:1/", site: "http://:8080 {\n bind ::1\n mcp_cache http://[::1]:1/\n}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := mcpcache.ServeConfig(c.from, c.to, "localhost:2019")
+			got, err := mcpcache.ServeConfig(c.from, c.to, c.minTTL, c.log, "localhost:2019")
 			if err != nil {
 				t.Fatal(err)
 			}
-			options := "{\n admin localhost:2019\n persist_config off\n grace_period 3s\n}\n"
+			options := "{\n admin localhost:2019\n persist_config off\n grace_period 3s\n auto_https off\n servers {\nprotocols h1\n}\n log {\n" + logs[c.log] + "\n}\n}\n"
 			want, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(options+c.site), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -57,12 +66,15 @@ func TestServeConfigRefusesBadURLs(t *testing.T) {
 		"block":        "http://localhost/mcp {",
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := mcpcache.ServeConfig("127.0.0.1:8080", to, "localhost:2019")
+			config, err := mcpcache.ServeConfig("127.0.0.1:8080", to, "", "", "localhost:2019")
 			if err == nil {
 				t.Fatalf("got no error but %s", config)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("the error repeats a secret: %v", err)
+			}
+			if strings.Contains(err.Error(), "Caddyfile") {
+				t.Errorf("the error speaks of a Caddyfile: %v", err)
 			}
 		})
 	}

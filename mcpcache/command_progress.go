@@ -17,10 +17,20 @@ import (
 // progressPause is the time between two looks at the progress.
 const progressPause = 100 * time.Millisecond
 
+// guide has more to say than how far the handlers have got. Both functions may
+// return "".
+type guide struct {
+	// why is asked when no feed gets any further: what is wrong, in one line. It
+	// may take its time.
+	why func(context.Context) string
+	// then is asked when all are ready: what follows.
+	then func([]handlerStatus) string
+}
+
 // showProgress shows how far the handlers of this process have got, until all
 // are ready or ctx ends: on a terminal in one line that lives, elsewhere in a
 // new line whenever something has changed.
-func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap.Logger) {
+func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap.Logger, g guide) {
 	defer func() {
 		if p := recover(); p != nil {
 			logger.Error("showing the progress panicked", zap.Any("panic", p))
@@ -32,16 +42,31 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 	}
 	ticker := time.NewTicker(progressPause)
 	defer ticker.Stop()
-	shown := ""
+	shown, asked, said := "", "", ""
 	for {
-		text, done := progress(adminAPI{}.all())
+		statuses := adminAPI{}.all()
+		text, done := progress(statuses)
 		if text != shown {
 			fmt.Fprintf(out, format, text)
 			shown = text
 		}
 		if done {
 			fmt.Fprint(out, end)
+			if g.then != nil {
+				fmt.Fprint(out, g.then(statuses))
+			}
 			return
+		}
+		if g.why != nil && text != asked && stuck(statuses) {
+			asked = text
+			if why := g.why(ctx); why != "" && why != said {
+				fmt.Fprintf(out, "%s%s\n", end, why)
+				said = why
+				if terminal {
+					shown = "" // the line has to be written anew
+				}
+			}
+			continue
 		}
 		select {
 		case <-ticker.C:
@@ -49,6 +74,21 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 			return
 		}
 	}
+}
+
+// stuck reports whether no feed gets any further by itself.
+func stuck(statuses []handlerStatus) bool {
+	for _, status := range statuses {
+		for _, f := range status.Feeds {
+			if f.State != feed.Unsupported && f.State != feed.Down && f.State != feed.NeedsAuthorization {
+				return false
+			}
+		}
+		if len(status.Feeds) == 0 {
+			return false
+		}
+	}
+	return len(statuses) > 0
 }
 
 // shownFailure is how many characters of a failure the line shows, so that it

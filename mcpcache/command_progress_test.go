@@ -34,7 +34,7 @@ func TestProgressIsShownUntilReady(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					showProgress(t.Context(), &out, c.terminal, zap.NewNop())
+					showProgress(t.Context(), &out, c.terminal, zap.NewNop(), guide{})
 				}()
 				time.Sleep(10*progressPause + progressPause/2) // between two looks
 				close(upstream.hold)
@@ -56,7 +56,7 @@ func TestProgressEndsWithItsContext(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			showProgress(ctx, &out, false, zap.NewNop())
+			showProgress(ctx, &out, false, zap.NewNop(), guide{})
 		}()
 		time.Sleep(time.Hour)
 		cancel()

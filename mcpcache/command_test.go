@@ -12,11 +12,14 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/demo"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 )
 
 // ServeConfig lets tests in other packages call serveConfig: the directive that
 // it uses is in a package that imports this one.
-var ServeConfig = serveConfig
+var ServeConfig = func(from, to, minTTL, log, admin string) ([]byte, error) {
+	return serveConfig(serving{from: from, to: to, minTTL: minTTL, log: log, admin: admin})
+}
 
 func TestFreeAddress(t *testing.T) {
 	got, err := freeAddress(t.Context(), "127.0.0.1:0")
@@ -111,6 +114,46 @@ var (
 	curlURL     = regexp.MustCompile(`curl -s\S* (?:-o /dev/null -D - )?'([^']+)'`)
 )
 
+// bothEras is the status of a handler that caches the tools in either era.
+func bothEras() []handlerStatus {
+	status := handlerStatus{Ready: true}
+	for _, r := range []string{"2025-11-25", "2026-07-28"} {
+		status.Feeds = append(status.Feeds, feedStatus{Revision: r, State: feed.Ready})
+		status.Kinds = append(status.Kinds, kindStatus{Kind: "tools", Revision: r, Items: 2})
+	}
+	return []handlerStatus{status}
+}
+
+// TestSuggestionsFit gives the recipes of the eras in which there are hits.
+func TestSuggestionsFit(t *testing.T) {
+	const modern, legacy = "# MCP 2026-07-28", "# MCP 2025-11-25"
+	for name, c := range map[string]struct {
+		change         func(*handlerStatus)
+		modern, legacy bool
+		line           string
+	}{
+		"both": {func(*handlerStatus) {}, true, true, "Cached at 2025-11-25: tools 2; at 2026-07-28: tools 2.\n"},
+		"legacy only": {func(s *handlerStatus) {
+			s.Feeds[1].State, s.Kinds = feed.Unsupported, s.Kinds[:1]
+		}, false, true, "Cached at 2025-11-25: tools 2.\n"},
+		"ttlMs 0": {func(s *handlerStatus) { s.Kinds[1].Uncacheable = ttlZero }, false, true, "Cached at 2025-11-25: tools 2. " +
+			"Not cached at 2026-07-28: tools: ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept.\n"},
+		"no lists": {func(s *handlerStatus) { s.Kinds = nil }, false, false, "The server has no lists to cache.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			statuses := bothEras()
+			c.change(&statuses[0])
+			text := suggestions("http://127.0.0.1:1/mcp", statuses)
+			if strings.Contains(text, modern) != c.modern || strings.Contains(text, legacy) != c.legacy {
+				t.Errorf("it suggests\n%s", text)
+			}
+			if line := summary(statuses); line != c.line {
+				t.Errorf("it sums up %q, want %q", line, c.line)
+			}
+		})
+	}
+}
+
 // TestSuggestions sends what the suggested commands send to a server that
 // checks it.
 func TestSuggestions(t *testing.T) {
@@ -123,7 +166,7 @@ func TestSuggestions(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	commands := curlCommand.FindAllString(suggestions(server.URL()), -1)
+	commands := curlCommand.FindAllString(suggestions(server.URL(), bothEras()), -1)
 	want := []string{`"tools":[`, `"protocolVersion":"2025-11-25"`, "", `"tools":[`}
 	if len(commands) != len(want) {
 		t.Fatalf("got %d commands, want %d", len(commands), len(want))

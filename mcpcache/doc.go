@@ -111,7 +111,7 @@
 //
 // Metrics caddy_mcp_cache_*, on Caddy's registry. Routes below /mcp_cache/ of
 // Caddy's admin API, and the commands caddy mcp-cache serve, status, list,
-// describe, refresh and check. The events mcp_cache.changed and mcp_cache.state of
+// describe, refresh, purge and check. The events mcp_cache.changed and mcp_cache.state of
 // Caddy's events app, whose origin is the handler. The fields mcp_method,
 // mcp_tool, mcp_outcome and mcp_era in access logs. Attributes on the spans of
 // Caddy's tracing; each refresh of a list has a span of its own, from the first

@@ -25,7 +25,7 @@ type examination struct {
 // Run examines a server. Its error is about the options only; what is wrong
 // with the server is the report's Trouble.
 func Run(ctx context.Context, options Options) (*Report, error) {
-	u, err := parseURL(options.URL)
+	u, err := ParseURL(options.URL)
 	if err != nil {
 		return nil, err
 	}

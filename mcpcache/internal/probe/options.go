@@ -85,8 +85,8 @@ func isVisible(value string) bool {
 	return value != "" && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// parseURL returns the URL that an operator means. Its errors repeat nothing of it.
-func parseURL(text string) (*url.URL, error) {
+// ParseURL returns the URL that an operator means. Its errors repeat nothing of it.
+func ParseURL(text string) (*url.URL, error) {
 	const example = "it has to be like http://127.0.0.1:3001/mcp"
 	if !strings.Contains(text, "://") {
 		text = "http://" + text

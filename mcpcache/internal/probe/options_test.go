@@ -59,7 +59,7 @@ func TestURLs(t *testing.T) {
 		"http://ho st/s3cret":        "",
 		"http://host/\x1b[s3cret":    "",
 	} {
-		u, err := parseURL(given)
+		u, err := ParseURL(given)
 		switch {
 		case want == "" && (err == nil || strings.Contains(err.Error(), "s3cret")):
 			t.Errorf("%q gives %v, %v", given, u, err)

@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// awaitLine waits for a line with that beginning and returns its rest.
+func (p *process) awaitLine(t testing.TB, beginning string) (rest string) {
+	t.Helper()
+	await(t, "a line that begins with "+beginning, func() (ok bool) {
+		rest, ok = p.find(beginning)
+		return ok
+	})
+	return rest
+}
+
+// TestServeExplainsDefaultHints serves a server with its SDK's default hints by
+// its host and port: serve says that nothing is cached and how it would be, and
+// suggests no command that would show no hit. With --min-ttl there are hits.
+func TestServeExplainsDefaultHints(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(sdkDefault)
+	w.SetRevisions(scripted.Modern)
+	w.host.Start()
+	to := strings.TrimSuffix(strings.TrimPrefix(w.host.URL, "http://"), "/mcp")
+	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", to)
+	if line := p.awaitLine(t, "Not cached at 2026-07-28: "); line !=
+		"tools, prompts, resources, resource_templates: ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept." {
+		t.Errorf("it says that not cached are %s", line)
+	}
+	p = startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", to, "--min-ttl", "1m")
+	p.awaitLine(t, "Cached at 2026-07-28: tools 3, ")
+	p.awaitLine(t, "# MCP 2026-07-28")
+	if _, found := p.find("# MCP 2025-11-25"); found {
+		t.Error("it suggests what the server does not speak")
+	}
+	for _, line := range p.lines() {
+		if strings.HasPrefix(line, "{") {
+			t.Errorf("it speaks JSON to people: %s", line)
+		}
+	}
+	endpoint, _, _ := strings.Cut(p.awaitLine(t, "mcp_cache is at "), ", ")
+	c := fixture.New(t, endpoint, scripted.Modern, "")
+	c.Settle(toolsList)
+	wantHit(t, c.List(toolsList), toolsList, "v1")
+}
+
+// TestServeNamesAWrongPath serves a path where there is no MCP server, and has
+// the log in a file.
+func TestServeNamesAWrongPath(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", scripted.New())
+	host := fixture.NewHost(t, mux)
+	wrong := strings.TrimSuffix(host.URL, "/mcp") + "/wrong"
+	file := filepath.Join(t.TempDir(), "a log.json")
+	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", wrong, "--log", file)
+	if line := p.awaitLine(t, "Trouble: "); !strings.HasSuffix(line, "one answers at "+host.URL+": use that URL") {
+		t.Errorf("it says %s", line)
+	}
+	if log, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(log), `{"level":"info"`) {
+		t.Errorf("the log is %s, %v", log, err)
+	}
+}
+
+// TestServeRefusesInOneLine gives serve what it cannot use.
+func TestServeRefusesInOneLine(t *testing.T) {
+	for says, args := range map[string][]string{
+		"--to: the URL has a query":            {"--to", "http://127.0.0.1:1/mcp?key=s3cret"},
+		"--to: the URL holds a user":           {"--to", "http://user:s3cret@127.0.0.1:1/mcp"},
+		"must have one clean absolute path":    {"--to", "http://127.0.0.1:1/a%7Bb"},
+		`--min-ttl: "soon" is no duration`:     {"--to", "127.0.0.1:1", "--min-ttl", "soon"},
+		`--min-ttl: "25h" is not from 0 to 24`: {"--to", "127.0.0.1:1", "--min-ttl", "25h"},
+		`--from: "here" is not host:port`:      {"--from", "here"},
+		`unknown command "more"`:               {"more"},
+	} {
+		out, complaint, code := caddyRun(t, append([]string{"mcp-cache", "serve", "--from", "127.0.0.1:0"}, args...)...)
+		if code != 1 || out != "" || strings.Contains(complaint, "s3cret") || strings.Contains(complaint, "Caddyfile:") {
+			t.Errorf("%q ended with %d: %s%s", args, code, out, complaint)
+		}
+		wantOneLine(t, complaint, says)
+	}
+}

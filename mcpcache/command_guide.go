@@ -1,0 +1,84 @@
+package mcpcache
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const (
+	// whyTimeout is how long serve waits for one answer when it finds out what
+	// is wrong with a server, whyTotal for all of them.
+	whyTimeout = 3 * time.Second
+	whyTotal   = 15 * time.Second
+)
+
+// whyNot says in one line what is wrong with the server at that URL, and what to
+// do; "" if nothing is.
+func whyNot(ctx context.Context, to string) string {
+	report, err := probe.Run(ctx, probe.Options{
+		URL: to, Timeout: whyTimeout, Total: whyTotal, MaxList: defaultMaxList, MaxPages: defaultMaxPages,
+	})
+	switch {
+	case err != nil:
+		return "Trouble: " + printable(err.Error())
+	case report.Trouble == nil:
+		return ""
+	case report.Trouble.Code == "unauthorized", report.Trouble.Code == "forbidden":
+		return "Trouble: " + to + " asks for credentials. Clients' own go through to it; for the cache's, write a Caddyfile with a guard"
+	}
+	return "Trouble: " + printable(report.Trouble.Text)
+}
+
+// summary says in one line what is cached and what is not, and why.
+func summary(statuses []handlerStatus) string {
+	var kept, not []string
+	for _, status := range statuses {
+		for _, r := range revisionsOf(status.Kinds) {
+			var here, missing []string
+			for _, k := range status.Kinds {
+				switch {
+				case k.Revision != r || k.Kind == revision.Discover.String():
+				case k.Uncacheable != "":
+					missing = append(missing, k.Kind)
+				default:
+					here = append(here, fmt.Sprintf("%s %d", k.Kind, k.Items))
+				}
+			}
+			if len(here) > 0 {
+				kept = append(kept, r+": "+strings.Join(here, ", "))
+			}
+			if len(missing) > 0 {
+				not = append(not, r+": "+strings.Join(missing, ", "))
+			}
+		}
+	}
+	text := ""
+	if len(kept) > 0 {
+		text = "Cached at " + strings.Join(kept, "; at ") + ". "
+	}
+	if len(not) > 0 {
+		text += "Not cached at " + strings.Join(not, "; at ") +
+			": ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept."
+	}
+	if text == "" {
+		text = "The server has no lists to cache."
+	}
+	return strings.TrimSpace(text) + "\n"
+}
+
+// revisionsOf returns the revisions of lists, in their order.
+func revisionsOf(kinds []kindStatus) []string {
+	var found []string
+	for _, k := range kinds {
+		if !slices.Contains(found, k.Revision) {
+			found = append(found, k.Revision)
+		}
+	}
+	return found
+}

@@ -1,0 +1,78 @@
+package mcpcache
+
+import (
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// suggestions returns what to try with the cache at endpoint, which endpointURL
+// has made: commands for a POSIX shell, to be pasted as they are, of the eras in
+// which the tools are cached.
+func suggestions(endpoint string, statuses []handlerStatus) string {
+	var recipes []string
+	for _, recipe := range []struct {
+		revision revision.Revision
+		text     string
+	}{{revision.LatestModern, modernRecipe}, {revision.LatestLegacy, legacyRecipe}} {
+		if cachesTools(statuses, recipe.revision.String()) {
+			recipes = append(recipes, strings.ReplaceAll(recipe.text, "{url}", endpoint))
+		}
+	}
+	if len(recipes) == 0 {
+		return ""
+	}
+	return tryIt + strings.Join(recipes, "\n")
+}
+
+// cachesTools reports whether the tools of that revision can be hits.
+func cachesTools(statuses []handlerStatus, revision string) bool {
+	for _, status := range statuses {
+		ready := false
+		for _, f := range status.Feeds {
+			ready = ready || f.Revision == revision && f.State == feed.Ready
+		}
+		for _, k := range status.Kinds {
+			if ready && k.Revision == revision && k.Kind == "tools" && k.Uncacheable == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+const tryIt = `
+Point an MCP client at it, or paste these lines into a shell. The Cache-Status
+header of an answer tells whether it came from the cache.
+
+`
+
+const modernRecipe = `# MCP 2026-07-28: lists the tools twice. The server has to accept a caller once
+# before the cache answers, so the second answer is the hit.
+for try in 1 2; do curl -si '{url}' \
+  -H 'Content-Type: application/json' \
+  -H 'Accept: application/json, text/event-stream' \
+  -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' \
+  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
+echo; done
+`
+
+const legacyRecipe = `# MCP 2025-11-25: opens a session and lists the tools in it.
+session=$(curl -s -o /dev/null -D - '{url}' \
+  -H 'Content-Type: application/json' \
+  -H 'Accept: application/json, text/event-stream' \
+  -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}' |
+  tr -d '\r' | awk -F ': ' 'tolower($1) == "mcp-session-id" { print $2 }')
+curl -s '{url}' \
+  -H 'Content-Type: application/json' \
+  -H 'Accept: application/json, text/event-stream' \
+  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
+  -d '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+curl -si '{url}' \
+  -H 'Content-Type: application/json' \
+  -H 'Accept: application/json, text/event-stream' \
+  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
+  -d '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
+echo
+`
