@@ -3,6 +3,7 @@ package integration
 import (
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,4 +87,26 @@ func TestServeRefusesInOneLine(t *testing.T) {
 		}
 		wantOneLine(t, complaint, says)
 	}
+}
+
+// TestServeSuggestsHits runs the commands that serve prints, in a shell: the
+// second list of each era is a hit.
+func TestServeSuggestsHits(t *testing.T) {
+	for _, program := range []string{"sh", "curl", "awk"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the commands need %s", program)
+		}
+	}
+	eachEra(t, func(t *testing.T, revision string) {
+		w := newUpstream(t)
+		w.SetRevisions(revision)
+		w.host.Start()
+		p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", w.host.URL)
+		p.awaitLine(t, "echo; done")
+		_, script, _ := strings.Cut(strings.Join(p.lines(), "\n"), "\n# MCP "+revision)
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", "#"+script).Output()
+		if err != nil || strings.Count(string(out), "mcp_cache; hit") == 0 || strings.Count(string(out), "HTTP/1.1 200 OK") != 2 {
+			t.Errorf("%v: the commands give\n%s", err, out)
+		}
+	})
 }

@@ -58,7 +58,8 @@ for try in 1 2; do curl -si '{url}' \
 echo; done
 `
 
-const legacyRecipe = `# MCP 2025-11-25: opens a session and lists the tools in it.
+const legacyRecipe = `# MCP 2025-11-25: opens a session and lists the tools in it, twice. The first
+# list of a client that is new to the cache may go to the server.
 session=$(curl -s -o /dev/null -D - '{url}' \
   -H 'Content-Type: application/json' \
   -H 'Accept: application/json, text/event-stream' \
@@ -69,10 +70,10 @@ curl -s '{url}' \
   -H 'Accept: application/json, text/event-stream' \
   -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
   -d '{"jsonrpc":"2.0","method":"notifications/initialized"}'
-curl -si '{url}' \
+for try in 1 2; do curl -si '{url}' \
   -H 'Content-Type: application/json' \
   -H 'Accept: application/json, text/event-stream' \
   -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
   -d '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
-echo
+echo; done
 `

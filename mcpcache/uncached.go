@@ -84,7 +84,7 @@ func (x *exchange) worthKeeping() bool {
 	}
 	switch x.h.keeping[q.revision][q.kind].last.Load() {
 	case keepingUnknown:
-		// Upstreams of the legacy era give no ttlMs.
+		// Most upstreams of the legacy era give no ttlMs.
 		return q.revision.Era() == revision.Legacy || x.h.settings.feed.Of(q.kind).MinTTL > 0
 	case keepingKept:
 		return true
