@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
-
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 
 	_ "github.com/caddy-mcp/mcp-cache/caddyfile"

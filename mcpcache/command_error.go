@@ -27,4 +27,4 @@ func plainly(cmd *cobra.Command, code int, err error) error {
 
 // hushCaddy keeps what Caddy says about a configuration while it looks into it
 // from standard error, for as long as no configuration is loaded.
-func hushCaddy() { _, _, _ = caddy.BufferedLog() }
+func hushCaddy() { caddy.BufferedLog() }
