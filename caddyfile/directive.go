@@ -42,7 +42,7 @@ func init() {
 //		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB
 //		max_list       <size>                     # default: 32MiB a kind
 //		max_pages      <n>                        # default: 1000
-//		memory         <size>                     # bytes for all partitions. Default: 64MiB
+//		memory         <size>                     # for all partitions, compressed bytes and work in progress, with their garbage. Default: 64MiB
 //		precompress    on|off                     # keep answers compressed too, for clients that accept it. Default: on
 //
 //		name           <name>                     # in metrics, admin API, Cache-Status. Default: mcp_cache

@@ -71,6 +71,8 @@ func runIn(t testing.TB, dir string, args ...string) (stdout, stderr string, cod
 
 // process is a Caddy that runs until the test ends.
 type process struct {
+	pid int
+
 	mu  sync.Mutex
 	out []string // lines
 }
@@ -88,7 +90,7 @@ func startProcess(t testing.TB, env []string, args ...string) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{}
+	p := &process{pid: cmd.Process.Pid}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

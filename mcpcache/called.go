@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -88,9 +87,9 @@ func (s *shared) readOnly(r revision.Revision, tool string) bool {
 	set := s.readOnlyLists[r].Load()
 	if set == nil || set.digest != e.Body.Digest {
 		set = &readOnlyTools{digest: e.Body.Digest, names: make(map[string]bool)}
-		for i, item := range message.Items(e.Body.Bytes, revision.Tools) {
+		for item := range e.Body.Each() {
 			if marksReadOnly(item) {
-				set.names[e.Body.Names[i]] = true
+				set.names[e.Body.Name(item)] = true
 			}
 		}
 		s.readOnlyLists[r].Store(set)

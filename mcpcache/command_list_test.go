@@ -68,7 +68,7 @@ func TestIndentedKeepsNumbersAndOrder(t *testing.T) {
 func TestRefreshedForPeople(t *testing.T) {
 	var out strings.Builder
 	err := writeRefreshed(&out, []refreshResult{
-		{Kind: "tools", Revision: "2025-11-25", Items: 3, Added: []string{"n\new"}, Removed: []string{"old"}, Changed: []string{"a", "b"}},
+		{Kind: "tools", Revision: "2025-11-25", Items: 3, Added: []string{"n\new"}, Removed: []string{"old"}, Changed: []string{"a", "b"}, More: 7},
 		{Kind: "prompts", Revision: "2025-11-25", Error: "calling prompts/list: no answer"},
 	})
 	const want = `KIND     REVISION    ITEMS  ADDED  REMOVED  CHANGED  FAILURE
@@ -78,6 +78,7 @@ prompts  2025-11-25  -      -      -        -        calling prompts/list: no an
 - 2025-11-25 tools: old
 ~ 2025-11-25 tools: a
 ~ 2025-11-25 tools: b
+… 2025-11-25 tools: 7 more
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)

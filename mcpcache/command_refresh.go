@@ -111,6 +111,11 @@ func writeRefreshed(out io.Writer, results []refreshResult) error {
 				}
 			}
 		}
+		if r.More > 0 {
+			if _, err := fmt.Fprintf(out, "… %s %s: %d more\n", r.Revision, r.Kind, r.More); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -122,8 +122,8 @@ func (h *Handler) items(k revision.Kind) ([]listedItem, error) {
 	}
 	raw := message.Items(e.Body.Bytes, k)
 	items := make([]listedItem, len(raw))
-	for i := range raw {
-		items[i] = listedItem{name: e.Body.Names[i], raw: raw[i]}
+	for i, name := range e.Body.Names() {
+		items[i] = listedItem{name: name, raw: raw[i]}
 	}
 	return items, nil
 }
@@ -150,7 +150,9 @@ type refreshResult struct {
 	Added    []string `json:"added"`
 	Removed  []string `json:"removed"`
 	Changed  []string `json:"changed"`
-	Error    string   `json:"error,omitempty"`
+	// More is how many items are different besides those that are named.
+	More  int    `json:"more,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 // refresh fetches those kinds now, at every revision that keeps them.
@@ -186,7 +188,7 @@ func describeChange(c feed.Change, err error) refreshResult {
 	names := func(list []string) []string { return append([]string{}, list...) }
 	result := refreshResult{
 		Kind: c.Kind.String(), Revision: c.Revision.String(), Items: c.Items,
-		Added: names(c.Added), Removed: names(c.Removed), Changed: names(c.Changed),
+		Added: names(c.Added), Removed: names(c.Removed), Changed: names(c.Changed), More: c.More,
 	}
 	if err != nil {
 		result.Error = err.Error()

@@ -145,14 +145,17 @@ type Handler struct {
 	// The most pages a list may have. Default: 1000
 	MaxPages int `json:"max_pages,omitempty"`
 
-	// Bytes that all cached answers but the feed's own snapshots may use
-	// together, and the compressed bytes of all. Default: 67108864
+	// Bytes that the process may need for everything together but the feed's own
+	// snapshots: answers that are kept, as they are and compressed, answers that
+	// are being recorded, parsed and written to slow readers, and the garbage of
+	// all that, which takes half. What does not fit is passed on and not kept.
+	// Default: 67108864
 	Memory int64 `json:"memory,omitempty"`
 
 	// Whether answers of 1 KiB and more are compressed once, in the
 	// background, to gzip and zstd for the clients that accept one of them.
 	// A list that changes all the time is, once it has stayed for two seconds.
-	// A quarter of `memory` is for the compressed bytes. Default: true
+	// An eighth of `memory` is for the compressed bytes. Default: true
 	Precompress *bool `json:"precompress,omitempty"`
 
 	// What this handler is called in metrics, the admin API and the

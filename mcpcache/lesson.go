@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
-	"strconv"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -27,16 +26,10 @@ type lesson struct {
 	// record collects an answer that has to be read as a whole; nil when
 	// there is nothing to read, or it has been read.
 	record *recording
+	// unread says that it is a list and is not recorded.
+	unread bool
 	// ok says that the answer has status 200 and is not cached.
 	ok bool
-}
-
-// recording is a bounded copy of an answer.
-type recording struct {
-	data   []byte
-	limit  int64
-	length int64 // of the whole answer, -1 if unknown
-	learn  func(message.Response)
 }
 
 const (
@@ -121,14 +114,8 @@ func isStream(contentType string) bool {
 
 // start starts recording.
 func (l *lesson) start(header http.Header, limit int64, learn func(message.Response)) {
-	length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
-	if err != nil {
-		length = -1
-	}
-	if length > limit || header.Get("Content-Encoding") != "" {
-		return
-	}
-	l.record = &recording{limit: limit, length: length, learn: learn}
+	l.record = newRecording(l.x.h.shared.cache.Work(), header, l.stream, limit, l.answers, learn)
+	l.unread = l.asked && l.record == nil && header.Get("Content-Encoding") == ""
 }
 
 // storing reports whether the answer is likely to be kept. The feed's snapshot
@@ -143,47 +130,69 @@ func (l *lesson) read(p []byte) {
 	if l.watcher.Format != sse.Unwatched {
 		l.watch(p)
 	}
-	if l.record == nil {
-		return
-	}
-	if l.record.limit == maxResult && len(l.record.data) == 0 && starts && l.judge(p) {
-		return
-	}
-	if int64(len(l.record.data)+len(p)) > l.record.limit {
-		l.record = nil
-		return
-	}
-	l.record.data = append(l.record.data, p...)
 	switch {
-	case l.stream:
-		// The client can act on an event as soon as it has it.
-		if sse.EndsEvent(l.record.data) {
-			l.learn(false)
-		}
-	case int64(len(l.record.data)) == l.record.length:
-		l.learn(true)
+	case l.record == nil:
+		l.glance(p, starts)
+	case l.record.limit == maxResult && l.record.empty() && starts && l.judge(p):
+	case !l.record.write(p):
+		l.over()
+	}
+}
+
+// over is called when the recording has ended.
+func (l *lesson) over() {
+	r := l.record
+	l.record = nil
+	l.unread = l.asked && r.unread
+	if r.isResult {
+		l.letIn()
+	} else {
+		l.glance(r.beginning, true)
+	}
+}
+
+// glance looks at the beginning of a list that is not recorded, for there is no
+// room. That it is a result lets the caller in all the same.
+func (l *lesson) glance(p []byte, starts bool) {
+	if l.unread && starts && l.isResult(p) {
+		l.letIn()
+	}
+}
+
+// letIn records that a list that is not read is a result.
+func (l *lesson) letIn() {
+	if l.unread {
+		l.unread = false
+		l.admit()
+		l.x.returnScout()
 	}
 }
 
 // judge reports whether the beginning of a message has told all there is to know
 // of it: it is a result. Most are, and large ones need not be recorded.
 func (l *lesson) judge(p []byte) bool {
+	if !l.isResult(p) {
+		return false
+	}
+	l.close()
+	l.result()
+	return true
+}
+
+// isResult reports whether a message that begins with p certainly is a result.
+func (l *lesson) isResult(p []byte) bool {
 	if l.stream {
 		_, p, _ = bytes.Cut(p, []byte("data:"))
 		p = bytes.TrimLeft(p, " ")
 	}
-	if message.Judge(p[:min(len(p), maxBeginning)]) != message.IsResult {
-		return false
-	}
-	l.record = nil
-	l.result()
-	return true
+	return message.Judge(p[:min(len(p), maxBeginning)]) == message.IsResult
 }
 
 // end is called when the upstream's handler has returned.
 func (l *lesson) end(err error) {
 	if err == nil && l.record != nil {
-		l.learn(true)
+		l.record.read(true)
+		l.over()
 	}
 	x := l.x
 	if l.ok {
@@ -200,25 +209,11 @@ func (l *lesson) end(err error) {
 	}
 }
 
-// learn reads what has been recorded, if it holds the answer. whole says that
-// nothing will follow.
-func (l *lesson) learn(whole bool) {
-	data := l.record.data
-	if l.stream {
-		data = sse.Find(data, func(data []byte) bool {
-			r, err := message.ParseResponse(data)
-			return err == nil && l.answers(r)
-		})
-		if data == nil && !whole {
-			l.record.data = l.record.data[:0] // not to be searched again
-			return
-		}
-	}
-	learn := l.record.learn
-	l.record = nil
-	r, err := message.ParseResponse(data)
-	if err == nil && l.answers(r) {
-		learn(r)
+// close gives back what is still held, however the exchange has ended.
+func (l *lesson) close() {
+	if l.record != nil {
+		l.record.free()
+		l.record = nil
 	}
 }
 

@@ -38,6 +38,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		f.reason = x.blame(f.reason)
 		return x.forward(next, f, true)
 	}
+	if !h.shared.cache.Hold(f.entry) {
+		return x.forward(next, found{}, true)
+	}
+	defer h.shared.cache.Release(f.entry)
 	return x.answer(f)
 }
 

@@ -28,6 +28,7 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 		header: x.w.Header(),
 	}
 	t.lesson = lesson{x: x, asked: asked}
+	defer t.lesson.close() // the upstream's handler may abort with a panic
 	if f.fallback != nil {
 		// What a failing upstream wrote must not get into the answer that is
 		// given instead.
@@ -173,6 +174,9 @@ func (t *tap) finish(err error) error {
 		return err
 	}
 	if t.fallback != nil {
+		if c := t.x.h.shared.cache; c.Hold(t.fallback) { // there is nothing else to answer with
+			defer c.Release(t.fallback)
+		}
 		return t.x.answer(found{entry: t.fallback, stale: true})
 	}
 	t.header = t.below.Header()

@@ -246,7 +246,7 @@ func (r *trial) stored(key string, k revision.Kind) string {
 	if err != nil {
 		return ""
 	}
-	return e.Body.Names[0]
+	return e.Body.Names()[0]
 }
 
 // Interface guards

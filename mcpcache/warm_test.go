@@ -162,7 +162,7 @@ func TestWarmerLoads(t *testing.T) {
 		r.cache.Pin(own)
 		r.load(t.Context())
 		e := r.cache.Pinned(revision.V20260728, revision.Tools)
-		if e == nil || e.Body.Names[0] != "stored" || e.Age(time.Now()) != time.Hour {
+		if e == nil || e.Body.Names()[0] != "stored" || e.Age(time.Now()) != time.Hour {
 			t.Errorf("tools are %+v", e)
 		} else if got := r.cache.Freshness(e, time.Now()); got != cache.Expired {
 			t.Errorf("tools have freshness %v", got)

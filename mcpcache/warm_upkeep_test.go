@@ -44,7 +44,7 @@ func TestReplacedListDoesNotComeBack(t *testing.T) {
 				time.Sleep(saveTimeout)
 				synctest.Wait()
 				if e := r.restarted().cache.Pinned(revision.V20260728, revision.Tools); e != nil {
-					t.Errorf("after a restart there are %v", e.Body.Names)
+					t.Errorf("after a restart there are %v", e.Body.Names())
 				}
 				if r.restarted().cache.Pinned(revision.V20260728, revision.Prompts) == nil {
 					t.Error("another list is gone")
@@ -168,7 +168,7 @@ func TestInstancesWithOneStore(t *testing.T) {
 				again := newTrialOf(t, first.store, tt.first)
 				again.load(t.Context())
 				want := map[bool]string{true: "b", false: "a"}[tt.shared]
-				if e := again.cache.Pinned(revision.V20260728, revision.Tools); e == nil || e.Body.Names[0] != want {
+				if e := again.cache.Pinned(revision.V20260728, revision.Tools); e == nil || e.Body.Names()[0] != want {
 					t.Errorf("the first has %+v, want %s", e, want)
 				}
 			})

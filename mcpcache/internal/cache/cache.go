@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 )
@@ -48,8 +49,12 @@ type Cache struct {
 
 	pinning sync.Mutex // guards writing to pinned
 
-	budget sync.Mutex // guards memory and precompress
-	memory int64
+	// work is the part of the memory for what is in progress.
+	work    *budget.Budget
+	reading reading
+
+	sharing sync.Mutex // guards memory and precompress
+	memory  int64
 	// precompress says that a part of the memory is for compressed bytes.
 	precompress bool
 
@@ -82,14 +87,19 @@ type change struct {
 
 type watch struct{ changed func(revision.KindSet) }
 
-// New returns a cache whose tier keeps at most memory bytes.
+// New returns a cache that takes at most memory bytes besides the pinned
+// snapshots, see SetMemory.
 func New(memory int64) (*Cache, error) {
 	forms := newShelf()
 	t, err := newTier(memory, forms)
 	if err != nil {
 		return nil, fmt.Errorf("building the cache: %w", err)
 	}
-	return &Cache{tier: t, forms: forms, memory: memory, watches: make(map[*watch]struct{})}, nil
+	c := &Cache{
+		tier: t, forms: forms, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
+	}
+	c.share()
+	return c, nil
 }
 
 // Mark returns where kind k is in the order of changes. It is taken before a
@@ -240,37 +250,6 @@ func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 		return Expired
 	}
 	return Fresh
-}
-
-// encodedShare is the part of the memory that compressed bytes may take.
-const encodedShare = 4
-
-// SetMemory changes how many bytes the tier may keep.
-func (c *Cache) SetMemory(memory int64) {
-	c.budget.Lock()
-	defer c.budget.Unlock()
-	c.memory = memory
-	c.share()
-}
-
-// SetPrecompress turns on or off that a part of the memory is for compressed
-// bytes: those of the pinned snapshots, and those of other entries that are
-// asked for. It is off in a new cache.
-func (c *Cache) SetPrecompress(on bool) {
-	c.budget.Lock()
-	defer c.budget.Unlock()
-	c.precompress = on
-	c.share()
-}
-
-// share divides the memory. The caller holds c.budget.
-func (c *Cache) share() {
-	var forms int64
-	if c.precompress {
-		forms = c.memory / encodedShare
-	}
-	c.forms.setLimit(forms)
-	c.tier.setMemory(c.memory - forms)
 }
 
 // Encoded returns the compressed forms of e's bytes in that framing, each with

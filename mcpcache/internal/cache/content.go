@@ -22,7 +22,7 @@ const (
 // is immutable but for what is said to be guarded.
 type content struct {
 	key contentKey
-	// body is that of the entries, without the bytes and the names.
+	// body is that of the entries, without the bytes.
 	body          *message.Body
 	before, after []byte // the first and the last item
 	items         []*item
@@ -97,8 +97,11 @@ type split struct {
 // splitList takes the bytes of an entry apart, if it is a list that is worth
 // sharing. Tiny items would cost more to share than to repeat.
 func splitList(e *Entry) (split, bool) {
+	if e.Body.Items*(itemOverhead+itemReference) > len(e.Body.Bytes) {
+		return split{}, false
+	}
 	before, items, after, ok := e.Body.Split()
-	if !ok || len(items)*(itemOverhead+itemReference) > len(e.Body.Bytes) {
+	if !ok {
 		return split{}, false
 	}
 	return split{before: before, items: items, after: after}, true

@@ -31,7 +31,7 @@ type Entry struct {
 	Mark Mark
 
 	// content is what the bytes are in, if they are shared; Body then has no
-	// Bytes and no Names.
+	// Bytes.
 	content *content
 }
 
@@ -128,11 +128,7 @@ const entryOverhead = 448
 // cost is what the entry counts against the memory of the tier, in bytes,
 // besides what it shares with others.
 func (e *Entry) cost() int64 {
-	n := entryOverhead + len(e.Body.Bytes) + 2*len(e.Detail)
-	for _, name := range e.Body.Names {
-		n += len(name) + 16
-	}
-	return int64(n)
+	return entryOverhead + e.Body.Footprint() + 2*int64(len(e.Detail))
 }
 
 // newerThan reports whether e must not be replaced by other.

@@ -295,7 +295,7 @@ func FuzzBooks(f *testing.F) {
 }
 
 func TestConcurrentSharing(t *testing.T) {
-	const memory = 512 << 10
+	const memory = 1 << 20
 	c := newCache(t, memory)
 	lists := make([]*message.Body, 16)
 	for n := range lists {
@@ -325,7 +325,7 @@ func TestConcurrentSharing(t *testing.T) {
 // When all that is charged to nobody leaves no room for anything, the tier
 // starts over rather than refuse everything.
 func TestTierDoesNotGetStuck(t *testing.T) {
-	const memory = 1 << 20
+	const memory = (1 << 20) / (tierShare + formShare) * eighths // a MiB of it for the tier
 	c := newCache(t, memory)
 	refused := 0
 	for n := range 100 {

@@ -196,10 +196,10 @@ func TestPrecompressOff(t *testing.T) {
 	}
 }
 
-// Compressed bytes have a quarter of the memory, at most; the tier has the rest.
+// Compressed bytes have an eighth of the memory, at most.
 func TestCompressedBytesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const memory = 1 << 20
+		const memory = 2 << 20
 		c := compressing(t, memory)
 		page := func(n int, text string) Question {
 			q := Question{Revision: revision.V20260728, Kind: revision.Reads, Partition: Anonymous, Detail: []byte{byte(n)}}
@@ -227,8 +227,8 @@ func TestCompressedBytesCount(t *testing.T) {
 		}
 		ready()
 		c.compress(t)
-		if total := c.forms.bytes(); total > memory/encodedShare || total < memory/encodedShare*3/4 {
-			t.Errorf("compressed forms take %d bytes of %d", total, memory/encodedShare)
+		if total := c.forms.bytes(); total > memory/eighths*formShare || total < memory/eighths*formShare*3/4 {
+			t.Errorf("compressed forms take %d bytes of %d", total, memory/eighths*formShare)
 		}
 		if got := c.Stats().Bytes; got > memory || got <= entries*size {
 			t.Errorf("uses %d bytes of %d", got, memory)
@@ -258,15 +258,15 @@ func TestCompressedBytesCount(t *testing.T) {
 			t.Errorf("%d bodies were compressed, want %d", got, entries-some)
 		}
 		total := c.forms.bytes()
-		if total > memory/encodedShare {
-			t.Errorf("later, compressed forms take %d bytes of %d", total, memory/encodedShare)
+		if total > memory/eighths*formShare {
+			t.Errorf("later, compressed forms take %d bytes of %d", total, memory/eighths*formShare)
 		}
 		for i := range entries {
 			switch {
 			case !late[i] && encoded(i) != nil:
 				t.Errorf("%d keeps its room although nobody asks for it", i)
-			case late[i] && encoded(i) == nil && total+largest <= memory/encodedShare:
-				t.Errorf("%d has no room although %d bytes of %d are taken", i, total, memory/encodedShare)
+			case late[i] && encoded(i) == nil && total+largest <= memory/eighths*formShare:
+				t.Errorf("%d has no room although %d bytes of %d are taken", i, total, memory/eighths*formShare)
 			}
 		}
 		c.Close()

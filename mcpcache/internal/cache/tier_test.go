@@ -62,8 +62,9 @@ func TestPutKeepsTheNewest(t *testing.T) {
 
 func TestOneEntryMayTakeItsShare(t *testing.T) {
 	const memory = 1 << 20
+	const largest = memory / eighths * (tierShare + formShare) / largestShare
 	c := newCache(t, memory)
-	for cost, want := range map[int64]bool{memory / largestShare: true, memory/largestShare + 1: false} {
+	for cost, want := range map[int64]bool{largest: true, largest + 1: false} {
 		q := toolsOf(contextNumber(int(cost)))
 		e := c.entry(q, "", 0).ofCost(cost)
 		if got := c.Put(e); got != want {
@@ -97,7 +98,7 @@ func TestRefusedEntryTakesTheOldOneWithIt(t *testing.T) {
 func TestMemoryBoundsEntriesThatGrow(t *testing.T) {
 	const memory, entries = 1 << 20, 64
 	c := newCache(t, memory)
-	for round, cost := range []int64{1 << 10, memory / largestShare} {
+	for round, cost := range []int64{1 << 10, memory / eighths * (tierShare + formShare) / largestShare} {
 		for n := range entries {
 			c.Put(c.entry(toolsOf(contextNumber(n)), "", time.Duration(round)*time.Second).ofCost(cost))
 			if got := c.Stats().Bytes; got > memory {
@@ -105,7 +106,7 @@ func TestMemoryBoundsEntriesThatGrow(t *testing.T) {
 			}
 		}
 	}
-	if got := c.Stats().Bytes; got < memory/2 {
+	if got := c.Stats().Bytes; got < memory/4 {
 		t.Errorf("uses %d bytes only", got)
 	}
 	if got := c.Stats().Evicted; got == 0 {
@@ -118,12 +119,12 @@ func TestSetMemory(t *testing.T) {
 	c := newCache(t, memory)
 	fill := func() {
 		for n := range 32 {
-			c.Put(c.entry(toolsOf(contextNumber(n)), "", 0).ofCost(memory / 64))
+			c.Put(c.entry(toolsOf(contextNumber(n)), "", 0).ofCost(memory / 128))
 		}
 	}
 	fill()
 	full := c.Stats().Bytes
-	if want := int64(32 * memory / 64); full != want {
+	if want := int64(32 * memory / 128); full != want {
 		t.Fatalf("uses %d bytes, want %d", full, want)
 	}
 	c.SetMemory(2 * memory)

@@ -1,8 +1,6 @@
 package feed
 
 import (
-	"bytes"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -19,6 +17,9 @@ type Change struct {
 	Removed []string
 	// Changed are items that are still there, but not byte for byte.
 	Changed []string
+	// More is how many items are different besides those that are named: of
+	// very many, only some are.
+	More int
 	// Same says that nothing at all is different, nor in the members around
 	// the items.
 	Same bool
@@ -27,41 +28,15 @@ type Change struct {
 // compare tells what is different in now; before may be nil.
 func compare(before, now *cache.Entry) Change {
 	c := Change{Kind: now.Kind, Revision: now.Revision, Items: now.Body.Items}
-	if before != nil && before.Body.Digest == now.Body.Digest {
-		c.Same = true
-		return c
-	}
-	was := itemsOf(before)
-	items := message.Items(now.Body.Bytes, now.Kind)
-	for i, name := range now.Body.Names {
-		old, ok := was[name]
-		switch {
-		case !ok:
-			c.Added = append(c.Added, name)
-		case !bytes.Equal(old, items[i]):
-			c.Changed = append(c.Changed, name)
-		}
-		delete(was, name)
-	}
-	if before == nil {
-		return c
-	}
-	for _, name := range before.Body.Names {
-		if _, gone := was[name]; gone {
-			c.Removed = append(c.Removed, name)
+	var was *message.Body
+	if before != nil {
+		was = before.Body
+		if was.Digest == now.Body.Digest {
+			c.Same = true
+			return c
 		}
 	}
+	d := message.Compare(was, now.Body)
+	c.Added, c.Removed, c.Changed, c.More = d.Added, d.Removed, d.Changed, d.More
 	return c
-}
-
-func itemsOf(e *cache.Entry) map[string][]byte {
-	if e == nil {
-		return nil
-	}
-	items := message.Items(e.Body.Bytes, e.Kind)
-	byName := make(map[string][]byte, len(items))
-	for i, name := range e.Body.Names {
-		byName[name] = items[i]
-	}
-	return byName
 }

@@ -87,11 +87,11 @@ func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
 		if again := f.Demand(revision.Tools, nil); again != young {
 			t.Error("the next caller does not share the younger one")
 		}
-		if e, err := young.Wait(w.Context()); err != nil || e.Body.Names[0] != "new" || !young.Since(mark) {
+		if e, err := young.Wait(w.Context()); err != nil || e.Body.Names()[0] != "new" || !young.Since(mark) {
 			t.Errorf("got %v, error %v, from after the change: %v", e, err, young.Since(mark))
 		}
 		close(release)
-		if e, err := old.Wait(w.Context()); err != nil || e.Body.Names[0] != "old" {
+		if e, err := old.Wait(w.Context()); err != nil || e.Body.Names()[0] != "old" {
 			t.Errorf("the caller from before got %v, error %v", e, err)
 		}
 		w.after(0)
@@ -127,7 +127,7 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 				}
 				w.after(gather - gather/2)
 				for _, flight := range flights {
-					if e, err := flight.Wait(w.Context()); err != nil || e.Body.Names[0] != "new" || !flight.Since(mark) {
+					if e, err := flight.Wait(w.Context()); err != nil || e.Body.Names()[0] != "new" || !flight.Since(mark) {
 						t.Errorf("a caller got %v, error %v, from after both notices: %v", e, err, flight.Since(mark))
 					}
 				}
@@ -435,7 +435,7 @@ func TestVariants(t *testing.T) {
 		})
 		w.outdate(revision.Tools)
 		e, err := f.Demand(revision.Tools, v).Wait(w.Context())
-		if err != nil || fmt.Sprint(e.Body.Names) != "[more]" {
+		if err != nil || fmt.Sprint(e.Body.Names()) != "[more]" {
 			t.Fatalf("got %v, error %v", e, err)
 		}
 		w.after(w.policy.Refresh)
@@ -443,7 +443,7 @@ func TestVariants(t *testing.T) {
 			t.Error("another list agrees")
 		}
 		q := cache.Question{Revision: modern, Kind: revision.Tools, Variant: v.Key, Partition: cache.Anonymous}
-		if got := w.cache.Get(q); got == nil || fmt.Sprint(got.Body.Names) != "[more]" {
+		if got := w.cache.Get(q); got == nil || fmt.Sprint(got.Body.Names()) != "[more]" {
 			t.Errorf("kept for them is %v", got)
 		}
 	})

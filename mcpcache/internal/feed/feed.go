@@ -27,6 +27,7 @@ type Feed struct {
 	url       string
 	transport http.RoundTripper
 	cache     *cache.Cache
+	turn      turn // to fetch a long list
 	policy    func() *Policy
 	logger    func() *zap.Logger
 	// propose is told of a revision that the upstream offered instead.
@@ -73,7 +74,7 @@ type Feed struct {
 
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
-		revision: r, url: g.url, cache: g.cache,
+		revision: r, url: g.url, cache: g.cache, turn: g.turn,
 		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, part: g.part,
 		wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),

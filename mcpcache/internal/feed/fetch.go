@@ -135,8 +135,11 @@ func (f *Feed) fetch(ctx context.Context, s *session, k revision.Kind, flight *F
 			e, err = nil, fmt.Errorf("fetching %s panicked: %v", k, p)
 		}
 	}()
-	w := walk{session: s, kind: k, policy: f.policy(), mark: flight.mark, variant: flight.variant}
-	if e, err = w.fetch(ctx); err != nil {
+	w := walk{
+		session: s, kind: k, policy: f.policy(), mark: flight.mark, variant: flight.variant,
+		ticket: ticket{turn: f.turn, patient: flight.variant == nil},
+	}
+	if e, err = w.fetch(ctx, f.cache.Pinned(f.revision, k)); err != nil {
 		return nil, brief(err)
 	}
 	return e, nil
@@ -167,8 +170,11 @@ func (f *Feed) compared(k revision.Kind, flight *Flight) {
 		}
 		return
 	}
-	if own == nil || !seen.Agrees(own) {
+	switch {
+	case own == nil || !seen.Agrees(own):
 		f.cache.Put(e)
+	case own.Body.Digest == e.Body.Digest && own.Mark.Since(flight.mark):
+		flight.entry = own // callers who read slowly need not keep another copy
 	}
 }
 
@@ -278,7 +284,8 @@ func (f *Feed) report(k revision.Kind, before *cache.Entry, flight *Flight, took
 	f.logger().Info("list refreshed",
 		zap.Stringer("kind", k), zap.Stringer("revision", f.revision),
 		zap.Int("items", flight.change.Items), zap.Int("added", len(flight.change.Added)),
-		zap.Int("removed", len(flight.change.Removed)), zap.Int("changed", len(flight.change.Changed)))
+		zap.Int("removed", len(flight.change.Removed)), zap.Int("changed", len(flight.change.Changed)),
+		zap.Int("more", flight.change.More))
 	if observer != nil {
 		observer.Changed(flight.change)
 	}

@@ -20,6 +20,7 @@ type Group struct {
 	url    string
 	base   http.RoundTripper
 	cache  *cache.Cache
+	turn   turn
 	lose   func()
 	policy atomic.Pointer[Policy]
 	logger atomic.Pointer[zap.Logger]
@@ -37,7 +38,7 @@ type Group struct {
 // Nothing is sent before Run. lose is called whenever the upstream may have lost
 // the sessions that it had; it must return at once.
 func NewGroup(url string, base http.RoundTripper, c *cache.Cache, lose func(), p *Policy, logger *zap.Logger) *Group {
-	g := &Group{url: url, base: base, cache: c, lose: lose}
+	g := &Group{url: url, base: base, cache: c, turn: newTurn(), lose: lose}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.Set(p, logger)
 	return g

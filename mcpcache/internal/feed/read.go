@@ -42,6 +42,9 @@ func (f *Feed) read(ctx context.Context, s *session, uri []byte, name string, v 
 	ctx, cancel := context.WithTimeout(withoutGuard(ctx), requestTimeout)
 	defer cancel()
 	mark := f.cache.Mark(revision.Reads)
+	t := ticket{turn: f.turn}
+	defer t.give()
+	ctx = withIntake(ctx, &intake{ticket: &t, limit: f.policy().MaxList + messageOverhead})
 	params := map[string]any{"uri": json.RawMessage(uri)}
 	result, err := s.callNamed(ctx, revision.Reads.Method(), name, params, v)
 	if err != nil {

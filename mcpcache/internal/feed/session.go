@@ -57,7 +57,8 @@ type session struct {
 // newSession prepares a session; nothing is sent.
 func newSession(r revision.Revision, url string, rt http.RoundTripper, re *replies, onNotice func(method string)) (*session, error) {
 	s := &session{revision: r, url: url, base: rt, replies: re, onNotice: onNotice}
-	s.client = &http.Client{Transport: farewell{&asking{base: &noticing{base: rt, heard: onNotice}, asked: s.asked}}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	below := &asking{base: taking{&noticing{base: rt, heard: onNotice}}, asked: s.asked}
+	s.client = &http.Client{Transport: farewell{below}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a redirect could take the credential to another host
 	}}
 	t, err := transport.NewStreamableHTTP(url,
@@ -117,7 +118,7 @@ func (s *session) callNamed(ctx context.Context, method, name string, params map
 	case len(res.Result) == 0 || res.Result[0] != '{':
 		return nil, fmt.Errorf("calling %s: the answer has no result object", method)
 	}
-	return res.Result, nil
+	return takenIn(ctx, id, res.Result), nil
 }
 
 // maxErrorText is how much of an error's text is shown, in bytes: libraries

@@ -118,18 +118,18 @@ func TestAwait(t *testing.T) {
 		s.set(tools, "new")
 		mark := w.cache.Doubt(tools)
 		f.Recheck(tools)
-		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || e.Body.Names[0] != "new" {
-			t.Errorf("got %v", e.Body.Names)
+		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || e.Body.Names()[0] != "new" {
+			t.Errorf("got %v", e.Body.Names())
 		}
 		mark = w.cache.Doubt(tools)
 		f.Recheck(tools) // as soon as the last fetch is long enough ago
 		begun := time.Now()
 		if e := f.Await(w.Context(), tools, mark); e.Mark.AskedSince(mark) || time.Since(begun) != 0 {
-			t.Errorf("with nothing under way, got %v after %s", e.Body.Names, time.Since(begun))
+			t.Errorf("with nothing under way, got %v after %s", e.Body.Names(), time.Since(begun))
 		}
 		w.after(w.policy.Refresh - imminent)
 		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || time.Since(begun) != w.policy.Refresh {
-			t.Errorf("shortly before the fetch, got %v after %s", e.Body.Names, time.Since(begun))
+			t.Errorf("shortly before the fetch, got %v after %s", e.Body.Names(), time.Since(begun))
 		}
 		w.after(w.policy.Refresh)
 		s.on(list, hang)
@@ -139,7 +139,7 @@ func TestAwait(t *testing.T) {
 		defer cancel()
 		begun = time.Now()
 		if e := f.Await(ctx, tools, mark); e.Mark.AskedSince(mark) || time.Since(begun) != time.Second {
-			t.Errorf("while the server hangs, got %v after %s", e.Body.Names, time.Since(begun))
+			t.Errorf("while the server hangs, got %v after %s", e.Body.Names(), time.Since(begun))
 		}
 		w.group.Stop()
 		if f.Await(w.Context(), tools, mark) == nil {

@@ -53,7 +53,7 @@ func (w *world) demand(f *Feed, v *variant.Record) string {
 	if err != nil {
 		return err.Error()
 	}
-	return strings.Join(e.Body.Names, " ")
+	return strings.Join(e.Body.Names(), " ")
 }
 
 // A feed asks as a client of another variant in a session that such a client
@@ -186,7 +186,7 @@ func TestListsOfNoClient(t *testing.T) {
 		}
 		q := cache.Question{Revision: modern, Kind: revision.Tools, Variant: v.Key, Partition: cache.Anonymous}
 		if got := w.cache.Get(q); got != nil {
-			t.Errorf("a list of no client is kept: %v", got.Body.Names)
+			t.Errorf("a list of no client is kept: %v", got.Body.Names())
 		}
 	})
 }
@@ -254,7 +254,7 @@ func TestListGivenMeanwhile(t *testing.T) {
 			v.See(modern, revision.Tools, given, own)
 			close(release)
 			if e, err := flight.Wait(w.Context()); err == nil {
-				t.Errorf("got %v", e.Body.Names)
+				t.Errorf("got %v", e.Body.Names())
 			}
 			if v.Seen(modern, revision.Tools) != given || v.Hopeless(modern, revision.Tools, w.cache.Mark(revision.Tools)) {
 				t.Fatal("what the client was given is forgotten, or its variant given up")

@@ -30,13 +30,22 @@ type walk struct {
 	policy  *Policy
 	mark    cache.Mark
 	variant *variant.Record
+	ticket  ticket
 
 	pages []*message.Page
 	bytes int64
 	first time.Time // when the first page had arrived
 }
 
-func (w *walk) fetch(ctx context.Context) (*cache.Entry, error) {
+// fetch fetches the list. before is the one from before, nil if there is none: what
+// was long is likely to be so again.
+func (w *walk) fetch(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
+	defer w.ticket.give()
+	if before != nil && before.Size() > longList {
+		if err := w.ticket.take(ctx); err != nil {
+			return nil, err
+		}
+	}
 	cursors := make(map[string]bool)
 	params := map[string]any{}
 	for {
@@ -62,6 +71,7 @@ func (w *walk) fetch(ctx context.Context) (*cache.Entry, error) {
 func (w *walk) page(ctx context.Context, params map[string]any) (*message.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	ctx = withIntake(ctx, &intake{ticket: &w.ticket, limit: w.policy.MaxList + messageOverhead})
 	result, err := w.session.call(ctx, w.kind.Method(), params, w.variant)
 	if err != nil {
 		return nil, err
@@ -71,6 +81,11 @@ func (w *walk) page(ctx context.Context, params map[string]any) (*message.Page, 
 	}
 	if w.bytes += int64(len(result)); w.bytes > w.policy.MaxList {
 		return nil, fmt.Errorf("%w: %d bytes", errListTooLarge, w.policy.MaxList)
+	}
+	if w.bytes > longList {
+		if err := w.ticket.take(ctx); err != nil {
+			return nil, err
+		}
 	}
 	page, err := message.ParsePage(result, w.kind)
 	if err != nil {

@@ -103,8 +103,8 @@ func (w *world) wantItems(r revision.Revision, k revision.Kind, want ...string) 
 	if e == nil {
 		w.Fatalf("no %s are pinned", k)
 	}
-	if !slices.Equal(e.Body.Names, want) {
-		w.Fatalf("%s are %v, want %v", k, e.Body.Names, want)
+	if !slices.Equal(e.Body.Names(), want) {
+		w.Fatalf("%s are %v, want %v", k, e.Body.Names(), want)
 	}
 	return e
 }

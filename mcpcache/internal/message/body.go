@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -21,13 +23,43 @@ type Body struct {
 	// what is not a list, of Bytes.
 	ItemsDigest [32]byte
 	Items       int
-	Names       []string // unescaped names of the items, in order
-	HasTTL      bool     // the upstream gave ttlMs, so an answer must carry one
-	NextCursor  []byte   // raw JSON string; nil when absent
-	Scope       Scope    // private if any page is or if pages differ; unset if all are
+	HasTTL      bool   // the upstream gave ttlMs, so an answer must carry one
+	NextCursor  []byte // raw JSON string; nil when absent
+	Scope       Scope  // private if any page is or if pages differ; unset if all are
 
-	first   int   // where the items begin
-	lengths []int // of the items, which have a comma between them
+	kind    revision.Kind
+	first   int      // where the items begin
+	lengths []uint32 // of the items, which have a comma between them
+}
+
+// Footprint returns how many bytes the body takes.
+func (b *Body) Footprint() int64 { return int64(cap(b.Bytes) + 4*cap(b.lengths) + len(b.NextCursor)) }
+
+// Names returns the unescaped names of the items, in order. They are found anew
+// each time.
+func (b *Body) Names() []string {
+	var names []string
+	for item := range b.Each() {
+		names = append(names, b.Name(item))
+	}
+	return names
+}
+
+// Name returns the unescaped name of one of the items.
+func (b *Body) Name(item []byte) string { return string(nameOf(item, keys(b.kind.IDKey()))) }
+
+// Each goes through the items, as written.
+func (b *Body) Each() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		at := b.first
+		for _, n := range b.lengths {
+			end := at + int(n)
+			if !yield(b.Bytes[at:end:end]) {
+				return
+			}
+			at = end + len(",")
+		}
+	}
 }
 
 // Split returns what of Bytes is before the first item, the items, which have a
@@ -37,19 +69,19 @@ func (b *Body) Split() (before []byte, items [][]byte, after []byte, ok bool) {
 	if len(b.lengths) == 0 {
 		return nil, nil, nil, false
 	}
-	items = make([][]byte, len(b.lengths))
-	at := b.first
-	for i, n := range b.lengths {
-		items[i] = b.Bytes[at : at+n : at+n]
-		at += n + len(",")
+	items = slices.AppendSeq(make([][]byte, 0, len(b.lengths)), b.Each())
+	end := b.first - len(",")
+	for _, n := range b.lengths {
+		end += len(",") + int(n)
 	}
-	return b.Bytes[:b.first], items, b.Bytes[at-len(","):], true
+	return b.Bytes[:b.first], items, b.Bytes[end:], true
 }
 
 // Join makes one page of a whole walk. Its members are those of the first page,
 // in their order and as written, with the items of all pages in the array, each
 // byte for byte. Left out are ttlMs and nextCursor. When the pages' cacheScopes
-// differ, "private" is written. The same pages always give the same bytes.
+// differ, "private" is written. The same pages always give the same bytes. A page
+// that is the only one is used up, see [Single].
 //
 // It is an error if the walk is not whole: without pages, with an incomplete
 // result, or with a last page that has a cursor. It is an error if two items
@@ -63,9 +95,8 @@ func Join(kind revision.Kind, pages []*Page) (*Body, error) {
 	if !agree {
 		w.scope = []byte(`"private"`)
 	}
-	b := &Body{Scope: scope}
+	b := &Body{Scope: scope, kind: kind}
 	for _, p := range pages {
-		b.Names = append(b.Names, p.names...)
 		b.HasTTL = b.HasTTL || p.HasTTL
 	}
 	b.fill(kind, &w)
@@ -74,8 +105,13 @@ func Join(kind revision.Kind, pages []*Page) (*Body, error) {
 
 // Single makes a body of one page as it is, its nextCursor as written. A page
 // without nextCursor gives the same bytes as a walk of that page alone.
+//
+// The page is used up, and the result that was given to [ParsePage] with it: the
+// body is put together in its place. A list is long, and is not to be there
+// twice. Of the page, only Count, TTL, HasTTL, Scope, Complete and whether there
+// is a NextCursor may be looked at afterwards.
 func Single(kind revision.Kind, p *Page) *Body {
-	b := &Body{Names: p.names, HasTTL: p.HasTTL, NextCursor: bytes.Clone(p.NextCursor), Scope: p.Scope}
+	b := &Body{HasTTL: p.HasTTL, NextCursor: bytes.Clone(p.NextCursor), Scope: p.Scope, kind: kind}
 	w := bodyWriter{pages: []*Page{p}, skip: 1 << pageTTL}
 	b.fill(kind, &w)
 	return b
@@ -84,7 +120,7 @@ func Single(kind revision.Kind, p *Page) *Body {
 func (b *Body) fill(kind revision.Kind, w *bodyWriter) {
 	b.Bytes = w.write()
 	b.Digest = sha256.Sum256(b.Bytes)
-	b.Items = len(b.Names)
+	b.Items = len(w.lengths)
 	b.first, b.lengths = w.first, w.lengths
 	b.ItemsDigest = b.Digest
 	if kind.ItemsKey() != "" {
@@ -101,16 +137,40 @@ func checkWalk(kind revision.Kind, pages []*Page) error {
 	case pages[len(pages)-1].NextCursor != nil:
 		return errors.New("the last page is missing")
 	}
-	before := map[string]bool{}
 	for i, p := range pages {
 		if !p.Complete {
 			return fmt.Errorf("page %d: result is not complete", i)
 		}
-		for j, name := range p.names {
-			if before[name] {
-				return fmt.Errorf("page %d, item %d: %s of an earlier item", i, j, kind.IDKey())
-			}
-			before[name] = true
+	}
+	if len(pages) == 1 {
+		return nil // a page by itself has been checked
+	}
+	total := 0
+	for _, p := range pages {
+		total += len(p.result)
+	}
+	if uint64(total) > maxSize {
+		return errTooLong
+	}
+	return checkNames(kind, pages)
+}
+
+// checkNames checks that no two items have the same name.
+func checkNames(kind revision.Kind, pages []*Page) error {
+	ends := make([]uint32, len(pages)) // how many items there are up to a page's last
+	total := 0
+	for i, p := range pages {
+		total += p.Count
+		ends[i] = uint32(total) //nolint:gosec // see maxSize
+	}
+	names := newNameSet(total, func(number uint32) []byte {
+		i, _ := slices.BinarySearch(ends, number+1)
+		return pages[i].items.name(number - (ends[i] - uint32(pages[i].Count))) //nolint:gosec // see maxSize
+	})
+	for number := range ends[len(ends)-1] {
+		if !names.add(number) {
+			i, _ := slices.BinarySearch(ends, number+1)
+			return fmt.Errorf("page %d: %s of an earlier item", i, kind.IDKey())
 		}
 	}
 	return nil
@@ -123,13 +183,17 @@ type bodyWriter struct {
 	scope []byte // raw cacheScope to write in place of the first page's; nil for none
 	out   []byte
 
-	first   int   // where the items begin
-	end     int   // where they end
-	lengths []int // of the items
+	first   int      // where the items begin
+	end     int      // where they end
+	lengths []uint32 // of the items
 }
 
 func (w *bodyWriter) write() []byte {
-	w.out = make([]byte, 0, w.size())
+	if w.inPlace() {
+		w.out = w.pages[0].result[:0:len(w.pages[0].result)]
+	} else {
+		w.out = make([]byte, 0, w.size())
+	}
 	hasScope := false
 	for _, m := range w.pages[0].members {
 		switch {
@@ -150,8 +214,18 @@ func (w *bodyWriter) write() []byte {
 		w.name([]byte(`"cacheScope"`))
 		w.out = append(w.out, w.scope...)
 	}
-	return append(w.out, "}}"...)
+	w.out = append(w.out, "}}"...)
+	if wasted := cap(w.out) - len(w.out); wasted > cap(w.out)/8 {
+		w.out = bytes.Clone(w.out)
+	}
+	return w.out
 }
+
+// inPlace reports whether the body is written over the only page's result. All
+// parts stay in their order and none gets longer, and what is between them can
+// only get shorter: each is read before it is written over. For the second brace
+// at the end there is the place of the first one at the beginning.
+func (w *bodyWriter) inPlace() bool { return len(w.pages) == 1 && w.scope == nil }
 
 func (w *bodyWriter) name(name []byte) {
 	if len(w.out) > 0 {
@@ -164,12 +238,18 @@ func (w *bodyWriter) name(name []byte) {
 func (w *bodyWriter) items() {
 	w.out = append(w.out, '[')
 	w.first = len(w.out)
+	total := 0
 	for _, p := range w.pages {
-		for _, item := range p.items {
+		total += p.Count
+	}
+	w.lengths = make([]uint32, 0, total)
+	for _, p := range w.pages {
+		for i := range p.Count {
 			if len(w.lengths) > 0 {
 				w.out = append(w.out, ',')
 			}
-			w.lengths = append(w.lengths, len(item))
+			item := p.items.item(i)
+			w.lengths = append(w.lengths, p.items.lengths[i])
 			w.out = append(w.out, item...)
 		}
 	}
@@ -184,8 +264,8 @@ func (w *bodyWriter) size() int {
 		n += len(m.name) + len(m.value) + len(`,:`)
 	}
 	for _, p := range w.pages[1:] {
-		for _, item := range p.items {
-			n += len(item) + len(`,`)
+		for i := range p.Count {
+			n += len(p.items.item(i)) + len(`,`)
 		}
 	}
 	return n

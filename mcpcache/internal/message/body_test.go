@@ -29,13 +29,14 @@ func TestJoin(t *testing.T) {
 		kind  revision.Kind
 		pages []string
 		want  Body // without the digest
+		names []string
 	}{
 		"one page": {
 			revision.Tools, []string{`{ "_meta": {"v":1} , "tools" : [ {"name":"a", "n":1.0} , {"name":"b"} ] , "ttlMs":5,"cacheScope":"public"}`},
 			Body{
 				Bytes: []byte(`"_meta":{"v":1},"tools":[{"name":"a", "n":1.0},{"name":"b"}],"cacheScope":"public"}}`),
-				Items: 2, Names: []string{"a", "b"}, HasTTL: true, Scope: ScopePublic,
-			},
+				Items: 2, HasTTL: true, Scope: ScopePublic,
+			}, []string{"a", "b"},
 		},
 		"three pages": {
 			revision.Prompts, []string{
@@ -43,40 +44,39 @@ func TestJoin(t *testing.T) {
 				`{"prompts":[],"nextCursor":""}`,
 				`{"prompts":[{"name":"a"}],"x":2,"y":3}`,
 			},
-			Body{Bytes: []byte(`"prompts":[{"name":"b"},{"name":"a"}],"x":1}}`), Items: 2, Names: []string{"b", "a"}},
+			Body{Bytes: []byte(`"prompts":[{"name":"b"},{"name":"a"}],"x":1}}`), Items: 2}, []string{"b", "a"},
 		},
 		"scopes differ": {
 			revision.Tools, []string{
 				`{"cacheScope":"public","tools":[{"name":"a"}],"nextCursor":"1","ttlMs":1}`,
 				`{"cacheScope":"private","tools":[]}`,
 			},
-			Body{Bytes: []byte(`"cacheScope":"private","tools":[{"name":"a"}]}}`), Items: 1, Names: []string{"a"}, HasTTL: true, Scope: ScopePrivate},
+			Body{Bytes: []byte(`"cacheScope":"private","tools":[{"name":"a"}]}}`), Items: 1, HasTTL: true, Scope: ScopePrivate}, []string{"a"},
 		},
 		"first page has no scope": {
 			revision.Tools, []string{
 				`{"tools":[{"name":"a"}],"nextCursor":"1"}`,
 				`{"cacheScope":"public","tools":[]}`,
 			},
-			Body{Bytes: []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`), Items: 1, Names: []string{"a"}, Scope: ScopePrivate},
+			Body{Bytes: []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`), Items: 1, Scope: ScopePrivate}, []string{"a"},
 		},
 		"last page has no scope": {
 			revision.Tools, []string{
 				`{"tools":[{"name":"a"}],"cacheScope":"public","nextCursor":"1"}`,
 				`{"tools":[]}`,
 			},
-			Body{Bytes: []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`), Items: 1, Names: []string{"a"}, Scope: ScopePrivate},
+			Body{Bytes: []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`), Items: 1, Scope: ScopePrivate}, []string{"a"},
 		},
 		"discover": {
 			revision.Discover, []string{`{"supportedVersions":["2026-07-28"],"ttlMs":9,"nextCursor":1}`},
-			Body{Bytes: []byte(`"supportedVersions":["2026-07-28"],"nextCursor":1}}`), HasTTL: true},
+			Body{Bytes: []byte(`"supportedVersions":["2026-07-28"],"nextCursor":1}}`), HasTTL: true}, nil,
 		},
-		"nothing":       {revision.Discover, []string{`{}`}, Body{Bytes: []byte(`}}`)}},
-		"only ttlMs":    {revision.Discover, []string{`{"ttlMs":9}`}, Body{Bytes: []byte(`}}`), HasTTL: true}},
-		"escaped names": {revision.Tools, []string{`{"t\u006fols":[],"ttl\u004ds":9}`}, Body{Bytes: []byte(`"t\u006fols":[]}}`), HasTTL: true}},
+		"nothing":       {revision.Discover, []string{`{}`}, Body{Bytes: []byte(`}}`)}, nil},
+		"only ttlMs":    {revision.Discover, []string{`{"ttlMs":9}`}, Body{Bytes: []byte(`}}`), HasTTL: true}, nil},
+		"escaped names": {revision.Tools, []string{`{"t\u006fols":[],"ttl\u004ds":9}`}, Body{Bytes: []byte(`"t\u006fols":[]}}`), HasTTL: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pages := parsePages(t, tt.kind, tt.pages...)
-			got, err := Join(tt.kind, pages)
+			got, err := Join(tt.kind, parsePages(t, tt.kind, tt.pages...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,14 +84,18 @@ func TestJoin(t *testing.T) {
 			checkSplit(t, tt.kind, got)
 			checkItemsDigest(t, tt.kind, got)
 			exported := *got
-			exported.first, exported.lengths, exported.ItemsDigest = 0, nil, [32]byte{}
+			exported.kind, exported.first, exported.lengths, exported.ItemsDigest = 0, 0, nil, [32]byte{}
 			if !reflect.DeepEqual(exported, tt.want) {
 				t.Errorf("got %+v\nbytes %s\nwant %+v\nbytes %s", *got, got.Bytes, tt.want, tt.want.Bytes)
 			}
+			if names := got.Names(); !slices.Equal(names, tt.names) {
+				t.Errorf("got names %q, want %q", names, tt.names)
+			}
+			pages := parsePages(t, tt.kind, tt.pages...)
 			if again, err := Join(tt.kind, pages); err != nil || !reflect.DeepEqual(got, again) {
 				t.Errorf("joining again: got %+v, error %v", again, err)
 			}
-			if len(pages) == 1 && !reflect.DeepEqual(Single(tt.kind, pages[0]), got) {
+			if pages := parsePages(t, tt.kind, tt.pages...); len(pages) == 1 && !reflect.DeepEqual(Single(tt.kind, pages[0]), got) {
 				t.Error("Single differs from Join")
 			}
 		})
@@ -151,8 +155,7 @@ func TestSingleKeepsCursor(t *testing.T) {
 	if want := `"nextCursor":"\u006e","tools":[{"name":"a"}],"cacheScope":"other"}}`; string(b.Bytes) != want {
 		t.Errorf("got %s, want %s", b.Bytes, want)
 	}
-	clear(result) // the body must be its own
-	if string(b.NextCursor) != `"\u006e"` || b.Items != 1 || b.Names[0] != "a" || !b.HasTTL || b.Scope != ScopePrivate {
+	if string(b.NextCursor) != `"\u006e"` || b.Items != 1 || b.Names()[0] != "a" || !b.HasTTL || b.Scope != ScopePrivate {
 		t.Errorf("got %+v", b)
 	}
 }
@@ -164,7 +167,7 @@ func TestItems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Concat(pages[0].items, pages[1].items)
+	want := slices.Concat(itemsOf(pages[0]), itemsOf(pages[1]))
 	if got := Items(b.Bytes, revision.Tools); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %s\nwant %s", bytes.Join(got, []byte("\n")), bytes.Join(want, []byte("\n")))
 	}
@@ -193,7 +196,7 @@ func TestBodySize(t *testing.T) {
 		if !strings.Contains(results[0], "tools") {
 			kind = revision.Discover
 		}
-		w := bodyWriter{pages: parsePages(t, kind, results...), scope: []byte(`"private"`)}
+		w := bodyWriter{pages: parsePages(t, kind, results...), scope: []byte(`"private"`)} // not in place
 		size := w.size()
 		if got := w.write(); len(got) > size || cap(got) > size+size/4+64 {
 			t.Errorf("%d bytes reserved, %d of %d used", size, len(got), cap(got))

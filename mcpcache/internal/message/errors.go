@@ -22,6 +22,9 @@ var (
 	ErrInvalid = errors.New("message is invalid")
 )
 
+// errTooLong says that a list is longer than offsets of four bytes reach.
+var errTooLong = errors.New("list has more than 4 GiB")
+
 // invalid returns an [ErrInvalid] with a reason.
 func invalid(reason string) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, reason)

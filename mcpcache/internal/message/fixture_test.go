@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -23,6 +24,15 @@ func toolPage(first, n int, more bool) string {
 	}
 	b.WriteByte('}')
 	return b.String()
+}
+
+// itemsOf returns copies of the items of a page.
+func itemsOf(p *Page) [][]byte {
+	items := [][]byte{}
+	for i := range p.items.len() {
+		items = append(items, bytes.Clone(p.items.item(i)))
+	}
+	return items
 }
 
 // show formats a request for a failure message.

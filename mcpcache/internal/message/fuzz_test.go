@@ -169,12 +169,13 @@ func FuzzPage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, result []byte) {
 		for _, kind := range []revision.Kind{revision.Tools, revision.Discover} {
-			p, err := ParsePage(result, kind)
+			p, err := ParsePage(bytes.Clone(result), kind)
 			if err != nil {
 				continue
 			}
+			items := itemsOf(p)
 			b := Single(kind, p)
-			members := checkBody(t, b, kind, p.items)
+			members := checkBody(t, b, kind, items)
 			var want map[string]json.RawMessage
 			if err := json.Unmarshal(result, &want); err != nil {
 				t.Fatal(err)
@@ -190,6 +191,9 @@ func FuzzPage(f *testing.F) {
 				if name != kind.ItemsKey() && string(raw) != string(members[name]) {
 					t.Fatalf("member %q: got %q, want %q", name, members[name], raw)
 				}
+			}
+			if p, err = ParsePage(bytes.Clone(result), kind); err != nil {
+				t.Fatal(err)
 			}
 			joined, err := Join(kind, []*Page{p})
 			if wanted := p.NextCursor == nil && p.Complete; (err == nil) != wanted {
@@ -236,7 +240,7 @@ func FuzzJoin(f *testing.F) {
 			t.Fatalf("id %q of %q: %v", resp.ID, whole, err)
 		}
 		again, err := ParsePage(resp.Result, revision.Tools)
-		if err != nil || !slices.Equal(again.Names(), b.Names) {
+		if err != nil || !slices.Equal(again.Names(), b.Names()) {
 			t.Fatalf("names %q of %q: %v", again.Names(), whole, err)
 		}
 	})
@@ -284,7 +288,7 @@ func checkBody(t *testing.T, b *Body, kind revision.Kind, items [][]byte) map[st
 		t.Fatal("the digest is not that of the bytes")
 	}
 	got := Items(b.Bytes, kind)
-	if len(got) != b.Items || len(got) != len(items) || len(got) != len(b.Names) {
+	if len(got) != b.Items || len(got) != len(items) || len(got) != len(b.Names()) {
 		t.Fatalf("%d items in %q, want %d", len(got), b.Bytes, len(items))
 	}
 	for i := range got {

@@ -10,7 +10,8 @@ import (
 )
 
 // Page is one answer to a list request, taken apart, or one result of discover
-// or read. It points into the result given to [ParsePage].
+// or read. It points into the result given to [ParsePage], until a [Body] takes
+// that over.
 type Page struct {
 	Count      int           // items
 	NextCursor []byte        // raw JSON string; nil when absent or when the kind is no list (`""` is a valid cursor)
@@ -19,9 +20,9 @@ type Page struct {
 	Scope      Scope
 	Complete   bool // resultType is absent or "complete"
 
-	members []member // in order, as written
-	items   [][]byte // as written
-	names   []string
+	result  []byte
+	members []member   // in order, as written
+	items   *itemTable // nil if the kind is no list
 }
 
 // member is one member of a result: its key in pageKeys, its name with the
@@ -52,9 +53,12 @@ var pageKeys = func() (sets [revision.NumKinds]keyset) {
 
 // ParsePage takes apart a result of the kind. The members of the result have to
 // be unique. A list's items have to be objects, each named by a non-empty string
-// that no other item of the page has.
+// that no other item of the page has. More than 4 GiB are refused.
 func ParsePage(result []byte, kind revision.Kind) (*Page, error) {
-	p := &Page{Complete: true}
+	if uint64(len(result)) > maxSize {
+		return nil, fmt.Errorf("parsing %s: %w", kind, errTooLong)
+	}
+	p := &Page{Complete: true, result: result}
 	err := eachMember(result, pageKeys[kind], func(key int, name, value []byte) error {
 		p.members = append(p.members, member{key, name, value})
 		return p.member(key, value, kind)
@@ -69,7 +73,13 @@ func ParsePage(result []byte, kind revision.Kind) (*Page, error) {
 }
 
 // Names returns the unescaped names of the items, in order.
-func (p *Page) Names() []string { return p.names }
+func (p *Page) Names() []string {
+	var names []string
+	for i := range p.items.len() {
+		names = append(names, string(p.items.name(uint32(i)))) //nolint:gosec // see maxSize
+	}
+	return names
+}
 
 func (p *Page) member(key int, value []byte, kind revision.Kind) (err error) {
 	switch key {
@@ -92,60 +102,10 @@ func (p *Page) member(key int, value []byte, kind revision.Kind) (err error) {
 }
 
 func (p *Page) parseItems(array []byte, kind revision.Kind) error {
-	p.items = [][]byte{}
-	known := keys(kind.IDKey())
-	before := map[string]bool{}
-	err := eachElement(array, func(item []byte) error {
-		name, err := itemName(item, known)
-		if err == nil && before[name] {
-			err = fmt.Errorf("%w: %s of an earlier item", ErrInvalid, kind.IDKey())
-		}
-		if err != nil {
-			return fmt.Errorf("item %d: %w", p.Count, err)
-		}
-		before[name] = true
-		p.items = append(p.items, item)
-		p.names = append(p.names, name)
-		p.Count++
-		return nil
-	})
+	p.items = newItemTable(array)
+	err := p.items.parse(kind.IDKey())
+	p.Count = p.items.len()
 	return err
-}
-
-// itemName returns the unescaped value of the item's only known member. The
-// item's other members may be anything: they are passed on as they are.
-func itemName(item []byte, known keyset) (string, error) {
-	if !isObject(item) {
-		return "", invalid("not an object")
-	}
-	s := scan(item)
-	defer s.release()
-	if err := s.enter(); err != nil {
-		return "", err
-	}
-	var name string
-	var before seen
-	for s.more() {
-		key, err := s.member(known, &before)
-		if err != nil {
-			return "", err
-		}
-		value, err := s.value()
-		if err != nil {
-			return "", err
-		}
-		if key == unknown {
-			continue
-		}
-		if !isString(value) {
-			return "", invalid(string(known[key]) + " is not a string")
-		}
-		name = string(unquote(value))
-	}
-	if name == "" {
-		return "", invalid("no " + string(known[0]))
-	}
-	return name, nil
 }
 
 // maxTTL is the longest time in whole milliseconds that a Duration holds.

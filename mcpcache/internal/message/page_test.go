@@ -68,7 +68,7 @@ func TestParsePage(t *testing.T) {
 				t.Errorf("got names %q, want %q", got, tt.names)
 			}
 			got := *p
-			got.members, got.items, got.names = nil, nil, nil
+			got.result, got.members, got.items = nil, nil, nil
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,55 +33,29 @@ func compare(a, b *message.Body) *Comparison {
 	if a.Digest == b.Digest {
 		return &Comparison{Same: true}
 	}
-	if len(a.Names) == 0 && len(b.Names) == 0 {
+	if a.Items == 0 && b.Items == 0 {
 		return &Comparison{Difference: "the answers are not the same"}
 	}
-	before, after := itemsOf(a), itemsOf(b)
-	var added, removed, changed []string
-	for _, name := range b.Names {
-		if item, known := before[name]; !known {
-			added = append(added, name)
-		} else if item != after[name] {
-			changed = append(changed, name)
-		}
-	}
-	for _, name := range a.Names {
-		if _, known := after[name]; !known {
-			removed = append(removed, name)
-		}
-	}
-	if len(added)+len(removed)+len(changed) == 0 {
-		if slices.Equal(a.Names, b.Names) {
+	d := message.Compare(a, b)
+	if len(d.Added)+len(d.Removed)+len(d.Changed)+d.More == 0 {
+		if a.ItemsDigest == b.ItemsDigest {
 			return &Comparison{Same: true}
 		}
 		return &Comparison{Difference: "the same items in another order"}
 	}
 	var parts []string
-	if len(added)+len(removed) > 0 {
-		parts = append(parts, fmt.Sprintf("%d items instead of %d", len(b.Names), len(a.Names)))
+	if len(d.Added)+len(d.Removed) > 0 {
+		parts = append(parts, fmt.Sprintf("%d items instead of %d", b.Items, a.Items))
 	}
-	for _, d := range []struct {
+	for _, part := range []struct {
 		what  string
 		names []string
-	}{{"more", added}, {"missing", removed}, {"not the same", changed}} {
-		if len(d.names) > 0 {
-			parts = append(parts, d.what+": "+some(d.names, len(d.names)))
+	}{{"more", d.Added}, {"missing", d.Removed}, {"not the same", d.Changed}} {
+		if len(part.names) > 0 {
+			parts = append(parts, part.what+": "+some(part.names, len(part.names)))
 		}
 	}
 	return &Comparison{Difference: strings.Join(parts, "; ")}
-}
-
-// itemsOf returns the raw items by their names.
-func itemsOf(b *message.Body) map[string]string {
-	_, items, _, ok := b.Split()
-	if !ok {
-		return nil
-	}
-	named := make(map[string]string, len(items))
-	for i, item := range items {
-		named[b.Names[i]] = string(item)
-	}
-	return named
 }
 
 // some names the first few of so many.

@@ -187,10 +187,10 @@ func listOf(kind revision.Kind, w *walked) *List {
 				largest = i
 			}
 		}
-		l.Largest = &Item{shown(w.body.Names[largest]), len(items[largest])}
+		l.Largest = &Item{shown(w.body.Names()[largest]), len(items[largest])}
 	}
 	if kind == revision.Tools {
-		for _, name := range w.body.Names {
+		for _, name := range w.body.Names() {
 			if len([]rune(name)) > maxToolName {
 				l.LongNames = l.LongNames.with(name)
 			}

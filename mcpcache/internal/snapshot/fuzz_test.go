@@ -28,8 +28,8 @@ func FuzzDecode(f *testing.F) {
 				}
 				continue
 			}
-			if len(message.Items(e.Body.Bytes, revision.Tools)) != e.Body.Items || len(e.Body.Names) != e.Body.Items {
-				t.Fatalf("%d items, %d names in %s", e.Body.Items, len(e.Body.Names), e.Body.Bytes)
+			if len(message.Items(e.Body.Bytes, revision.Tools)) != e.Body.Items || len(e.Body.Names()) != e.Body.Items {
+				t.Fatalf("%d items, %d names in %s", e.Body.Items, len(e.Body.Names()), e.Body.Bytes)
 			}
 			again, err := Decode(encoded(t, e), e.Revision, e.Kind, later)
 			if err != nil {

@@ -85,9 +85,9 @@ func wantSame(t *testing.T, got, e *cache.Entry) {
 	if !bytes.Equal(got.Body.Bytes, e.Body.Bytes) || got.Body.Digest != e.Body.Digest {
 		t.Errorf("bytes are\n%s\nwant\n%s", got.Body.Bytes, e.Body.Bytes)
 	}
-	if got.Body.Items != e.Body.Items || len(got.Body.Names) != len(e.Body.Names) ||
-		len(e.Body.Names) > 0 && !reflect.DeepEqual(got.Body.Names, e.Body.Names) {
-		t.Errorf("%d items %q, want %d %q", got.Body.Items, got.Body.Names, e.Body.Items, e.Body.Names)
+	if got.Body.Items != e.Body.Items || len(got.Body.Names()) != len(e.Body.Names()) ||
+		len(e.Body.Names()) > 0 && !reflect.DeepEqual(got.Body.Names(), e.Body.Names()) {
+		t.Errorf("%d items %q, want %d %q", got.Body.Items, got.Body.Names(), e.Body.Items, e.Body.Names())
 	}
 	if got.Body.HasTTL != e.Body.HasTTL || got.Body.NextCursor != nil {
 		t.Errorf("has a TTL %v, want %v; cursor %q", got.Body.HasTTL, e.Body.HasTTL, got.Body.NextCursor)

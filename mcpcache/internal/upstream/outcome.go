@@ -26,6 +26,9 @@ func outcomeOf(ctx context.Context) *Outcome {
 	return o
 }
 
+// Fail records why reading the answer to a request of that context failed.
+func Fail(ctx context.Context, err error) { outcomeOf(ctx).set(err) }
+
 // Err returns the first failure.
 func (o *Outcome) Err() error {
 	o.mu.Lock()

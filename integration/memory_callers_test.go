@@ -1,0 +1,130 @@
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// readBuffer is the receive buffer that callers ask for, in bytes: what slow
+// ones have not read is to be nowhere but in the server.
+const readBuffer = 256 << 10
+
+// askAtOnce has all callers of the crowd list, and checks that each is given
+// its list whole.
+func (c *measuredCaddy) askAtOnce() {
+	c.t.Helper()
+	var halfway, done sync.WaitGroup
+	halfway.Add(c.callers)
+	failures := make(chan error, c.callers)
+	for caller := range c.callers {
+		done.Go(func() {
+			if err := c.ask(caller, &halfway); err != nil {
+				failures <- fmt.Errorf("caller %d: %w", caller, err)
+			}
+		})
+	}
+	done.Wait()
+	close(failures)
+	for err := range failures {
+		c.t.Error(err)
+	}
+}
+
+// ask has one caller list. The others wait for it halfway if they are slow.
+func (c *measuredCaddy) ask(caller int, halfway *sync.WaitGroup) error {
+	arrived := sync.OnceFunc(halfway.Done)
+	defer arrived()
+	conn, err := net.Dial("tcp", c.addr)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(8 * fixture.Deadline)); err != nil {
+		return fmt.Errorf("setting deadline: %w", err)
+	}
+	if err := conn.(*net.TCPConn).SetReadBuffer(readBuffer); err != nil {
+		return fmt.Errorf("setting buffer: %w", err)
+	}
+	if _, err := io.WriteString(conn, c.request(caller)); err != nil {
+		return fmt.Errorf("sending request: %w", err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return fmt.Errorf("reading answer: %w", err)
+	}
+	defer res.Body.Close()
+	n, err := io.CopyN(io.Discard, res.Body, int64(c.size-c.size/8))
+	arrived()
+	if err != nil {
+		return fmt.Errorf("reading %d, after %d bytes: %w", res.StatusCode, n, err)
+	}
+	if c.slow {
+		halfway.Wait()
+	}
+	rest, err := io.Copy(io.Discard, res.Body)
+	if err != nil {
+		return fmt.Errorf("reading the rest: %w", err)
+	}
+	if n+rest < int64(c.size) {
+		return fmt.Errorf("was given %d bytes of %d", n+rest, c.size)
+	}
+	return nil
+}
+
+// request returns what one caller sends.
+func (c *measuredCaddy) request(caller int) string {
+	capabilities, header, accept := "", "", "application/json, text/event-stream"
+	if c.variants {
+		capabilities = fmt.Sprintf(`"experimental":{"caller-%d":{}}`, caller)
+	}
+	if c.own {
+		header = fmt.Sprintf("Authorization: Bearer %d\r\n", caller)
+	}
+	if c.prefersEvents {
+		accept = "text/event-stream, application/json;q=0.5"
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{%s}}}}`,
+		scripted.Modern, capabilities)
+	return fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s/memory\r\nConnection: close\r\n"+
+		"Content-Type: application/json\r\nAccept: %s\r\nMcp-Protocol-Version: %s\r\nMcp-Method: tools/list\r\n%s"+
+		"Content-Length: %d\r\n\r\n%s", c.addr, scripted.ClientAgent, accept, scripted.Modern, header, len(body), body)
+}
+
+// status returns a size that the system knows of the process, in bytes.
+func (c *measuredCaddy) status(name string) int64 {
+	c.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.process.pid))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, value, found := strings.Cut(string(status), "\n"+name+":")
+	value, _, _ = strings.Cut(value, "kB")
+	kilobytes, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+	if !found || err != nil {
+		c.t.Fatalf("no %s in %s", name, status)
+	}
+	return kilobytes << 10
+}
+
+// peak returns the most that the process has needed since resetPeak.
+func (c *measuredCaddy) peak() int64 { return c.status("VmHWM") }
+
+// resetPeak has what the process needs now count as the most.
+func (c *measuredCaddy) resetPeak() {
+	c.t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", c.process.pid), []byte("5"), 0); err != nil {
+		c.t.Fatal(err)
+	}
+}

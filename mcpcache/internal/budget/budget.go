@@ -1,0 +1,51 @@
+// Package budget bounds what work in progress keeps in memory: bytes are
+// reserved before they are taken and released after they were let go. What does
+// not fit is done without, or waits.
+//
+// The package is pure: it knows nothing of HTTP, of Caddy or of time.
+package budget
+
+import "sync/atomic"
+
+// Budget is a number of bytes that many share. Its methods may be called from
+// several goroutines at once; none waits.
+type Budget struct {
+	limit, used atomic.Int64
+	spare       spare
+}
+
+// New returns a budget of so many bytes.
+func New(limit int64) *Budget {
+	b := new(Budget)
+	b.SetLimit(limit)
+	return b
+}
+
+// SetLimit changes how many bytes there are. What has been reserved stays so,
+// even if that is more.
+func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
+
+// reserve takes n bytes and leaves that part of all free. It reports whether
+// there were so many.
+func (b *Budget) reserve(n int64, free float64) bool {
+	limit := b.limit.Load()
+	limit -= int64(free * float64(limit))
+	for {
+		used := b.used.Load()
+		if n > limit-used {
+			return false
+		}
+		if b.used.CompareAndSwap(used, used+n) {
+			return true
+		}
+	}
+}
+
+func (b *Budget) release(n int64) {
+	if b.used.Add(-n) == 0 {
+		b.dropSpare()
+	}
+}
+
+// Used returns how many bytes are reserved.
+func (b *Budget) Used() int64 { return b.used.Load() }

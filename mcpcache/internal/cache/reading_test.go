@@ -1,0 +1,82 @@
+package cache
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// sized returns an entry whose body has that many bytes.
+func (c *Cache) sized(q Question, size int) *Entry {
+	body := &message.Body{Bytes: bytes.Repeat([]byte("x"), size)}
+	body.Digest[0], body.Digest[1] = byte(size), byte(size>>8)
+	return &Entry{
+		Kind: q.Kind, Revision: q.Revision, Partition: q.Partition, Body: body,
+		Fetched: time.Now(), Lifetime: time.Hour, Mark: c.Mark(q.Kind),
+	}
+}
+
+func TestBodiesBeingReadAreBounded(t *testing.T) {
+	const memory = 16 * largeBody
+	const room = memory / eighths * tierShare // for two times a large body and its like
+	c := newCache(t, memory)
+	q := toolsOf(Anonymous)
+	first, second := c.sized(q, room/2), c.sized(q, room/2+1)
+	small, exact := c.sized(q, largeBody), c.sized(q, room/2)
+	if !c.Hold(first) || c.Hold(second) {
+		t.Fatal("more is held than there is room for, or less")
+	}
+	if !c.Hold(exact) {
+		t.Error("what fits exactly is refused")
+	}
+	if !c.Hold(first) || !c.Hold(small) {
+		t.Error("a body that is read already, or a small one, is refused")
+	}
+	c.Release(small)
+	c.Release(exact)
+	c.Release(first)
+	if c.Hold(second) {
+		t.Error("a body that is still read does not count any more")
+	}
+	c.Release(first)
+	if !c.Hold(second) {
+		t.Error("a body counts that nobody reads")
+	}
+	c.Release(second)
+}
+
+// The feed's snapshot is there anyway, but not any more when it is replaced.
+func TestPinnedBodyBeingRead(t *testing.T) {
+	const memory = 16 * largeBody
+	c := newCache(t, memory)
+	q := toolsOf(Public)
+	other := q
+	other.Kind = revision.Prompts
+	pinned := c.sized(q, memory)
+	c.Pin(pinned)
+	if !c.Hold(pinned) {
+		t.Fatal("the snapshot is refused")
+	}
+	prompts := c.sized(other, largeBody+1)
+	if !c.Hold(prompts) {
+		t.Error("the snapshot takes room away")
+	}
+	c.Release(prompts)
+	newer := c.sized(q, memory/2)
+	newer.Fetched = newer.Fetched.Add(time.Second)
+	c.Pin(newer)
+	if c.Hold(prompts) || c.Hold(newer) {
+		t.Error("a snapshot that was replaced, and is still read, does not count")
+	}
+	c.Release(pinned)
+	if !c.Hold(newer) {
+		t.Error("a snapshot that nobody reads any more counts")
+	}
+	c.Release(newer)
+	if n := len(c.reading.bodies); n > 0 {
+		t.Errorf("%d bodies are left", n)
+	}
+}
