@@ -34,7 +34,7 @@ func (x *exchange) marked() *admission.Caller {
 	if x.context.IsAnonymous() {
 		return nil
 	}
-	return memo.Context(x.context, x.streamRevision())
+	return memo.RememberContext(x.context, x.streamRevision())
 }
 
 // called is called when the result of a call is about to leave: a tool may have

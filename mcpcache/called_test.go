@@ -3,8 +3,10 @@ package mcpcache
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
@@ -207,5 +209,84 @@ func TestNobodyIsGivenWhatAnotherSent(t *testing.T) {
 				t.Errorf("%s as %q: the second got %s", name, tokens, got)
 			}
 		}
+	}
+}
+
+// TestMisledBeforeItsFirstList misleads a caller who was given a list without
+// the upstream having let anybody in: handlers in front do that.
+func TestMisledBeforeItsFirstList(t *testing.T) {
+	f := newFace(t, &Handler{Gate: duration(0), Admit: "all"})
+	f.pinned(t, revision.V20260728, cache.Public, time.Hour, 0, "cached")
+	f.as(t, "Bearer misled", modernRequest("tools/call", ""),
+		answering(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"x"}}`))
+	for token, misled := range map[string]bool{"Bearer misled": true, "Bearer other": false} {
+		if w := f.as(t, token, modernRequest("tools/list", ""), refusing); (w.Code == http.StatusTeapot) != misled {
+			t.Errorf("%s got %d, %q", token, w.Code, w.Header().Get("Cache-Status"))
+		}
+	}
+}
+
+// TestOwnListFromBeforeACall has a caller's call change lists on an upstream that
+// does not say so: the list that was kept for this caller from before is not
+// given to it again, and after a second, if the upstream hangs, it is.
+func TestOwnListFromBeforeACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t, &Handler{Gate: duration(0)})
+		f.letIn(t, "Bearer a")
+		old, changed := resultOf(`"tools":[{"name":"old"}],"ttlMs":600000`), resultOf(`"tools":[{"name":"new"}],"ttlMs":600000`)
+		list := func(answer stand) *httptest.ResponseRecorder {
+			return f.as(t, "Bearer a", modernRequest("tools/list", ""), answer)
+		}
+		list(old)
+		if w := list(refusing); w.Code != http.StatusOK {
+			t.Fatalf("nothing was kept: %d", w.Code)
+		}
+		r := modernRequest("tools/list", "")
+		r.Header.Set("Authorization", "Bearer a")
+		caller := f.shared.admission.Context(f.contextOf(r, replacerOf(r)), revision.V20260728)
+		calls := func() {
+			caller.Doubt(revision.Tools, admission.Doubt{Mark: f.shared.cache.Doubt(revision.Tools)})
+		}
+		calls()
+		if w := list(changed); !strings.Contains(w.Body.String(), `"new"`) {
+			t.Errorf("after its call, the caller got %s", w.Body)
+		}
+		calls()
+		began := time.Now()
+		w := list(hanging)
+		if took := time.Since(began); took != time.Second || !strings.HasSuffix(w.Header().Get("Cache-Status"), "; detail=stale") {
+			t.Errorf("after %s, the caller got %d, %q", took, w.Code, w.Header().Get("Cache-Status"))
+		}
+	})
+}
+
+// TestOwnListOfAMisledCaller has the list that misled a caller be one that is
+// kept for it, beside a snapshot of the feed that is not fresh: what the upstream
+// answers instead takes its place, or, if it cannot be kept, removes it.
+func TestOwnListOfAMisledCaller(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer stand
+		kept   bool
+	}{
+		"another list":      {resultOf(`"tools":[{"name":"new"}],"ttlMs":600000`), true},
+		"not to be kept":    {resultOf(`"tools":[{"name":"new"}],"ttlMs":0`), false},
+		"of another length": {resultOf(`"tools":[],"ttlMs":600000`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFace(t, &Handler{Gate: duration(0)})
+			f.letIn(t, "Bearer a")
+			list := func(answer stand) *httptest.ResponseRecorder {
+				return f.as(t, "Bearer a", modernRequest("tools/list", ""), answer)
+			}
+			list(resultOf(`"tools":[{"name":"old"}],"ttlMs":600000`))
+			f.pinned(t, revision.V20260728, cache.Public, 0, time.Minute, "feed")
+			f.as(t, "Bearer a", modernRequest("tools/call", ""),
+				answering(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"x"}}`))
+			list(c.answer)
+			w := list(refusing)
+			if strings.Contains(w.Body.String(), `"old"`) || (w.Code == http.StatusOK) != c.kept {
+				t.Errorf("then the caller got %d, %s", w.Code, w.Body)
+			}
+		})
 	}
 }

@@ -27,7 +27,7 @@ func (x *exchange) fetch(best *cache.Entry, hurry bool, a asker) (e *cache.Entry
 	if hurry {
 		limit = stalePatience
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(limit)) // it may have waited already
 	defer cancel()
 	x.awaitFeed(ctx, f)
 	who := x.whoAsks()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // hanging is an upstream that answers nothing until the request ends.
@@ -92,6 +93,57 @@ func TestNobodyWaitsLongerThanASecond(t *testing.T) {
 					t.Errorf("the caller who was told got the old list, %q", recorder.Header().Get("Cache-Status"))
 				}
 			})
+		})
+	}
+}
+
+// A caller without a session who was told of a change, and was given what it was
+// told of, waits no longer than others when the upstream hangs later.
+func TestToldOnceIsNotTold(t *testing.T) {
+	const modern = revision.V20260728
+	synctest.Test(t, func(t *testing.T) {
+		f := newFace(t, &Handler{Gate: duration(0)})
+		f.letIn(t, "Bearer a")
+		f.pinned(t, modern, cache.Public, time.Hour, 0, "old")
+		f.as(t, "Bearer a", modernRequest("subscriptions/listen", ""),
+			answering(200, "text/event-stream", noticeOf("tools/list_changed")))
+		f.pinned(t, modern, cache.Public, time.Hour, 0, "new")
+		f.shared.cache.Bump(revision.SetOf(revision.Tools)) // this caller is not told of that
+		f.upstreamIs(hanging)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w, r := httptest.NewRecorder(), modernRequest("tools/list", "").WithContext(ctx)
+		r.Header.Set("Authorization", "Bearer a")
+		err := f.ServeHTTP(w, r, nil)
+		if took := time.Since(began); err != nil || took != time.Second || !strings.Contains(w.Body.String(), `"new"`) {
+			t.Errorf("after %s: %d, %v, %s", took, w.Code, err, w.Body)
+		}
+	})
+}
+
+// What a caller has waited already, for what its call has changed, counts when it
+// waits for what another of its variant learns.
+func TestWaitsAddUpToASecond(t *testing.T) {
+	const legacy = revision.V20251125
+	for _, waited := range []time.Duration{0, 600 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFace(t, &Handler{Gate: duration(0)})
+			best := f.pinned(t, legacy, cache.Public, time.Hour, 0, "old")
+			x, _ := f.question(t, legacyRequest(legacy, "", "tools/list"))
+			q := &x.question
+			q.record = f.shared.variants.Learn(variant.Client{Capabilities: []byte(`{}`), Name: "n"})
+			q.variant = q.record.Key
+			scout, _ := q.record.Send(q.revision, q.kind, time.Now())
+			defer scout.Return()
+			began := time.Now()
+			x.arrived = began.Add(-waited)
+			if e, late := x.fetch(best, true, asker{}); e != nil || !late {
+				t.Errorf("got %v, %v", e, late)
+			}
+			if took := time.Since(began); took != stalePatience-waited {
+				t.Errorf("after %s, the caller waited for %s", waited, took)
+			}
 		})
 	}
 }

@@ -62,6 +62,8 @@ func (l *lesson) begin(status int, header http.Header) {
 	switch {
 	case status == http.StatusBadRequest && call: // the modern era's errors
 		l.start(header, maxResult, l.learnResult)
+	case status == http.StatusBadRequest && l.asked:
+		l.start(header, maxResult, l.learnRefusal)
 	case status != http.StatusOK:
 	case l.asked:
 		x.h.shared.minds(header)
@@ -86,7 +88,7 @@ func (l *lesson) refused() {
 	switch {
 	case !x.context.IsAnonymous():
 		memo.Revoke(x.context)
-	case x.session == "" && l.asked:
+	case x.session == "" && (l.asked || x.reason == bypassCursor): // a page is part of a list
 		// That a caller without credentials may not do something else says
 		// nothing about lists.
 		x.refuseContext()
@@ -269,13 +271,24 @@ func (l *lesson) admit() {
 	}
 }
 
+// learnRefusal takes the answer to a question that has a status of errors: the
+// modern era's, or that of a server which does not know the session any more.
+func (l *lesson) learnRefusal(r message.Response) {
+	if r.Error != nil {
+		l.learnAnswer(r)
+	}
+}
+
 // bar records that the upstream has refused this caller a list.
 func (l *lesson) bar(code int) {
 	x := l.x
 	q := &x.question
-	const methodNotFound = -32601
+	const methodNotFound, invalidParams = -32601, -32602
 	if q.kind == revision.Reads {
 		return // that is no list
+	}
+	if q.detail != nil && code == invalidParams {
+		return // that is about a cursor, which anybody can make up
 	}
 	if f := x.h.shared.feeds.Of(q.revision); code == methodNotFound && f != nil && !f.Offers(q.kind) {
 		return // nobody is answered that list

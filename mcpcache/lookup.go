@@ -84,7 +84,10 @@ func (x *exchange) miss(best *cache.Entry, a asker) found {
 		best = x.substitute()
 	}
 	fallback := x.fallback(best, a)
-	return found{fallback: fallback, hurry: fallback != nil && a.told == nil}
+	// A copy from after the change that a caller was told of is as good for this
+	// one as for others.
+	hurry := fallback != nil && (a.told == nil || fallback.Mark.Since(a.told.Mark))
+	return found{fallback: fallback, hurry: hurry}
 }
 
 // caller returns what is known of who asks: the session, or the authorization

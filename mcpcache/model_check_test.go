@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // origin is where an answer came from, by its Cache-Status.
@@ -55,8 +53,12 @@ func (w *world) check(x *call) {
 	case originOf(status) == fromUpstream:
 		w.checkForwarded(x, s)
 		x.learn()
+		w.errs(x)
+		w.misleads(x)
+		w.checkWait(x, fromUpstream)
 	default:
 		w.hits++
+		w.checkWait(x, originOf(status))
 		if err := w.checkCached(x, originOf(status), s); err != nil {
 			w.fail("%s: %s: %v", x, status, err)
 		}
@@ -135,7 +137,7 @@ func (w *world) checkCached(x *call, from origin, s *sent) error {
 		return err
 	}
 	for _, check := range []func(*call, origin, *sent, *result) error{
-		w.checkWhole, w.checkPartition, w.checkAge, w.checkVersion, w.checkSessions, w.checkDoor,
+		w.checkWhole, w.checkPartition, w.checkAge, w.checkVersion, w.checkSessions, w.checkDoor, w.checkAsker, w.checkOwn,
 	} {
 		if err := check(x, from, s, r); err != nil {
 			return err
@@ -167,8 +169,8 @@ func (w *world) checkWhole(x *call, from origin, _ *sent, r *result) error {
 		return fmt.Errorf("the list ends at item %d of %d", end, r.state.Of)
 	case r.state.Rev != x.c.rev.String():
 		return fmt.Errorf("the list is of revision %s", r.state.Rev)
-	case w.cfg.variesCaps && from != fromCacheStale && x.c.modern() && r.state.Caps != strings.TrimPrefix(x.c.caps, "{}"):
-		return fmt.Errorf("the list is for clients with capabilities %q", r.state.Caps)
+	case w.cfg.variesCaps && from != fromCacheStale && (r.state.Of > 0 || x.kind.ItemsKey() == "") && r.state.Caps != w.clientOf(x):
+		return fmt.Errorf("the list is for clients such as %q, not %q", r.state.Caps, w.clientOf(x))
 	}
 	return nil
 }
@@ -245,31 +247,6 @@ func (w *world) checkSessions(x *call, from origin, _ *sent, r *result) error {
 		if v := (sessionView{x.kind, x.session}); w.truth.own[v] != nil && w.truth.own[v].seq == o.seq {
 			delete(w.truth.own, v)
 		}
-	}
-	return nil
-}
-
-// checkDoor is promise 4.
-func (w *world) checkDoor(x *call, _ origin, _ *sent, _ *result) error {
-	if x.before.ended {
-		return fmt.Errorf("session %s has ended", x.session)
-	}
-	stamp, accepted := w.truth.accepted[callerOf(x.session, x.c.ctx, x.c.rev.String())]
-	if w.cfg.admitAll {
-		if x.c.rev.Era() == revision.Legacy && (!accepted || stamp.seq <= x.before.endedAt) {
-			return fmt.Errorf("the upstream has not let session %q in", x.session)
-		}
-		return nil
-	}
-	switch {
-	case !accepted:
-		return fmt.Errorf("the upstream has never let this caller in")
-	case stamp.seq <= x.before.refused:
-		return fmt.Errorf("the upstream has refused this caller")
-	case !x.before.at.Before(stamp.at.Add(w.cfg.admitFor)):
-		return fmt.Errorf("the upstream let this caller in %s ago", x.before.at.Sub(stamp.at))
-	case x.c.ctx == "C" && !x.before.at.Before(tokenEnd):
-		return fmt.Errorf("the token has expired")
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type client struct {
 	n       int
 	ctx     string
 	rev     revision.Revision
-	caps    string // a modern client's capabilities
+	caps    string // its capabilities
+	name    string
 	session string // of a legacy client, if the upstream has given one
 	past    []string
 	cursors map[revision.Kind]string
@@ -34,9 +35,10 @@ func newClient(r *rand.Rand, n int) *client {
 		n: n, ctx: pick(r, "-", "-", "A", "A", "B", "C"), caps: "{}", cursors: make(map[revision.Kind]string),
 		rev: pick(r, revision.LatestLegacy, revision.LatestLegacy, revision.LatestModern, revision.LatestModern, revision.V20250618),
 	}
-	if c.rev.Era() == revision.Modern && r.IntN(3) == 0 {
+	if r.IntN(3) == 0 {
 		c.caps = `{"roots":{}}`
 	}
+	c.name = pick(r, "c", "c", "d")
 	return c
 }
 
@@ -66,6 +68,7 @@ type request struct {
 	unknown bool // a parameter that no cache can know
 	notify  bool
 	past    string // a session from before, in which this is asked once more
+	mustHit bool   // the answer has to be a hit
 }
 
 // call is a request on its way.
@@ -76,6 +79,7 @@ type call struct {
 	serial  string
 	session string
 	before  knowledge
+	moment  int // in which it began
 	cancel  context.CancelFunc
 
 	cancelled bool
@@ -119,6 +123,13 @@ func (w *world) send(c *client, r request) *call {
 	w.pending[x] = true
 	x.before = w.truth.before(r.kind, c.ctx, x.session, c.rev.String())
 	handler := w.handler
+	x.before.prospect = w.prospectOf(x, handler)
+	x.moment = w.moment
+	w.crowd[x.moment]++
+	w.truth.askers[x.serial] = c.ctx
+	if r.list {
+		delete(w.truth.changed, callerOf(x.session, c.ctx, c.rev.String()))
+	}
 	w.mu.Unlock()
 	w.calls.Go(func() {
 		defer cancel()
@@ -232,10 +243,8 @@ func (x *call) WriteHeader(status int) {
 	}
 	x.status, x.wrote = status, x.header.Clone()
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		x.w.truth.refuses(x.c.ctx, x.session, x.w.truth.next(), false)
-	case http.StatusNotFound:
-		x.w.truth.refuses(x.c.ctx, x.session, x.w.truth.next(), true)
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		x.w.truth.refuses(x, status)
 	}
 }
 

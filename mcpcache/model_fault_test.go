@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // Ways in which the upstream fails.
@@ -19,10 +22,13 @@ const (
 	faultCut     = "cut in the middle"
 	faultRPC     = "JSON-RPC error"
 	faultGarbage = "garbage"
+	faultRPC400  = "JSON-RPC error with 400"
+	faultPage    = "sign-in page with 200"
 )
 
 var modelFaults = []string{
 	faultStatus, faultBusy, faultError, faultAbort, faultHang, faultCut, faultRPC, faultGarbage,
+	faultRPC400, faultPage,
 }
 
 // fault is one way of failing, for the feed, the clients or both.
@@ -35,13 +41,23 @@ type fault struct {
 
 // beforeAnswer reports whether the upstream fails before it has decided anything.
 func (f *fault) beforeAnswer() bool {
-	return f != nil && f.mode != faultCut && f.mode != faultRPC && f.mode != faultGarbage
+	if f == nil {
+		return false
+	}
+	switch f.mode {
+	case faultCut, faultRPC, faultGarbage, faultRPC400, faultPage:
+		return false
+	}
+	return true
 }
 
 // who matches the requests of the feed or of clients.
 func who(a *arrival, feed, clients bool) bool { return a.feed() && feed || !a.feed() && clients }
 
 func (u *modelUpstream) faultOf(a *arrival) *fault {
+	if a.method == "notifications/initialized" && u.w.cfg.late {
+		return nil // the session would never have lists
+	}
 	for _, f := range u.faults {
 		if who(a, f.feed, f.clients) && (a.list || !f.lists) {
 			return f
@@ -76,9 +92,11 @@ func (u *modelUpstream) holdOf(a *arrival) *hold {
 	return nil
 }
 
-// sluggish reports whether answers are being held back: others may have waited
-// for one for a second.
-func (u *modelUpstream) sluggish() bool { return len(u.holds) > 0 }
+// sluggish reports whether answers are being held back, or none comes: others may
+// have waited for one for a second.
+func (u *modelUpstream) sluggish() bool {
+	return len(u.holds) > 0 || slices.ContainsFunc(u.faults, func(f *fault) bool { return f.mode == faultHang })
+}
 
 func (u *modelUpstream) release() {
 	for _, h := range u.holds {
@@ -95,14 +113,22 @@ type reply struct {
 	body    []byte // one JSON-RPC message
 	session string
 	page    *page
-	before  []*notice // sent on the same stream before the answer
-	stream  *modelStream
-	fault   *fault
-	hold    *hold
-	sent    *sent
+	// isResult says that the body is a result; changed that the call has changed
+	// the lists of changedKind.
+	isResult, changed bool
+	changedKind       revision.Kind
+
+	before []*notice // sent on the same stream before the answer
+	stream *modelStream
+	fault  *fault
+	hold   *hold
+	sent   *sent
 }
 
+func (p *reply) changes(k revision.Kind) { p.changed, p.changedKind = true, k }
+
 func (p *reply) result(raw []byte) {
+	p.isResult = true
 	p.body = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, p.a.id, raw)
 }
 
@@ -150,6 +176,9 @@ func (p *reply) deliver(rw http.ResponseWriter, r *http.Request) error {
 		}
 		if last && p.page != nil {
 			p.up.w.delivers(p.a, p.page)
+		}
+		if last {
+			p.up.w.answered(p)
 		}
 		if err := p.write(rw, piece); err != nil {
 			return err
@@ -209,9 +238,20 @@ func (p *reply) deliverFault(rw http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		p.abort()
-	case faultRPC:
-		rw.Header().Set("Content-Type", "application/json")
+	case faultPage:
+		rw.Header().Set("Content-Type", "text/html")
 		p.begin(rw, http.StatusOK)
+		return p.write(rw, []byte("<html><title>Sign in</title></html>"))
+	case faultRPC, faultRPC400:
+		rw.Header().Set("Content-Type", "application/json")
+		if p.session != "" { // that is no session to be let in
+			rw.Header().Set("Mcp-Session-Id", p.session)
+		}
+		status := http.StatusOK
+		if p.fault.mode == faultRPC400 {
+			status = http.StatusBadRequest
+		}
+		p.begin(rw, status)
 		return p.write(rw, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no"}}`, p.a.id))
 	}
 	return p.error(http.StatusBadGateway)

@@ -101,8 +101,9 @@ func modelItem(k revision.Kind, s state, i int) string {
 	return fmt.Sprintf(`{ "%s":%q,"n":1.0e2,"x":%s}`, k.IDKey(), name, x)
 }
 
-// render writes the part of a list that begins at offset.
-func render(k revision.Kind, s state, h hints, offset, size int, capabilities string) *page {
+// render writes the part of a list that begins at offset. asker is what it repeats
+// of the request, if anything.
+func render(k revision.Kind, s state, h hints, offset, size int, capabilities, asker string) *page {
 	p := &page{state: s, hints: h, offset: offset, end: s.Of}
 	if s.Blip {
 		p.end = 0
@@ -134,6 +135,9 @@ func render(k revision.Kind, s state, h hints, offset, size int, capabilities st
 	}
 	if k == revision.Reads {
 		b.WriteString(`,"contents":[{"uri":"file:///r","text":"r"}]`)
+	}
+	if asker != "" {
+		fmt.Fprintf(&b, `,"asker":%q`, asker)
 	}
 	if h.ttl >= 0 {
 		fmt.Fprintf(&b, `,"ttlMs":%d`, h.ttl)
@@ -170,6 +174,7 @@ type result struct {
 	first      int // index of the first item
 	ttl        int // -1 for none
 	scope      string
+	asker      string // the client's request that it was the answer to, if it says so
 	nextCursor *string
 }
 
@@ -183,7 +188,7 @@ func parseResult(k revision.Kind, raw []byte) (*result, error) {
 	if err := json.Unmarshal(members["x"], &r.state); err != nil {
 		return nil, fmt.Errorf("reading state: %w", err)
 	}
-	for key, into := range map[string]any{"ttlMs": &r.ttl, "cacheScope": &r.scope, "nextCursor": &r.nextCursor} {
+	for key, into := range map[string]any{"ttlMs": &r.ttl, "cacheScope": &r.scope, "nextCursor": &r.nextCursor, "asker": &r.asker} {
 		if members[key] != nil {
 			if err := json.Unmarshal(members[key], into); err != nil {
 				return nil, fmt.Errorf("reading %s: %w", key, err)

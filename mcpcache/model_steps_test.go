@@ -1,6 +1,7 @@
 package mcpcache
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -44,8 +45,11 @@ var stepKinds = []struct {
 	{"refuse", 2, (*world).stepRefuse},
 	{"accept", 3, (*world).stepAccept},
 	{"hints", 3, (*world).stepHints},
-	{"blip", 1, (*world).stepBlip},
+	{"blip", 3, (*world).stepBlip},
 	{"cancel", 2, (*world).stepCancel},
+	{"mistake", 3, (*world).stepMistake},
+	{"quiet change", 3, (*world).stepQuietChange},
+	{"upstream restart", 2, (*world).stepUpstreamRestart},
 }
 
 // newSteps draws n steps.
@@ -150,6 +154,9 @@ func (w *world) change(r *rand.Rand, k revision.Kind) {
 // announce sends a notice to some of the streams. The caller holds the lock.
 func (w *world) announce(r *rand.Rand, k revision.Kind) {
 	target := pick(r, "all", "all", "feed", "clients", "one client", "nobody")
+	if w.cfg.silent {
+		target = "nobody"
+	}
 	n := w.up.announce(k)
 	streams := slices.Clone(w.up.streams)
 	r.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
@@ -183,7 +190,7 @@ func (w *world) stepCall(r *rand.Rand) {
 	w.send(c, request{
 		http: http.MethodPost, method: "tools/call", params: map[string]any{"name": tool + ":" + k.Method()},
 	})
-	if r.IntN(2) == 0 {
+	if w.cfg.silent || r.IntN(2) == 0 {
 		return
 	}
 	w.settle()
@@ -204,12 +211,16 @@ func (w *world) stepInitialize(r *rand.Rand) {
 		return
 	}
 	w.send(c, request{http: http.MethodPost, method: "initialize", params: map[string]any{
-		"protocolVersion": c.rev.String(), "capabilities": map[string]any{},
-		"clientInfo": map[string]any{"name": "c", "version": "1"},
+		"protocolVersion": c.rev.String(), "capabilities": json.RawMessage(c.caps),
+		"clientInfo": map[string]any{"name": c.name, "version": "1"},
 	}})
 	w.settle()
-	if r.IntN(2) == 0 {
-		time.Sleep(2 * time.Second)
+	if r.IntN(3) == 0 { // before or after the lists are there
+		w.send(c, request{http: http.MethodGet, stream: true})
+		w.settle()
+	}
+	if w.cfg.late || r.IntN(2) == 0 {
+		time.Sleep(pick(r, 0, 2*time.Second))
 		w.send(c, request{http: http.MethodPost, method: "notifications/initialized", notify: true})
 	}
 }
@@ -285,7 +296,22 @@ func (w *world) stepDelete(r *rand.Rand) {
 	k := pick(r, modelKinds[:4]...)
 	w.send(c, w.question(r, c, k))
 	w.settle()
+	if r.IntN(3) == 0 { // it takes its time to arrive
+		w.mu.Lock()
+		w.up.postponed = make(chan struct{})
+		w.mu.Unlock()
+	}
 	w.send(c, request{http: http.MethodDelete})
+	w.settle()
+	w.mu.Lock()
+	postponed := w.up.postponed
+	w.up.postponed = nil
+	w.mu.Unlock()
+	if postponed != nil {
+		w.send(c, w.question(r, c, k))
+		w.settle()
+		close(postponed)
+	}
 	if r.IntN(4) > 0 {
 		w.settle()
 	}

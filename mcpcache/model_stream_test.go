@@ -36,9 +36,6 @@ var announcements = map[revision.Kind]struct {
 // announce makes the notice that kind k has changed. The caller holds the lock.
 func (u *modelUpstream) announce(k revision.Kind) *notice {
 	about := announcements[k]
-	for _, k := range about.kinds {
-		u.w.truth.confirms(k)
-	}
 	n := &notice{
 		id: len(u.notices), kinds: about.kinds,
 		views: make(map[view]int), session: make(map[sessionView]int),
@@ -71,18 +68,21 @@ func (n *notice) passed(stream []byte) bool { return bytes.Contains(stream, n.ra
 // modelStream is an event stream that is there to last.
 type modelStream struct {
 	a      *arrival
+	up     *modelUpstream
+	begun  bool // its beginning is written
 	events chan *notice
 	ended  chan struct{}
 }
 
 func (u *modelUpstream) openStream(a *arrival) *modelStream {
-	s := &modelStream{a: a, events: make(chan *notice, 64), ended: make(chan struct{})}
+	s := &modelStream{a: a, up: u, events: make(chan *notice, 64), ended: make(chan struct{})}
 	u.streams = append(u.streams, s)
 	return s
 }
 
 // tell sends a notice on the stream, if there is room.
 func (s *modelStream) tell(n *notice) {
+	s.up.w.truth.confirmsAll(n)
 	select {
 	case s.events <- n:
 	default:
@@ -114,6 +114,9 @@ func (s *modelStream) run(rw http.ResponseWriter, r *http.Request, p *reply) err
 	if err := p.write(rw, hello); err != nil {
 		return err
 	}
+	w.mu.Lock()
+	s.begun = true
+	w.mu.Unlock()
 	for {
 		select {
 		case n := <-s.events:

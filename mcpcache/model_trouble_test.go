@@ -60,6 +60,7 @@ func (w *world) stepOvertake(r *rand.Rand) {
 		w.announce(r, k)
 		w.mu.Unlock()
 		w.settle()
+		time.Sleep(2 * time.Millisecond) // the feed waits for a moment before it asks
 	}
 	w.send(c, w.question(r, c, k))
 	w.settle()
@@ -94,10 +95,34 @@ func (w *world) stepForget(r *rand.Rand) {
 	one := w.anyone(r).session
 	for id := range w.up.sessions {
 		if one == "" || one == id {
-			w.up.endSession(id)
+			w.up.loseSession(id)
 		}
 	}
 	w.note("upstream: forgets session %q (all if empty)", one)
+}
+
+// stepUpstreamRestart is the upstream starting anew, at once or after an outage.
+func (w *world) stepUpstreamRestart(r *rand.Rand) {
+	outage := pick(r, 0, 0, 300*time.Millisecond, 10*time.Second, 2*time.Minute)
+	w.mu.Lock()
+	w.note("upstream: starts anew after %s", outage)
+	w.up.loseSessions()
+	if outage > 0 {
+		w.up.faults = append(w.up.faults, &fault{mode: faultError, feed: true, clients: true, repaired: make(chan struct{})})
+	}
+	w.mu.Unlock()
+	for outage > 0 && r.IntN(2) == 0 {
+		w.settle()
+		w.stepList(r)
+		outage /= 2
+		time.Sleep(outage)
+	}
+	time.Sleep(outage)
+	w.settle()
+	if outage > 0 {
+		w.stepRepair(r)
+	}
+	w.stepList(r)
 }
 
 func (w *world) stepRefuse(r *rand.Rand) {

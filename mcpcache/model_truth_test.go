@@ -10,6 +10,9 @@ import (
 // truth is what the test knows of the upstream and of what has reached whom.
 // Everything in it happens under the world's lock.
 type truth struct {
+	door
+	doubts
+
 	seq int
 
 	// floor is the oldest version of each list that may still be called
@@ -18,21 +21,18 @@ type truth struct {
 	floor, staleFloor map[view]int
 
 	told map[string]map[view]int
+	// toldAt is when a caller was last told of a change.
+	toldAt map[string]map[revision.Kind]time.Time
 	// own are the exceptions of sessions that were told of a change of
 	// their own.
 	own map[sessionView]*own
-
-	accepted       map[string]stamp
-	refusedContext map[string]int
-	refusedSession map[string]int
-	ended          map[string]bool
 
 	// freshUntil is when the newest copy of each content expires.
 	freshUntil map[content]time.Time
 	// feedHas is what was delivered to the feed of a revision last.
 	feedHas map[feedView]content
-	// blips counts the empty lists in a row that were delivered for no
-	// reason, after one that was not empty.
+	// blips counts the empty lists in a row that were delivered, after one that
+	// was not empty.
 	blips map[feedView]int
 	// shown is when the last list that was not empty was delivered to a feed.
 	shown map[feedView]int
@@ -48,16 +48,10 @@ type believable struct {
 	state state
 }
 
-// stamp is a decision of the upstream.
-type stamp struct {
-	seq int
-	at  time.Time
-}
-
 // feedView is a list as a feed sees it.
 type feedView struct {
-	kind      revision.Kind
-	rev, caps string
+	kind    revision.Kind
+	rev, as string // as is "" for the feed itself, or the client as which it asks
 }
 
 // own is what a session has been told about a list of its own.
@@ -74,8 +68,8 @@ type own struct {
 func newTruth() *truth {
 	return &truth{
 		floor: make(map[view]int), staleFloor: make(map[view]int), told: make(map[string]map[view]int), own: make(map[sessionView]*own),
-		accepted: make(map[string]stamp), refusedContext: make(map[string]int), refusedSession: make(map[string]int),
-		ended: make(map[string]bool), freshUntil: make(map[content]time.Time), feedHas: make(map[feedView]content),
+		door: newDoor(), doubts: newDoubts(), toldAt: make(map[string]map[revision.Kind]time.Time),
+		freshUntil: make(map[content]time.Time), feedHas: make(map[feedView]content),
 		blips: make(map[feedView]int), shown: make(map[feedView]int), believed: make(map[believable]bool), confirmed: make(map[revision.Kind]stamp),
 	}
 }
@@ -85,29 +79,19 @@ func (t *truth) next() int {
 	return t.seq
 }
 
-// accepts records that the upstream lets a caller in.
-func (t *truth) accepts(a *arrival) { t.accepted[a.caller()] = stamp{a.seq, time.Now()} }
-
-// leaves records that a client has asked for the end of its session.
-func (t *truth) leaves(a *arrival) { t.refusedSession[a.session] = a.seq }
-
 // restarts forgets what no process can know of the one before. What is fresh
 // has to be so all the same.
 func (t *truth) restarts() {
 	clear(t.blips)
 	clear(t.staleFloor)
 	clear(t.told)
+	clear(t.toldAt)
 	clear(t.own)
-}
-
-// refuses records that a refusal has reached a client.
-func (t *truth) refuses(ctx, session string, seq int, session404 bool) {
-	if session != "" {
-		t.refusedSession[session] = max(t.refusedSession[session], seq)
-	}
-	if !session404 {
-		t.refusedContext[ctx] = max(t.refusedContext[ctx], seq)
-	}
+	clear(t.misled)
+	clear(t.changed)
+	clear(t.walked)
+	clear(t.caught)
+	clear(t.feedLost)
 }
 
 // confirms records that there is reason to believe in an empty list.
@@ -117,6 +101,13 @@ func (t *truth) confirms(k revision.Kind) {
 		if f.kind == k {
 			t.blips[f] = enoughBlips
 		}
+	}
+}
+
+// confirmsAll is confirms for all that a notice is about.
+func (t *truth) confirmsAll(n *notice) {
+	for _, k := range n.kinds {
+		t.confirms(k)
 	}
 }
 
@@ -130,19 +121,18 @@ func (t *truth) hears(n *notice, caller, session, rev string, answering bool) {
 		t.floor[v] = max(t.floor[v], version)
 		t.staleFloor[v] = max(t.staleFloor[v], version)
 	}
-	for _, k := range n.kinds {
-		t.confirms(k)
-	}
+	t.confirmsAll(n)
 	if caller == "" {
 		return
 	}
 	if t.told[caller] == nil {
-		t.told[caller] = make(map[view]int)
+		t.told[caller], t.toldAt[caller] = make(map[view]int), make(map[revision.Kind]time.Time)
 	}
 	for v, version := range n.views {
 		t.told[caller][v] = max(t.told[caller][v], version)
 	}
 	for _, k := range n.kinds {
+		t.toldAt[caller][k] = time.Now()
 		if session == "" {
 			continue
 		}
@@ -166,10 +156,7 @@ func (t *truth) delivers(a *arrival, p *page, life time.Duration) {
 			t.freshUntil[c] = until
 		}
 	}
-	if a.feed() {
-		t.deliversToFeed(a, p)
-		return
-	}
+	t.learnsList(a)
 	v := sessionView{a.kind, a.session}
 	switch o := t.own[v]; {
 	case o == nil || a.seq < o.seq: // it was asked for before the notice
@@ -180,8 +167,7 @@ func (t *truth) delivers(a *arrival, p *page, life time.Duration) {
 	}
 }
 
-func (t *truth) deliversToFeed(a *arrival, p *page) {
-	f := feedView{a.kind, a.rev, a.caps}
+func (t *truth) deliversToFeed(a *arrival, f feedView, p *page) {
 	if p.offset == 0 {
 		t.feedHas[f] = content{a.kind, p.state, p.hints.scope}
 	}
@@ -194,13 +180,13 @@ func (t *truth) deliversToFeed(a *arrival, p *page) {
 		} else {
 			t.blips[f] = 0
 		}
-	case p.state.Blip:
+	case p.state.Of == 0 && a.kind.ItemsKey() != "", p.state.Blip:
 		n, shown := t.blips[f]
 		if shown = shown && t.shown[f] < a.seq; shown {
 			t.blips[f] = n + 1
 		}
 		if !shown || n+1 >= enoughBlips {
-			t.believed[believable{a.kind, p.state}] = true
+			t.believed[believable{a.kind, p.state}] = true // if it is one for no reason
 		}
 	}
 }
@@ -215,6 +201,12 @@ type knowledge struct {
 	// refused is when the context or the session was, ended when the session.
 	refused, endedAt int
 	ended            bool
+	// lossKnown says that the session is lost and a feed knows, reopened that it
+	// has a new one.
+	lossKnown, reopened bool
+	toldAt              time.Time
+	misled, changed     map[view]int
+	prospect            prospect
 }
 
 // before returns what is known as a request about k begins.
@@ -222,10 +214,14 @@ func (t *truth) before(k revision.Kind, ctx, session, rev string) knowledge {
 	n := knowledge{
 		at: time.Now(), floor: make(map[string]int), stale: make(map[string]int), told: make(map[string]int),
 		own:     make(map[string]own),
-		refused: max(t.refusedContext[ctx], t.refusedSession[session]), endedAt: t.refusedSession[session],
-		ended: t.ended[session],
+		refused: t.refused(session, ctx, rev), endedAt: t.refusedSession[session], ended: t.ended[session],
 	}
-	told := t.told[callerOf(session, ctx, rev)]
+	if lost := t.lost[session]; lost > 0 && t.lossKnown > lost {
+		n.lossKnown, n.reopened = true, t.reopened > t.lossKnown
+	}
+	caller := callerOf(session, ctx, rev)
+	n.toldAt, n.misled, n.changed = t.toldAt[caller][k], t.misled[caller], t.changed[caller]
+	told := t.told[caller]
 	for _, ctx := range modelContexts {
 		n.floor[ctx] = t.floor[view{k, ctx}]
 		n.stale[ctx] = t.staleFloor[view{k, ctx}]

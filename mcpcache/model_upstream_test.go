@@ -101,13 +101,9 @@ type modelUpstream struct {
 	streams  []*modelStream
 	notices  []*notice
 	sent     map[string]*sent
-}
-
-// modelSession is a legacy session.
-type modelSession struct {
-	id, ctx string
-	extra   map[revision.Kind]int // how many items of its own
-	version map[revision.Kind]int // of those
+	// postponed keeps requests for the end of a session from arriving until it
+	// is closed; nil if nothing does.
+	postponed chan struct{}
 }
 
 // sent is what the upstream has answered to a client's request.
@@ -133,6 +129,7 @@ type arrival struct {
 	session string
 	rev     string
 	caps    string
+	client  string // what the client calls itself in initialize
 	cursor  *string
 	unknown bool          // it has a parameter that no cache can know
 	seq     int           // where it is in the order of what the upstream decides
@@ -181,6 +178,8 @@ func readArrival(r *http.Request) (*arrival, error) {
 			ProtocolVersion string
 			Cursor          *string
 			Like            any
+			Capabilities    json.RawMessage
+			ClientInfo      struct{ Name string }
 			Meta            struct {
 				Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
 			} `json:"_meta"`
@@ -191,9 +190,8 @@ func readArrival(r *http.Request) (*arrival, error) {
 	}
 	a.id, a.method, a.name, a.cursor, a.asked = m.ID, m.Method, m.Params.Name, m.Params.Cursor, m.Params.ProtocolVersion
 	a.unknown = m.Params.Like != nil
-	if caps := string(m.Params.Meta.Capabilities); caps != "{}" {
-		a.caps = caps
-	}
+	a.client = m.Params.ClientInfo.Name
+	a.caps = strings.TrimPrefix(string(m.Params.Meta.Capabilities)+string(m.Params.Capabilities), "{}")
 	a.kind, a.list = revision.KindOf(m.Method)
 	return a, nil
 }
@@ -203,6 +201,12 @@ func (u *modelUpstream) serve(rw http.ResponseWriter, r *http.Request) error {
 	a, err := readArrival(r)
 	if err != nil {
 		return caddyhttp.Error(http.StatusBadRequest, err)
+	}
+	u.w.mu.Lock()
+	postponed := u.postponed
+	u.w.mu.Unlock()
+	if postponed != nil && a.http == http.MethodDelete && !a.feed() {
+		<-postponed
 	}
 	u.w.mu.Lock()
 	reply := u.decide(a)
@@ -235,7 +239,10 @@ func (u *modelUpstream) decide(a *arrival) *reply {
 		reply.refuse(http.StatusNotFound)
 		return reply
 	}
-	u.w.truth.accepts(a)
+	if u.w.cfg.sessions && u.w.cfg.variesNames && a.list && a.session == "" && !a.modern() {
+		reply.refuse(http.StatusBadRequest) // it has to know the client
+		return reply
+	}
 	u.answer(a, reply)
 	reply.fault = f
 	return reply
@@ -250,6 +257,7 @@ func (u *modelUpstream) answer(a *arrival, reply *reply) {
 		u.w.truth.ended[a.session] = true
 		reply.status = http.StatusNoContent
 	case a.id == nil:
+		u.notified(a)
 		reply.status = http.StatusAccepted
 	case a.list:
 		u.answerList(a, reply)
@@ -265,6 +273,10 @@ func (u *modelUpstream) answer(a *arrival, reply *reply) {
 }
 
 func (u *modelUpstream) answerList(a *arrival, reply *reply) {
+	if s := u.sessions[a.session]; s != nil && !s.ready {
+		reply.fail(-32600, "the session is not initialized")
+		return
+	}
 	p, ok := u.list(a)
 	if !ok {
 		reply.fail(-32602, "bad cursor")
@@ -279,7 +291,7 @@ func (u *modelUpstream) list(a *arrival) (*page, bool) {
 	v := view{a.kind, a.ctx}
 	s := state{Ctx: a.ctx, Version: u.versions[v], Rev: a.rev, Of: u.counts[v]}
 	if u.w.cfg.variesCaps {
-		s.Caps = a.caps
+		s.Caps = u.clientOf(a)
 	}
 	if session := u.sessions[a.session]; session != nil && session.extra[a.kind] > 0 {
 		s.Session, s.Extra = session.id, session.version[a.kind]
@@ -298,59 +310,16 @@ func (u *modelUpstream) list(a *arrival) (*page, bool) {
 		u.blips[a.kind]--
 		s.Blip = true
 	}
-	return render(a.kind, s, u.hints[a.kind], offset, u.w.cfg.pageSize, u.capabilities()), true
+	asker := ""
+	if u.w.cfg.reflects {
+		asker = a.serial
+	}
+	return render(a.kind, s, u.hints[a.kind], offset, u.w.cfg.pageSize, u.capabilities(), asker), true
 }
 
 func (u *modelUpstream) capabilities() string {
 	return fmt.Sprintf(`{"tools":{"listChanged":%[1]t},"prompts":{"listChanged":%[1]t},"resources":{"listChanged":%[1]t}}`,
 		u.w.cfg.listChanged)
-}
-
-func (u *modelUpstream) initialize(a *arrival, reply *reply) {
-	r := revision.Parse(a.asked)
-	if r.Era() == revision.Modern {
-		r = revision.LatestLegacy
-	}
-	if u.w.cfg.sessions {
-		u.opened++
-		id := fmt.Sprintf("s%d", u.opened)
-		u.sessions[id] = &modelSession{
-			id: id, ctx: a.ctx, extra: make(map[revision.Kind]int), version: make(map[revision.Kind]int),
-		}
-		reply.session = id
-		// The session is accepted by being opened.
-		a.session, a.rev = id, r.String()
-		u.w.truth.accepts(a)
-	} else {
-		a.rev = r.String()
-		u.w.truth.accepts(a)
-	}
-	reply.result(fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"m","version":"1"}}`,
-		r, u.capabilities()))
-}
-
-// call runs a tool that changes lists: those of everybody, or of its session.
-func (u *modelUpstream) call(a *arrival, reply *reply) {
-	tool, about, _ := strings.Cut(a.name, ":")
-	k, _ := revision.KindOf(about)
-	switch session := u.sessions[a.session]; {
-	case tool == "change":
-		u.change(k, modelContexts)
-	case session == nil:
-		reply.fail(-32602, "unknown tool")
-		u.w.truth.confirms(revision.Tools) // the client was misled by its list
-		return
-	case tool == "login":
-		session.extra[k]++
-		session.version[k]++
-	case tool == "logout":
-		session.extra[k] = 0
-		session.version[k]++
-	}
-	reply.result([]byte(`{"content":[]}`))
-	if !a.modern() && u.w.draw(2, "notice", a.serial) == 0 {
-		reply.before = append(reply.before, u.announce(k))
-	}
 }
 
 // change makes a new version of a kind for some contexts.
@@ -359,15 +328,6 @@ func (u *modelUpstream) change(k revision.Kind, contexts []string) {
 		v := view{k, ctx}
 		u.versions[v]++
 		u.counts[v] = u.w.draw(6, "items", v, u.versions[v])
-	}
-}
-
-func (u *modelUpstream) endSession(id string) {
-	delete(u.sessions, id)
-	for _, s := range u.streams {
-		if s.a.session == id && id != "" {
-			s.end()
-		}
 	}
 }
 

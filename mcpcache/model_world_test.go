@@ -24,7 +24,12 @@ type worldConfig struct {
 	admitFor, ttl, stale, gate time.Duration
 
 	// of the upstream
-	sessions, listChanged, variesCaps bool
+	sessions, listChanged bool
+	// variesCaps: lists depend on the client's capabilities; variesNames: and on
+	// its name, where there are sessions. late: a session has lists only after
+	// notifications/initialized. silent: no change is announced. reflects: an
+	// answer repeats a header of the request.
+	variesCaps, variesNames, late, silent, reflects bool
 
 	pageSize int
 }
@@ -35,14 +40,18 @@ const maxModelTTL = 15 * time.Minute
 func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
 func newWorldConfig(r *rand.Rand) worldConfig {
-	return worldConfig{
+	c := worldConfig{
 		guard: r.IntN(4) == 0, admitAll: r.IntN(4) == 0, public: r.IntN(2) == 0, staleAfterNotice: r.IntN(8) == 0,
 		store:    r.IntN(2) == 0,
 		admitFor: pick(r, time.Minute, 5*time.Minute, time.Hour), ttl: pick(r, 30*time.Second, 5*time.Minute),
 		stale: pick(r, 0, time.Minute, time.Hour), gate: pick(r, 0, 2*time.Second),
-		sessions: r.IntN(5) > 0, listChanged: r.IntN(8) > 0, variesCaps: r.IntN(3) == 0,
+		sessions: r.IntN(5) > 0, listChanged: r.IntN(8) > 0, variesCaps: r.IntN(3) == 0, variesNames: r.IntN(2) == 0,
+		late: r.IntN(4) == 0, silent: r.IntN(6) == 0, reflects: r.IntN(3) == 0,
 		pageSize: pick(r, 0, 0, 2, 3),
 	}
+	c.variesNames = c.variesNames && c.variesCaps
+	c.listChanged = c.listChanged && (!c.silent || r.IntN(4) == 0)
+	return c
 }
 
 // world is a product, its upstream and its clients, in a time of their own.
@@ -56,7 +65,12 @@ type world struct {
 	up    *modelUpstream
 	truth *truth
 	// heard are the notices that the feed was sent since the last step.
-	heard     []*notice
+	heard []*notice
+	// noticedLoss says that a feed has met the loss of its session since the last
+	// step, feedReopened the revisions of which one has opened another.
+	noticedLoss  bool
+	feedReopened map[string]bool
+
 	ttls      []time.Duration // of the configurations in use
 	stored    map[string][]byte
 	violation string
@@ -67,6 +81,10 @@ type world struct {
 	pending map[*call]bool
 	serial  int
 	hits    int
+	// moment counts the times that all has settled, crowd the requests that began
+	// in between.
+	moment int
+	crowd  map[int]int
 
 	handler *Handler
 	cancel  func()
@@ -75,7 +93,7 @@ type world struct {
 func newWorld(id string, cfg worldConfig, seed uint64) *world {
 	w := &world{
 		id: id, cfg: cfg, seed: seed, born: time.Now(), truth: newTruth(), pending: make(map[*call]bool),
-		stored: make(map[string][]byte),
+		stored: make(map[string][]byte), feedReopened: make(map[string]bool), crowd: make(map[int]int),
 	}
 	w.up = &modelUpstream{
 		w: w, versions: make(map[view]int), counts: make(map[view]int), hints: make(map[revision.Kind]hints),
@@ -191,6 +209,8 @@ func (w *world) settle() {
 		w.truth.hears(n, "", "", "", false)
 	}
 	w.heard = nil
+	w.settleLoss()
+	w.moment++
 }
 
 // delivers records that a page is about to reach whoever asked for it.
@@ -198,6 +218,11 @@ func (w *world) delivers(a *arrival, p *page) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.truth.delivers(a, p, lifetime(p.hints.ttl, max(a.ttl, slices.Max(w.ttls)), maxModelTTL))
+	if a.feed() {
+		f := feedView{a.kind, a.rev, strings.TrimSuffix(w.up.clientOf(a), "@mcp_cache")}
+		w.truth.deliversToFeed(a, f, p)
+		w.walks(a, f, p)
+	}
 }
 
 // draw returns a number below n. It follows from what it is about and not from

@@ -42,16 +42,21 @@ func (x *exchange) keep(page *message.Page) {
 	body := message.Single(q.kind, page)
 	snapshot := x.snapshot()
 	x.learnSeen(page, body, snapshot)
-	x.resolveDoubt()
+	// Only when what is kept is as new may the caller be given it again.
+	defer x.resolveDoubt()
 	lifetime := x.h.settings.feed.Lifetime(q.kind, page.TTL, page.HasTTL)
 	// The rest of a legacy list can be had by its session only.
 	paged := page.NextCursor != nil && q.revision.Era() == revision.Legacy
 	usable := lifetime > 0 && !paged && (q.kind != revision.Reads || page.HasTTL)
 	x.noteKeeping(page, lifetime, usable)
-	if !x.settleTold(page, body) || snapshot != nil || !usable {
+	if !x.settleTold(page, body) || snapshot != nil && !x.hasOwn() {
 		return
 	}
-	if x.context.IsAnonymous() {
+	switch {
+	case !usable:
+		x.h.shared.cache.Forget(q.in(x.context))
+		return
+	case x.context.IsAnonymous():
 		x.readForAll(page)
 		return
 	}
@@ -60,6 +65,12 @@ func (x *exchange) keep(page *message.Page) {
 		Partition: x.context,
 		Body:      body, Fetched: time.Now(), Lifetime: lifetime, Mark: q.mark,
 	})
+}
+
+// hasOwn reports whether an answer to the question is kept for this caller's
+// credentials: the feed's snapshot does not take its place, a newer answer does.
+func (x *exchange) hasOwn() bool {
+	return !x.context.IsAnonymous() && x.h.shared.cache.Get(x.question.in(x.context)) != nil
 }
 
 // readForAll has the feed read what an anonymous caller was given and anybody

@@ -235,6 +235,10 @@ func (c *Cache) Put(e *Entry) bool { return c.tier.put(e) }
 // Get returns the answer that was kept to exactly this question, or nil.
 func (c *Cache) Get(q Question) *Entry { return c.tier.get(q) }
 
+// Forget removes the answer that was kept to that question: a newer one that
+// cannot be kept has taken its place.
+func (c *Cache) Forget(q Question) { c.tier.forget(q) }
+
 // Freshness says what may be done with e at the time now.
 func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 	if c.epochs[e.Kind].Load() != e.Mark.epoch {

@@ -108,6 +108,20 @@ func (t *tier) put(e *Entry) bool {
 	return found
 }
 
+// forget removes the answer to a question, if there is one.
+func (t *tier) forget(q Question) {
+	t.closing.RLock()
+	defer t.closing.RUnlock()
+	if t.closed {
+		return
+	}
+	key := appendKey(make([]byte, 0, 32+len(q.Detail)), q)
+	lock := &t.locks[maphash.Bytes(t.seed, key)%stripes]
+	lock.Lock()
+	defer lock.Unlock()
+	t.delete(key)
+}
+
 // tryPut is put. It also reports whether the tier is full of what cannot make
 // room: bytes whose payers are gone, while entries that cost little use them.
 func (t *tier) tryPut(e *Entry) (found, stuck bool) {

@@ -161,6 +161,10 @@ func (f *Feed) compared(k revision.Kind, flight *Flight) {
 		return
 	}
 	e := flight.entry
+	if k != revision.Discover && !v.Believes(f.revision, k, e.Body.Items, flight.mark) {
+		flight.entry, flight.err = nil, errEmpty
+		return
+	}
 	seen := &cache.Seen{Items: e.Body.ItemsDigest, Mark: flight.mark, At: e.Fetched}
 	own := f.cache.Pinned(f.revision, k)
 	if !v.Confirm(seen, e, own) {

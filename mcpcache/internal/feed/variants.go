@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -33,9 +34,10 @@ type asked struct {
 	used      time.Time
 	notBefore time.Time
 	flights   int
+	// opened is made by the flight that opens the session, nil before.
+	opened chan struct{}
 
-	opening sync.Once
-	// What follows is there once opening is done.
+	// What follows is there once opened is closed.
 	session *session
 	err     error
 	end     context.CancelFunc
@@ -114,14 +116,36 @@ func (f *Feed) sessionAs(ctx context.Context, own *session, v *variant.Record) (
 		return nil, errDisconnected
 	}
 	a.flights++
+	first := a.opened == nil
+	if first {
+		a.opened = make(chan struct{})
+	}
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		a.flights--
 		f.mu.Unlock()
 	}()
-	a.opening.Do(func() { a.session, a.err = f.openAs(ctx, own, v, a) })
-	return a.session, a.err
+	if first {
+		f.openFor(ctx, own, a)
+	}
+	select {
+	case <-a.opened:
+		return a.session, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// openFor opens the session of a variant. A panic is a failure of that alone.
+func (f *Feed) openFor(ctx context.Context, own *session, a *asked) {
+	defer close(a.opened)
+	defer func() {
+		if p := recover(); p != nil {
+			a.session, a.err = nil, fmt.Errorf("opening a session as another client panicked: %v", p)
+		}
+	}()
+	a.session, a.err = f.openAs(ctx, own, a.record, a)
 }
 
 // openAs opens a session as a client of variant v, and listens on it: what such
@@ -190,11 +214,15 @@ func (f *Feed) renewSession(ctx context.Context, a *asked) {
 	signal(f.wake)
 }
 
-// endVariant ends the session of a variant, if it has one, in the background.
+// endVariant ends the session of a variant, if it has one, in the background. The
+// caller holds f.mu and has taken the variant out of f.variants.
 func (f *Feed) endVariant(a *asked) {
+	if a.opened == nil {
+		return
+	}
 	f.flying.Go(func() {
 		defer func() { _ = recover() }() // the upstream ends the session by itself
-		a.opening.Do(func() {})
+		<-a.opened
 		if a.end == nil {
 			return
 		}

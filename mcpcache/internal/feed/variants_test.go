@@ -3,7 +3,9 @@ package feed
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +25,14 @@ func client(n int) variant.Client {
 func byCapabilities(s *server) {
 	can := make(map[string]string) // by session
 	s.on("initialize", func(w http.ResponseWriter, _ *http.Request, c call) error {
-		err := s.initialize(w, c)
-		s.do(func() { can[w.Header().Get("Mcp-Session-Id")] = string(c.Params.Capabilities) })
+		// The client may ask as soon as it has the answer.
+		answer := httptest.NewRecorder()
+		if err := s.initialize(answer, c); err != nil {
+			return err
+		}
+		s.do(func() { can[answer.Header().Get("Mcp-Session-Id")] = string(c.Params.Capabilities) })
+		maps.Copy(w.Header(), answer.Header())
+		_, err := w.Write(answer.Body.Bytes())
 		return err
 	})
 	s.on(list, func(w http.ResponseWriter, r *http.Request, c call) error {
@@ -189,6 +197,75 @@ func TestListsOfNoClient(t *testing.T) {
 			t.Errorf("a list of no client is kept: %v", got.Body.Names())
 		}
 	})
+}
+
+// Two lists of one variant are fetched in one session. While the server does not
+// open it, both wait for no longer than the feed lasts.
+func TestSessionOfAVariantHangs(t *testing.T) {
+	s := newServer(legacy)
+	byCapabilities(s)
+	v := variant.New([32]byte{}).Learn(client(1))
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.wantItems(legacy, revision.Tools, "plain")
+		before := s.count("initialize")
+		s.on("initialize", func(_ http.ResponseWriter, r *http.Request, _ call) error {
+			<-r.Context().Done()
+			return r.Context().Err()
+		})
+		first, second := f.Demand(revision.Tools, v), f.Demand(revision.Prompts, v)
+		if first == nil || second == nil {
+			t.Fatal("nobody asks")
+		}
+		w.after(time.Second)
+		began := time.Now()
+		w.group.Stop()
+		if took := time.Since(began); took > 2*closeTimeout {
+			t.Errorf("stopping took %s", took)
+		}
+		for _, flight := range []*Flight{first, second} {
+			if _, err := flight.Wait(w.Context()); err == nil {
+				t.Error("a list came from nowhere")
+			}
+		}
+		if got := s.count("initialize") - before; got != 1 {
+			t.Errorf("%d sessions were to be opened", got)
+		}
+	})
+}
+
+// A variant's list that becomes empty without a word counts when it is given
+// twice, as the feed's own does.
+func TestVariantEmptyAllOfASudden(t *testing.T) {
+	for name, blip := range map[string]bool{"a blip": true, "empty for good": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(legacy)
+			byCapabilities(s)
+			v := variant.New([32]byte{}).Learn(client(1))
+			run(t, s, func(w *world) {
+				f := w.start(legacy)
+				w.wantItems(legacy, revision.Tools, "plain")
+				if got := w.demand(f, v); got != "x1" {
+					t.Fatalf("got %q", got)
+				}
+				w.after(time.Hour) // it has expired
+				s.on(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
+					return result(rw, c, `{"tools":[]}`)
+				})
+				if got := w.demand(f, v); got != errEmpty.Error() {
+					t.Errorf("the first empty list gave %q", got)
+				}
+				want := ""
+				if blip {
+					byCapabilities(s)
+					want = "plain" // nobody remembers what the session's client can do
+				}
+				if got := w.demand(f, v); got != want {
+					t.Errorf("then it got %q, want %q", got, want)
+				}
+			})
+		})
+	}
 }
 
 // After a notice, lists of variants that are in use are fetched without anybody

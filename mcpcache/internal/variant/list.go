@@ -30,6 +30,10 @@ type list struct {
 	// compared with it.
 	base  atomic.Pointer[[32]byte]
 	scout atomic.Pointer[Scout]
+	// full is the moment of the last list with items that was fetched as a client
+	// of the variant; empty is how many without any have come since.
+	full  atomic.Pointer[cache.Mark]
+	empty atomic.Int32
 }
 
 type conflicts struct {
@@ -100,6 +104,27 @@ func (r *Record) SeePages(rev revision.Revision, k revision.Kind) { r.lists[rev]
 // Paged reports whether a client of the variant has been given the list in pages.
 func (r *Record) Paged(rev revision.Revision, k revision.Kind) bool {
 	return r.lists[rev][k].paged.Load()
+}
+
+// enoughEmpty is how often a list that had items has to be empty to be believed.
+const enoughEmpty = 2
+
+// Believes reports whether a list of that many items, which was fetched as a
+// client of the variant, may be what its clients are given: one that has become
+// empty without a word counts only when it is given twice.
+func (r *Record) Believes(rev revision.Revision, k revision.Kind, items int, m cache.Mark) bool {
+	l := &r.lists[rev][k]
+	if items > 0 {
+		l.full.Store(&m)
+		l.empty.Store(0)
+		return true
+	}
+	full := l.full.Load()
+	if full != nil && full.SameEpoch(m) && l.empty.Add(1) < enoughEmpty {
+		return false
+	}
+	l.full.Store(nil)
+	return true
 }
 
 // Differed reports whether clients of the variant, when that could last be told,

@@ -1,0 +1,101 @@
+package mcpcache
+
+const (
+	oldVersion = `version \d+ of \S+ is old: version \d+ had been announced`
+	notLetIn   = `the upstream (has (never let this caller in|refused this caller|not let session \S+ in)|let this caller in \S+ ago)`
+)
+
+var mutations = []mutation{
+	{"join an old fetch", []replacement{
+		{
+			"internal/feed/fetch.go",
+			"current := func(m cache.Mark) bool { return f.cache.Current(k, m) }",
+			"current := func(cache.Mark) bool { return true }",
+		},
+		{"fetch.go", "!flight.Since(x.question.mark)", "false"},
+	}, `collapsed: version \d+ of \S+ is old: version \d+ had been announced`},
+	{"store under the old epoch", []replacement{
+		{"store.go", "Lifetime: lifetime, Mark: q.mark,", "Lifetime: lifetime, Mark: x.h.shared.cache.Mark(q.kind),"},
+	}, oldVersion},
+	{"ignore the context of lists", []replacement{
+		{"internal/cache/partition.go", "return p == Public || p == caller", "return p != caller || p == caller"},
+	}, `the private list of \S+ was given to \S+`},
+	{"ignore the context of callers", []replacement{
+		{"context.go", "return cache.ContextOf([16]byte(sum[:16]))", "return cache.ContextOf([16]byte{sum[0] & 0})"},
+	}, `the private list of \S+ was given to \S+|the upstream has never let this caller in`},
+	{"serve after DELETE", []replacement{
+		{"tap.go", "x.h.shared.admission.EndSession(x.session)", "_ = x.session"},
+		{"lesson.go", "if x.r.Method == http.MethodDelete {", "if false {"},
+	}, `session s\d+ has ended|the upstream has refused this caller`},
+	{"let a caller in by an error", []replacement{
+		{"store.go", "l.bar(r.Error.Code)", "l.admit()"},
+	}, notLetIn},
+	{"let a caller in by a page", []replacement{
+		{"lesson.go", "x.h.shared.minds(header)", "x.h.shared.minds(header)\n\t\tl.admit()"},
+	}, notLetIn},
+	{"let a caller in by a read", []replacement{
+		{"lesson.go", "case x.question.kind == revision.Reads:", "case false:"},
+	}, notLetIn},
+	{"let anonymous callers in because the feed was", []replacement{
+		{
+			"lookup.go",
+			"return caller != nil && caller.Admitted(x.now)",
+			"return caller != nil && caller.Admitted(x.now) || x.context.IsAnonymous() && x.session == \"\" && x.snapshot() != nil",
+		},
+	}, notLetIn},
+	{"bar nobody for an error", []replacement{
+		{"lesson.go", "x.h.shared.admission.RefuseContext(x.context, q.revision)", "_ = code"},
+	}, notLetIn},
+	{"bar nobody for an error with status 400", []replacement{
+		{"lesson.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
+	}, notLetIn},
+	{"let in a session that ended meanwhile", []replacement{
+		{"lesson.go", "if x.r.Method == http.MethodDelete {", "if false {"},
+	}, `session s\d+ has ended|the upstream has refused this caller`},
+	{"keep lost sessions", []replacement{
+		{"internal/admission/admission.go", "func (m *Memo) LoseSessions() { m.lost.Store(m.clock.Add(1)) }", "func (m *Memo) LoseSessions() {}"},
+	}, `the upstream has lost session s\d+`},
+	{"trust the upstream after an outage", []replacement{
+		{"internal/feed/doubt.go", "return f.doubted.Load() != 0", "return false"},
+	}, `the upstream has lost session s\d+`},
+	{"ignore what clients say of themselves", []replacement{
+		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language}", "{c.Language}"},
+	}, `the list is for clients such as \S+, not \S+`},
+	{"ignore the names of clients", []replacement{
+		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language}", "{string(c.Capabilities), c.Language}"},
+	}, `the list is for clients such as \S+, not \S+`},
+	{"share the snapshot with every variant", []replacement{
+		{"variant.go", "return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)", "return true"},
+	}, `the list is for clients such as \S+, not \S+`},
+	{"share what a client has asked for", []replacement{
+		{"store.go", "case x.context.IsAnonymous():", "case false:"},
+		{"store.go", "Partition: x.context,", "Partition: x.h.settings.feed.Partition(page.Scope),"},
+	}, `what #\d+ of \S+ asked for was given to \S+`},
+	{"wait for a sick upstream", []replacement{
+		{"lookup.go", "return found{fallback: fallback, hurry: hurry}", "return found{fallback: fallback, hurry: hurry && false}"},
+	}, `waited \S+, and there was a copy`},
+	{"wait for a sick upstream once told", []replacement{
+		{"lookup.go", "(a.told == nil || fallback.Mark.Since(a.told.Mark))", "a.told == nil"},
+	}, `waited \S+, and there was a copy`},
+	{"give an old copy to who was told", []replacement{
+		{"lookup.go", "if a.told == nil || x.h.settings.staleAfterNotice {", "if true {"},
+	}, `version \d+ of \S+ is old, and this caller was told`},
+	{"have all pay for one mistake", []replacement{
+		{"called.go", "doubt := admission.Doubt{", "s.cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},
+	}, `the mistake of another has cost it a hit`},
+	{"give a misled caller the same list", []replacement{
+		{"lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
+	}, `version \d+ of \S+ misled this caller`},
+	{"believe in sudden emptiness", []replacement{
+		{"internal/feed/fetch.go", "return slot.empty < 2", "return false"},
+	}, `the list became empty for a moment`},
+	{"believe in a variant's sudden emptiness", []replacement{
+		{"internal/variant/list.go", "l.empty.Add(1) < enoughEmpty", "false"},
+	}, `the list became empty for a moment`},
+	{"catch no silent upstream", []replacement{
+		{"internal/feed/silence.go", "return s.offered && s.silence.caught", "return false"},
+	}, `lacks what this caller's call has changed`},
+	{"keep a caller's own list from before its call", []replacement{
+		{"lookup.go", "return x.h.shared.hanging.Load() < x.now.UnixNano()", "return false"},
+	}, `lacks what this caller's call has changed`},
+}

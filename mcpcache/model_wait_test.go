@@ -1,0 +1,92 @@
+package mcpcache
+
+import (
+	"context"
+	"net/http/httptest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// prospect is what a caller may count on as its request begins: promise 7.
+type prospect struct {
+	// fresh says that the answer comes from the cache, at once; notices is how
+	// many there had been.
+	fresh   bool
+	notices int
+	// items and lifetime are those of the copy.
+	items    [32]byte
+	lifetime time.Duration
+	// stale says that the answer comes within a second.
+	stale bool
+}
+
+// prospectOf looks for a copy that this caller may be given. The product says
+// who it takes the caller for, and what copies there are; what follows from that
+// is the test's own opinion.
+func (w *world) prospectOf(x *call, h *Handler) (p prospect) {
+	if !x.list || x.unknown || x.cursor || x.kind == revision.Reads {
+		return prospect{}
+	}
+	now := time.Now()
+	rec := httptest.NewRecorder()
+	r := caddyhttp.PrepareRequest(x.build(context.Background()), caddy.NewReplacer(), rec, new(caddyhttp.Server))
+	e := &exchange{h: h, w: rec, r: r, arrived: now, now: now, session: x.session}
+	e.begin()
+	if reason, err := e.understand(); reason != understood || err != nil {
+		return prospect{}
+	}
+	caller := e.caller()
+	e.resolve(caller)
+	if !e.admitted(caller) {
+		return prospect{}
+	}
+	a := asker{Caller: caller}
+	if caller != nil {
+		a.told, a.doubt = caller.Told(x.kind), caller.Doubted(x.kind)
+	}
+	found, fresh := e.freshest(a)
+	if found == nil {
+		found = e.substitute()
+	}
+	if found == nil {
+		return prospect{}
+	}
+	_, own := x.before.own[x.session]
+	freshness := h.shared.cache.Freshness(found, now)
+	p.fresh = fresh && freshness == cache.Fresh && a.doubt == nil && a.told == nil && !own &&
+		(x.session == "" || !h.shared.feeds.Doubted())
+	p.notices, p.items, p.lifetime = len(w.up.notices), found.Body.ItemsDigest, found.Lifetime
+	told := !x.before.toldAt.IsZero() && (a.told == nil || !found.Mark.Since(a.told.Mark))
+	if a.told == nil && found.Fetched.After(x.before.toldAt) && freshness != cache.Outdated {
+		told = false
+	}
+	p.stale = !told && !own && w.cfg.stale > 0 && -found.Left(now) < w.cfg.stale
+	return p
+}
+
+// checkWait is promise 7: nobody waits who can be given a fresh copy, and nobody
+// for more than a second who can be given a stale one, unless told of a change.
+func (w *world) checkWait(x *call, from origin) {
+	waited := time.Since(x.before.at)
+	// What others learn at the same moment may take a copy away.
+	alone := w.crowd[x.moment] == 1
+	switch {
+	case alone && x.before.prospect.stale && waited > stalePatience && !w.toldMeanwhile(x):
+		w.fail("%s: waited %s, and there was a copy", x, waited)
+	case alone && x.before.prospect.fresh && waited > 0 && x.before.prospect.notices == len(w.up.notices):
+		w.fail("%s: waited %s, and there was a fresh copy", x, waited)
+	case x.mustHit && from != fromCache:
+		w.fail("%s: the mistake of another has cost it a hit", x)
+	}
+}
+
+// toldMeanwhile reports whether the caller was told of a change at the moment at
+// which its request began: before or after the look into the cache, who knows.
+func (w *world) toldMeanwhile(x *call) bool {
+	return w.truth.toldAt[callerOf(x.session, x.c.ctx, x.c.rev.String())][x.kind].Equal(x.before.at)
+}
