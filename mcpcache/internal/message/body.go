@@ -161,11 +161,11 @@ func checkNames(kind revision.Kind, pages []*Page) error {
 	total := 0
 	for i, p := range pages {
 		total += p.Count
-		ends[i] = uint32(total) //nolint:gosec // see maxSize
+		ends[i] = uint32(total)
 	}
 	names := newNameSet(total, func(number uint32) []byte {
 		i, _ := slices.BinarySearch(ends, number+1)
-		return pages[i].items.name(number - (ends[i] - uint32(pages[i].Count))) //nolint:gosec // see maxSize
+		return pages[i].items.name(number - (ends[i] - uint32(pages[i].Count)))
 	})
 	for number := range ends[len(ends)-1] {
 		if !names.add(number) {

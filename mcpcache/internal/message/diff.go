@@ -39,7 +39,7 @@ func Compare(before, now *Body) Diff {
 		}
 		kept[i/64] |= 1 << (i % 64)
 	}
-	for i := range uint32(len(was.names)) { //nolint:gosec // see maxSize
+	for i := range uint32(len(was.names)) {
 		if kept[i/64]&(1<<(i%64)) == 0 {
 			d.note(&d.Removed, was.name(i))
 		}
@@ -76,10 +76,10 @@ func indexOf(b *Body) *bodyIndex {
 	known := keys(b.kind.IDKey())
 	start := b.first
 	for item := range b.Each() {
-		offset, _ := nameOffset(item, known)            // cannot fail: the item has been parsed before
-		x.starts = append(x.starts, uint32(start))      //nolint:gosec // see maxSize
-		x.names = append(x.names, uint32(start+offset)) //nolint:gosec // see maxSize
-		x.set.add(uint32(len(x.names) - 1))             //nolint:gosec // see maxSize
+		offset, _ := nameOffset(item, known) // cannot fail: the item has been parsed before
+		x.starts = append(x.starts, uint32(start))
+		x.names = append(x.names, uint32(start+offset))
+		x.set.add(uint32(len(x.names) - 1))
 		start += len(item) + len(",")
 	}
 	return x

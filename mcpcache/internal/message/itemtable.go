@@ -66,7 +66,7 @@ func (t *itemTable) parse(key string) error {
 		name, err := nameOffset(item, known)
 		if err == nil {
 			t.add(start, len(item), start+name)
-			if !names.add(uint32(number)) { //nolint:gosec // see maxSize
+			if !names.add(uint32(number)) {
 				err = fmt.Errorf("%w: %s of an earlier item", ErrInvalid, key)
 			}
 		}
@@ -79,9 +79,9 @@ func (t *itemTable) parse(key string) error {
 
 // add adds an item. All offsets are within the array.
 func (t *itemTable) add(start, length, name int) {
-	t.starts = append(t.starts, uint32(start))    //nolint:gosec // see maxSize
-	t.lengths = append(t.lengths, uint32(length)) //nolint:gosec // see maxSize
-	t.names = append(t.names, uint32(name))       //nolint:gosec // see maxSize
+	t.starts = append(t.starts, uint32(start))
+	t.lengths = append(t.lengths, uint32(length))
+	t.names = append(t.names, uint32(name))
 }
 
 func (t *itemTable) len() int {

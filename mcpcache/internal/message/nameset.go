@@ -43,7 +43,7 @@ func (s *nameSet) get(name []byte) (number uint32, ok bool) {
 // always is a free one.
 func (s *nameSet) find(name []byte) (slot int, found bool) {
 	n := uint64(len(s.slots))
-	slot = int(maphash.Bytes(s.seed, name) >> 32 * n >> 32) //nolint:gosec // less than n
+	slot = int(maphash.Bytes(s.seed, name) >> 32 * n >> 32)
 	for s.slots[slot] != 0 {
 		if bytes.Equal(s.name(s.slots[slot]-1), name) {
 			return slot, true

@@ -74,9 +74,12 @@ func ParsePage(result []byte, kind revision.Kind) (*Page, error) {
 
 // Names returns the unescaped names of the items, in order.
 func (p *Page) Names() []string {
-	var names []string
+	if p.items.len() == 0 {
+		return nil
+	}
+	names := make([]string, 0, p.items.len())
 	for i := range p.items.len() {
-		names = append(names, string(p.items.name(uint32(i)))) //nolint:gosec // see maxSize
+		names = append(names, string(p.items.name(uint32(i))))
 	}
 	return names
 }
