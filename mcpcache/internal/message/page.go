@@ -74,9 +74,6 @@ func ParsePage(result []byte, kind revision.Kind) (*Page, error) {
 
 // Names returns the unescaped names of the items, in order.
 func (p *Page) Names() []string {
-	if p.items.len() == 0 {
-		return nil
-	}
 	names := make([]string, 0, p.items.len())
 	for i := range p.items.len() {
 		names = append(names, string(p.items.name(uint32(i))))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestParsePage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.Names(); !reflect.DeepEqual(got, tt.names) {
+			if got := p.Names(); !slices.Equal(got, tt.names) {
 				t.Errorf("got names %q, want %q", got, tt.names)
 			}
 			got := *p
