@@ -9,8 +9,8 @@ var mutations = []mutation{
 	{"join an old fetch", []replacement{
 		{
 			"internal/feed/fetch.go",
-			"current := func(m cache.Mark) bool { return f.cache.Current(k, m) }",
-			"current := func(cache.Mark) bool { return true }",
+			"return f.cache.Current(k, flight.mark)\n",
+			"return true\n",
 		},
 		{"fetch.go", "!flight.Since(x.question.mark)", "false"},
 	}, `collapsed: version \d+ of \S+ is old: version \d+ had been announced`},
@@ -44,7 +44,7 @@ var mutations = []mutation{
 		},
 	}, notLetIn},
 	{"bar nobody for an error", []replacement{
-		{"lesson.go", "x.h.shared.admission.RefuseContext(x.context, q.revision)", "_ = code"},
+		{"lesson.go", "x.refuseContext()\n}\n", "_ = code\n}\n"},
 	}, notLetIn},
 	{"bar nobody for an error with status 400", []replacement{
 		{"lesson.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
