@@ -1,0 +1,328 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// rawRequest is a request as it is written to a connection.
+type rawRequest struct {
+	method, path, body string
+	header             []string // lines, without Host and those of the framing
+	host               string   // "" for the address it is sent to
+	chunked            bool
+}
+
+// write returns the request's bytes for an address.
+func (r *rawRequest) write(addr string) []byte {
+	var b bytes.Buffer
+	host := r.host
+	if host == "" {
+		host = addr
+	}
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.method, r.path, host)
+	for _, line := range r.header {
+		b.WriteString(line + "\r\n")
+	}
+	if !r.chunked {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(r.body), r.body)
+		return b.Bytes()
+	}
+	b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+	for part := range slices.Chunk([]byte(r.body), 16) {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(part), part)
+	}
+	b.WriteString("0\r\n\r\n")
+	return b.Bytes()
+}
+
+// wireOutcome is what became of a request.
+type wireOutcome struct {
+	status int
+	cache  string
+	result bool // the body has a JSON-RPC result
+}
+
+// wireTo sends requests to an address one after another.
+type wireTo struct {
+	addr string
+	// from is the session of the requests, session the one to be used instead.
+	from, session string
+
+	conn   net.Conn
+	reader *bufio.Reader
+}
+
+func (w *wireTo) close() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
+}
+
+// send returns what became of a request. A connection that the other side has
+// ended is opened again.
+func (w *wireTo) send(r *rawRequest) (wireOutcome, error) {
+	return fixture.Insist(func() (wireOutcome, error) {
+		if w.conn == nil {
+			conn, err := net.Dial("tcp", w.addr)
+			if err != nil {
+				return wireOutcome{}, err
+			}
+			w.conn, w.reader = conn, bufio.NewReader(conn)
+		}
+		outcome, err := w.exchange(r)
+		if err != nil {
+			w.close()
+		}
+		return outcome, err
+	})
+}
+
+func (w *wireTo) exchange(r *rawRequest) (outcome wireOutcome, err error) {
+	if err := w.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		return outcome, err
+	}
+	request := r.write(w.addr)
+	if w.session != "" {
+		request = bytes.ReplaceAll(request, []byte(w.from), []byte(w.session))
+	}
+	if _, err := w.conn.Write(request); err != nil {
+		return outcome, err
+	}
+	res, err := http.ReadResponse(w.reader, &http.Request{Method: r.method})
+	if err != nil {
+		return outcome, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return outcome, err
+	}
+	if res.Close || res.StatusCode >= http.StatusBadRequest {
+		w.close()
+	}
+	return wireOutcome{res.StatusCode, res.Header.Get("Cache-Status"), hasResult(body)}, nil
+}
+
+// hasResult reports whether an answer, or an event of it, is a result.
+func hasResult(body []byte) bool {
+	isResult := func(message []byte) bool {
+		var m struct{ Result json.RawMessage }
+		return json.Unmarshal(message, &m) == nil && m.Result != nil
+	}
+	if isResult(body) {
+		return true
+	}
+	for line := range bytes.Lines(body) {
+		if data, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:")); ok && isResult(data) {
+			return true
+		}
+	}
+	return false
+}
+
+// mutations change one thing of a request each.
+var requestMutations = []func(*rand.Rand, *rawRequest){
+	func(r *rand.Rand, q *rawRequest) { // a key twice, in one place or another
+		key := anyOf(r, `"id":2,`, `"method":"tools/call",`, `"jsonrpc":"2.0",`, `"params":{},`, `"method":"tools/list",`)
+		q.body = anyOf(r, "{"+key+q.body[1:], q.body[:len(q.body)-1]+","+strings.TrimSuffix(key, ",")+"}")
+	},
+	func(r *rand.Rand, q *rawRequest) { // a key in another case, or escaped
+		from := anyOf(r, `"method"`, `"id"`, `"params"`, `"jsonrpc"`, `"_meta"`, `"cursor"`)
+		to := anyOf(r, strings.ToUpper(from), `"\u00`+fmt.Sprintf("%02x", from[1])+from[2:], `"`+strings.ToUpper(from[1:2])+from[2:], from[:len(from)-1]+` "`)
+		q.body = strings.Replace(q.body, from, to, 1)
+	},
+	func(r *rand.Rand, q *rawRequest) { // another value
+		q.body = strings.Replace(q.body, anyOf(r, `"id":1`, `"jsonrpc":"2.0"`, `"tools/list"`, `"2026-07-28"`, `{}`),
+			anyOf(r, `"id":null`, `"id":1.5`, `"jsonrpc":"1.0"`, `"tools/List"`, `"2025-11-25"`, `[]`, `null`, `"x"`, `1e999`), 1)
+	},
+	func(r *rand.Rand, q *rawRequest) { // a parameter more
+		q.body = strings.Replace(q.body, `"params":{`, `"params":{`+anyOf(r, `"cursor":"x",`, `"cursor":"",`, `"cursor":null,`, `"x":1,`, `"_meta":{},`), 1)
+	},
+	func(r *rand.Rand, q *rawRequest) { // around the body
+		q.body = anyOf(r, "["+q.body+"]", q.body+q.body, q.body+" ", "\ufeff"+q.body, q.body[:len(q.body)-1], "", q.body+"\x00", " \n"+q.body)
+	},
+	func(r *rand.Rand, q *rawRequest) { // any byte
+		if len(q.body) > 0 {
+			i := r.IntN(len(q.body))
+			q.body = q.body[:i] + string([]byte{byte(r.IntN(256))}) + q.body[i+1:]
+		}
+	},
+	func(r *rand.Rand, q *rawRequest) { // a header line less, twice, or in other words
+		i := r.IntN(len(q.header))
+		name, value, _ := strings.Cut(q.header[i], ": ")
+		switch r.IntN(5) {
+		case 0:
+			q.header = slices.Delete(slices.Clone(q.header), i, i+1)
+		case 1:
+			q.header = append(slices.Clone(q.header), q.header[i])
+		case 2:
+			q.header = append(slices.Clone(q.header), name+": x")
+		default:
+			q.header = slices.Clone(q.header)
+			q.header[i] = anyOf(r, strings.ToLower(name)+": "+value, name+": "+value+" ", name+":", name+": "+strings.ToUpper(value), name+": "+value+";q=0",
+				name+": "+value+", x", name+": x"+value)
+		}
+	},
+	func(r *rand.Rand, q *rawRequest) { // a header line more
+		q.header = append(slices.Clone(q.header), anyOf(r,
+			"Origin: http://evil.example", "Origin: null", "Content-Encoding: gzip", "Mcp-Session-Id: x", "Mcp-Session-Id:", "Mcp-Method: tools/call",
+			"Mcp-Name: x", "Mcp-Param-X: y", "X-Forwarded-Host: evil.example", "Forwarded: host=evil.example", "X-HTTP-Method-Override: GET",
+			"Last-Event-Id: 1", "Expect: 200-ok", "Authorization: Bearer x", "Cookie: a=b", "Range: bytes=0-1", "If-None-Match: *", "TE: trailers"))
+	},
+	func(r *rand.Rand, q *rawRequest) { // another host
+		// That case and a last dot make no other host, servers may see otherwise.
+		q.host = anyOf(r, "evil.example", "localhost", "127.0.0.1", "127.0.0.1.evil.example", "[::1]", "evil.example:80", "x@localhost")
+	},
+	func(r *rand.Rand, q *rawRequest) { // another spelling of the path
+		q.path = anyOf(r, "/mcp/", "//mcp", "/MCP", "/mcp?x=1", "/./mcp", "/x/../mcp", "/%6dcp", "/mcp;x", "/mcp%2f", "/", "/mcp/x", "/mcp?")
+	},
+	func(r *rand.Rand, q *rawRequest) {
+		q.method = anyOf(r, "PUT", "PATCH", "post", "HEAD", "OPTIONS", "TRACE")
+	},
+	func(_ *rand.Rand, q *rawRequest) { q.chunked = true },
+}
+
+func anyOf(r *rand.Rand, texts ...string) string { return texts[r.IntN(len(texts))] }
+
+// wellFormed are requests that a server answers, of each era.
+func wellFormed(session string) []rawRequest {
+	usual := []string{"Content-Type: application/json", "Accept: application/json, text/event-stream"}
+	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	modern := func(method, params string) rawRequest {
+		return rawRequest{
+			method: "POST", path: "/mcp", body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s%s}}`, method, params, meta),
+			header: append(slices.Clone(usual), "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: "+method),
+		}
+	}
+	if session == "" {
+		return []rawRequest{modern(toolsList, ""), modern(toolsList, ""), modern(promptsList, ""), modern("server/discover", "")}
+	}
+	legacy := func(method, params string) rawRequest {
+		return rawRequest{
+			method: "POST", path: "/mcp", body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params),
+			header: append(slices.Clone(usual), "Mcp-Protocol-Version: 2025-11-25", "Mcp-Session-Id: "+session),
+		}
+	}
+	return []rawRequest{legacy(toolsList, ""), legacy(toolsList, ""), legacy(promptsList, ""), legacy("ping", "")}
+}
+
+// TestDifferential sends mutated requests to servers directly and through the
+// cache: none is answered from the cache that the server would refuse, and none
+// gets further than it does directly.
+func TestDifferential(t *testing.T) {
+	scripts := newUpstream(t)
+	scripts.host.Start()
+	for name, hosted := range map[string]struct {
+		url    string
+		modern bool
+	}{
+		"scripted modern": {scripts.host.URL, true}, "scripted legacy": {scripts.host.URL, false},
+		"go-sdk modern": {fixture.NewGoSDKServer(t, true).URL, true}, "go-sdk legacy": {fixture.NewGoSDKServer(t, false).URL, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, mcpCache(hosted.url))
+			session, own := "", ""
+			if !hosted.modern {
+				// A request may do something to its session: each way has one.
+				c := fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "")
+				c.Settle(toolsList)
+				session, own = c.Session, fixture.NewLegacy(t, hosted.url, scripted.LatestLegacy, "").Session
+			} else {
+				fixture.NewModern(t, p.URL, "").Settle(toolsList)
+			}
+			differ(t, wireTo{addr: addressOf(hosted.url), from: session, session: own}, addressOf(p.URL), wellFormed(session), pick(1000, 30_000))
+		})
+	}
+}
+
+// addressOf returns the host and port of a URL.
+func addressOf(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	addr, _, _ := strings.Cut(rest, "/")
+	return addr
+}
+
+// differ sends n mutations of each of two seeds, and fails for what gets further
+// through the cache than directly.
+func differ(t *testing.T, server wireTo, proxy string, requests []rawRequest, n int) {
+	t.Helper()
+	var mu sync.Mutex
+	seen := make(map[string]int)
+	var senders sync.WaitGroup
+	for seed := range uint64(4) {
+		senders.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 11))
+			direct, through := server, wireTo{addr: proxy}
+			defer direct.close()
+			defer through.close()
+			for range n / 4 {
+				q := requests[r.IntN(len(requests))]
+				// In a session no two requests under way may have one id.
+				q.body = strings.Replace(q.body, `"id":1`, fmt.Sprint(`"id":1`, seed), 1)
+				for range 1 + r.IntN(3) {
+					if mutate := requestMutations[r.IntN(len(requestMutations))]; len(q.body) > 2 && len(q.header) > 0 {
+						mutate(r, &q)
+					}
+				}
+				outcome, err := compareWires(&direct, &through, &q)
+				mu.Lock()
+				seen[outcome]++
+				mu.Unlock()
+				if err != nil {
+					t.Errorf("seed %d: %v:\n%q", seed, err, q.write("HOST"))
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
+	for _, outcome := range slices.Sorted(maps.Keys(seen)) {
+		t.Logf("%6d %s", seen[outcome], outcome)
+	}
+	if seen["hit"] == 0 || seen["refused by both"] == 0 {
+		t.Errorf("no hit or no refusal among %v: nothing was compared", seen)
+	}
+}
+
+// compareWires sends a request both ways and returns what became of it, in a few
+// words.
+func compareWires(direct, through *wireTo, q *rawRequest) (string, error) {
+	got, err := through.send(q)
+	if err != nil {
+		return "", fmt.Errorf("through the cache: %w", err)
+	}
+	want, err := direct.send(q)
+	if err != nil {
+		return "", fmt.Errorf("directly: %w", err)
+	}
+	hit := strings.Contains(got.cache, "; hit")
+	switch {
+	case hit && !want.result:
+		return "", fmt.Errorf("a hit, and the server gives %d without a result", want.status)
+	case got.result && !want.result, got.status < 300 && want.status >= 400:
+		return "", fmt.Errorf("%d through the cache (result: %v, %q), %d directly (result: %v)", got.status, got.result, got.cache, want.status, want.result)
+	case hit:
+		return "hit", nil
+	case want.status >= 400 || !want.result:
+		return "refused by both", nil
+	case got.result:
+		return "forwarded", nil
+	}
+	return "refused by the cache", nil
+}
