@@ -139,7 +139,7 @@ func hasResult(body []byte) bool {
 // mutations change one thing of a request each.
 var requestMutations = []func(*rand.Rand, *rawRequest){
 	func(r *rand.Rand, q *rawRequest) { // a key twice, in one place or another
-		key := anyOf(r, `"id":2,`, `"method":"tools/call",`, `"jsonrpc":"2.0",`, `"params":{},`, `"method":"tools/list",`)
+		key := anyOf(r, fmt.Sprintf(`"id":%d,`, 1000+r.IntN(1e9)), `"method":"tools/call",`, `"jsonrpc":"2.0",`, `"params":{},`, `"method":"tools/list",`)
 		q.body = anyOf(r, "{"+key+q.body[1:], q.body[:len(q.body)-1]+","+strings.TrimSuffix(key, ",")+"}")
 	},
 	func(r *rand.Rand, q *rawRequest) { // a key in another case, or escaped

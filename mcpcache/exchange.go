@@ -160,8 +160,8 @@ func (x *exchange) ask() bypass {
 	x.method = kind.Method()
 	q.kind = kind
 	switch {
-	case x.request.ID == nil || x.request.ExtraMembers:
-		return bypassInvalid
+	case x.request.ID == nil || x.request.ExtraMembers, x.r.Header["Last-Event-Id"] != nil:
+		return bypassInvalid // only a GET resumes a stream: some servers refuse anything else
 	case !x.h.caches(kind):
 		return bypassKind
 	case x.r.URL.RawPath != "":

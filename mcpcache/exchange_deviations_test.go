@@ -36,7 +36,6 @@ var harmlessChanges = map[string]func(*http.Request){
 	"charset":                 setHeader("Content-Type", "application/json; charset=utf-8"),
 	"rather a stream":         setHeader("Accept", "application/json;q=0.1, text/event-stream"),
 	"user agent":              setHeader("User-Agent", "test"),
-	"Last-Event-ID":           setHeader("Last-Event-ID", "5"),
 	"Accept-Language":         setHeader("Accept-Language", "ja"),
 	"method name escaped":     edit(`"method":"tools/list"`, `"method":"tools\/list"`),
 	"method name in unicode":  edit(`"method":"tools/list"`, `"method":"tool\u0073/list"`),
@@ -67,6 +66,7 @@ var deviations = map[string]struct {
 }{
 	"GET":                 {func(r *http.Request) { r.Method = http.MethodGet }, bypassMethod},
 	"PUT":                 {func(r *http.Request) { r.Method = http.MethodPut }, bypassMethod},
+	"a stream to resume":  {setHeader("Last-Event-Id", "1"), bypassInvalid},
 	"escaped path":        {func(r *http.Request) { r.URL.RawPath = "/%6dcp" }, bypassAmbiguous},
 	"another method":      {edit("tools/list", "tools/call"), bypassMethod},
 	"unknown method":      {edit("tools/list", "tools/List"), bypassMethod},

@@ -26,7 +26,7 @@ type mutation struct {
 type replacement struct{ file, old, new string }
 
 // mutationSteps is within how many steps a known bug has to be found.
-const mutationSteps = 30_000
+const mutationSteps = 60_000
 
 // TestModelMutations is the test of the model test: with a known bug in the
 // product it has to fail, and to say why.

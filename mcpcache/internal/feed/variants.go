@@ -77,12 +77,20 @@ func (f *Feed) refreshVariants(ctx context.Context, s *session, k revision.Kind,
 	}
 	slot.variantsDue, slot.variantsStarted = time.Time{}, now
 	for _, a := range f.variants {
-		if len(slot.flights) < maxFlights && !now.Before(a.notBefore) && a.record.Differed(f.revision, k) &&
-			a.record.UsedSince(now.Add(-variantIdle)) && slot.current(a.record, f.isCurrent(k)) == nil {
+		switch {
+		case !a.record.Differed(f.revision, k), !a.record.UsedSince(now.Add(-variantIdle)):
+		case now.Before(a.notBefore):
+			if slot.variantsDue.IsZero() || a.notBefore.Before(slot.variantsDue) {
+				slot.variantsDue = a.notBefore
+			}
+		case len(slot.flights) < maxFlights && slot.current(a.record, f.isCurrent(k)) == nil:
 			f.takeOff(ctx, s, k, a.record)
 		}
 	}
-	return 0
+	if slot.variantsDue.IsZero() {
+		return 0
+	}
+	return slot.variantsDue.Sub(now)
 }
 
 // dropIdle makes room for another variant, if there is one that the feed has not

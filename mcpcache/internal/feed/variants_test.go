@@ -104,7 +104,7 @@ func TestSessionsOfVariants(t *testing.T) {
 		}
 		w.group.Stop()
 		w.group.Farewell()
-		w.after(0) // the upstream's side of the streams
+		w.after(time.Second) // the upstream's side of the streams
 		if left := s.listening(); left != 0 || len(s.sessions) != 0 {
 			t.Errorf("%d streams and %d sessions are left", left, len(s.sessions))
 		}
