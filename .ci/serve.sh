@@ -26,14 +26,15 @@ await() {
   return 1
 }
 
-# serve NAME [ARG...]: starts `caddy mcp-cache serve` on a free port. What it
-# prints is in $CI_OUT/NAME.out, its log in NAME.log.
+# serve NAME [ARG...]: starts `caddy mcp-cache serve` on a free port, and waits until
+# it suggests lines to try or says that nothing would be a hit. What it prints is in
+# $CI_OUT/NAME.out, its log in NAME.log.
 serve() {
   local name=$1
   shift
   "$CI_OUT/caddy" mcp-cache serve --from 127.0.0.1:0 "$@" >"$CI_OUT/$name.out" 2>"$CI_OUT/$name.log" &
   pids+=($!)
-  await "$name" grep -q '"method":"tools/list"}' "$CI_OUT/$name.out"
+  await "$name" grep -qE '"method":"tools/list"}|^Not cached at' "$CI_OUT/$name.out"
 }
 
 # endpoint NAME: the URL of the cache that serve NAME has started.
