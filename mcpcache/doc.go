@@ -47,7 +47,9 @@
 //     ttlMs and the nextCursor of an answer are the module's.
 //  6. Failure never empties a list. A failed, partial, oversized or
 //     suspiciously empty refresh keeps the last good snapshot.
-//  7. A sick upstream slows nobody: with a usable snapshot, no list waits.
+//  7. A sick upstream slows nobody: with a fresh snapshot no list waits, with a
+//     stale one none waits longer than a second, unless its caller was told of a
+//     change.
 //  8. Credentials do not cross. The guard's is on the feed's requests only, a
 //     client's on that client's only.
 //  9. Everything has a bound.
