@@ -1,3 +1,7 @@
+// The race detector needs several times as much memory.
+
+//go:build !race
+
 package integration
 
 import (
