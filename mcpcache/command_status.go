@@ -111,6 +111,9 @@ func feedRows(feeds []feedStatus, now time.Time) [][]string {
 		if f.Listening {
 			listening = "yes"
 		}
+		if len(f.Silent) > 0 {
+			listening += ", not told of " + strings.Join(f.Silent, ", ")
+		}
 		if f.Next != nil {
 			next = "in " + seconds(max(f.Next.Sub(now), 0))
 		}

@@ -35,9 +35,11 @@ type feedStatus struct {
 	Since     time.Time  `json:"since"`
 	Listening bool       `json:"listening"`
 	// Unanswered is how many requests of the server got no answer.
-	Unanswered int64          `json:"unanswered"`
-	Failure    *failureStatus `json:"last_failure,omitempty"`
-	Next       *time.Time     `json:"next_refresh,omitempty"`
+	Unanswered int64 `json:"unanswered"`
+	// Silent are the kinds whose lists have changed without a notice.
+	Silent  []string       `json:"changes_without_notice,omitempty"`
+	Failure *failureStatus `json:"last_failure,omitempty"`
+	Next    *time.Time     `json:"next_refresh,omitempty"`
 }
 
 type failureStatus struct {
@@ -91,6 +93,9 @@ func describeFeed(s feed.Status) feedStatus {
 	}
 	if s.Failure != nil {
 		status.Failure = &failureStatus{Stage: s.Failure.Stage, Message: s.Failure.Err.Error(), At: s.Failure.At}
+	}
+	for _, k := range s.Silent {
+		status.Silent = append(status.Silent, k.String())
 	}
 	if !s.Next.IsZero() {
 		status.Next = &s.Next

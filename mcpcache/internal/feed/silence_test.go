@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,6 +71,9 @@ func TestSilentServersAreCaught(t *testing.T) {
 				w.after(2 * time.Second)
 				if got := f.Silent(tools); got != c.want {
 					t.Errorf("caught %v, want %v", got, c.want)
+				}
+				if got := slices.Equal(f.Status().Silent, []revision.Kind{tools}); got != c.want {
+					t.Errorf("status says %v, want tools: %v", f.Status().Silent, c.want)
 				}
 				if f.Silent(revision.Prompts) {
 					t.Error("caught at a list that has not changed")

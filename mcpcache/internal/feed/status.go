@@ -22,6 +22,8 @@ type Status struct {
 	Hydrated bool
 	// Listening says that the upstream announces changes to the feed.
 	Listening bool
+	// Silent are the kinds whose lists have changed without a notice.
+	Silent []revision.Kind
 	// Failure is the last one that has not been made good, or nil.
 	Failure *Failure
 	// Next is when the next refresh is due; zero if none is planned.
@@ -39,8 +41,12 @@ func (f *Feed) Status() Status {
 		Revision: f.revision, State: f.state, Since: f.since, Hydrated: f.complete(),
 		Listening: f.listening, Failure: f.failure, Unanswered: f.replies.dropped.Load(),
 	}
+	now := time.Now()
 	for k := range f.slots {
 		slot := &f.slots[k]
+		if slot.silence.settle(now); slot.offered && slot.silence.caught {
+			status.Silent = append(status.Silent, revision.Kind(k))
+		}
 		if slot.failure != nil && status.Failure == nil {
 			status.Failure = slot.failure
 		}
