@@ -110,6 +110,16 @@ func TestReloadsUnderLoad(t *testing.T) {
 		return n
 	}
 	awaitReady(t, "mcp_cache")
+	// The calls would have the feed find out whether changes are announced at
+	// all, as long as it has seen none.
+	before := w.host.CountFeed("resources/templates/list")
+	for _, method := range []string{toolsList, "prompts/list", "resources/list"} {
+		w.Changed(scripted.Feeds, method)
+	}
+	for _, method := range scripted.ListMethods() {
+		await(t, "what both feeds fetch after a notice", func() bool { return w.host.CountFeed(method) == before+len(revisions) })
+	}
+	awaitReady(t, "mcp_cache")
 	fetched, feeds := counts(), w.Streams(scripted.Feeds)
 	w.proxy.reload(mcpCache(w.host.URL))
 	resting := census()
