@@ -3,12 +3,14 @@ package mcpcache
 import (
 	"sync"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 )
 
 // farewellTimeout is how long a configuration waits when it ends: for the
 // sessions of all its feeds to be closed and for what is still to be saved, all
 // of it together. Somebody waits for a reload, and for a process to stop.
-const farewellTimeout = 2 * time.Second
+const farewellTimeout = keeper.FarewellTimeout
 
 // departures has the handlers of one configuration end what is theirs side by
 // side. Caddy cleans them up one after the other; nobody waits but the last.

@@ -248,7 +248,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.key = key
 	h.starter.departures.join()
 	h.metrics = newRequestMetrics(h.settings.name)
-	h.observer = newObserver(ctx, events, h.settings.name, h.logger, h.shared.warmer)
+	h.observer = newObserver(ctx, events, h.settings.name, h.logger, h.shared.keeper)
 	h.settings.feed.Observer = h.observer
 	h.detach = h.shared.attach(u)
 	live.add(h)

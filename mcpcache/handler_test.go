@@ -15,7 +15,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -141,10 +140,7 @@ func TestSameConfigurationTwiceSideBySide(t *testing.T) {
 				t.Errorf("there is no feed of %v", r)
 			}
 		}
-		one.shared.cache.Pin(&cache.Entry{
-			Kind: revision.Tools, Revision: revision.V20260728, Partition: cache.Public, Fetched: time.Now(),
-			Body: warmEntry(t, revision.Tools, "a", cache.Public).Body, Lifetime: time.Hour,
-		})
+		one.shared.cache.Pin(toolsEntry(t, 1))
 		one.cancel()
 		if references(key) != 1 || two.shared.cache.Pinned(revision.V20260728, revision.Tools) == nil {
 			t.Errorf("after the first is gone: %d references, tools %v", references(key),
@@ -302,7 +298,7 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 func TestNewestConfigurationCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := mustProvision(t, config("newest"))
-		store := func() stores.Store { s, _ := one.shared.warmer.current(); return s.Store }
+		store := func() stores.Store { return one.shared.keeper.Store() }
 		if store() != one.store {
 			t.Error("the first configuration's store is not in use")
 		}

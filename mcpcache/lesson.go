@@ -261,7 +261,7 @@ func (l *lesson) admit() {
 	case x.session == "":
 		memo.AdmitContext(x.context, r, x.ticket, until)
 		if x.context == cache.Anonymous {
-			x.h.shared.warmer.letIn(r, until)
+			x.h.shared.keeper.Admit(r, until)
 		}
 	default:
 		if known := memo.Session(x.session); known != nil {
@@ -305,7 +305,7 @@ func (l *lesson) bar(code int) {
 func (x *exchange) refuseContext() {
 	x.h.shared.admission.RefuseContext(x.context, x.question.revision)
 	if x.context == cache.Anonymous {
-		x.h.shared.warmer.bar(x.question.revision)
+		x.h.shared.keeper.Refuse(x.question.revision)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -85,7 +86,7 @@ func TestTracing(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	h, _ := operated(t, "traced")
-	h.observer = &observer{name: "traced", warmer: newWarmer("traced", nil, nil)}
+	h.observer = &observer{name: "traced", keeper: keeper.New("traced", nil, nil)}
 	refreshed := func(err error) {
 		h.observer.Refreshed(revision.V20260728, revision.Tools, time.Minute, false, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -52,7 +53,7 @@ type observer struct {
 	ctx    caddy.Context
 	app    *caddyevents.App
 	logger *zap.Logger
-	warmer *warmer
+	keeper *keeper.Keeper
 	spans  spans
 
 	queue   chan event
@@ -71,9 +72,9 @@ type event struct {
 // newObserver returns an observer whose events are delivered once the
 // configuration that is being provisioned is in force: until then, the events
 // app is still taking subscriptions. Feeds that live on may be at work already.
-func newObserver(ctx caddy.Context, app *caddyevents.App, name string, logger *zap.Logger, w *warmer) *observer {
+func newObserver(ctx caddy.Context, app *caddyevents.App, name string, logger *zap.Logger, k *keeper.Keeper) *observer {
 	o := &observer{
-		name: name, ctx: ctx, app: app, logger: logger, warmer: w,
+		name: name, ctx: ctx, app: app, logger: logger, keeper: k,
 		queue: make(chan event, maxEvents), started: make(chan struct{}), done: make(chan struct{}),
 	}
 	o.ended.Go(o.run)
@@ -151,7 +152,7 @@ func (o *observer) Refreshed(r revision.Revision, k revision.Kind, took time.Dur
 	countRefresh(o.name, k, result, took)
 	o.spans.refreshed(o.name, r, k, result, took, err)
 	if err == nil {
-		o.warmer.refreshed(r, k, same)
+		o.keeper.Refreshed(r, k, same)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -41,7 +42,7 @@ type shared struct {
 	// known not to answer, in Unix nanoseconds.
 	hanging atomic.Int64
 	feeds   *feed.Group
-	warmer  *warmer
+	keeper  *keeper.Keeper
 	// precompressor compresses what the cache wants compressed.
 	precompressor *precompressor
 	cors          corsMemo
@@ -86,7 +87,7 @@ func newShared(key, endpointURL string, u *user) (*shared, error) {
 		return nil, err
 	}
 	s := &shared{
-		cache: c, admission: admission.New(admission.DefaultCapacity), warmer: newWarmer(key, u.instance, c),
+		cache: c, admission: admission.New(admission.DefaultCapacity), keeper: keeper.New(key, u.instance, c),
 		ended: make(chan struct{}),
 	}
 	s.transport.Host = u.settings.host
@@ -130,7 +131,7 @@ func (s *shared) apply() {
 		precompress = precompress || u.settings.precompress
 	}
 	s.transport.Use(newest.handler)
-	s.warmer.use(newest.store, newest.settings.feed.MaxList, newest.logger)
+	s.keeper.Use(newest.store, newest.settings.feed.MaxList, newest.logger)
 	s.cache.SetMemory(memory)
 	s.cache.SetPrecompress(precompress)
 	s.feeds.Set(&policy, newest.logger)
@@ -146,10 +147,10 @@ func (s *shared) run() {
 		})
 		s.running.Go(func() {
 			defer s.recover()
-			s.warmer.load(s.ctx)
+			s.keeper.Load(s.ctx)
 			s.admitStored()
 			s.feeds.Run()
-			s.warmer.run(s.ctx)
+			s.keeper.Run(s.ctx)
 		})
 	})
 }
@@ -165,7 +166,7 @@ func (s *shared) admitStored() {
 	s.mu.Unlock()
 	latest := time.Now().Add(admitFor)
 	for _, r := range revision.All() {
-		until := s.warmer.admittedUntil(r)
+		until := s.keeper.AdmittedUntil(r)
 		if until.After(latest) {
 			until = latest
 		}
@@ -184,8 +185,7 @@ func (s *shared) recover() {
 
 // logger returns the newest handler's.
 func (s *shared) logger() *zap.Logger {
-	_, logger := s.warmer.current()
-	return logger
+	return s.keeper.Logger()
 }
 
 // Destruct implements [caddy.Destructor]. It waits for nothing: ended is closed

@@ -3,6 +3,7 @@ package mcpcache
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -20,6 +22,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
 
 // stand stands for the upstream's handler.
@@ -70,7 +73,7 @@ func newFace(tb testing.TB, h *Handler) *face {
 	down := stand(func(http.ResponseWriter, *http.Request) error {
 		return caddyhttp.Error(http.StatusServiceUnavailable, nil)
 	})
-	u := &user{handler: down, settings: h.settings, store: newTrialStore(), logger: h.logger}
+	u := &user{handler: down, settings: h.settings, store: storetest.NewTrial(), logger: h.logger}
 	s, err := newShared(tb.Name(), "http://localhost/mcp", u)
 	if err != nil {
 		tb.Fatal(err)
@@ -231,4 +234,43 @@ func withReplacer(r *http.Request, values map[string]string) *http.Request {
 		repl.Set(key, value)
 	}
 	return r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl))
+}
+
+// The feeds start, and what is shared ends, whatever the store does.
+func TestFeedsDoNotWaitForAStore(t *testing.T) {
+	for name, trouble := range map[string]func(<-chan struct{}) error{
+		"hangs":  func(release <-chan struct{}) error { <-release; return nil },
+		"panics": func(<-chan struct{}) error { panic("no room") },
+		"fails":  func(<-chan struct{}) error { return errors.New("no room") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				store := storetest.NewTrial()
+				store.SetTrouble(func(context.Context, string, string) error { return trouble(release) })
+				down := stand(func(http.ResponseWriter, *http.Request) error {
+					return caddyhttp.Error(http.StatusBadGateway, errors.New("down"))
+				})
+				u := &user{handler: down, settings: settingsOf(t, &Handler{}), store: store, logger: zap.NewNop()}
+				s, err := newShared("upstream", "http://localhost/mcp", u)
+				if err != nil {
+					t.Fatal(err)
+				}
+				detach := s.attach(u)
+				s.run()
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				if s.feeds.Of(revision.LatestModern) == nil || s.feeds.Of(revision.LatestLegacy) == nil {
+					t.Error("the feeds have not started")
+				}
+				start := time.Now()
+				detach()
+				endShared(t, s)
+				if took := time.Since(start); took > farewellTimeout {
+					t.Errorf("the end took %v, more than %v", took, farewellTimeout)
+				}
+			})
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package mcpcache
+package keeper
 
 import (
 	"time"
@@ -10,9 +10,9 @@ import (
 // has let them in, or not. That is kept with the snapshots, so that after a restart
 // they need not be let in anew by an upstream that is down.
 
-// letIn is told until when callers without credentials are admitted. It is saved
+// Admit is told until when callers without credentials are admitted. It is saved
 // when that is much later than what is stored.
-func (w *warmer) letIn(r revision.Revision, until time.Time) {
+func (w *Keeper) Admit(r revision.Revision, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.admitted[r] = until
@@ -21,8 +21,8 @@ func (w *warmer) letIn(r revision.Revision, until time.Time) {
 	}
 }
 
-// bar is told that callers without credentials are refused.
-func (w *warmer) bar(r revision.Revision) {
+// Refuse is told that callers without credentials are refused.
+func (w *Keeper) Refuse(r revision.Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.admitted[r] = time.Time{}
@@ -32,7 +32,7 @@ func (w *warmer) bar(r revision.Revision) {
 }
 
 // saveAdmission has the snapshots of a revision saved. The caller holds w.mu.
-func (w *warmer) saveAdmission(r revision.Revision) {
+func (w *Keeper) saveAdmission(r revision.Revision) {
 	w.stored[r] = w.admitted[r]
 	for _, key := range slotKeys() {
 		if key.revision == r && w.cache.Pinned(r, key.kind) != nil {
@@ -42,15 +42,15 @@ func (w *warmer) saveAdmission(r revision.Revision) {
 	w.signal()
 }
 
-// admittedUntil is until when callers without credentials are admitted.
-func (w *warmer) admittedUntil(r revision.Revision) time.Time {
+// AdmittedUntil is until when callers without credentials are admitted.
+func (w *Keeper) AdmittedUntil(r revision.Revision) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.admitted[r]
 }
 
 // remember takes what a store says, unless something is known by now.
-func (w *warmer) remember(r revision.Revision, until time.Time) {
+func (w *Keeper) remember(r revision.Revision, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.admitted[r].IsZero() && until.After(time.Now()) {

@@ -1,4 +1,8 @@
-package mcpcache
+// Package keeper keeps the feeds' snapshots in a store, so that lists are there
+// after a restart even while the upstream is not, and with them until when
+// callers without credentials are let in. It knows nothing of requests, of
+// feeds, and of what a store is made of.
+package keeper
 
 import (
 	"cmp"
@@ -28,11 +32,15 @@ const (
 	// has to know how old it is, give or take this. It is also when a round of
 	// saving that failed is repeated.
 	resave = time.Minute
+	// FarewellTimeout is how long a keeper takes at most to save what is still
+	// to be saved when it ends. Somebody waits for a reload, and for a process
+	// to stop.
+	FarewellTimeout = 2 * time.Second
 )
 
-// warmer keeps the feeds' snapshots in a store and brings them back after a
+// Keeper keeps the feeds' snapshots in a store and brings them back after a
 // restart. Saving never delays a feed: one goroutine saves what is newest.
-type warmer struct {
+type Keeper struct {
 	cache *cache.Cache
 	// place returns the first part of every key: the upstream's.
 	place func() (string, error)
@@ -72,15 +80,15 @@ type slotKey struct {
 	kind     revision.Kind
 }
 
-// newWarmer returns a warmer of the upstream that key stands for. If instance
+// New returns a Keeper of the upstream that key stands for. If instance
 // is not nil, the upstream is this instance's own: the one that instance names.
-func newWarmer(key string, instance func() (string, error), c *cache.Cache) *warmer {
-	return &warmer{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1)}
+func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
+	return &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1)}
 }
 
-// use makes s the store from now on. A store that was not used before is given
+// Use makes s the store from now on. A store that was not used before is given
 // everything there is. No list of more than maxList bytes is brought back.
-func (w *warmer) use(s stores.Store, maxList int64, logger *zap.Logger) {
+func (w *Keeper) Use(s stores.Store, maxList int64, logger *zap.Logger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.logger, w.maxList = logger, maxList
@@ -95,7 +103,7 @@ func (w *warmer) use(s stores.Store, maxList int64, logger *zap.Logger) {
 }
 
 // signal asks for a round of saving. The caller holds w.mu.
-func (w *warmer) signal() {
+func (w *Keeper) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -103,7 +111,7 @@ func (w *warmer) signal() {
 }
 
 // unsignal takes back what signal asked for. The caller holds w.mu.
-func (w *warmer) unsignal() {
+func (w *Keeper) unsignal() {
 	select {
 	case <-w.wake:
 	default:
@@ -111,9 +119,21 @@ func (w *warmer) unsignal() {
 }
 
 // of returns the copy of a snapshot. The caller holds w.mu.
-func (w *warmer) of(key slotKey) *storedCopy { return &w.copies[key.revision][key.kind] }
+func (w *Keeper) of(key slotKey) *storedCopy { return &w.copies[key.revision][key.kind] }
 
-func (w *warmer) current() (*boundedStore, *zap.Logger) {
+// Store returns the store in use.
+func (w *Keeper) Store() stores.Store {
+	store, _ := w.current()
+	return store.Store
+}
+
+// Logger returns the logger of whoever has set the store.
+func (w *Keeper) Logger() *zap.Logger {
+	_, logger := w.current()
+	return logger
+}
+
+func (w *Keeper) current() (*boundedStore, *zap.Logger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.store, w.logger
@@ -136,10 +156,10 @@ func slotKeys() []slotKey {
 	return keys
 }
 
-// load brings back every snapshot that the feeds have not fetched yet. What
+// Load brings back every snapshot that the feeds have not fetched yet. What
 // cannot be used is left alone; a store that fails delays the feeds by no more
 // than its time limit.
-func (w *warmer) load(ctx context.Context) {
+func (w *Keeper) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	store, logger := w.current()
@@ -155,7 +175,7 @@ func (w *warmer) load(ctx context.Context) {
 }
 
 // loadOne brings back one snapshot, if there is one.
-func (w *warmer) loadOne(ctx context.Context, store *boundedStore, key slotKey, path string, logger *zap.Logger) error {
+func (w *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, path string, logger *zap.Logger) error {
 	limit := w.largest()
 	size, err := store.Size(ctx, path)
 	var data []byte
@@ -196,7 +216,7 @@ func decode(data []byte, size int64, key slotKey, limit int64) (*cache.Entry, er
 	return e, err
 }
 
-func (w *warmer) largest() int64 {
+func (w *Keeper) largest() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.maxList
@@ -204,7 +224,7 @@ func (w *warmer) largest() int64 {
 
 // note records what has become of a copy, unless another store is in use by
 // now. What became dirty meanwhile stays so.
-func (w *warmer) note(store *boundedStore, key slotKey, now storedCopy) {
+func (w *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.store != store {
@@ -215,8 +235,8 @@ func (w *warmer) note(store *boundedStore, key slotKey, now storedCopy) {
 	*c = now
 }
 
-// refreshed is told of each fetch that succeeded.
-func (w *warmer) refreshed(r revision.Revision, k revision.Kind, same bool) {
+// Refreshed is told of each fetch that succeeded.
+func (w *Keeper) Refreshed(r revision.Revision, k revision.Kind, same bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.of(slotKey{r, k})

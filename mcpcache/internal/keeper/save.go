@@ -1,4 +1,4 @@
-package mcpcache
+package keeper
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
 )
 
-// run saves until ctx ends; what is still to be saved then is saved last.
-func (w *warmer) run(ctx context.Context) {
+// Run saves until ctx ends; what is still to be saved then is saved last.
+func (w *Keeper) Run(ctx context.Context) {
 	upkeep, again := time.NewTimer(untilUpkeep()), time.NewTimer(resave)
 	defer upkeep.Stop()
 	defer again.Stop()
@@ -29,7 +29,7 @@ func (w *warmer) run(ctx context.Context) {
 			done = w.save(ctx, saveTimeout)
 			upkeep.Reset(untilUpkeep())
 		case <-ctx.Done():
-			w.save(context.WithoutCancel(ctx), farewellTimeout)
+			w.save(context.WithoutCancel(ctx), FarewellTimeout)
 			return
 		}
 		if !done {
@@ -41,7 +41,7 @@ func (w *warmer) run(ctx context.Context) {
 // save saves everything that is dirty, and deletes what must not be there any
 // more. What fails is tried again in the next round. It reports whether nothing
 // did. The last quarter of the time is for deleting what could not be replaced.
-func (w *warmer) save(ctx context.Context, limit time.Duration) bool {
+func (w *Keeper) save(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	saving, cancelSaving := context.WithTimeout(ctx, limit*3/4)
@@ -65,7 +65,7 @@ func (w *warmer) save(ctx context.Context, limit time.Duration) bool {
 // withdraw deletes the copy of a list that is another by now and could not be
 // saved: those who were told of the change must not get the old list after a
 // restart.
-func (w *warmer) withdraw(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) storedCopy {
+func (w *Keeper) withdraw(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) storedCopy {
 	c.dirty = true
 	if c.there == notThere {
 		return c
@@ -80,7 +80,7 @@ func (w *warmer) withdraw(ctx context.Context, store *boundedStore, key slotKey,
 }
 
 // report logs that saving fails, once until it works again.
-func (w *warmer) report(ctx context.Context, failure error) {
+func (w *Keeper) report(ctx context.Context, failure error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if failure != nil && errors.Is(ctx.Err(), context.Canceled) {
@@ -95,7 +95,7 @@ func (w *warmer) report(ctx context.Context, failure error) {
 // take returns the copies that have to be brought up to date. Among them are
 // those of lists that are not there any more: the upstream or the operator has
 // given up the kind.
-func (w *warmer) take() (*boundedStore, map[slotKey]storedCopy) {
+func (w *Keeper) take() (*boundedStore, map[slotKey]storedCopy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unsignal() // whatever it was for is among them
@@ -111,7 +111,7 @@ func (w *warmer) take() (*boundedStore, map[slotKey]storedCopy) {
 }
 
 // saveOne brings one copy up to date: a list that is private by now has none.
-func (w *warmer) saveOne(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) (storedCopy, error) {
+func (w *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) (storedCopy, error) {
 	place, err := w.place()
 	if err != nil {
 		return c, err
@@ -123,7 +123,7 @@ func (w *warmer) saveOne(ctx context.Context, store *boundedStore, key slotKey, 
 		}
 		return storedCopy{there: notThere}, store.Delete(ctx, key.in(place))
 	}
-	data, err := snapshot.Encode(e, w.admittedUntil(key.revision))
+	data, err := snapshot.Encode(e, w.AdmittedUntil(key.revision))
 	if err != nil {
 		return c, err
 	}

@@ -1,0 +1,57 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// instanceName returns Caddy's own name of this instance, which it keeps in its
+// data directory, wherever its storage is.
+func instanceName() (string, error) {
+	id, err := caddy.InstanceID()
+	return id.String(), err
+}
+
+// ownUpstream reports whether other instances with this configuration may mean
+// other servers by it. They mean the same if it names their addresses, none of
+// them on loopback.
+func ownUpstream(raw json.RawMessage) bool {
+	var proxy struct {
+		Upstreams []struct {
+			Dial string `json:"dial"`
+		} `json:"upstreams"`
+		Dynamic json.RawMessage `json:"dynamic_upstreams"`
+	}
+	if json.Unmarshal(raw, &proxy) != nil || len(proxy.Upstreams) == 0 || proxy.Dynamic != nil {
+		return true
+	}
+	for _, placeholder := range []string{"{env.", "{file.", "{system."} {
+		if strings.Contains(string(raw), placeholder) {
+			return true
+		}
+	}
+	for _, upstream := range proxy.Upstreams {
+		if !sharedAddress(upstream.Dial) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharedAddress reports whether a dial address means the same to all hosts.
+func sharedAddress(dial string) bool {
+	address, err := caddy.ParseNetworkAddress(dial)
+	if err != nil || address.IsUnixNetwork() || address.IsFdNetwork() || strings.Contains(dial, "{") {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(address.Host, "."))
+	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	ip = ip.Unmap()
+	return err != nil || !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast()
+}
