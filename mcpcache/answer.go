@@ -2,6 +2,7 @@ package mcpcache
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -60,21 +61,6 @@ type envelope struct {
 	spare   []byte // room for the header
 }
 
-// text returns what the header of an answer of that many bytes says.
-func (x *exchange) text(env envelope, size int) *hitText {
-	seconds, usual := floorSeconds(env.left), !env.found.stale && !env.found.fetched
-	if usual {
-		if text := x.h.hits.load(seconds, size); text != nil {
-			return text
-		}
-	}
-	text := newHitText(x.h.status.appendHit(env.spare, env.found, env.left), seconds, size)
-	if usual {
-		x.h.hits.store(text)
-	}
-	return text
-}
-
 // ttlOf is the ttlMs that an answer carries: what is left of the upstream's, if
 // the upstream gave one.
 func ttlOf(e *cache.Entry, left time.Duration) time.Duration {
@@ -123,15 +109,17 @@ func (x *exchange) writeIdentity(env envelope, e *cache.Entry) {
 // begin200 writes the header of an answer of that many bytes.
 func (x *exchange) begin200(env envelope, size int) {
 	h := x.w.Header()
-	text := x.text(env, size)
-	x.values.set(h, "Cache-Status", text.status)
+	status := x.h.status.appendHit(env.spare, env.found, env.left)
+	n := len(status)
+	text := string(strconv.AppendInt(status, int64(size), 10)) // one allocation for both values
+	x.values.set(h, "Cache-Status", text[:n])
 	if env.framing == cache.Event {
 		x.values.set(h, "Content-Type", "text/event-stream")
 		x.values.set(h, "Cache-Control", "no-cache")
 	} else {
 		x.values.set(h, "Content-Type", "application/json")
 	}
-	x.values.set(h, "Content-Length", text.length)
+	x.values.set(h, "Content-Length", text[n:])
 	x.allowPage(h)
 	x.w.WriteHeader(http.StatusOK)
 }

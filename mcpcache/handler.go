@@ -168,7 +168,6 @@ type Handler struct {
 	logger   *zap.Logger
 	settings *settings
 	status   statusTexts
-	hits     hitTexts
 	requests message.Memo
 	metrics  *requestMetrics
 	keeping  keeping
