@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
@@ -80,7 +78,6 @@ func (x *exchange) writeEncoded(env envelope, encoded *splice.Encoded, coding sp
 	x.values.vary(h, "Accept-Encoding")
 	size := len(parts.Head) + len(parts.Tail) + len(parts.Foot)
 	x.begin200(env, size)
-	defer x.widen(size)()
 	// An error says that the client has gone; there is nobody to tell.
 	_, _ = parts.WriteTo(x.w)
 }
@@ -94,7 +91,6 @@ func (x *exchange) writeIdentity(env envelope, e *cache.Entry) {
 	}
 	size := len(env.prefix) + e.SizeIn(env.framing)
 	x.begin200(env, size)
-	defer x.widen(size)()
 	if whole := e.Whole(); whole != nil && env.framing == cache.Plain && size > maxCopied {
 		if _, err := x.w.Write(env.prefix); err == nil {
 			_, _ = x.w.Write(whole)
@@ -123,26 +119,3 @@ func (x *exchange) begin200(env envelope, size int) {
 	x.allowPage(h)
 	x.w.WriteHeader(http.StatusOK)
 }
-
-// wideChunk is how many bytes of an answer may be written under one idle
-// deadline, if the operator has not said otherwise. Caddy's own 64 KiB has it
-// set a timer for each 64 KiB. A client is cut that takes longer for a chunk
-// than the idle timeout; with 256 KiB and Caddy's 60 seconds that is one with
-// less than 35 kbit/s.
-const wideChunk = 256 << 10
-
-// widen lets an answer of that many bytes be written in larger chunks, until
-// the function that it returns is called.
-func (x *exchange) widen(size int) (restore func()) {
-	if size <= caddyhttp.DefaultMaxWriteChunk {
-		return nothing
-	}
-	_, w := caddyhttp.IdleTimeoutsFromContext(x.r.Context())
-	if w == nil || w.MaxChunk != 0 {
-		return nothing
-	}
-	w.MaxChunk = wideChunk
-	return func() { w.MaxChunk = 0 }
-}
-
-func nothing() {}

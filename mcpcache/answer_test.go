@@ -2,16 +2,11 @@ package mcpcache
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -130,44 +125,5 @@ func TestOutputEndsWithTheClient(t *testing.T) {
 				t.Errorf("framing %d: %d writes although the one after %d failed", framing, got, limit+1)
 			}
 		}
-	}
-}
-
-// A ready answer is written in larger chunks under Caddy's idle timeouts, with
-// the operator's own limit untouched.
-func TestWideChunks(t *testing.T) {
-	h := pinnedHandler(t, 500)
-	for name, c := range map[string]struct {
-		tools    int
-		set      int
-		wantMost int
-	}{
-		"large":          {500, 0, wideChunk},
-		"small":          {5, 0, caddyhttp.DefaultMaxWriteChunk},
-		"operator's own": {500, 16 << 10, 16 << 10},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h.shared.cache.Pin(toolsEntry(t, c.tools))
-			below := &pieces{ResponseRecorder: httptest.NewRecorder()}
-			idle := &caddyhttp.IdleTimeoutWriter{
-				ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: below},
-				Ctrl:                  http.NewResponseController(below), MaxChunk: c.set, Logger: zap.NewNop(),
-			}
-			r := listRequest()
-			r = r.WithContext(caddyhttp.ContextWithIdleTimeouts(context.WithoutCancel(r.Context()), nil, idle))
-			if err := h.ServeHTTP(idle, r, nil); err != nil {
-				t.Fatal(err)
-			}
-			largest := 0
-			for _, size := range below.sizes {
-				largest = max(largest, size)
-			}
-			if largest > c.wantMost || c.tools == 500 && largest != c.wantMost {
-				t.Errorf("the largest write has %d bytes, want %d", largest, c.wantMost)
-			}
-			if idle.MaxChunk != c.set {
-				t.Errorf("chunks of %d bytes are left behind, want %d", idle.MaxChunk, c.set)
-			}
-		})
 	}
 }
