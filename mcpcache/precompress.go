@@ -23,7 +23,7 @@ type precompressor struct {
 }
 
 func newPrecompressor(c *cache.Cache, logger func() *zap.Logger) *precompressor {
-	return &precompressor{cache: c, codec: splice.NewCodec(1), logger: logger}
+	return &precompressor{cache: c, codec: new(splice.Codec), logger: logger}
 }
 
 // run compresses until ctx ends.

@@ -24,7 +24,7 @@ func compressing(t testing.TB, memory int64) *Cache {
 // compress does what is wanted now and returns how much that was.
 func (c *Cache) compress(t testing.TB) (done int) {
 	t.Helper()
-	codec := splice.NewCodec(1)
+	codec := new(splice.Codec)
 	for {
 		select {
 		case wanted := <-c.Wanted():
@@ -313,7 +313,7 @@ func TestWantedMayBeOfNoUse(t *testing.T) {
 	if old.Current() {
 		t.Error("the replaced snapshot is current")
 	}
-	encoded, err := splice.NewCodec(1).Encode(context.Background(), e.Body.Bytes)
+	encoded, err := new(splice.Codec).Encode(context.Background(), e.Body.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}

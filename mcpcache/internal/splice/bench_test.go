@@ -20,7 +20,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size.name, func(b *testing.B) {
 			body := listBody(size.tools)
-			c := NewCodec(1)
+			c := new(Codec)
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -10,41 +10,27 @@ import (
 // are large, but making them anew for each body costs more than encoding.
 const idleTime = time.Minute
 
-// Codec makes Encoded bodies. It keeps its encoders, up to 10 MiB for each
-// Encode that ran at the same time, until it has been idle for a minute. It
+// Codec makes Encoded bodies, one at a time. It keeps its encoders, up to 10
+// MiB, until it has been idle for a minute. The zero value is ready to use. It
 // is safe for concurrent use, runs no goroutine and needs no closing.
 type Codec struct {
-	slots chan struct{}
-
-	mu      sync.Mutex
-	idle    []*worker
+	mu      sync.Mutex // held while a body is encoded
+	idle    *worker    // nil before the first body, and after idleTime
 	release *time.Timer
-}
-
-// NewCodec returns a Codec that encodes at most n bodies at the same time, at
-// least one.
-func NewCodec(n int) *Codec {
-	return &Codec{slots: make(chan struct{}, max(n, 1))}
 }
 
 // Encode compresses body with gzip and zstd. Each form is decoded again, with
 // a prefix spliced on, and compared before it is returned; a form that is not
 // smaller than the body is left out. It is work for the background: a list of
-// 400 KB takes some 10 ms.
-//
-// It waits while too many others are encoding, and fails when ctx is done
-// before the work is.
+// 400 KB takes some 10 ms. It fails when ctx is done before the work is.
 func (c *Codec) Encode(ctx context.Context, body []byte) (*Encoded, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	w := c.take()
+	w := c.idle
+	c.idle = nil // if encoding fails, nobody knows what state the worker is in
 	if w == nil {
 		var err error
 		if w, err = newWorker(); err != nil {
@@ -53,40 +39,18 @@ func (c *Codec) Encode(ctx context.Context, body []byte) (*Encoded, error) {
 	}
 	e, err := w.encode(ctx, body)
 	if err != nil {
-		// The worker is not put back: nobody knows what state it is in.
 		return nil, err
 	}
-	c.put(w)
+	c.idle = w
+	if c.release == nil {
+		c.release = time.AfterFunc(idleTime, c.drop)
+	} else {
+		c.release.Reset(idleTime)
+	}
 	return e, nil
 }
 
-// take returns an idle worker, nil if there is none.
-func (c *Codec) take() *worker {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := len(c.idle)
-	if n == 0 {
-		return nil
-	}
-	w := c.idle[n-1]
-	c.idle[n-1] = nil
-	c.idle = c.idle[:n-1]
-	return w
-}
-
-// put makes w idle, for the next take within the idle time.
-func (c *Codec) put(w *worker) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.idle = append(c.idle, w)
-	if c.release == nil {
-		c.release = time.AfterFunc(idleTime, c.drop)
-		return
-	}
-	c.release.Reset(idleTime)
-}
-
-// drop lets go of the idle workers.
+// drop lets go of the idle worker.
 func (c *Codec) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

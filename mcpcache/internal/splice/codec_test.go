@@ -23,73 +23,31 @@ func (c *ended) Err() error {
 	return nil
 }
 
-// idleWorkers returns how many encoders c keeps.
-func idleWorkers(c *Codec) int {
+// hasWorker reports whether c keeps its encoders.
+func hasWorker(c *Codec) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.idle)
+	return c.idle != nil
 }
 
 func TestEncodeStopsWithItsContext(t *testing.T) {
 	for left := range 2 {
-		c := NewCodec(1)
+		var c Codec
 		e, err := c.Encode(&ended{context.Background(), left}, listBody(5))
 		if e != nil || !errors.Is(err, context.Canceled) {
 			t.Errorf("after %d questions: Encode = %v, %v", left, e, err)
 		}
-		if len(c.slots) != 0 || idleWorkers(c) != 0 {
-			t.Errorf("after %d questions: %d slots taken, %d workers kept", left, len(c.slots), idleWorkers(c))
+		if hasWorker(&c) {
+			t.Errorf("after %d questions: the worker is kept", left)
 		}
 	}
-}
-
-func TestEncodeWaitsForItsTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := NewCodec(2)
-		c.slots <- struct{}{}
-		if _, err := c.Encode(t.Context(), listBody(5)); err != nil {
-			t.Fatalf("with a slot left: %v", err)
-		}
-		c.slots <- struct{}{}
-		ctx, cancel := context.WithCancel(t.Context())
-		given := make(chan error)
-		for range 2 {
-			go func() {
-				_, err := c.Encode(ctx, listBody(5))
-				given <- err
-			}()
-		}
-		synctest.Wait()
-		select {
-		case err := <-given:
-			t.Fatalf("did not wait: %v", err)
-		default:
-		}
-		<-c.slots
-		if err := <-given; err != nil {
-			t.Errorf("after a slot came free: %v", err)
-		}
-		if err := <-given; err != nil {
-			t.Errorf("after the other was done: %v", err)
-		}
-		c.slots <- struct{}{}
-		go func() {
-			_, err := c.Encode(ctx, listBody(5))
-			given <- err
-		}()
-		synctest.Wait()
-		cancel()
-		if err := <-given; !errors.Is(err, context.Canceled) {
-			t.Errorf("after its context ended: %v", err)
-		}
-	})
 }
 
 // TestCodecLetsEncodersGo also shows that no goroutine is left: the bubble
 // would not end.
 func TestCodecLetsEncodersGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCodec(1)
+		var c Codec
 		encode := func() {
 			t.Helper()
 			if _, err := c.Encode(t.Context(), listBody(5)); err != nil {
@@ -97,27 +55,27 @@ func TestCodecLetsEncodersGo(t *testing.T) {
 			}
 		}
 		encode()
-		first := c.idle[0]
+		first := c.idle
 		time.Sleep(idleTime - 1)
 		encode()
-		if idleWorkers(c) != 1 || c.idle[0] != first {
+		if c.idle != first {
 			t.Fatal("the worker was not used again")
 		}
 		time.Sleep(idleTime - 1)
-		if idleWorkers(c) != 1 {
+		if !hasWorker(&c) {
 			t.Fatal("the worker was let go too early")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if idleWorkers(c) != 0 {
+		if hasWorker(&c) {
 			t.Fatal("the worker was kept")
 		}
 		encode()
 	})
 }
 
-func TestCodecIsBounded(t *testing.T) {
-	c := NewCodec(2)
+func TestCodecIsConcurrent(t *testing.T) {
+	var c Codec
 	list := listBody(50)
 	var wg sync.WaitGroup
 	for i := range 12 {
@@ -132,12 +90,6 @@ func TestCodecIsBounded(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := idleWorkers(c); n < 1 || n > 2 {
-		t.Errorf("%d workers", n)
-	}
-	if cap(NewCodec(0).slots) != 1 {
-		t.Error("a codec must have at least one slot")
-	}
 }
 
 func TestWorkerKeepsNoLargeBuffer(t *testing.T) {

@@ -37,7 +37,7 @@ func mustWorker(t testing.TB) *worker {
 
 func mustEncode(t testing.TB, body []byte) *Encoded {
 	t.Helper()
-	e, err := NewCodec(1).Encode(context.Background(), body)
+	e, err := new(Codec).Encode(context.Background(), body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestEncodeKeepsWhatIsSmaller(t *testing.T) {
 }
 
 func TestEncodeLeavesBreakEvenOut(t *testing.T) {
-	w, c := mustWorker(t), NewCodec(1)
+	w, c := mustWorker(t), new(Codec)
 	// A run of equal bytes gains some, and noise after it loses it again: among
 	// its beginnings are some that are encoded to their own length.
 	body := append(bytes.Repeat([]byte("a"), 30), randomBody(600)[:200]...)
