@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -118,4 +119,33 @@ func (x *exchange) begin200(env envelope, size int) {
 	x.values.set(h, "Content-Length", text[n:])
 	x.allowPage(h)
 	x.w.WriteHeader(http.StatusOK)
+}
+
+// encoded returns the compressed forms of an entry and which of them the
+// client would rather have. It returns nil if the answer has to be sent as it
+// is: the client wants it so, or nothing is there yet.
+func (x *exchange) encoded(e *cache.Entry, framing cache.Framing) (*splice.Encoded, splice.Encoding) {
+	if !x.compressible(e) {
+		return nil, ""
+	}
+	best, second := encoded.Choose(x.r.Header["Accept-Encoding"])
+	if best == "" {
+		return nil, ""
+	}
+	forms := x.h.shared.cache.Encoded(e, framing, x.now)
+	switch {
+	case forms == nil:
+		return nil, ""
+	case forms.Has(best):
+		return forms, best
+	case second != "" && forms.Has(second):
+		return forms, second
+	}
+	return nil, ""
+}
+
+// compressible reports whether answers of the entry differ with what the
+// client accepts.
+func (x *exchange) compressible(e *cache.Entry) bool {
+	return x.h.settings.precompress && e.Size() >= cache.LeastEncoded
 }

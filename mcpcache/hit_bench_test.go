@@ -84,7 +84,7 @@ func pinnedHandler(tb testing.TB, tools int) *Handler {
 // compress does now what the background would do some time.
 func (h *Handler) compress() {
 	for len(h.shared.cache.Wanted()) > 0 {
-		h.shared.precompressor.compress(context.Background(), <-h.shared.cache.Wanted())
+		h.shared.compressor.Compress(context.Background(), <-h.shared.cache.Wanted())
 	}
 }
 

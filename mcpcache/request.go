@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 )
 
 // body is what has been read of a request body. The zero value is one that has
@@ -121,15 +123,15 @@ func accepts(values []string) (stream, ok bool) {
 	if len(values) == 1 && values[0] == usualAccept {
 		return false, true
 	}
-	var json, events weight
+	var json, events qvalue.Value
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {
 			media, params, _ := strings.Cut(part, ";")
 			switch strings.ToLower(strings.TrimSpace(media)) {
 			case "application/json":
-				json = weightIn(params)
+				json = qvalue.In(params)
 			case "text/event-stream":
-				events = weightIn(params)
+				events = qvalue.In(params)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -43,9 +44,9 @@ type shared struct {
 	hanging atomic.Int64
 	feeds   *feed.Group
 	keeper  *keeper.Keeper
-	// precompressor compresses what the cache wants compressed.
-	precompressor *precompressor
-	cors          corsMemo
+	// compressor compresses what the cache wants compressed.
+	compressor *encoded.Compressor
+	cors       corsMemo
 	// secret keys the hashes that stand for credentials.
 	secret [32]byte
 
@@ -91,7 +92,7 @@ func newShared(key, endpointURL string, u *user) (*shared, error) {
 		ended: make(chan struct{}),
 	}
 	s.transport.Host = u.settings.host
-	s.precompressor = newPrecompressor(c, s.logger)
+	s.compressor = encoded.NewCompressor(c, s.logger)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	_, _ = rand.Read(s.secret[:]) // crypto/rand never returns an error
 	s.variants = variant.New(s.secret)
@@ -143,7 +144,7 @@ func (s *shared) run() {
 	s.started.Do(func() {
 		s.running.Go(func() {
 			defer s.recover()
-			s.precompressor.run(s.ctx)
+			s.compressor.Run(s.ctx)
 		})
 		s.running.Go(func() {
 			defer s.recover()

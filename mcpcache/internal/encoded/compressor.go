@@ -1,4 +1,8 @@
-package mcpcache
+// Package encoded is what the module knows of content codings: it compresses
+// what the cache wants compressed, ahead of the clients that ask for it, and
+// finds out which form a client wants. It knows nothing of requests and of what
+// is in the answers.
+package encoded
 
 import (
 	"context"
@@ -13,33 +17,35 @@ import (
 // bodies together.
 const maxAssembled = 1 << 20
 
-// precompressor compresses what the cache wants compressed, one body at a
+// Compressor compresses what the cache wants compressed, one body at a
 // time. Answers are sent as they are until it is done.
-type precompressor struct {
+type Compressor struct {
 	cache  *cache.Cache
 	codec  *splice.Codec
 	logger func() *zap.Logger
 	room   []byte
 }
 
-func newPrecompressor(c *cache.Cache, logger func() *zap.Logger) *precompressor {
-	return &precompressor{cache: c, codec: new(splice.Codec), logger: logger}
+// NewCompressor returns a compressor for what c wants. logger is asked for the
+// logger whenever something goes wrong.
+func NewCompressor(c *cache.Cache, logger func() *zap.Logger) *Compressor {
+	return &Compressor{cache: c, codec: new(splice.Codec), logger: logger}
 }
 
-// run compresses until ctx ends.
-func (p *precompressor) run(ctx context.Context) {
+// Run compresses until ctx ends.
+func (p *Compressor) Run(ctx context.Context) {
 	for {
 		select {
 		case wanted := <-p.cache.Wanted():
-			p.compress(ctx, wanted)
+			p.Compress(ctx, wanted)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// compress compresses one body. What goes wrong concerns that body only.
-func (p *precompressor) compress(ctx context.Context, wanted cache.Wanted) {
+// Compress compresses one body. What goes wrong concerns that body only.
+func (p *Compressor) Compress(ctx context.Context, wanted cache.Wanted) {
 	done := false
 	defer func() {
 		if r := recover(); r != nil {

@@ -1,47 +1,25 @@
-package mcpcache
+package encoded
 
 import (
 	"strings"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 )
 
-// encoded returns the compressed forms of an entry and which of them the
-// client would rather have. It returns nil if the answer has to be sent as it
-// is: the client wants it so, or nothing is there yet.
-func (x *exchange) encoded(e *cache.Entry, framing cache.Framing) (*splice.Encoded, splice.Encoding) {
-	if !x.compressible(e) {
-		return nil, ""
-	}
-	best, second := readCodings(x.r.Header["Accept-Encoding"]).choose()
-	if best == "" {
-		return nil, ""
-	}
-	forms := x.h.shared.cache.Encoded(e, framing, x.now)
-	switch {
-	case forms == nil:
-		return nil, ""
-	case forms.Has(best):
-		return forms, best
-	case second != "" && forms.Has(second):
-		return forms, second
-	}
-	return nil, ""
-}
-
-// compressible reports whether answers of the entry differ with what the
-// client accepts.
-func (x *exchange) compressible(e *cache.Entry) bool {
-	return x.h.settings.precompress && e.Size() >= cache.LeastEncoded
+// Choose returns the content coding that a client wants most, by the values of
+// its Accept-Encoding header, and another one for where that is not there. Both
+// are "" if it would rather have none.
+func Choose(accepted []string) (best, second splice.Encoding) {
+	return readCodings(accepted).choose()
 }
 
 // codings is what an Accept-Encoding header says of the content codings that
 // there are, and of none at all: "identity".
 type codings struct {
-	zstd, gzip, identity weight
+	zstd, gzip, identity qvalue.Value
 	// any is the weight of what is not named; 0 if that is not said.
-	any weight
+	any qvalue.Value
 	// Which of them are named.
 	namesZstd, namesGzip, namesIdentity bool
 }
@@ -55,13 +33,13 @@ func readCodings(values []string) codings {
 			name, params, _ := strings.Cut(part, ";")
 			switch name = strings.TrimSpace(name); {
 			case strings.EqualFold(name, "zstd"):
-				c.zstd, c.namesZstd = weightIn(params), true
+				c.zstd, c.namesZstd = qvalue.In(params), true
 			case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
-				c.gzip, c.namesGzip = weightIn(params), true
+				c.gzip, c.namesGzip = qvalue.In(params), true
 			case strings.EqualFold(name, "identity"):
-				c.identity, c.namesIdentity = weightIn(params), true
+				c.identity, c.namesIdentity = qvalue.In(params), true
 			case name == "*":
-				c.any = weightIn(params)
+				c.any = qvalue.In(params)
 			}
 		}
 	}
