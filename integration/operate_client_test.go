@@ -94,7 +94,7 @@ func refreshNow(t testing.TB, kind string) []refreshed {
 // wantSchema fails unless a status is as the schema in the repository says.
 func wantSchema(t testing.TB, statuses []byte) {
 	t.Helper()
-	raw, err := os.ReadFile("../mcpcache/testdata/status.schema.json")
+	raw, err := os.ReadFile("../mcpcache/internal/report/testdata/status.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}

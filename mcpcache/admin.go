@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -59,7 +59,7 @@ func (a adminAPI) serve(w http.ResponseWriter, r *http.Request) error {
 		if err := allow(r, http.MethodGet); err != nil {
 			return err
 		}
-		return writeJSON(w, http.StatusOK, a.all())
+		return writeJSON(w, http.StatusOK, report.Live.Statuses(time.Now()))
 	}
 	parts := strings.SplitN(rest, "/", 3)
 	for i, part := range parts {
@@ -69,68 +69,36 @@ func (a adminAPI) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		parts[i] = unescaped
 	}
-	h, err := find(parts[0])
+	source, err := report.Live.Find(parts[0])
 	if err != nil {
-		return err
+		return refused(err)
 	}
 	switch {
 	case len(parts) == 1:
-		return a.one(w, r, h)
+		return a.one(w, r, source)
 	case len(parts) == 2 && parts[1] == "refresh":
-		return a.refresh(w, r, h)
+		return a.refresh(w, r, source)
 	case len(parts) == 2 && parts[1] == "purge":
-		return a.purge(w, r, h)
+		return a.purge(w, r, source)
 	}
 	if err := allow(r, http.MethodGet); err != nil {
 		return err
 	}
-	k, err := kindNamed(parts[1])
+	k, err := report.Kind(parts[1])
 	if err != nil {
-		return err
+		return refused(err)
 	}
 	if len(parts) == 2 {
-		return a.list(w, r, h, k)
+		return a.list(w, r, source, k)
 	}
-	return a.item(w, h, k, parts[2])
+	return a.item(w, source, k, parts[2])
 }
 
-// find returns the handler of that name.
-func find(name string) (*Handler, error) {
-	handlers := live.named(name)
-	switch len(handlers) {
-	case 0:
-		return nil, apiError(http.StatusNotFound,
-			fmt.Errorf("no handler is called %q; there are: %s", name, strings.Join(live.names(), ", ")))
-	case 1:
-		return handlers[0], nil
-	}
-	return nil, apiError(http.StatusConflict,
-		fmt.Errorf("%d handlers are called %q; give them different names", len(handlers), name))
-}
-
-func kindNamed(name string) (revision.Kind, error) {
-	k, ok := revision.ParseKind(name)
-	if !ok {
-		return 0, apiError(http.StatusNotFound, fmt.Errorf("%q is not one of %s", name, kindNames()))
-	}
-	return k, nil
-}
-
-func (adminAPI) all() []handlerStatus {
-	statuses := []handlerStatus{}
-	for _, name := range live.names() {
-		for _, h := range live.named(name) {
-			statuses = append(statuses, h.describe(time.Now()))
-		}
-	}
-	return statuses
-}
-
-func (adminAPI) one(w http.ResponseWriter, r *http.Request, h *Handler) error {
+func (adminAPI) one(w http.ResponseWriter, r *http.Request, s report.Source) error {
 	if err := allow(r, http.MethodGet); err != nil {
 		return err
 	}
-	status := h.describe(time.Now())
+	status := report.Describe(s, time.Now())
 	code := http.StatusOK
 	if !status.Ready {
 		code = http.StatusServiceUnavailable
@@ -138,74 +106,54 @@ func (adminAPI) one(w http.ResponseWriter, r *http.Request, h *Handler) error {
 	return writeJSON(w, code, status)
 }
 
-func (adminAPI) list(w http.ResponseWriter, r *http.Request, h *Handler, k revision.Kind) error {
-	like := r.URL.Query().Get("like")
-	if _, err := matches(like, ""); err != nil {
-		return apiError(http.StatusBadRequest, fmt.Errorf("like: %q is not a pattern: %w", like, err))
-	}
-	items, err := h.items(k)
+func (adminAPI) list(w http.ResponseWriter, r *http.Request, s report.Source, k revision.Kind) error {
+	items, err := report.Items(s, k, r.URL.Query().Get("like"))
 	if err != nil {
-		return err
+		return refused(err)
 	}
-	listed := []itemSummary{}
-	for _, item := range items {
-		matched, _ := matches(like, item.name)
-		if like == "" || matched {
-			listed = append(listed, item.summary())
-		}
+	listed := make([]report.Summary, len(items))
+	for i, item := range items {
+		listed[i] = item.Summary()
 	}
 	return writeJSON(w, http.StatusOK, listed)
 }
 
-// matches reports whether a name matches a pattern of [path.Match]. Names are
-// no paths, although URIs look like some: '*' and '?' match slashes too.
-func matches(pattern, name string) (bool, error) {
-	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
-	return path.Match(flat(pattern), flat(name))
-}
-
-func (adminAPI) item(w http.ResponseWriter, h *Handler, k revision.Kind, name string) error {
-	items, err := h.items(k)
+func (adminAPI) item(w http.ResponseWriter, s report.Source, k revision.Kind, name string) error {
+	item, err := report.ItemNamed(s, k, name)
 	if err != nil {
-		return err
+		return refused(err)
 	}
-	for _, item := range items {
-		if item.name == name {
-			w.Header().Set("Content-Type", "application/json")
-			_, err := w.Write(item.raw)
-			return err
-		}
-	}
-	return apiError(http.StatusNotFound, fmt.Errorf("no item of %s is called %q", k, name))
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(item.Raw)
+	return err
 }
 
-func (adminAPI) refresh(w http.ResponseWriter, r *http.Request, h *Handler) error {
+func (adminAPI) refresh(w http.ResponseWriter, r *http.Request, s report.Source) error {
 	if err := allow(r, http.MethodPost); err != nil {
 		return err
 	}
 	kinds := revision.Kinds()
 	if name := r.URL.Query().Get("kind"); name != "" {
-		k, err := kindNamed(name)
+		k, err := report.Kind(name)
 		if err != nil {
-			return err
+			return refused(err)
 		}
 		kinds = []revision.Kind{k}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxRefreshWait)
 	defer cancel()
-	results := h.refresh(ctx, kinds)
-	if len(results) == 0 {
-		return apiError(http.StatusServiceUnavailable, errors.New("no feed is connected that keeps what was asked for"))
+	results, err := report.Refresh(ctx, s, kinds)
+	if err != nil {
+		return refused(err)
 	}
 	return writeJSON(w, http.StatusOK, results)
 }
 
-func (adminAPI) purge(w http.ResponseWriter, r *http.Request, h *Handler) error {
+func (adminAPI) purge(w http.ResponseWriter, r *http.Request, s report.Source) error {
 	if err := allow(r, http.MethodPost); err != nil {
 		return err
 	}
-	h.shared.cache.Purge()
-	h.shared.admission.Purge()
+	s.Purge()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -215,6 +163,23 @@ func allow(r *http.Request, method string) error {
 		return nil
 	}
 	return apiError(http.StatusMethodNotAllowed, fmt.Errorf("method %s is not allowed here, only %s", r.Method, method))
+}
+
+// statusOf are the HTTP statuses that tell why there is no answer.
+var statusOf = map[report.Reason]int{
+	report.NotFound:    http.StatusNotFound,
+	report.Ambiguous:   http.StatusConflict,
+	report.Invalid:     http.StatusBadRequest,
+	report.Unavailable: http.StatusServiceUnavailable,
+}
+
+// refused makes an error of the admin API of why a question has no answer.
+func refused(err error) error {
+	status := http.StatusInternalServerError
+	if e, ok := errors.AsType[*report.Error](err); ok {
+		status = statusOf[e.Reason]
+	}
+	return apiError(status, err)
 }
 
 func apiError(status int, err error) error { return caddy.APIError{HTTPStatus: status, Err: err} }

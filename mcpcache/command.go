@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/demo"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
 func init() {
@@ -129,7 +130,7 @@ func runServe(flags caddycmd.Flags) (int, error) {
 	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s at %s.\nCaddy's admin API is at %s.\n", endpoint, what, s.to, s.admin)
 	go showProgress(ctx, os.Stdout, isTerminal(os.Stdout), caddy.Log(), guide{
 		why:  func(ctx context.Context) string { return whyNot(ctx, s.to) },
-		then: func(statuses []handlerStatus) string { return summary(statuses) + suggestions(endpoint, statuses) },
+		then: func(statuses []report.Status) string { return summary(statuses) + suggestions(endpoint, statuses) },
 	})
 	return caddy.ExitCodeFailedQuit, wait()
 }

@@ -69,19 +69,19 @@ func runCheck(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	report, err := probe.Run(ctx, options)
+	found, err := probe.Run(ctx, options)
 	if err != nil {
 		return err
 	}
 	asJSON, _ := cmd.Flags().GetBool("json") // it is defined above
 	switch {
 	case asJSON:
-		err = writeJSONTo(cmd.OutOrStdout(), report)
-	case len(report.Eras) > 0:
-		_, err = fmt.Fprint(cmd.OutOrStdout(), report.Text())
+		err = writeJSONTo(cmd.OutOrStdout(), found)
+	case len(found.Eras) > 0:
+		_, err = fmt.Fprint(cmd.OutOrStdout(), found.Text())
 	}
-	if err == nil && report.Trouble != nil {
-		return errors.New(report.Trouble.Text)
+	if err == nil && found.Trouble != nil {
+		return errors.New(found.Trouble.Text)
 	}
 	return err
 }

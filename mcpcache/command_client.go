@@ -14,6 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
 // Exit codes of the operator's commands, besides Caddy's own: 0 for success
@@ -138,19 +140,19 @@ func saidBy(err error) string {
 
 // statuses returns how the handlers are: all, or those of the name that the
 // operator said.
-func (c *adminClient) statuses() ([]handlerStatus, error) {
+func (c *adminClient) statuses() ([]report.Status, error) {
 	answer, err := c.get()
 	if err != nil {
 		return nil, err
 	}
-	var all []handlerStatus
+	var all []report.Status
 	if err := json.Unmarshal(answer, &all); err != nil {
 		return nil, fmt.Errorf("reading the answer of the admin API: %w", err)
 	}
 	if c.name == "" {
 		return all, nil
 	}
-	named := []handlerStatus{}
+	named := []report.Status{}
 	for _, status := range all {
 		if status.Name == c.name {
 			named = append(named, status)
@@ -180,7 +182,7 @@ func (c *adminClient) handler() (string, error) {
 	return "", fmt.Errorf("there are several handlers, choose one with --name: %s", strings.Join(namesOf(all), ", "))
 }
 
-func namesOf(statuses []handlerStatus) []string {
+func namesOf(statuses []report.Status) []string {
 	names := make([]string, len(statuses))
 	for i, status := range statuses {
 		names[i] = status.Name

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -21,22 +22,22 @@ const (
 // whyNot says in one line what is wrong with the server at that URL, and what to
 // do; "" if nothing is.
 func whyNot(ctx context.Context, to string) string {
-	report, err := probe.Run(ctx, probe.Options{
+	found, err := probe.Run(ctx, probe.Options{
 		URL: to, Timeout: whyTimeout, Total: whyTotal, MaxList: defaultMaxList, MaxPages: defaultMaxPages,
 	})
 	switch {
 	case err != nil:
 		return "Trouble: " + printable(err.Error())
-	case report.Trouble == nil:
+	case found.Trouble == nil:
 		return ""
-	case report.Trouble.Code == "unauthorized", report.Trouble.Code == "forbidden":
+	case found.Trouble.Code == "unauthorized", found.Trouble.Code == "forbidden":
 		return "Trouble: " + to + " asks for credentials. Clients' own go through to it; for the cache's, write a Caddyfile with a guard"
 	}
-	return "Trouble: " + printable(report.Trouble.Text)
+	return "Trouble: " + printable(found.Trouble.Text)
 }
 
 // summary says in one line what is cached and what is not, and why.
-func summary(statuses []handlerStatus) string {
+func summary(statuses []report.Status) string {
 	var kept, not []string
 	for _, status := range statuses {
 		for _, r := range revisionsOf(status.Kinds) {
@@ -73,7 +74,7 @@ func summary(statuses []handlerStatus) string {
 }
 
 // revisionsOf returns the revisions of lists, in their order.
-func revisionsOf(kinds []kindStatus) []string {
+func revisionsOf(kinds []report.Snapshot) []string {
 	var found []string
 	for _, k := range kinds {
 		if !slices.Contains(found, k.Revision) {

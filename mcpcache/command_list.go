@@ -12,6 +12,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -90,7 +91,7 @@ func codeOf(err error) int {
 
 // items returns the items of a kind whose names match the pattern, if there is
 // one.
-func (c *adminClient) items(handler, kind, like string) ([]itemSummary, error) {
+func (c *adminClient) items(handler, kind, like string) ([]report.Summary, error) {
 	query := ""
 	if like != "" {
 		query = url.Values{"like": {like}}.Encode()
@@ -99,14 +100,14 @@ func (c *adminClient) items(handler, kind, like string) ([]itemSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	var items []itemSummary
+	var items []report.Summary
 	if err := json.Unmarshal(answer, &items); err != nil {
 		return nil, fmt.Errorf("reading the answer of the admin API: %w", err)
 	}
 	return items, nil
 }
 
-func itemRows(items []itemSummary) [][]string {
+func itemRows(items []report.Summary) [][]string {
 	rows := headed(len(items), "NAME", "TITLE", "DESCRIPTION")
 	for _, item := range items {
 		rows = append(rows, []string{item.Name, item.Title, shorten(printable(item.Description), shownDescription)})

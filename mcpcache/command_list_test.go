@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
 func TestPrintable(t *testing.T) {
@@ -42,7 +44,7 @@ func TestShorten(t *testing.T) {
 
 func TestItemsForPeople(t *testing.T) {
 	var out strings.Builder
-	err := writeTable(&out, itemRows([]itemSummary{
+	err := writeTable(&out, itemRows([]report.Summary{
 		{Name: "a", Title: "A\x1b[1m", Description: "first\nline " + strings.Repeat("x", shownDescription)},
 		{Name: "long_name"},
 	}))
@@ -67,7 +69,7 @@ func TestIndentedKeepsNumbersAndOrder(t *testing.T) {
 
 func TestRefreshedForPeople(t *testing.T) {
 	var out strings.Builder
-	err := writeRefreshed(&out, []refreshResult{
+	err := writeRefreshed(&out, []report.Refreshed{
 		{Kind: "tools", Revision: "2025-11-25", Items: 3, Added: []string{"n\new"}, Removed: []string{"old"}, Changed: []string{"a", "b"}, More: 7},
 		{Kind: "prompts", Revision: "2025-11-25", Error: "calling prompts/list: no answer"},
 	})

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -24,7 +25,7 @@ type guide struct {
 	// may take its time.
 	why func(context.Context) string
 	// then is asked when all are ready: what follows.
-	then func([]handlerStatus) string
+	then func([]report.Status) string
 }
 
 // showProgress shows how far the handlers of this process have got, until all
@@ -44,7 +45,7 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 	defer ticker.Stop()
 	shown, asked, said := "", "", ""
 	for {
-		statuses := adminAPI{}.all()
+		statuses := report.Live.Statuses(time.Now())
 		text, done := progress(statuses)
 		if text != shown {
 			fmt.Fprintf(out, format, text)
@@ -77,7 +78,7 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 }
 
 // stuck reports whether no feed gets any further by itself.
-func stuck(statuses []handlerStatus) bool {
+func stuck(statuses []report.Status) bool {
 	for _, status := range statuses {
 		for _, f := range status.Feeds {
 			if f.State != feed.Unsupported && f.State != feed.Down && f.State != feed.NeedsAuthorization {
@@ -97,7 +98,7 @@ const shownFailure = 60
 
 // progress describes the handlers in one line, and reports whether all of them
 // are ready and no feed is about to get further.
-func progress(statuses []handlerStatus) (text string, done bool) {
+func progress(statuses []report.Status) (text string, done bool) {
 	done = len(statuses) > 0
 	handlers := make([]string, 0, len(statuses))
 	for _, status := range statuses {
@@ -121,7 +122,7 @@ func settled(s feed.State) bool {
 	return s == feed.Ready || s == feed.Unsupported || s == feed.NeedsAuthorization
 }
 
-func progressOf(f feedStatus) string {
+func progressOf(f report.Feed) string {
 	if f.Failure == nil || !failing(f.State) {
 		return string(f.State)
 	}
@@ -130,7 +131,7 @@ func progressOf(f feedStatus) string {
 
 // counts says how many items there are of each kind: the most that any
 // revision has.
-func counts(kinds []kindStatus) []string {
+func counts(kinds []report.Snapshot) []string {
 	var texts []string
 	for _, k := range revision.Kinds() {
 		most, found := 0, false

@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -24,11 +26,12 @@ func TestProgressIsShownUntilReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h, upstream := operated(t, "progress")
-				goLive(t, h)
-				upstream.set("tools/list", "a")
-				upstream.hold = make(chan struct{})
-				h.shared.feeds.Start(revision.LatestModern)
+				source := reporttest.New(t, "progress")
+				reporttest.GoLive(t, source)
+				source.Server.Set("tools/list", "a")
+				hold := make(chan struct{})
+				source.Server.Hold(hold)
+				source.Feeds().Start(revision.LatestModern)
 				synctest.Wait()
 				var out strings.Builder
 				done := make(chan struct{})
@@ -37,7 +40,7 @@ func TestProgressIsShownUntilReady(t *testing.T) {
 					showProgress(t.Context(), &out, c.terminal, zap.NewNop(), guide{})
 				}()
 				time.Sleep(10*progressPause + progressPause/2) // between two looks
-				close(upstream.hold)
+				close(hold)
 				<-done
 				if out.String() != c.want {
 					t.Errorf("got %q, want %q", out.String(), c.want)
@@ -49,8 +52,8 @@ func TestProgressIsShownUntilReady(t *testing.T) {
 
 func TestProgressEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := operated(t, "ended")
-		goLive(t, h)
+		source := reporttest.New(t, "ended")
+		reporttest.GoLive(t, source)
 		ctx, cancel := context.WithCancel(t.Context())
 		var out strings.Builder
 		done := make(chan struct{})
@@ -74,10 +77,10 @@ func TestProgressGoesOnWhileAFeedMay(t *testing.T) {
 		feed.Connecting: false, feed.Hydrating: false, feed.Degraded: false, feed.Down: false,
 		feed.Ready: true, feed.Unsupported: true, feed.NeedsAuthorization: true,
 	} {
-		status := handlerStatus{Ready: true, Feeds: []feedStatus{
+		status := report.Status{Ready: true, Feeds: []report.Feed{
 			{Revision: "2025-11-25", State: feed.Ready}, {Revision: "2026-07-28", State: state},
 		}}
-		if _, done := progress([]handlerStatus{status}); done != want {
+		if _, done := progress([]report.Status{status}); done != want {
 			t.Errorf("%s: got %t", state, done)
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // suggestions returns what to try with the cache at endpoint, which endpointURL
 // has made: commands for a POSIX shell, to be pasted as they are, of the eras in
 // which the tools are cached.
-func suggestions(endpoint string, statuses []handlerStatus) string {
+func suggestions(endpoint string, statuses []report.Status) string {
 	var recipes []string
 	for _, recipe := range []struct {
 		revision revision.Revision
@@ -27,7 +28,7 @@ func suggestions(endpoint string, statuses []handlerStatus) string {
 }
 
 // cachesTools reports whether the tools of that revision can be hits.
-func cachesTools(statuses []handlerStatus, revision string) bool {
+func cachesTools(statuses []report.Status, revision string) bool {
 	for _, status := range statuses {
 		ready := false
 		for _, f := range status.Feeds {

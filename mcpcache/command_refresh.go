@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -64,7 +65,7 @@ A list that cannot be fetched stays what it was.
 }
 
 // refresh has the handler fetch one kind, or all if none is given.
-func (c *adminClient) refresh(kinds []string) ([]refreshResult, error) {
+func (c *adminClient) refresh(kinds []string) ([]report.Refreshed, error) {
 	name, err := c.handler()
 	if err != nil {
 		return nil, err
@@ -77,14 +78,14 @@ func (c *adminClient) refresh(kinds []string) ([]refreshResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	var results []refreshResult
+	var results []report.Refreshed
 	if err := json.Unmarshal(answer, &results); err != nil {
 		return nil, fmt.Errorf("reading the answer of the admin API: %w", err)
 	}
 	return results, nil
 }
 
-func writeRefreshed(out io.Writer, results []refreshResult) error {
+func writeRefreshed(out io.Writer, results []report.Refreshed) error {
 	rows := headed(len(results), "KIND", "REVISION", "ITEMS", "ADDED", "REMOVED", "CHANGED", "FAILURE")
 	for _, r := range results {
 		row := []string{r.Kind, r.Revision}

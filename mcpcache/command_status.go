@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -53,7 +54,7 @@ answers at /mcp_cache/{name}.
 }
 
 // judge makes an exit code of what was found.
-func judge(statuses []handlerStatus) (int, error) {
+func judge(statuses []report.Status) (int, error) {
 	if len(statuses) == 0 {
 		return exitNotReady, errors.New("this Caddy runs no mcp_cache handler")
 	}
@@ -77,7 +78,7 @@ func failing(s feed.State) bool {
 	return s == feed.Degraded || s == feed.Down || s == feed.NeedsAuthorization
 }
 
-func writeStatuses(out io.Writer, statuses []handlerStatus, now time.Time) error {
+func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error {
 	for i, status := range statuses {
 		if i > 0 {
 			if _, err := fmt.Fprintln(out); err != nil {
@@ -104,7 +105,7 @@ func writeStatuses(out io.Writer, statuses []handlerStatus, now time.Time) error
 	return nil
 }
 
-func feedRows(feeds []feedStatus, now time.Time) [][]string {
+func feedRows(feeds []report.Feed, now time.Time) [][]string {
 	rows := headed(len(feeds), "ERA", "REVISION", "STATE", "SINCE", "LISTENING", "NEXT REFRESH", "LAST FAILURE")
 	for _, f := range feeds {
 		listening, next, failure := "no", "-", "-"
@@ -131,7 +132,7 @@ func feedRows(feeds []feedStatus, now time.Time) [][]string {
 // digestShown is how many characters of a digest are shown to people.
 const digestShown = 12
 
-func kindRows(kinds []kindStatus) [][]string {
+func kindRows(kinds []report.Snapshot) [][]string {
 	rows := headed(len(kinds), "KIND", "REVISION", "ITEMS", "BYTES", "DIGEST", "AGE", "TTL LEFT", "HITS")
 	for _, k := range kinds {
 		left := seconds(time.Duration(k.TTL * float64(time.Second)))

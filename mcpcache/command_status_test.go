@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
 )
 
 func TestStatusForPeople(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var out strings.Builder
-	other := handlerStatus{Name: "other", Upstream: "http://127.0.0.1:2/mcp"}
-	if err := writeStatuses(&out, []handlerStatus{fullStatus(), other}, now); err != nil {
+	other := report.Status{Name: "other", Upstream: "http://127.0.0.1:2/mcp"}
+	if err := writeStatuses(&out, []report.Status{reporttest.Full(), other}, now); err != nil {
 		t.Fatal(err)
 	}
 	const want = `full is ready, in front of http://127.0.0.1:3001/mcp
@@ -38,26 +40,26 @@ KIND  REVISION  ITEMS  BYTES  DIGEST  AGE  TTL LEFT  HITS
 }
 
 func TestJudge(t *testing.T) {
-	in := func(ready bool, states ...feed.State) handlerStatus {
-		s := handlerStatus{Name: "h", Ready: ready}
+	in := func(ready bool, states ...feed.State) report.Status {
+		s := report.Status{Name: "h", Ready: ready}
 		for _, state := range states {
-			s.Feeds = append(s.Feeds, feedStatus{Revision: "2025-11-25", State: state})
+			s.Feeds = append(s.Feeds, report.Feed{Revision: "2025-11-25", State: state})
 		}
 		return s
 	}
 	for name, c := range map[string]struct {
-		statuses []handlerStatus
+		statuses []report.Status
 		want     int
 	}{
 		"none":                {nil, 4},
-		"ready":               {[]handlerStatus{in(true, feed.Ready, feed.Unsupported)}, 0},
-		"again connecting":    {[]handlerStatus{in(true, feed.Connecting, feed.Hydrating)}, 0},
-		"not ready":           {[]handlerStatus{in(true, feed.Ready), in(false, feed.Hydrating)}, 4},
-		"down, never ready":   {[]handlerStatus{in(false, feed.Down)}, 4},
-		"one of them failing": {[]handlerStatus{in(true, feed.Ready, feed.Degraded), in(false)}, 4},
-		"degraded":            {[]handlerStatus{in(true, feed.Ready, feed.Degraded)}, 5},
-		"down":                {[]handlerStatus{in(true, feed.Ready), in(true, feed.Down)}, 5},
-		"needs authorization": {[]handlerStatus{in(true, feed.NeedsAuthorization)}, 5},
+		"ready":               {[]report.Status{in(true, feed.Ready, feed.Unsupported)}, 0},
+		"again connecting":    {[]report.Status{in(true, feed.Connecting, feed.Hydrating)}, 0},
+		"not ready":           {[]report.Status{in(true, feed.Ready), in(false, feed.Hydrating)}, 4},
+		"down, never ready":   {[]report.Status{in(false, feed.Down)}, 4},
+		"one of them failing": {[]report.Status{in(true, feed.Ready, feed.Degraded), in(false)}, 4},
+		"degraded":            {[]report.Status{in(true, feed.Ready, feed.Degraded)}, 5},
+		"down":                {[]report.Status{in(true, feed.Ready), in(true, feed.Down)}, 5},
+		"needs authorization": {[]report.Status{in(true, feed.NeedsAuthorization)}, 5},
 	} {
 		if code, err := judge(c.statuses); code != c.want || (err == nil) != (code == 0) {
 			t.Errorf("%s: exit code %d, %v; want %d", name, code, err, c.want)
@@ -66,38 +68,38 @@ func TestJudge(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	down := feedStatus{Revision: "2025-11-25", State: feed.Down, Failure: &failureStatus{
+	down := report.Feed{Revision: "2025-11-25", State: feed.Down, Failure: &report.Failure{
 		Stage: "connect", Message: strings.Repeat("long ", 20),
 	}}
-	list := func(kind, revision string, items int) kindStatus {
-		return kindStatus{Kind: kind, Revision: revision, Items: items}
+	list := func(kind, revision string, items int) report.Snapshot {
+		return report.Snapshot{Kind: kind, Revision: revision, Items: items}
 	}
 	for _, c := range []struct {
-		status handlerStatus
+		status report.Status
 		want   string
 		done   bool
 	}{
-		{handlerStatus{}, "Feeds: starting", false},
-		{handlerStatus{Ready: true}, "Feeds: starting", false},
-		{handlerStatus{Feeds: []feedStatus{down}}, "Feeds: 2025-11-25 down (connect: " + "…" + strings.Repeat("long ", 20)[41:] + ")", false},
+		{report.Status{}, "Feeds: starting", false},
+		{report.Status{Ready: true}, "Feeds: starting", false},
+		{report.Status{Feeds: []report.Feed{down}}, "Feeds: 2025-11-25 down (connect: " + "…" + strings.Repeat("long ", 20)[41:] + ")", false},
 		{
-			handlerStatus{Feeds: []feedStatus{{Revision: "2025-11-25", State: feed.Hydrating}}, Kinds: []kindStatus{list("tools", "2025-11-25", 3)}},
+			report.Status{Feeds: []report.Feed{{Revision: "2025-11-25", State: feed.Hydrating}}, Kinds: []report.Snapshot{list("tools", "2025-11-25", 3)}},
 			"Feeds: 2025-11-25 hydrating, tools 3", false,
 		},
 		{
-			handlerStatus{Ready: true, Feeds: []feedStatus{
+			report.Status{Ready: true, Feeds: []report.Feed{
 				{Revision: "2025-11-25", State: feed.Ready}, {Revision: "2026-07-28", State: feed.Connecting},
 			}},
 			"Feeds: 2025-11-25 ready, 2026-07-28 connecting", false,
 		},
 		{
-			handlerStatus{
+			report.Status{
 				Ready: true,
-				Feeds: []feedStatus{
-					{Revision: "2025-11-25", State: feed.Unsupported, Failure: &failureStatus{Message: "not shown"}},
+				Feeds: []report.Feed{
+					{Revision: "2025-11-25", State: feed.Unsupported, Failure: &report.Failure{Message: "not shown"}},
 					{Revision: "2026-07-28", State: feed.Ready},
 				},
-				Kinds: []kindStatus{
+				Kinds: []report.Snapshot{
 					list("resource_templates", "2026-07-28", 0), list("tools", "2025-11-25", 4),
 					list("tools", "2026-07-28", 5), list("discover", "2026-07-28", 0),
 				},
@@ -105,7 +107,7 @@ func TestProgress(t *testing.T) {
 			"Feeds: 2025-11-25 unsupported, 2026-07-28 ready, tools 5, resource_templates 0", true,
 		},
 	} {
-		if text, done := progress([]handlerStatus{c.status}); text != c.want || done != c.done {
+		if text, done := progress([]report.Status{c.status}); text != c.want || done != c.done {
 			t.Errorf("progress is %q, %v; want %q, %v", text, done, c.want, c.done)
 		}
 	}

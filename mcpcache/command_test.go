@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/demo"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
 // ServeConfig lets tests in other packages call serveConfig: the directive that
@@ -115,30 +116,30 @@ var (
 )
 
 // bothEras is the status of a handler that caches the tools in either era.
-func bothEras() []handlerStatus {
-	status := handlerStatus{Ready: true}
+func bothEras() []report.Status {
+	status := report.Status{Ready: true}
 	for _, r := range []string{"2025-11-25", "2026-07-28"} {
-		status.Feeds = append(status.Feeds, feedStatus{Revision: r, State: feed.Ready})
-		status.Kinds = append(status.Kinds, kindStatus{Kind: "tools", Revision: r, Items: 2})
+		status.Feeds = append(status.Feeds, report.Feed{Revision: r, State: feed.Ready})
+		status.Kinds = append(status.Kinds, report.Snapshot{Kind: "tools", Revision: r, Items: 2})
 	}
-	return []handlerStatus{status}
+	return []report.Status{status}
 }
 
 // TestSuggestionsFit gives the recipes of the eras in which there are hits.
 func TestSuggestionsFit(t *testing.T) {
 	const modern, legacy = "# MCP 2026-07-28", "# MCP 2025-11-25"
 	for name, c := range map[string]struct {
-		change         func(*handlerStatus)
+		change         func(*report.Status)
 		modern, legacy bool
 		line           string
 	}{
-		"both": {func(*handlerStatus) {}, true, true, "Cached at 2025-11-25: tools 2; at 2026-07-28: tools 2.\n"},
-		"legacy only": {func(s *handlerStatus) {
+		"both": {func(*report.Status) {}, true, true, "Cached at 2025-11-25: tools 2; at 2026-07-28: tools 2.\n"},
+		"legacy only": {func(s *report.Status) {
 			s.Feeds[1].State, s.Kinds = feed.Unsupported, s.Kinds[:1]
 		}, false, true, "Cached at 2025-11-25: tools 2.\n"},
-		"ttlMs 0": {func(s *handlerStatus) { s.Kinds[1].Uncacheable = ttlZero }, false, true, "Cached at 2025-11-25: tools 2. " +
+		"ttlMs 0": {func(s *report.Status) { s.Kinds[1].Uncacheable = "ttlMs 0" }, false, true, "Cached at 2025-11-25: tools 2. " +
 			"Not cached at 2026-07-28: tools: ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept.\n"},
-		"no lists": {func(s *handlerStatus) { s.Kinds = nil }, false, false, "The server has no lists to cache.\n"},
+		"no lists": {func(s *report.Status) { s.Kinds = nil }, false, false, "The server has no lists to cache.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			statuses := bothEras()

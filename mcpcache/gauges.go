@@ -5,8 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -39,45 +38,27 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 	set := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	for _, name := range live.names() {
-		handlers := live.named(name)
-		if len(handlers) == 0 {
+	for _, name := range report.Live.Names() {
+		sources := report.Live.Named(name)
+		if len(sources) == 0 {
 			continue // it has just gone
 		}
 		// Handlers that share a name share the series: the newest counts.
-		h := handlers[len(handlers)-1]
+		source := sources[len(sources)-1]
 		for _, k := range revision.Kinds() {
-			if e := h.newest(k); e != nil {
+			if e := report.Newest(source, k); e != nil {
 				set(itemsGauge, float64(e.Body.Items), name, k.String())
 				set(bytesGauge, float64(len(e.Body.Bytes)), name, k.String())
 				set(ageGauge, e.Age(now).Seconds(), name, k.String())
 			}
 		}
-		remembered, _ := h.shared.admission.Count()
-		set(partitionsGauge, float64(remembered), name)
+		set(partitionsGauge, float64(source.Callers()), name)
 		for _, era := range []revision.Era{revision.Legacy, revision.Modern} {
-			set(feedUpGauge, h.feedUp(era), name, era.String())
+			up := 0.0
+			if report.FeedUp(source, era) {
+				up = 1
+			}
+			set(feedUpGauge, up, name, era.String())
 		}
 	}
-}
-
-// newest returns the snapshot of a kind that was fetched last, of whatever
-// revision, or nil.
-func (h *Handler) newest(k revision.Kind) *cache.Entry {
-	var newest *cache.Entry
-	for _, r := range revision.All() {
-		if e := h.shared.cache.Pinned(r, k); e != nil && (newest == nil || e.Fetched.After(newest.Fetched)) {
-			newest = e
-		}
-	}
-	return newest
-}
-
-func (h *Handler) feedUp(era revision.Era) float64 {
-	for _, f := range h.shared.feeds.All() {
-		if s := f.Status(); s.Revision.Era() == era && (s.State == feed.Ready || s.State == feed.Degraded) {
-			return 1
-		}
-	}
-	return 0
 }

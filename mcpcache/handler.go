@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -250,7 +251,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.observer = newObserver(ctx, events, h.settings.name, h.logger, h.shared.keeper)
 	h.settings.feed.Observer = h.observer
 	h.detach = h.shared.attach(u)
-	live.add(h)
+	report.Live.Add(reported{h})
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
@@ -317,7 +318,7 @@ func (h *Handler) Cleanup() error {
 		return nil
 	}
 	h.detach()
-	live.remove(h)
+	report.Live.Remove(reported{h}, collectors.forget)
 	h.observer.stop()
 	key := h.key
 	h.key = ""

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -150,7 +151,7 @@ func TestSameConfigurationTwiceSideBySide(t *testing.T) {
 		if references(key) != 0 {
 			t.Errorf("%d references are left", references(key))
 		}
-		if slices.Contains(live.names(), "handler_test") {
+		if slices.Contains(report.Live.Names(), "handler_test") {
 			t.Error("a handler is still registered")
 		}
 		// The bubble ends only when all goroutines have.
@@ -235,7 +236,7 @@ func TestFailedProvision(t *testing.T) {
 			if got := references(inForce.key); got != 1 {
 				t.Fatalf("%s: %d references to what the other uses", name, got)
 			}
-			if names := live.names(); !slices.Contains(names, "handler_test") || len(live.named("handler_test")) != 1 {
+			if names := report.Live.Names(); !slices.Contains(names, "handler_test") || len(report.Live.Named("handler_test")) != 1 {
 				t.Errorf("%s: registered are %v", name, names)
 			}
 		}

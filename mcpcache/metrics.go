@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -117,7 +118,7 @@ func newRequestMetrics(handler string) *requestMetrics {
 // countChanges counts a notice for each kind it concerns. Notices of single
 // resources count for the lists' kind.
 func countChanges(handler string, kinds revision.KindSet, source string) {
-	live.whileLive(handler, func() {
+	report.Live.WhileLive(handler, func() {
 		for _, k := range revision.Kinds() {
 			if kinds.Has(k) || k == revision.Resources && kinds.Has(revision.Reads) {
 				collectors.changes.WithLabelValues(handler, k.String(), source).Inc()
@@ -128,7 +129,7 @@ func countChanges(handler string, kinds revision.KindSet, source string) {
 
 // countRefresh counts a fetch of a list by a feed.
 func countRefresh(handler string, k revision.Kind, result string, took time.Duration) {
-	live.whileLive(handler, func() {
+	report.Live.WhileLive(handler, func() {
 		collectors.refreshes.WithLabelValues(handler, k.String(), result).Inc()
 		collectors.refreshDuration.WithLabelValues(handler, k.String()).Observe(took.Seconds())
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -24,7 +25,7 @@ var metricNames = []string{
 }
 
 func TestMetricsAreNamedWell(t *testing.T) {
-	h, _ := operated(t, "named")
+	h := operated(t, "named")
 	goLive(t, h)
 	pin(t, h, revision.V20260728, revision.Tools, time.Second, `{"name":"a"}`)
 	countRefresh("named", revision.Tools, "changed", time.Second)
@@ -50,7 +51,7 @@ func TestMetricsAreNamedWell(t *testing.T) {
 // TestLabelsAreClosed counts requests of methods that clients make up: there
 // are as many series as before.
 func TestLabelsAreClosed(t *testing.T) {
-	h, _ := operated(t, "closed")
+	h := operated(t, "closed")
 	goLive(t, h)
 	registry := registered(t)
 	before := series(t, registry)
@@ -104,7 +105,7 @@ func TestMethodLabels(t *testing.T) {
 
 // TestEverySeriesGoesWithItsHandler has a handler count all there is to count.
 func TestEverySeriesGoesWithItsHandler(t *testing.T) {
-	h, _ := operated(t, "busy")
+	h := operated(t, "busy")
 	goLive(t, h)
 	registry := registered(t)
 	for _, result := range refreshResults {
@@ -128,7 +129,7 @@ func TestEverySeriesGoesWithItsHandler(t *testing.T) {
 	if n := of(); n < counted {
 		t.Fatalf("%d series, want at least %d", n, counted)
 	}
-	live.remove(h)
+	report.Live.Remove(reported{h}, collectors.forget)
 	if n := of(); n != 0 {
 		t.Errorf("%d series are left", n)
 	}
@@ -137,8 +138,8 @@ func TestEverySeriesGoesWithItsHandler(t *testing.T) {
 // TestSeriesGoWithTheirHandler removes a handler: nothing of it is left, not
 // even when something of it is still to be counted.
 func TestSeriesGoWithTheirHandler(t *testing.T) {
-	gone, _ := operated(t, "gone")
-	stays, _ := operated(t, "stays")
+	gone := operated(t, "gone")
+	stays := operated(t, "stays")
 	goLive(t, gone, stays)
 	registry := registered(t)
 	count := func() {
@@ -165,7 +166,7 @@ func TestSeriesGoWithTheirHandler(t *testing.T) {
 	if staying, same := of("stays"); n == 0 || n != staying || total != 3 || same != 3 {
 		t.Fatalf("both handlers should have the same series: %d, %d; %v, %v", n, staying, total, same)
 	}
-	live.remove(gone)
+	report.Live.Remove(reported{gone}, collectors.forget)
 	count()
 	if n, _ := of("gone"); n != 0 {
 		t.Errorf("%d series are left of a handler that is gone", n)
@@ -181,22 +182,22 @@ func TestSeriesGoWithTheirHandler(t *testing.T) {
 // TestReloadsLoseNoCount replaces a handler by one of the same name, as reloads
 // do, some of which are rejected.
 func TestReloadsLoseNoCount(t *testing.T) {
-	h, _ := operated(t, "reloaded")
-	live.add(h)
-	defer func() { live.remove(h) }()
+	h := operated(t, "reloaded")
+	report.Live.Add(reported{h})
+	defer func() { report.Live.Remove(reported{h}, collectors.forget) }()
 	registry := registered(t)
 	for i := range 20 {
 		next := &Handler{settings: h.settings, shared: h.shared, metrics: newRequestMetrics("reloaded")}
-		live.add(next)
+		report.Live.Add(reported{next})
 		fresh := registered(t)
 		h.metrics.count[0][outcomeMiss].Inc()
 		next.metrics.count[0][outcomeMiss].Inc()
 		countChanges("reloaded", revision.SetOf(revision.Tools), sourceFeed)
 		if i%4 == 3 { // rejected
-			live.remove(next)
+			report.Live.Remove(reported{next}, collectors.forget)
 			next.metrics.count[0][outcomeMiss].Inc()
 		} else {
-			live.remove(h)
+			report.Live.Remove(reported{h}, collectors.forget)
 			h.metrics.count[0][outcomeMiss].Inc() // a request that was in flight
 			h, registry = next, fresh
 		}
@@ -213,7 +214,7 @@ func TestReloadsLoseNoCount(t *testing.T) {
 // TestGauges looks at a handler's gauges: they are its snapshots', and gone
 // with it.
 func TestGauges(t *testing.T) {
-	h, _ := operated(t, "gauged")
+	h := operated(t, "gauged")
 	goLive(t, h)
 	pin(t, h, revision.V20251125, revision.Tools, time.Hour, `{"name":"a"}`)
 	newest := pin(t, h, revision.V20260728, revision.Tools, 2*time.Second, `{"name":"a"}`, `{"name":"b"}`)
@@ -233,7 +234,7 @@ func TestGauges(t *testing.T) {
 	if age := got[`age_seconds{handler="gauged",kind="tools"}`]; age < 2 || age > 3000 {
 		t.Errorf("the age is %v, not that of the newest snapshot", age)
 	}
-	live.remove(h)
+	report.Live.Remove(reported{h}, collectors.forget)
 	for name := range series(t, registry) {
 		if strings.Contains(name, `"gauged"`) {
 			t.Errorf("%s is left", name)

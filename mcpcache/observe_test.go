@@ -85,7 +85,7 @@ func wholeBody(text string) body { return body{bytes: []byte(text), whole: true}
 func TestTracing(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	h, _ := operated(t, "traced")
+	h := operated(t, "traced")
 	h.observer = &observer{name: "traced", keeper: keeper.New("traced", nil, nil)}
 	refreshed := func(err error) {
 		h.observer.Refreshed(revision.V20260728, revision.Tools, time.Minute, false, err)

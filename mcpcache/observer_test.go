@@ -189,7 +189,7 @@ func TestObserverOfRejectedConfigurationEnds(t *testing.T) {
 }
 
 func TestRefreshesAreCounted(t *testing.T) {
-	h, _ := operated(t, "observed")
+	h := operated(t, "observed")
 	goLive(t, h)
 	registry := registered(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -173,20 +173,11 @@ func kindSet(names []string) (revision.KindSet, error) {
 	for _, name := range names {
 		k, ok := revision.ParseKind(name)
 		if !ok {
-			return 0, fmt.Errorf("kinds: %q is not one of %s", name, kindNames())
+			return 0, fmt.Errorf("kinds: %q is not one of %s", name, revision.KindNames())
 		}
 		set |= revision.SetOf(k)
 	}
 	return set, nil
-}
-
-func kindNames() string {
-	kinds := revision.Kinds()
-	names := make([]string, 0, len(kinds))
-	for _, k := range kinds {
-		names = append(names, k.String())
-	}
-	return strings.Join(names, ", ")
 }
 
 func orDefault[T comparable](value, otherwise T) T {

@@ -6,24 +6,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
-
-// ttlZero is why a list is never fresh: the upstream says so, and no min_ttl
-// says otherwise.
-const ttlZero = "ttlMs 0"
-
-// uncacheable returns why an entry is never answered with while the upstream
-// delivers, or "" if it is. A list without ttlMs has the operator's lifetime,
-// which is more than 0.
-func uncacheable(e *cache.Entry) string {
-	if e.Lifetime == 0 {
-		return ttlZero
-	}
-	return ""
-}
 
 // sayAgain is how long a handler says nothing more of a list whose ttlMs keeps
 // changing between 0 and more.

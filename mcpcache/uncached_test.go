@@ -16,7 +16,7 @@ import (
 // 0 is one line, but no more than one a minute.
 func TestNotKeptIsSaidOnce(t *testing.T) {
 	core, logs := zapobserver.New(zapcore.InfoLevel)
-	h, _ := operated(t, "aloud")
+	h := operated(t, "aloud")
 	h.logger = zap.New(core)
 	now := time.Unix(1_800_000_000, 0)
 	give := func(r revision.Revision, k revision.Kind, ttl time.Duration, given bool) {

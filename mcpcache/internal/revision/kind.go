@@ -1,5 +1,7 @@
 package revision
 
+import "strings"
+
 // Kind is a kind of answer that is cached.
 type Kind uint8
 
@@ -33,6 +35,15 @@ var kinds = [NumKinds]kindRow{
 // Kinds returns the kinds that a feed keeps, in the order it fetches them.
 func Kinds() []Kind {
 	return []Kind{Tools, Prompts, Resources, ResourceTemplates, Discover}
+}
+
+// KindNames are the names of the kinds that a feed keeps, for people.
+func KindNames() string {
+	names := make([]string, 0, len(kinds))
+	for _, k := range Kinds() {
+		names = append(names, k.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // ParseKind returns the kind with that name. Reads have none: they follow Resources.

@@ -1,0 +1,112 @@
+package report
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Status is how a handler is.
+type Status struct {
+	Name     string `json:"name"`
+	Upstream string `json:"upstream"`
+	// Ready is false until there is a copy of every list.
+	Ready bool       `json:"ready"`
+	Feeds []Feed     `json:"feeds"`
+	Kinds []Snapshot `json:"kinds"`
+}
+
+// Feed is how a feed is.
+type Feed struct {
+	Era       string     `json:"era"`
+	Revision  string     `json:"revision"`
+	State     feed.State `json:"state"`
+	Since     time.Time  `json:"since"`
+	Listening bool       `json:"listening"`
+	// Unanswered is how many requests of the server got no answer.
+	Unanswered int64 `json:"unanswered"`
+	// Silent are the kinds whose lists have changed without a notice.
+	Silent  []string   `json:"changes_without_notice,omitempty"`
+	Failure *Failure   `json:"last_failure,omitempty"`
+	Next    *time.Time `json:"next_refresh,omitempty"`
+}
+
+// Failure is the last failure of a feed that has not been made good.
+type Failure struct {
+	Stage   string    `json:"stage"`
+	Message string    `json:"message"`
+	At      time.Time `json:"at"`
+}
+
+// Snapshot is the feeds' copy of a kind at a revision.
+type Snapshot struct {
+	Kind     string  `json:"kind"`
+	Revision string  `json:"revision"`
+	Items    int     `json:"items"`
+	Bytes    int     `json:"bytes"`
+	Digest   string  `json:"digest"`
+	Age      float64 `json:"age_seconds"`
+	TTL      float64 `json:"ttl_seconds"`
+	// Uncacheable is why the list is never answered from the cache while the
+	// upstream delivers.
+	Uncacheable string `json:"uncacheable,omitempty"`
+	Hits        uint64 `json:"hits"`
+}
+
+// Describe tells how the handler is.
+func Describe(source Source, now time.Time) Status {
+	status := Status{
+		Name: source.Name(), Upstream: source.Upstream(),
+		Feeds: []Feed{}, Kinds: []Snapshot{},
+	}
+	for _, f := range source.Feeds().All() {
+		s := f.Status()
+		status.Feeds = append(status.Feeds, describeFeed(s))
+		status.Ready = status.Ready || s.Hydrated
+		for _, k := range revision.Kinds() {
+			if e := source.Pinned(s.Revision, k); e != nil {
+				status.Kinds = append(status.Kinds, Snapshot{
+					Kind: k.String(), Revision: e.Revision.String(),
+					Items: e.Body.Items, Bytes: len(e.Body.Bytes), Digest: hex.EncodeToString(e.Body.Digest[:]),
+					Age: e.Age(now).Seconds(), TTL: e.Left(now).Seconds(),
+					Uncacheable: uncacheable(e), Hits: source.Hits(e.Revision, k),
+				})
+			}
+		}
+	}
+	return status
+}
+
+func describeFeed(s feed.Status) Feed {
+	status := Feed{
+		Era: s.Revision.Era().String(), Revision: s.Revision.String(),
+		State: s.State, Since: s.Since, Listening: s.Listening, Unanswered: s.Unanswered,
+	}
+	if s.Failure != nil {
+		status.Failure = &Failure{Stage: s.Failure.Stage, Message: s.Failure.Err.Error(), At: s.Failure.At}
+	}
+	for _, k := range s.Silent {
+		status.Silent = append(status.Silent, k.String())
+	}
+	if !s.Next.IsZero() {
+		status.Next = &s.Next
+	}
+	return status
+}
+
+// ttlZero is why a list is never fresh: the upstream says so, and no min_ttl
+// says otherwise.
+const ttlZero = "ttlMs 0"
+
+// uncacheable returns why an entry is never answered with while the upstream
+// delivers, or "" if it is. A list without ttlMs has the operator's lifetime,
+// which is more than 0.
+func uncacheable(e *cache.Entry) string {
+	if e.Lifetime == 0 {
+		return ttlZero
+	}
+	return ""
+}

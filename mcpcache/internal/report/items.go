@@ -1,0 +1,93 @@
+package report
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Item is one item of a snapshot.
+type Item struct {
+	Name string
+	// Raw is the item as the upstream wrote it.
+	Raw []byte
+}
+
+// Summary is what a list of items shows of each.
+type Summary struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// Kind returns the kind of that name. Its errors are of the type *[Error].
+func Kind(name string) (revision.Kind, error) {
+	k, ok := revision.ParseKind(name)
+	if !ok {
+		return 0, trouble(NotFound, "%q is not one of %s", name, revision.KindNames())
+	}
+	return k, nil
+}
+
+// Items returns the items of a kind's newest snapshot whose names match a
+// pattern of [path.Match], of all if that is "". Names are no paths, although
+// URIs look like some: '*' and '?' match slashes too. Its errors are of the type
+// *[Error].
+func Items(s Source, k revision.Kind, like string) ([]Item, error) {
+	if _, err := matches(like, ""); err != nil {
+		return nil, trouble(Invalid, "like: %q is not a pattern: %v", like, err)
+	}
+	e := Newest(s, k)
+	if e == nil {
+		return nil, trouble(NotFound, "there is no snapshot of %s", k)
+	}
+	if k == revision.Discover {
+		return nil, trouble(NotFound, "discover is not a list")
+	}
+	raw := message.Items(e.Body.Bytes, k)
+	items := make([]Item, 0, len(raw))
+	for i, name := range e.Body.Names() {
+		if matched, _ := matches(like, name); like == "" || matched {
+			items = append(items, Item{Name: name, Raw: raw[i]})
+		}
+	}
+	return items, nil
+}
+
+// ItemNamed returns the first item of that name in a kind's newest snapshot. Its
+// errors are of the type *[Error].
+func ItemNamed(s Source, k revision.Kind, name string) (Item, error) {
+	items, err := Items(s, k, "")
+	if err != nil {
+		return Item{}, err
+	}
+	for _, item := range items {
+		if item.Name == name {
+			return item, nil
+		}
+	}
+	return Item{}, trouble(NotFound, "no item of %s is called %q", k, name)
+}
+
+func matches(pattern, name string) (bool, error) {
+	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	return path.Match(flat(pattern), flat(name))
+}
+
+// Summary returns what a list shows of the item.
+func (i Item) Summary() Summary {
+	summary := Summary{Name: i.Name}
+	var said struct {
+		Title       any `json:"title"`
+		Description any `json:"description"`
+	}
+	// The upstream may have put anything there; only text is shown.
+	if json.Unmarshal(i.Raw, &said) == nil {
+		summary.Title, _ = said.Title.(string)
+		summary.Description, _ = said.Description.(string)
+	}
+	return summary
+}

@@ -1,0 +1,111 @@
+// Package reporttest has sources for tests of what operators see: feeds, a cache
+// and a server that are real, without a handler around them.
+package reporttest
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+)
+
+// Source is a source of its own upstream. Its feeds do not run until a test
+// starts them.
+type Source struct {
+	// Server is the upstream.
+	Server *ListServer
+	// Count is what Hits returns.
+	Count [revision.Count][revision.NumKinds]atomic.Uint64
+	// Remembered is what Callers returns.
+	Remembered int
+
+	name      string
+	transport upstream.Transport
+	cache     *cache.Cache
+	feeds     *feed.Group
+}
+
+// New returns a source of that name, which ends with the test. It is not
+// registered.
+func New(t *testing.T, name string) *Source {
+	t.Helper()
+	c, err := cache.New(64 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Source{Server: &ListServer{lists: make(map[string][]string)}, name: name, cache: c}
+	s.transport.Use(s.Server)
+	s.feeds = feed.NewGroup(s.Upstream(), &s.transport, c, func() {}, &feed.Policy{
+		Kinds: revision.SetOf(revision.Kinds()...), Times: feed.Times{TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour},
+		Refresh: time.Second, MaxList: 32 << 20, MaxPages: 1000,
+	}, zap.NewNop())
+	t.Cleanup(func() {
+		s.feeds.Stop()
+		s.feeds.Farewell()
+		c.Close()
+	})
+	return s
+}
+
+// GoLive registers sources until the test ends.
+func GoLive(t *testing.T, sources ...report.Source) {
+	t.Helper()
+	for _, s := range sources {
+		report.Live.Add(s)
+		t.Cleanup(func() { report.Live.Remove(s, func(string) {}) })
+	}
+}
+
+// Disconnect takes the way to the upstream away.
+func (s *Source) Disconnect() { s.transport.Use(nil) }
+
+// Pin gives a source a snapshot of a list of those items, fetched before.
+func (s *Source) Pin(t *testing.T, r revision.Revision, k revision.Kind, age time.Duration, items ...string) *cache.Entry {
+	t.Helper()
+	page, err := message.ParsePage(fmt.Appendf(nil, `{%q:[%s]}`, k.ItemsKey(), strings.Join(items, ",")), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &cache.Entry{
+		Kind: k, Revision: r, Partition: cache.Public, Mark: s.cache.Mark(k),
+		Body: message.Single(k, page), Fetched: time.Now().Add(-age), Lifetime: time.Minute,
+	}
+	s.cache.Pin(e)
+	return e
+}
+
+// Name implements [report.Source].
+func (s *Source) Name() string { return s.name }
+
+// Upstream implements [report.Source].
+func (*Source) Upstream() string { return "http://127.0.0.1:1/mcp" }
+
+// Feeds implements [report.Source].
+func (s *Source) Feeds() *feed.Group { return s.feeds }
+
+// Pinned implements [report.Source].
+func (s *Source) Pinned(r revision.Revision, k revision.Kind) *cache.Entry {
+	return s.cache.Pinned(r, k)
+}
+
+// Hits implements [report.Source].
+func (s *Source) Hits(r revision.Revision, k revision.Kind) uint64 { return s.Count[r][k].Load() }
+
+// Callers implements [report.Source].
+func (s *Source) Callers() int { return s.Remembered }
+
+// Purge implements [report.Source].
+func (s *Source) Purge() { s.cache.Purge() }
+
+// Interface guards
+var _ report.Source = (*Source)(nil)

@@ -1,0 +1,33 @@
+package reporttest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+)
+
+// Full has every member that there is.
+func Full() report.Status {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	next := at.Add(90 * time.Second)
+	return report.Status{
+		Name: "full", Upstream: "http://127.0.0.1:3001/mcp", Ready: true,
+		Feeds: []report.Feed{
+			{
+				Era: "legacy", Revision: "2025-11-25", State: feed.Degraded, Since: at.Add(-time.Hour), Listening: true, Next: &next,
+				Failure: &report.Failure{Stage: "tools", Message: "calling tools/list: \x1b[31mred", At: at.Add(-time.Minute)},
+			},
+			{
+				Era: "modern", Revision: "2026-07-28", State: feed.Unsupported, Since: at,
+				Failure: &report.Failure{Stage: "connect", Message: "failed to send request: status 400", At: at},
+			},
+		},
+		Kinds: []report.Snapshot{
+			{Kind: "tools", Revision: "2025-11-25", Items: 42, Bytes: 4096, Digest: strings.Repeat("0a", 32), Age: 61.2, TTL: -3.4, Uncacheable: "ttlMs 0", Hits: 7},
+			{Kind: "prompts", Revision: "2025-11-25", Items: 1, Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: -3},
+			{Kind: "discover", Revision: "2026-07-28", Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: 10},
+		},
+	}
+}

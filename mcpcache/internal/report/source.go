@@ -1,0 +1,58 @@
+// Package report holds what operators are told of the handlers that are in
+// force: the view types that the admin API answers with and the commands read,
+// how they are made of feeds and snapshots, and the registry of live handlers.
+//
+// It knows nothing of the way there: neither of HTTP, nor of Caddy, nor of how
+// requests of clients are answered. A handler adds a [Source] to [Live]; whoever
+// asks gets values, or an [Error] that says what kind of trouble it is.
+package report
+
+import (
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Source is what a live handler lets operators see of an upstream. It is
+// registered by its identity: two of the same name are not the same one.
+type Source interface {
+	// Name is what the handler is called. Several may have one name, as the old
+	// and the new one do during a reload.
+	Name() string
+	// Upstream is the URL of the MCP endpoint, as the feeds see it.
+	Upstream() string
+	// Feeds are those of the upstream: sources with the same ones are in front
+	// of the same upstream.
+	Feeds() *feed.Group
+	// Pinned is the feeds' snapshot of a kind at a revision, or nil.
+	Pinned(r revision.Revision, k revision.Kind) *cache.Entry
+	// Hits is how many answers came from the cache, stale ones too.
+	Hits(r revision.Revision, k revision.Kind) uint64
+	// Callers is how many sessions and authorization contexts are remembered.
+	Callers() int
+	// Purge forgets what was kept for callers, and whom the upstream has
+	// accepted.
+	Purge()
+}
+
+// Newest returns the snapshot of a kind that was fetched last, of whatever
+// revision, or nil.
+func Newest(s Source, k revision.Kind) *cache.Entry {
+	var newest *cache.Entry
+	for _, r := range revision.All() {
+		if e := s.Pinned(r, k); e != nil && (newest == nil || e.Fetched.After(newest.Fetched)) {
+			newest = e
+		}
+	}
+	return newest
+}
+
+// FeedUp reports whether a feed of the era is connected and not failing.
+func FeedUp(s Source, era revision.Era) bool {
+	for _, f := range s.Feeds().All() {
+		if status := f.Status(); status.Revision.Era() == era && (status.State == feed.Ready || status.State == feed.Degraded) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,45 @@
+package mcpcache
+
+import (
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// reported is what operators see of a handler.
+type reported struct{ h *Handler }
+
+// Name implements [report.Source].
+func (r reported) Name() string { return r.h.settings.name }
+
+// Upstream implements [report.Source].
+func (r reported) Upstream() string { return r.h.endpointURL }
+
+// Feeds implements [report.Source].
+func (r reported) Feeds() *feed.Group { return r.h.shared.feeds }
+
+// Pinned implements [report.Source].
+func (r reported) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
+	return r.h.shared.cache.Pinned(at, k)
+}
+
+// Hits implements [report.Source].
+func (r reported) Hits(at revision.Revision, k revision.Kind) uint64 {
+	return r.h.metrics.hits[at][k].Load()
+}
+
+// Callers implements [report.Source].
+func (r reported) Callers() int {
+	remembered, _ := r.h.shared.admission.Count()
+	return remembered
+}
+
+// Purge implements [report.Source].
+func (r reported) Purge() {
+	r.h.shared.cache.Purge()
+	r.h.shared.admission.Purge()
+}
+
+// Interface guards
+var _ report.Source = reported{}
