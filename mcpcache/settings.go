@@ -16,15 +16,10 @@ import (
 // The defaults of the options that have one.
 const (
 	defaultEndpoint     = "/mcp"
-	defaultTTL          = 5 * time.Minute
-	defaultMaxTTL       = 24 * time.Hour
 	defaultStaleIfError = 24 * time.Hour
 	defaultGate         = 2 * time.Second
 	defaultAdmitFor     = 5 * time.Minute
-	defaultRefresh      = time.Second
 	defaultMaxRequest   = 64 << 10
-	defaultMaxList      = 32 << 20
-	defaultMaxPages     = 1000
 	defaultMemory       = 64 << 20
 	defaultName         = "mcp_cache"
 )
@@ -65,9 +60,9 @@ func (h *Handler) newSettings() (*settings, error) {
 		precompress:      h.Precompress == nil || *h.Precompress,
 		name:             orDefault(h.Name, defaultName),
 		feed: feed.Policy{
-			Refresh:         orDefault(time.Duration(h.Refresh), defaultRefresh),
-			MaxList:         orDefault(h.MaxList, defaultMaxList),
-			MaxPages:        orDefault(h.MaxPages, defaultMaxPages),
+			Refresh:         orDefault(time.Duration(h.Refresh), feed.DefaultRefresh),
+			MaxList:         orDefault(h.MaxList, feed.DefaultMaxList),
+			MaxPages:        orDefault(h.MaxPages, feed.DefaultMaxPages),
 			PublicByDefault: h.Scope == "public",
 			PublicAlways:    h.ScopeAlways,
 		},

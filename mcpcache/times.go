@@ -24,7 +24,7 @@ type timeOption struct {
 // setTimes fills in how long lists are fresh. Its errors name the option, and the
 // kind if it is about one.
 func (h *Handler) setTimes(p *feed.Policy) error {
-	p.Times = feed.Times{TTL: defaultTTL, MaxTTL: defaultMaxTTL}
+	p.Times = feed.Times{TTL: feed.DefaultTTL, MaxTTL: feed.DefaultMaxTTL}
 	for _, option := range [...]timeOption{
 		{"ttl", h.TTL, h.TTLByKind, func(t *feed.Times) *time.Duration { return &t.TTL }},
 		{"min_ttl", h.MinTTL, h.MinTTLByKind, func(t *feed.Times) *time.Duration { return &t.MinTTL }},

@@ -10,6 +10,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
+// The defaults of what a policy holds.
+const (
+	DefaultTTL      = 5 * time.Minute
+	DefaultMaxTTL   = 24 * time.Hour
+	DefaultRefresh  = time.Second
+	DefaultMaxList  = 32 << 20
+	DefaultMaxPages = 1000
+)
+
 // Policy is what an operator may change while a feed goes on.
 type Policy struct {
 	// Kinds are those that are kept.

@@ -85,6 +85,9 @@ func isVisible(value string) bool {
 	return value != "" && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
+// DefaultPath is the path of an endpoint whose URL has none.
+const DefaultPath = "/mcp"
+
 // ParseURL returns the URL that an operator means. Its errors repeat nothing of it.
 func ParseURL(text string) (*url.URL, error) {
 	const example = "it has to be like http://127.0.0.1:3001/mcp"
@@ -105,7 +108,7 @@ func ParseURL(text string) (*url.URL, error) {
 		return nil, errors.New("the URL has a query or fragment, which an upstream of the cache cannot have: " + example)
 	}
 	if u.Path == "" {
-		u.Path = "/mcp"
+		u.Path = DefaultPath
 	}
 	return u, nil
 }

@@ -46,8 +46,8 @@ func New(t *testing.T, name string) *Source {
 	s := &Source{Server: &ListServer{lists: make(map[string][]string)}, name: name, cache: c}
 	s.transport.Use(s.Server)
 	s.feeds = feed.NewGroup(s.Upstream(), &s.transport, c, func() {}, &feed.Policy{
-		Kinds: revision.SetOf(revision.Kinds()...), Times: feed.Times{TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour},
-		Refresh: time.Second, MaxList: 32 << 20, MaxPages: 1000,
+		Kinds: revision.SetOf(revision.Kinds()...), Times: feed.Times{TTL: feed.DefaultTTL, MaxTTL: feed.DefaultMaxTTL},
+		Refresh: feed.DefaultRefresh, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
 	}, zap.NewNop())
 	t.Cleanup(func() {
 		s.feeds.Stop()

@@ -1,4 +1,4 @@
-package mcpcache
+package command
 
 import (
 	"context"
@@ -15,12 +15,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
-
-// ServeConfig lets tests in other packages call serveConfig: the directive that
-// it uses is in a package that imports this one.
-var ServeConfig = func(from, to, minTTL, log, admin string) ([]byte, error) {
-	return serveConfig(serving{from: from, to: to, minTTL: minTTL, log: log, admin: admin})
-}
 
 func TestFreeAddress(t *testing.T) {
 	got, err := freeAddress(t.Context(), "127.0.0.1:0")

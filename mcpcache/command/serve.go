@@ -1,38 +1,22 @@
-package mcpcache
+package command
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/demo"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
-
-func init() {
-	caddycmd.RegisterCommand(caddycmd.Command{
-		Name:  "mcp-cache",
-		Usage: "<command>",
-		Short: "Runs a cache in front of an MCP server",
-		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(newServeCommand(), newCheckCommand())
-			addOperatorCommands(cmd)
-		},
-	})
-}
 
 const (
 	defaultFrom = "127.0.0.1:8080"
@@ -166,127 +150,8 @@ func checkMinTTL(text string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%q is no duration such as 1m", text)
-	case d < 0 || d > defaultMaxTTL:
-		return fmt.Errorf("%q is not from 0 to %s", text, defaultMaxTTL)
+	case d < 0 || d > feed.DefaultMaxTTL:
+		return fmt.Errorf("%q is not from 0 to %s", text, feed.DefaultMaxTTL)
 	}
 	return nil
-}
-
-// serveConfig returns the JSON configuration of a Caddy that serves that. The
-// directive makes it, so that a URL means here what it means in a Caddyfile.
-func serveConfig(s serving) ([]byte, error) {
-	adapter := caddyconfig.GetAdapter("caddyfile")
-	if adapter == nil {
-		return nil, errors.New("this Caddy is built without Caddyfiles")
-	}
-	if strings.Contains(s.to+s.log+s.minTTL, "`") {
-		return nil, errors.New("a backquote cannot be part of a URL, a file's name or a duration here")
-	}
-	host, port, err := net.SplitHostPort(s.from)
-	if err != nil {
-		return nil, err
-	}
-	bind, options := "", ""
-	if host != "" {
-		bind = "bind " + host
-	}
-	if s.minTTL != "" {
-		options = " {\n\t\tmin_ttl `" + s.minTTL + "`\n\t}"
-	}
-	caddyfile := fmt.Sprintf(serveCaddyfile, s.admin, serveGrace, logOptions(s.log), port, bind, s.to, options)
-	config, _, err := adapter.Adapt([]byte(caddyfile), nil)
-	if err != nil {
-		return nil, errors.New(inCaddyfile.ReplaceAllString(err.Error(), ""))
-	}
-	return config, nil
-}
-
-// inCaddyfile is what the adapter's errors say of a Caddyfile that nobody has
-// written.
-var inCaddyfile = regexp.MustCompile(`^parsing caddyfile tokens for '[^']*': |,? (?:at|in) Caddyfile:\d+$`)
-
-// logOptions are those of Caddy's log.
-func logOptions(log string) string {
-	switch log {
-	case "":
-		return "output stderr\n\t\tlevel WARN\n\t\tformat console {\n\t\t\ttime_format wall\n\t\t\tlevel_format upper\n\t\t}"
-	case "stderr":
-		return "output stderr\n\t\tformat json"
-	}
-	return "output file `" + log + "`\n\t\tformat json"
-}
-
-// serveCaddyfile lacks the address of the admin API, the grace period, the
-// options of the log, the port, a line that binds a host, the upstream's URL and
-// the options of the directive.
-const serveCaddyfile = `{
-	admin ` + "`%s`" + `
-	persist_config off
-	grace_period %s
-	auto_https off
-	servers {
-		protocols h1
-	}
-	log {
-		%s
-	}
-}
-http://:%s {
-	%s
-	mcp_cache ` + "`%s`" + `%s
-}
-`
-
-// freeAddress returns address, with a port if it asked for a free one, or an
-// error if nobody can listen on it. Caddy itself would not notice that another
-// Caddy has the address: it shares ports (SO_REUSEPORT) to reload smoothly.
-func freeAddress(ctx context.Context, address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", fmt.Errorf("%q is not host:port or :port", address)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("port %q is not a number from 0 to 65535", port)
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return "", err
-	}
-	_, port, err = net.SplitHostPort(listener.Addr().String())
-	return net.JoinHostPort(host, port), errors.Join(err, listener.Close())
-}
-
-// adminAddress returns the usual address of the admin API if it is free, else
-// one on a free loopback port.
-func adminAddress(ctx context.Context, usual string) (string, error) {
-	address, err := caddy.ParseNetworkAddress(usual)
-	if err != nil {
-		return "", err
-	}
-	if address.IsUnixNetwork() {
-		return usual, nil
-	}
-	if _, err := freeAddress(ctx, address.JoinHostPort(0)); err == nil {
-		return usual, nil
-	}
-	return freeAddress(ctx, "127.0.0.1:0")
-}
-
-// endpointURL returns the URL that clients on this machine use when the server
-// listens on from and its upstream is at the URL to. It contains no single
-// quote.
-func endpointURL(from, to string) (string, error) {
-	host, port, err := net.SplitHostPort(from)
-	if err != nil {
-		return "", err
-	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		host = "127.0.0.1"
-	}
-	upstream, err := url.Parse(to)
-	if err != nil {
-		return "", err
-	}
-	endpoint := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: orDefault(upstream.Path, defaultEndpoint)}
-	return endpoint.String(), nil
 }

@@ -1,4 +1,4 @@
-package mcpcache
+package command
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -88,7 +89,7 @@ func runCheck(cmd *cobra.Command, args []string) error {
 
 // checkOptions reads the flags.
 func checkOptions(cmd *cobra.Command) (options probe.Options, err error) {
-	options = probe.Options{Total: checkTotal, MaxList: defaultMaxList, MaxPages: defaultMaxPages}
+	options = probe.Options{Total: checkTotal, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages}
 	flags := cmd.Flags()
 	if options.Timeout, err = flags.GetDuration("timeout"); err != nil {
 		return options, err

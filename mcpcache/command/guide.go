@@ -1,4 +1,4 @@
-package mcpcache
+package command
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -23,7 +24,7 @@ const (
 // do; "" if nothing is.
 func whyNot(ctx context.Context, to string) string {
 	found, err := probe.Run(ctx, probe.Options{
-		URL: to, Timeout: whyTimeout, Total: whyTotal, MaxList: defaultMaxList, MaxPages: defaultMaxPages,
+		URL: to, Timeout: whyTimeout, Total: whyTotal, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
 	})
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package mcpcache
+package command
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package mcpcache_test
+package command
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 
 	_ "github.com/caddy-mcp/mcp-cache/caddyfile"
-	"github.com/caddy-mcp/mcp-cache/mcpcache"
 )
 
 func TestServeConfigIsThatOfTheDirective(t *testing.T) {
@@ -27,7 +26,7 @@ func TestServeConfigIsThatOfTheDirective(t *testing.T) {
 		"IPv6":          {from: "[::1]:8080", to: "http://[::1]:1/", site: "http://:8080 {\n bind ::1\n mcp_cache http://[::1]:1/\n}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := mcpcache.ServeConfig(c.from, c.to, c.minTTL, c.log, "localhost:2019")
+			got, err := serveConfig(serving{from: c.from, to: c.to, minTTL: c.minTTL, log: c.log, admin: "localhost:2019"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +64,7 @@ func TestServeConfigRefusesBadURLs(t *testing.T) {
 		"block":        "http://localhost/mcp {",
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := mcpcache.ServeConfig("127.0.0.1:8080", to, "", "", "localhost:2019")
+			config, err := serveConfig(serving{from: "127.0.0.1:8080", to: to, admin: "localhost:2019"})
 			if err == nil {
 				t.Fatalf("got no error but %s", config)
 			}

@@ -1,0 +1,25 @@
+// Package command has what `caddy mcp-cache` can do: serve, check, and the
+// commands that look at a running Caddy and steer it: status, list, describe,
+// refresh and purge. They speak to the admin API over HTTP, in the types of
+// internal/report. What they print is for people, or JSON for programs.
+//
+// It knows nothing of the handler: neither how requests are answered, nor how a
+// configuration is read. serve writes a Caddyfile and has Caddy load it.
+package command
+
+import (
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "mcp-cache",
+		Usage: "<command>",
+		Short: "Runs a cache in front of an MCP server",
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.AddCommand(newServeCommand(), newCheckCommand())
+			addOperatorCommands(cmd)
+		},
+	})
+}

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+// serveConfig returns the JSON configuration of a Caddy that serves that. The
+// directive makes it, so that a URL means here what it means in a Caddyfile.
+func serveConfig(s serving) ([]byte, error) {
+	adapter := caddyconfig.GetAdapter("caddyfile")
+	if adapter == nil {
+		return nil, errors.New("this Caddy is built without Caddyfiles")
+	}
+	if strings.Contains(s.to+s.log+s.minTTL, "`") {
+		return nil, errors.New("a backquote cannot be part of a URL, a file's name or a duration here")
+	}
+	host, port, err := net.SplitHostPort(s.from)
+	if err != nil {
+		return nil, err
+	}
+	bind, options := "", ""
+	if host != "" {
+		bind = "bind " + host
+	}
+	if s.minTTL != "" {
+		options = " {\n\t\tmin_ttl `" + s.minTTL + "`\n\t}"
+	}
+	caddyfile := fmt.Sprintf(serveCaddyfile, s.admin, serveGrace, logOptions(s.log), port, bind, s.to, options)
+	config, _, err := adapter.Adapt([]byte(caddyfile), nil)
+	if err != nil {
+		return nil, errors.New(inCaddyfile.ReplaceAllString(err.Error(), ""))
+	}
+	return config, nil
+}
+
+// inCaddyfile is what the adapter's errors say of a Caddyfile that nobody has
+// written.
+var inCaddyfile = regexp.MustCompile(`^parsing caddyfile tokens for '[^']*': |,? (?:at|in) Caddyfile:\d+$`)
+
+// logOptions are those of Caddy's log.
+func logOptions(log string) string {
+	switch log {
+	case "":
+		return "output stderr\n\t\tlevel WARN\n\t\tformat console {\n\t\t\ttime_format wall\n\t\t\tlevel_format upper\n\t\t}"
+	case "stderr":
+		return "output stderr\n\t\tformat json"
+	}
+	return "output file `" + log + "`\n\t\tformat json"
+}
+
+// serveCaddyfile lacks the address of the admin API, the grace period, the
+// options of the log, the port, a line that binds a host, the upstream's URL and
+// the options of the directive.
+const serveCaddyfile = `{
+	admin ` + "`%s`" + `
+	persist_config off
+	grace_period %s
+	auto_https off
+	servers {
+		protocols h1
+	}
+	log {
+		%s
+	}
+}
+http://:%s {
+	%s
+	mcp_cache ` + "`%s`" + `%s
+}
+`
