@@ -10,6 +10,7 @@ import (
 	// The parts of the module, each of which registers itself with Caddy.
 	_ "github.com/caddy-mcp/mcp-cache/caddyfile"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/admin"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/command"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores"

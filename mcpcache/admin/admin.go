@@ -1,4 +1,9 @@
-package mcpcache
+// Package admin has the routes below /mcp_cache/ of Caddy's admin API, where
+// operators look at the live handlers and have them fetch or forget.
+//
+// It knows HTTP and what internal/report tells, and nothing of the handlers
+// themselves.
+package admin
 
 import (
 	"context"
@@ -17,10 +22,10 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(adminAPI{})
+	caddy.RegisterModule(API{})
 }
 
-// adminAPI serves the state of the live handlers below Caddy's admin endpoint:
+// API serves the state of the live handlers below Caddy's admin endpoint:
 //
 //	GET  /mcp_cache/                         every handler
 //	GET  /mcp_cache/{name}                   one of them; 503 until it is ready
@@ -31,15 +36,15 @@ func init() {
 //
 // It holds nothing of any configuration, so it is right after every reload,
 // also after a rejected one.
-type adminAPI struct{}
+type API struct{}
 
 // CaddyModule returns the Caddy module information.
-func (adminAPI) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "admin.api.mcp_cache", New: func() caddy.Module { return new(adminAPI) }}
+func (API) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.mcp_cache", New: func() caddy.Module { return new(API) }}
 }
 
 // Routes implements [caddy.AdminRouter].
-func (a adminAPI) Routes() []caddy.AdminRoute {
+func (a API) Routes() []caddy.AdminRoute {
 	route := func(pattern string, f func(w http.ResponseWriter, r *http.Request) error) caddy.AdminRoute {
 		return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(f)}
 	}
@@ -53,7 +58,7 @@ const maxRefreshWait = 2 * time.Minute
 
 // serve finds the route by hand: an item may be a URI with slashes in it, and
 // what does not exist has to be answered as Caddy's admin errors are.
-func (a adminAPI) serve(w http.ResponseWriter, r *http.Request) error {
+func (a API) serve(w http.ResponseWriter, r *http.Request) error {
 	rest := strings.TrimPrefix(r.URL.EscapedPath(), "/mcp_cache/")
 	if rest == "" {
 		if err := allow(r, http.MethodGet); err != nil {
@@ -94,7 +99,7 @@ func (a adminAPI) serve(w http.ResponseWriter, r *http.Request) error {
 	return a.item(w, source, k, parts[2])
 }
 
-func (adminAPI) one(w http.ResponseWriter, r *http.Request, s report.Source) error {
+func (API) one(w http.ResponseWriter, r *http.Request, s report.Source) error {
 	if err := allow(r, http.MethodGet); err != nil {
 		return err
 	}
@@ -106,7 +111,7 @@ func (adminAPI) one(w http.ResponseWriter, r *http.Request, s report.Source) err
 	return writeJSON(w, code, status)
 }
 
-func (adminAPI) list(w http.ResponseWriter, r *http.Request, s report.Source, k revision.Kind) error {
+func (API) list(w http.ResponseWriter, r *http.Request, s report.Source, k revision.Kind) error {
 	items, err := report.Items(s, k, r.URL.Query().Get("like"))
 	if err != nil {
 		return refused(err)
@@ -118,7 +123,7 @@ func (adminAPI) list(w http.ResponseWriter, r *http.Request, s report.Source, k 
 	return writeJSON(w, http.StatusOK, listed)
 }
 
-func (adminAPI) item(w http.ResponseWriter, s report.Source, k revision.Kind, name string) error {
+func (API) item(w http.ResponseWriter, s report.Source, k revision.Kind, name string) error {
 	item, err := report.ItemNamed(s, k, name)
 	if err != nil {
 		return refused(err)
@@ -128,7 +133,7 @@ func (adminAPI) item(w http.ResponseWriter, s report.Source, k revision.Kind, na
 	return err
 }
 
-func (adminAPI) refresh(w http.ResponseWriter, r *http.Request, s report.Source) error {
+func (API) refresh(w http.ResponseWriter, r *http.Request, s report.Source) error {
 	if err := allow(r, http.MethodPost); err != nil {
 		return err
 	}
@@ -149,7 +154,7 @@ func (adminAPI) refresh(w http.ResponseWriter, r *http.Request, s report.Source)
 	return writeJSON(w, http.StatusOK, results)
 }
 
-func (adminAPI) purge(w http.ResponseWriter, r *http.Request, s report.Source) error {
+func (API) purge(w http.ResponseWriter, r *http.Request, s report.Source) error {
 	if err := allow(r, http.MethodPost); err != nil {
 		return err
 	}
@@ -191,4 +196,4 @@ func writeJSON(w http.ResponseWriter, status int, value any) error {
 }
 
 // Interface guards
-var _ caddy.AdminRouter = (*adminAPI)(nil)
+var _ caddy.AdminRouter = (*API)(nil)

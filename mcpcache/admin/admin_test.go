@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Each reason why there is no answer has its HTTP status and its text.
+func TestRefusals(t *testing.T) {
+	source := reporttest.New(t, "one")
+	source.Pin(t, revision.V20260728, revision.Tools, 0, `{"name":"a"}`)
+	reporttest.GoLive(t, source, reporttest.New(t, "two"), reporttest.New(t, "two"))
+	for _, c := range []struct {
+		method, path string
+		status       int
+		text         string
+	}{
+		{"GET", "none", http.StatusNotFound, `no handler is called "none"; there are: one, two`},
+		{"GET", "two", http.StatusConflict, `2 handlers are called "two"; give them different names`},
+		{"GET", "one/cows", http.StatusNotFound, `"cows" is not one of tools, prompts, resources, resource_templates, discover`},
+		{"GET", "one/prompts", http.StatusNotFound, "there is no snapshot of prompts"},
+		{"GET", "one/prompts?like=[", http.StatusBadRequest, `like: "[" is not a pattern: syntax error in pattern`},
+		{"GET", "one/tools/b", http.StatusNotFound, `no item of tools is called "b"`},
+		{"GET", "one/refresh", http.StatusMethodNotAllowed, "method GET is not allowed here, only POST"},
+		{"POST", "one/refresh?kind=cows", http.StatusNotFound, `"cows" is not one of tools, prompts, resources, resource_templates, discover`},
+		{"POST", "one/refresh", http.StatusServiceUnavailable, "no feed is connected that keeps what was asked for"},
+		{"POST", "one", http.StatusMethodNotAllowed, "method POST is not allowed here, only GET"},
+	} {
+		err := API{}.serve(httptest.NewRecorder(), httptest.NewRequest(c.method, "/mcp_cache/"+c.path, nil))
+		refusal, ok := errors.AsType[caddy.APIError](err)
+		if !ok || refusal.HTTPStatus != c.status || refusal.Err.Error() != c.text {
+			t.Errorf("%s %s: got %+v, %v; want %d, %s", c.method, c.path, refusal, err, c.status, c.text)
+		}
+	}
+}
