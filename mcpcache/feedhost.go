@@ -10,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/transports"
 )
 
@@ -35,30 +35,8 @@ func (h *Handler) findFeedHost() error {
 	}
 	_, address, _ := strings.Cut(h.endpointURL, "://")
 	address, _, _ = strings.Cut(address, "/")
-	h.feedHost = lower(cmp.Or(h.Host, address))
+	h.feedHost = origin.FoldHost(cmp.Or(h.Host, address))
 	return nil
-}
-
-// atAnotherHost reports whether the server sees that the request is for another
-// Host than the feed's: what it shows the feed may be another tenant's.
-func (h *Handler) atAnotherHost(r *http.Request) bool {
-	return h.feedHost != "" && r.Host != h.feedHost && lower(r.Host) != h.feedHost
-}
-
-// noteHost logs, once, that a list which the feed has was not given to a client
-// for no other reason than the Host.
-func (x *exchange) noteHost() {
-	if x.context == cache.Anonymous || !x.context.IsAnonymous() {
-		return
-	}
-	e := x.h.shared.cache.Pinned(x.question.revision, x.question.kind)
-	if e == nil || e.Partition != cache.Anonymous {
-		return
-	}
-	x.h.notedHost.Do(func() {
-		x.h.logger.Warn("lists are not shared with clients that reach the server by another Host than the feed; "+
-			"name theirs in the option host", zap.String("host", x.r.Host), zap.String("feed_host", x.h.feedHost))
-	})
 }
 
 // passesHost reports whether a client's Host has a say in the one that the
@@ -123,3 +101,7 @@ func variesWithRequest(values ...string) bool {
 	}
 	return false
 }
+
+// IsCredential reports whether a request header is known to say who a caller
+// is. Others may do so too.
+func IsCredential(name string) bool { return identity.IsCredential(name) }

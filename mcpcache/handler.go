@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -18,10 +18,16 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
+
+// pool holds what outlives a configuration, by what shapes it. See
+// [backend.Tenant.Acquire].
+var pool = caddy.NewUsagePool()
 
 func init() {
 	caddy.RegisterModule(new(Handler))
@@ -168,21 +174,19 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
-	status   statusTexts
-	requests message.Memo
 	metrics  *requestMetrics
-	keeping  keeping
-
-	restless *restless
+	observer *observer
+	starter  *starter
 
 	endpointURL string // as the feeds see it
 	feedHost    string // the Host that the server sees of the feeds; "" if it does not see the clients'
-	notedHost   sync.Once
-	starter     *starter
-	shared      *shared
-	key         string // of shared in the pool; "" while not acquired
-	detach      func()
-	observer    *observer
+	backend     *backend.Tenant
+	endpoint    *exchange.Endpoint
+}
+
+// ServeHTTP implements [caddyhttp.MiddlewareHandler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	return h.endpoint.ServeHTTP(w, r, next)
 }
 
 // CaddyModule returns the Caddy module information. Caddy asks for it at any
@@ -209,17 +213,16 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
-	identity, err := h.feedKey()
+	key, err := h.feedKey()
 	if err != nil {
 		return err
 	}
-	h.status, h.restless = newStatusTexts(h.settings.name), newRestless()
 	// Loading the guests empties their raw configuration.
 	own := ownUpstream(h.UpstreamRaw)
 	base, known := upstreamURL(h.UpstreamRaw)
-	h.endpointURL = base + h.settings.endpoint
+	h.endpointURL = base + h.settings.exchange.Path
 	if known {
-		h.settings.feed.Endpoint = h.endpointURL
+		h.settings.backend.Feed.Endpoint = h.endpointURL
 	}
 	if err := h.loadGuests(ctx); err != nil {
 		return err
@@ -227,37 +230,46 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.findFeedHost(); err != nil {
 		return err
 	}
-	h.settings.feed.Guard = h.guard
+	h.settings.backend.Feed.Guard = h.guard
 	if h.guard != nil {
-		identity = append(identity, h.guard.Identity()...)
+		key = append(key, h.guard.Identity()...)
 	}
-	sum := sha256.Sum256(identity)
-	key := hex.EncodeToString(sum[:])
 	app, err = ctx.App("mcp_cache")
 	if err != nil {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)
 	}
 	h.starter = app.(*starter)
-	u := &user{handler: h.upstream, settings: h.settings, store: h.store, logger: h.logger}
-	if own {
-		u.instance = h.starter.instance
+	h.backend = &backend.Tenant{
+		Upstream: h.upstream, Settings: h.settings.backend, Store: h.store, Logger: h.logger,
+		Identity: identity.Rules{Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost},
 	}
-	if h.shared, err = acquireShared(key, h.endpointURL, u); err != nil {
+	if own {
+		h.backend.Instance = h.starter.instance
+	}
+	sum := sha256.Sum256(key)
+	if err := h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL); err != nil {
 		return err
 	}
-	h.key = key
 	h.starter.departures.join()
-	h.metrics = newRequestMetrics(h.settings.name)
-	h.observer = newObserver(ctx, events, h.settings.name, h.logger, h.shared.keeper)
-	h.settings.feed.Observer = h.observer
-	h.detach = h.shared.attach(u)
+	h.observe(ctx, events)
+	h.backend.Attach()
 	report.Live.Add(reported{h})
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	h.starter.onStart(h.shared.run)
+	h.starter.onStart(h.backend.Run)
 	h.starter.onStart(h.observer.open)
 	return nil
+}
+
+// observe has metrics, events and spans made of what the feeds and the requests
+// do.
+func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
+	name := h.settings.exchange.Name
+	h.metrics = newRequestMetrics(name)
+	h.observer = newObserver(ctx, events, name, h.logger)
+	h.settings.backend.Feed.Observer = h.observer
+	h.endpoint = exchange.New(h.settings.exchange, h.backend, &requestObserver{name, h.metrics, &h.observer.spans}, h.logger)
 }
 
 // feedKey is what shapes the feeds and the cache besides the guard: with the
@@ -314,19 +326,13 @@ func (h *Handler) loadGuests(ctx caddy.Context) error {
 // what is shared stays as long as another configuration uses it, and a request
 // that finds it closed is forwarded.
 func (h *Handler) Cleanup() error {
-	if h.key == "" {
+	if h.backend == nil || h.backend.Key == "" {
 		return nil
 	}
-	h.detach()
+	h.backend.Detach()
 	report.Live.Remove(reported{h}, collectors.forget)
 	h.observer.stop()
-	key := h.key
-	h.key = ""
-	last, err := pool.Delete(key)
-	var ended <-chan struct{}
-	if last {
-		ended = h.shared.ended
-	}
+	ended, err := h.backend.Release()
 	h.starter.departures.leave(ended)
 	return err
 }

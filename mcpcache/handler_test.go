@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache/cachetest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -51,6 +54,27 @@ type notAHandler struct{}
 
 func (notAHandler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.mcp_cache_none", New: func() caddy.Module { return new(notAHandler) }}
+}
+
+// stand stands for the upstream's handler.
+type stand func(http.ResponseWriter, *http.Request) error
+
+// ServeHTTP implements [caddyhttp.MiddlewareHandler].
+func (s stand) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	return s(w, r)
+}
+
+// requestOf is a request of the modern era.
+func requestOf(t *testing.T, method string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`, method)))
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {method}, "X-Client": {"yes"},
+	}
+	return r
 }
 
 // config is a configuration of the handler, whose upstream is called name.
@@ -129,23 +153,23 @@ func TestSameConfigurationTwiceSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := mustProvision(t, config("twice"))
 		two := mustProvision(t, config("twice"))
-		key := one.key
-		if one.shared != two.shared || two.key != key || references(key) != 2 {
-			t.Fatalf("they do not share: keys %s and %s, %d references", one.key, two.key, references(key))
+		key := one.backend.Key
+		if one.backend.Backend != two.backend.Backend || two.backend.Key != key || references(key) != 2 {
+			t.Fatalf("they do not share: keys %s and %s, %d references", one.backend.Key, two.backend.Key, references(key))
 		}
 		one.start()
 		two.start()
 		synctest.Wait()
 		for _, r := range []revision.Revision{revision.LatestModern, revision.LatestLegacy} {
-			if two.shared.feeds.Of(r) == nil {
+			if two.backend.Feeds.Of(r) == nil {
 				t.Errorf("there is no feed of %v", r)
 			}
 		}
-		one.shared.cache.Pin(toolsEntry(t, 1))
+		one.backend.Cache.Pin(cachetest.Tools(t, 1))
 		one.cancel()
-		if references(key) != 1 || two.shared.cache.Pinned(revision.V20260728, revision.Tools) == nil {
+		if references(key) != 1 || two.backend.Cache.Pinned(revision.V20260728, revision.Tools) == nil {
 			t.Errorf("after the first is gone: %d references, tools %v", references(key),
-				two.shared.cache.Pinned(revision.V20260728, revision.Tools))
+				two.backend.Cache.Pinned(revision.V20260728, revision.Tools))
 		}
 		two.cancel()
 		if references(key) != 0 {
@@ -162,7 +186,7 @@ func TestCleanupTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := mustProvision(t, config("cleanup"))
 		two := mustProvision(t, config("cleanup"))
-		key := one.key
+		key := one.backend.Key
 		for range 3 {
 			if err := one.Cleanup(); err != nil {
 				t.Errorf("cleaning up: %v", err)
@@ -233,7 +257,7 @@ func TestFailedProvision(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want it to say %q", name, err, c.want)
 			}
-			if got := references(inForce.key); got != 1 {
+			if got := references(inForce.backend.Key); got != 1 {
 				t.Fatalf("%s: %d references to what the other uses", name, got)
 			}
 			if names := report.Live.Names(); !slices.Contains(names, "handler_test") || len(report.Live.Named("handler_test")) != 1 {
@@ -253,7 +277,7 @@ func TestNothingStartsBeforeTheConfigurationDoes(t *testing.T) {
 		defer stands.Delete("rejected")
 		l := mustProvision(t, config("rejected"))
 		time.Sleep(time.Hour)
-		for _, f := range l.shared.feeds.All() {
+		for _, f := range l.backend.Feeds.All() {
 			t.Errorf("there is a feed: %+v", f.Status())
 		}
 		l.cancel()
@@ -286,7 +310,7 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 			"guard":            {config("reload", "guard", `{"guard":"bearer","token":"a"}`), false},
 		} {
 			l := mustProvision(t, c.config)
-			if same := l.shared == base.shared; same != c.same {
+			if same := l.backend.Backend == base.backend.Backend; same != c.same {
 				t.Errorf("%s: shared %v, want %v", name, same, c.same)
 			}
 			l.cancel()
@@ -299,7 +323,7 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 func TestNewestConfigurationCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := mustProvision(t, config("newest"))
-		store := func() stores.Store { return one.shared.keeper.Store() }
+		store := func() stores.Store { return one.backend.Keeper.Store() }
 		if store() != one.store {
 			t.Error("the first configuration's store is not in use")
 		}
@@ -325,7 +349,9 @@ func TestCleanupHarmsNoRequest(t *testing.T) {
 				return caddyhttp.Error(http.StatusBadGateway, errors.New("down")) // a feed
 			}
 			<-release
-			return respond(w, r, toolsOf("a"))
+			w.Header().Set("Content-Type", "application/json")
+			_, err := io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"}]}}`)
+			return err
 		}))
 		defer stands.Delete("busy")
 		one := mustProvision(t, config("busy", "gate", "0"))
@@ -334,11 +360,9 @@ func TestCleanupHarmsNoRequest(t *testing.T) {
 		var all sync.WaitGroup
 		for _, method := range []string{"tools/list", "tools/call", "server/discover"} {
 			all.Go(func() {
-				r := modernRequest(method, "")
-				r.Header.Set("X-Client", "yes")
-				w := &wire{header: make(http.Header)}
-				if err := one.ServeHTTP(w, r, nil); err != nil || len(w.events) == 0 || !strings.HasPrefix(w.events[0], "200 ") {
-					t.Errorf("%s: got %q, %v", method, w.events, err)
+				w := httptest.NewRecorder()
+				if err := one.ServeHTTP(w, requestOf(t, method), nil); err != nil || w.Code != http.StatusOK || w.Body.Len() == 0 {
+					t.Errorf("%s: got %d, %s, %v", method, w.Code, w.Body, err)
 				}
 			})
 		}
@@ -347,17 +371,15 @@ func TestCleanupHarmsNoRequest(t *testing.T) {
 		two.start()
 		one.cancel()
 		two.cancel() // with the last one go the feeds and the cache
-		if references(two.key) != 0 {
+		if references(two.backend.Key) != 0 {
 			t.Error("the feeds and the cache are still there")
 		}
 		close(release)
 		all.Wait()
 		// Even a request that comes too late is forwarded.
-		r := modernRequest("tools/list", "")
-		r.Header.Set("X-Client", "yes")
-		w := &wire{header: make(http.Header)}
-		if err := one.ServeHTTP(w, r, nil); err != nil || !strings.HasPrefix(w.events[0], "200 ") {
-			t.Errorf("a late request got %q, %v", w.events, err)
+		w := httptest.NewRecorder()
+		if err := one.ServeHTTP(w, requestOf(t, "tools/list"), nil); err != nil || w.Code != http.StatusOK {
+			t.Errorf("a late request got %d, %s, %v", w.Code, w.Body, err)
 		}
 	})
 }
@@ -409,4 +431,18 @@ func TestUpstreamURL(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %+v", config, base, known, want)
 		}
 	}
+}
+
+// However headers are spelled and ordered that are called harmless, they are the
+// same ones.
+func TestHarmlessIsSharedOverAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := mustProvision(t, config("harmless", "harmless", `["X-A","X-B"]`))
+		defer one.cancel()
+		two := mustProvision(t, config("harmless", "harmless", `["x-b","X-a","X-B"]`))
+		defer two.cancel()
+		if one.backend.Backend != two.backend.Backend {
+			t.Error("they do not share")
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -67,11 +68,11 @@ func (m *metricSet) all() []prometheus.Collector {
 // forget removes the series of a handler that is gone, one by one: to look for
 // them among those of all others takes a second for a hundred handlers.
 func (m *metricSet) forget(handler string) {
-	for o := range numOutcomes {
-		for _, method := range methodLabels {
-			m.requests.DeleteLabelValues(handler, method, outcome(o).String())
+	for o := range exchange.NumOutcomes {
+		for _, method := range exchange.Methods {
+			m.requests.DeleteLabelValues(handler, method, exchange.Outcome(o).String())
 		}
-		m.duration.DeleteLabelValues(handler, outcome(o).String())
+		m.duration.DeleteLabelValues(handler, exchange.Outcome(o).String())
 	}
 	for k := range revision.Kind(revision.NumKinds) {
 		for _, result := range refreshResults {
@@ -99,18 +100,18 @@ func registerMetrics(registry *prometheus.Registry) error {
 
 // requestMetrics are the series of one handler's requests, looked up once.
 type requestMetrics struct {
-	count    [len(methodLabels)][numOutcomes]prometheus.Counter
-	duration [numOutcomes]prometheus.Observer
+	count    [len(exchange.Methods)][exchange.NumOutcomes]prometheus.Counter
+	duration [exchange.NumOutcomes]prometheus.Observer
 	hits     *hitCounts
 }
 
 func newRequestMetrics(handler string) *requestMetrics {
 	m := &requestMetrics{hits: collectors.hits.of(handler)}
-	for o := range numOutcomes {
-		for i, method := range methodLabels {
-			m.count[i][o] = collectors.requests.WithLabelValues(handler, method, outcome(o).String())
+	for o := range exchange.NumOutcomes {
+		for i, method := range exchange.Methods {
+			m.count[i][o] = collectors.requests.WithLabelValues(handler, method, exchange.Outcome(o).String())
 		}
-		m.duration[o] = collectors.duration.WithLabelValues(handler, outcome(o).String())
+		m.duration[o] = collectors.duration.WithLabelValues(handler, exchange.Outcome(o).String())
 	}
 	return m
 }

@@ -1,9 +1,12 @@
 package mcpcache
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -55,17 +59,23 @@ func TestLabelsAreClosed(t *testing.T) {
 	goLive(t, h)
 	registry := registered(t)
 	before := series(t, registry)
-	methods := slices.Concat(methodLabels[:], []string{"", "tools/List", "x", "notifications/x", "OPTIONS", "\xff", "ping\n"})
+	methods := slices.Concat(exchange.Methods[:], []string{"", "tools/List", "x", "notifications/x", "OPTIONS", "\xff", "ping\n"})
 	counted := 0.0
 	for range 2000 {
-		x := &exchange{h: h, arrived: time.Now()}
-		x.method = methods[rand.IntN(len(methods))]
+		method := methods[rand.IntN(len(methods))]
 		if rand.IntN(3) == 0 {
-			x.method = fmt.Sprint("made-up-", rand.Int())
+			method = fmt.Sprint("made-up-", rand.Int())
 		}
-		x.outcome = outcome(rand.IntN(numOutcomes))
-		x.r = &http.Request{Method: []string{"GET", "POST", "DELETE", "PUT", "MADE-UP", "initialize"}[rand.IntN(6)], Header: http.Header{}}
-		x.end()
+		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", bytes.NewReader(body))
+		r.Method = []string{"GET", "POST", "DELETE", "PUT", "MADE-UP", "initialize"}[rand.IntN(6)]
+		r.Header.Set("Content-Type", "application/json")
+		if err := h.ServeHTTP(httptest.NewRecorder(), r, nil); err != nil {
+			t.Fatal(err)
+		}
 		counted++
 	}
 	after := series(t, registry)
@@ -83,26 +93,6 @@ func TestLabelsAreClosed(t *testing.T) {
 	}
 }
 
-func TestMethodLabels(t *testing.T) {
-	for _, c := range []struct{ http, method, want string }{
-		{"POST", "tools/list", "tools/list"},
-		{"POST", "server/discover", "server/discover"},
-		{"POST", "notifications/cancelled", "notification"},
-		{"POST", "notifications/", "notification"},
-		{"POST", "tools/unknown", "other"},
-		{"POST", "other", "other"},
-		{"POST", "", "other"},
-		{"GET", "", "GET"},
-		{"DELETE", "", "DELETE"},
-		{"PUT", "", "other"},
-	} {
-		x := &exchange{method: c.method, r: &http.Request{Method: c.http}}
-		if got := methodLabels[x.methodLabel()]; got != c.want {
-			t.Errorf("%s %q has label %s, want %s", c.http, c.method, got, c.want)
-		}
-	}
-}
-
 // TestEverySeriesGoesWithItsHandler has a handler count all there is to count.
 func TestEverySeriesGoesWithItsHandler(t *testing.T) {
 	h := operated(t, "busy")
@@ -117,7 +107,7 @@ func TestEverySeriesGoesWithItsHandler(t *testing.T) {
 		countChanges("busy", revision.SetOf(append(revision.Kinds(), revision.Reads)...), source)
 	}
 	kinds := len(revision.Kinds())
-	counted := numOutcomes*(len(methodLabels)+1) + kinds*(len(refreshResults)+1+len(changeSources))
+	counted := exchange.NumOutcomes*(len(exchange.Methods)+1) + kinds*(len(refreshResults)+1+len(changeSources))
 	of := func() (n int) {
 		for s := range series(t, registry) {
 			if strings.Contains(s, `handler="busy"`) && !strings.HasPrefix(s, "partitions") {
@@ -144,10 +134,10 @@ func TestSeriesGoWithTheirHandler(t *testing.T) {
 	registry := registered(t)
 	count := func() {
 		for _, h := range []*Handler{gone, stays} {
-			name := h.settings.name
-			h.metrics.count[0][outcomeHit].Inc()
+			name := h.settings.exchange.Name
+			h.metrics.count[0][exchange.OutcomeHit].Inc()
 			countRefresh(name, revision.Tools, "failed", time.Second)
-			countChanges(name, revision.SetOf(revision.Reads), sourceClient)
+			countChanges(name, revision.SetOf(revision.Reads), string(exchange.FromClient))
 		}
 	}
 	of := func(name string) (n int, total float64) {
@@ -187,18 +177,18 @@ func TestReloadsLoseNoCount(t *testing.T) {
 	defer func() { report.Live.Remove(reported{h}, collectors.forget) }()
 	registry := registered(t)
 	for i := range 20 {
-		next := &Handler{settings: h.settings, shared: h.shared, metrics: newRequestMetrics("reloaded")}
+		next := &Handler{settings: h.settings, backend: h.backend, metrics: newRequestMetrics("reloaded")}
 		report.Live.Add(reported{next})
 		fresh := registered(t)
-		h.metrics.count[0][outcomeMiss].Inc()
-		next.metrics.count[0][outcomeMiss].Inc()
+		h.metrics.count[0][exchange.OutcomeMiss].Inc()
+		next.metrics.count[0][exchange.OutcomeMiss].Inc()
 		countChanges("reloaded", revision.SetOf(revision.Tools), sourceFeed)
 		if i%4 == 3 { // rejected
 			report.Live.Remove(reported{next}, collectors.forget)
-			next.metrics.count[0][outcomeMiss].Inc()
+			next.metrics.count[0][exchange.OutcomeMiss].Inc()
 		} else {
 			report.Live.Remove(reported{h}, collectors.forget)
-			h.metrics.count[0][outcomeMiss].Inc() // a request that was in flight
+			h.metrics.count[0][exchange.OutcomeMiss].Inc() // a request that was in flight
 			h, registry = next, fresh
 		}
 		got := series(t, registry)

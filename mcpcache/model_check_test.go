@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// origin is where an answer came from, by its Cache-Status.
-type origin int
+// answerOrigin is where an answer came from, by its Cache-Status.
+type answerOrigin int
 
 const (
-	fromUpstream origin = iota
+	fromUpstream answerOrigin = iota
 	fromCache
 	fromCacheStale
 	fromSharedFetch
 )
 
-func originOf(status string) origin {
+func originOf(status string) answerOrigin {
 	switch {
 	case strings.HasPrefix(status, "mcp_cache; hit; ") && strings.HasSuffix(status, "; detail=stale"):
 		return fromCacheStale
@@ -119,7 +119,7 @@ func (x *call) learn() {
 }
 
 // checkCached judges an answer that the upstream did not give to this request.
-func (w *world) checkCached(x *call, from origin, s *sent) error {
+func (w *world) checkCached(x *call, from answerOrigin, s *sent) error {
 	var m struct {
 		ID     json.RawMessage
 		Result json.RawMessage
@@ -136,7 +136,7 @@ func (w *world) checkCached(x *call, from origin, s *sent) error {
 	if err != nil {
 		return err
 	}
-	for _, check := range []func(*call, origin, *sent, *result) error{
+	for _, check := range []func(*call, answerOrigin, *sent, *result) error{
 		w.checkWhole, w.checkPartition, w.checkAge, w.checkVersion, w.checkSessions, w.checkDoor, w.checkAsker, w.checkOwn,
 	} {
 		if err := check(x, from, s, r); err != nil {
@@ -147,7 +147,7 @@ func (w *world) checkCached(x *call, from origin, s *sent) error {
 }
 
 // checkWhole is promise 6: whole versions only, and not empty for a failure.
-func (w *world) checkWhole(x *call, from origin, _ *sent, r *result) error {
+func (w *world) checkWhole(x *call, from answerOrigin, _ *sent, r *result) error {
 	first, end := 0, r.items
 	if x.cursor {
 		offset, ok := offsetOf(r.state, x.params["cursor"].(string))
@@ -176,7 +176,7 @@ func (w *world) checkWhole(x *call, from origin, _ *sent, r *result) error {
 }
 
 // checkPartition is promise 3 for authorization contexts.
-func (w *world) checkPartition(x *call, _ origin, _ *sent, r *result) error {
+func (w *world) checkPartition(x *call, _ answerOrigin, _ *sent, r *result) error {
 	public := r.scope == "public" || r.scope == "" && w.cfg.public
 	if !public && r.state.Ctx != x.c.ctx {
 		return fmt.Errorf("the private list of %s was given to %s", r.state.Ctx, x.c.ctx)
@@ -186,7 +186,7 @@ func (w *world) checkPartition(x *call, _ origin, _ *sent, r *result) error {
 
 // checkAge is the rule of time: a fresh answer is no older than its TTL, a
 // stale one no older than stale_if_error allows.
-func (w *world) checkAge(x *call, from origin, _ *sent, r *result) error {
+func (w *world) checkAge(x *call, from answerOrigin, _ *sent, r *result) error {
 	until, delivered := w.truth.freshUntil[content{x.kind, r.state, r.scope}]
 	if !delivered {
 		return fmt.Errorf("the upstream never gave %+v with scope %q", r.state, r.scope)
@@ -207,14 +207,14 @@ func (w *world) checkAge(x *call, from origin, _ *sent, r *result) error {
 }
 
 // checkVersion is promise 2: no old list after a notice.
-func (w *world) checkVersion(x *call, from origin, s *sent, r *result) error {
+func (w *world) checkVersion(x *call, from answerOrigin, s *sent, r *result) error {
 	version, ctx := r.state.Version, r.state.Ctx
 	switch {
 	case version >= x.before.floor[ctx], from == fromCacheStale && version >= x.before.stale[ctx]:
 		return nil
 	case from != fromCacheStale:
 		return fmt.Errorf("version %d of %s is old: version %d had been announced", version, ctx, x.before.floor[ctx])
-	case (s == nil || !s.failed) && time.Since(x.before.at) < stalePatience && !w.up.sluggish():
+	case (s == nil || !s.failed) && time.Since(x.before.at) < promisedPatience && !w.up.sluggish():
 		return fmt.Errorf("version %d of %s is old, and the upstream neither failed nor took its time", version, ctx)
 	case version < x.before.told[ctx] && !w.cfg.staleAfterNotice:
 		return fmt.Errorf("version %d of %s is old, and this caller was told of version %d", version, ctx, x.before.told[ctx])
@@ -223,7 +223,7 @@ func (w *world) checkVersion(x *call, from origin, s *sent, r *result) error {
 }
 
 // checkSessions is promises 2 and 3 for sessions that have lists of their own.
-func (w *world) checkSessions(x *call, from origin, _ *sent, r *result) error {
+func (w *world) checkSessions(x *call, from answerOrigin, _ *sent, r *result) error {
 	if o, told := x.before.own[r.state.Session]; told && r.state.Session != x.session && from != fromCacheStale &&
 		(o.differs || r.state.Extra <= o.extra) {
 		return fmt.Errorf("the list of session %s was given to %q", r.state.Session, x.session)

@@ -142,12 +142,12 @@ func (w *world) answered(p *reply) {
 }
 
 // checkDoor is promise 4.
-func (w *world) checkDoor(x *call, from origin, _ *sent, _ *result) error {
+func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error {
 	if x.before.ended {
 		return fmt.Errorf("session %s has ended", x.session)
 	}
 	// While the upstream does not answer, nobody can know.
-	hanging := w.handler.shared.hanging.Load() >= x.before.at.UnixNano()
+	hanging := w.handler.backend.Hanging(x.before.at)
 	if x.before.lossKnown && (from != fromCacheStale && !hanging || x.before.reopened) {
 		return fmt.Errorf("the upstream has lost session %s", x.session)
 	}
@@ -172,7 +172,7 @@ func (w *world) checkDoor(x *call, from origin, _ *sent, _ *result) error {
 }
 
 // checkAsker is promise 3: what callers share was asked for by the feed.
-func (w *world) checkAsker(x *call, _ origin, _ *sent, r *result) error {
+func (w *world) checkAsker(x *call, _ answerOrigin, _ *sent, r *result) error {
 	if r.asker == "" {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (t *truth) learnsList(a *arrival) {
 // changedBy records that the result of a call that has changed lists reaches the
 // caller. It counts if the upstream has been caught at saying nothing.
 func (t *truth) changedBy(a *arrival, k revision.Kind, w *world) {
-	f := w.handler.shared.feeds.Of(revision.Parse(a.rev))
+	f := w.handler.backend.Feeds.Of(revision.Parse(a.rev))
 	if !known(a.session, a.ctx) || !t.caught[feedView{k, a.rev, ""}] || w.troubled() || f == nil || f.Status().Failure != nil {
 		return
 	}
@@ -167,13 +167,13 @@ func (w *world) stepQuietChange(r *rand.Rand) {
 }
 
 // checkOwn is what a caller may expect of a list because of what it did itself.
-func (w *world) checkOwn(x *call, from origin, _ *sent, r *result) error {
+func (w *world) checkOwn(x *call, from answerOrigin, _ *sent, r *result) error {
 	version, ctx := r.state.Version, r.state.Ctx
 	switch {
 	case from == fromCacheStale:
 	case version < x.before.misled[view{x.kind, ctx}] && w.truth.misled[callerOf(x.session, x.c.ctx, x.c.rev.String())] != nil:
 		return fmt.Errorf("version %d of %s misled this caller, and there was version %d", version, ctx, x.before.misled[view{x.kind, ctx}])
-	case version < x.before.changed[view{x.kind, ctx}] && !w.troubled() && time.Since(x.before.at) < stalePatience:
+	case version < x.before.changed[view{x.kind, ctx}] && !w.troubled() && time.Since(x.before.at) < promisedPatience:
 		return fmt.Errorf("version %d of %s lacks what this caller's call has changed in version %d", version, ctx, x.before.changed[view{x.kind, ctx}])
 	}
 	return nil

@@ -12,45 +12,45 @@ var mutations = []mutation{
 			"return f.cache.Current(k, flight.mark)\n",
 			"return true\n",
 		},
-		{"fetch.go", "!flight.Since(x.question.mark)", "false"},
+		{"internal/exchange/fetch.go", "!flight.Since(x.question.mark)", "false"},
 	}, `collapsed: version \d+ of \S+ is old: version \d+ had been announced`},
 	{"store under the old epoch", []replacement{
-		{"store.go", "Lifetime: lifetime, Mark: q.mark,", "Lifetime: lifetime, Mark: x.h.shared.cache.Mark(q.kind),"},
+		{"internal/exchange/keep.go", "Lifetime: lifetime, Mark: q.mark,", "Lifetime: lifetime, Mark: x.backend.Cache.Mark(q.kind),"},
 	}, oldVersion},
 	{"ignore the context of lists", []replacement{
 		{"internal/cache/partition.go", "return p == Public || p == caller", "return p != caller || p == caller"},
 	}, `the private list of \S+ was given to \S+`},
 	{"ignore the context of callers", []replacement{
-		{"context.go", "return cache.ContextOf([16]byte(sum[:16]))", "return cache.ContextOf([16]byte{sum[0] & 0})"},
+		{"internal/identity/identity.go", "return cache.ContextOf([16]byte(sum[:16]))", "return cache.ContextOf([16]byte{sum[0] & 0})"},
 	}, `the private list of \S+ was given to \S+|the upstream has never let this caller in`},
 	{"serve after DELETE", []replacement{
-		{"tap.go", "x.h.shared.admission.EndSession(x.session)", "_ = x.session"},
-		{"lesson.go", "if x.r.Method == http.MethodDelete {", "if false {"},
+		{"internal/exchange/tap.go", "x.backend.Admission.EndSession(x.session)", "_ = x.session"},
+		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
 	}, `session s\d+ has ended|the upstream has refused this caller`},
 	{"let a caller in by an error", []replacement{
-		{"store.go", "l.bar(r.Error.Code)", "l.admit()"},
+		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
 	}, notLetIn},
 	{"let a caller in by a page", []replacement{
-		{"lesson.go", "x.h.shared.minds(header)", "x.h.shared.minds(header)\n\t\tl.admit()"},
+		{"internal/exchange/learner.go", "x.backend.NoteLanguage(header)", "x.backend.NoteLanguage(header)\n\t\tl.admit()"},
 	}, notLetIn},
 	{"let a caller in by a read", []replacement{
-		{"lesson.go", "case x.question.kind == revision.Reads:", "case false:"},
+		{"internal/exchange/learner.go", "case x.question.kind == revision.Reads:", "case false:"},
 	}, notLetIn},
 	{"let anonymous callers in because the feed was", []replacement{
 		{
-			"lookup.go",
+			"internal/exchange/lookup.go",
 			"return caller != nil && caller.Admitted(x.now)",
 			"return caller != nil && caller.Admitted(x.now) || x.context.IsAnonymous() && x.session == \"\" && x.snapshot() != nil",
 		},
 	}, notLetIn},
 	{"bar nobody for an error", []replacement{
-		{"lesson.go", "x.refuseContext()\n}\n", "_ = code\n}\n"},
+		{"internal/exchange/learner.go", "x.refuseContext()\n}\n", "_ = code\n}\n"},
 	}, notLetIn},
 	{"bar nobody for an error with status 400", []replacement{
-		{"lesson.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
+		{"internal/exchange/learner.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
 	}, notLetIn},
 	{"let in a session that ended meanwhile", []replacement{
-		{"lesson.go", "if x.r.Method == http.MethodDelete {", "if false {"},
+		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
 	}, `session s\d+ has ended|the upstream has refused this caller`},
 	{"keep lost sessions", []replacement{
 		{"internal/admission/admission.go", "func (m *Memo) LoseSessions() { m.lost.Store(m.clock.Add(1)) }", "func (m *Memo) LoseSessions() {}"},
@@ -65,26 +65,26 @@ var mutations = []mutation{
 		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language}", "{string(c.Capabilities), c.Language}"},
 	}, `the list is for clients such as \S+, not \S+`},
 	{"share the snapshot with every variant", []replacement{
-		{"variant.go", "return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)", "return true"},
+		{"internal/exchange/variant.go", "return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)", "return true"},
 	}, `the list is for clients such as \S+, not \S+`},
 	{"share what a client has asked for", []replacement{
-		{"store.go", "case x.context.IsAnonymous():", "case false:"},
-		{"store.go", "Partition: x.context,", "Partition: x.h.settings.feed.Partition(page.Scope),"},
+		{"internal/exchange/keep.go", "case x.context.IsAnonymous():", "case false:"},
+		{"internal/exchange/keep.go", "Partition: x.context,", "Partition: x.backend.Settings.Feed.Partition(page.Scope),"},
 	}, `what #\d+ of \S+ asked for was given to \S+`},
 	{"wait for a sick upstream", []replacement{
-		{"lookup.go", "return found{fallback: fallback, hurry: hurry}", "return found{fallback: fallback, hurry: hurry && false}"},
+		{"internal/exchange/lookup.go", "return found{fallback: fallback, hurry: hurry}", "return found{fallback: fallback, hurry: hurry && false}"},
 	}, `waited \S+, and there was a copy`},
 	{"wait for a sick upstream once told", []replacement{
-		{"lookup.go", "(a.told == nil || fallback.Mark.Since(a.told.Mark))", "a.told == nil"},
+		{"internal/exchange/lookup.go", "(a.told == nil || fallback.Mark.Since(a.told.Mark))", "a.told == nil"},
 	}, `waited \S+, and there was a copy`},
 	{"give an old copy to who was told", []replacement{
-		{"lookup.go", "if a.told == nil || x.h.settings.staleAfterNotice {", "if true {"},
+		{"internal/exchange/lookup.go", "if a.told == nil || x.backend.Settings.StaleAfterNotice {", "if true {"},
 	}, `version \d+ of \S+ is old, and this caller was told`},
 	{"have all pay for one mistake", []replacement{
-		{"called.go", "doubt := admission.Doubt{", "s.cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},
+		{"internal/exchange/called.go", "doubt := admission.Doubt{", "s.cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},
 	}, `the mistake of another has cost it a hit`},
 	{"give a misled caller the same list", []replacement{
-		{"lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
+		{"internal/exchange/lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
 	}, `version \d+ of \S+ misled this caller`},
 	{"believe in sudden emptiness", []replacement{
 		{"internal/feed/fetch.go", "return slot.empty < 2", "return false"},
@@ -96,6 +96,6 @@ var mutations = []mutation{
 		{"internal/feed/silence.go", "return s.offered && s.silence.caught", "return false"},
 	}, `lacks what this caller's call has changed`},
 	{"keep a caller's own list from before its call", []replacement{
-		{"lookup.go", "return x.h.shared.hanging.Load() < x.now.UnixNano()", "return false"},
+		{"internal/exchange/lookup.go", "return x.backend.hanging.Load() < x.now.UnixNano()", "return false"},
 	}, `lacks what this caller's call has changed`},
 }

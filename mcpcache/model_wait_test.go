@@ -35,48 +35,36 @@ func (w *world) prospectOf(x *call, h *Handler) (p prospect) {
 	now := time.Now()
 	rec := httptest.NewRecorder()
 	r := caddyhttp.PrepareRequest(x.build(context.Background()), caddy.NewReplacer(), rec, new(caddyhttp.Server))
-	e := &exchange{h: h, w: rec, r: r, arrived: now, now: now, session: x.session}
-	e.begin()
-	if reason, err := e.understand(); reason != understood || err != nil {
+	look, ok := h.endpoint.Look(rec, r)
+	if !ok {
 		return prospect{}
 	}
-	caller := e.caller()
-	e.resolve(caller)
-	if !e.admitted(caller) {
-		return prospect{}
-	}
-	a := asker{Caller: caller}
-	if caller != nil {
-		a.told, a.doubt = caller.Told(x.kind), caller.Doubted(x.kind)
-	}
-	found, fresh := e.freshest(a)
-	if found == nil {
-		found = e.substitute()
-	}
-	if found == nil {
-		return prospect{}
-	}
+	found := look.Entry
 	_, own := x.before.own[x.session]
-	freshness := h.shared.cache.Freshness(found, now)
-	p.fresh = fresh && freshness == cache.Fresh && a.doubt == nil && a.told == nil && !own &&
-		(x.session == "" || !h.shared.feeds.Doubted())
+	freshness := h.backend.Cache.Freshness(found, now)
+	p.fresh = look.Fresh && freshness == cache.Fresh && look.Doubt == nil && look.Told == nil && !own &&
+		(x.session == "" || !h.backend.Feeds.Doubted())
 	p.notices, p.items, p.lifetime = len(w.up.notices), found.Body.ItemsDigest, found.Lifetime
-	told := !x.before.toldAt.IsZero() && (a.told == nil || !found.Mark.Since(a.told.Mark))
-	if a.told == nil && found.Fetched.After(x.before.toldAt) && freshness != cache.Outdated {
+	told := !x.before.toldAt.IsZero() && (look.Told == nil || !found.Mark.Since(look.Told.Mark))
+	if look.Told == nil && found.Fetched.After(x.before.toldAt) && freshness != cache.Outdated {
 		told = false
 	}
 	p.stale = !told && !own && w.cfg.stale > 0 && -found.Left(now) < w.cfg.stale
 	return p
 }
 
+// promisedPatience is how long a caller waits at most who can be given a stale
+// copy (promise 7).
+const promisedPatience = time.Second
+
 // checkWait is promise 7: nobody waits who can be given a fresh copy, and nobody
 // for more than a second who can be given a stale one, unless told of a change.
-func (w *world) checkWait(x *call, from origin) {
+func (w *world) checkWait(x *call, from answerOrigin) {
 	waited := time.Since(x.before.at)
 	// What others learn at the same moment may take a copy away.
 	alone := w.crowd[x.moment] == 1
 	switch {
-	case alone && x.before.prospect.stale && waited > stalePatience && !w.toldMeanwhile(x):
+	case alone && x.before.prospect.stale && waited > promisedPatience && !w.toldMeanwhile(x):
 		w.fail("%s: waited %s, and there was a copy", x, waited)
 	case alone && x.before.prospect.fresh && waited > 0 && x.before.prospect.notices == len(w.up.notices):
 		w.fail("%s: waited %s, and there was a fresh copy", x, waited)

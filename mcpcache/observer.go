@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -53,7 +52,6 @@ type observer struct {
 	ctx    caddy.Context
 	app    *caddyevents.App
 	logger *zap.Logger
-	keeper *keeper.Keeper
 	spans  spans
 
 	queue   chan event
@@ -72,9 +70,9 @@ type event struct {
 // newObserver returns an observer whose events are delivered once the
 // configuration that is being provisioned is in force: until then, the events
 // app is still taking subscriptions. Feeds that live on may be at work already.
-func newObserver(ctx caddy.Context, app *caddyevents.App, name string, logger *zap.Logger, k *keeper.Keeper) *observer {
+func newObserver(ctx caddy.Context, app *caddyevents.App, name string, logger *zap.Logger) *observer {
 	o := &observer{
-		name: name, ctx: ctx, app: app, logger: logger, keeper: k,
+		name: name, ctx: ctx, app: app, logger: logger,
 		queue: make(chan event, maxEvents), started: make(chan struct{}), done: make(chan struct{}),
 	}
 	o.ended.Go(o.run)
@@ -151,9 +149,6 @@ func (o *observer) Refreshed(r revision.Revision, k revision.Kind, took time.Dur
 	}
 	countRefresh(o.name, k, result, took)
 	o.spans.refreshed(o.name, r, k, result, took, err)
-	if err == nil {
-		o.keeper.Refreshed(r, k, same)
-	}
 }
 
 // Changed implements [feed.Observer].

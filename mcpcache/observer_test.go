@@ -14,7 +14,6 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -44,7 +43,7 @@ func observe(t *testing.T, subscribed func(caddy.Event)) *observed {
 		}
 	}
 	core, logs := logged.New(zap.WarnLevel)
-	o := newObserver(ctx, app, "observed", zap.New(core), keeper.New("observed", nil, nil))
+	o := newObserver(ctx, app, "observed", zap.New(core))
 	t.Cleanup(func() {
 		o.stop()
 		o.ended.Wait()

@@ -3,6 +3,7 @@ package mcpcache
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -29,13 +32,22 @@ func operated(t *testing.T, name string) *Handler {
 	if h.settings, err = h.newSettings(); err != nil {
 		t.Fatal(err)
 	}
-	h.logger, h.metrics = zap.NewNop(), newRequestMetrics(name)
 	h.endpointURL = "http://127.0.0.1:1/mcp"
-	if h.shared, err = newShared(name, h.endpointURL, &user{settings: h.settings, logger: h.logger}); err != nil {
+	h.metrics, h.observer = newRequestMetrics(name), &observer{name: name}
+	upstream := stand(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	})
+	h.backend = &backend.Tenant{Upstream: upstream, Settings: h.settings.backend, Logger: zap.NewNop()}
+	if h.backend.Backend, err = backend.New(name, h.endpointURL, h.backend); err != nil {
 		t.Fatal(err)
 	}
+	h.endpoint = exchange.New(h.settings.exchange, h.backend, &requestObserver{name, h.metrics, &h.observer.spans}, zap.NewNop())
 	t.Cleanup(func() {
-		endShared(t, h.shared)
+		if err := h.backend.Destruct(); err != nil {
+			t.Error(err)
+		}
+		<-h.backend.Ended()
 	})
 	return h
 }
@@ -57,10 +69,10 @@ func pin(t *testing.T, h *Handler, r revision.Revision, k revision.Kind, age tim
 		t.Fatal(err)
 	}
 	e := &cache.Entry{
-		Kind: k, Revision: r, Partition: cache.Public, Mark: h.shared.cache.Mark(k),
+		Kind: k, Revision: r, Partition: cache.Public, Mark: h.backend.Cache.Mark(k),
 		Body: message.Single(k, page), Fetched: time.Now().Add(-age), Lifetime: time.Minute,
 	}
-	h.shared.cache.Pin(e)
+	h.backend.Cache.Pin(e)
 	return e
 }
 

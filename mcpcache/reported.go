@@ -11,17 +11,17 @@ import (
 type reported struct{ h *Handler }
 
 // Name implements [report.Source].
-func (r reported) Name() string { return r.h.settings.name }
+func (r reported) Name() string { return r.h.settings.exchange.Name }
 
 // Upstream implements [report.Source].
 func (r reported) Upstream() string { return r.h.endpointURL }
 
 // Feeds implements [report.Source].
-func (r reported) Feeds() *feed.Group { return r.h.shared.feeds }
+func (r reported) Feeds() *feed.Group { return r.h.backend.Feeds }
 
 // Pinned implements [report.Source].
 func (r reported) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
-	return r.h.shared.cache.Pinned(at, k)
+	return r.h.backend.Cache.Pinned(at, k)
 }
 
 // Hits implements [report.Source].
@@ -31,14 +31,14 @@ func (r reported) Hits(at revision.Revision, k revision.Kind) uint64 {
 
 // Callers implements [report.Source].
 func (r reported) Callers() int {
-	remembered, _ := r.h.shared.admission.Count()
+	remembered, _ := r.h.backend.Admission.Count()
 	return remembered
 }
 
 // Purge implements [report.Source].
 func (r reported) Purge() {
-	r.h.shared.cache.Purge()
-	r.h.shared.admission.Purge()
+	r.h.backend.Cache.Purge()
+	r.h.backend.Admission.Purge()
 }
 
 // Interface guards

@@ -9,82 +9,61 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-)
-
-// The defaults of the options that have one.
-const (
-	defaultEndpoint     = "/mcp"
-	defaultStaleIfError = 24 * time.Hour
-	defaultGate         = 2 * time.Second
-	defaultAdmitFor     = 5 * time.Minute
-	defaultMaxRequest   = 64 << 10
-	defaultMemory       = 64 << 20
-	defaultName         = "mcp_cache"
 )
 
 // settings is a Handler's configuration with the defaults filled in.
 type settings struct {
-	endpoint         string
-	kinds            revision.KindSet
-	staleIfError     time.Duration
-	staleAfterNotice bool
-	gate             time.Duration
-	admitAll         bool
-	admitFor         time.Duration
-	partition        []string
-	harmless         map[string]bool // canonical names
-	host             string
-	origins          origins
-	maxRequest       int64
-	memory           int64
-	precompress      bool
-	name             string
-	feed             feed.Policy
+	partition []string
+	harmless  identity.Headers
+	exchange  exchange.Settings
+	backend   *backend.Settings
 }
 
 // newSettings fills in the defaults and checks the values. Its errors name the
 // option and what is allowed.
 func (h *Handler) newSettings() (*settings, error) {
 	s := &settings{
-		endpoint:         orDefault(h.Endpoint, defaultEndpoint),
-		staleIfError:     pointerOr(h.StaleIfError, defaultStaleIfError),
-		staleAfterNotice: h.StaleAfterNotice,
-		gate:             pointerOr(h.Gate, defaultGate),
-		admitFor:         orDefault(time.Duration(h.AdmitFor), defaultAdmitFor),
-		partition:        h.Partition,
-		host:             h.Host,
-		maxRequest:       orDefault(h.MaxRequest, defaultMaxRequest),
-		memory:           orDefault(h.Memory, defaultMemory),
-		precompress:      h.Precompress == nil || *h.Precompress,
-		name:             orDefault(h.Name, defaultName),
-		feed: feed.Policy{
-			Refresh:         orDefault(time.Duration(h.Refresh), feed.DefaultRefresh),
-			MaxList:         orDefault(h.MaxList, feed.DefaultMaxList),
-			MaxPages:        orDefault(h.MaxPages, feed.DefaultMaxPages),
-			PublicByDefault: h.Scope == "public",
-			PublicAlways:    h.ScopeAlways,
-		},
+		partition: h.Partition, exchange: exchange.Defaults(), backend: backend.Defaults(),
 	}
+	s.exchange.Path = orDefault(h.Endpoint, s.exchange.Path)
+	s.exchange.Name = orDefault(h.Name, s.exchange.Name)
+	s.exchange.MaxRequest = orDefault(h.MaxRequest, s.exchange.MaxRequest)
+	b := s.backend
+	b.StaleIfError = pointerOr(h.StaleIfError, b.StaleIfError)
+	b.StaleAfterNotice = h.StaleAfterNotice
+	b.Gate = pointerOr(h.Gate, b.Gate)
+	b.AdmitFor = orDefault(time.Duration(h.AdmitFor), b.AdmitFor)
+	b.Host = h.Host
+	b.Memory = orDefault(h.Memory, b.Memory)
+	b.Precompress = h.Precompress == nil || *h.Precompress
+	b.Feed.Refresh = orDefault(time.Duration(h.Refresh), b.Feed.Refresh)
+	b.Feed.MaxList = orDefault(h.MaxList, b.Feed.MaxList)
+	b.Feed.MaxPages = orDefault(h.MaxPages, b.Feed.MaxPages)
+	b.Feed.PublicByDefault = h.Scope == "public"
+	b.Feed.PublicAlways = h.ScopeAlways
 	var err error
-	if s.kinds, err = kindSet(h.Kinds); err != nil {
+	if b.Kinds, err = kindSet(h.Kinds); err != nil {
 		return nil, err
 	}
-	s.feed.Kinds = s.kinds
-	if err := h.setTimes(&s.feed); err != nil {
+	b.Feed.Kinds = b.Kinds
+	if err := h.setTimes(&b.Feed); err != nil {
 		return nil, err
 	}
-	if s.origins, err = parseOrigins(h.Origins); err != nil {
+	if s.exchange.Origins, err = origin.Parse(h.Origins); err != nil {
 		return nil, err
 	}
-	if s.harmless, err = harmlessSet(h.Harmless); err != nil {
+	if s.harmless, err = identity.ParseHeaders(h.Harmless); err != nil {
 		return nil, err
 	}
 	switch h.Admit {
 	case "", "upstream":
 	case "all":
-		s.admitAll = true
+		b.AdmitAll = true
 		if h.AdmitFor != 0 {
 			return nil, errors.New("admit_for: only with admit \"upstream\"")
 		}
@@ -110,24 +89,24 @@ const longest = 10 * 365 * 24 * time.Hour
 
 // check tells what is out of range.
 func (s *settings) check() error {
-	if !strings.HasPrefix(s.endpoint, "/") || strings.ContainsAny(s.endpoint, "?#{} ") {
-		return fmt.Errorf("endpoint: %q is not an absolute path without query, fragment and placeholders", s.endpoint)
+	if !strings.HasPrefix(s.exchange.Path, "/") || strings.ContainsAny(s.exchange.Path, "?#{} ") {
+		return fmt.Errorf("endpoint: %q is not an absolute path without query, fragment and placeholders", s.exchange.Path)
 	}
-	if !validName.MatchString(s.name) {
-		return fmt.Errorf("name: %q is not 1 to 64 letters, digits, '_', '.' or '-'", s.name)
+	if !validName.MatchString(s.exchange.Name) {
+		return fmt.Errorf("name: %q is not 1 to 64 letters, digits, '_', '.' or '-'", s.exchange.Name)
 	}
-	if s.host != "" && !IsHost(s.host) {
-		return fmt.Errorf("host: %q is not a name or address, with or without a port", s.host)
+	if s.backend.Host != "" && !IsHost(s.backend.Host) {
+		return fmt.Errorf("host: %q is not a name or address, with or without a port", s.backend.Host)
 	}
 	for _, option := range []struct {
 		name  string
 		value time.Duration
 		least time.Duration
 	}{
-		{"refresh", s.feed.Refresh, 1},
-		{"admit_for", s.admitFor, 1},
-		{"gate", s.gate, 0},
-		{"stale_if_error", s.staleIfError, 0},
+		{"refresh", s.backend.Feed.Refresh, 1},
+		{"admit_for", s.backend.AdmitFor, 1},
+		{"gate", s.backend.Gate, 0},
+		{"stale_if_error", s.backend.StaleIfError, 0},
 	} {
 		if err := checkDuration(option.name, option.value, option.least); err != nil {
 			return err
@@ -137,10 +116,10 @@ func (s *settings) check() error {
 		name         string
 		value, least int64
 	}{
-		{"max_request", s.maxRequest, 1},
-		{"max_list", s.feed.MaxList, 1},
-		{"max_pages", int64(s.feed.MaxPages), 1},
-		{"memory", s.memory, 1 << 20},
+		{"max_request", s.exchange.MaxRequest, 1},
+		{"max_list", s.backend.Feed.MaxList, 1},
+		{"max_pages", int64(s.backend.Feed.MaxPages), 1},
+		{"memory", s.backend.Memory, 1 << 20},
 	} {
 		if option.value < option.least {
 			return fmt.Errorf("%s: %d is too small, it must be at least %d", option.name, option.value, option.least)

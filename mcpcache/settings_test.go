@@ -15,23 +15,33 @@ import (
 
 func duration(d time.Duration) *caddy.Duration { return (*caddy.Duration)(&d) }
 
+// settingsOf returns a handler's settings.
+func settingsOf(tb testing.TB, h *Handler) *settings {
+	tb.Helper()
+	s, err := h.newSettings()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
 func TestDefaults(t *testing.T) {
 	s := settingsOf(t, &Handler{})
 	all := revision.SetOf(revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates, revision.Discover)
 	for name, c := range map[string]struct{ got, want any }{
-		"endpoint":           {s.endpoint, "/mcp"},
-		"kinds":              {s.kinds, all},
-		"stale_if_error":     {s.staleIfError, 24 * time.Hour},
-		"stale_after_notice": {s.staleAfterNotice, false},
-		"gate":               {s.gate, 2 * time.Second},
-		"admit":              {s.admitAll, false},
-		"admit_for":          {s.admitFor, 5 * time.Minute},
+		"endpoint":           {s.exchange.Path, "/mcp"},
+		"kinds":              {s.backend.Kinds, all},
+		"stale_if_error":     {s.backend.StaleIfError, 24 * time.Hour},
+		"stale_after_notice": {s.backend.StaleAfterNotice, false},
+		"gate":               {s.backend.Gate, 2 * time.Second},
+		"admit":              {s.backend.AdmitAll, false},
+		"admit_for":          {s.backend.AdmitFor, 5 * time.Minute},
 		"partition":          {len(s.partition), 0},
-		"origins":            {len(s.origins.allowed) + len(s.origins.hosts), 0},
-		"max_request":        {s.maxRequest, int64(64 << 10)},
-		"memory":             {s.memory, int64(64 << 20)},
-		"name":               {s.name, "mcp_cache"},
-		"feed": {s.feed, feed.Policy{
+		"origins":            {s.exchange.Origins.Allows("https://app.example.com"), false},
+		"max_request":        {s.exchange.MaxRequest, int64(64 << 10)},
+		"memory":             {s.backend.Memory, int64(64 << 20)},
+		"name":               {s.exchange.Name, "mcp_cache"},
+		"feed": {s.backend.Feed, feed.Policy{
 			Kinds: all, Times: feed.Times{TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour}, Refresh: time.Second,
 			MaxList: 32 << 20, MaxPages: 1000,
 		}},
@@ -51,24 +61,24 @@ func TestSettings(t *testing.T) {
 	})
 	kinds := revision.SetOf(revision.Tools, revision.Discover)
 	for name, c := range map[string]struct{ got, want any }{
-		"endpoint":           {s.endpoint, "/api/mcp"},
-		"kinds":              {s.kinds, kinds},
-		"stale_if_error":     {s.staleIfError, time.Duration(0)},
-		"stale_after_notice": {s.staleAfterNotice, true},
-		"gate":               {s.gate, time.Duration(0)},
-		"admit_for":          {s.admitFor, time.Duration(3)},
+		"endpoint":           {s.exchange.Path, "/api/mcp"},
+		"kinds":              {s.backend.Kinds, kinds},
+		"stale_if_error":     {s.backend.StaleIfError, time.Duration(0)},
+		"stale_after_notice": {s.backend.StaleAfterNotice, true},
+		"gate":               {s.backend.Gate, time.Duration(0)},
+		"admit_for":          {s.backend.AdmitFor, time.Duration(3)},
 		"partition":          {s.partition, []string{"{a}"}},
-		"origins":            {s.origins.allowed["https://app.example.com"], true},
-		"max_request":        {s.maxRequest, int64(5)},
-		"memory":             {s.memory, int64(1 << 20)},
-		"name":               {s.name, strings.Repeat("a", 64)},
-		"feed":               {s.feed, feed.Policy{Kinds: kinds, Times: feed.Times{TTL: 1, MaxTTL: 2}, Refresh: 4, MaxList: 6, MaxPages: 7, PublicByDefault: true}},
+		"origins":            {s.exchange.Origins.Allows("https://app.example.com"), true},
+		"max_request":        {s.exchange.MaxRequest, int64(5)},
+		"memory":             {s.backend.Memory, int64(1 << 20)},
+		"name":               {s.exchange.Name, strings.Repeat("a", 64)},
+		"feed":               {s.backend.Feed, feed.Policy{Kinds: kinds, Times: feed.Times{TTL: 1, MaxTTL: 2}, Refresh: 4, MaxList: 6, MaxPages: 7, PublicByDefault: true}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
 		}
 	}
-	if !settingsOf(t, &Handler{Admit: "all"}).admitAll {
+	if !settingsOf(t, &Handler{Admit: "all"}).backend.AdmitAll {
 		t.Error("admit all admits not all")
 	}
 }
@@ -94,11 +104,11 @@ func TestTimes(t *testing.T) {
 		{revision.Resources, 1000, true, 50}, {revision.ResourceTemplates, 1000, true, 100},
 		{revision.Reads, 0, true, 0}, {revision.Reads, 4, true, 4}, {revision.Reads, 1000, true, 50},
 	} {
-		if got := s.feed.Lifetime(c.kind, c.ttl, c.given); got != c.want {
+		if got := s.backend.Feed.Lifetime(c.kind, c.ttl, c.given); got != c.want {
 			t.Errorf("%s with ttlMs %d (given: %v) is fresh for %d, want %d", c.kind, c.ttl, c.given, got, c.want)
 		}
 	}
-	if s := settingsOf(t, &Handler{MinTTL: 5, MaxTTL: 5}); s.feed.Lifetime(revision.Tools, 9, true) != 5 {
+	if s := settingsOf(t, &Handler{MinTTL: 5, MaxTTL: 5}); s.backend.Feed.Lifetime(revision.Tools, 9, true) != 5 {
 		t.Error("a min_ttl as long as max_ttl is not both")
 	}
 }

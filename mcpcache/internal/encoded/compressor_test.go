@@ -2,8 +2,6 @@ package encoded
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,26 +10,8 @@ import (
 	logobserver "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache/cachetest"
 )
-
-// listOf is a public list of n tools.
-func listOf(t *testing.T, n int) *cache.Entry {
-	t.Helper()
-	tools := make([]string, n)
-	for i := range tools {
-		tools[i] = fmt.Sprintf(`{"name":"tool_%d","description":%q}`, i, strings.Repeat("word ", 140))
-	}
-	page, err := message.ParsePage([]byte(`{"tools":[`+strings.Join(tools, ",")+`]}`), revision.Tools)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &cache.Entry{
-		Kind: revision.Tools, Revision: revision.V20260728, Partition: cache.Public,
-		Body: message.Single(revision.Tools, page), Fetched: time.Now(), Lifetime: time.Hour,
-	}
-}
 
 // newCache returns a cache that wants its answers compressed.
 func newCache(t *testing.T) *cache.Cache {
@@ -54,7 +34,7 @@ func TestCompressorEnds(t *testing.T) {
 			defer close(ended)
 			p.Run(ctx)
 		}()
-		e := listOf(t, 20)
+		e := cachetest.Tools(t, 20)
 		c.Pin(e)
 		synctest.Wait()
 		if c.Encoded(e, cache.Plain, time.Now()) == nil {
@@ -75,7 +55,7 @@ func TestCompressorSurvives(t *testing.T) {
 	defer c.Close()
 	p := NewCompressor(c, func() *zap.Logger { return zap.New(core) })
 	compress := func(ctx context.Context, tools int) bool {
-		e := listOf(t, tools)
+		e := cachetest.Tools(t, tools)
 		c.Pin(e)
 		p.Compress(ctx, <-c.Wanted())
 		return c.Encoded(e, cache.Plain, time.Now()) != nil

@@ -1,0 +1,184 @@
+// Package backend is everything of one MCP server in this process: its feeds,
+// its cache, who has been let in, what is known of its clients. It outlives the
+// configurations that use it. It knows nothing of requests on their way, and of
+// how a list is put together for a caller.
+package backend
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// Backend is everything that belongs to one upstream and not to one
+// configuration.
+type Backend struct {
+	Cache     *cache.Cache
+	Admission *admission.Memo
+	Variants  *variant.Table
+	Feeds     *feed.Group
+	Keeper    *keeper.Keeper
+	// Compressor compresses what the cache wants compressed.
+	Compressor *encoded.Compressor
+	// CORS is what the upstream lets pages of other origins do.
+	CORS CORS
+	// Secret keys the hashes that stand for credentials.
+	Secret [32]byte
+
+	transport upstream.Transport
+	readOnlyLists
+	// languages says that the upstream has been seen to mind Accept-Language.
+	languages atomic.Bool
+	// hanging is until when the upstream, which may have been started anew, is
+	// known not to answer, in Unix nanoseconds.
+	hanging atomic.Int64
+
+	ctx     context.Context // until Destruct
+	cancel  context.CancelFunc
+	started sync.Once
+	running sync.WaitGroup
+	ended   chan struct{}
+
+	mu      sync.Mutex
+	tenants []*Tenant
+}
+
+// New returns what belongs to the server that key stands for, without anybody
+// who uses it. Of t only the settings and the logger are looked at. The feeds
+// send their requests to endpointURL.
+func New(key, endpointURL string, t *Tenant) (*Backend, error) {
+	c, err := cache.New(t.Settings.Memory)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{
+		Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: keeper.New(key, t.Instance, c),
+		ended: make(chan struct{}),
+	}
+	b.transport.Host = t.Settings.Host
+	b.Compressor = encoded.NewCompressor(c, b.logger)
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	_, _ = rand.Read(b.Secret[:]) // crypto/rand never returns an error
+	b.Variants = variant.New(b.Secret)
+	b.Feeds = feed.NewGroup(endpointURL, &b.transport, c, b.Admission.LoseSessions, &t.Settings.Feed, t.Logger)
+	return b, nil
+}
+
+// apply puts the newest tenant's part to use. A feed keeps every kind that any
+// of them wants, lists are compressed if any of them wants that, and the memory
+// is what the one wants that wants the most. The last handler stays in use
+// until the feeds have ended: their last requests go through it. The caller
+// holds b.mu.
+func (b *Backend) apply() {
+	if len(b.tenants) == 0 {
+		return
+	}
+	newest := b.tenants[len(b.tenants)-1]
+	policy := newest.Settings.Feed
+	policy.Observer = observer{b.Keeper, policy.Observer}
+	memory, precompress := int64(0), false
+	for _, t := range b.tenants {
+		policy.Kinds |= t.Settings.Kinds
+		memory = max(memory, t.Settings.Memory)
+		precompress = precompress || t.Settings.Precompress
+	}
+	b.transport.Use(newest.Upstream)
+	b.Keeper.Use(newest.Store, newest.Settings.Feed.MaxList, newest.Logger)
+	b.Cache.SetMemory(memory)
+	b.Cache.SetPrecompress(precompress)
+	b.Feeds.Set(&policy, newest.Logger)
+}
+
+// Run starts the feeds, after what they can have from before a restart. It
+// starts them once, whichever configuration comes first.
+func (b *Backend) Run() {
+	b.started.Do(func() {
+		b.running.Go(func() {
+			defer b.recover()
+			b.Compressor.Run(b.ctx)
+		})
+		b.running.Go(func() {
+			defer b.recover()
+			b.Keeper.Load(b.ctx)
+			b.admitStored()
+			b.Feeds.Run()
+			b.Keeper.Run(b.ctx)
+		})
+	})
+}
+
+// admitStored lets in callers without credentials whom the upstream had let in
+// before a restart, for no longer than the newest settings allow.
+func (b *Backend) admitStored() {
+	b.mu.Lock()
+	admitFor := time.Duration(0)
+	if len(b.tenants) > 0 {
+		admitFor = b.tenants[len(b.tenants)-1].Settings.AdmitFor
+	}
+	b.mu.Unlock()
+	latest := time.Now().Add(admitFor)
+	for _, r := range revision.All() {
+		until := b.Keeper.AdmittedUntil(r)
+		if until.After(latest) {
+			until = latest
+		}
+		if until.After(time.Now()) && b.Admission.Context(cache.Anonymous, r) == nil {
+			b.Admission.AdmitContext(cache.Anonymous, r, b.Admission.Ticket(), until)
+		}
+	}
+}
+
+// recover keeps a panic in the background from ending the process.
+func (b *Backend) recover() {
+	if p := recover(); p != nil {
+		b.logger().Error("background task panicked", zap.Any("panic", p), zap.Stack("stack"))
+	}
+}
+
+// logger returns the newest handler'b.
+func (b *Backend) logger() *zap.Logger {
+	return b.Keeper.Logger()
+}
+
+// Ended is closed when all has ended that Destruct ends.
+func (b *Backend) Ended() <-chan struct{} { return b.ended }
+
+// Destruct implements [github.com/caddyserver/caddy/v2.Destructor]. It waits
+// for nothing: see [Backend.Ended].
+func (b *Backend) Destruct() error {
+	go b.end()
+	return nil
+}
+
+// end ends the feeds. What they have brought last is saved while the servers
+// are told that their sessions are over.
+func (b *Backend) end() {
+	defer close(b.ended)
+	defer b.recover()
+	b.Feeds.Stop()
+	b.cancel()
+	b.running.Wait()
+	b.Feeds.Farewell()
+	b.transport.Use(nil)
+	b.Cache.Close()
+}
+
+// Hanging reports whether the upstream is known not to answer at all, so that
+// nobody should wait to find out.
+func (b *Backend) Hanging(now time.Time) bool { return b.hanging.Load() >= now.UnixNano() }
+
+// SetHanging has the upstream be known not to answer until then.
+func (b *Backend) SetHanging(until time.Time) { b.hanging.Store(until.UnixNano()) }

@@ -1,0 +1,55 @@
+package backend
+
+import (
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Settings are what a handler's configuration says of one server, with the
+// defaults filled in. The options of the same names tell what they are.
+type Settings struct {
+	// Kinds are cached.
+	Kinds revision.KindSet
+	// StaleIfError is how long a copy may be served after it went stale while the
+	// server fails. 0: not at all. StaleAfterNotice: also to callers who were told
+	// of a change.
+	StaleIfError     time.Duration
+	StaleAfterNotice bool
+	// Gate is how long the answer to initialize may wait for the first hydrate.
+	Gate time.Duration
+	// AdmitAll says that handlers in front let callers in; if not, the server's
+	// acceptance counts for AdmitFor.
+	AdmitAll bool
+	AdmitFor time.Duration
+	// Host is what the feed sends; "" is the server's address.
+	Host string
+	// Memory is how many bytes all but the snapshots may take.
+	Memory int64
+	// Precompress says whether answers are compressed ahead.
+	Precompress bool
+	Feed        feed.Policy
+}
+
+// Defaults returns the settings of a configuration that says nothing.
+func Defaults() *Settings {
+	kinds := revision.SetOf(revision.Kinds()...)
+	return &Settings{
+		Kinds: kinds, StaleIfError: 24 * time.Hour, Gate: 2 * time.Second, AdmitFor: 5 * time.Minute,
+		Memory: 64 << 20, Precompress: true,
+		Feed: feed.Policy{
+			Kinds: kinds, Times: feed.Times{TTL: feed.DefaultTTL, MaxTTL: feed.DefaultMaxTTL},
+			Refresh: feed.DefaultRefresh, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
+		},
+	}
+}
+
+// Caches reports whether the operator wants kind k cached. Single resources
+// follow the lists of resources.
+func (s *Settings) Caches(k revision.Kind) bool {
+	if k == revision.Reads {
+		k = revision.Resources
+	}
+	return s.Kinds.Has(k)
+}

@@ -1,0 +1,47 @@
+package backend
+
+import (
+	"crypto/sha256"
+	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// NoteLanguage notes that the upstream minds Accept-Language.
+func (b *Backend) NoteLanguage(answer http.Header) {
+	if b.languages.Load() {
+		return
+	}
+	if answer["Content-Language"] != nil || header.Varies(answer["Vary"], "Accept-Language") {
+		b.languages.Store(true)
+	}
+}
+
+// MindsLanguage reports whether the upstream has been seen to mind
+// Accept-Language.
+func (b *Backend) MindsLanguage() bool { return b.languages.Load() }
+
+// UnknownVariant is the variant of a client of which nobody knows what it can do:
+// it has one of its own.
+func (b *Backend) UnknownVariant(what, of string) cache.Variant {
+	said := append(append(append(append([]byte{}, b.Secret[:]...), what...), 0), of...)
+	sum := sha256.Sum256(said)
+	return cache.Variant(sum[:8])
+}
+
+// VariantOfClient returns the variant of a session's client; false if its
+// initialize can be read in two ways or says too much.
+func (b *Backend) VariantOfClient(initialize []byte) (cache.Variant, bool) {
+	client, err := message.ParseClient(initialize)
+	if err != nil {
+		return cache.Variant{}, false
+	}
+	r := b.Variants.Learn(variant.Client{Capabilities: client.Capabilities, Name: client.Name})
+	if r == nil {
+		return cache.Variant{}, false
+	}
+	return r.Key, true
+}

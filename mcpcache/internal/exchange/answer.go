@@ -1,0 +1,151 @@
+package exchange
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// Sizes of the buffers in which answers are begun, in bytes. What is longer is
+// allocated.
+const (
+	maxPrefix = 512 // only a very long id does not fit
+	maxStatus = 128 // the value of Cache-Status and the length
+)
+
+// maxCopied is the longest answer that is put together in a buffer, although
+// its bytes are there in one piece.
+const maxCopied = 16 << 10
+
+var envelopes = sync.Pool{New: func() any { return new([maxPrefix + maxStatus]byte) }}
+
+// answer writes an entry: a small prefix that is this request's own, and the
+// bytes that the upstream wrote.
+func (x *exchange) answer(f found) error {
+	defer x.body.release()
+	e := f.entry
+	x.outcome, x.reason = f.outcome(), understood
+	left := e.Left(x.now)
+	if f.stale {
+		left = min(left, 0)
+	}
+	room := envelopes.Get().(*[maxPrefix + maxStatus]byte)
+	defer envelopes.Put(room)
+	env := envelope{found: f, left: left, prefix: room[:0:maxPrefix], spare: room[maxPrefix:maxPrefix]}
+	if x.question.stream {
+		env.prefix, env.framing = append(env.prefix, sse.Start...), cache.Event
+	}
+	env.prefix = message.AppendPrefix(env.prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
+	if encoded, coding := x.encoded(e, env.framing); encoded != nil {
+		x.writeEncoded(env, encoded, coding)
+	} else {
+		x.writeIdentity(env, e)
+	}
+	return nil
+}
+
+// envelope is what an answer has that is not in the entry.
+type envelope struct {
+	found   found
+	left    time.Duration // of its freshness
+	prefix  []byte
+	framing cache.Framing
+	spare   []byte // room for the header
+}
+
+// ttlOf is the ttlMs that an answer carries: what is left of the upstream's, if
+// the upstream gave one.
+func ttlOf(e *cache.Entry, left time.Duration) time.Duration {
+	if !e.Body.HasTTL {
+		return -1
+	}
+	return max(left, 0)
+}
+
+// writeEncoded writes a compressed answer.
+func (x *exchange) writeEncoded(env envelope, encoded *splice.Encoded, coding splice.Encoding) {
+	out := outputs.Get().(*output)
+	defer out.release()
+	parts, _ := encoded.Splice(out.buf[:0], coding, env.prefix)
+	h := x.w.Header()
+	x.values.Set(h, "Content-Encoding", string(coding))
+	x.values.Vary(h, "Accept-Encoding")
+	size := len(parts.Head) + len(parts.Tail) + len(parts.Foot)
+	x.begin200(env, size)
+	// An error says that the client has gone; there is nobody to tell.
+	_, _ = parts.WriteTo(x.w)
+}
+
+// writeIdentity writes an answer as it is. Bytes that are kept in one piece
+// are not copied, unless they are so few that another write costs more: Caddy
+// has a deadline set for each.
+func (x *exchange) writeIdentity(env envelope, e *cache.Entry) {
+	if x.compressible(e) {
+		x.values.Vary(x.w.Header(), "Accept-Encoding")
+	}
+	size := len(env.prefix) + e.SizeIn(env.framing)
+	x.begin200(env, size)
+	if whole := e.Whole(); whole != nil && env.framing == cache.Plain && size > maxCopied {
+		if _, err := x.w.Write(env.prefix); err == nil {
+			_, _ = x.w.Write(whole)
+		}
+		return
+	}
+	out := outputs.Get().(*output)
+	defer out.release()
+	out.writeEntry(x.w, env.prefix, e, env.framing)
+}
+
+// begin200 writes the header of an answer of that many bytes.
+func (x *exchange) begin200(env envelope, size int) {
+	h := x.w.Header()
+	status := x.endpoint.status.appendHit(env.spare, env.found, env.left)
+	n := len(status)
+	text := string(strconv.AppendInt(status, int64(size), 10)) // one allocation for both values
+	x.values.Set(h, "Cache-Status", text[:n])
+	if env.framing == cache.Event {
+		x.values.Set(h, "Content-Type", "text/event-stream")
+		x.values.Set(h, "Cache-Control", "no-cache")
+	} else {
+		x.values.Set(h, "Content-Type", "application/json")
+	}
+	x.values.Set(h, "Content-Length", text[n:])
+	x.allowPage(h)
+	x.w.WriteHeader(http.StatusOK)
+}
+
+// encoded returns the compressed forms of an entry and which of them the
+// client would rather have. It returns nil if the answer has to be sent as it
+// is: the client wants it so, or nothing is there yet.
+func (x *exchange) encoded(e *cache.Entry, framing cache.Framing) (*splice.Encoded, splice.Encoding) {
+	if !x.compressible(e) {
+		return nil, ""
+	}
+	best, second := encoded.Choose(x.r.Header["Accept-Encoding"])
+	if best == "" {
+		return nil, ""
+	}
+	forms := x.backend.Cache.Encoded(e, framing, x.now)
+	switch {
+	case forms == nil:
+		return nil, ""
+	case forms.Has(best):
+		return forms, best
+	case second != "" && forms.Has(second):
+		return forms, second
+	}
+	return nil, ""
+}
+
+// compressible reports whether answers of the entry differ with what the
+// client accepts.
+func (x *exchange) compressible(e *cache.Entry) bool {
+	return x.backend.Settings.Precompress && e.Size() >= cache.LeastEncoded
+}

@@ -1,0 +1,156 @@
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
+)
+
+// body is what has been read of a request body. The zero value is one that has
+// not been looked at.
+type body struct {
+	bytes []byte
+	whole bool    // nothing is left to read
+	room  *[]byte // the buffer that bytes are in; nil if it is not to be reused
+}
+
+const (
+	// firstRead is how many bytes a buffer for a request of unknown length has
+	// first, and by how many it grows.
+	firstRead = 1 << 10
+	// maxPooled is the largest buffer that goes back to the pool, in bytes.
+	maxPooled = 64 << 10
+)
+
+// buffers holds buffers of hits. A forwarded request keeps its own, so a new one
+// is not larger than its request.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// read reads a request body of at most limit bytes, or the beginning of a
+// longer one.
+func (b *body) read(r *http.Request, limit int64) error {
+	b.room = buffers.Get().(*[]byte)
+	data := (*b.room)[:0]
+	if n := r.ContentLength; n > 0 && n <= limit {
+		// One byte more has room for the end to be seen.
+		data = slices.Grow(data, int(n)+1)
+	}
+	for {
+		if len(data) == cap(data) {
+			data = slices.Grow(data, len(data)+firstRead)
+		}
+		n, err := r.Body.Read(data[len(data):min(int64(cap(data)), limit+1)])
+		data = data[:len(data)+n]
+		b.bytes = data
+		switch {
+		case int64(len(data)) > limit:
+			return nil
+		case err == io.EOF:
+			b.whole = true
+			return nil
+		case err != nil:
+			if _, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
+				return err // a handler in front of us has found the right status
+			}
+			return caddyhttp.Error(http.StatusBadRequest, err)
+		}
+	}
+}
+
+// replay makes r's body what it was before it was read.
+func (b *body) replay(r *http.Request) {
+	if b.bytes == nil {
+		return
+	}
+	b.room = nil // a transport may read a request's body after it has answered
+	rest := r.Body
+	if b.whole {
+		r.Body = readCloser{bytes.NewReader(b.bytes), rest}
+		return
+	}
+	r.Body = readCloser{io.MultiReader(bytes.NewReader(b.bytes), rest), rest}
+}
+
+// release gives the buffer back, unless the body was replayed.
+func (b *body) release() {
+	if b.room == nil || cap(b.bytes) > maxPooled {
+		return
+	}
+	*b.room = b.bytes[:0]
+	buffers.Put(b.room)
+	b.room = nil
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// plainJSON reports whether a body is JSON as it stands.
+func plainJSON(h http.Header) bool {
+	if h["Content-Encoding"] != nil {
+		return false
+	}
+	values := h["Content-Type"]
+	if len(values) != 1 {
+		return false
+	}
+	if values[0] == "application/json" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(values[0])
+	charset, given := params["charset"]
+	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// usualAccept is what nearly every client sends.
+const usualAccept = "application/json, text/event-stream"
+
+// accepts reads an Accept header. A client must list both content types that
+// an answer can have (2025-03-26 and later, "Sending Messages to the Server"
+// 2); ok is false if it does not, so that the upstream judges it. Which of the
+// two it prefers is decided by their weights; JSON if they are equal.
+func accepts(values []string) (stream, ok bool) {
+	if len(values) == 1 && values[0] == usualAccept {
+		return false, true
+	}
+	var json, events qvalue.Value
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			media, params, _ := strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "application/json":
+				json = qvalue.In(params)
+			case "text/event-stream":
+				events = qvalue.In(params)
+			}
+		}
+	}
+	return events > json, json > 0 && events > 0
+}
+
+// hasPrefixed reports whether a header field's canonical name has that prefix.
+func hasPrefixed(h http.Header, prefix string) bool {
+	for name := range h {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// quotes reports whether raw is the JSON string of s, written plainly. An
+// escape or an encoded header makes it false, although they may mean the same.
+func quotes(raw []byte, s string) bool {
+	return len(raw) == len(s)+2 && string(raw[1:len(raw)-1]) == s &&
+		!strings.ContainsRune(s, '\\') && !strings.HasPrefix(s, "=?")
+}

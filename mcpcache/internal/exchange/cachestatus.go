@@ -1,0 +1,58 @@
+package exchange
+
+import (
+	"strconv"
+	"time"
+)
+
+// statusTexts are the values of the Cache-Status header (RFC 9211) that a
+// handler gives.
+type statusTexts struct {
+	name string
+	miss string
+}
+
+func newStatusTexts(name string) statusTexts {
+	// A cache is named by a token, which begins with a letter, or a string.
+	if c := name[0] | 0x20; c < 'a' || c > 'z' {
+		name = `"` + name + `"`
+	}
+	return statusTexts{name: name, miss: name + "; fwd=uri-miss"}
+}
+
+// appendHit appends the status of an answer from the cache that is fresh for
+// left.
+func (s statusTexts) appendHit(dst []byte, f found, left time.Duration) []byte {
+	if f.fetched {
+		return append(append(dst, s.miss...), "; stored; collapsed"...)
+	}
+	dst = append(append(dst, s.name...), "; hit; ttl="...)
+	dst = strconv.AppendInt(dst, floorSeconds(left), 10)
+	if f.stale {
+		dst = append(dst, "; detail=stale"...)
+	}
+	return dst
+}
+
+// forwarded is the status of an answer of the upstream.
+func (s statusTexts) forwarded(reason bypass, stored bool) string {
+	switch {
+	case reason == understood && stored:
+		return s.miss + "; stored"
+	case reason == understood:
+		return s.miss
+	}
+	return s.name + "; fwd=bypass; detail=" + string(reason)
+}
+
+// refused is the status of the refusal of a request for where it comes from.
+func (s statusTexts) refused() string { return s.name + "; detail=origin" }
+
+// floorSeconds rounds down, so that what is not fresh is never shown as 0 or more.
+func floorSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d < 0 && d%time.Second != 0 {
+		seconds--
+	}
+	return seconds
+}

@@ -1,0 +1,100 @@
+package exchange
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+)
+
+// bypasses returns every constant of the type bypass but understood, from the
+// source.
+func bypasses(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "exchange.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if ident, ok := spec.Type.(*ast.Ident); !ok || ident.Name != "bypass" {
+			return true
+		}
+		for _, value := range spec.Values {
+			text, err := strconv.Unquote(value.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text != "" {
+				found = append(found, text)
+			}
+		}
+		return true
+	})
+	slices.Sort(found)
+	return found
+}
+
+var (
+	statusRow = regexp.MustCompile("(?m)^\\| `(mcp_cache; [^`]+)` \\|")
+	quoted    = regexp.MustCompile("`([^`]+)`")
+)
+
+// TestEveryStatusIsDocumented holds the README's lists of what Cache-Status says
+// against what the code can say: nothing is missing, and nothing too much.
+func TestEveryStatusIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := string(text)
+	s := newStatusTexts("mcp_cache")
+	entry := &cache.Entry{}
+	can := []string{
+		string(s.appendHit(nil, found{entry: entry}, 297*time.Second)),
+		string(s.appendHit(nil, found{entry: entry, stale: true}, -12*time.Second)),
+		string(s.appendHit(nil, found{entry: entry, fetched: true}, 0)),
+		s.forwarded(understood, true),
+		s.forwarded(understood, false),
+		s.forwarded("…", false),
+		s.refused(),
+	}
+	var says []string
+	for _, row := range statusRow.FindAllStringSubmatch(readme, -1) {
+		says = append(says, row[1])
+	}
+	slices.Sort(can)
+	slices.Sort(says)
+	if !slices.Equal(can, says) {
+		t.Errorf("the README says\n%s\nthe code can say\n%s", strings.Join(says, "\n"), strings.Join(can, "\n"))
+	}
+
+	_, table, found := strings.Cut(readme, "| detail of a bypass | why |\n| --- | --- |\n")
+	if !found {
+		t.Fatal("the README has no table of details")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	details := make(map[string]bool)
+	for line := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for _, word := range quoted.FindAllStringSubmatch(first, -1) {
+			details[word[1]] = true
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(details)), bypasses(t); len(want) < 10 || !slices.Equal(got, want) {
+		t.Errorf("the README has the details %q, the code %q", got, want)
+	}
+}

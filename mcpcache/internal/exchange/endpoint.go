@@ -1,0 +1,109 @@
+package exchange
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+)
+
+// Settings are what a handler's configuration says of requests, whatever
+// server answers them. The options of the same names tell what they are.
+type Settings struct {
+	Name string
+	// Path is that of the MCP endpoint, the option endpoint.
+	Path       string
+	MaxRequest int64
+	Origins    origin.Rules
+}
+
+// Defaults returns the settings of a configuration that says nothing.
+func Defaults() Settings { return Settings{Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10} }
+
+// Endpoint answers the requests of clients. See [New].
+type Endpoint struct {
+	Settings Settings
+	Observer Observer
+	Logger   *zap.Logger
+
+	backend   *backend.Tenant
+	status    statusTexts
+	requests  message.Memo
+	keeping   keeping
+	restless  *restless
+	notedHost sync.Once
+}
+
+// New returns an endpoint in front of a server.
+func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
+	return &Endpoint{Settings: s, Observer: o, Logger: l, backend: t, status: newStatusTexts(s.Name), restless: newRestless()}
+}
+
+// ServeHTTP answers a request. It implements [caddyhttp.MiddlewareHandler].
+//
+// A request to the MCP endpoint goes one way: it is let in or refused by where it comes from;
+// understood or not; answered from the cache or forwarded. When in doubt, it is
+// forwarded, and the upstream's own answer comes back.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if r.URL.Path != e.Settings.Path {
+		return e.pass(w, r, next)
+	}
+	now := time.Now()
+	x := &exchange{endpoint: e, w: w, r: r, arrived: now, now: now}
+	x.route()
+	x.begin()
+	defer x.end()
+	if reason := e.Settings.Origins.Refuses(r); reason != "" {
+		return e.refuse(w, reason)
+	}
+	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
+		x.session = session[0]
+	}
+	reason, err := x.understand()
+	if err != nil {
+		return err
+	}
+	if reason != understood {
+		return x.forward(next, found{reason: reason}, false)
+	}
+	f := x.lookup()
+	if f.entry == nil {
+		f.reason = x.blame(f.reason)
+		return x.forward(next, f, true)
+	}
+	if !x.backend.Cache.Hold(f.entry) {
+		return x.forward(next, found{}, true)
+	}
+	defer x.backend.Cache.Release(f.entry)
+	return x.answer(f)
+}
+
+// pass hands a request for another path than the endpoint to the upstream,
+// untouched, unless it must not be let in.
+func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if reason := e.Settings.Origins.RefusesElsewhere(r); reason != "" {
+		return e.refuse(w, reason)
+	}
+	return e.backend.Upstream.ServeHTTP(w, r, next)
+}
+
+// route finds the backend that answers a request: there is just one.
+func (x *exchange) route() { x.backend = x.endpoint.backend }
+
+// refuse answers 403 with a JSON-RPC error, so that no client takes it for a
+// server of another era.
+func (e *Endpoint) refuse(w http.ResponseWriter, reason string) error {
+	const invalidRequest = -32600
+	body := message.AppendError(nil, nil, invalidRequest, reason)
+	w.Header()["Content-Type"] = []string{"application/json"}
+	w.Header()["Cache-Status"] = []string{e.status.refused()}
+	w.WriteHeader(http.StatusForbidden)
+	_, err := w.Write(body)
+	return err
+}

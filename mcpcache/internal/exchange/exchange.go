@@ -1,0 +1,255 @@
+// Package exchange is the way of one request to the MCP endpoint: it is read,
+// understood, routed to its backend, looked up, and then answered or forwarded;
+// what is learned from an answer that passes is told to the backend. It knows
+// nothing of configuration, and of how a backend comes by its lists.
+package exchange
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// exchange is one request to the MCP endpoint, on its way through the handler.
+type exchange struct {
+	endpoint *Endpoint
+	// backend is what answers the request: see route.
+	backend *backend.Tenant
+	w       http.ResponseWriter
+	r       *http.Request
+	// arrived is when the request did; now is later if it has waited since.
+	arrived, now time.Time
+	replacer     *caddy.Replacer // of the request; nil if there is none
+	// ticket orders what is learned from the answer.
+	ticket admission.Ticket
+
+	body    body            // what has been read of the request body
+	request message.Request // what it says, once decoded
+	method  string          // the JSON-RPC method, "" if unknown
+	session string          // the Mcp-Session-Id header, of legacy requests
+	context cache.Partition // the authorization context
+
+	question question
+	// scout is not nil if others wait for what this exchange learns.
+	scout *variant.Scout
+
+	// What became of the exchange, for those who watch.
+	outcome  Outcome
+	reason   bypass
+	toolName string // the tool that is called, once somebody asked
+	// noticedCall says that it is known what the call may have changed.
+	noticedCall bool
+
+	values header.Values // of the answer
+}
+
+// question is a request that can be answered from the cache, if its answer is
+// there.
+type question struct {
+	kind     revision.Kind
+	revision revision.Revision
+	// detail is the raw cursor or URI; nil for a whole list.
+	detail []byte
+	// capabilities are those of a modern client.
+	capabilities []byte
+	// variant is that of the client; record is what is known of it, nil if it is
+	// how the feed itself asks, or if nobody knows what it is.
+	variant cache.Variant
+	record  *variant.Record
+	// stream says that the client would rather have an event stream.
+	stream bool
+	// mark is the moment the question was asked.
+	mark cache.Mark
+}
+
+// bypass is why a request is forwarded without a look into the cache. It is a
+// closed set: it appears in Cache-Status.
+type bypass string
+
+const (
+	understood      bypass = ""
+	bypassMethod    bypass = "method"    // not a method that is cached
+	bypassKind      bypass = "kind"      // a kind the operator does not cache
+	bypassType      bypass = "type"      // the body is not plain JSON
+	bypassSize      bypass = "size"      // the body is larger than max_request
+	bypassBatch     bypass = "batch"     // the body is a batch
+	bypassAmbiguous bypass = "ambiguous" // parsers may disagree about the body
+	bypassInvalid   bypass = "invalid"   // the body is not a valid message
+	bypassParams    bypass = "params"    // a parameter the cache does not know
+	bypassMeta      bypass = "meta"      // a _meta key the cache does not know
+	bypassCursor    bypass = "cursor"    // a cursor of a legacy session
+	bypassAccept    bypass = "accept"    // not both content types are accepted
+	bypassRevision  bypass = "revision"  // headers and body do not agree on one
+	bypassDoor      bypass = "admission" // the upstream has not let this caller in
+	bypassHeader    bypass = "header"    // the same, and a header is why: it has a new value each time
+	bypassTold      bypass = "changed"   // the caller was told of a change of its own
+)
+
+// understand finds out who asks, and for what. It returns why the request cannot
+// be answered from the cache, or understood.
+func (x *exchange) understand() (bypass, error) {
+	x.context = x.identify()
+	if x.r.Method != http.MethodPost {
+		return bypassMethod, nil
+	}
+	// A modern request names its method in a header too. If the two do not
+	// agree the upstream will say so: it is forwarded either way. Some legacy
+	// clients do so too: their initialize is what opens a session.
+	if named := x.r.Header["Mcp-Method"]; len(named) == 1 {
+		if _, cached := revision.KindOf(named[0]); !cached && named[0] != "initialize" {
+			x.method = named[0]
+			return bypassMethod, nil
+		}
+	}
+	if !plainJSON(x.r.Header) {
+		return bypassType, nil
+	}
+	if x.r.ContentLength > x.endpoint.Settings.MaxRequest {
+		return bypassSize, nil
+	}
+	if err := x.body.read(x.r, x.endpoint.Settings.MaxRequest); err != nil {
+		return "", err
+	}
+	if !x.body.whole {
+		return bypassSize, nil
+	}
+	if reason := x.decode(); reason != understood {
+		return reason, nil
+	}
+	return x.ask(), nil
+}
+
+// identify finds out who asks.
+func (x *exchange) identify() cache.Partition {
+	if x.replacer == nil {
+		return x.backend.Identity.Of(x.r, nil)
+	}
+	return x.backend.Identity.Of(x.r, x.replacer)
+}
+
+// decode finds out what the body says. Of a message that cannot be answered from
+// the cache, nor opens a session, only the method is read: whatever else it
+// says, it is forwarded.
+func (x *exchange) decode() bypass {
+	if x.endpoint.requests.Recall(x.body.bytes, &x.request) {
+		return understood
+	}
+	if method := string(message.Method(x.body.bytes)); method != "" && method != "initialize" {
+		if _, cached := revision.KindOf(method); !cached {
+			x.method = method
+			return bypassMethod
+		}
+	}
+	return reasonOf(x.endpoint.requests.Decode(x.body.bytes, &x.request))
+}
+
+func reasonOf(err error) bypass {
+	switch {
+	case err == nil:
+		return understood
+	case errors.Is(err, message.ErrBatch):
+		return bypassBatch
+	case errors.Is(err, message.ErrAmbiguous):
+		return bypassAmbiguous
+	}
+	return bypassInvalid
+}
+
+// ask makes a question of a decoded request.
+func (x *exchange) ask() bypass {
+	q := &x.question
+	kind, cached := revision.KindOf(string(x.request.Method))
+	if !cached {
+		x.method = string(x.request.Method)
+		return bypassMethod
+	}
+	x.method = kind.Method()
+	q.kind = kind
+	switch {
+	case x.request.ID == nil || x.request.ExtraMembers, x.r.Header["Last-Event-Id"] != nil:
+		return bypassInvalid // only a GET resumes a stream: some servers refuse anything else
+	case !x.backend.Settings.Caches(kind):
+		return bypassKind
+	case x.r.URL.RawPath != "":
+		return bypassAmbiguous // not every server takes /%6dcp for /mcp
+	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
+		return bypassParams
+	case x.request.Meta.Extra:
+		return bypassMeta
+	}
+	if reason := x.readRevision(); reason != understood {
+		return reason
+	}
+	q.detail = x.request.URI
+	if x.request.Cursor != nil {
+		if q.revision.Era() == revision.Legacy || kind == revision.Discover || kind == revision.Reads {
+			return bypassCursor // a legacy cursor is its session's own
+		}
+		q.detail = x.request.Cursor
+	}
+	var ok bool
+	if q.stream, ok = accepts(x.r.Header["Accept"]); !ok {
+		return bypassAccept
+	}
+	q.mark = x.backend.Cache.Mark(kind)
+	return understood
+}
+
+// readRevision finds out which revision a request is made at, and checks that
+// everything which has to agree about it does.
+func (x *exchange) readRevision() bypass {
+	header := x.r.Header["Mcp-Protocol-Version"]
+	meta := &x.request.Meta
+	if meta.Revision == nil && meta.Capabilities == nil {
+		return x.readLegacyRevision(header)
+	}
+	r := revision.Parse(string(meta.Revision))
+	named := x.r.Header["Mcp-Method"]
+	switch {
+	case r.Era() != revision.Modern || meta.Capabilities == nil,
+		len(header) != 1 || header[0] != r.String(),
+		len(named) != 1 || named[0] != x.method,
+		x.context != cache.Anonymous && hasPrefixed(x.r.Header, "Mcp-Param-"),
+		!x.nameMatches():
+		return bypassRevision
+	}
+	x.question.revision, x.question.capabilities = r, meta.Capabilities
+	x.session = "" // modern servers ignore the header (2026-07-28, "Streamable HTTP")
+	return understood
+}
+
+// nameMatches checks the Mcp-Name header: resources/read carries its URI
+// there, lists carry none.
+func (x *exchange) nameMatches() bool {
+	name := x.r.Header["Mcp-Name"]
+	if x.question.kind != revision.Reads {
+		return name == nil
+	}
+	return len(name) == 1 && quotes(x.request.URI, name[0])
+}
+
+func (x *exchange) readLegacyRevision(header []string) bypass {
+	if session := x.r.Header["Mcp-Session-Id"]; session != nil && x.session == "" {
+		return bypassRevision // several, or an empty one
+	}
+	r := revision.V20250326 // what a server assumes without the header
+	if len(header) > 0 {
+		r = revision.Parse(header[0])
+	}
+	if len(header) > 1 || r == revision.Unknown || r.Era() != revision.Legacy || !x.question.kind.In(r) ||
+		x.r.Header["Mcp-Method"] != nil && x.r.Header["Mcp-Method"][0] != x.method {
+		return bypassRevision
+	}
+	x.question.revision = r
+	return understood
+}

@@ -1,0 +1,157 @@
+package exchange
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// fetch has the feed bring the list as it is now, together with everybody else
+// who asks for it, and returns it if this caller may be given it. best is the
+// copy there is, or nil. A caller in a hurry waits for a second, and it is late
+// if that was too short.
+func (x *exchange) fetch(best *cache.Entry, hurry bool, a asker) (e *cache.Entry, late bool) {
+	q := &x.question
+	if q.detail != nil || q.kind == revision.Reads || best != nil && best.Lifetime == 0 {
+		return nil, false
+	}
+	f := x.feed()
+	if f == nil || !x.mayShare(f) {
+		return nil, false
+	}
+	limit := patience
+	if hurry {
+		limit = stalePatience
+	}
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(limit)) // it may have waited already
+	defer cancel()
+	x.awaitFeed(ctx, f)
+	who := x.whoAsks()
+	if who == scoutAsks {
+		scout, first := q.record.Send(q.revision, q.kind, x.now)
+		if first {
+			x.scout = scout
+			return nil, false
+		}
+		if !scout.Wait(ctx, x.now, limit) {
+			return nil, true
+		}
+		who = x.whoAsks()
+	}
+	switch who {
+	case feedAsks:
+		return x.join(ctx, f, nil, limit, a)
+	case feedAsksAs:
+		return x.join(ctx, f, q.record, limit, a)
+	case scoutAsks, clientAsks:
+	}
+	return nil, false
+}
+
+// asking says who asks the upstream for a list that is not fresh.
+type asking uint8
+
+const (
+	// clientAsks: each client for itself.
+	clientAsks asking = iota
+	// feedAsks: the feed, as itself.
+	feedAsks
+	// feedAsksAs: the feed, as a client of the variant.
+	feedAsksAs
+	// scoutAsks: one client, whose answer tells what the others of its variant
+	// are given.
+	scoutAsks
+)
+
+// whoAsks decides who brings the list for a client of this variant.
+func (x *exchange) whoAsks() asking {
+	q := &x.question
+	r := q.record
+	switch {
+	case q.variant == cache.Variant{}:
+		return feedAsks
+	case r == nil, r.Hopeless(q.revision, q.kind, q.mark):
+		return clientAsks
+	}
+	c, snapshot, seen := x.backend.Cache, x.snapshot(), r.Seen(q.revision, q.kind)
+	if seen != nil && c.Current(q.kind, seen.Mark) {
+		switch {
+		case snapshot == nil, !c.Current(q.kind, snapshot.Mark), seen.Agrees(snapshot):
+			return feedAsks
+		case seen.Differs(snapshot):
+			return feedAsksAs
+		}
+	}
+	if seen != nil && q.revision.Era() == revision.Modern || r.Differed(q.revision, q.kind) || r.Paged(q.revision, q.kind) {
+		return feedAsksAs
+	}
+	return scoutAsks
+}
+
+// join waits for the feed to fetch the list as a client of variant v, or as
+// itself. It is late if it has waited as long as anybody does.
+func (x *exchange) join(ctx context.Context, f *feed.Feed, v *variant.Record, limit time.Duration, a asker) (e *cache.Entry, late bool) {
+	flight := f.Demand(x.question.kind, v)
+	if flight == nil {
+		return nil, false
+	}
+	if limit == stalePatience { // others may have waited for it that long already
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, flight.Began().Add(limit))
+		defer cancel()
+	}
+	e, err := flight.Wait(ctx)
+	x.now = time.Now()
+	switch {
+	case err != nil:
+		return nil, ctx.Err() != nil
+	case e.Lifetime == 0, !e.Partition.Admits(x.context), !flight.Since(x.question.mark),
+		v == nil && !x.shares(e, a.Caller):
+		return nil, false
+	}
+	return e, false
+}
+
+// feed returns the feed of the question's revision. A revision that nobody has
+// asked for before gets one.
+func (x *exchange) feed() *feed.Feed {
+	feeds := x.backend.Feeds
+	if f := feeds.Of(x.question.revision); f != nil {
+		return f
+	}
+	feeds.Start(x.question.revision)
+	return feeds.Of(x.question.revision)
+}
+
+// mayShare reports whether what the feed is given could be given to this
+// caller too.
+func (x *exchange) mayShare(f *feed.Feed) bool {
+	e := x.backend.Cache.Pinned(x.question.revision, x.question.kind)
+	if e != nil {
+		return e.Partition.Admits(x.context)
+	}
+	return f.Owner() == x.context || x.backend.Settings.Feed.PublicByDefault || x.backend.Settings.Feed.PublicAlways
+}
+
+// awaitFeed waits for a feed that has just been started to have tried.
+func (x *exchange) awaitFeed(ctx context.Context, f *feed.Feed) {
+	select {
+	case <-f.Attempted():
+		return
+	default:
+	}
+	if x.backend.Settings.Gate <= 0 {
+		return
+	}
+	timer := time.NewTimer(x.backend.Settings.Gate)
+	defer timer.Stop()
+	select {
+	case <-f.Attempted():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,89 @@
+package exchange
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// maxHeld is how much of an answer is held back, in bytes. One that is longer is
+// on its way: its reader need not wait for the rest.
+const maxHeld = 64 << 10
+
+// hangingFor is for how long nobody waits again to find out whether an upstream
+// that has not answered in time was started anew.
+const hangingFor = 5 * time.Second
+
+// held is an answer of the upstream that is held back until it is whole, so that
+// a stale copy can still be given in its place when a second is over.
+type held struct {
+	status int
+	data   []byte
+	state  atomic.Uint32
+}
+
+// The states of a held answer. It is either handed on or over, not both.
+const (
+	heldBack uint32 = iota
+	handedOn
+	heldOver
+)
+
+// isOver reports whether the time of a held answer is over.
+func (h *held) isOver() bool { return h != nil && h.state.Load() == heldOver }
+
+// hurryUp gives the upstream a second for its answer, less what the caller has
+// waited already. The function that it returns has to be called at the end.
+func (t *tap) hurryUp() (stop func()) {
+	h := new(held)
+	t.held = h
+	ctx, cancel := context.WithCancel(t.x.r.Context())
+	t.x.r = t.x.r.WithContext(ctx)
+	b := t.x.backend
+	left := stalePatience - time.Since(t.x.arrived)
+	timer := time.AfterFunc(max(left, 0), func() {
+		if h.state.CompareAndSwap(heldBack, heldOver) {
+			b.SetHanging(time.Now().Add(hangingFor))
+			cancel()
+		}
+	})
+	return func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// hold keeps a part of the answer, or hands everything on if it is too much.
+func (t *tap) hold(p []byte) (int, error) {
+	h := t.held
+	if h.isOver() {
+		return len(p), nil
+	}
+	if len(h.data)+len(p) <= maxHeld {
+		h.data = append(h.data, p...)
+		return len(p), nil
+	}
+	if err := t.release(nil); err != nil {
+		return 0, err
+	}
+	if t.withheld {
+		return len(p), nil
+	}
+	return t.below.Write(p)
+}
+
+// release hands on what was held back, unless its time is over or the upstream
+// has failed: then the answer is withheld. err is the upstream's.
+func (t *tap) release(err error) error {
+	h := t.held
+	if err != nil || !h.state.CompareAndSwap(heldBack, handedOn) {
+		t.withheld = true
+		return err
+	}
+	t.held = nil
+	t.passHeader(h.status)
+	if _, err := t.below.Write(h.data); err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package exchange
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// learnAnswer takes the upstream's answer to a question.
+func (l *learner) learnAnswer(r message.Response) {
+	x := l.x
+	q := &x.question
+	if r.Error != nil {
+		l.bar(r.Error.Code)
+		if x.request.Cursor != nil {
+			// A page that cannot be reached any more: the others belong to
+			// the same walk (CACHE, "Pagination").
+			x.backend.Cache.DropPages(q.kind)
+		}
+		return
+	}
+	page, err := message.ParsePage(r.Result, q.kind)
+	if err != nil {
+		return
+	}
+	l.admit()
+	if page.Complete {
+		x.keep(page)
+	}
+	x.returnScout()
+}
+
+// keep takes note of what this caller was given, and keeps it for callers of the
+// same authorization context. Others may share only what the feed has asked for:
+// an answer to a client may repeat what that client sent.
+func (x *exchange) keep(page *message.Page) {
+	q := &x.question
+	body := message.Single(q.kind, page)
+	snapshot := x.snapshot()
+	x.learnSeen(page, body, snapshot)
+	// Only when what is kept is as new may the caller be given it again.
+	defer x.resolveDoubt()
+	lifetime := x.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL)
+	// The rest of a legacy list can be had by its session only.
+	paged := page.NextCursor != nil && q.revision.Era() == revision.Legacy
+	usable := lifetime > 0 && !paged && (q.kind != revision.Reads || page.HasTTL)
+	x.noteKeeping(page, lifetime, usable)
+	if !x.settleTold(page, body) || snapshot != nil && !x.hasOwn() {
+		return
+	}
+	switch {
+	case !usable:
+		x.backend.Cache.Forget(q.in(x.context))
+		return
+	case x.context.IsAnonymous():
+		x.readForAll(page)
+		return
+	}
+	x.backend.Cache.Put(&cache.Entry{
+		Kind: q.kind, Revision: q.revision, Variant: q.variant, Detail: bytes.Clone(q.detail),
+		Partition: x.context,
+		Body:      body, Fetched: time.Now(), Lifetime: lifetime, Mark: q.mark,
+	})
+}
+
+// hasOwn reports whether an answer to the question is kept for this caller's
+// credentials: the feed's snapshot does not take its place, a newer answer does.
+func (x *exchange) hasOwn() bool {
+	return !x.context.IsAnonymous() && x.backend.Cache.Get(x.question.in(x.context)) != nil
+}
+
+// readForAll has the feed read what an anonymous caller was given and anybody
+// may be given.
+func (x *exchange) readForAll(page *message.Page) {
+	q := &x.question
+	f := x.backend.Feeds.Of(q.revision)
+	if f == nil || x.context != cache.Anonymous || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
+		q.variant != (cache.Variant{}) && q.record == nil {
+		return
+	}
+	f.Read(bytes.Clone(q.detail), x.r.Header.Get("Mcp-Name"), q.record)
+}
+
+// resolveDoubt ends a caller's doubt about a list that it has now been given by
+// the upstream.
+func (x *exchange) resolveDoubt() {
+	if caller := x.caller(); caller != nil {
+		if d := caller.Doubted(x.question.kind); d != nil && x.question.mark.AskedSince(d.Mark) {
+			caller.Resolve(x.question.kind, d)
+		}
+	}
+}
+
+// settleTold ends the exception for a session that was told of a change: its
+// list is what others are given again. It reports whether the answer may be
+// kept: one that differs is this session's own, and so are those to come.
+func (x *exchange) settleTold(page *message.Page, body *message.Body) bool {
+	caller := x.caller()
+	if caller == nil || x.session == "" {
+		return true
+	}
+	q := &x.question
+	told := caller.Told(q.kind)
+	if told == nil {
+		return true
+	}
+	if !q.mark.Since(told.Mark) || page.NextCursor != nil {
+		return false
+	}
+	own := &cache.Seen{Items: body.ItemsDigest, Mark: q.mark, At: time.Now(), ByClient: true}
+	caller.See(q.kind, own)
+	switch reference := x.reference(caller); {
+	case reference == nil || !x.backend.Cache.Current(q.kind, reference.Mark):
+		return false // what others are given now will be known later
+	case own.Agrees(reference):
+		caller.Settle(q.kind, told)
+		return true
+	}
+	caller.Differ(q.kind, told)
+	return false
+}
+
+// reference is what the session's caller would be given from the cache.
+func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
+	if e := x.snapshot(); e != nil && x.shares(e, caller) {
+		return e
+	}
+	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
+		if e := x.backend.Cache.Get(x.question.in(partition)); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// returnScout lets those go on who wait for what this exchange learns.
+func (x *exchange) returnScout() {
+	if x.scout != nil {
+		x.scout.Return()
+		x.scout = nil
+	}
+}

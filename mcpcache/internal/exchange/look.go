@@ -1,0 +1,51 @@
+package exchange
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+)
+
+// Look is what the cache has for a request as it is, before anybody is asked.
+type Look struct {
+	// Entry is the best copy that its caller may be given, and Fresh whether it
+	// counts as fresh for such a client.
+	Entry *cache.Entry
+	Fresh bool
+	// Told is not nil if the caller was told of a change of the list, Doubt if it
+	// may have changed the list itself.
+	Told  *admission.Told
+	Doubt *admission.Doubt
+}
+
+// Look looks for a copy for a request, whose body it reads. ok is false if the
+// request would be forwarded without a look into the cache, or if there is no
+// copy. Nothing is fetched, and nothing is remembered of the request.
+func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool) {
+	now := time.Now()
+	x := &exchange{endpoint: e, w: w, r: r, arrived: now, now: now}
+	x.route()
+	x.begin()
+	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
+		x.session = session[0]
+	}
+	if reason, err := x.understand(); reason != understood || err != nil {
+		return Look{}, false
+	}
+	caller := x.caller()
+	x.resolve(caller)
+	if !x.admitted(caller) {
+		return Look{}, false
+	}
+	a := asker{Caller: caller}
+	if caller != nil {
+		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
+	}
+	l = Look{Told: a.told, Doubt: a.doubt}
+	if l.Entry, l.Fresh = x.freshest(a); l.Entry == nil {
+		l.Entry = x.substitute()
+	}
+	return l, l.Entry != nil
+}

@@ -1,0 +1,271 @@
+package exchange
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const (
+	// patience is how long a caller waits for what it shares with others before
+	// it goes to the upstream by itself.
+	patience = 5 * time.Second
+	// stalePatience is how long a caller waits who can be given a stale copy.
+	stalePatience = time.Second
+)
+
+// found is what a look into the cache brings.
+type found struct {
+	// entry is to be answered with; nil if the request has to be forwarded.
+	entry *cache.Entry
+	// stale says that the entry is no longer fresh.
+	stale bool
+	// fetched says that the entry was fetched for this caller and those who
+	// came with it.
+	fetched bool
+	// fallback may be answered with, as stale, if the upstream fails.
+	fallback *cache.Entry
+	// hurry says that the fallback is to be given rather than waited for.
+	hurry bool
+	// reason is why the cache was not asked, if it was not.
+	reason bypass
+}
+
+// asker is what a look into the cache has to know of who asks.
+type asker struct {
+	*admission.Caller // nil if nothing is known
+
+	told  *admission.Told
+	doubt *admission.Doubt
+}
+
+// lookup answers an understood question from the cache if that can be done for
+// this caller. It may wait for a fetch that is under way.
+func (x *exchange) lookup() found {
+	caller := x.caller()
+	x.resolve(caller)
+	if !x.admitted(caller) {
+		return found{reason: bypassDoor}
+	}
+	a := asker{Caller: caller}
+	if caller != nil {
+		caller.Return()
+		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
+	}
+	x.awaitChange(a)
+	best, fresh := x.freshest(a)
+	switch {
+	case x.inDoubt(best, a), x.mayBeLost():
+		return x.miss(best, a)
+	case fresh:
+		return x.checked(found{entry: best}, a)
+	case best != nil && x.expiredOnly(best) && x.struggling():
+		// The upstream does not deliver: nobody waits for it.
+		return x.checked(found{entry: best, stale: true}, a)
+	}
+	f := x.miss(best, a)
+	e, late := x.fetch(best, f.hurry, a)
+	switch {
+	case e != nil:
+		return x.checked(found{entry: e, fetched: true}, a)
+	case late && f.hurry:
+		return found{entry: f.fallback, stale: true}
+	}
+	return f
+}
+
+// miss has the request forwarded, with what may be given if the upstream fails.
+func (x *exchange) miss(best *cache.Entry, a asker) found {
+	if best == nil {
+		// Rather the list that clients of other variants get than none.
+		best = x.substitute()
+	}
+	fallback := x.fallback(best, a)
+	// A copy from after the change that a caller was told of is as good for this
+	// one as for others.
+	hurry := fallback != nil && (a.told == nil || fallback.Mark.Since(a.told.Mark))
+	return found{fallback: fallback, hurry: hurry}
+}
+
+// caller returns what is known of who asks: the session, or the authorization
+// context where there is none. It is nil if nothing is known, or if what is
+// known is of other credentials or another revision.
+func (x *exchange) caller() *admission.Caller {
+	memo := x.backend.Admission
+	if x.session == "" {
+		return memo.Context(x.context, x.question.revision)
+	}
+	c := memo.Session(x.session)
+	if c == nil || c.Context != x.context || c.Revision != x.question.revision {
+		return nil
+	}
+	return c
+}
+
+// admitted reports whether this caller may be answered without the upstream.
+// Without a door that is everybody, but a legacy request still has to be one
+// that the upstream would take: of a session that lives, or without a session
+// where it opens none.
+func (x *exchange) admitted(caller *admission.Caller) bool {
+	if x.backend.Settings.AdmitAll {
+		return x.question.revision.Era() == revision.Modern || caller != nil && caller.Alive()
+	}
+	return caller != nil && caller.Admitted(x.now)
+}
+
+// mayBeLost reports whether the upstream may have forgotten the session and can
+// be asked: while it does not even answer, nobody waits to find out.
+func (x *exchange) mayBeLost() bool {
+	return x.session != "" && x.backend.Feeds.Doubted() && !x.backend.Hanging(x.now)
+}
+
+// awaitChange waits for what a call of this caller may have changed on an
+// upstream that was caught at saying nothing about it: for no longer than a
+// second, and only if the feed asks for it about now.
+func (x *exchange) awaitChange(a asker) {
+	if a.doubt == nil || a.doubt.Misled {
+		return
+	}
+	if f := x.backend.Feeds.Of(x.question.revision); f != nil && x.snapshot() != nil {
+		ctx, cancel := context.WithTimeout(x.r.Context(), stalePatience)
+		defer cancel()
+		f.Await(ctx, x.question.kind, a.doubt.Mark)
+		x.now = time.Now()
+	}
+}
+
+// inDoubt reports whether best may lack what this caller has done itself. Then
+// the upstream has to answer, unless it is known not to.
+func (x *exchange) inDoubt(best *cache.Entry, a asker) bool {
+	switch {
+	case a.doubt == nil:
+		return false
+	case a.doubt.Misled:
+		return true
+	case best != nil && best.Mark.AskedSince(a.doubt.Mark):
+		a.Resolve(x.question.kind, a.doubt)
+		return false
+	}
+	return !x.backend.Hanging(x.now)
+}
+
+// checked makes sure that a caller who was told of a change on a stream of its
+// own gets a list that has changed. Legacy lists may differ by session: if the
+// list of its variant has not changed with the notice, the change was this
+// session's own, and the upstream has to answer.
+func (x *exchange) checked(f found, a asker) found {
+	if a.told == nil || x.session == "" {
+		return f
+	}
+	if own := a.Seen(x.question.kind); own != nil && own.Mark.Since(a.told.Mark) && own.Agrees(f.entry) {
+		// It has been given this list itself since.
+		a.Settle(x.question.kind, a.told)
+		return f
+	}
+	if x.ownChange(a.told, f.entry) {
+		return found{reason: bypassTold}
+	}
+	a.Settle(x.question.kind, a.told)
+	return f
+}
+
+// ownChange reports whether e may lack what this session was told of: the
+// change was its own.
+func (x *exchange) ownChange(told *admission.Told, e *cache.Entry) bool {
+	return told.Differs || !x.backend.Cache.ChangedWith(e, told.Mark)
+}
+
+// snapshot returns the feed's snapshot, if it belongs to everybody or to this
+// caller's authorization context.
+func (x *exchange) snapshot() *cache.Entry {
+	q := &x.question
+	if q.detail != nil {
+		return nil
+	}
+	e := x.backend.Cache.Pinned(q.revision, q.kind)
+	if e == nil || !e.Partition.Admits(x.context) {
+		return nil
+	}
+	return e
+}
+
+// substitute returns the feed's snapshot for a client of another variant, unless
+// such clients are known to be shown another list.
+func (x *exchange) substitute() *cache.Entry {
+	q := &x.question
+	if q.record != nil && q.record.Differed(q.revision, q.kind) {
+		return nil
+	}
+	return x.snapshot()
+}
+
+// freshest returns the best entry for the question: the first fresh one that such
+// a client is given, else the first one at all.
+func (x *exchange) freshest(a asker) (best *cache.Entry, fresh bool) {
+	c, q := x.backend.Cache, &x.question
+	snapshot := x.snapshot()
+	if snapshot != nil && x.shares(snapshot, a.Caller) {
+		best = snapshot
+	}
+	if best != nil && c.Freshness(best, x.now) == cache.Fresh {
+		return best, true
+	}
+	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
+		e := c.Get(q.in(partition))
+		if e == nil {
+			continue
+		}
+		// Of clients that share the feed's lists it is known what they are given.
+		shown := snapshot == nil || q.record == nil || q.record.Shown(e, snapshot)
+		if shown && c.Freshness(e, x.now) == cache.Fresh {
+			return e, true
+		}
+		if best == nil {
+			best = e
+		}
+	}
+	return best, false
+}
+
+// in returns the question as the cache knows it.
+func (q *question) in(p cache.Partition) cache.Question {
+	return cache.Question{Revision: q.revision, Kind: q.kind, Partition: p, Variant: q.variant, Detail: q.detail}
+}
+
+// expiredOnly reports whether all that is wrong with e is that its lifetime is
+// over, and for no longer than a stale copy may be served. A list that never
+// was fresh is not served that way: the upstream wants to be asked each time.
+func (x *exchange) expiredOnly(e *cache.Entry) bool {
+	return e.Lifetime > 0 && x.usableStale(e) && x.backend.Cache.Freshness(e, x.now) == cache.Expired
+}
+
+// usableStale reports whether e may still be served when the upstream fails.
+func (x *exchange) usableStale(e *cache.Entry) bool {
+	return x.backend.Settings.StaleIfError > 0 && -e.Left(x.now) < x.backend.Settings.StaleIfError
+}
+
+// struggling reports whether the feed of the question's revision fails to keep
+// it right.
+func (x *exchange) struggling() bool {
+	f := x.backend.Feeds.Of(x.question.revision)
+	return f != nil && f.Struggling(x.question.kind)
+}
+
+// fallback returns what may be served if the upstream fails now. Whoever was
+// told of a change gets the failure rather than the list from before.
+func (x *exchange) fallback(e *cache.Entry, a asker) *cache.Entry {
+	if e == nil || !x.usableStale(e) {
+		return nil
+	}
+	if a.told == nil || x.backend.Settings.StaleAfterNotice {
+		return e
+	}
+	outdated := x.backend.Cache.Freshness(e, x.now) == cache.Outdated
+	if outdated && !e.Mark.Since(a.told.Mark) || x.session != "" && x.ownChange(a.told, e) {
+		return nil
+	}
+	return e
+}

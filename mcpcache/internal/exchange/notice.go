@@ -1,0 +1,125 @@
+package exchange
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// watch looks for notices in a part of an answer. Most servers send an event in
+// one piece: then a notice about a resource concerns that resource alone.
+func (l *learner) watch(p []byte) {
+	ends := sse.EndsEvent(p)
+	whole := l.between && ends && l.watcher.Format == sse.Stream
+	l.between = ends
+	var kinds revision.KindSet
+	updates := 0
+	l.watcher.Scan(p, func(method string) {
+		changed := revision.Changed(method)
+		kinds |= changed
+		if changed.Has(revision.Reads) {
+			updates++
+		}
+	})
+	if kinds == 0 {
+		return
+	}
+	var uris []string
+	if updates > 0 && whole {
+		// One notice that was not understood could be about any resource.
+		if uris = updatedURIs(p); len(uris) == updates {
+			kinds &^= revision.SetOf(revision.Reads)
+		} else {
+			uris = nil
+		}
+	}
+	l.x.noticed(kinds, uris)
+}
+
+// maxNamed bounds how many resources one part of a stream may name as updated.
+// Where there are more, all count.
+const maxNamed = 64
+
+// updatedURIs returns the resource of each notice in whole events that says in
+// just one way which has been updated, of at most [maxNamed].
+func updatedURIs(events []byte) (uris []string) {
+	sse.Find(events, func(data []byte) bool {
+		var m message.Request
+		var uri string
+		if message.Decode(data, &m) == nil && revision.Changed(string(m.Method)).Has(revision.Reads) &&
+			m.URI != nil && json.Unmarshal(m.URI, &uri) == nil {
+			uris = append(uris, uri)
+		}
+		return len(uris) == maxNamed
+	})
+	return uris
+}
+
+// noticed bumps what a notice on this caller's own stream concerns, kinds and
+// single resources, and remembers that the caller was told.
+func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
+	x.bump(kinds, FromClient)
+	if len(resources) > 0 {
+		x.update(resources)
+		kinds |= revision.SetOf(revision.Reads)
+	}
+	caller := x.streamCaller()
+	if kinds == 0 || caller == nil {
+		return
+	}
+	// What everybody is told comes on the stream that is there for it; an
+	// answer to a request speaks of that request (Streamable HTTP, "Sending
+	// Messages to the Server", 6).
+	own := x.session != "" && x.r.Method == http.MethodPost
+	for k := range revision.Kind(revision.NumKinds) {
+		if kinds.Has(k) {
+			caller.Tell(k, admission.Told{Mark: x.backend.Cache.Mark(k), Differs: own})
+		}
+	}
+}
+
+// bump marks everything of those kinds as outdated, and counts where the
+// change was noticed.
+func (x *exchange) bump(kinds revision.KindSet, source Source) {
+	x.backend.Cache.Bump(kinds)
+	x.endpoint.Observer.Noticed(kinds, source)
+}
+
+// update marks what was read of those resources as outdated.
+func (x *exchange) update(resources []string) {
+	for _, uri := range resources {
+		x.backend.Cache.Update(uri)
+	}
+	x.endpoint.Observer.Noticed(revision.SetOf(revision.Reads), FromClient)
+}
+
+// streamCaller returns what is known of the caller whose stream this is,
+// remembering it from now on. It is nil if that is not possible.
+func (x *exchange) streamCaller() *admission.Caller {
+	memo := x.backend.Admission
+	r := x.streamRevision()
+	if r.Era() != revision.Legacy || x.session == "" {
+		return memo.RememberContext(x.context, r)
+	}
+	if known := memo.Session(x.session); known != nil || x.r.Header.Get("Mcp-Protocol-Version") == "" {
+		return known
+	}
+	return memo.RememberSession(x.session, x.context, r)
+}
+
+// streamRevision returns the revision of the caller whose stream this is.
+func (x *exchange) streamRevision() revision.Revision {
+	if x.session != "" {
+		if known := x.backend.Admission.Session(x.session); known != nil {
+			return known.Revision
+		}
+	}
+	if named := x.r.Header.Get("Mcp-Protocol-Version"); named != "" {
+		return revision.Parse(named)
+	}
+	return revision.V20250326 // what a server assumes without the header
+}

@@ -1,0 +1,35 @@
+package exchange
+
+// Outcome is what became of a request. It is a closed set: it labels metrics.
+type Outcome uint8
+
+const (
+	// OutcomeBypass: forwarded without a look into the cache.
+	OutcomeBypass Outcome = iota
+	// OutcomeMiss: the cache had nothing to answer with.
+	OutcomeMiss
+	// OutcomeHit: answered from the cache.
+	OutcomeHit
+	// OutcomeStale: answered with a copy that is no longer fresh.
+	OutcomeStale
+
+	NumOutcomes = int(OutcomeStale) + 1
+)
+
+// String returns the name that metrics, logs and placeholders use.
+func (o Outcome) String() string {
+	return [NumOutcomes]string{"bypass", "miss", "hit", "stale"}[o]
+}
+
+// outcome is what becomes of a request for which the cache had f.
+func (f found) outcome() Outcome {
+	switch {
+	case f.entry == nil && f.reason != understood:
+		return OutcomeBypass
+	case f.entry == nil, f.fetched:
+		return OutcomeMiss
+	case f.stale:
+		return OutcomeStale
+	}
+	return OutcomeHit
+}

@@ -1,0 +1,79 @@
+package exchange
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// begin makes the placeholders of an exchange available to handlers, log
+// formats and response headers. They are worked out only if somebody asks.
+func (x *exchange) begin() {
+	if x.replacer = replacerOf(x.r); x.replacer != nil {
+		x.replacer.Map(x.placeholder)
+	}
+}
+
+// replacerOf returns the replacer of a request, or nil.
+func replacerOf(r *http.Request) *caddy.Replacer {
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	return repl
+}
+
+// placeholder is a [caddy.ReplacerFunc].
+func (x *exchange) placeholder(key string) (any, bool) {
+	switch key {
+	case "http.mcp_cache.outcome":
+		return x.outcome.String(), true
+	case "http.mcp_cache.method":
+		return x.method, true
+	case "http.mcp_cache.kind":
+		if k, ok := revision.KindOf(x.method); ok {
+			return k.String(), true
+		}
+		return "", true
+	case "http.mcp_cache.era":
+		return x.revision().Era().String(), true
+	case "http.mcp_cache.revision":
+		return x.revision().String(), true
+	case "http.mcp_cache.tool":
+		return x.tool(), true
+	}
+	return nil, false
+}
+
+// revision is the one a request names, in its headers if not in its body.
+func (x *exchange) revision() revision.Revision {
+	if r := x.question.revision; r != revision.Unknown {
+		return r
+	}
+	return revision.Parse(x.r.Header.Get("Mcp-Protocol-Version"))
+}
+
+// tool is the tool that a tools/call names. The body is read for it only if
+// somebody asks.
+func (x *exchange) tool() string {
+	if x.method != "tools/call" {
+		return ""
+	}
+	if x.toolName == "" {
+		x.toolName = x.findTool()
+	}
+	return x.toolName
+}
+
+// findTool takes the name from the body, or else from the header that mirrors
+// it.
+func (x *exchange) findTool() string {
+	var r message.Request
+	if !x.body.whole || message.Decode(x.body.bytes, &r) != nil || r.Name == nil {
+		return x.r.Header.Get("Mcp-Name")
+	}
+	var name string
+	_ = json.Unmarshal(r.Name, &name) // it has been decoded before
+	return name
+}

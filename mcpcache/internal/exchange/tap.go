@@ -1,0 +1,202 @@
+package exchange
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+)
+
+// forward hands the request to the upstream as it came, and learns from the
+// answer. asked says that the request is a question whose answer may be kept.
+func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
+	x.outcome, x.reason = f.outcome(), f.reason
+	x.ticket = x.backend.Admission.Ticket()
+	x.body.replay(x.r)
+	// The answer has to be read on its way. An encode handler in front of
+	// this one still compresses it for the client.
+	x.r.Header.Del("Accept-Encoding")
+	if x.r.Method == http.MethodDelete && x.session != "" {
+		x.backend.Admission.EndSession(x.session)
+	}
+	t := &tap{
+		below: x.w, x: x, reason: f.reason, fallback: f.fallback,
+		header: x.w.Header(),
+	}
+	t.learner = learner{x: x, asked: asked}
+	defer t.learner.close() // the upstream's handler may abort with a panic
+	if f.fallback != nil {
+		// What a failing upstream wrote must not get into the answer that is
+		// given instead.
+		t.header = x.w.Header().Clone()
+	}
+	if f.hurry {
+		defer t.hurryUp()()
+	}
+	return t.finish(t.serve(next))
+}
+
+// serve runs the upstream's handler. That it aborts while its answer is being
+// withheld is one more failure, not the client's.
+func (t *tap) serve(next caddyhttp.Handler) (err error) {
+	defer func() {
+		if !t.withheld && !t.held.isOver() {
+			return // whoever panics, panics on
+		}
+		if p := recover(); p != nil {
+			err = fmt.Errorf("upstream handler aborted: %v", p)
+		}
+	}()
+	return t.x.backend.Upstream.ServeHTTP(t, t.x.r, next)
+}
+
+// tap is the response writer of a forwarded request. It changes nothing but
+// the Cache-Status header and holds nothing back: it learns from bytes before
+// it hands them on.
+type tap struct {
+	below   http.ResponseWriter
+	x       *exchange
+	reason  bypass
+	learner learner
+
+	header      http.Header
+	wroteHeader bool
+	// fallback is answered with if the upstream fails; withheld says that it
+	// has failed, and that its answer is dropped.
+	fallback *cache.Entry
+	withheld bool
+	// held is not nil while the upstream's answer is waited for for a second.
+	held *held
+}
+
+// Header implements [http.ResponseWriter].
+func (t *tap) Header() http.Header { return t.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (t *tap) WriteHeader(status int) {
+	if t.wroteHeader {
+		return
+	}
+	if status < 200 {
+		t.below.WriteHeader(status)
+		return
+	}
+	t.wroteHeader = true
+	t.learner.begin(status, t.header)
+	t.x.learnCORS(status, t.header)
+	if t.fallback != nil {
+		if isFailure(status) {
+			t.withheld = true
+			return
+		}
+		if t.held != nil {
+			t.held.status = status
+			return
+		}
+	}
+	t.passHeader(status)
+}
+
+// passHeader hands the header on.
+func (t *tap) passHeader(status int) {
+	if t.fallback != nil {
+		t.replaceHeader()
+	}
+	t.addStatus()
+	t.below.WriteHeader(status)
+}
+
+// replaceHeader makes the header that the upstream's handler has seen the real
+// one.
+func (t *tap) replaceHeader() {
+	actual := t.below.Header()
+	clear(actual)
+	maps.Copy(actual, t.header)
+	t.header = actual
+}
+
+// addStatus adds our Cache-Status to those of caches nearer to the origin
+// (RFC 9211 section 2).
+func (t *tap) addStatus() {
+	value := t.x.endpoint.status.forwarded(t.reason, t.learner.storing())
+	present := t.header["Cache-Status"]
+	t.header["Cache-Status"] = append(slices.Clip(present), value)
+}
+
+// Write implements [io.Writer].
+func (t *tap) Write(p []byte) (int, error) {
+	if !t.wroteHeader {
+		t.WriteHeader(http.StatusOK)
+	}
+	if t.withheld {
+		return len(p), nil
+	}
+	t.learner.read(p)
+	if t.held != nil {
+		return t.hold(p)
+	}
+	return t.below.Write(p)
+}
+
+// FlushError flushes what has been written. [http.ResponseController] calls it.
+func (t *tap) FlushError() error {
+	if t.withheld {
+		return nil
+	}
+	if !t.wroteHeader {
+		t.WriteHeader(http.StatusOK)
+	}
+	if t.withheld || t.held != nil {
+		return nil
+	}
+	return http.NewResponseController(t.below).Flush()
+}
+
+// Unwrap returns the writer below, for what [http.ResponseController] can do
+// besides flushing.
+func (t *tap) Unwrap() http.ResponseWriter { return t.below }
+
+// finish is called when the upstream's handler has returned.
+func (t *tap) finish(err error) error {
+	t.learner.end(err)
+	switch {
+	case t.held.isOver(): // reverse_proxy makes no error of a request that is cancelled
+		t.withheld = true
+	case t.held != nil && t.wroteHeader && !t.withheld:
+		err = t.release(err)
+	}
+	failed := t.withheld || err != nil && !t.wroteHeader
+	if !failed {
+		return err
+	}
+	if t.fallback != nil {
+		if c := t.x.backend.Cache; c.Hold(t.fallback) { // there is nothing else to answer with
+			defer c.Release(t.fallback)
+		}
+		return t.x.answer(found{entry: t.fallback, stale: true})
+	}
+	t.header = t.below.Header()
+	t.addStatus()
+	return err
+}
+
+// isFailure reports whether a status says that the upstream cannot answer now
+// (RFC 5861 section 4).
+func isFailure(status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// Interface guards
+var (
+	_ http.ResponseWriter             = (*tap)(nil)
+	_ interface{ FlushError() error } = (*tap)(nil)
+)

@@ -1,0 +1,60 @@
+package identity
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+)
+
+// What an operator calls harmless tells nobody apart, however it is spelled;
+// everything else still does.
+func TestHarmlessOption(t *testing.T) {
+	f, err := rules(), error(nil)
+	if f.Harmless, err = ParseHeaders([]string{"x-conversation-id", "Forwarded"}); err != nil {
+		t.Fatal(err)
+	}
+	r := request()
+	r.Header.Set("X-Conversation-Id", "a")
+	r.Header.Set("Forwarded", "for=192.0.2.1")
+	if f.Of(r, nil) != cache.Anonymous {
+		t.Error("a header that was named makes another context")
+	}
+	r.Header.Set("X-Conversation", "a")
+	if f.Of(r, nil).IsAnonymous() {
+		t.Error("a header that was not named makes no other context")
+	}
+}
+
+func TestBadHarmless(t *testing.T) {
+	for _, bad := range []string{
+		"authorization", "Cookie", "proxy-authorization", "DPoP", "X-API-Key", "X-Forwarded-User", "X-Forwarded-Access-Token",
+		"Cf-Access-Jwt-Assertion", "X-Amzn-Oidc-Data", "X-Forwarded-Client-Cert", "X-Ms-Client-Principal", "X-Auth-Request-Email",
+		"X-Goog-Authenticated-User-Email", "", "a b", "X-A:", "é",
+	} {
+		if _, err := ParseHeaders([]string{"X-Fine", bad}); err == nil || !strings.HasPrefix(err.Error(), "harmless: ") {
+			t.Errorf("%q: got error %v", bad, err)
+		}
+	}
+}
+
+// Of baggage, what tracers keep in it tells nobody apart; the rest does.
+func TestBaggage(t *testing.T) {
+	f := rules()
+	of := func(values ...string) cache.Partition {
+		r := request()
+		r.Header[baggage] = values
+		return f.Of(r, nil)
+	}
+	for _, values := range [][]string{
+		{""}, {"sentry-trace_id=1,sentry-release=a"}, {"sentry-trace_id=2"}, {" sentry-a=1 , langsmith-metadata=%7B%7D,"}, {"sentry-a=1", "langsmith-tags=b"},
+	} {
+		if of(values...) != cache.Anonymous {
+			t.Errorf("%q makes another context", values)
+		}
+	}
+	a := of("tenant=a,sentry-trace_id=1")
+	if a.IsAnonymous() || a != of("sentry-trace_id=2, tenant=a") || a == of("tenant=b") || a == of("xsentry-tenant=a") {
+		t.Error("a tenant's baggage does not make a context of its own")
+	}
+}

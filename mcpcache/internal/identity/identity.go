@@ -1,0 +1,157 @@
+// Package identity finds out who asks: the authorization context of a request,
+// from everything in it that a server may tell callers apart by, and until when
+// a credential says it is good. It knows nothing of what is asked for, of
+// sessions, and of who has been let in.
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+)
+
+// Placeholders are the values that handlers in front have left with a request:
+// a [github.com/caddyserver/caddy/v2.Replacer].
+type Placeholders interface {
+	GetString(name string) (value string, known bool)
+	ReplaceAll(text, empty string) string
+}
+
+// Rules are what tells the callers of one server apart.
+type Rules struct {
+	// Secret keys the hashes: what one process remembers says nothing to another.
+	Secret [32]byte
+	// Partition has placeholders that tell callers apart too.
+	Partition []string
+	// Harmless has headers that do not, besides those that are known not to.
+	Harmless Headers
+	// Host is the one that the server sees of the feeds, folded; "" if it does
+	// not see the clients'.
+	Host string
+}
+
+// Of returns the authorization context of a request: a keyed hash of everything
+// that can tell callers apart. A request that has nothing of that kind is
+// anonymous. The placeholders may be nil.
+func (i *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
+	var room [512]byte
+	seed := append(room[:0], i.Secret[:]...)
+	said := seed
+	said = i.appendHeaders(said, r.Header)
+	if r.URL.RawQuery != "" {
+		said = appendField(said, "query", r.URL.RawQuery)
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		said = appendField(said, "certificate", string(r.TLS.PeerCertificates[0].Raw))
+	}
+	if placeholders != nil {
+		if user, ok := placeholders.GetString(userPlaceholder); ok && user != "" {
+			said = appendField(said, "user", user)
+		}
+		for _, placeholder := range i.Partition {
+			if value := placeholders.ReplaceAll(placeholder, ""); value != "" {
+				said = appendField(appendField(said, "partition", placeholder), "value", value)
+			}
+		}
+	}
+	anonymous := len(said) == len(seed)
+	elsewhere := i.atAnotherHost(r)
+	if anonymous && !elsewhere {
+		return cache.Anonymous
+	}
+	if elsewhere {
+		said = appendField(said, "host", origin.FoldHost(r.Host))
+	}
+	sum := sha256.Sum256(said)
+	if anonymous {
+		return cache.AnonymousAt([16]byte(sum[:16]))
+	}
+	return cache.ContextOf([16]byte(sum[:16]))
+}
+
+// atAnotherHost reports whether the server sees that the request is for another
+// Host than the feed's: what it shows the feed may be another tenant's.
+func (i *Rules) atAnotherHost(r *http.Request) bool {
+	return i.Host != "" && r.Host != i.Host && origin.FoldHost(r.Host) != i.Host
+}
+
+// userPlaceholder is where Caddy's authenticating handlers put the user.
+const userPlaceholder = "http.auth.user.id"
+
+// appendHeaders appends the headers that are not known to be harmless, in an
+// order of its own.
+func (i *Rules) appendHeaders(dst []byte, header http.Header) []byte {
+	var room [8]string
+	names := room[:0]
+	for name := range header {
+		if !i.Harmless.Has(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range header[name] {
+			if name == baggage {
+				if value = withoutTracers(value); value == "" {
+					continue
+				}
+			}
+			dst = appendField(dst, name, value)
+		}
+	}
+	return dst
+}
+
+// appendField appends a name and a value so that no two lists of fields give
+// the same bytes.
+func appendField(dst []byte, name, value string) []byte {
+	dst = append(append(dst, name...), 0)
+	dst = binary.AppendUvarint(dst, uint64(len(value)))
+	return append(dst, value...)
+}
+
+// AdmittedUntil is how long the server's acceptance of a request counts: the
+// operator's limit, or the end that the token itself claims if that is sooner.
+// The claim is not verified. It needs not be: the server has just accepted
+// the token, and a lie can only make the time shorter.
+func AdmittedUntil(r *http.Request, now time.Time, limit time.Duration) time.Time {
+	until := now.Add(limit)
+	for _, value := range r.Header["Authorization"] {
+		if exp, ok := expiry(value); ok && exp.Before(until) {
+			until = exp
+		}
+	}
+	return until
+}
+
+// maxExpiry is beyond every time that makes a difference (the year 9999).
+const maxExpiry = 253402300799
+
+// expiry returns the exp claim of a bearer token that is a JWT (RFC 7519).
+func expiry(authorization string) (time.Time, bool) {
+	_, token, _ := strings.Cut(authorization, " ")
+	_, rest, ok := strings.Cut(token, ".")
+	payload, _, signed := strings.Cut(rest, ".")
+	if !ok || !signed {
+		return time.Time{}, false
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return time.Time{}, false
+	}
+	var claims struct {
+		Exp *float64 `json:"exp"`
+	}
+	if json.Unmarshal(decoded, &claims) != nil || claims.Exp == nil || *claims.Exp > maxExpiry {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(max(*claims.Exp, 0)), 0), true // before 1970 is as good as 1970
+}

@@ -1,0 +1,72 @@
+package mcpcache
+
+import (
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// sourceFeed is where a change was noticed, as a metric label, besides those of
+// [exchange.Source].
+const sourceFeed = "feed"
+
+// changeSources are all of them.
+var changeSources = [...]string{sourceFeed, string(exchange.FromClient), string(exchange.FromCall)}
+
+// requestObserver turns what becomes of requests into metrics, fields of access
+// logs and attributes of spans. It belongs to one handler.
+type requestObserver struct {
+	name    string
+	metrics *requestMetrics
+	// spans learn where a traced request's span came from.
+	spans *spans
+}
+
+// Noticed implements [exchange.Observer].
+func (o *requestObserver) Noticed(kinds revision.KindSet, source exchange.Source) {
+	countChanges(o.name, kinds, string(source))
+}
+
+// Answered implements [exchange.Observer].
+func (o *requestObserver) Answered(a exchange.Answered) {
+	outcome := a.Outcome()
+	o.metrics.count[a.Method()][outcome].Inc()
+	if outcome == exchange.OutcomeHit || outcome == exchange.OutcomeStale {
+		o.metrics.hits[a.Revision()][a.Kind()].Add(1)
+	}
+	o.metrics.duration[outcome].Observe(a.Took.Seconds())
+	ctx := a.Context()
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs != nil {
+		if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+			extra.Add(zap.String("mcp_method", exchange.Methods[a.Method()]))
+			extra.Add(zap.String("mcp_tool", a.Tool()))
+			extra.Add(zap.Stringer("mcp_outcome", outcome))
+			extra.Add(zap.Stringer("mcp_era", a.Revision().Era()))
+		}
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(attributesOf(a)...)
+		o.spans.learn(span)
+	}
+}
+
+// attributesOf describes a request on Caddy's span, in the words of
+// OpenTelemetry's semantic conventions for MCP where those have one.
+func attributesOf(a exchange.Answered) []attribute.KeyValue {
+	list := []attribute.KeyValue{
+		attribute.String("mcp.method.name", exchange.Methods[a.Method()]),
+		attribute.String("mcp.protocol.version", a.Revision().String()),
+		attribute.String("mcp_cache.outcome", a.Outcome().String()),
+	}
+	if tool := a.Tool(); tool != "" {
+		list = append(list, attribute.String("gen_ai.tool.name", tool))
+	}
+	return list
+}
+
+// Interface guards
+var _ exchange.Observer = (*requestObserver)(nil)
