@@ -96,6 +96,6 @@ var mutations = []mutation{
 		{"internal/feed/silence.go", "return s.offered && s.silence.caught", "return false"},
 	}, `lacks what this caller's call has changed`},
 	{"keep a caller's own list from before its call", []replacement{
-		{"internal/exchange/lookup.go", "return x.backend.hanging.Load() < x.now.UnixNano()", "return false"},
+		{"internal/exchange/lookup.go", "return !x.backend.Hanging(x.now)", "return false"},
 	}, `lacks what this caller's call has changed`},
 }

@@ -288,15 +288,6 @@ func (c *Cache) Wanted() <-chan Wanted { return c.forms.wanted }
 // Purge forgets everything but the pinned snapshots.
 func (c *Cache) Purge() { c.tier.purge() }
 
-// Stats returns what the tier holds and has done.
-func (c *Cache) Stats() Stats {
-	stats, ok := c.tier.stats()
-	if ok {
-		stats.Bytes += c.forms.bytes()
-	}
-	return stats
-}
-
 // Close ends the tier's goroutines. Afterwards nothing is kept and nothing found.
 func (c *Cache) Close() {
 	c.stopSettling()

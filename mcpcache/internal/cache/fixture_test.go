@@ -57,3 +57,31 @@ func contextNumber(n int) Partition {
 func toolsOf(p Partition) Question {
 	return Question{Revision: revision.V20260728, Kind: revision.Tools, Partition: p}
 }
+
+// count returns in how many of the first n contexts tools are kept.
+func (c *Cache) count(n int) (kept int) {
+	for i := range n {
+		if c.Get(toolsOf(contextNumber(i))) != nil {
+			kept++
+		}
+	}
+	return kept
+}
+
+// used returns how many bytes are kept besides the pinned snapshots; 0 after
+// Close.
+func (c *Cache) used() int64 {
+	c.tier.closing.RLock()
+	defer c.tier.closing.RUnlock()
+	if c.tier.closed {
+		return 0
+	}
+	return c.tier.memory - c.tier.store.RemainingCost() + c.forms.used()
+}
+
+// used returns how many bytes all forms take together.
+func (s *shelf) used() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.total
+}

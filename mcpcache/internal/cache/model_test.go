@@ -80,7 +80,7 @@ func (m *model) compare(q Question) {
 	if got != want && (got != nil || m.roomy && fits) {
 		m.t.Fatalf("after %d puts: %+v gives %v, want %v", m.attempts, q, got, want)
 	}
-	if bytes := m.c.Stats().Bytes; bytes < 0 || bytes > m.memory+255 {
+	if bytes := m.c.used(); bytes < 0 || bytes > m.memory+255 {
 		m.t.Fatalf("uses %d of %d bytes", bytes, m.memory)
 	}
 }

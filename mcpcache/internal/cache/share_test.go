@@ -139,7 +139,7 @@ func TestIdenticalListsShareTheirBytes(t *testing.T) {
 	if other.Partition != contextNumber(1) {
 		t.Error("the entry is somebody else's")
 	}
-	if got, most := c.Stats().Bytes, int64(len(want)+partitions*entryOverhead+50*(itemOverhead+itemReference+128)+contentOverhead); got > most {
+	if got, most := c.used(), int64(len(want)+partitions*entryOverhead+50*(itemOverhead+itemReference+128)+contentOverhead); got > most {
 		t.Errorf("uses %d bytes, want at most %d", got, most)
 	}
 	checkBooks(t, c)
@@ -159,7 +159,7 @@ func TestIdenticalItemsShareTheirBytes(t *testing.T) {
 	if got := len(c.tier.contents.items); got != 69 {
 		t.Errorf("%d different items are kept, want 69", got)
 	}
-	if got := c.Stats().Bytes; got > 69*1000+20*2000 {
+	if got := c.used(); got > 69*1000+20*2000 {
 		t.Errorf("uses %d bytes", got)
 	}
 	checkBooks(t, c)
@@ -208,12 +208,12 @@ func TestPayerGoes(t *testing.T) {
 	c := newCache(t, 1<<20)
 	first, second := toolsOf(contextNumber(1)), toolsOf(contextNumber(2))
 	c.Put(c.list(first, listOf(t, toolsFrom(0, 50)...), 0))
-	alone := c.Stats().Bytes
+	alone := c.used()
 	c.Put(c.list(second, listOf(t, toolsFrom(0, 50)...), 0))
-	both := c.Stats().Bytes
+	both := c.used()
 	c.Put(c.entry(first, "another list", time.Second)) // the payer's
 	checkBooks(t, c)
-	if got := c.Stats().Bytes; got < alone || got > both+100 {
+	if got := c.used(); got < alone || got > both+100 {
 		t.Errorf("uses %d bytes without the payer, want %d to %d", got, alone, both)
 	}
 	if c.tier.contents.unpaid == 0 {
@@ -228,7 +228,7 @@ func TestPayerGoes(t *testing.T) {
 	c.Put(c.entry(second, "another list", time.Second))
 	c.Put(c.entry(toolsOf(contextNumber(3)), "another list", time.Second))
 	checkBooks(t, c)
-	if got := c.Stats().Bytes; got > 3*(entryOverhead+100) || len(c.tier.contents.items) != 0 {
+	if got := c.used(); got > 3*(entryOverhead+100) || len(c.tier.contents.items) != 0 {
 		t.Errorf("uses %d bytes, %d items", got, len(c.tier.contents.items))
 	}
 }
@@ -239,14 +239,14 @@ func TestReplacedListsPayForThemselves(t *testing.T) {
 	c := newCache(t, 1<<20)
 	q := toolsOf(Anonymous)
 	c.Put(c.list(q, listOf(t, toolsFrom(0, 50)...), 0))
-	want := c.Stats().Bytes
+	want := c.used()
 	// What is gone of the oldest slab, and what it takes that each item since
 	// has a slab of its own.
 	most := want + slabSize + 50*2*slabOverhead
 	for n := range 200 {
 		c.Put(c.list(q, listOf(t, toolsFrom(n/2, 50)...), time.Duration(n+1)))
 		checkBooks(t, c)
-		if got := c.Stats().Bytes; got < want-200 || got > most {
+		if got := c.used(); got < want-200 || got > most {
 			t.Fatalf("after %d refreshes: uses %d bytes, want %d to %d", n, got, want, most)
 		}
 		if got := c.tier.contents.unpaid; got != 0 {
@@ -286,7 +286,7 @@ func FuzzBooks(f *testing.F) {
 				}
 				c.Put(c.list(toolsOf(contextNumber(int(who%32))), lists[which], after))
 			}
-			if got := c.Stats().Bytes; got < 0 || got > memory {
+			if got := c.used(); got < 0 || got > memory {
 				t.Fatalf("uses %d of %d bytes", got, memory)
 			}
 			checkBooks(t, c)
@@ -317,8 +317,11 @@ func TestConcurrentSharing(t *testing.T) {
 	}
 	writers.Wait()
 	checkBooks(t, c)
-	if got := c.Stats(); got.Bytes > memory || got.Evicted == 0 {
-		t.Errorf("uses %d of %d bytes: %+v", got.Bytes, memory, got)
+	if got := c.used(); got > memory {
+		t.Errorf("uses %d of %d bytes", got, memory)
+	}
+	if kept := c.count(200); kept == 0 || kept == 200 {
+		t.Errorf("%d of 200 lists are kept, want some", kept)
 	}
 }
 
@@ -339,7 +342,7 @@ func TestTierDoesNotGetStuck(t *testing.T) {
 		put(2*n+1, 1)
 		// The payer asks for something else.
 		c.Put(c.entry(toolsOf(contextNumber(2*n)), "another list", time.Second))
-		if got := c.Stats().Bytes; got > memory {
+		if got := c.used(); got > memory {
 			t.Fatalf("uses %d of %d bytes", got, memory)
 		}
 	}

@@ -151,13 +151,6 @@ func (s *shelf) makeRoom(size, now int64) bool {
 	return s.total+size <= s.limit
 }
 
-// bytes returns how many bytes all forms together take.
-func (s *shelf) bytes() int64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.total
-}
-
 // Wanted is a body that somebody could use in a compressed form. Whoever
 // receives one has to call Keep or Fail.
 type Wanted struct {

@@ -81,16 +81,16 @@ func TestPinnedIsWantedAtOnce(t *testing.T) {
 	if c.Encoded(changed, Plain, start) != nil || c.Encoded(legacy, Plain, start) == nil {
 		t.Error("compressed forms are not those of the bytes")
 	}
-	before := c.Stats().Bytes
+	before := c.used()
 	c.Unpin(legacy.Revision, legacy.Kind)
-	if got := c.Stats().Bytes; got >= before || c.Encoded(legacy, Plain, start) != nil {
+	if got := c.used(); got >= before || c.Encoded(legacy, Plain, start) != nil {
 		t.Errorf("uses %d bytes after unpinning, before %d", got, before)
 	}
 	if c.compress(t) != 1 || c.Encoded(changed, Plain, start) == nil {
 		t.Error("the new snapshot was not compressed")
 	}
 	c.Unpin(changed.Revision, changed.Kind)
-	if got := c.Stats().Bytes; got != 0 || len(c.forms.forms) != 0 {
+	if got := c.used(); got != 0 || len(c.forms.forms) != 0 {
 		t.Errorf("uses %d bytes, %d forms, with nothing kept", got, len(c.forms.forms))
 	}
 }
@@ -121,7 +121,7 @@ func TestKeptIsWantedWhenAskedFor(t *testing.T) {
 		t.Error("compressed forms are not there, or not shared")
 	}
 	c.Purge()
-	if got := c.Stats().Bytes; got != 0 || len(c.forms.forms) != 0 {
+	if got := c.used(); got != 0 || len(c.forms.forms) != 0 {
 		t.Errorf("uses %d bytes, %d forms, after a purge", got, len(c.forms.forms))
 	}
 }
@@ -187,11 +187,11 @@ func TestPrecompressOff(t *testing.T) {
 	}
 	c.SetPrecompress(true)
 	c.Encoded(e, Plain, start)
-	if c.compress(t) != 1 || c.Encoded(e, Plain, start) == nil || c.Stats().Bytes == 0 {
+	if c.compress(t) != 1 || c.Encoded(e, Plain, start) == nil || c.used() == 0 {
 		t.Error("not compressed although it is on")
 	}
 	c.SetPrecompress(false)
-	if c.Encoded(e, Plain, start) != nil || c.Stats().Bytes != 0 {
+	if c.Encoded(e, Plain, start) != nil || c.used() != 0 {
 		t.Error("compressed forms are kept although it is off")
 	}
 }
@@ -227,10 +227,10 @@ func TestCompressedBytesCount(t *testing.T) {
 		}
 		ready()
 		c.compress(t)
-		if total := c.forms.bytes(); total > memory/eighths*formShare || total < memory/eighths*formShare*3/4 {
+		if total := c.forms.used(); total > memory/eighths*formShare || total < memory/eighths*formShare*3/4 {
 			t.Errorf("compressed forms take %d bytes of %d", total, memory/eighths*formShare)
 		}
-		if got := c.Stats().Bytes; got > memory || got <= entries*size {
+		if got := c.used(); got > memory || got <= entries*size {
 			t.Errorf("uses %d bytes of %d", got, memory)
 		}
 		some := ready()
@@ -257,7 +257,7 @@ func TestCompressedBytesCount(t *testing.T) {
 		if got := c.compress(t); got != entries-some {
 			t.Errorf("%d bodies were compressed, want %d", got, entries-some)
 		}
-		total := c.forms.bytes()
+		total := c.forms.used()
 		if total > memory/eighths*formShare {
 			t.Errorf("later, compressed forms take %d bytes of %d", total, memory/eighths*formShare)
 		}
@@ -317,7 +317,7 @@ func TestWantedMayBeOfNoUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if old.Keep(encoded); c.Stats().Bytes != 0 {
+	if old.Keep(encoded); c.used() != 0 {
 		t.Error("kept compressed forms that nobody can use")
 	}
 	now := <-c.Wanted()

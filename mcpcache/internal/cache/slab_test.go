@@ -42,16 +42,16 @@ func TestSlabStaysWithItsLastItem(t *testing.T) {
 	c := newCache(t, 1<<20)
 	first, second := toolsOf(contextNumber(1)), toolsOf(contextNumber(2))
 	c.Put(c.list(first, listOf(t, toolsFrom(0, 10)...), 0))
-	alone := c.Stats().Bytes
+	alone := c.used()
 	c.Put(c.list(second, listOf(t, toolsFrom(9, 2)...), 0)) // the last, and another
 	c.Put(c.entry(first, "another list", time.Second))
 	checkBooks(t, c)
-	if got := c.Stats().Bytes; got < alone || len(c.slabs()) != 2 {
+	if got := c.used(); got < alone || len(c.slabs()) != 2 {
 		t.Errorf("uses %d bytes in %d slabs, less than the %d of one", got, len(c.slabs()), alone)
 	}
 	c.Put(c.entry(second, "another list", time.Second))
 	checkBooks(t, c)
-	if got := c.Stats().Bytes; got > 2*(entryOverhead+100) {
+	if got := c.used(); got > 2*(entryOverhead+100) {
 		t.Errorf("uses %d bytes", got)
 	}
 }

@@ -29,16 +29,6 @@ const (
 	attempts = 4
 )
 
-// Stats counts what the tier holds and has done.
-type Stats struct {
-	// Bytes are those in use now, compressed ones included.
-	Bytes int64
-	// Refused counts entries for which there was no room.
-	Refused uint64
-	// Evicted counts entries that had to make room.
-	Evicted uint64
-}
-
 // tier is a bounded store around Ristretto, which by itself writes later, may
 // drop or reorder a write, keeps an update of any size and must not be closed
 // while in use. Here a write is there when put returns true, an older answer
@@ -53,12 +43,6 @@ type tier struct {
 
 	seed  maphash.Seed
 	locks [stripes]sync.Mutex
-
-	mu      sync.Mutex
-	refused uint64
-
-	// evicted counts those from before the store was last cleared.
-	evicted uint64
 }
 
 func newTier(memory int64, forms *shelf) (*tier, error) {
@@ -68,7 +52,6 @@ func newTier(memory int64, forms *shelf) (*tier, error) {
 		MaxCost:            memory,
 		BufferItems:        64,
 		IgnoreInternalCost: true,
-		Metrics:            true,
 		ShouldUpdate:       func(k, present *kept) bool { return !present.entry.newerThan(k.entry) },
 		OnExit: func(k *kept) {
 			if k != nil {
@@ -141,7 +124,6 @@ func (t *tier) tryPut(e *Entry) (found, stuck bool) {
 	if e.cost() > t.memory/largestShare {
 		// What has been replaced must not be found any more.
 		t.delete(key)
-		t.refuse()
 		return false, false
 	}
 	for range attempts {
@@ -157,7 +139,6 @@ func (t *tier) tryPut(e *Entry) (found, stuck bool) {
 		t.contents.drop(k)
 		present = nil
 	}
-	t.refuse()
 	return false, stuck
 }
 
@@ -179,12 +160,6 @@ func (t *tier) delete(key []byte) {
 	t.store.Wait()
 }
 
-func (t *tier) refuse() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.refused++
-}
-
 func (t *tier) setMemory(memory int64) {
 	t.closing.Lock()
 	defer t.closing.Unlock()
@@ -194,7 +169,7 @@ func (t *tier) setMemory(memory int64) {
 	t.memory = memory
 	t.contents.setMemory(memory)
 	if t.store.RemainingCost() < 0 {
-		t.clear() // the store itself would make room with the next new key only
+		t.store.Clear() // the store itself would make room with the next new key only
 	}
 }
 
@@ -202,31 +177,8 @@ func (t *tier) purge() {
 	t.closing.Lock()
 	defer t.closing.Unlock()
 	if !t.closed {
-		t.clear()
+		t.store.Clear()
 	}
-}
-
-// clear empties the store, which forgets what it has counted too. The caller
-// holds closing.
-func (t *tier) clear() {
-	t.evicted += t.store.Metrics.KeysEvicted()
-	t.store.Clear()
-}
-
-// stats reports false when the tier is closed.
-func (t *tier) stats() (Stats, bool) {
-	t.closing.RLock()
-	defer t.closing.RUnlock()
-	if t.closed {
-		return Stats{}, false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return Stats{
-		Bytes:   t.memory - t.store.RemainingCost(),
-		Refused: t.refused,
-		Evicted: t.evicted + t.store.Metrics.KeysEvicted(),
-	}, true
 }
 
 func (t *tier) close() {
