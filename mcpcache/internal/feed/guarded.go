@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
@@ -28,11 +28,11 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res, used, err := g.send(guard, req)
 	status, failed := errors.AsType[*upstream.StatusError](err)
-	renewer, can := guard.(guards.Renewer)
+	renewer, can := guard.(credential.Renewer)
 	if !failed || status.Status != http.StatusUnauthorized || !can || req.Body != nil && req.GetBody == nil {
 		return res, err
 	}
-	challenge := guards.Challenge{
+	challenge := credential.Challenge{
 		Status:          status.Status,
 		Endpoint:        policy.Endpoint,
 		WWWAuthenticate: status.WWWAuthenticate,
@@ -57,7 +57,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send authorizes a copy of the request and sends it. It returns the copy.
-func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *http.Request, error) {
+func (g *guarded) send(guard credential.Guard, req *http.Request) (*http.Response, *http.Request, error) {
 	authorized := req.Clone(req.Context())
 	err := careful(func() error { return guard.Authorize(req.Context(), authorized) })
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -25,7 +25,7 @@ type testGuard struct {
 	mu       sync.Mutex
 	token    int
 	renewals int
-	renewed  []guards.Challenge
+	renewed  []credential.Challenge
 	used     []string
 	requests int
 }
@@ -45,7 +45,7 @@ func (g *testGuard) Identity() string { return "test" }
 
 func (g *testGuard) Credential(r *http.Request) string { return r.Header.Get("Authorization") }
 
-func (g *testGuard) Renew(_ context.Context, used string, c guards.Challenge) error {
+func (g *testGuard) Renew(_ context.Context, used string, c credential.Challenge) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.renewed, g.used = append(g.renewed, c), append(g.used, used)
@@ -53,7 +53,7 @@ func (g *testGuard) Renew(_ context.Context, used string, c guards.Challenge) er
 		return nil // it is another one already
 	}
 	if g.renewals == 0 {
-		return guards.ErrUnauthorized
+		return credential.ErrUnauthorized
 	}
 	g.renewals--
 	g.token++
@@ -145,14 +145,14 @@ func TestRenewedOnceForARequest(t *testing.T) {
 
 func TestNeedsAuthorization(t *testing.T) {
 	for name, tt := range map[string]struct {
-		guard  guards.Guard
+		guard  credential.Guard
 		answer script
 		calls  int
 	}{
 		"no guard":          {nil, status(401), 1},
 		"cannot be renewed": {new(testGuard), status(401), 1},
 		"forbidden":         {&testGuard{renewals: 5}, status(403), 1},
-		"no credential":     {&testGuard{authorize: func(*http.Request) error { return guards.ErrUnauthorized }}, nil, 0},
+		"no credential":     {&testGuard{authorize: func(*http.Request) error { return credential.ErrUnauthorized }}, nil, 0},
 		"not a renewer":     {plainGuard{}, status(401), 1},
 	} {
 		for era, r := range both {
@@ -210,7 +210,7 @@ func (g *secretGuard) Identity() string { return "secret" }
 
 func (g *secretGuard) Credential(r *http.Request) string { return r.Header.Get(g.header) }
 
-func (g *secretGuard) Renew(_ context.Context, used string, _ guards.Challenge) error {
+func (g *secretGuard) Renew(_ context.Context, used string, _ credential.Challenge) error {
 	return g.renew(used)
 }
 

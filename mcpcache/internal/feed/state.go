@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
@@ -44,7 +44,7 @@ func refused(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		return status.Status == 401 || status.Status == 403
 	}
-	return errors.Is(err, guards.ErrUnauthorized)
+	return errors.Is(err, credential.ErrUnauthorized)
 }
 
 // retryAfter is how long the upstream asked to be left alone.
