@@ -14,6 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -23,7 +25,7 @@ func waitFor(release <-chan struct{}, s *server) script {
 	return func(w http.ResponseWriter, r *http.Request, c call) error {
 		select {
 		case <-release:
-			return s.answer(w, r, c)
+			return s.Answer(w, r, c)
 		case <-r.Context().Done():
 			return r.Context().Err()
 		}
@@ -36,9 +38,9 @@ func TestCallersShareOneFetch(t *testing.T) {
 			s := newServer(r)
 			run(t, s, func(w *world) {
 				f := w.start(r)
-				before := s.count(list)
+				before := s.Count(list)
 				release := make(chan struct{})
-				s.on(list, waitFor(release, s))
+				s.On(list, waitFor(release, s))
 				w.outdate(revision.Tools)
 				var callers sync.WaitGroup
 				var served atomic.Int64
@@ -55,7 +57,7 @@ func TestCallersShareOneFetch(t *testing.T) {
 				if e, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err != nil || e.Body.Items != 2 {
 					t.Errorf("who came too late to join got %v, error %v", e, err)
 				}
-				if got := s.count(list) - before; got != 1 || served.Load() != 1000 {
+				if got := s.Count(list) - before; got != 1 || served.Load() != 1000 {
 					t.Errorf("%d callers were served by %d fetches", served.Load(), got)
 				}
 			})
@@ -70,14 +72,14 @@ func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
 		f := w.start(modern)
 		w.after(w.policy.Refresh)
 		release := make(chan struct{})
-		s.on(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
+		s.On(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
 			<-release
 			return result(rw, c, `{"tools":[{"name":"old"}]}`)
 		})
 		w.outdate(revision.Tools)
 		old := f.Demand(revision.Tools, nil)
 		w.after(gather)
-		s.on(list, gives(`{"tools":[{"name":"new"}]}`))
+		s.On(list, gives(`{"tools":[{"name":"new"}]}`))
 		w.outdate(revision.Tools)
 		mark := w.cache.Mark(revision.Tools)
 		young := f.Demand(revision.Tools, nil)
@@ -108,7 +110,7 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 			run(t, s, func(w *world) {
 				feeds := []*Feed{w.start(modern), w.start(legacy)}
 				w.after(w.policy.Refresh)
-				before := s.count(list)
+				before := s.Count(list)
 				w.outdate(revision.Tools)
 				var flights []*Flight
 				for _, f := range feeds {
@@ -117,7 +119,7 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 					}
 				}
 				w.after(gather / 2)
-				s.set(revision.Tools, "new")
+				s.Set(revision.Tools, "new")
 				w.outdate(revision.Tools)
 				mark := w.cache.Mark(revision.Tools)
 				for i, f := range feeds {
@@ -132,14 +134,14 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 					}
 				}
 				w.after(2 * w.policy.Refresh)
-				if got := s.count(list) - before; got != len(feeds) {
+				if got := s.Count(list) - before; got != len(feeds) {
 					t.Errorf("two notices at once took %d fetches of %d feeds", got, len(feeds))
 				}
 				w.outdate(revision.Tools)
 				w.after(gather)
 				w.outdate(revision.Tools)
 				w.after(2 * w.policy.Refresh)
-				if got := s.count(list) - before; got != 3*len(feeds) {
+				if got := s.Count(list) - before; got != 3*len(feeds) {
 					t.Errorf("two more, one after the other, took it to %d", got)
 				}
 			})
@@ -153,13 +155,13 @@ func TestEndWhileNoticesGather(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		w.after(w.policy.Refresh)
-		before := s.count(list)
+		before := s.Count(list)
 		w.outdate(revision.Tools)
 		flight := f.Demand(revision.Tools, nil)
 		begun := time.Now()
 		w.group.Stop()
-		if took := time.Since(begun); took != 0 || s.count(list) != before {
-			t.Errorf("the end took %v and %d fetches", took, s.count(list)-before)
+		if took := time.Since(begun); took != 0 || s.Count(list) != before {
+			t.Errorf("the end took %v and %d fetches", took, s.Count(list)-before)
 		}
 		if _, err := flight.Wait(w.Context()); !errors.Is(err, context.Canceled) {
 			t.Errorf("the caller got the error %v", err)
@@ -178,7 +180,7 @@ func TestOlderLandingAsksForNoOther(t *testing.T) {
 				w.after(w.policy.Refresh)
 				older, younger := make(chan struct{}), make(chan struct{})
 				for _, release := range []chan struct{}{older, younger} {
-					s.on(list, waitFor(release, s))
+					s.On(list, waitFor(release, s))
 					w.outdate(revision.Tools)
 					f.Demand(revision.Tools, nil)
 					w.after(gather)
@@ -207,8 +209,8 @@ func TestFlightsAreBounded(t *testing.T) {
 	s := newServer(modern)
 	run(t, s, func(w *world) {
 		f := w.start(modern)
-		before := s.count(list)
-		s.on(list, hang)
+		before := s.Count(list)
+		s.On(list, hang)
 		for n := range maxFlights {
 			w.outdate(revision.Tools)
 			if f.Demand(revision.Tools, nil) == nil {
@@ -221,11 +223,11 @@ func TestFlightsAreBounded(t *testing.T) {
 			t.Error("one flight more was started")
 		}
 		w.after(0)
-		if got := s.count(list) - before; got != maxFlights {
+		if got := s.Count(list) - before; got != maxFlights {
 			t.Errorf("%d fetches are under way, want %d", got, maxFlights)
 		}
-		s.on(list, nil)
-		w.after(requestTimeout + 46*time.Second)
+		s.On(list, nil)
+		w.after(client.RequestTimeout + 46*time.Second)
 		w.wantState(f, Ready)
 		if e := w.cache.Pinned(modern, revision.Tools); w.cache.Freshness(e, time.Now()) != cache.Fresh {
 			t.Error("the list is not fresh again")
@@ -238,7 +240,7 @@ func TestWaitersAreBounded(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		release := make(chan struct{})
-		s.on(list, waitFor(release, s))
+		s.On(list, waitFor(release, s))
 		w.outdate(revision.Tools)
 		flight := f.Demand(revision.Tools, nil)
 		ctx, leave := context.WithCancel(w.Context())
@@ -284,7 +286,7 @@ func TestStalledFlightHoldsNobody(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		release := make(chan struct{})
-		s.on(list, waitFor(release, s))
+		s.On(list, waitFor(release, s))
 		w.outdate(revision.Tools)
 		flight := f.Demand(revision.Tools, nil)
 		for _, patience := range []time.Duration{0, time.Millisecond, time.Second} {
@@ -317,7 +319,7 @@ func TestPanicIsAnErrorOfItsFlight(t *testing.T) {
 	s := newServer(modern)
 	run(t, s, func(w *world) {
 		f := w.start(modern)
-		w.set(func(p *Policy) { p.Guard = &testGuard{authorize: func(*http.Request) error { panic("oops") }} })
+		w.set(func(p *Policy) { p.Guard = &clienttest.Guard{Put: func(*http.Request) error { panic("oops") }} })
 		w.outdate(revision.Tools)
 		_, err := f.Demand(revision.Tools, nil).Wait(w.Context())
 		if err == nil || !strings.Contains(err.Error(), "panicked") {
@@ -373,7 +375,7 @@ func TestPanicsEndNothing(t *testing.T) {
 				w.wantState(f, Ready)
 
 				p.left.Store(1) // of whom listens
-				w.server.cut()
+				w.server.Cut()
 				w.after(5 * time.Second)
 				w.wantState(f, Ready)
 				if !f.Status().Listening {
@@ -389,7 +391,7 @@ func TestNoDemandWhileFailing(t *testing.T) {
 	s := newServer(modern)
 	run(t, s, func(w *world) {
 		f := w.start(modern)
-		s.on(list, status(429, "Retry-After", "60"))
+		s.On(list, status(429, "Retry-After", "60"))
 		w.outdate(revision.Tools)
 		if _, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err == nil {
 			t.Fatal("got a list")
@@ -405,7 +407,7 @@ func TestNoDemandWhileFailing(t *testing.T) {
 		w.after(0)
 	})
 	s = newServer(modern)
-	s.onAll(refuse)
+	s.OnAll(refuse)
 	run(t, s, func(w *world) {
 		if w.start(modern).Demand(revision.Tools, nil) != nil {
 			t.Error("a feed that is not connected is asked")
@@ -427,7 +429,7 @@ func TestVariants(t *testing.T) {
 		if !v.Seen(modern, revision.Tools).Agrees(own) {
 			t.Error("the same list does not agree")
 		}
-		s.on(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
+		s.On(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
 			if !strings.Contains(string(c.Params.Meta), "elicitation") {
 				return result(rw, c, `{"tools":[{"name":"plain"}]}`)
 			}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
 // doubt records that the upstream may have been started anew: whether it still
@@ -19,7 +19,7 @@ func (f *Feed) doubt() {
 
 // doubtIfGone is doubt for an upstream that cannot be reached.
 func (f *Feed) doubtIfGone(err error) {
-	if errors.Is(err, upstream.ErrUnreachable) {
+	if client.Unreachable(err) {
 		f.doubt()
 	}
 }
@@ -29,8 +29,8 @@ func (f *Feed) doubtIfGone(err error) {
 // sessions have to be let in anew.
 func (f *Feed) judgeDoubt(err error) {
 	f.doubtIfGone(err)
-	_, unsupported := errors.AsType[*unsupportedError](err)
-	if (unsupported || refused(err)) && f.doubted.Swap(0) != 0 {
+	_, unsupported := errors.AsType[*client.UnsupportedError](err)
+	if (unsupported || client.Refused(err)) && f.doubted.Swap(0) != 0 {
 		f.lose()
 	}
 }

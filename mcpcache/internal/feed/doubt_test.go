@@ -12,20 +12,20 @@ import (
 func TestSessionsAreLost(t *testing.T) {
 	for name, restart := range map[string]func(*server, *world){
 		"forgotten": func(s *server, w *world) {
-			s.forget()
+			s.Forget()
 			w.after(w.policy.TTL)
 		},
 		"stream ended, forgotten": func(s *server, w *world) {
-			s.forget()
-			s.cut()
+			s.Forget()
+			s.Cut()
 			w.after(time.Second)
 		},
 		"outage": func(s *server, w *world) {
-			s.onAll(refuse)
-			s.cut()
+			s.OnAll(refuse)
+			s.Cut()
 			w.after(time.Minute)
-			s.forget()
-			s.onAll(nil)
+			s.Forget()
+			s.OnAll(nil)
 			w.after(time.Minute)
 		},
 	} {
@@ -54,19 +54,19 @@ func TestSessionsAreLost(t *testing.T) {
 // it still knows its sessions, none is lost.
 func TestEndedStreamIsADoubt(t *testing.T) {
 	s := newServer(legacy)
-	s.quiet = true // it has nothing to announce, and yet a stream is open
+	s.Quiet = true // it has nothing to announce, and yet a stream is open
 	run(t, s, func(w *world) {
 		w.start(legacy)
 		w.after(time.Minute)
-		s.on("GET", refuse)
-		s.on(list, hang)
-		s.cut()
+		s.On("GET", refuse)
+		s.On(list, hang)
+		s.Cut()
 		w.after(0)
 		if !w.group.Doubted() {
 			t.Error("the stream has ended, and nobody doubts")
 		}
-		s.on("GET", nil)
-		s.on(list, nil)
+		s.On("GET", nil)
+		s.On(list, nil)
 		w.after(time.Minute)
 		if w.group.Doubted() || w.lost != 0 {
 			t.Errorf("the session is known still: doubted %v, lost %d", w.group.Doubted(), w.lost)
@@ -80,16 +80,16 @@ func TestClientsDoubt(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		w.after(time.Minute)
-		before := s.count(list)
+		before := s.Count(list)
 		f.Doubt()
 		if !w.group.Doubted() {
 			t.Error("not doubted")
 		}
 		w.after(time.Second)
-		if w.group.Doubted() || s.count(list) == before {
-			t.Errorf("doubted %v, after %d lists", w.group.Doubted(), s.count(list)-before)
+		if w.group.Doubted() || s.Count(list) == before {
+			t.Errorf("doubted %v, after %d lists", w.group.Doubted(), s.Count(list)-before)
 		}
-		s.forget()
+		s.Forget()
 		f.Doubt()
 		w.after(2 * time.Second)
 		if w.lost != 1 {
@@ -115,7 +115,7 @@ func TestNoSessionNoDoubt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(tt.speaks)
-			s.onAll(refuse)
+			s.OnAll(refuse)
 			run(t, s, func(w *world) {
 				w.start(modern)
 				w.start(legacy)
@@ -123,8 +123,8 @@ func TestNoSessionNoDoubt(t *testing.T) {
 				if !w.group.Doubted() {
 					t.Error("nobody has doubted")
 				}
-				s.onAll(nil)
-				s.on(tt.method, tt.answer)
+				s.OnAll(nil)
+				s.On(tt.method, tt.answer)
 				w.after(10 * time.Second)
 				if w.group.Doubted() || w.lost == 0 {
 					t.Errorf("after the outage: doubted %v, sessions were said to be lost %d times", w.group.Doubted(), w.lost)

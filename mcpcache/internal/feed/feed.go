@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,19 +16,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // Feed is the feed of one revision. Its methods may be called from several
 // goroutines at once.
 type Feed struct {
-	revision  revision.Revision
-	url       string
-	transport http.RoundTripper
-	cache     *cache.Cache
-	turn      turn // to fetch a long list
-	policy    func() *Policy
-	logger    func() *zap.Logger
+	revision revision.Revision
+	client   *client.Client
+	cache    *cache.Cache
+	policy   func() *Policy
+	logger   func() *zap.Logger
 	// propose is told of a revision that the upstream offered instead.
 	propose func(revision.Revision)
 	// lose is called when the upstream may have lost the sessions it had.
@@ -40,13 +38,12 @@ type Feed struct {
 	// sessions, in Unix nanoseconds; 0 if it is.
 	doubted atomic.Int64
 	// part closes a session that is over.
-	part func(*session)
+	part func(*client.Session)
 
 	wake chan struct{} // something has changed: look again
 	kick chan struct{} // the upstream is there: try again now
 
-	flying  sync.WaitGroup
-	replies replies
+	flying sync.WaitGroup
 
 	// changing is held while the state is worked out and entered, so that an
 	// older finding cannot replace a newer one. It is locked before mu.
@@ -56,7 +53,7 @@ type Feed struct {
 	state     State
 	since     time.Time
 	failure   *Failure
-	session   *session
+	session   *client.Session
 	ctx       context.Context // of the session
 	opened    time.Time       // when the session was
 	listening bool
@@ -74,12 +71,14 @@ type Feed struct {
 
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
-		revision: r, url: g.url, cache: g.cache, turn: g.turn,
+		revision: r, cache: g.cache,
 		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, part: g.part,
 		wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 	}
-	f.transport = g.roundTripper()
+	f.client = client.New(client.Config{
+		Revision: r, URL: g.url, Base: g.base, Turn: g.turn, Policy: g.clientPolicy, OnNotice: f.notice,
+	})
 	for k := range f.slots {
 		f.slots[k].retry = newRetry()
 	}
@@ -116,20 +115,20 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := newSession(f.revision, f.url, f.transport, &f.replies, f.notice)
+	s, err := f.client.NewSession(nil)
 	if err != nil {
 		f.fail("connect", err)
 		return err
 	}
 	defer f.part(s)
-	if err := s.open(ctx); err != nil {
+	if err := s.Open(ctx); err != nil {
 		if ctx.Err() == nil {
 			f.fail("connect", err)
 		}
 		f.again = true
 		return err
 	}
-	if f.again && s.transport.GetSessionId() != "" {
+	if f.again && s.HasID() {
 		f.lose() // of earlier sessions nobody knows what has become
 	}
 	f.again = true
@@ -141,13 +140,13 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 
 // pause is how long to wait before the next attempt to connect.
 func (f *Feed) pause(err error, retry *backoff.ExponentialBackOff) time.Duration {
-	if unsupported, ok := errors.AsType[*unsupportedError](err); ok {
-		if unsupported.offered != revision.Unknown {
-			f.propose(unsupported.offered)
+	if unsupported, ok := errors.AsType[*client.UnsupportedError](err); ok {
+		if unsupported.Offered != revision.Unknown {
+			f.propose(unsupported.Offered)
 		}
 		return early(f.policy().TTL)
 	}
-	return max(retry.NextBackOff(), retryAfter(err))
+	return max(retry.NextBackOff(), client.RetryAfter(err))
 }
 
 // wait waits, unless the upstream shows that it is there.
@@ -169,11 +168,11 @@ func (f *Feed) Poke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	refresh := f.policy().Refresh
-	if f.failure != nil && !refused(f.failure.Err) && retryAfter(f.failure.Err) == 0 && time.Since(f.failure.At) >= refresh {
+	if f.failure != nil && !client.Refused(f.failure.Err) && client.RetryAfter(f.failure.Err) == 0 && time.Since(f.failure.At) >= refresh {
 		signal(f.kick)
 	}
 	for k := range f.slots {
-		if s := &f.slots[k]; s.failure != nil && !refused(s.failure.Err) && s.due.After(time.Now()) {
+		if s := &f.slots[k]; s.failure != nil && !client.Refused(s.failure.Err) && s.due.After(time.Now()) {
 			s.ask(refresh)
 			signal(f.wake)
 		}

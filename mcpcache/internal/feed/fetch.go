@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -72,7 +73,7 @@ func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 }
 
 // takeOff starts a fetch. The caller holds f.mu.
-func (f *Feed) takeOff(ctx context.Context, s *session, k revision.Kind, v *variant.Record) *Flight {
+func (f *Feed) takeOff(ctx context.Context, s *client.Session, k revision.Kind, v *variant.Record) *Flight {
 	flight := &Flight{variant: v, began: time.Now(), done: make(chan struct{})}
 	slot := &f.slots[k]
 	slot.flights = append(slot.flights, flight)
@@ -129,20 +130,36 @@ func (f *Feed) depart(k revision.Kind, flight *Flight) {
 }
 
 // fetch brings one kind. A panic is a failure of this fetch only.
-func (f *Feed) fetch(ctx context.Context, s *session, k revision.Kind, flight *Flight) (e *cache.Entry, err error) {
+func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, flight *Flight) (e *cache.Entry, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e, err = nil, fmt.Errorf("fetching %s panicked: %v", k, p)
 		}
 	}()
-	w := walk{
-		session: s, kind: k, policy: f.policy(), mark: flight.mark, variant: flight.variant,
-		ticket: ticket{turn: f.turn, patient: flight.variant == nil},
+	request := client.ListRequest{Kind: k, As: identityOf(flight.variant), Patient: flight.variant == nil}
+	if own := f.cache.Pinned(f.revision, k); own != nil {
+		request.Before = own.Size()
 	}
-	if e, err = w.fetch(ctx, f.cache.Pinned(f.revision, k)); err != nil {
-		return nil, brief(err)
+	policy := f.policy()
+	list, err := s.List(ctx, request)
+	if err != nil {
+		return nil, client.Brief(err)
 	}
-	return e, nil
+	return f.snapshot(k, flight, list, policy), nil
+}
+
+// snapshot makes an entry of a list. It is as old as its first page, and fresh for
+// as long as the page with the shortest life.
+func (f *Feed) snapshot(k revision.Kind, flight *Flight, list *client.List, policy *Policy) *cache.Entry {
+	lifetime := policy.Of(k).MaxTTL
+	for _, page := range list.Pages {
+		lifetime = min(lifetime, policy.Lifetime(k, page.TTL, page.HasTTL))
+	}
+	return &cache.Entry{
+		Kind: k, Revision: f.revision, Variant: keyOf(flight.variant),
+		Body: list.Body, Fetched: list.First, Mark: flight.mark,
+		Lifetime: lifetime, Partition: policy.Partition(list.Body.Scope),
+	}
 }
 
 // compared takes what a flight as a client of another variant brought. If it is
@@ -187,7 +204,7 @@ func (f *Feed) compared(k revision.Kind, flight *Flight) {
 var errConflict = errors.New("clients of one variant are given different lists")
 
 // landed publishes what a flight brought, and says when the next one is due.
-func (f *Feed) landed(ctx context.Context, s *session, k revision.Kind, flight *Flight) {
+func (f *Feed) landed(ctx context.Context, s *client.Session, k revision.Kind, flight *Flight) {
 	// Whatever comes of it, there is room for the next flight.
 	defer signal(f.wake)
 	before := f.cache.Pinned(f.revision, k)
@@ -225,7 +242,7 @@ func (f *Feed) settle(slot *slot, k revision.Kind, flight *Flight, before *cache
 		slot.failure, slot.empty = nil, 0
 		slot.retry.Reset()
 		f.schedule(slot, k, flight.entry)
-	case before == nil && notOffered(flight.err):
+	case before == nil && client.NotOffered(flight.err):
 		// The server advertises the capability but not this method.
 		slot.failure = nil
 		slot.due = time.Now().Add(early(f.policy().Of(k).TTL))
@@ -233,7 +250,7 @@ func (f *Feed) settle(slot *slot, k revision.Kind, flight *Flight, before *cache
 		now := time.Now()
 		f.doubtIfGone(flight.err)
 		slot.failure = &Failure{Stage: k.String(), Err: flight.err, At: now}
-		slot.notBefore = now.Add(retryAfter(flight.err))
+		slot.notBefore = now.Add(client.RetryAfter(flight.err))
 		slot.due = later(now.Add(slot.retry.NextBackOff()), slot.notBefore)
 	}
 }

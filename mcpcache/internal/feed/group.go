@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
 // Group is all feeds of one upstream, at most one for each revision. The
@@ -20,7 +20,7 @@ type Group struct {
 	url    string
 	base   http.RoundTripper
 	cache  *cache.Cache
-	turn   turn
+	turn   client.Turn
 	lose   func()
 	policy atomic.Pointer[Policy]
 	logger atomic.Pointer[zap.Logger]
@@ -38,7 +38,7 @@ type Group struct {
 // Nothing is sent before Run. lose is called whenever the upstream may have lost
 // the sessions that it had; it must return at once.
 func NewGroup(url string, base http.RoundTripper, c *cache.Cache, lose func(), p *Policy, logger *zap.Logger) *Group {
-	g := &Group{url: url, base: base, cache: c, turn: newTurn(), lose: lose}
+	g := &Group{url: url, base: base, cache: c, turn: client.NewTurn(), lose: lose}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.Set(p, logger)
 	return g
@@ -115,28 +115,19 @@ func (g *Group) Farewell() { g.farewells.Wait() }
 
 // part closes a session. No feed that has been stopped waits for that: there is
 // one farewell for each feed then.
-func (g *Group) part(s *session) {
+func (g *Group) part(s *client.Session) {
 	if g.ctx.Err() == nil {
-		s.close()
+		s.Close()
 		return
 	}
 	g.farewells.Go(func() {
 		defer func() { _ = recover() }() // a farewell less
-		s.close()
+		s.Close()
 	})
 }
 
-// roundTripper is what the feeds send their requests through.
-func (g *Group) roundTripper() http.RoundTripper {
-	return &guarded{
-		policy: g.policy.Load,
-		base: &upstream.Limiter{
-			Base: g.base,
-			// A list of the largest size comes with some members around it.
-			MaxMessage: func() int64 { return g.policy.Load().MaxList + messageOverhead },
-		},
-	}
+// clientPolicy is what of the policy the feeds' clients mind.
+func (g *Group) clientPolicy() client.Policy {
+	p := g.policy.Load()
+	return client.Policy{MaxList: p.MaxList, MaxPages: p.MaxPages, Endpoint: p.Endpoint, Guard: p.Guard}
 }
-
-// messageOverhead is the room that a message may take beyond its list, in bytes.
-const messageOverhead = 64 << 10

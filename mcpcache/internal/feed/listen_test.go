@@ -1,12 +1,12 @@
 package feed
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -19,8 +19,8 @@ func TestNoticeBumpsAndRefreshes(t *testing.T) {
 			s := newServer(r)
 			run(t, s, func(w *world) {
 				f := w.start(r)
-				if !f.Status().Listening || s.listening() != 1 {
-					t.Fatalf("feed listens: %v, streams: %d", f.Status().Listening, s.listening())
+				if !f.Status().Listening || s.Listening() != 1 {
+					t.Fatalf("feed listens: %v, streams: %d", f.Status().Listening, s.Listening())
 				}
 				old := w.wantItems(r, revision.Tools, "tools_a", "tools_b")
 				w.after(w.policy.Refresh)
@@ -34,15 +34,15 @@ func TestNoticeBumpsAndRefreshes(t *testing.T) {
 					{"notifications/message", nil},
 				} {
 					before := make(map[revision.Kind]int)
-					for _, k := range s.kinds {
-						before[k] = s.count(k.Method())
+					for _, k := range s.Kinds {
+						before[k] = s.Count(k.Method())
 					}
 					for _, k := range tt.changes {
-						s.set(k, "new")
+						s.Set(k, "new")
 					}
-					s.notify(tt.notice)
+					s.Notify(tt.notice)
 					w.after(gather)
-					for _, k := range s.kinds {
+					for _, k := range s.Kinds {
 						want := before[k]
 						for _, changed := range tt.changes {
 							if changed == k {
@@ -50,7 +50,7 @@ func TestNoticeBumpsAndRefreshes(t *testing.T) {
 								w.wantItems(r, k, "new")
 							}
 						}
-						if got := s.count(k.Method()); got != want {
+						if got := s.Count(k.Method()); got != want {
 							t.Errorf("%s: %s was called %d times, want %d", tt.notice, k.Method(), got, want)
 						}
 					}
@@ -72,19 +72,19 @@ func TestBurstOfNotices(t *testing.T) {
 				run(t, s, func(w *world) {
 					w.start(r)
 					w.after(w.policy.Refresh)
-					before := s.count(list)
-					s.on(list, func(rw http.ResponseWriter, req *http.Request, c call) error {
+					before := s.Count(list)
+					s.On(list, func(rw http.ResponseWriter, req *http.Request, c call) error {
 						time.Sleep(slow)
-						return s.answer(rw, req, c)
+						return s.Answer(rw, req, c)
 					})
 					for range 1000 {
-						s.notify("notifications/tools/list_changed")
+						s.Notify("notifications/tools/list_changed")
 						if slow > 0 {
 							w.after(time.Microsecond)
 						}
 					}
 					w.after(10 * time.Second)
-					if got := s.count(list) - before; got < 1 || got > 2 {
+					if got := s.Count(list) - before; got < 1 || got > 2 {
 						t.Errorf("1,000 notices cost %d refreshes", got)
 					}
 					if e := w.cache.Pinned(r, revision.Tools); w.cache.Freshness(e, time.Now()) != cache.Fresh {
@@ -103,15 +103,15 @@ func TestRefreshBoundsTheRate(t *testing.T) {
 			run(t, s, func(w *world) {
 				w.set(func(p *Policy) { p.Refresh = 10 * time.Second })
 				w.start(r)
-				before := s.count(list)
+				before := s.Count(list)
 				for range 1000 {
-					s.notify("notifications/tools/list_changed")
+					s.Notify("notifications/tools/list_changed")
 					w.after(100 * time.Millisecond)
 				}
-				if got := s.count(list) - before; got < 9 || got > 11 {
+				if got := s.Count(list) - before; got < 9 || got > 11 {
 					t.Errorf("%d refreshes in 100s, want one in 10s", got)
 				}
-				times := s.times(list)
+				times := s.Times(list)
 				for i := range len(times) - 1 {
 					if wait := times[i+1].Sub(times[i]); wait < w.policy.Refresh {
 						t.Errorf("refresh %d comes after %v", i, wait)
@@ -130,19 +130,19 @@ func TestReconnectRefetches(t *testing.T) {
 			run(t, s, func(w *world) {
 				f := w.start(r)
 				w.after(time.Minute)
-				s.set(revision.Tools, "new")
-				s.on(listening[r], refuse)
-				s.cut()
+				s.Set(revision.Tools, "new")
+				s.On(listening[r], refuse)
+				s.Cut()
 				w.after(time.Second)
 				if f.Status().Listening {
 					t.Error("the feed listens to nothing")
 				}
 				w.wantItems(r, revision.Tools, "new") // the end of the stream was reason to look
 				w.after(time.Hour)
-				attempts := s.times(listening[r])
+				attempts := s.Times(listening[r])
 				wantDifferent(t, attempts)
-				s.on(listening[r], nil)
-				s.set(revision.Tools, "newer")
+				s.On(listening[r], nil)
+				s.Set(revision.Tools, "newer")
 				w.after(46 * time.Second)
 				if !f.Status().Listening {
 					t.Error("the feed does not listen again")
@@ -163,20 +163,20 @@ func TestHalfOpenStream(t *testing.T) {
 				w.start(r)
 				w.wantCalls(listening[r], 1)
 				for range 4 { // alive
-					w.after(idleTimeout - time.Second)
-					s.notify("notifications/message")
+					w.after(client.IdleTimeout - time.Second)
+					s.Notify("notifications/message")
 				}
 				w.wantCalls(listening[r], 1)
-				w.after(idleTimeout - time.Second)
+				w.after(client.IdleTimeout - time.Second)
 				w.wantCalls(listening[r], 1)
 				w.after(3 * time.Second)
 				w.wantCalls(listening[r], 2)
 				w.after(w.policy.Refresh) // the last refresh may have been just now
-				before := s.count(list)
-				s.notify("notifications/tools/list_changed")
+				before := s.Count(list)
+				s.Notify("notifications/tools/list_changed")
 				w.after(gather)
-				if got := s.count(list); got != before+1 || s.listening() != 1 {
-					t.Errorf("%d refreshes after a notice on one of %d streams", got-before, s.listening())
+				if got := s.Count(list); got != before+1 || s.Listening() != 1 {
+					t.Errorf("%d refreshes after a notice on one of %d streams", got-before, s.Listening())
 				}
 			})
 		})
@@ -189,12 +189,12 @@ func TestStreamThatNeverBegins(t *testing.T) {
 	for era, r := range both {
 		t.Run(era, func(t *testing.T) {
 			s := newServer(r)
-			s.on(listening[r], hang)
+			s.On(listening[r], hang)
 			run(t, s, func(w *world) {
 				f := w.start(r)
 				w.after(acknowledgeTimeout)
 				w.wantState(f, Ready)
-				w.after(idleTimeout + time.Second)
+				w.after(client.IdleTimeout + time.Second)
 				w.wantCalls(listening[r], 2)
 			})
 		})
@@ -225,23 +225,23 @@ func TestNoStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(tt.revision)
-			s.on(listening[tt.revision], tt.answer)
+			s.On(listening[tt.revision], tt.answer)
 			run(t, s, func(w *world) {
 				f := w.start(tt.revision)
 				w.after(time.Minute)
 				w.wantState(f, Ready)
 				w.wantStates(tt.revision, Hydrating, Ready)
-				if got := s.count(listening[tt.revision]); (got > 1) != tt.again {
+				if got := s.Count(listening[tt.revision]); (got > 1) != tt.again {
 					t.Errorf("the stream was asked for %d times", got)
 				}
 				if f.Status().Listening {
 					t.Error("the feed listens to nothing")
 				}
-				if tt.revision == legacy && s.count("initialize") != 1 {
-					t.Errorf("%d sessions were opened", s.count("initialize"))
+				if tt.revision == legacy && s.Count("initialize") != 1 {
+					t.Errorf("%d sessions were opened", s.Count("initialize"))
 				}
 				w.after(w.policy.TTL)
-				if s.count(list) < 2 {
+				if s.Count(list) < 2 {
 					t.Error("the list is not refreshed")
 				}
 			})
@@ -255,7 +255,7 @@ func TestQuietServerIsNotListenedTo(t *testing.T) {
 	for era, r := range both {
 		t.Run(era, func(t *testing.T) {
 			s := newServer(r)
-			s.quiet = true
+			s.Quiet = true
 			run(t, s, func(w *world) {
 				f := w.start(r)
 				w.wantState(f, Ready)
@@ -268,49 +268,27 @@ func TestQuietServerIsNotListenedTo(t *testing.T) {
 	}
 }
 
-func TestRequestsOnTheStreamAreAnswered(t *testing.T) {
-	s := newServer(legacy)
-	run(t, s, func(w *world) {
-		w.start(legacy)
-		s.send(`{"jsonrpc":"2.0","id":"p-1","method":"ping"}`)
-		w.after(0)
-		s.send(`{"jsonrpc":"2.0","id":9007199254740993,"method":"sampling/createMessage","params":{}}`)
-		w.after(0)
-		s.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
-		s.send(`not JSON`)
-		w.after(0)
-		if len(s.posted) != 2 {
-			t.Fatalf("the server got %d answers", len(s.posted))
-		}
-		ping, sampling := s.posted[0], s.posted[1]
-		if string(ping.ID) != `"p-1"` || string(ping.Result) != `{}` || ping.header.Get("Mcp-Session-Id") != "session-1" {
-			t.Errorf("ping was answered with %s %s in session %s", ping.ID, ping.Result, ping.header.Get("Mcp-Session-Id"))
-		}
-		var refusal struct{ Code int }
-		if err := json.Unmarshal(sampling.Error, &refusal); err != nil || refusal.Code != -32601 || string(sampling.ID) != "9007199254740993" {
-			t.Errorf("sampling was answered with %s %s", sampling.ID, sampling.Error)
-		}
-	})
-}
-
 // A server that does not take its answers keeps no notice waiting.
 func TestStalledAnswerHoldsNoNotice(t *testing.T) {
 	s := newServer(legacy)
-	s.on("", hang)
+	s.On("", hang)
 	run(t, s, func(w *world) {
-		w.start(legacy)
+		f := w.start(legacy)
 		w.after(w.policy.Refresh)
 		for range 100 {
-			s.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+			s.Send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		}
-		s.set(revision.Tools, "new")
-		s.notify("notifications/tools/list_changed")
+		s.Set(revision.Tools, "new")
+		s.Notify("notifications/tools/list_changed")
 		w.after(gather)
 		w.wantItems(legacy, revision.Tools, "new")
-		w.wantCalls("", maxReplies)
-		w.after(requestTimeout + time.Second)
-		s.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+		w.wantCalls("", client.MaxReplies)
+		if got := f.Status().Unanswered; got != 100-client.MaxReplies {
+			t.Errorf("%d requests are counted as unanswered, want %d", got, 100-client.MaxReplies)
+		}
+		w.after(client.RequestTimeout + time.Second)
+		s.Send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 		w.after(0)
-		w.wantCalls("", maxReplies+1)
+		w.wantCalls("", client.MaxReplies+1)
 	})
 }

@@ -2,10 +2,9 @@ package feed
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -38,38 +37,19 @@ func (f *Feed) Read(uri []byte, name string, v *variant.Record) {
 	})
 }
 
-func (f *Feed) read(ctx context.Context, s *session, uri []byte, name string, v *variant.Record) {
-	ctx, cancel := context.WithTimeout(withoutGuard(ctx), requestTimeout)
-	defer cancel()
+func (f *Feed) read(ctx context.Context, s *client.Session, uri []byte, name string, v *variant.Record) {
 	mark := f.cache.Mark(revision.Reads)
-	t := ticket{turn: f.turn}
-	defer t.give()
-	ctx = withIntake(ctx, &intake{ticket: &t, limit: f.policy().MaxList + messageOverhead})
-	params := map[string]any{"uri": json.RawMessage(uri)}
-	result, err := s.callNamed(ctx, revision.Reads.Method(), name, params, v)
+	read, err := s.ReadAnonymously(ctx, uri, name, identityOf(v))
 	if err != nil {
 		return
 	}
-	page, err := message.ParsePage(result, revision.Reads)
-	if err != nil || !page.Complete || !page.HasTTL || page.Scope != message.ScopePublic {
-		return
-	}
-	lifetime := f.policy().Lifetime(revision.Reads, page.TTL, true)
-	if lifetime == 0 {
+	page := read.Pages[0]
+	lifetime := f.policy().Lifetime(revision.Reads, page.TTL, page.HasTTL)
+	if !page.HasTTL || page.Scope != message.ScopePublic || lifetime == 0 {
 		return
 	}
 	f.cache.Put(&cache.Entry{
 		Kind: revision.Reads, Revision: f.revision, Variant: keyOf(v), Detail: uri, Partition: cache.Public,
-		Body: message.Single(revision.Reads, page), Fetched: time.Now(), Lifetime: lifetime, Mark: mark,
+		Body: read.Body, Fetched: read.First, Lifetime: lifetime, Mark: mark,
 	})
 }
-
-type withoutGuardKey struct{}
-
-// withoutGuard returns a context whose requests do not carry the guard's
-// credential.
-func withoutGuard(ctx context.Context) context.Context {
-	return context.WithValue(ctx, withoutGuardKey{}, true)
-}
-
-func isWithoutGuard(ctx context.Context) bool { return ctx.Value(withoutGuardKey{}) != nil }

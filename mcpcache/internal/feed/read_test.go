@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -37,7 +38,7 @@ func TestReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(modern)
 			var asked http.Header
-			s.on("resources/read", func(w http.ResponseWriter, r *http.Request, call call) error {
+			s.On("resources/read", func(w http.ResponseWriter, r *http.Request, call call) error {
 				asked = r.Header.Clone()
 				return result(w, call, c.result)
 			})
@@ -60,7 +61,7 @@ func TestReads(t *testing.T) {
 
 func TestReadsAreBounded(t *testing.T) {
 	s := newServer(modern, legacy)
-	s.on("resources/read", hang)
+	s.On("resources/read", hang)
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		for range 10 * maxReads {
@@ -68,7 +69,7 @@ func TestReadsAreBounded(t *testing.T) {
 		}
 		w.after(time.Second)
 		w.wantCalls("resources/read", maxReads)
-		w.after(requestTimeout)
+		w.after(client.RequestTimeout)
 		f.Read([]byte(`"test://a"`), "test://a", nil)
 		w.after(0)
 		w.wantCalls("resources/read", maxReads+1)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -26,7 +27,7 @@ func (f *Feed) Refresh(ctx context.Context, k revision.Kind) (Change, error) {
 	}
 	_, err := flight.Wait(ctx)
 	switch {
-	case err != nil && notOffered(err) && f.cache.Pinned(f.revision, k) == nil:
+	case err != nil && client.NotOffered(err) && f.cache.Pinned(f.revision, k) == nil:
 		return unchanged, ErrNotFeeding
 	case err != nil:
 		return unchanged, err

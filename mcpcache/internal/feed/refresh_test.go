@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -25,7 +26,7 @@ func TestRefreshBeforeExpiry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(modern)
-			s.quiet, s.hints = true, tt.hints
+			s.Quiet, s.Hints = true, tt.hints
 			run(t, s, func(w *world) {
 				f := w.start(modern)
 				e := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
@@ -40,7 +41,7 @@ func TestRefreshBeforeExpiry(t *testing.T) {
 					t.Errorf("the next refresh is due in %v, want at most %v", next, tt.next)
 				}
 				w.after(tt.next)
-				if got := s.count(list); got != 2 {
+				if got := s.Count(list); got != 2 {
 					t.Errorf("the list was fetched %d times, want 2", got)
 				}
 				w.wantStates(modern, Hydrating, Ready)
@@ -51,11 +52,11 @@ func TestRefreshBeforeExpiry(t *testing.T) {
 
 func TestRefreshTimesDiffer(t *testing.T) {
 	s := newServer(modern)
-	s.quiet = true
+	s.Quiet = true
 	run(t, s, func(w *world) {
 		w.start(modern)
 		w.after(2 * time.Hour)
-		wantDifferent(t, s.times(list))
+		wantDifferent(t, s.Times(list))
 	})
 }
 
@@ -86,21 +87,21 @@ func TestBackoff(t *testing.T) {
 			t.Run(name+" "+era, func(t *testing.T) {
 				s := newServer(r)
 				if !tt.before {
-					s.onAll(refuse)
+					s.OnAll(refuse)
 				}
 				run(t, s, func(w *world) {
 					f := w.start(r)
 					if tt.before {
-						s.on(list, refuse)
+						s.On(list, refuse)
 						w.after(w.policy.TTL)
 					}
-					begun := len(s.times(tt.method))
+					begun := len(s.Times(tt.method))
 					w.after(6 * time.Hour)
 					w.wantState(f, tt.state)
 					if got := len(w.states(r)); got > 3 {
 						t.Errorf("the log says %v", w.states(r))
 					}
-					times := s.times(tt.method)
+					times := s.Times(tt.method)
 					wantDifferent(t, times[begun:])
 					for i := begun; i < len(times)-1; i++ {
 						if wait := times[i+1].Sub(times[i]); wait < 125*time.Millisecond || wait > 46*time.Second {
@@ -110,7 +111,7 @@ func TestBackoff(t *testing.T) {
 					if last := time.Since(times[len(times)-1]); last > 46*time.Second {
 						t.Errorf("the last attempt was %v ago", last)
 					}
-					s.onAll(nil)
+					s.OnAll(nil)
 					w.after(46 * time.Second)
 					w.wantState(f, Ready)
 					w.wantItems(r, revision.Tools, "tools_a", "tools_b")
@@ -124,11 +125,11 @@ func TestBackoff(t *testing.T) {
 // after Caddy is not kept waiting.
 func TestRecoversSoon(t *testing.T) {
 	s := newServer(modern)
-	s.onAll(refuse)
+	s.OnAll(refuse)
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		w.after(time.Second)
-		s.onAll(nil)
+		s.OnAll(nil)
 		// Four attempts may have failed; the next is 2 seconds later, give or
 		// take a half.
 		w.after(3 * time.Second)
@@ -145,16 +146,16 @@ func TestRetryAfter(t *testing.T) {
 		} {
 			t.Run(name+" "+era, func(t *testing.T) {
 				s := newServer(r)
-				s.on(method, status(http.StatusTooManyRequests, "Retry-After", "120"))
+				s.On(method, status(http.StatusTooManyRequests, "Retry-After", "120"))
 				run(t, s, func(w *world) {
 					f := w.start(r)
 					for range 119 {
-						s.notify("notifications/tools/list_changed")
+						s.Notify("notifications/tools/list_changed")
 						f.Poke()
 						w.after(time.Second)
 					}
 					w.wantCalls(method, 1)
-					s.on(method, nil)
+					s.On(method, nil)
 					w.after(2 * time.Second)
 					w.wantState(f, Ready)
 				})
@@ -178,10 +179,10 @@ func TestEmptyAllOfASudden(t *testing.T) {
 			run(t, s, func(w *world) {
 				f := w.start(modern)
 				w.after(w.policy.Refresh)
-				before := s.count(list)
-				s.set(revision.Tools)
+				before := s.Count(list)
+				s.Set(revision.Tools)
 				if tt.notice {
-					s.notify("notifications/tools/list_changed")
+					s.Notify("notifications/tools/list_changed")
 					w.after(0)
 				} else if _, err := f.Refresh(w.Context(), revision.Tools); err == nil {
 					t.Error("the first empty list was believed")
@@ -192,7 +193,7 @@ func TestEmptyAllOfASudden(t *testing.T) {
 					w.wantState(f, Degraded)
 				}
 				if tt.blip {
-					s.set(revision.Tools, "tools_b")
+					s.Set(revision.Tools, "tools_b")
 				}
 				w.after(time.Second)
 				w.wantState(f, Ready)
@@ -201,7 +202,7 @@ func TestEmptyAllOfASudden(t *testing.T) {
 					return
 				}
 				w.wantItems(modern, revision.Tools)
-				if got := s.count(list) - before; got != tt.fetch {
+				if got := s.Count(list) - before; got != tt.fetch {
 					t.Errorf("it was fetched %d times, want %d", got, tt.fetch)
 				}
 			})
@@ -226,12 +227,12 @@ func TestPartitionOfSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(modern)
-			s.hints = tt.hints
+			s.Hints = tt.hints
 			run(t, s, func(w *world) {
 				w.set(func(p *Policy) {
 					p.PublicByDefault = tt.public
 					if tt.guarded {
-						p.Guard = new(testGuard)
+						p.Guard = new(clienttest.Guard)
 					}
 				})
 				w.start(modern)
@@ -250,15 +251,15 @@ func TestChangeDuringAFetch(t *testing.T) {
 		f := w.start(modern)
 		w.after(w.policy.Refresh)
 		release := make(chan struct{})
-		s.on(list, func(rw http.ResponseWriter, r *http.Request, c call) error {
+		s.On(list, func(rw http.ResponseWriter, r *http.Request, c call) error {
 			<-release
 			return result(rw, c, `{"tools":[{"name":"old"}]}`)
 		})
 		go func() { _, _ = f.Refresh(w.Context(), revision.Tools) }()
 		w.after(0)
-		s.notify("notifications/tools/list_changed")
+		s.Notify("notifications/tools/list_changed")
 		w.after(0)
-		s.on(list, gives(`{"tools":[{"name":"new"}]}`))
+		s.On(list, gives(`{"tools":[{"name":"new"}]}`))
 		close(release)
 		w.after(0)
 		if e := w.wantItems(modern, revision.Tools, "old"); w.cache.Freshness(e, time.Now()) != cache.Outdated {

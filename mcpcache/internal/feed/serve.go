@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -24,13 +25,13 @@ const steady = 5 * time.Second
 
 // serve keeps the kinds right for as long as the session lasts, and returns
 // why it ended.
-func (f *Feed) serve(ctx context.Context, s *session, retry *backoff.ExponentialBackOff) error {
+func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.ExponentialBackOff) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer lose(nil)
-	if s.listens() {
+	if s.Listens() {
 		opened := make(chan struct{})
 		listening.Go(func() { f.listen(ctx, s, lose, opened) })
 		f.await(ctx, opened)
@@ -68,7 +69,7 @@ func (f *Feed) await(ctx context.Context, opened <-chan struct{}) {
 
 // listen keeps a stream of notices open. Whenever one opens, everything is
 // fetched: what changed before that was announced to nobody.
-func (f *Feed) listen(ctx context.Context, s *session, lose context.CancelCauseFunc, opened chan struct{}) {
+func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.CancelCauseFunc, opened chan struct{}) {
 	defer func() {
 		if p := recover(); p != nil {
 			lose(fmt.Errorf("listening panicked: %v", p))
@@ -79,10 +80,10 @@ func (f *Feed) listen(ctx context.Context, s *session, lose context.CancelCauseF
 	for {
 		begun := time.Now()
 		var wasOpen atomic.Bool
-		err := s.listen(ctx, func() {
+		err := s.Listen(ctx, func() {
 			wasOpen.Store(true)
 			f.trust(begun)
-			if s.announcesAny() {
+			if s.AnnouncesAny() {
 				f.setListening(true)
 				f.fetchAll(s) // the first time, hydrating does that
 			}
@@ -95,10 +96,10 @@ func (f *Feed) listen(ctx context.Context, s *session, lose context.CancelCauseF
 		switch {
 		case ctx.Err() != nil:
 			return
-		case isClosed(opened) && s.lost(err):
+		case isClosed(opened) && s.Lost(err):
 			lose(err)
 			return
-		case errors.Is(err, errNoStream), s.lost(err):
+		case errors.Is(err, client.ErrNoStream), s.Lost(err):
 			// On a session that never had a stream, 404 is how some servers
 			// say that they have none. If they mean the session, the fetches
 			// will find out.
@@ -113,7 +114,7 @@ func (f *Feed) listen(ctx context.Context, s *session, lose context.CancelCauseF
 			f.fetchAll(s)
 			f.fetchOne(s)
 		}
-		f.wait(ctx, max(retry.NextBackOff(), retryAfter(err)))
+		f.wait(ctx, max(retry.NextBackOff(), client.RetryAfter(err)))
 	}
 }
 
@@ -129,7 +130,7 @@ func isClosed(c <-chan struct{}) bool {
 // hydrate marks every kind that the upstream offers and the operator wants as
 // due now. What failed on an earlier session is forgotten with it. However fast
 // callers have the kinds fetched, nobody sees a later state before this one.
-func (f *Feed) hydrate(s *session) {
+func (f *Feed) hydrate(s *client.Session) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
@@ -161,9 +162,8 @@ func (f *Feed) reconsider() {
 
 // wants reports whether kind k is to be kept: the upstream offers it and the
 // operator wants it.
-func (f *Feed) wants(s *session, k revision.Kind) bool {
-	capability := k.Capability()
-	return f.policy().Kinds.Has(k) && k.In(f.revision) && (capability == "" || s.info.Capabilities[capability])
+func (f *Feed) wants(s *client.Session, k revision.Kind) bool {
+	return f.policy().Kinds.Has(k) && s.Offers(k)
 }
 
 // offer has kind k fetched, or forgets it. The caller holds f.mu.
@@ -178,14 +178,14 @@ func (f *Feed) offer(k revision.Kind, offered bool) {
 }
 
 // fetchAll marks every offered kind as due now.
-func (f *Feed) fetchAll(s *session) {
+func (f *Feed) fetchAll(s *client.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.session != s {
 		return
 	}
 	for k := range f.slots {
-		if slot := &f.slots[k]; slot.offered && s.announces(revision.Kind(k)) {
+		if slot := &f.slots[k]; slot.offered && s.Announces(revision.Kind(k)) {
 			slot.ask(f.policy().Refresh)
 			slot.variantsDue = later(time.Now(), slot.variantsStarted.Add(f.policy().Refresh))
 		}
@@ -195,7 +195,7 @@ func (f *Feed) fetchAll(s *session) {
 
 // fetchOne marks the first offered kind as due now: that is enough to find out
 // whether the server still knows the session.
-func (f *Feed) fetchOne(s *session) {
+func (f *Feed) fetchOne(s *client.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.session != s {
@@ -210,22 +210,9 @@ func (f *Feed) fetchOne(s *session) {
 	signal(f.wake)
 }
 
-// announcesAny reports whether the server says when some kind changes.
-func (s *session) announcesAny() bool {
-	for _, changed := range s.info.ListChanged {
-		if changed {
-			return true
-		}
-	}
-	return false
-}
-
-// announces reports whether the server says when kind k changes.
-func (s *session) announces(k revision.Kind) bool { return s.info.ListChanged[k.Capability()] }
-
 // step starts what is due and returns how long nothing will be. It returns
 // why the session is over, if a fetch has found out.
-func (f *Feed) step(ctx context.Context, s *session) (time.Duration, error) {
+func (f *Feed) step(ctx context.Context, s *client.Session) (time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := time.Hour
@@ -235,7 +222,7 @@ func (f *Feed) step(ctx context.Context, s *session) (time.Duration, error) {
 		if !slot.offered {
 			continue
 		}
-		if slot.failure != nil && s.lost(slot.failure.Err) {
+		if slot.failure != nil && s.Lost(slot.failure.Err) {
 			err := slot.failure.Err
 			slot.failure = nil
 			return 0, err

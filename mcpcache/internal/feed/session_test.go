@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
 // An upstream that has forgotten the session gets a new one, at once and once,
@@ -18,27 +18,27 @@ func TestSessionLost(t *testing.T) {
 	}{
 		"404 to a fetch":    {nil, func(w *world) { w.after(w.policy.TTL) }},
 		"400 to a fetch":    {failure(400, -32000, ""), func(w *world) { w.after(w.policy.TTL) }},
-		"404 to the stream": {nil, func(w *world) { w.server.cut(); w.after(time.Second) }},
+		"404 to the stream": {nil, func(w *world) { w.server.Cut(); w.after(time.Second) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(legacy)
 			run(t, s, func(w *world) {
 				f := w.start(legacy)
 				w.after(time.Minute)
-				s.forget()
-				s.do(func() { s.items[revision.Tools] = []string{"new"} })
+				s.Forget()
+				s.Do(func() { s.Items[revision.Tools] = []string{"new"} })
 				if tt.answer != nil {
-					for _, k := range s.kinds {
-						s.on(k.Method(), tt.answer)
+					for _, k := range s.Kinds {
+						s.On(k.Method(), tt.answer)
 					}
 				} else {
-					s.on("GET", status(404))
+					s.On("GET", status(404))
 				}
-				s.on("initialize", refuse)
+				s.On("initialize", refuse)
 				tt.by(w)
 				w.wantState(f, Down)
 				w.wantItems(legacy, revision.Tools, "tools_a", "tools_b")
-				s.onAll(nil)
+				s.OnAll(nil)
 				w.after(time.Minute)
 				w.wantState(f, Ready)
 				w.wantItems(legacy, revision.Tools, "new")
@@ -55,10 +55,10 @@ func TestSessionLostOnceIsOpenedOnce(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		w.after(time.Minute)
-		s.forget()
-		s.notify("notifications/tools/list_changed")
-		s.notify("notifications/prompts/list_changed")
-		s.notify("notifications/resources/list_changed")
+		s.Forget()
+		s.Notify("notifications/tools/list_changed")
+		s.Notify("notifications/prompts/list_changed")
+		s.Notify("notifications/resources/list_changed")
 		w.after(time.Second)
 		w.wantState(f, Ready)
 		w.wantCalls("initialize", 2)
@@ -81,8 +81,8 @@ func TestSessionLostByManyIsOpenedOnce(t *testing.T) {
 		f := w.start(legacy)
 		w.after(time.Minute)
 		f.mu.Lock()
-		for _, k := range w.server.kinds {
-			f.slots[k].failure = &Failure{Stage: k.String(), Err: &upstream.StatusError{Status: 404}, At: time.Now()}
+		for _, k := range w.server.Kinds {
+			f.slots[k].failure = &Failure{Stage: k.String(), Err: &client.StatusError{Status: 404}, At: time.Now()}
 		}
 		f.mu.Unlock()
 		signal(f.wake)
@@ -101,13 +101,13 @@ func TestStopEndsTheSession(t *testing.T) {
 	}{
 		"legacy":           {legacy, nil, 1, 0},
 		"legacy 405":       {legacy, status(405), 1, 0},
-		"legacy no answer": {legacy, hang, 1, closeTimeout},
+		"legacy no answer": {legacy, hang, 1, client.CloseTimeout},
 		"legacy refused":   {legacy, refuse, 1, 0},
 		"modern":           {modern, nil, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(tt.revision)
-			s.on("DELETE", tt.answer)
+			s.On("DELETE", tt.answer)
 			run(t, s, func(w *world) {
 				w.wantState(w.start(tt.revision), Ready)
 				begun := time.Now()
@@ -120,8 +120,8 @@ func TestStopEndsTheSession(t *testing.T) {
 					t.Errorf("it took %v, want %v", took, tt.within)
 				}
 				w.wantCalls("DELETE", tt.deletes)
-				if tt.answer == nil && len(s.sessions) != 0 && tt.revision == legacy {
-					t.Errorf("sessions are left: %v", s.sessions)
+				if tt.answer == nil && len(s.Sessions) != 0 && tt.revision == legacy {
+					t.Errorf("sessions are left: %v", s.Sessions)
 				}
 				w.group.Start(revision.V20250618)
 				if w.group.Of(revision.V20250618) != nil {
@@ -141,7 +141,7 @@ func TestStopAtAnyTime(t *testing.T) {
 		} {
 			t.Run(name+" "+era, func(t *testing.T) {
 				s := newServer(r)
-				s.on(method, hang)
+				s.On(method, hang)
 				run(t, s, func(w *world) {
 					f := w.start(r)
 					w.after(time.Second)
@@ -187,19 +187,19 @@ func TestStates(t *testing.T) {
 	s := newServer(legacy)
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
-		s.on("prompts/list", status(500))
+		s.On("prompts/list", status(500))
 		w.after(10 * time.Minute)
 		w.wantState(f, Degraded)
-		s.onAll(refuse)
+		s.OnAll(refuse)
 		w.after(30 * time.Minute)
 		w.wantState(f, Down)
-		for _, k := range s.kinds {
+		for _, k := range s.Kinds {
 			w.wantItems(legacy, k, k.String()+"_a", k.String()+"_b")
 		}
-		s.onAll(status(401))
+		s.OnAll(status(401))
 		w.after(time.Hour)
 		w.wantState(f, NeedsAuthorization)
-		s.onAll(nil)
+		s.OnAll(nil)
 		w.after(time.Minute)
 		w.wantState(f, Ready)
 		got := w.states(legacy)
@@ -232,7 +232,7 @@ func TestKindsAreTakenOver(t *testing.T) {
 				w.wantCalls(list, 1) // it was there already
 
 				release := make(chan struct{})
-				s.on("prompts/list", waitFor(release, s))
+				s.On("prompts/list", waitFor(release, s))
 				w.after(w.policy.Refresh)
 				w.outdate(revision.Prompts)
 				flight := f.Demand(revision.Prompts, nil)
@@ -261,7 +261,7 @@ func TestKindsChangeWhileConnecting(t *testing.T) {
 	release := make(chan struct{})
 	run(t, s, func(w *world) {
 		release = make(chan struct{})
-		s.on("GET", waitFor(release, s))
+		s.On("GET", waitFor(release, s))
 		f := w.start(legacy)
 		w.set(func(p *Policy) { p.Kinds = revision.SetOf(revision.Prompts) })
 		w.wantState(f, Hydrating)

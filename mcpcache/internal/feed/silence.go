@@ -55,7 +55,7 @@ func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry
 		return
 	}
 	switch {
-	case !f.session.announces(k), f.listened.IsZero():
+	case !f.session.Announces(k), f.listened.IsZero():
 		s.silence.caught = true
 	case f.listening && !before.Fetched.Before(f.listened) && s.silence.change == nil:
 		// Otherwise a notice may have been lost while no stream was open.
@@ -90,7 +90,7 @@ func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
 			continue
 		}
 		s.silence.settle(now)
-		if s.silence.caught || !f.session.announces(k) || !f.listening ||
+		if s.silence.caught || !f.session.Announces(k) || !f.listening ||
 			!s.silence.announced && now.Sub(s.silence.checked) >= proof {
 			kinds |= revision.SetOf(k)
 		}

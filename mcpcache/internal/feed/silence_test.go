@@ -23,47 +23,47 @@ func TestSilentServersAreCaught(t *testing.T) {
 	}{
 		"announces nothing, changes nothing": {true, func(_ *server, w *world) { w.after(w.policy.TTL) }, false},
 		"announces nothing": {true, func(s *server, w *world) {
-			s.set(tools, "new")
+			s.Set(tools, "new")
 			w.after(w.policy.TTL)
 		}, true},
 		"says it announces": {false, func(s *server, w *world) {
-			s.set(tools, "new")
+			s.Set(tools, "new")
 			w.after(w.policy.TTL)
 		}, true},
 		"announces": {false, func(s *server, w *world) {
-			s.set(tools, "new")
-			s.notify(toolsChanged)
+			s.Set(tools, "new")
+			s.Notify(toolsChanged)
 			w.after(w.policy.TTL)
 		}, false},
 		"announces late": {false, func(s *server, w *world) {
 			w.after(w.policy.Refresh)
-			s.set(tools, "new")
+			s.Set(tools, "new")
 			w.group.Of(legacy).Recheck(tools)
 			w.after(lateNotice)
-			s.notify(toolsChanged)
+			s.Notify(toolsChanged)
 			w.after(w.policy.TTL)
 		}, false},
 		"announces too late": {false, func(s *server, w *world) {
 			w.after(w.policy.Refresh)
-			s.set(tools, "new")
+			s.Set(tools, "new")
 			w.group.Of(legacy).Recheck(tools)
 			w.after(lateNotice + time.Millisecond)
-			s.notify(toolsChanged)
+			s.Notify(toolsChanged)
 			w.after(w.policy.TTL)
 		}, true},
 		"no stream for a while": {false, func(s *server, w *world) {
-			s.on("GET", refuse)
-			s.cut()
+			s.On("GET", refuse)
+			s.Cut()
 			w.after(0)
-			s.set(tools, "new")
+			s.Set(tools, "new")
 			w.after(time.Second)
-			s.on("GET", nil)
+			s.On("GET", nil)
 			w.after(w.policy.TTL)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(legacy)
-			s.quiet = c.quiet
+			s.Quiet = c.quiet
 			run(t, s, func(w *world) {
 				f := w.start(legacy)
 				w.after(2 * time.Second)
@@ -87,26 +87,26 @@ func TestSilentServersAreCaught(t *testing.T) {
 // if the last fetch left before the call's end.
 func TestRecheckIsBounded(t *testing.T) {
 	s := newServer(legacy)
-	s.quiet = true
+	s.Quiet = true
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		w.after(w.policy.Refresh)
-		before := s.count(list)
+		before := s.Count(list)
 		for range 50 {
 			f.CheckSilence(tools)
 			w.after(100 * time.Millisecond)
 		}
 		w.after(w.policy.Refresh)
-		if got := s.count(list) - before; got < 5 || got > 7 {
+		if got := s.Count(list) - before; got < 5 || got > 7 {
 			t.Errorf("fifty calls in five seconds took %d lists", got)
 		}
 		w.after(w.policy.Refresh)
-		before = s.count(list)
-		s.on(list, hang)
+		before = s.Count(list)
+		s.On(list, hang)
 		f.Recheck(tools)
 		w.after(w.policy.Refresh)
 		f.Recheck(tools) // while that one is under way
-		if got := s.count(list) - before; got != 1 {
+		if got := s.Count(list) - before; got != 1 {
 			t.Errorf("%d lists are under way at once", got)
 		}
 	})
@@ -119,7 +119,7 @@ func TestAwait(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		w.after(w.policy.Refresh)
-		s.set(tools, "new")
+		s.Set(tools, "new")
 		mark := w.cache.Doubt(tools)
 		f.Recheck(tools)
 		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || e.Body.Names()[0] != "new" {
@@ -136,7 +136,7 @@ func TestAwait(t *testing.T) {
 			t.Errorf("shortly before the fetch, got %v after %s", e.Body.Names(), time.Since(begun))
 		}
 		w.after(w.policy.Refresh)
-		s.on(list, hang)
+		s.On(list, hang)
 		mark = w.cache.Doubt(tools)
 		f.Recheck(tools)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -166,11 +166,11 @@ func TestWhoMayBeSilent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(modern)
-			s.quiet = c.quiet
+			s.Quiet = c.quiet
 			run(t, s, func(w *world) {
 				f := w.start(modern)
 				if c.announce {
-					s.notify(toolsChanged)
+					s.Notify(toolsChanged)
 				}
 				w.after(proofEach)
 				for i, pause := range []time.Duration{0, 0, proofEach} {

@@ -1,12 +1,6 @@
 package feed
 
-import (
-	"errors"
-	"time"
-
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
-)
+import "time"
 
 // State is what a feed is doing.
 type State string
@@ -37,20 +31,4 @@ type Failure struct {
 	Err error
 	// At is when.
 	At time.Time
-}
-
-// refused reports whether err says that the feed's credential is no good.
-func refused(err error) bool {
-	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return status.Status == 401 || status.Status == 403
-	}
-	return errors.Is(err, credential.ErrUnauthorized)
-}
-
-// retryAfter is how long the upstream asked to be left alone.
-func retryAfter(err error) time.Duration {
-	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return status.RetryAfter
-	}
-	return 0
 }

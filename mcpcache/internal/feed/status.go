@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -39,7 +40,7 @@ func (f *Feed) Status() Status {
 	defer f.mu.Unlock()
 	status := Status{
 		Revision: f.revision, State: f.state, Since: f.since, Hydrated: f.complete(),
-		Listening: f.listening, Failure: f.failure, Unanswered: f.replies.dropped.Load(),
+		Listening: f.listening, Failure: f.failure, Unanswered: f.client.Unanswered(),
 	}
 	now := time.Now()
 	for k := range f.slots {
@@ -93,7 +94,7 @@ func (f *Feed) Offers(k revision.Kind) bool {
 func (f *Feed) Owner() cache.Partition { return f.policy().owner() }
 
 // connected records that the session is open.
-func (f *Feed) connected(ctx context.Context, s *session) {
+func (f *Feed) connected(ctx context.Context, s *client.Session) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
@@ -127,13 +128,13 @@ func (f *Feed) setListening(on bool) {
 
 // fail records that the upstream could not be reached.
 func (f *Feed) fail(stage string, err error) {
-	err = brief(err)
+	err = client.Brief(err)
 	state := Down
-	_, unsupported := errors.AsType[*unsupportedError](err)
+	_, unsupported := errors.AsType[*client.UnsupportedError](err)
 	switch {
 	case unsupported:
 		state = Unsupported
-	case refused(err):
+	case client.Refused(err):
 		state = NeedsAuthorization
 	}
 	failure := &Failure{Stage: stage, Err: err, At: time.Now()}
@@ -181,7 +182,7 @@ func (f *Feed) derive() (State, *Failure) {
 			return Hydrating, nil
 		case slot.failure != nil:
 			failing++
-			if failure == nil || refused(slot.failure.Err) {
+			if failure == nil || client.Refused(slot.failure.Err) {
 				failure = slot.failure
 			}
 		}
@@ -190,7 +191,7 @@ func (f *Feed) derive() (State, *Failure) {
 	switch {
 	case failing == 0:
 		return Ready, nil
-	case refused(failure.Err):
+	case client.Refused(failure.Err):
 		return NeedsAuthorization, failure
 	case failing == offered:
 		return Down, failure

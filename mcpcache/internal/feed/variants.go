@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -38,9 +39,17 @@ type asked struct {
 	opened chan struct{}
 
 	// What follows is there once opened is closed.
-	session *session
+	session *client.Session
 	err     error
 	end     context.CancelFunc
+}
+
+// identityOf returns as which client to ask for a variant; nil is the feed itself.
+func identityOf(v *variant.Record) *client.Identity {
+	if v == nil {
+		return nil
+	}
+	return (*client.Identity)(&v.Client)
 }
 
 // mayAskAs reports whether the feed may ask for a variant, and keeps a place for
@@ -67,7 +76,7 @@ func (f *Feed) mayAskAs(v *variant.Record) bool {
 // refreshVariants fetches, after a notice, the lists of those variants that have
 // lists of their own and are in use. It returns how long it is until that is due;
 // 0 if it is not. The caller holds f.mu.
-func (f *Feed) refreshVariants(ctx context.Context, s *session, k revision.Kind, now time.Time) time.Duration {
+func (f *Feed) refreshVariants(ctx context.Context, s *client.Session, k revision.Kind, now time.Time) time.Duration {
 	slot := &f.slots[k]
 	if slot.variantsDue.IsZero() {
 		return 0
@@ -113,8 +122,8 @@ func (f *Feed) dropIdle(now time.Time) bool {
 
 // sessionAs returns the session in which the feed asks as a client of variant v:
 // its own one if v is nil, or if the upstream has no sessions.
-func (f *Feed) sessionAs(ctx context.Context, own *session, v *variant.Record) (*session, error) {
-	if v == nil || own.revision.Era() == revision.Modern || own.transport.GetSessionId() == "" {
+func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Record) (*client.Session, error) {
+	if v == nil || f.revision.Era() == revision.Modern || !own.HasID() {
 		return own, nil
 	}
 	f.mu.Lock()
@@ -146,7 +155,7 @@ func (f *Feed) sessionAs(ctx context.Context, own *session, v *variant.Record) (
 }
 
 // openFor opens the session of a variant. A panic is a failure of that alone.
-func (f *Feed) openFor(ctx context.Context, own *session, a *asked) {
+func (f *Feed) openFor(ctx context.Context, own *client.Session, a *asked) {
 	defer close(a.opened)
 	defer func() {
 		if p := recover(); p != nil {
@@ -158,18 +167,17 @@ func (f *Feed) openFor(ctx context.Context, own *session, a *asked) {
 
 // openAs opens a session as a client of variant v, and listens on it: what such
 // a client is shown may change after it was opened.
-func (f *Feed) openAs(ctx context.Context, own *session, v *variant.Record, a *asked) (*session, error) {
+func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Record, a *asked) (*client.Session, error) {
 	ctx, a.end = context.WithCancel(ctx)
-	s, err := newSession(f.revision, f.url, f.transport, &f.replies, f.notice)
+	s, err := f.client.NewSession(identityOf(v))
 	if err != nil {
 		return nil, err
 	}
-	s.variant = v
-	if err := s.open(ctx); err != nil {
+	if err := s.Open(ctx); err != nil {
 		f.part(s)
 		return nil, err
 	}
-	if own.listens() && s.listens() {
+	if own.Listens() && s.Listens() {
 		opened := make(chan struct{})
 		var once sync.Once
 		done := func() { once.Do(func() { close(opened) }) }
@@ -177,7 +185,7 @@ func (f *Feed) openAs(ctx context.Context, own *session, v *variant.Record, a *a
 			defer func() { _ = recover() }() // fetches go on, notices come on the feed's own stream
 			defer done()
 			wasOpen := false
-			_ = s.listen(ctx, func() {
+			_ = s.Listen(ctx, func() {
 				wasOpen = true
 				done()
 			})

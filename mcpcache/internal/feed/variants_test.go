@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// client is of the nth of many variants.
-func client(n int) variant.Client {
+// nthClient is of the nth of many variants.
+func nthClient(n int) variant.Client {
 	return variant.Client{Capabilities: fmt.Appendf(nil, `{"x":%d}`, n), Name: "c"}
 }
 
@@ -24,23 +25,23 @@ func client(n int) variant.Client {
 // session can do: its n, and "plain" to the feed.
 func byCapabilities(s *server) {
 	can := make(map[string]string) // by session
-	s.on("initialize", func(w http.ResponseWriter, _ *http.Request, c call) error {
+	s.On("initialize", func(w http.ResponseWriter, _ *http.Request, c call) error {
 		// The client may ask as soon as it has the answer.
 		answer := httptest.NewRecorder()
-		if err := s.initialize(answer, c); err != nil {
+		if err := s.Initialize(answer, c); err != nil {
 			return err
 		}
-		s.do(func() { can[answer.Header().Get("Mcp-Session-Id")] = string(c.Params.Capabilities) })
+		s.Do(func() { can[answer.Header().Get("Mcp-Session-Id")] = string(c.Params.Capabilities) })
 		maps.Copy(w.Header(), answer.Header())
 		_, err := w.Write(answer.Body.Bytes())
 		return err
 	})
-	s.on(list, func(w http.ResponseWriter, r *http.Request, c call) error {
+	s.On(list, func(w http.ResponseWriter, r *http.Request, c call) error {
 		id, name := r.Header.Get("Mcp-Session-Id"), "plain"
 		var capabilities struct{ X *int }
-		s.mu.Lock()
-		known, said := s.sessions[id], can[id]
-		s.mu.Unlock()
+		s.Mu.Lock()
+		known, said := s.Sessions[id], can[id]
+		s.Mu.Unlock()
 		if !known {
 			return failure(http.StatusNotFound, -32001, "")(w, r, c)
 		}
@@ -73,7 +74,7 @@ func TestSessionsOfVariants(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		w.wantItems(legacy, revision.Tools, "plain")
-		first, second := table.Learn(client(1)), table.Learn(client(2))
+		first, second := table.Learn(nthClient(1)), table.Learn(nthClient(2))
 		for range 3 {
 			if a, b := w.demand(f, first), w.demand(f, second); a != "x1" || b != "x2" {
 				t.Fatalf("got %q and %q", a, b)
@@ -81,11 +82,11 @@ func TestSessionsOfVariants(t *testing.T) {
 			w.outdate(revision.Tools)
 		}
 		w.wantCalls("initialize", 3)
-		if got := s.listening(); got != 3 {
+		if got := s.Listening(); got != 3 {
 			t.Errorf("the feed listens on %d streams, want 3", got)
 		}
 		var opened struct{ Name string }
-		for _, c := range s.bodies("initialize") {
+		for _, c := range s.Bodies("initialize") {
 			if string(c.Params.Capabilities) == `{"x":1}` {
 				_ = json.Unmarshal(c.Params.ClientInfo, &opened)
 			}
@@ -93,7 +94,7 @@ func TestSessionsOfVariants(t *testing.T) {
 		if opened.Name != "c" {
 			t.Errorf("the session of a variant was opened as %q", opened.Name)
 		}
-		s.forget()
+		s.Forget()
 		w.outdate(revision.Tools)
 		w.after(variantRetry + time.Second)
 		if got := w.demand(f, first); got != "x1" {
@@ -105,8 +106,8 @@ func TestSessionsOfVariants(t *testing.T) {
 		w.group.Stop()
 		w.group.Farewell()
 		w.after(time.Second) // the upstream's side of the streams
-		if left := s.listening(); left != 0 || len(s.sessions) != 0 {
-			t.Errorf("%d streams and %d sessions are left", left, len(s.sessions))
+		if left := s.Listening(); left != 0 || len(s.Sessions) != 0 {
+			t.Errorf("%d streams and %d sessions are left", left, len(s.Sessions))
 		}
 	})
 }
@@ -121,21 +122,21 @@ func TestVariantsOfAFeedAreBounded(t *testing.T) {
 			run(t, s, func(w *world) {
 				f := w.start(r)
 				for n := range maxVariants {
-					if got := w.demand(f, table.Learn(client(n))); got != "tools_a tools_b" {
+					if got := w.demand(f, table.Learn(nthClient(n))); got != "tools_a tools_b" {
 						t.Fatalf("variant %d got %q", n, got)
 					}
 				}
-				before := s.count(list)
+				before := s.Count(list)
 				for n := maxVariants; n < 100; n++ {
-					if f.Demand(revision.Tools, table.Learn(client(n))) != nil {
+					if f.Demand(revision.Tools, table.Learn(nthClient(n))) != nil {
 						t.Fatalf("the feed asks for variant %d", n)
 					}
 				}
-				if got := s.count(list); got != before {
+				if got := s.Count(list); got != before {
 					t.Errorf("made-up variants had the feed fetch %d lists", got-before)
 				}
 				w.after(variantIdle)
-				if got := w.demand(f, table.Learn(client(100))); got != "tools_a tools_b" {
+				if got := w.demand(f, table.Learn(nthClient(100))); got != "tools_a tools_b" {
 					t.Errorf("once there is room, another variant got %q", got)
 				}
 				if len(f.variants) != maxVariants {
@@ -149,23 +150,23 @@ func TestVariantsOfAFeedAreBounded(t *testing.T) {
 // A fetch for a variant that fails is not repeated for each of its clients.
 func TestFailingVariantIsLeftAlone(t *testing.T) {
 	s := newServer(legacy)
-	v := variant.New([32]byte{}).Learn(client(1))
+	v := variant.New([32]byte{}).Learn(nthClient(1))
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
-		s.on("initialize", status(500))
+		s.On("initialize", status(500))
 		if _, err := f.Demand(revision.Tools, v).Wait(w.Context()); err == nil {
 			t.Fatal("no session could be opened, and yet there is a list")
 		}
-		before := s.count("initialize")
+		before := s.Count("initialize")
 		for range 10 {
 			if f.Demand(revision.Tools, v) != nil {
 				t.Fatal("the feed asks again at once")
 			}
 		}
 		w.after(variantRetry)
-		s.on("initialize", nil)
-		if got := w.demand(f, v); got != "tools_a tools_b" || s.count("initialize") != before+1 {
-			t.Errorf("later it got %q, after %d more sessions", got, s.count("initialize")-before)
+		s.On("initialize", nil)
+		if got := w.demand(f, v); got != "tools_a tools_b" || s.Count("initialize") != before+1 {
+			t.Errorf("later it got %q, after %d more sessions", got, s.Count("initialize")-before)
 		}
 	})
 }
@@ -174,7 +175,7 @@ func TestFailingVariantIsLeftAlone(t *testing.T) {
 // given and no client was is nobody's.
 func TestListsOfNoClient(t *testing.T) {
 	s := newServer(modern)
-	v := variant.New([32]byte{}).Learn(client(1))
+	v := variant.New([32]byte{}).Learn(nthClient(1))
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		own := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
@@ -204,12 +205,12 @@ func TestListsOfNoClient(t *testing.T) {
 func TestSessionOfAVariantHangs(t *testing.T) {
 	s := newServer(legacy)
 	byCapabilities(s)
-	v := variant.New([32]byte{}).Learn(client(1))
+	v := variant.New([32]byte{}).Learn(nthClient(1))
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		w.wantItems(legacy, revision.Tools, "plain")
-		before := s.count("initialize")
-		s.on("initialize", func(_ http.ResponseWriter, r *http.Request, _ call) error {
+		before := s.Count("initialize")
+		s.On("initialize", func(_ http.ResponseWriter, r *http.Request, _ call) error {
 			<-r.Context().Done()
 			return r.Context().Err()
 		})
@@ -220,7 +221,7 @@ func TestSessionOfAVariantHangs(t *testing.T) {
 		w.after(time.Second)
 		began := time.Now()
 		w.group.Stop()
-		if took := time.Since(began); took > 2*closeTimeout {
+		if took := time.Since(began); took > 2*client.CloseTimeout {
 			t.Errorf("stopping took %s", took)
 		}
 		for _, flight := range []*Flight{first, second} {
@@ -228,7 +229,7 @@ func TestSessionOfAVariantHangs(t *testing.T) {
 				t.Error("a list came from nowhere")
 			}
 		}
-		if got := s.count("initialize") - before; got != 1 {
+		if got := s.Count("initialize") - before; got != 1 {
 			t.Errorf("%d sessions were to be opened", got)
 		}
 	})
@@ -241,7 +242,7 @@ func TestVariantEmptyAllOfASudden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(legacy)
 			byCapabilities(s)
-			v := variant.New([32]byte{}).Learn(client(1))
+			v := variant.New([32]byte{}).Learn(nthClient(1))
 			run(t, s, func(w *world) {
 				f := w.start(legacy)
 				w.wantItems(legacy, revision.Tools, "plain")
@@ -249,7 +250,7 @@ func TestVariantEmptyAllOfASudden(t *testing.T) {
 					t.Fatalf("got %q", got)
 				}
 				w.after(time.Hour) // it has expired
-				s.on(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
+				s.On(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
 					return result(rw, c, `{"tools":[]}`)
 				})
 				if got := w.demand(f, v); got != errEmpty.Error() {
@@ -277,7 +278,7 @@ func TestVariantsAreRefreshed(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		own := w.wantItems(legacy, revision.Tools, "plain")
-		v := table.Learn(client(1))
+		v := table.Learn(nthClient(1))
 		v.See(legacy, revision.Tools, &cache.Seen{
 			Items: [32]byte{9}, Mark: own.Mark, At: time.Now().Add(time.Second),
 		}, own)
@@ -298,17 +299,17 @@ func TestVariantsAreRefreshed(t *testing.T) {
 		if !fresh() {
 			t.Error("the list is not fetched after a notice")
 		}
-		opened := s.count("initialize")
-		s.cut()
+		opened := s.Count("initialize")
+		s.Cut()
 		w.after(10 * time.Second)
-		if got := s.count("initialize") - opened; got < 1 {
+		if got := s.Count("initialize") - opened; got < 1 {
 			t.Errorf("after its stream has ended, %d sessions were opened for the variant", got)
 		}
 		w.after(2 * variantIdle) // nobody has come since
-		before := s.count(list)
+		before := s.Count(list)
 		w.outdate(revision.Tools)
 		w.after(time.Second)
-		if got := s.count(list) - before; got != 1 {
+		if got := s.Count(list) - before; got != 1 {
 			t.Errorf("with nobody there, a notice took %d lists, want the feed's own", got)
 		}
 	})
@@ -318,13 +319,13 @@ func TestVariantsAreRefreshed(t *testing.T) {
 // what the feed was given: it stays, and that is no contradiction.
 func TestListGivenMeanwhile(t *testing.T) {
 	s := newServer(modern)
-	v := variant.New([32]byte{}).Learn(client(1))
+	v := variant.New([32]byte{}).Learn(nthClient(1))
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		own := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
 		for range 5 {
 			release := make(chan struct{})
-			s.on(list, waitFor(release, s))
+			s.On(list, waitFor(release, s))
 			flight := f.Demand(revision.Tools, v)
 			w.after(time.Second)
 			given := &cache.Seen{Items: [32]byte{9}, Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true}
@@ -338,7 +339,7 @@ func TestListGivenMeanwhile(t *testing.T) {
 			}
 			w.after(0)
 		}
-		s.on(list, hang)
+		s.On(list, hang)
 		before := f.Demand(revision.Tools, v)
 		w.after(time.Second)
 		if f.Demand(revision.Tools, v) != before {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
@@ -17,6 +18,26 @@ import (
 const (
 	legacy = revision.LatestLegacy
 	modern = revision.LatestModern
+)
+
+// The server that the feeds of the tests speak with, and how it answers.
+type (
+	server = clienttest.Server
+	call   = clienttest.Call
+	script = clienttest.Script
+)
+
+var (
+	newServer = clienttest.New
+	result    = clienttest.Result
+	reply     = clienttest.Reply
+	gives     = clienttest.Gives
+	failure   = clienttest.Failure
+	status    = clienttest.Status
+	raw       = clienttest.Raw
+	answerTo  = clienttest.AnswerTo
+	refuse    = clienttest.Refuse
+	hang      = clienttest.Hang
 )
 
 // both is for tests that are the same in both eras.
@@ -112,7 +133,7 @@ func (w *world) wantItems(r revision.Revision, k revision.Kind, want ...string) 
 // wantCalls checks how often a method has been called in all.
 func (w *world) wantCalls(method string, want int) {
 	w.Helper()
-	if got := w.server.count(method); got != want {
+	if got := w.server.Count(method); got != want {
 		w.Fatalf("%s was called %d times, want %d", method, got, want)
 	}
 }

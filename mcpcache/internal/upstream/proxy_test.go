@@ -9,12 +9,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
 // proxied returns a transport through a real reverse_proxy to a real server.
@@ -107,7 +108,7 @@ func TestProxyAbandoned(t *testing.T) {
 			})
 			ctx := t.Context()
 			if stream {
-				ctx = WithIdleTimeout(ctx, time.Hour)
+				ctx = outgoing.WithStream(ctx)
 			}
 			res := post(ctx, t, rt)
 			res.Body.Close()

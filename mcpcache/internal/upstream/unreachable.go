@@ -6,22 +6,20 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
-// ErrUnreachable says that the upstream took no connection or ended it without an
-// answer: it may have been stopped, or started anew.
-var ErrUnreachable = errors.New("upstream cannot be reached")
-
-// unreachableError is an [ErrUnreachable] with the text of its cause.
+// unreachableError is an [outgoing.ErrUnreachable] with the text of its cause.
 type unreachableError struct{ cause error }
 
 func (e *unreachableError) Error() string { return e.cause.Error() }
 
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-func (e *unreachableError) Is(target error) bool { return target == ErrUnreachable }
+func (e *unreachableError) Is(target error) bool { return target == outgoing.ErrUnreachable }
 
-// Unreachable reports whether that error of a handler means [ErrUnreachable]:
+// Unreachable reports whether that error of a handler means [outgoing.ErrUnreachable]:
 // reverse_proxy says so with status 502.
 func Unreachable(err error) bool {
 	failed, ok := errors.AsType[caddyhttp.HandlerError](err)

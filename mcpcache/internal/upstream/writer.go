@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
 // responseWriter turns what a handler writes into an [http.Response]. The body
@@ -104,7 +106,7 @@ func (w *responseWriter) abandon() {
 		w.cancel()
 		return
 	}
-	if w.req.Method != http.MethodPost || isStream(w.req.Context()) {
+	if w.req.Method != http.MethodPost || outgoing.IsStream(w.req.Context()) {
 		w.cancel()
 		return
 	}

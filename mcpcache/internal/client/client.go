@@ -1,0 +1,77 @@
+// Package client is our own MCP client: how a feed speaks with an upstream. It
+// opens sessions at one revision of the protocol, asks in them for whole lists and
+// single resources, listens for notices, and answers what little a server may ask
+// of it. It drives mcp-go's transport raw, so that results keep the bytes that the
+// upstream wrote, and bounds everything that an upstream sends.
+//
+// It knows nothing of when to ask: of feeds, epochs, lifetimes, the cache. It
+// knows nothing of Caddy either: requests leave through an [http.RoundTripper], a
+// credential comes from a [credential.Guard].
+package client
+
+import (
+	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Policy is what an operator may change while sessions go on.
+type Policy struct {
+	// MaxList is the most bytes of one list, and so of one message.
+	MaxList int64
+	// MaxPages is the most pages of one list.
+	MaxPages int
+	// Endpoint is the URL of the MCP endpoint; empty if only the handler that
+	// reaches the upstream knows where that is.
+	Endpoint string
+	// Guard holds our credential; nil if there is none.
+	Guard credential.Guard
+}
+
+// Config is what a client is made of.
+type Config struct {
+	// Revision is the one that sessions are opened at, and no other.
+	Revision revision.Revision
+	// URL is that of the MCP endpoint, as requests name it.
+	URL string
+	// Base carries the requests to the upstream.
+	Base http.RoundTripper
+	// Turn bounds the long lists of the upstream. Its clients share one.
+	Turn Turn
+	// Policy returns what is in force.
+	Policy func() Policy
+	// OnNotice is told the method of each notification that arrives, on whatever
+	// stream, before anything after it is read.
+	OnNotice func(method string)
+}
+
+// Client opens sessions with one upstream at one revision. Its methods may be
+// called from several goroutines at once.
+type Client struct {
+	Config
+
+	// transport is Base with our credential and our bounds.
+	transport http.RoundTripper
+	// replies are those to requests of the server, in all sessions.
+	replies replies
+}
+
+// New returns a client. Nothing is sent before a session is opened.
+func New(c Config) *Client {
+	return &Client{Config: c, transport: &guarded{
+		policy: c.Policy,
+		base: &limiter{
+			base: c.Base,
+			// A list of the largest size comes with some members around it.
+			maxMessage: func() int64 { return c.Policy().MaxList + messageOverhead },
+		},
+	}}
+}
+
+// messageOverhead is the room that a message may take beyond its list, in bytes.
+const messageOverhead = 64 << 10
+
+// Unanswered returns how many requests of the server got no answer, because it
+// asked for more than a few at a time.
+func (c *Client) Unanswered() int64 { return c.replies.dropped.Load() }

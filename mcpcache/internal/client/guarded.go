@@ -1,0 +1,114 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
+)
+
+// guarded puts the guard's credential on each request of ours. A request
+// that the upstream refuses is sent once more if the guard can renew it.
+type guarded struct {
+	base   http.RoundTripper
+	policy func() Policy
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
+	policy := g.policy()
+	guard := policy.Guard
+	if guard == nil || isWithoutGuard(req.Context()) {
+		return g.base.RoundTrip(req)
+	}
+	res, used, err := g.send(guard, req)
+	status, failed := errors.AsType[*StatusError](err)
+	renewer, can := guard.(credential.Renewer)
+	if !failed || status.Status != http.StatusUnauthorized || !can || req.Body != nil && req.GetBody == nil {
+		return res, err
+	}
+	challenge := credential.Challenge{
+		Status:          status.Status,
+		Endpoint:        policy.Endpoint,
+		WWWAuthenticate: status.WWWAuthenticate,
+	}
+	renewErr := careful(func() error {
+		return renewer.Renew(req.Context(), renewer.Credential(used), challenge)
+	})
+	if renewErr != nil {
+		renewErr = added(req.Header, used.Header).Error(renewErr)
+		return nil, fmt.Errorf("renewing the credential: %w (after %w)", renewErr, err)
+	}
+	again := req.Clone(req.Context())
+	if req.GetBody != nil {
+		if again.Body, err = req.GetBody(); err != nil {
+			return nil, fmt.Errorf("repeating a request: %w", err)
+		}
+	}
+	if res, _, err = g.send(guard, again); err != nil {
+		return nil, fmt.Errorf("repeating a request with a renewed credential: %w", err)
+	}
+	return res, nil
+}
+
+// send authorizes a copy of the request and sends it. It returns the copy.
+func (g *guarded) send(guard credential.Guard, req *http.Request) (*http.Response, *http.Request, error) {
+	authorized := req.Clone(req.Context())
+	err := careful(func() error { return guard.Authorize(req.Context(), authorized) })
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, authorized, fmt.Errorf("authorizing a request: %w", err)
+	}
+	res, err := g.base.RoundTrip(authorized)
+	// What the upstream answers may be logged, listed and stored.
+	secrets := added(req.Header, authorized.Header)
+	if err != nil {
+		return nil, authorized, secrets.Error(err)
+	}
+	res.Body = secrets.Reader(res.Body)
+	return res, authorized, nil
+}
+
+// leastSecret is the length from which a credential is looked for in answers.
+// Shorter ones could be words of a list.
+const leastSecret = 16
+
+// added returns the credential that a guard has put on a request, unless that
+// is too short to be looked for.
+func added(before, after http.Header) *redact.Secrets {
+	var secrets []string
+	for name, values := range after {
+		if slices.Equal(values, before[name]) {
+			continue
+		}
+		for _, value := range values {
+			scheme, word, _ := strings.Cut(strings.TrimSpace(value), " ")
+			if word = strings.TrimSpace(word); word == "" {
+				word = scheme
+			}
+			secrets = append(secrets, word)
+			if _, password, ok := (&http.Request{Header: http.Header{"Authorization": {value}}}).BasicAuth(); ok {
+				secrets = append(secrets, password)
+			}
+		}
+	}
+	secrets = slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < leastSecret })
+	return redact.New(secrets...)
+}
+
+// careful calls a guard. If it panics, only the type of the panic's value is
+// shown: the value may hold the credential.
+func careful(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("guard panicked with a value of type %T", p)
+		}
+	}()
+	return call()
+}

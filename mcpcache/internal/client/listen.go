@@ -1,0 +1,161 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// ErrNoStream says that the upstream offers no stream to listen on. Only the
+// TTL rules then.
+var ErrNoStream = errors.New("upstream offers no stream of notices")
+
+// Listens reports whether there is a stream of notices to keep open. In a legacy session it
+// there is even if the upstream announces nothing: that the stream ends is how a
+// restart of the upstream is noticed. A legacy server without sessions could not
+// tell the feed's stream from those of clients: a message goes to one stream
+// only, and the feed would take away what is meant for a client.
+func (s *Session) Listens() bool {
+	if s.client.Revision.Era() == revision.Legacy {
+		return s.HasID()
+	}
+	return s.AnnouncesAny()
+}
+
+// Listen keeps a stream of notices open until it ends, and returns why it
+// ended. opened is called once the server is listening for changes: what is
+// fetched after that misses none.
+func (s *Session) Listen(ctx context.Context, opened func()) error {
+	ctx = withIdleTimeout(ctx, IdleTimeout)
+	if s.client.Revision.Era() == revision.Modern {
+		return s.subscribe(ctx, opened)
+	}
+	return s.get(ctx, opened)
+}
+
+// subscribe listens the modern way. The stream counts as open with the
+// server's acknowledgement, which is the first message on it.
+func (s *Session) subscribe(ctx context.Context, opened func()) error {
+	// A stream of its own, so that an acknowledgement cannot be mistaken.
+	own, err := s.client.newSession(nil, func(method string) {
+		if method == sse.Acknowledged {
+			opened()
+			return
+		}
+		s.onNotice(method)
+	})
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	own.transport.SetProtocolVersion(s.client.Revision.String())
+	changed := s.info.ListChanged
+	_, err = own.call(ctx, "subscriptions/listen", map[string]any{"notifications": map[string]any{
+		"toolsListChanged":     changed["tools"],
+		"promptsListChanged":   changed["prompts"],
+		"resourcesListChanged": changed["resources"],
+	}}, nil)
+	return streamError(err)
+}
+
+// get listens the legacy way, on a GET stream of the session.
+func (s *Session) get(ctx context.Context, opened func()) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.client.URL, nil)
+	if err != nil {
+		return fmt.Errorf("preparing the stream of notices: %w", err)
+	}
+	s.setHeaders(req)
+	req.Header.Set("Accept", "text/event-stream")
+	res, err := s.http.Do(req)
+	if err != nil {
+		return streamError(fmt.Errorf("opening the stream of notices: %w", err))
+	}
+	defer res.Body.Close()
+	opened()
+	var replying sync.WaitGroup
+	defer replying.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := sse.NewReader(res.Body, maxNotice)
+	for {
+		event, err := events.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("reading the stream of notices: %w", err)
+		}
+		if reply := s.hear(event.Data); reply != nil && s.client.replies.begin() {
+			replying.Go(func() {
+				defer s.client.replies.end()
+				s.reply(ctx, reply)
+			})
+		}
+	}
+}
+
+// maxNotice is the largest message on a stream of notices, in bytes.
+const maxNotice = 1 << 20
+
+// hear takes one message of a GET stream and returns the answer, if it is a
+// request. Notices have been heard already, see [noticeWatcher].
+func (s *Session) hear(data []byte) (reply []byte) {
+	var m message.Request
+	if len(data) == 0 || message.Decode(data, &m) != nil || m.Method == nil || m.ID == nil {
+		return nil
+	}
+	return appendReply(nil, m.ID, string(m.Method))
+}
+
+// reply posts an answer to a server's request. A server that does not get it
+// will find out by its own time limit.
+func (s *Session) reply(ctx context.Context, data []byte) {
+	defer func() { _ = recover() }() // one answer less
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.client.URL, bytes.NewReader(data))
+	if err != nil {
+		return
+	}
+	s.setHeaders(req)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if res, err := s.http.Do(req); err == nil {
+		_ = res.Body.Close()
+	}
+}
+
+func (s *Session) setHeaders(req *http.Request) {
+	req.Header.Set("Mcp-Protocol-Version", s.client.Revision.String())
+	if id := s.transport.GetSessionId(); id != "" {
+		req.Header.Set("Mcp-Session-Id", id)
+	}
+}
+
+// streamError tells a server without streams from one that fails.
+func streamError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if rpc, ok := errors.AsType[*message.Error](err); ok && refusesRequest(rpc.Code) {
+		return fmt.Errorf("%w: %w", ErrNoStream, err)
+	}
+	status, ok := errors.AsType[*StatusError](err)
+	if ok && (status.Status == http.StatusMethodNotAllowed || status.Status == http.StatusNotImplemented ||
+		definite(status.Status) && status.Code != 0) {
+		return fmt.Errorf("%w: %w", ErrNoStream, err)
+	}
+	return err
+}
+
+// refusesRequest reports whether a JSON-RPC error is about the request itself:
+// it is invalid, its method unknown or its params are. Others may pass.
+func refusesRequest(code int) bool { return code >= -32602 && code <= -32600 }

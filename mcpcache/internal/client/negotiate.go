@@ -1,0 +1,130 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// UnsupportedError says that the upstream does not speak a revision. It is
+// said only of a definite answer: a timeout, a refused connection, a 401 or a
+// 5xx says nothing about revisions.
+type UnsupportedError struct {
+	// Wanted is that revision.
+	Wanted revision.Revision
+	// Offered is the revision that the upstream proposed instead, if known.
+	Offered revision.Revision
+	cause   error
+}
+
+func (e *UnsupportedError) Error() string {
+	if e.cause != nil {
+		return fmt.Sprintf("upstream does not speak revision %s: %v", e.Wanted, e.cause)
+	}
+	return fmt.Sprintf("upstream does not speak revision %s", e.Wanted)
+}
+
+func (e *UnsupportedError) Unwrap() error { return e.cause }
+
+// Open opens the session at its revision and no other.
+func (s *Session) Open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	if err := s.transport.Start(ctx); err != nil {
+		return fmt.Errorf("starting the transport: %w", err)
+	}
+	if s.client.Revision.Era() == revision.Modern {
+		return s.discover(ctx)
+	}
+	return s.initialize(ctx)
+}
+
+// discover asks a stateless server what it speaks. That the method succeeds
+// means nothing by itself: servers with sessions answer it too, and list only
+// legacy revisions.
+func (s *Session) discover(ctx context.Context) error {
+	s.transport.SetProtocolVersion(s.client.Revision.String())
+	result, err := s.call(ctx, revision.Discover.Method(), map[string]any{}, nil)
+	if err != nil {
+		return s.openError(err)
+	}
+	if s.info, err = message.ParseServerInfo(result); err != nil {
+		return fmt.Errorf("reading the answer to server/discover: %w", err)
+	}
+	if !slices.Contains(s.info.SupportedVersions, s.client.Revision.String()) {
+		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(s.info.SupportedVersions)}
+	}
+	return nil
+}
+
+// initialize opens a legacy session.
+func (s *Session) initialize(ctx context.Context) error {
+	client := s.as.orOwn()
+	result, err := s.call(ctx, string(mcp.MethodInitialize), map[string]any{
+		"protocolVersion": s.client.Revision.String(),
+		"capabilities":    json.RawMessage(client.Capabilities),
+		"clientInfo":      clientInfo(client.Name),
+	}, s.as)
+	if err != nil {
+		return s.openError(err)
+	}
+	if s.info, err = message.ParseServerInfo(result); err != nil {
+		return fmt.Errorf("reading the answer to initialize: %w", err)
+	}
+	if s.info.ProtocolVersion != s.client.Revision.String() {
+		return &UnsupportedError{Wanted: s.client.Revision, Offered: revision.Parse(s.info.ProtocolVersion)}
+	}
+	s.transport.SetProtocolVersion(s.client.Revision.String())
+	err = s.transport.SendNotification(ctx, mcp.JSONRPCNotification{
+		JSONRPC:      mcp.JSONRPC_VERSION,
+		Notification: mcp.Notification{Method: "notifications/initialized"},
+	})
+	if err != nil {
+		return fmt.Errorf("sending notifications/initialized: %w", err)
+	}
+	return nil
+}
+
+// openError decides whether a failed opening is evidence of the server's era: then
+// it is an [UnsupportedError].
+func (s *Session) openError(err error) error {
+	if rpc, ok := errors.AsType[*message.Error](err); ok {
+		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(rpc.Supported), cause: err}
+	}
+	status, ok := errors.AsType[*StatusError](err)
+	if !ok || !definite(status.Status) {
+		return err
+	}
+	return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(status.Supported), cause: err}
+}
+
+// definite reports whether an HTTP status is an answer to what was asked: not
+// a refusal of who asked or when, not a failure that may pass.
+func definite(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout,
+		http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status <= 499
+}
+
+// newest returns the newest known legacy revision of the list. A modern one is
+// no alternative to offer: a feed for it exists already.
+func newest(versions []string) revision.Revision {
+	var best revision.Revision
+	for _, version := range versions {
+		if r := revision.Parse(version); r.Era() == revision.Legacy && r > best {
+			best = r
+		}
+	}
+	return best
+}

@@ -1,0 +1,66 @@
+package client
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// MaxReplies is how many answers to requests of the server may be on their way
+// at once, for each client. A server has little to ask of us: a ping now and then.
+const MaxReplies = 4
+
+// replies bounds what a server can make us do by asking for it. A request
+// that comes while enough answers are on their way gets none: whoever reads the
+// stream it came on reads on.
+type replies struct {
+	underWay atomic.Int32
+	dropped  atomic.Int64 // requests that got no answer
+}
+
+// begin reports whether an answer may be sent. If so, end must follow.
+func (r *replies) begin() bool {
+	if r.underWay.Add(1) <= MaxReplies {
+		return true
+	}
+	r.end()
+	r.drop()
+	return false
+}
+
+func (r *replies) end() { r.underWay.Add(-1) }
+
+// drop counts a request that gets no answer.
+func (r *replies) drop() { r.dropped.Add(1) }
+
+// answer answers a request of the server that came on the answer to a request
+// of ours, for no longer than that lasts. It returns at once.
+func (s *Session) answer(ctx context.Context, id []byte, method string) {
+	if !s.client.replies.begin() {
+		return
+	}
+	go func() {
+		defer s.client.replies.end()
+		s.reply(ctx, appendReply(nil, id, method))
+	}()
+}
+
+// dropRequest takes the requests that are too large to be looked at on their way to
+// the transport. They get no answer.
+func (s *Session) dropRequest(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	s.client.replies.drop()
+	return nil, nil //nolint:nilnil // the transport then sends nothing
+}
+
+// appendReply appends the answer to a request of the server: we offer
+// nothing, so a ping is all there is.
+func appendReply(dst, id []byte, method string) []byte {
+	if method != string(mcp.MethodPing) {
+		return message.AppendError(dst, id, -32601, "method is not offered")
+	}
+	return append(message.AppendPrefix(dst, id, -1, false), "}}"...)
+}

@@ -1,0 +1,235 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Time limits of our own requests.
+const (
+	// RequestTimeout is how long one answer may take, page by page.
+	RequestTimeout = 30 * time.Second
+	// CloseTimeout is how long it may take to tell a server that its session is
+	// over.
+	CloseTimeout = time.Second
+	// IdleTimeout is how long a listening stream may be silent before it is
+	// given up: its other end may be gone without a word.
+	IdleTimeout = 5 * time.Minute
+)
+
+// clientName is what we call ourselves.
+const clientName = "mcp_cache"
+
+// Identity is as which client a session is opened, or a request sent. A nil one
+// is ourselves.
+type Identity struct {
+	// Capabilities is a JSON object.
+	Capabilities []byte
+	// Name is what the client calls itself when it opens a session.
+	Name string
+	// Language is the Accept-Language of its requests; "" if they have none.
+	Language string
+}
+
+// Session is one conversation with the upstream. At modern revisions, which have
+// no sessions, it is what the upstream has said of itself. Its methods may be
+// called from several goroutines at once, once it is open.
+type Session struct {
+	client    *Client
+	http      *http.Client
+	transport *transport.StreamableHTTP
+	nextID    atomic.Int64
+	info      message.ServerInfo
+	// as is the client as which the session is opened; nil for ourselves.
+	as *Identity
+	// onNotice is told of each notice that arrives, on whatever stream.
+	onNotice func(method string)
+}
+
+// NewSession prepares a session as a client of that identity, to be opened with
+// Open and ended with Close. Nothing is sent.
+func (c *Client) NewSession(as *Identity) (*Session, error) { return c.newSession(as, c.OnNotice) }
+
+func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Session, error) {
+	s := &Session{client: c, as: as, onNotice: onNotice}
+	below := &requestFilter{
+		base:      longAnswers{&noticeWatcher{base: c.transport, onNotice: onNotice}},
+		onRequest: s.answer,
+	}
+	s.http = &http.Client{Transport: deleteTimeout{below}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // a redirect could take the credential to another host
+	}}
+	t, err := transport.NewStreamableHTTP(c.URL,
+		transport.WithHTTPBasicClient(s.http),
+		// Failures are told to whoever called.
+		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, fmt.Errorf("preparing the transport: %w", err)
+	}
+	s.transport = t
+	t.SetRequestHandler(s.dropRequest)
+	return s, nil
+}
+
+// HasID reports whether the server has given the session an id: it keeps
+// something of it, which it may lose.
+func (s *Session) HasID() bool { return s.transport.GetSessionId() != "" }
+
+// Offers reports whether the server has kind k, as far as it has said.
+func (s *Session) Offers(k revision.Kind) bool {
+	capability := k.Capability()
+	return k.In(s.client.Revision) && (capability == "" || s.info.Capabilities[capability])
+}
+
+// AnnouncesAny reports whether the server says when some kind changes.
+func (s *Session) AnnouncesAny() bool {
+	for _, changed := range s.info.ListChanged {
+		if changed {
+			return true
+		}
+	}
+	return false
+}
+
+// Announces reports whether the server says when kind k changes.
+func (s *Session) Announces(k revision.Kind) bool { return s.info.ListChanged[k.Capability()] }
+
+// call sends one request and returns the bytes of its result. An answer that
+// is not exactly a result object for this request is an error.
+//
+// It is asked as a client of that identity asks.
+func (s *Session) call(ctx context.Context, method string, params map[string]any, as *Identity) (json.RawMessage, error) {
+	return s.callNamed(ctx, method, "", params, as)
+}
+
+// callNamed is call for a method that a modern request has to name something
+// with, in the Mcp-Name header.
+func (s *Session) callNamed(ctx context.Context, method, name string, params map[string]any, as *Identity) (json.RawMessage, error) {
+	ctx, outcome := withOutcome(ctx)
+	asking := as.orOwn()
+	header := http.Header{}
+	if asking.Language != "" {
+		header.Set("Accept-Language", asking.Language)
+	}
+	if s.client.Revision.Era() == revision.Modern {
+		header.Set("Mcp-Method", method)
+		if name != "" {
+			header.Set("Mcp-Name", name)
+		}
+		params["_meta"] = modernMeta(s.client.Revision, asking.Capabilities)
+	}
+	id := mcp.NewRequestId(s.nextID.Add(1))
+	res, err := s.transport.SendRequest(ctx, transport.JSONRPCRequest{
+		JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params, Header: header,
+	})
+	switch {
+	case err != nil:
+		if cause := outcome.Err(); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("calling %s: %w", method, Brief(err))
+	case res == nil:
+		return nil, fmt.Errorf("calling %s: no answer", method)
+	case res.ID.String() != id.String():
+		return nil, fmt.Errorf("calling %s: the answer is to another request", method)
+	case res.Error != nil:
+		return nil, fmt.Errorf("calling %s: %w", method, &message.Error{
+			Code: res.Error.Code, Message: res.Error.Message, Supported: supported(res.Error.Data),
+		})
+	case len(res.Result) == 0 || res.Result[0] != '{':
+		return nil, fmt.Errorf("calling %s: the answer has no result object", method)
+	}
+	return resultOf(ctx, id, res.Result), nil
+}
+
+// orOwn returns how a client of that identity asks. By ourselves we have no
+// capabilities: we show lists to clients, we do not act on them.
+func (as *Identity) orOwn() *Identity {
+	if as == nil {
+		return &Identity{Name: clientName, Capabilities: []byte(`{}`)}
+	}
+	return as
+}
+
+// modernMeta is the _meta that every modern request carries.
+func modernMeta(r revision.Revision, capabilities json.RawMessage) map[string]any {
+	return map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    r.String(),
+		"io.modelcontextprotocol/clientCapabilities": capabilities,
+		"io.modelcontextprotocol/clientInfo":         clientInfo(clientName),
+	}
+}
+
+func clientInfo(name string) map[string]any {
+	return map[string]any{"name": name, "version": "1"}
+}
+
+// supported returns data.supported of an error.
+func supported(data any) []string {
+	object, ok := data.(map[string]any)
+	if !ok {
+		return nil
+	}
+	list, _ := object["supported"].([]any)
+	var versions []string
+	for _, v := range list {
+		if version, ok := v.(string); ok {
+			versions = append(versions, version)
+		}
+	}
+	return versions
+}
+
+// Close ends the session. A legacy server is told, in a second or not at all.
+func (s *Session) Close() {
+	_ = s.transport.Close() // it never fails; what it could not tell the server does not matter
+}
+
+// deleteTimeout bounds the request that ends a session: nobody waits long for it.
+type deleteTimeout struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (d deleteTimeout) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodDelete {
+		return d.RoundTripper.RoundTrip(req)
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), CloseTimeout)
+	defer cancel()
+	res, err := d.RoundTripper.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	_ = res.Body.Close()
+	res.Body = http.NoBody
+	return res, nil
+}
+
+// Lost reports whether err, of a request in the session, says that the server has
+// forgotten the session: its owner has to open a new one.
+func (s *Session) Lost(err error) bool {
+	if s.client.Revision.Era() == revision.Modern {
+		return false
+	}
+	if errors.Is(err, transport.ErrSessionTerminated) {
+		return true
+	}
+	status, ok := errors.AsType[*StatusError](err)
+	if !ok || NotOffered(err) {
+		return false
+	}
+	// 404 is what the specification asks for (2025-11-25, "Session
+	// Management" 3); some servers answer 400 after a restart.
+	return status.Status == http.StatusNotFound || status.Status == http.StatusBadRequest
+}

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+const (
+	// longMessage is the size in bytes above which a message is not left to the
+	// client library, which would have it in memory several times.
+	longMessage = 64 << 10
+	// longList is the size in bytes above which a list is long: only one such
+	// list of an upstream is fetched at a time.
+	longList = 1 << 20
+)
+
+// ErrBusy says that a list was given up because another long list was being
+// fetched, and it had not the patience to wait.
+var ErrBusy = errors.New("another long list of the upstream is being fetched")
+
+// Turn is what has to be waited for before a long list is taken in. The clients of
+// an upstream share one: what they fetch is kept whatever its size, so it must not
+// be there many times over while it is on its way. There is nothing to wait for if
+// it is nil.
+type Turn chan struct{}
+
+// NewTurn returns a turn that nobody has.
+func NewTurn() Turn { return make(Turn, 1) }
+
+// claim is the claim of one list to the turn. The zero value needs none.
+type claim struct {
+	turn Turn
+	// patient claims wait; others are given up at once.
+	patient bool
+
+	mu   sync.Mutex
+	held bool
+	over bool
+}
+
+// take waits until it is the list's turn, which it then is until release. It may be
+// called more than once.
+func (c *claim) take(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held || c.turn == nil {
+		return nil
+	}
+	if c.over {
+		return context.Canceled
+	}
+	if !c.patient {
+		select {
+		case c.turn <- struct{}{}:
+			c.held = true
+			return nil
+		default:
+			return ErrBusy
+		}
+	}
+	select {
+	case c.turn <- struct{}{}:
+		c.held = true
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for another long list: %w", context.Cause(ctx))
+	}
+}
+
+// release ends the list's turn.
+func (c *claim) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if c.held {
+		c.held = false
+		<-c.turn
+	}
+}

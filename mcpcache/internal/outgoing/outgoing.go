@@ -1,0 +1,27 @@
+// Package outgoing is what our MCP client and the transport that carries its
+// requests tell each other besides HTTP: that a request is for a stream, and that
+// the upstream could not be reached. So the client need not know that the
+// transport is a Caddy handler.
+//
+// It knows nothing of MCP, of Caddy or of either of the two.
+package outgoing
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrUnreachable says that the upstream took no connection or ended it without an
+// answer: it may have been stopped, or started anew.
+var ErrUnreachable = errors.New("upstream cannot be reached")
+
+type streamKey struct{}
+
+// WithStream returns a context for a request whose answer is a stream that is
+// there to last. Once nobody reads it any more, it ends at once.
+func WithStream(ctx context.Context) context.Context {
+	return context.WithValue(ctx, streamKey{}, true)
+}
+
+// IsStream reports whether ctx, or one that it was made from, is of [WithStream].
+func IsStream(ctx context.Context) bool { return ctx.Value(streamKey{}) != nil }
