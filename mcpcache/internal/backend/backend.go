@@ -171,7 +171,7 @@ func (b *Backend) end() {
 	b.Feeds.Stop()
 	b.cancel()
 	b.running.Wait()
-	b.Feeds.Farewell()
+	b.Feeds.AwaitClosed()
 	b.transport.Use(nil)
 	b.Cache.Close()
 }

@@ -101,7 +101,7 @@ func (x *exchange) join(ctx context.Context, f *feed.Feed, v *variant.Record, li
 	}
 	if limit == stalePatience { // others may have waited for it that long already
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, flight.Began().Add(limit))
+		ctx, cancel = context.WithDeadline(ctx, flight.Asked().Add(limit))
 		defer cancel()
 	}
 	e, err := flight.Wait(ctx)

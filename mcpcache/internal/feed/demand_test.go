@@ -112,10 +112,10 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 				w.after(w.policy.Refresh)
 				before := s.Count(list)
 				w.outdate(revision.Tools)
-				var flights []*Flight
+				var fetches []*Fetch
 				for _, f := range feeds {
 					if demanded {
-						flights = append(flights, f.Demand(revision.Tools, nil))
+						fetches = append(fetches, f.Demand(revision.Tools, nil))
 					}
 				}
 				w.after(gather / 2)
@@ -123,14 +123,14 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 				w.outdate(revision.Tools)
 				mark := w.cache.Mark(revision.Tools)
 				for i, f := range feeds {
-					if demanded && f.Demand(revision.Tools, nil) != flights[i] {
+					if demanded && f.Demand(revision.Tools, nil) != fetches[i] {
 						t.Error("who came after the second notice does not share the fetch that has not left")
 					}
 				}
 				w.after(gather - gather/2)
-				for _, flight := range flights {
-					if e, err := flight.Wait(w.Context()); err != nil || e.Body.Names()[0] != "new" || !flight.Since(mark) {
-						t.Errorf("a caller got %v, error %v, from after both notices: %v", e, err, flight.Since(mark))
+				for _, fetch := range fetches {
+					if e, err := fetch.Wait(w.Context()); err != nil || e.Body.Names()[0] != "new" || !fetch.Since(mark) {
+						t.Errorf("a caller got %v, error %v, from after both notices: %v", e, err, fetch.Since(mark))
 					}
 				}
 				w.after(2 * w.policy.Refresh)
@@ -157,20 +157,20 @@ func TestEndWhileNoticesGather(t *testing.T) {
 		w.after(w.policy.Refresh)
 		before := s.Count(list)
 		w.outdate(revision.Tools)
-		flight := f.Demand(revision.Tools, nil)
+		fetch := f.Demand(revision.Tools, nil)
 		begun := time.Now()
 		w.group.Stop()
 		if took := time.Since(begun); took != 0 || s.Count(list) != before {
 			t.Errorf("the end took %v and %d fetches", took, s.Count(list)-before)
 		}
-		if _, err := flight.Wait(w.Context()); !errors.Is(err, context.Canceled) {
+		if _, err := fetch.Wait(w.Context()); !errors.Is(err, context.Canceled) {
 			t.Errorf("the caller got the error %v", err)
 		}
 	})
 }
 
 // An answer from before a change asks for no other fetch if there has been one
-// since, under way or landed.
+// since, under way or done.
 func TestOlderLandingAsksForNoOther(t *testing.T) {
 	for name, olderFirst := range map[string]bool{"older first": true, "younger first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -211,20 +211,20 @@ func TestFlightsAreBounded(t *testing.T) {
 		f := w.start(modern)
 		before := s.Count(list)
 		s.On(list, hang)
-		for n := range maxFlights {
+		for n := range maxFetches {
 			w.outdate(revision.Tools)
 			if f.Demand(revision.Tools, nil) == nil {
-				t.Fatalf("flight %d of %d was refused", n+1, maxFlights)
+				t.Fatalf("fetch %d of %d was refused", n+1, maxFetches)
 			}
 			w.after(gather)
 		}
 		w.outdate(revision.Tools)
 		if f.Demand(revision.Tools, nil) != nil {
-			t.Error("one flight more was started")
+			t.Error("one fetch more was started")
 		}
 		w.after(0)
-		if got := s.Count(list) - before; got != maxFlights {
-			t.Errorf("%d fetches are under way, want %d", got, maxFlights)
+		if got := s.Count(list) - before; got != maxFetches {
+			t.Errorf("%d fetches are under way, want %d", got, maxFetches)
 		}
 		s.On(list, nil)
 		w.after(client.RequestTimeout + 46*time.Second)
@@ -242,12 +242,12 @@ func TestWaitersAreBounded(t *testing.T) {
 		release := make(chan struct{})
 		s.On(list, waitFor(release, s))
 		w.outdate(revision.Tools)
-		flight := f.Demand(revision.Tools, nil)
+		fetch := f.Demand(revision.Tools, nil)
 		ctx, leave := context.WithCancel(w.Context())
 		var callers sync.WaitGroup
 		var served, left, refused atomic.Int64
 		wait := func(ctx context.Context) {
-			switch _, err := flight.Wait(ctx); {
+			switch _, err := fetch.Wait(ctx); {
 			case err == nil:
 				served.Add(1)
 			case errors.Is(err, context.Canceled):
@@ -280,7 +280,7 @@ func TestWaitersAreBounded(t *testing.T) {
 	})
 }
 
-// Every caller waits no longer than it wants; the flight is not hurt.
+// Every caller waits no longer than it wants; the fetch is not hurt.
 func TestStalledFlightHoldsNobody(t *testing.T) {
 	s := newServer(legacy)
 	run(t, s, func(w *world) {
@@ -288,11 +288,11 @@ func TestStalledFlightHoldsNobody(t *testing.T) {
 		release := make(chan struct{})
 		s.On(list, waitFor(release, s))
 		w.outdate(revision.Tools)
-		flight := f.Demand(revision.Tools, nil)
+		fetch := f.Demand(revision.Tools, nil)
 		for _, patience := range []time.Duration{0, time.Millisecond, time.Second} {
 			ctx, cancel := context.WithTimeout(w.Context(), patience)
 			begun := time.Now()
-			if _, err := flight.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != patience {
+			if _, err := fetch.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != patience {
 				t.Errorf("got error %v after %v, want %v", err, time.Since(begun), patience)
 			}
 			cancel()
@@ -301,14 +301,14 @@ func TestStalledFlightHoldsNobody(t *testing.T) {
 			t.Error("not exactly the tools are struggling")
 		}
 		close(release)
-		if _, err := flight.Wait(w.Context()); err != nil {
+		if _, err := fetch.Wait(w.Context()); err != nil {
 			t.Errorf("got error %v", err)
 		}
 		gone, cancel := context.WithCancel(w.Context())
 		cancel()
 		w.after(0)
 		for range 20 { // both are ready; either may be taken
-			if e, err := flight.Wait(gone); e == nil && !errors.Is(err, context.Canceled) {
+			if e, err := fetch.Wait(gone); e == nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, error %v", e, err)
 			}
 		}

@@ -17,17 +17,17 @@ func (f *Feed) doubt() {
 	}
 }
 
-// doubtIfGone is doubt for an upstream that cannot be reached.
+// doubtIfGone calls doubt if err says that the upstream cannot be reached.
 func (f *Feed) doubtIfGone(err error) {
 	if client.Unreachable(err) {
 		f.doubt()
 	}
 }
 
-// judgeDoubt draws from a failure to connect whether the upstream is gone, or has
-// come back and will not have this feed: then nothing else ends the doubt, and
-// sessions have to be let in anew.
-func (f *Feed) judgeDoubt(err error) {
+// doubtAfter decides what a failure to connect says of the sessions that the
+// upstream had. If it is gone, they are in doubt. If it is there and refuses this
+// feed, no later answer would end the doubt: they count as lost.
+func (f *Feed) doubtAfter(err error) {
 	f.doubtIfGone(err)
 	_, unsupported := errors.AsType[*client.UnsupportedError](err)
 	if (unsupported || client.Refused(err)) && f.doubted.Swap(0) != 0 {

@@ -1,7 +1,11 @@
-// Package feed keeps the snapshots of one upstream right. A feed is a
-// conversation of our own with the upstream at one revision: it fetches every
-// kind, listens for changes, and fetches again when a change is announced or a
-// lifetime runs out. It retries for ever and never takes a good snapshot away.
+// Package feed keeps the snapshots of one upstream up to date: it says when to
+// fetch. A feed keeps a session of our own with the upstream at one revision. In it
+// the feed fetches every kind, listens for changes, and fetches again when a change
+// is announced, a lifetime runs out or a caller needs a list. It retries for ever
+// and never takes a good snapshot away.
+//
+// It knows nothing of how to speak with an upstream, which is package client, nor
+// of clients' requests, of Caddy and of where snapshots are kept besides the cache.
 package feed
 
 import (
@@ -28,7 +32,7 @@ type Feed struct {
 	cache    *cache.Cache
 	policy   func() *Policy
 	logger   func() *zap.Logger
-	// propose is told of a revision that the upstream offered instead.
+	// propose is called with a revision that the upstream offered instead.
 	propose func(revision.Revision)
 	// lose is called when the upstream may have lost the sessions it had.
 	lose func()
@@ -37,13 +41,14 @@ type Feed struct {
 	// doubted is since when it is not certain that the upstream still knows its
 	// sessions, in Unix nanoseconds; 0 if it is.
 	doubted atomic.Int64
-	// part closes a session that is over.
-	part func(*client.Session)
+	// closeSession ends a session.
+	closeSession func(*client.Session)
 
-	wake chan struct{} // something has changed: look again
-	kick chan struct{} // the upstream is there: try again now
+	wake     chan struct{} // something has changed: look again
+	retryNow chan struct{} // the upstream has answered a client: try to connect
 
-	flying sync.WaitGroup
+	// background has the goroutines that a session starts.
+	background sync.WaitGroup
 
 	// changing is held while the state is worked out and entered, so that an
 	// older finding cannot replace a newer one. It is locked before mu.
@@ -58,7 +63,7 @@ type Feed struct {
 	opened    time.Time       // when the session was
 	listening bool
 	listened  time.Time // when it last began to in this session; zero if never
-	variants  map[cache.Variant]*asked
+	variants  map[cache.Variant]*askedVariant
 	reading   int  // reads under way
 	hydrated  bool // the kinds that the session offers are known
 	slots     [revision.NumKinds]slot
@@ -72,8 +77,8 @@ type Feed struct {
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
 		revision: r, cache: g.cache,
-		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, part: g.part,
-		wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, closeSession: g.closeSession,
+		wake: make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 	}
 	f.client = client.New(client.Config{
@@ -93,7 +98,7 @@ func (f *Feed) Attempted() <-chan struct{} { return f.first }
 func (f *Feed) run(ctx context.Context) {
 	stop := f.cache.Watch(f.changed)
 	defer stop()
-	defer f.flying.Wait()
+	defer f.background.Wait()
 	defer f.firstOnce.Do(func() { close(f.first) })
 	retry := newRetry()
 	for ctx.Err() == nil {
@@ -120,7 +125,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 		f.fail("connect", err)
 		return err
 	}
-	defer f.part(s)
+	defer f.closeSession(s)
 	if err := s.Open(ctx); err != nil {
 		if ctx.Err() == nil {
 			f.fail("connect", err)
@@ -155,7 +160,7 @@ func (f *Feed) wait(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-f.kick:
+	case <-f.retryNow:
 	case <-ctx.Done():
 	}
 }
@@ -169,7 +174,7 @@ func (f *Feed) Poke() {
 	defer f.mu.Unlock()
 	refresh := f.policy().Refresh
 	if f.failure != nil && !client.Refused(f.failure.Err) && client.RetryAfter(f.failure.Err) == 0 && time.Since(f.failure.At) >= refresh {
-		signal(f.kick)
+		signal(f.retryNow)
 	}
 	for k := range f.slots {
 		if s := &f.slots[k]; s.failure != nil && !client.Refused(s.failure.Err) && s.due.After(time.Now()) {
@@ -179,7 +184,7 @@ func (f *Feed) Poke() {
 	}
 }
 
-// notice is told of every notification on the feed's own streams.
+// notice is called with the method of each notification in the feed's sessions.
 func (f *Feed) notice(method string) {
 	kinds := revision.Changed(method)
 	if kinds == 0 {
@@ -191,21 +196,23 @@ func (f *Feed) notice(method string) {
 	}
 }
 
-// changed is told of every bump, wherever the notice was seen.
+// changed is called when the epoch of kinds was bumped, whoever saw the notice. It
+// has them fetched.
 func (f *Feed) changed(kinds revision.KindSet) {
 	f.mu.Lock()
 	for k := range f.slots {
 		if s := &f.slots[k]; kinds.Has(revision.Kind(k)) && s.offered {
-			s.told = time.Now()
-			s.silence.notice(s.told)
+			s.noticeSeen = time.Now()
+			s.silence.notice(s.noticeSeen)
 			s.ask(f.policy().Refresh)
-			s.variantsDue = later(s.told, s.variantsStarted.Add(f.policy().Refresh))
+			s.variantsDue = later(s.noticeSeen, s.variantsStarted.Add(f.policy().Refresh))
 		}
 	}
 	f.mu.Unlock()
 	signal(f.wake)
 }
 
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -213,6 +220,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// signal wakes whoever waits for c, now or the next time.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -27,11 +27,11 @@ type Group struct {
 
 	feeds [revision.Count]atomic.Pointer[Feed]
 
-	mu        sync.Mutex
-	ctx       context.Context
-	cancel    context.CancelFunc
-	running   sync.WaitGroup
-	farewells sync.WaitGroup // to sessions that are over with the group
+	mu      sync.Mutex
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	closing sync.WaitGroup // of sessions, after Stop
 }
 
 // NewGroup prepares the feeds of the MCP endpoint at url, which base reaches.
@@ -101,7 +101,7 @@ func (g *Group) Doubted() bool {
 }
 
 // Stop ends all feeds and returns when they have ended: nothing is fetched and
-// published any more. The servers are still being told; see Farewell.
+// published any more. Servers with sessions are still being told; see AwaitClosed.
 func (g *Group) Stop() {
 	g.mu.Lock()
 	g.cancel()
@@ -109,19 +109,19 @@ func (g *Group) Stop() {
 	g.running.Wait()
 }
 
-// Farewell waits, after Stop, until the servers know that their sessions are
+// AwaitClosed waits, after Stop, until the servers know that their sessions are
 // over, or a second has passed.
-func (g *Group) Farewell() { g.farewells.Wait() }
+func (g *Group) AwaitClosed() { g.closing.Wait() }
 
-// part closes a session. No feed that has been stopped waits for that: there is
-// one farewell for each feed then.
-func (g *Group) part(s *client.Session) {
+// closeSession ends a session. A feed that was stopped does not wait for that, so
+// that all feeds of a group tell their servers at once.
+func (g *Group) closeSession(s *client.Session) {
 	if g.ctx.Err() == nil {
 		s.Close()
 		return
 	}
-	g.farewells.Go(func() {
-		defer func() { _ = recover() }() // a farewell less
+	g.closing.Go(func() {
+		defer func() { _ = recover() }() // the server ends the session by itself
 		s.Close()
 	})
 }

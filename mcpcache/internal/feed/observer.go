@@ -6,7 +6,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Observer is told what feeds do. Its methods must return at once.
+// Observer learns what feeds do. Its methods must return at once.
 type Observer interface {
 	// Refreshed is called after each fetch of the feed's own snapshots. err
 	// is why it failed, if it did; same says that it brought nothing new.

@@ -43,7 +43,7 @@ type Policy struct {
 	Endpoint string
 	// Guard holds the feed's credential; nil if it has none.
 	Guard credential.Guard
-	// Observer is told what the feeds do; nil if nobody wants to know.
+	// Observer learns what the feeds do; nil if nobody wants to know.
 	Observer Observer
 }
 

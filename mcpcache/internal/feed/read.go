@@ -26,7 +26,7 @@ func (f *Feed) Read(uri []byte, name string, v *variant.Record) {
 	}
 	f.reading++
 	ctx, s := f.ctx, f.session
-	f.flying.Go(func() {
+	f.background.Go(func() {
 		defer func() {
 			_ = recover() // the next one reads again
 			f.mu.Lock()

@@ -14,40 +14,41 @@ import (
 // connected, or the upstream or the operator does not offer it.
 var ErrNotFeeding = errors.New("feed is not connected or does not keep this kind")
 
-// errDisconnected says that what a refresh brought was dropped.
+// errDisconnected says that what a refresh brought was dropped, since the session
+// had ended.
 var errDisconnected = errors.New("feed was disconnected before the refresh ended")
 
 // Refresh fetches a kind now, whatever is due, and returns what has changed. A
 // fetch that is under way is joined.
 func (f *Feed) Refresh(ctx context.Context, k revision.Kind) (Change, error) {
 	unchanged := Change{Kind: k, Revision: f.revision}
-	flight := f.refreshNow(k)
-	if flight == nil {
+	fetch := f.refreshNow(k)
+	if fetch == nil {
 		return unchanged, ErrNotFeeding
 	}
-	_, err := flight.Wait(ctx)
+	_, err := fetch.Wait(ctx)
 	switch {
 	case err != nil && client.NotOffered(err) && f.cache.Pinned(f.revision, k) == nil:
 		return unchanged, ErrNotFeeding
 	case err != nil:
 		return unchanged, err
-	case flight.change.Revision == revision.Unknown:
+	case fetch.change.Revision == revision.Unknown:
 		return unchanged, errDisconnected
 	}
-	return flight.change, nil
+	return fetch.change, nil
 }
 
-func (f *Feed) refreshNow(k revision.Kind) *Flight {
+func (f *Feed) refreshNow(k revision.Kind) *Fetch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &f.slots[k]
 	if f.session == nil || !s.offered {
 		return nil
 	}
-	if flight := s.current(nil, f.isCurrent(k)); flight != nil {
-		return flight
+	if fetch := s.current(nil, f.isCurrent(k)); fetch != nil {
+		return fetch
 	}
-	return f.takeOff(f.ctx, f.session, k, nil)
+	return f.fetch(f.ctx, f.session, k, nil)
 }
 
 // Recheck has a kind fetched in the background: now, or once the last fetch is
@@ -75,17 +76,17 @@ func (f *Feed) Await(ctx context.Context, k revision.Kind, m cache.Mark) *cache.
 	for {
 		f.mu.Lock()
 		s := &f.slots[k]
-		if s.landing == nil {
-			s.landing = make(chan struct{})
+		if s.nextDone == nil {
+			s.nextDone = make(chan struct{})
 		}
-		landing, coming := s.landing, f.session != nil && s.offered && s.fetchesBy(time.Now().Add(imminent))
+		next, coming := s.nextDone, f.session != nil && s.offered && s.fetchesBy(time.Now().Add(imminent))
 		f.mu.Unlock()
 		e := f.cache.Pinned(f.revision, k)
 		if !coming || e == nil || e.Mark.AskedSince(m) {
 			return e
 		}
 		select {
-		case <-landing:
+		case <-next:
 		case <-ctx.Done():
 			return e
 		}

@@ -19,8 +19,8 @@ import (
 // open. Should it open later, everything is fetched once more.
 const acknowledgeTimeout = time.Second
 
-// steady is how long a stream of notices must have lasted to count as good: its
-// end is then nothing to be wary of. Some servers end every stream after a while.
+// steady is how long a stream of notices must have lasted for the next one to be
+// opened without delay: some servers end every stream after a while.
 const steady = 5 * time.Second
 
 // serve keeps the kinds right for as long as the session lasts, and returns
@@ -44,7 +44,7 @@ func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.Expo
 		if lost != nil {
 			return lost
 		}
-		if f.settled() {
+		if f.isReady() {
 			retry.Reset()
 		}
 		timer.Reset(next)
@@ -57,6 +57,7 @@ func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.Expo
 	}
 }
 
+// await waits until the stream of notices is open, or acknowledgeTimeout has passed.
 func (f *Feed) await(ctx context.Context, opened <-chan struct{}) {
 	timer := time.NewTimer(acknowledgeTimeout)
 	defer timer.Stop()
@@ -118,6 +119,7 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 	}
 }
 
+// isClosed reports whether c is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -238,7 +240,7 @@ func (f *Feed) step(ctx context.Context, s *client.Session) (time.Duration, erro
 			continue
 		}
 		if !slot.refreshing() {
-			f.takeOff(ctx, s, revision.Kind(k), nil)
+			f.fetch(ctx, s, revision.Kind(k), nil)
 		}
 	}
 	return next, nil

@@ -115,7 +115,7 @@ func TestStopEndsTheSession(t *testing.T) {
 				if took := time.Since(begun); took > 0 {
 					t.Errorf("the feed took %v to end", took)
 				}
-				w.group.Farewell()
+				w.group.AwaitClosed()
 				if took := time.Since(begun); took > tt.within {
 					t.Errorf("it took %v, want %v", took, tt.within)
 				}
@@ -145,7 +145,7 @@ func TestStopAtAnyTime(t *testing.T) {
 				run(t, s, func(w *world) {
 					f := w.start(r)
 					w.after(time.Second)
-					flight := f.Demand(revision.Tools, nil)
+					fetch := f.Demand(revision.Tools, nil)
 					begun := time.Now()
 					w.group.Stop()
 					if took := time.Since(begun); took > 0 {
@@ -154,8 +154,8 @@ func TestStopAtAnyTime(t *testing.T) {
 					if !isClosed(f.Attempted()) {
 						t.Error("somebody may wait for the feed for ever")
 					}
-					if flight != nil {
-						_, _ = flight.Wait(w.Context()) // must not hang
+					if fetch != nil {
+						_, _ = fetch.Wait(w.Context()) // must not hang
 					}
 				})
 			})
@@ -235,11 +235,11 @@ func TestKindsAreTakenOver(t *testing.T) {
 				s.On("prompts/list", waitFor(release, s))
 				w.after(w.policy.Refresh)
 				w.outdate(revision.Prompts)
-				flight := f.Demand(revision.Prompts, nil)
+				fetch := f.Demand(revision.Prompts, nil)
 				w.after(0)
 				w.set(func(p *Policy) { p.Kinds = tools })
 				close(release)
-				if _, err := flight.Wait(w.Context()); err != nil {
+				if _, err := fetch.Wait(w.Context()); err != nil {
 					t.Errorf("those who waited got %v", err)
 				}
 				w.after(time.Hour)

@@ -28,11 +28,11 @@ type silentChange struct {
 // lateNotice is how long after a change was found its notice may come.
 const lateNotice = time.Second
 
-// proofEach is how often, after calls, an upstream is held to its word that it
-// announces changes, until it has announced one.
+// proofEach is how often, after calls, it is checked whether an upstream that says
+// it announces changes does so, until it has announced one.
 const proofEach = 10 * time.Second
 
-// notice takes note of a change that was announced.
+// notice records that a change was announced.
 func (s *silence) notice(now time.Time) {
 	s.announced = true
 	if s.change != nil && now.Sub(s.change.found) <= lateNotice {
@@ -40,15 +40,15 @@ func (s *silence) notice(now time.Time) {
 	}
 }
 
-// settle decides what a change was whose notice has not come.
-func (s *silence) settle(now time.Time) {
+// checkOverdue counts a change whose notice has not come in time as one without.
+func (s *silence) checkOverdue(now time.Time) {
 	if s.change != nil && now.Sub(s.change.found) > lateNotice {
 		s.change, s.caught = nil, true
 	}
 }
 
-// compareSilence takes note of a fetch for the feed's own snapshot. The caller
-// holds f.mu.
+// compareSilence records whether a fetch for the feed's own snapshot has found a
+// change that was not announced. The caller holds f.mu.
 func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry) {
 	if before == nil || k == revision.Discover || before.Body.ItemsDigest == now.Body.ItemsDigest ||
 		!before.Mark.SameEpoch(now.Mark) || !f.cache.Current(k, now.Mark) || before.Fetched.Before(f.opened) {
@@ -69,13 +69,13 @@ func (f *Feed) Silent(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &f.slots[k]
-	s.silence.settle(time.Now())
+	s.silence.checkOverdue(time.Now())
 	return s.offered && s.silence.caught
 }
 
 // MayBeSilent returns the kinds of lists that a call may change without a notice:
 // the upstream does not announce changes, or has been caught. One that says it
-// does, and has not been seen to, is held to its word once in a while.
+// does, and has not been seen to, is checked once in a while.
 func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
 		if !s.offered || k == revision.Discover {
 			continue
 		}
-		s.silence.settle(now)
+		s.silence.checkOverdue(now)
 		if s.silence.caught || !f.session.Announces(k) || !f.listening ||
 			!s.silence.announced && now.Sub(s.silence.checked) >= proof {
 			kinds |= revision.SetOf(k)

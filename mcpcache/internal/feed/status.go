@@ -45,7 +45,7 @@ func (f *Feed) Status() Status {
 	now := time.Now()
 	for k := range f.slots {
 		slot := &f.slots[k]
-		if slot.silence.settle(now); slot.offered && slot.silence.caught {
+		if slot.silence.checkOverdue(now); slot.offered && slot.silence.caught {
 			status.Silent = append(status.Silent, revision.Kind(k))
 		}
 		if slot.failure != nil && status.Failure == nil {
@@ -143,7 +143,7 @@ func (f *Feed) fail(stage string, err error) {
 	f.mu.Lock()
 	f.failure = failure
 	f.mu.Unlock()
-	f.judgeDoubt(err)
+	f.doubtAfter(err)
 	f.enter(state, failure)
 	f.firstOnce.Do(func() { close(f.first) })
 }
@@ -199,8 +199,8 @@ func (f *Feed) derive() (State, *Failure) {
 	return Degraded, failure
 }
 
-// settled reports whether the feed has nothing to make good.
-func (f *Feed) settled() bool {
+// isReady reports whether the feed has nothing to make good.
+func (f *Feed) isReady() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state == Ready

@@ -26,22 +26,31 @@ const (
 // has failed: its clients ask for themselves.
 const variantRetry = 5 * time.Second
 
-// asked is a variant for which a feed asks, and the session in which it does if
-// the upstream has sessions.
-type asked struct {
+// askedVariant is a variant for which a feed asks, and the session in which it does
+// so if the upstream has sessions.
+type askedVariant struct {
 	record *variant.Record
 
 	// Guarded by Feed.mu.
-	used      time.Time
+	used      time.Time // when the feed last asked, or was to
 	notBefore time.Time
-	flights   int
-	// opened is made by the flight that opens the session, nil before.
+	fetches   int
+	// opened is made by the fetch that opens the session, nil before.
 	opened chan struct{}
 
 	// What follows is there once opened is closed.
 	session *client.Session
 	err     error
 	end     context.CancelFunc
+}
+
+// keyOf returns the key of a variant in the cache; nil is how the feed itself
+// asks.
+func keyOf(v *variant.Record) cache.Variant {
+	if v == nil {
+		return cache.Variant{}
+	}
+	return v.Key
 }
 
 // identityOf returns as which client to ask for a variant; nil is the feed itself.
@@ -67,9 +76,9 @@ func (f *Feed) mayAskAs(v *variant.Record) bool {
 		return false
 	}
 	if f.variants == nil {
-		f.variants = make(map[cache.Variant]*asked)
+		f.variants = make(map[cache.Variant]*askedVariant)
 	}
-	f.variants[v.Key] = &asked{record: v, used: now}
+	f.variants[v.Key] = &askedVariant{record: v, used: now}
 	return true
 }
 
@@ -92,8 +101,8 @@ func (f *Feed) refreshVariants(ctx context.Context, s *client.Session, k revisio
 			if slot.variantsDue.IsZero() || a.notBefore.Before(slot.variantsDue) {
 				slot.variantsDue = a.notBefore
 			}
-		case len(slot.flights) < maxFlights && slot.current(a.record, f.isCurrent(k)) == nil:
-			f.takeOff(ctx, s, k, a.record)
+		case len(slot.fetches) < maxFetches && slot.current(a.record, f.isCurrent(k)) == nil:
+			f.fetch(ctx, s, k, a.record)
 		}
 	}
 	if slot.variantsDue.IsZero() {
@@ -106,9 +115,9 @@ func (f *Feed) refreshVariants(ctx context.Context, s *client.Session, k revisio
 // asked for lately. The caller holds f.mu.
 func (f *Feed) dropIdle(now time.Time) bool {
 	var oldest cache.Variant
-	var found *asked
+	var found *askedVariant
 	for key, a := range f.variants {
-		if a.flights == 0 && now.Sub(a.used) >= variantIdle && (found == nil || a.used.Before(found.used)) {
+		if a.fetches == 0 && now.Sub(a.used) >= variantIdle && (found == nil || a.used.Before(found.used)) {
 			oldest, found = key, a
 		}
 	}
@@ -132,7 +141,7 @@ func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Re
 		f.mu.Unlock()
 		return nil, errDisconnected
 	}
-	a.flights++
+	a.fetches++
 	first := a.opened == nil
 	if first {
 		a.opened = make(chan struct{})
@@ -140,7 +149,7 @@ func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Re
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
-		a.flights--
+		a.fetches--
 		f.mu.Unlock()
 	}()
 	if first {
@@ -155,7 +164,7 @@ func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Re
 }
 
 // openFor opens the session of a variant. A panic is a failure of that alone.
-func (f *Feed) openFor(ctx context.Context, own *client.Session, a *asked) {
+func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant) {
 	defer close(a.opened)
 	defer func() {
 		if p := recover(); p != nil {
@@ -167,21 +176,21 @@ func (f *Feed) openFor(ctx context.Context, own *client.Session, a *asked) {
 
 // openAs opens a session as a client of variant v, and listens on it: what such
 // a client is shown may change after it was opened.
-func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Record, a *asked) (*client.Session, error) {
+func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Record, a *askedVariant) (*client.Session, error) {
 	ctx, a.end = context.WithCancel(ctx)
 	s, err := f.client.NewSession(identityOf(v))
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Open(ctx); err != nil {
-		f.part(s)
+		f.closeSession(s)
 		return nil, err
 	}
 	if own.Listens() && s.Listens() {
 		opened := make(chan struct{})
 		var once sync.Once
 		done := func() { once.Do(func() { close(opened) }) }
-		f.flying.Go(func() {
+		f.background.Go(func() {
 			defer func() { _ = recover() }() // fetches go on, notices come on the feed's own stream
 			defer done()
 			wasOpen := false
@@ -203,16 +212,16 @@ func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Recor
 func (f *Feed) forgetSession(v *variant.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a := f.variants[v.Key]; a != nil && a.flights == 0 {
+	if a := f.variants[v.Key]; a != nil && a.fetches == 0 {
 		now := time.Now()
-		f.variants[v.Key] = &asked{record: v, used: now, notBefore: now.Add(variantRetry)}
+		f.variants[v.Key] = &askedVariant{record: v, used: now, notBefore: now.Add(variantRetry)}
 		f.endVariant(a)
 	}
 }
 
 // renewSession has the next fetch for a variant open another session, after the
 // stream of its session has ended: what changed since was announced to nobody.
-func (f *Feed) renewSession(ctx context.Context, a *asked) {
+func (f *Feed) renewSession(ctx context.Context, a *askedVariant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil || f.variants[a.record.Key] != a {
@@ -220,7 +229,7 @@ func (f *Feed) renewSession(ctx context.Context, a *asked) {
 	}
 	now := time.Now()
 	next := now.Add(max(f.policy().Refresh, time.Second))
-	f.variants[a.record.Key] = &asked{record: a.record, used: a.used, notBefore: next}
+	f.variants[a.record.Key] = &askedVariant{record: a.record, used: a.used, notBefore: next}
 	f.endVariant(a)
 	for k := range f.slots {
 		if slot := &f.slots[k]; slot.offered {
@@ -232,11 +241,11 @@ func (f *Feed) renewSession(ctx context.Context, a *asked) {
 
 // endVariant ends the session of a variant, if it has one, in the background. The
 // caller holds f.mu and has taken the variant out of f.variants.
-func (f *Feed) endVariant(a *asked) {
+func (f *Feed) endVariant(a *askedVariant) {
 	if a.opened == nil {
 		return
 	}
-	f.flying.Go(func() {
+	f.background.Go(func() {
 		defer func() { _ = recover() }() // the upstream ends the session by itself
 		<-a.opened
 		if a.end == nil {
@@ -244,7 +253,7 @@ func (f *Feed) endVariant(a *asked) {
 		}
 		a.end()
 		if a.session != nil {
-			f.part(a.session)
+			f.closeSession(a.session)
 		}
 	})
 }

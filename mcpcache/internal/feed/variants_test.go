@@ -54,11 +54,11 @@ func byCapabilities(s *server) {
 
 func (w *world) demand(f *Feed, v *variant.Record) string {
 	w.Helper()
-	flight := f.Demand(revision.Tools, v)
-	if flight == nil {
+	fetch := f.Demand(revision.Tools, v)
+	if fetch == nil {
 		return "nobody asks"
 	}
-	e, err := flight.Wait(w.Context())
+	e, err := fetch.Wait(w.Context())
 	if err != nil {
 		return err.Error()
 	}
@@ -104,7 +104,7 @@ func TestSessionsOfVariants(t *testing.T) {
 			}
 		}
 		w.group.Stop()
-		w.group.Farewell()
+		w.group.AwaitClosed()
 		w.after(time.Second) // the upstream's side of the streams
 		if left := s.Listening(); left != 0 || len(s.Sessions) != 0 {
 			t.Errorf("%d streams and %d sessions are left", left, len(s.Sessions))
@@ -224,8 +224,8 @@ func TestSessionOfAVariantHangs(t *testing.T) {
 		if took := time.Since(began); took > 2*client.CloseTimeout {
 			t.Errorf("stopping took %s", took)
 		}
-		for _, flight := range []*Flight{first, second} {
-			if _, err := flight.Wait(w.Context()); err == nil {
+		for _, fetch := range []*Fetch{first, second} {
+			if _, err := fetch.Wait(w.Context()); err == nil {
 				t.Error("a list came from nowhere")
 			}
 		}
@@ -326,12 +326,12 @@ func TestListGivenMeanwhile(t *testing.T) {
 		for range 5 {
 			release := make(chan struct{})
 			s.On(list, waitFor(release, s))
-			flight := f.Demand(revision.Tools, v)
+			fetch := f.Demand(revision.Tools, v)
 			w.after(time.Second)
 			given := &cache.Seen{Items: [32]byte{9}, Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true}
 			v.See(modern, revision.Tools, given, own)
 			close(release)
-			if e, err := flight.Wait(w.Context()); err == nil {
+			if e, err := fetch.Wait(w.Context()); err == nil {
 				t.Errorf("got %v", e.Body.Names())
 			}
 			if v.Seen(modern, revision.Tools) != given || v.Hopeless(modern, revision.Tools, w.cache.Mark(revision.Tools)) {
@@ -343,11 +343,11 @@ func TestListGivenMeanwhile(t *testing.T) {
 		before := f.Demand(revision.Tools, v)
 		w.after(time.Second)
 		if f.Demand(revision.Tools, v) != before {
-			t.Error("two flights are under way for the same")
+			t.Error("two fetches are under way for the same")
 		}
 		v.See(modern, revision.Tools, &cache.Seen{Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true}, own)
 		if f.Demand(revision.Tools, v) == before {
-			t.Error("who comes after a client's list joins the flight from before it")
+			t.Error("who comes after a client's list joins the fetch from before it")
 		}
 	})
 }

@@ -76,7 +76,7 @@ func run(t *testing.T, s *server, test func(w *world)) {
 		w.group = NewGroup("http://upstream.test/mcp", &w.transport, w.cache, func() { w.lost++ }, &w.policy, w.logger)
 		defer func() {
 			w.group.Stop()
-			w.group.Farewell()
+			w.group.AwaitClosed()
 			w.cache.Close()
 			time.Sleep(5 * time.Second) // abandoned answers end in their time
 		}()

@@ -51,7 +51,7 @@ func New(t *testing.T, name string) *Source {
 	}, zap.NewNop())
 	t.Cleanup(func() {
 		s.feeds.Stop()
-		s.feeds.Farewell()
+		s.feeds.AwaitClosed()
 		c.Close()
 	})
 	return s

@@ -1,0 +1,264 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// errEmpty says that a list has become empty though no notice has announced a
+// change. An upstream that loses its tools for a moment must not empty everybody's
+// list, so the answer counts only when it is given twice.
+var errEmpty = errors.New("list is empty all of a sudden, asking once more")
+
+// fetch fetches a kind in the background, in session s, as a client of variant v
+// asks: a nil one is the feed itself. The caller holds f.mu.
+func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, v *variant.Record) *Fetch {
+	fetch := &Fetch{variant: v, asked: time.Now(), done: make(chan struct{})}
+	slot := &f.slots[k]
+	slot.fetches = append(slot.fetches, fetch)
+	gathered := slot.noticeSeen.Add(gather)
+	f.background.Go(func() {
+		defer close(fetch.done)
+		asking := s
+		if fetch.err = sleepUntil(ctx, gathered); fetch.err == nil {
+			asking, fetch.err = f.sessionAs(ctx, s, v)
+		}
+		if fetch.err == nil {
+			f.begin(k, fetch)
+			fetch.entry, fetch.err = f.request(ctx, asking, k, fetch)
+		}
+		if v == nil {
+			f.done(ctx, s, k, fetch)
+		} else {
+			f.doneAs(k, fetch)
+		}
+	})
+	return fetch
+}
+
+// gather is how long after a notice a fetch waits before it begins. An upstream
+// tells all feeds of a change at once, but the notices do not arrive at once; what
+// the first of them starts need not be done again for the others.
+const gather = time.Millisecond
+
+// sleepUntil waits until t, or returns why ctx has ended before.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	wait := time.Until(t)
+	if wait <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// begin marks a fetch as one from after all that has been announced so far. It
+// sends nothing before.
+func (f *Feed) begin(k revision.Kind, fetch *Fetch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fetch.mark, fetch.begun, fetch.begunAt = f.cache.Mark(k), true, time.Now()
+	if fetch.variant == nil {
+		slot := &f.slots[k]
+		slot.started, slot.due = time.Now(), time.Time{} // done says when the next one is due
+	}
+}
+
+// request asks for a list and makes a snapshot of it. A panic is a failure of this
+// fetch only.
+func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, fetch *Fetch) (e *cache.Entry, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, err = nil, fmt.Errorf("fetching %s panicked: %v", k, p)
+		}
+	}()
+	request := client.ListRequest{Kind: k, As: identityOf(fetch.variant), Patient: fetch.variant == nil}
+	if own := f.cache.Pinned(f.revision, k); own != nil {
+		request.Before = own.Size()
+	}
+	policy := f.policy()
+	list, err := s.List(ctx, request)
+	if err != nil {
+		return nil, client.Brief(err)
+	}
+	return f.snapshot(k, fetch, list, policy), nil
+}
+
+// snapshot makes an entry of a list that was read. It is as old as its first page, and fresh for
+// as long as the page with the shortest life.
+func (f *Feed) snapshot(k revision.Kind, fetch *Fetch, list *client.List, policy *Policy) *cache.Entry {
+	lifetime := policy.Of(k).MaxTTL
+	for _, page := range list.Pages {
+		lifetime = min(lifetime, policy.Lifetime(k, page.TTL, page.HasTTL))
+	}
+	return &cache.Entry{
+		Kind: k, Revision: f.revision, Variant: keyOf(fetch.variant),
+		Body: list.Body, Fetched: list.First, Mark: fetch.mark,
+		Lifetime: lifetime, Partition: policy.Partition(list.Body.Scope),
+	}
+}
+
+// doneAs takes over what a fetch as a client of another variant brought. If it is
+// what the feed itself was given, the feed's snapshot serves both from now on;
+// otherwise it is that variant's. What clients of the variant were given
+// themselves decides: a list that is not theirs is given to nobody.
+func (f *Feed) doneAs(k revision.Kind, fetch *Fetch) {
+	defer func() { // whoever does not join this fetch any more finds what it brought
+		f.mu.Lock()
+		f.slots[k].remove(fetch)
+		f.mu.Unlock()
+	}()
+	v := fetch.variant
+	if fetch.err != nil {
+		f.forgetSession(v)
+		return
+	}
+	e := fetch.entry
+	if k != revision.Discover && !v.Believes(f.revision, k, e.Body.Items, fetch.mark) {
+		fetch.entry, fetch.err = nil, errEmpty
+		return
+	}
+	seen := &cache.Seen{Items: e.Body.ItemsDigest, Mark: fetch.mark, At: e.Fetched}
+	own := f.cache.Pinned(f.revision, k)
+	if !v.Confirm(seen, e, own) {
+		fetch.entry, fetch.err = nil, errConflict
+		if given := v.Seen(f.revision, k); given == nil || !given.At.After(fetch.begunAt) {
+			v.Conflict(f.revision, k, fetch.mark) // otherwise the list may have changed meanwhile
+		}
+		return
+	}
+	switch {
+	case own == nil || !seen.Agrees(own):
+		f.cache.Put(e)
+	case own.Body.Digest == e.Body.Digest && own.Mark.Since(fetch.mark):
+		fetch.entry = own // callers who read slowly need not keep another copy
+	}
+}
+
+// errConflict says that a client of a variant was given another list than the
+// feed that asked as one.
+var errConflict = errors.New("clients of one variant are given different lists")
+
+// done publishes what a fetch brought, and says when the next one is due.
+func (f *Feed) done(ctx context.Context, s *client.Session, k revision.Kind, fetch *Fetch) {
+	// Whatever comes of it, there is room for the next fetch.
+	defer signal(f.wake)
+	before := f.cache.Pinned(f.revision, k)
+	f.mu.Lock()
+	slot := &f.slots[k]
+	slot.remove(fetch)
+	defer slot.announceDone(f)
+	if ctx.Err() != nil || f.session != s || !slot.offered {
+		f.mu.Unlock()
+		// The session is over, or nobody wants the kind any more: that is
+		// nobody's failure.
+		return
+	}
+	f.conclude(slot, k, fetch, before)
+	slot.attempted = true
+	took := time.Since(slot.started)
+	f.mu.Unlock()
+	f.report(k, before, fetch, took)
+	f.noteProgress()
+}
+
+// conclude pins what a fetch brought, or notes why it failed, and says when the
+// next one is due. The caller holds f.mu.
+func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache.Entry) {
+	if fetch.err == nil && f.suspicious(slot, before, fetch.entry) {
+		fetch.entry, fetch.err = nil, errEmpty
+	}
+	switch {
+	case fetch.err == nil:
+		fetch.overtaken = !f.cache.Pin(fetch.entry)
+		if fetch.overtaken {
+			return // what is newer has said when the next one is due
+		}
+		f.compareSilence(slot, k, before, fetch.entry)
+		f.trust(slot.started)
+		slot.failure, slot.empty = nil, 0
+		slot.retry.Reset()
+		f.schedule(slot, k, fetch.entry)
+	case before == nil && client.NotOffered(fetch.err):
+		// The server advertises the capability but not this method.
+		slot.failure = nil
+		slot.due = time.Now().Add(early(f.policy().Of(k).TTL))
+	default:
+		now := time.Now()
+		f.doubtIfGone(fetch.err)
+		slot.failure = &Failure{Stage: k.String(), Err: fetch.err, At: now}
+		slot.notBefore = now.Add(client.RetryAfter(fetch.err))
+		slot.due = later(now.Add(slot.retry.NextBackOff()), slot.notBefore)
+	}
+}
+
+// schedule says when a kind that has just been fetched is due again. The
+// caller holds f.mu.
+func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
+	p := f.policy()
+	life := e.Lifetime
+	if life == 0 {
+		// Never fresh: the copy only has to be recent enough for bad times.
+		life = p.Of(k).TTL
+	}
+	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
+	// Something may have asked for another fetch while this one was under way.
+	slot.hasten(due)
+	if !f.cache.Current(k, e.Mark) && !slot.refreshing() {
+		slot.due = slot.started.Add(p.Refresh)
+	}
+}
+
+// suspicious reports whether an empty answer still has to be confirmed.
+func (f *Feed) suspicious(slot *slot, before, now *cache.Entry) bool {
+	if now.Kind == revision.Discover || now.Body.Items > 0 || before == nil || before.Body.Items == 0 ||
+		!f.cache.Current(now.Kind, before.Mark) {
+		return false
+	}
+	slot.empty++
+	return slot.empty < 2
+}
+
+// report tells the observer what a fetch has brought, and the log if it is new.
+func (f *Feed) report(k revision.Kind, before *cache.Entry, fetch *Fetch, took time.Duration) {
+	observer := f.policy().Observer
+	if fetch.err != nil {
+		if observer != nil {
+			observer.Refreshed(f.revision, k, took, false, fetch.err)
+		}
+		return
+	}
+	published := fetch.entry
+	if fetch.overtaken {
+		published = before
+	}
+	fetch.change = compare(before, published)
+	if observer != nil {
+		observer.Refreshed(f.revision, k, took, fetch.change.Same, nil)
+	}
+	if fetch.change.Same {
+		return
+	}
+	f.logger().Info("list refreshed",
+		zap.Stringer("kind", k), zap.Stringer("revision", f.revision),
+		zap.Int("items", fetch.change.Items), zap.Int("added", len(fetch.change.Added)),
+		zap.Int("removed", len(fetch.change.Removed)), zap.Int("changed", len(fetch.change.Changed)),
+		zap.Int("more", fetch.change.More))
+	if observer != nil {
+		observer.Changed(fetch.change)
+	}
+}

@@ -1,0 +1,98 @@
+package feed
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
+)
+
+// maxFetches bounds the fetches of one kind that are under way at once: for
+// each of a few variants one from before the last change, whose callers came
+// before it too, and one from after.
+const maxFetches = 8
+
+// slot is what a feed knows of one kind.
+type slot struct {
+	offered    bool // the upstream has it and the operator wants it
+	attempted  bool // fetched at least once since the feed connected
+	fetches    []*Fetch
+	noticeSeen time.Time // when a change was last announced
+	started    time.Time // when the last fetch began
+	due        time.Time // when the next one is due, zero if none is planned
+	notBefore  time.Time // until when the upstream wants to be left alone
+	retry      *backoff.ExponentialBackOff
+	failure    *Failure
+	silence    silence
+	// variantsDue is when the lists of variants are to be fetched again, zero if
+	// they are not; variantsStarted is when they last were.
+	variantsDue, variantsStarted time.Time
+	// nextDone is closed when the next fetch for the feed's own snapshot ends.
+	nextDone chan struct{}
+	// empty counts answers in a row that were empty although the list was
+	// not, without a notice.
+	empty int
+}
+
+// current returns the fetch that brings what is newest, or nil. is says so of one
+// that has begun.
+func (s *slot) current(v *variant.Record, is func(*Fetch) bool) *Fetch {
+	for _, f := range s.fetches {
+		if keyOf(f.variant) == keyOf(v) && (!f.begun || is(f)) {
+			return f
+		}
+	}
+	return nil
+}
+
+// ask makes the next fetch due: now, unless the last one began less than
+// refresh ago or the upstream wants to be left alone.
+func (s *slot) ask(refresh time.Duration) {
+	s.due = later(later(time.Now(), s.started.Add(refresh)), s.notBefore)
+}
+
+// hasten makes the next fetch due at that time, unless it is due sooner.
+func (s *slot) hasten(at time.Time) {
+	if s.due.IsZero() || at.Before(s.due) {
+		s.due = at
+	}
+}
+
+// refreshing reports whether the feed's own snapshot is being fetched.
+func (s *slot) refreshing() bool {
+	return slices.ContainsFunc(s.fetches, func(f *Fetch) bool { return f.variant == nil })
+}
+
+// fetchesBy reports whether a fetch of the feed's own snapshot is under way, or
+// due by then.
+func (s *slot) fetchesBy(t time.Time) bool {
+	return s.refreshing() || !s.due.IsZero() && !s.due.After(t)
+}
+
+// announceDone wakes those who wait for the feed's own snapshot.
+func (s *slot) announceDone(f *Feed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.nextDone != nil {
+		close(s.nextDone)
+		s.nextDone = nil
+	}
+}
+
+// remove takes a fetch that is done off the list.
+func (s *slot) remove(f *Fetch) {
+	s.fetches = slices.DeleteFunc(s.fetches, func(other *Fetch) bool { return other == f })
+}
+
+// newRetry says how long to wait between attempts: from a quarter of a
+// second, doubling, up to half a minute, each give or take a half.
+func newRetry() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = 250 * time.Millisecond
+	b.Multiplier = 2
+	b.RandomizationFactor = 0.5
+	b.MaxInterval = 30 * time.Second
+	return b
+}
