@@ -8,8 +8,8 @@ const (
 var mutations = []mutation{
 	{"join an old fetch", []replacement{
 		{
-			"internal/feed/fetch.go",
-			"return f.cache.Current(k, flight.mark)\n",
+			"internal/feed/demand.go",
+			"return f.cache.Current(k, fetch.mark)\n",
 			"return true\n",
 		},
 		{"internal/exchange/fetch.go", "!flight.Since(x.question.mark)", "false"},
@@ -87,7 +87,7 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
 	}, `version \d+ of \S+ misled this caller`},
 	{"believe in sudden emptiness", []replacement{
-		{"internal/feed/fetch.go", "return slot.empty < 2", "return false"},
+		{"internal/feed/fetching.go", "return slot.empty < 2", "return false"},
 	}, `the list became empty for a moment`},
 	{"believe in a variant's sudden emptiness", []replacement{
 		{"internal/variant/list.go", "l.empty.Add(1) < enoughEmpty", "false"},
