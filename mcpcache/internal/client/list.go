@@ -40,6 +40,9 @@ type List struct {
 	Pages []*message.Page
 	// First is when the first page had arrived.
 	First time.Time
+	// Server is what the result says of the server, if server/discover was asked
+	// and we understand it; nil otherwise.
+	Server *ServerInfo
 }
 
 // List reads every page of a list and joins them. The list comes whole or not at
@@ -57,7 +60,7 @@ func (s *Session) List(ctx context.Context, r ListRequest) (*List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("joining the pages of %s: %w", r.Kind.Method(), err)
 	}
-	return &List{Body: body, Pages: p.pages, First: p.first}, nil
+	return &List{Body: body, Pages: p.pages, First: p.first, Server: p.server}, nil
 }
 
 // pageReader reads the pages of one list.
@@ -71,6 +74,8 @@ type pageReader struct {
 	pages []*message.Page
 	bytes int64
 	first time.Time // when the first page had arrived
+	// server is nil if another kind is read, or the result not understood.
+	server *ServerInfo
 }
 
 // read reads all pages.
@@ -120,6 +125,9 @@ func (p *pageReader) page(ctx context.Context, params map[string]any) (*message.
 		if err := p.claim.take(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if p.Kind == revision.Discover {
+		p.server, _ = parseServerInfo(p.session.client.Revision, result)
 	}
 	page, err := message.ParsePage(result, p.Kind)
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Session) discover(ctx context.Context) error {
 	if err != nil {
 		return s.openError(err)
 	}
-	if s.info, err = message.ParseServerInfo(result); err != nil {
+	if err := s.describe(result); err != nil {
 		return fmt.Errorf("reading the answer to server/discover: %w", err)
 	}
 	if !slices.Contains(s.info.SupportedVersions, s.client.Revision.String()) {
@@ -76,7 +76,7 @@ func (s *Session) initialize(ctx context.Context) error {
 	if err != nil {
 		return s.openError(err)
 	}
-	if s.info, err = message.ParseServerInfo(result); err != nil {
+	if err := s.describe(result); err != nil {
 		return fmt.Errorf("reading the answer to initialize: %w", err)
 	}
 	if s.info.ProtocolVersion != s.client.Revision.String() {
@@ -91,6 +91,15 @@ func (s *Session) initialize(ctx context.Context) error {
 		return fmt.Errorf("sending notifications/initialized: %w", err)
 	}
 	return nil
+}
+
+// describe keeps what the server has said of itself.
+func (s *Session) describe(result []byte) error {
+	info, err := parseServerInfo(s.client.Revision, result)
+	if err == nil {
+		s.info = info
+	}
+	return err
 }
 
 // openError decides whether a failed opening is evidence of the server's era: then

@@ -51,7 +51,7 @@ type Session struct {
 	http      *http.Client
 	transport *transport.StreamableHTTP
 	nextID    atomic.Int64
-	info      message.ServerInfo
+	info      *ServerInfo
 	// as is the client as which the session is opened; nil for ourselves.
 	as *Identity
 	// onNotice is told of each notice that arrives, on whatever stream.
@@ -63,7 +63,7 @@ type Session struct {
 func (c *Client) NewSession(as *Identity) (*Session, error) { return c.newSession(as, c.OnNotice) }
 
 func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Session, error) {
-	s := &Session{client: c, as: as, onNotice: onNotice}
+	s := &Session{client: c, as: as, onNotice: onNotice, info: new(ServerInfo)}
 	below := &requestFilter{
 		base:      longAnswers{&noticeWatcher{base: c.transport, onNotice: onNotice}},
 		onRequest: s.answer,
@@ -82,6 +82,9 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 	t.SetRequestHandler(s.dropRequest)
 	return s, nil
 }
+
+// Server returns what the server has said of itself when the session was opened.
+func (s *Session) Server() *ServerInfo { return s.info }
 
 // HasID reports whether the server has given the session an id: it keeps
 // something of it, which it may lose.

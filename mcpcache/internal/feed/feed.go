@@ -41,6 +41,9 @@ type Feed struct {
 	// doubted is since when it is not certain that the upstream still knows its
 	// sessions, in Unix nanoseconds; 0 if it is.
 	doubted atomic.Int64
+	// server is what the upstream has said of itself last; nil before the first
+	// session.
+	server atomic.Pointer[client.ServerInfo]
 	// closeSession ends a session.
 	closeSession func(*client.Session)
 
@@ -93,6 +96,12 @@ func newFeed(r revision.Revision, g *Group) *Feed {
 // Attempted is closed once the feed has tried to fetch every kind, has found
 // that it cannot, or has ended.
 func (f *Feed) Attempted() <-chan struct{} { return f.first }
+
+// Server returns what the upstream has said of itself: the result of initialize or
+// server/discover that opened the last session, or that the last refresh of
+// [revision.Discover] brought. It returns nil before the first session. What it
+// returns is not changed afterwards, and stays when the upstream is gone.
+func (f *Feed) Server() *client.ServerInfo { return f.server.Load() }
 
 // run connects, serves and connects again until ctx ends.
 func (f *Feed) run(ctx context.Context) {

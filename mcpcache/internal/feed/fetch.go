@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
@@ -40,6 +41,8 @@ type Fetch struct {
 	done  chan struct{}
 	entry *cache.Entry
 	err   error
+	// server is what a fetch of [revision.Discover] says of the upstream, or nil.
+	server *client.ServerInfo
 	// change is what the entry has new, of a fetch for the feed's own snapshot.
 	change Change
 	// overtaken says that a newer snapshot was there before the entry.

@@ -95,6 +95,7 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 	if err != nil {
 		return nil, client.Brief(err)
 	}
+	fetch.server = list.Server
 	return f.snapshot(k, fetch, list, policy), nil
 }
 
@@ -187,6 +188,9 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		fetch.overtaken = !f.cache.Pin(fetch.entry)
 		if fetch.overtaken {
 			return // what is newer has said when the next one is due
+		}
+		if fetch.server != nil {
+			f.server.Store(fetch.server)
 		}
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.trust(slot.started)

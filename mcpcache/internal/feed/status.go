@@ -101,6 +101,7 @@ func (f *Feed) connected(ctx context.Context, s *client.Session) {
 	f.session, f.ctx, f.opened, f.listened = s, ctx, time.Now(), time.Time{}
 	f.failure = nil
 	f.doubted.Store(0)
+	f.server.Store(s.Server())
 	f.mu.Unlock()
 	f.enter(Hydrating, nil)
 }
