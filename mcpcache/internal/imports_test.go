@@ -1,0 +1,153 @@
+// Package internal_test holds the rooms of the house to their order: who may
+// import whom, and who may reach Caddy.
+package internal_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/caddy-mcp/mcp-cache/"
+	rooms  = module + "mcpcache/internal/"
+	caddy  = "github.com/caddyserver/caddy"
+)
+
+// floors are the packages of this folder, from the ground up. A package imports
+// only packages of floors below its own. A new package gets its place here.
+var floors = [][]string{
+	// One job each, needing nobody.
+	{"revision", "sse", "splice", "qvalue", "redact", "budget", "terminal"},
+	// What two rooms agree on, without knowing each other: a guard and our client,
+	// our client and the transport.
+	{"credential", "outgoing"},
+	// The protocol's bytes; the one way out through Caddy.
+	{"message", "upstream"},
+	// Entries and their epochs; how we speak with an upstream.
+	{"cache", "client"},
+	// What is known of compressed forms, of clients that may be shown different
+	// lists, of clients that were let in; the form in which snapshots are stored.
+	{"encoded", "variant", "admission", "snapshot"},
+	// When to fetch; what outlives the process.
+	{"feed", "keeper"},
+	// Everything of one upstream.
+	{"backend"},
+	// Rules, for the catalog alone.
+	{"policy"},
+	// The list that a caller sees; sessions and eras on both sides.
+	{"catalog", "session", "bridge"},
+	// One request.
+	{"exchange"},
+	// What operators see of all that.
+	{"report", "telemetry"},
+	// What only commands use: a server to try, and the check of one.
+	{"demo", "probe"},
+}
+
+// throughCaddy are those that may reach Caddy; all others know nothing of it. The
+// keeper does through the stores, which are Caddy modules.
+var throughCaddy = []string{"upstream", "keeper", "backend", "exchange", "telemetry"}
+
+// contracts are the packages above this folder that its packages may import: they
+// say what guests are.
+var contracts = []string{"mcpcache/guards", "mcpcache/stores"}
+
+// imported is what a package imports without its tests.
+type imported struct {
+	directly []string
+	at       []string // all, however far away
+}
+
+// packages returns the packages of this folder by their names, such as "cache".
+func packages(t *testing.T) map[string]imported {
+	t.Helper()
+	readSources(t)
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f",
+		`{{.ImportPath}}|{{join .Imports " "}}|{{join .Deps " "}}`, "./...").Output()
+	if err != nil {
+		t.Fatalf("listing the packages: %v", err)
+	}
+	all := make(map[string]imported)
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		name, ours := strings.CutPrefix(fields[0], rooms)
+		if !ours { // the folder itself, which has this test alone
+			continue
+		}
+		all[name] = imported{directly: strings.Fields(fields[1]), at: strings.Fields(fields[2])}
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d packages were found", len(all))
+	}
+	return all
+}
+
+// readSources reads the code that is looked at, so that go test takes no result
+// from before a change of it.
+func readSources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("reading the code: %v", err)
+	}
+}
+
+// floorOf returns the number of a package's floor, -1 if it has none.
+func floorOf(name string) int {
+	return slices.IndexFunc(floors, func(floor []string) bool { return slices.Contains(floor, name) })
+}
+
+// isForTests reports whether a package is there for the tests of others.
+func isForTests(name string) bool { return strings.HasSuffix(name, "test") }
+
+// Imports point down: from the floors of this list to lower ones, and never out of
+// this folder but to what says what a guest is.
+func TestImportsPointDown(t *testing.T) {
+	for name, p := range packages(t) {
+		if isForTests(name) {
+			continue
+		}
+		own := floorOf(name)
+		if own < 0 {
+			t.Errorf("package %s has no floor yet: give it one above", name)
+			continue
+		}
+		for _, path := range p.directly {
+			other, inside := strings.CutPrefix(path, rooms)
+			outside, ours := strings.CutPrefix(path, module)
+			switch {
+			case inside && isForTests(other):
+				t.Errorf("package %s needs %s, which is for tests", name, other)
+			case inside && floorOf(other) >= own:
+				t.Errorf("package %s imports %s, which is not below it", name, other)
+			case !inside && ours && !slices.Contains(contracts, outside):
+				t.Errorf("package %s imports %s, which is above all of this folder", name, outside)
+			}
+		}
+	}
+}
+
+// What is not said to reach Caddy does not, however indirectly: it can be
+// understood, tested and used without.
+func TestWhoReachesCaddy(t *testing.T) {
+	for name, p := range packages(t) {
+		if isForTests(name) || slices.Contains(throughCaddy, name) {
+			continue
+		}
+		for _, path := range p.at {
+			if path == caddy || strings.HasPrefix(path, caddy+"/") {
+				t.Errorf("package %s reaches %s", name, path)
+				break
+			}
+		}
+	}
+}
