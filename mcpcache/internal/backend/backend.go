@@ -88,7 +88,6 @@ func (b *Backend) apply() {
 	}
 	newest := b.tenants[len(b.tenants)-1]
 	policy := newest.Settings.Feed
-	policy.Observer = observer{b.Keeper, policy.Observer}
 	memory, precompress := int64(0), false
 	for _, t := range b.tenants {
 		policy.Kinds |= t.Settings.Kinds

@@ -60,6 +60,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	watches map[*watch]struct{}
+	onPin   []func(r revision.Revision, k revision.Kind, same bool)
 }
 
 // pin is where the feed's snapshot of a kind and revision is, and its
@@ -165,7 +166,26 @@ func (c *Cache) DropPages(k revision.Kind) { c.pages[k].Add(1) }
 // is pinned. A snapshot is pinned even if it is outdated already: it is still
 // the last good one.
 func (c *Cache) Pin(e *Entry) bool {
-	return c.pin(e, false, func(old *Entry) bool { return old == nil || !old.newerThan(e) })
+	old, pinned := c.pin(e, false, func(old *Entry) bool { return old == nil || !old.newerThan(e) })
+	if !pinned {
+		return false
+	}
+	c.mu.Lock()
+	watchers := c.onPin
+	c.mu.Unlock()
+	for _, tell := range watchers {
+		tell(e.Revision, e.Kind, old != nil && old.Body.Digest == e.Body.Digest)
+	}
+	return true
+}
+
+// OnPin has pinned called after every [Cache.Pin] that took place, from now on;
+// same says that its bytes were those of the snapshot before. It must return at
+// once.
+func (c *Cache) OnPin(pinned func(r revision.Revision, k revision.Kind, same bool)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onPin = append(c.onPin, pinned)
 }
 
 // ChangedWith reports whether e is pinned, and the first thing that the feed was
@@ -185,14 +205,14 @@ func (c *Cache) Restore(e *Entry) {
 }
 
 // pin pins e in the place of an entry, or none, that may be replaced. Bytes
-// that are the same as before stay compressed.
-func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) bool {
+// that are the same as before stay compressed. It returns what was pinned before.
+func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) (old *Entry, pinned bool) {
 	c.pinning.Lock()
 	defer c.pinning.Unlock()
 	p := &c.pinned[e.Revision][e.Kind]
-	old := p.entry.Load()
+	old = p.entry.Load()
 	if !mayReplace(old) {
-		return false
+		return old, false
 	}
 	switch {
 	case old == nil || p.restored:
@@ -210,7 +230,7 @@ func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) bool 
 	} else if forms != nil {
 		c.forms.want(e, forms, Plain, now.Unix())
 	}
-	return true
+	return old, true
 }
 
 // Unpin forgets the feed's snapshot of a kind: the upstream does not offer it.

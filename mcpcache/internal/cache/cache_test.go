@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -169,6 +170,28 @@ func TestConcurrentPins(t *testing.T) {
 	pinners.Wait()
 	if got, want := c.Pinned(q.Revision, q.Kind).Fetched, start.Add(4*pins-1); got != want {
 		t.Errorf("the pinned one was fetched at %v, want %v", got, want)
+	}
+}
+
+// Whoever watches pins is told of what feeds bring, and nothing else.
+func TestOnPin(t *testing.T) {
+	c := newCache(t, 1<<20)
+	var told []bool
+	c.OnPin(func(r revision.Revision, k revision.Kind, same bool) {
+		if e := c.Pinned(r, k); e == nil {
+			t.Error("told before it is pinned")
+		}
+		told = append(told, same)
+	})
+	c.Restore(c.entry(toolsOf(Public), "a", 0))
+	newer := c.entry(toolsOf(Public), "b", time.Hour)
+	for _, e := range []*Entry{c.entry(toolsOf(Public), "a", time.Minute), newer, c.entry(toolsOf(Public), "a", time.Minute)} {
+		c.Pin(e) // the last one is overtaken
+	}
+	c.Unpin(newer.Revision, newer.Kind)
+	c.Pin(newer)
+	if want := []bool{true, false, false}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
 	}
 }
 

@@ -93,9 +93,8 @@ func entryOf(t *testing.T, k revision.Kind, name string, p cache.Partition) *cac
 }
 
 // fetched plays a feed that has fetched e, and waits for what comes of it.
-func (r *trial) fetched(e *cache.Entry, same bool) {
+func (r *trial) fetched(e *cache.Entry) {
 	r.cache.Pin(e)
-	r.Refreshed(e.Revision, e.Kind, same)
 	synctest.Wait()
 }
 

@@ -80,10 +80,13 @@ type slotKey struct {
 	kind     revision.Kind
 }
 
-// New returns a Keeper of the upstream that key stands for. If instance
+// New returns a Keeper of the upstream that key stands for, which watches what
+// feeds pin in c. If instance
 // is not nil, the upstream is this instance's own: the one that instance names.
 func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
-	return &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1)}
+	w := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1)}
+	c.OnPin(w.pinned)
+	return w
 }
 
 // Use makes s the store from now on. A store that was not used before is given
@@ -235,8 +238,8 @@ func (w *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
 	*c = now
 }
 
-// Refreshed is told of each fetch that succeeded.
-func (w *Keeper) Refreshed(r revision.Revision, k revision.Kind, same bool) {
+// pinned is told of each snapshot that a feed has brought.
+func (w *Keeper) pinned(r revision.Revision, k revision.Kind, same bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.of(slotKey{r, k})

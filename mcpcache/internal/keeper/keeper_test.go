@@ -23,24 +23,24 @@ func TestKeeperSavesWhatChanged(t *testing.T) {
 		r.start()
 		synctest.Wait()
 		r.want("at first")
-		r.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("hydrated", "save "+toolsKey)
 		for range 5 {
 			time.Sleep(resave / 6)
-			r.fetched(entryOf(t, revision.Tools, "a", cache.Public), true)
+			r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		}
 		r.want("the same, within a minute")
 		time.Sleep(resave/6 - 1)
-		r.fetched(entryOf(t, revision.Tools, "a", cache.Public), true)
+		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("the same, just before a minute is over")
 		time.Sleep(time.Nanosecond)
-		r.fetched(entryOf(t, revision.Tools, "a", cache.Public), true)
+		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("the same, after a minute", "save "+toolsKey)
 		if e, err := snapshot.Decode(r.store.Get(toolsKey), revision.V20260728, revision.Tools, time.Now()); err != nil || e.Age(time.Now()) != 0 {
 			t.Errorf("the stored list is of %v, %v", e, err)
 		}
-		r.fetched(entryOf(t, revision.Tools, "b", cache.Public), false)
-		r.fetched(entryOf(t, revision.Prompts, "p", cache.Anonymous), false)
+		r.fetched(entryOf(t, revision.Tools, "b", cache.Public))
+		r.fetched(entryOf(t, revision.Prompts, "p", cache.Anonymous))
 		r.want("changed at once", "save "+promptsKey, "save "+toolsKey)
 		if a, b := r.stored(toolsKey, revision.Tools), r.stored(promptsKey, revision.Prompts); a != "b" || b != "p" {
 			t.Errorf("stored are %q and %q", a, b)
@@ -55,7 +55,6 @@ func TestKeeperSavesTheRestAtTheEnd(t *testing.T) {
 		r := newTrial(t)
 		// Not even begun when it ends.
 		r.cache.Pin(entryOf(t, revision.Tools, "a", cache.Public))
-		r.Refreshed(revision.V20260728, revision.Tools, false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		r.Run(ctx)
@@ -66,7 +65,7 @@ func TestKeeperSavesTheRestAtTheEnd(t *testing.T) {
 		// What failed before is tried once more.
 		r.start()
 		r.store.SetTrouble(func(context.Context, string, string) error { return errors.New("no room") })
-		r.fetched(entryOf(t, revision.Tools, "b", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "b", cache.Public))
 		r.store.SetTrouble(nil)
 		r.stop()
 		r.want("failed and ended", "delete "+toolsKey, "save "+toolsKey, "save "+toolsKey)
@@ -82,7 +81,6 @@ func TestKeeperRoundTakesBackWhatAskedForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTrial(t)
 		r.cache.Pin(entryOf(t, revision.Tools, "a", cache.Public))
-		r.Refreshed(revision.V20260728, revision.Tools, false)
 		if _, due := r.take(); len(due) != 1 {
 			t.Errorf("due are %v", due)
 		}
@@ -100,14 +98,14 @@ func TestKeeperKeepsNothingPrivate(t *testing.T) {
 		r.Load(t.Context())
 		r.start()
 		for name, p := range map[string]cache.Partition{"guard's": cache.FeedOnly, "somebody's": cache.ContextOf([16]byte{1})} {
-			r.fetched(entryOf(t, revision.Tools, "private", p), false)
+			r.fetched(entryOf(t, revision.Tools, "private", p))
 			r.want(name)
 		}
-		r.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("public", "save "+toolsKey)
-		r.fetched(entryOf(t, revision.Tools, "private", cache.FeedOnly), false)
+		r.fetched(entryOf(t, revision.Tools, "private", cache.FeedOnly))
 		r.want("private by now", "delete "+toolsKey)
-		r.fetched(entryOf(t, revision.Tools, "still private", cache.FeedOnly), false)
+		r.fetched(entryOf(t, revision.Tools, "still private", cache.FeedOnly))
 		r.want("still private")
 		if value := r.store.Get(toolsKey); value != nil {
 			t.Errorf("the store still has %s", value)
@@ -122,7 +120,7 @@ func TestKeeperDeletesWhatItCouldNotRead(t *testing.T) {
 		r.store.Set(toolsKey, []byte("something else"))
 		r.Load(t.Context())
 		r.start()
-		r.fetched(entryOf(t, revision.Tools, "private", cache.FeedOnly), false)
+		r.fetched(entryOf(t, revision.Tools, "private", cache.FeedOnly))
 		r.want("private", "delete "+toolsKey)
 	})
 }
@@ -131,13 +129,13 @@ func TestKeeperForgetsWhatIsNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTrial(t)
 		r.start()
-		r.fetched(entryOf(t, revision.Prompts, "p", cache.Public), false)
-		r.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
+		r.fetched(entryOf(t, revision.Prompts, "p", cache.Public))
+		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("hydrated", "save "+promptsKey, "save "+toolsKey)
 		r.cache.Unpin(revision.V20260728, revision.Prompts)
-		r.fetched(entryOf(t, revision.Tools, "b", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "b", cache.Public))
 		r.want("without prompts", "delete "+promptsKey, "save "+toolsKey)
-		r.fetched(entryOf(t, revision.Tools, "c", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "c", cache.Public))
 		r.want("later", "save "+toolsKey)
 	})
 }
@@ -189,7 +187,7 @@ func TestKeeperWithAnotherStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTrial(t)
 		r.start()
-		r.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("hydrated", "save "+toolsKey)
 		r.Use(r.store, largestList, zap.NewNop())
 		synctest.Wait()
@@ -198,7 +196,7 @@ func TestKeeperWithAnotherStore(t *testing.T) {
 		first, second := r.store, storetest.NewTrial()
 		release := make(chan struct{})
 		first.SetTrouble(func(context.Context, string, string) error { <-release; return nil })
-		r.fetched(entryOf(t, revision.Tools, "b", cache.Public), false) // saving is under way
+		r.fetched(entryOf(t, revision.Tools, "b", cache.Public)) // saving is under way
 		r.want("the first store", "save "+toolsKey)
 		r.store = second
 		r.Use(second, largestList, zap.NewNop())
@@ -208,7 +206,7 @@ func TestKeeperWithAnotherStore(t *testing.T) {
 		if got := r.stored(toolsKey, revision.Tools); got != "b" {
 			t.Errorf("the second store has %q", got)
 		}
-		r.fetched(entryOf(t, revision.Tools, "c", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "c", cache.Public))
 		r.want("the second store", "save "+toolsKey)
 		if asked := first.Take(); len(asked) != 0 {
 			t.Errorf("the first store is still asked to %q", asked)
@@ -231,7 +229,7 @@ func TestKeeperWithAnotherStoreWhileLoading(t *testing.T) {
 		close(release)
 		loading.Wait() // the first store has nothing
 		r.start()
-		r.fetched(entryOf(t, revision.Tools, "private", cache.FeedOnly), false)
+		r.fetched(entryOf(t, revision.Tools, "private", cache.FeedOnly))
 		r.want("the second store", "delete "+toolsKey)
 	})
 }
@@ -252,18 +250,18 @@ func TestKeeperWithAFailingStore(t *testing.T) {
 				r.wantLog("loaded", "loading stored snapshots failed", 1)
 				r.start()
 				for range 3 {
-					r.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
-					r.fetched(entryOf(t, revision.Prompts, "p", cache.FeedOnly), false)
+					r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
+					r.fetched(entryOf(t, revision.Prompts, "p", cache.FeedOnly))
 					time.Sleep(roundsEnd)
 				}
 				r.wantLog("thrice", "saving snapshots failed", 1)
 				r.store.SetTrouble(nil)
-				r.fetched(entryOf(t, revision.Tools, "b", cache.Public), false)
+				r.fetched(entryOf(t, revision.Tools, "b", cache.Public))
 				if got := r.stored(toolsKey, revision.Tools); got != "b" {
 					t.Errorf("stored is %q", got)
 				}
 				r.store.SetTrouble(trouble)
-				r.fetched(entryOf(t, revision.Tools, "c", cache.Public), false)
+				r.fetched(entryOf(t, revision.Tools, "c", cache.Public))
 				time.Sleep(roundsEnd)
 				r.stop()
 				r.wantLog("again", "saving snapshots failed", 2)
@@ -294,7 +292,6 @@ func TestKeeperWithAHangingStore(t *testing.T) {
 		start = time.Now()
 		for range 100 {
 			r.cache.Pin(entryOf(t, revision.Tools, "a", cache.Public))
-			r.Refreshed(revision.V20260728, revision.Tools, false)
 		}
 		if took := time.Since(start); took != 0 {
 			t.Errorf("telling the Keeper took %v", took)

@@ -36,10 +36,10 @@ func TestReplacedListDoesNotComeBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newTrial(t)
 				r.start()
-				r.fetched(entryOf(t, revision.Tools, "old", cache.Public), false)
-				r.fetched(entryOf(t, revision.Prompts, "p", cache.Public), false)
+				r.fetched(entryOf(t, revision.Tools, "old", cache.Public))
+				r.fetched(entryOf(t, revision.Prompts, "p", cache.Public))
 				r.store.SetTrouble(failingAt(slow, "save"))
-				r.fetched(entryOf(t, revision.Tools, "new", cache.Public), false)
+				r.fetched(entryOf(t, revision.Tools, "new", cache.Public))
 				time.Sleep(saveTimeout)
 				synctest.Wait()
 				if e := r.restarted().cache.Pinned(revision.V20260728, revision.Tools); e != nil {
@@ -64,9 +64,9 @@ func TestReplacedListIsDeletedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTrial(t)
 		r.start()
-		r.fetched(entryOf(t, revision.Tools, "old", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "old", cache.Public))
 		r.store.SetTrouble(failingAt(false, "save", "delete"))
-		r.fetched(entryOf(t, revision.Tools, "new", cache.Public), false)
+		r.fetched(entryOf(t, revision.Tools, "new", cache.Public))
 		r.store.SetTrouble(failingAt(false, "save"))
 		time.Sleep(resave)
 		synctest.Wait()
@@ -83,14 +83,14 @@ func TestUnchangedListSurvivesAFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newTrial(t)
 		first.start()
-		first.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
+		first.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		first.stop()
 		for name, r := range map[string]*trial{"this run": first, "restarted": first.restarted()} {
 			r.start()
 			r.store.SetTrouble(failingAt(false, "save"))
 			time.Sleep(resave)
 			r.store.Take()
-			r.fetched(entryOf(t, revision.Tools, "a", cache.Public), true)
+			r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 			r.stop()
 			if got := r.stored(toolsKey, revision.Tools); got != "a" {
 				t.Errorf("%s: stored is %q", name, got)
@@ -155,14 +155,14 @@ func TestInstancesWithOneStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				first := newTrialOf(t, storetest.NewTrial(), tt.first)
 				first.start()
-				first.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
+				first.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 				second := newTrialOf(t, first.store, tt.second)
 				second.Load(t.Context())
 				if got := second.cache.Pinned(revision.V20260728, revision.Tools) != nil; got != tt.shared {
 					t.Errorf("the second has the list of the first: %v", got)
 				}
 				second.start()
-				second.fetched(entryOf(t, revision.Tools, "b", cache.Public), false)
+				second.fetched(entryOf(t, revision.Tools, "b", cache.Public))
 				second.stop()
 				again := newTrialOf(t, first.store, tt.first)
 				again.Load(t.Context())
@@ -182,13 +182,13 @@ func TestUnusedSnapshotsAreDeleted(t *testing.T) {
 		store := storetest.NewTrial()
 		gone := newTrialOf(t, store, func() (string, error) { return "gone", nil })
 		gone.start()
-		gone.fetched(entryOf(t, revision.Tools, "unreachable", cache.Public), false)
+		gone.fetched(entryOf(t, revision.Tools, "unreachable", cache.Public))
 		gone.stop()
 		before := store.Len()
 
 		away := newTrialOf(t, store, nil)
 		away.start()
-		away.fetched(entryOf(t, revision.Tools, "a", cache.Public), false)
+		away.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		time.Sleep(unused - touch)
 		synctest.Wait()
 		if n := store.Len(); n != before+1 {
