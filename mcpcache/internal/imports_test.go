@@ -21,7 +21,7 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "splice", "qvalue", "redact", "budget", "terminal"},
+	{"revision", "sse", "splice", "qvalue", "redact", "budget", "terminal", "header", "origin"},
 	// What two rooms agree on, without knowing each other: a guard and our client,
 	// our client and the transport.
 	{"credential", "outgoing"},
@@ -29,9 +29,10 @@ var floors = [][]string{
 	{"message", "upstream"},
 	// Entries and their epochs; how we speak with an upstream.
 	{"cache", "client"},
-	// What is known of compressed forms, of clients that may be shown different
-	// lists, of clients that were let in; the form in which snapshots are stored.
-	{"encoded", "variant", "admission", "snapshot"},
+	// What is known of compressed forms, of who asks, of clients that may be shown
+	// different lists, of clients that were let in; the form in which snapshots are
+	// stored.
+	{"encoded", "identity", "variant", "admission", "snapshot"},
 	// When to fetch; what outlives the process.
 	{"feed", "keeper"},
 	// Everything of one upstream.
