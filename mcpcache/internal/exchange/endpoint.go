@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 )
@@ -33,6 +34,7 @@ type Endpoint struct {
 	Logger   *zap.Logger
 
 	backend   *backend.Tenant
+	catalog   *catalog.Catalog // what callers see of it
 	status    statusTexts
 	requests  message.Memo
 	keeping   keeping
@@ -42,7 +44,7 @@ type Endpoint struct {
 
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
-	return &Endpoint{Settings: s, Observer: o, Logger: l, backend: t, status: newStatusTexts(s.Name), restless: newRestless()}
+	return &Endpoint{Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache), status: newStatusTexts(s.Name), restless: newRestless()}
 }
 
 // ServeHTTP answers a request. It implements [caddyhttp.MiddlewareHandler].
@@ -54,16 +56,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if r.URL.Path != e.Settings.Path {
 		return e.pass(w, r, next)
 	}
-	now := time.Now()
-	x := &exchange{endpoint: e, w: w, r: r, arrived: now, now: now}
-	x.route()
-	x.begin()
+	x := e.exchange(w, r)
 	defer x.end()
 	if reason := e.Settings.Origins.Refuses(r); reason != "" {
 		return e.refuse(w, reason)
-	}
-	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
-		x.session = session[0]
 	}
 	reason, err := x.understand()
 	if err != nil {
@@ -72,7 +68,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if reason != understood {
 		return x.forward(next, found{reason: reason}, false)
 	}
-	f := x.lookup()
+	caller := x.caller()
+	x.resolve(caller, x.language())
+	f := x.lookup(r.Context(), caller)
 	if f.entry == nil {
 		f.reason = x.blame(f.reason)
 		return x.forward(next, f, true)
@@ -93,8 +91,21 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	return e.backend.Upstream.ServeHTTP(w, r, next)
 }
 
-// route finds the backend that answers a request: there is just one.
-func (x *exchange) route() { x.backend = x.endpoint.backend }
+// exchange begins an exchange, which it routes to its backend.
+func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
+	now := time.Now()
+	x := &exchange{
+		search: search{catalog: e.catalog, backend: e.route(), arrived: now, now: now}, endpoint: e, w: w, r: r,
+	}
+	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
+		x.session = session[0]
+	}
+	x.begin()
+	return x
+}
+
+// route returns the backend that a request goes to: the only one.
+func (e *Endpoint) route() *backend.Tenant { return e.backend }
 
 // refuse answers 403 with a JSON-RPC error, so that no client takes it for a
 // server of another era.

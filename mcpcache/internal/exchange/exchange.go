@@ -7,41 +7,30 @@ package exchange
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // exchange is one request to the MCP endpoint, on its way through the handler.
 type exchange struct {
+	search
+
 	endpoint *Endpoint
-	// backend is what answers the request: see route.
-	backend *backend.Tenant
-	w       http.ResponseWriter
-	r       *http.Request
-	// arrived is when the request did; now is later if it has waited since.
-	arrived, now time.Time
-	replacer     *caddy.Replacer // of the request; nil if there is none
+	w        http.ResponseWriter
+	r        *http.Request
+	replacer *caddy.Replacer // of the request; nil if there is none
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
 
 	body    body            // what has been read of the request body
 	request message.Request // what it says, once decoded
 	method  string          // the JSON-RPC method, "" if unknown
-	session string          // the Mcp-Session-Id header, of legacy requests
-	context cache.Partition // the authorization context
-
-	question question
-	// scout is not nil if others wait for what this exchange learns.
-	scout *variant.Scout
 
 	// What became of the exchange, for those who watch.
 	outcome  Outcome
@@ -51,25 +40,6 @@ type exchange struct {
 	noticedCall bool
 
 	values header.Values // of the answer
-}
-
-// question is a request that can be answered from the cache, if its answer is
-// there.
-type question struct {
-	kind     revision.Kind
-	revision revision.Revision
-	// detail is the raw cursor or URI; nil for a whole list.
-	detail []byte
-	// capabilities are those of a modern client.
-	capabilities []byte
-	// variant is that of the client; record is what is known of it, nil if it is
-	// how the feed itself asks, or if nobody knows what it is.
-	variant cache.Variant
-	record  *variant.Record
-	// stream says that the client would rather have an event stream.
-	stream bool
-	// mark is the moment the question was asked.
-	mark cache.Mark
 }
 
 // bypass is why a request is forwarded without a look into the cache. It is a

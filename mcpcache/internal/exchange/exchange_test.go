@@ -205,7 +205,7 @@ func TestCapabilitiesAreAVariant(t *testing.T) {
 		if reason != understood {
 			t.Fatalf("%s: got %q", capabilities, reason)
 		}
-		x.resolve(nil)
+		x.resolve(nil, x.language())
 		if other, ok := variants[x.question.variant]; ok {
 			t.Errorf("%s and %s are one variant", capabilities, other)
 		}

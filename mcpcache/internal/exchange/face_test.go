@@ -103,6 +103,7 @@ func (unobserved) Noticed(revision.KindSet, Source) {}
 // has started: what is pinned, the test has pinned.
 type face struct {
 	*Endpoint
+	backend *backend.Tenant
 
 	requests atomic.Int64 // that clients' requests made of the upstream
 	mu       sync.Mutex
@@ -129,6 +130,7 @@ func newFace(tb testing.TB, c config) *face {
 		f.mu.Unlock()
 		return answer(w, r)
 	})
+	f.backend = &own
 	f.Endpoint = New(s, &own, unobserved{}, zap.NewNop())
 	return f
 }
@@ -153,7 +155,7 @@ func (e *Endpoint) compress() {
 
 // contextOf is the authorization context of a request.
 func (f *face) contextOf(r *http.Request) cache.Partition {
-	return (&exchange{endpoint: f.Endpoint, backend: f.backend, r: r, replacer: replacerOf(r)}).identify()
+	return f.exchange(httptest.NewRecorder(), r).identify()
 }
 
 // asked returns how many requests have reached the upstream since the last call.
@@ -180,11 +182,7 @@ func (f *face) serve(tb testing.TB, r *http.Request) *httptest.ResponseRecorder 
 // asked.
 func (f *face) question(tb testing.TB, r *http.Request) (*exchange, bypass) {
 	tb.Helper()
-	x := &exchange{endpoint: f.Endpoint, w: httptest.NewRecorder(), r: r, now: time.Now()}
-	x.route()
-	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
-		x.session = session[0]
-	}
+	x := f.exchange(httptest.NewRecorder(), r)
 	reason, err := x.understand()
 	if err != nil {
 		tb.Fatal(err)

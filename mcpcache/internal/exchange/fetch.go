@@ -14,7 +14,7 @@ import (
 // who asks for it, and returns it if this caller may be given it. best is the
 // copy there is, or nil. A caller in a hurry waits for a second, and it is late
 // if that was too short.
-func (x *exchange) fetch(best *cache.Entry, hurry bool, a asker) (e *cache.Entry, late bool) {
+func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a asker) (e *cache.Entry, late bool) {
 	q := &x.question
 	if q.detail != nil || q.kind == revision.Reads || best != nil && best.Lifetime == 0 {
 		return nil, false
@@ -27,7 +27,7 @@ func (x *exchange) fetch(best *cache.Entry, hurry bool, a asker) (e *cache.Entry
 	if hurry {
 		limit = stalePatience
 	}
-	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(limit)) // it may have waited already
+	ctx, cancel := context.WithDeadline(ctx, x.arrived.Add(limit)) // it may have waited already
 	defer cancel()
 	x.awaitFeed(ctx, f)
 	who := x.whoAsks()
@@ -68,7 +68,7 @@ const (
 )
 
 // whoAsks decides who brings the list for a client of this variant.
-func (x *exchange) whoAsks() asking {
+func (x *search) whoAsks() asking {
 	q := &x.question
 	r := q.record
 	switch {
@@ -94,7 +94,7 @@ func (x *exchange) whoAsks() asking {
 
 // join waits for the feed to fetch the list as a client of variant v, or as
 // itself. It is late if it has waited as long as anybody does.
-func (x *exchange) join(ctx context.Context, f *feed.Feed, v *variant.Record, limit time.Duration, a asker) (e *cache.Entry, late bool) {
+func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limit time.Duration, a asker) (e *cache.Entry, late bool) {
 	flight := f.Demand(x.question.kind, v)
 	if flight == nil {
 		return nil, false
@@ -118,7 +118,7 @@ func (x *exchange) join(ctx context.Context, f *feed.Feed, v *variant.Record, li
 
 // feed returns the feed of the question's revision. A revision that nobody has
 // asked for before gets one.
-func (x *exchange) feed() *feed.Feed {
+func (x *search) feed() *feed.Feed {
 	feeds := x.backend.Feeds
 	if f := feeds.Of(x.question.revision); f != nil {
 		return f
@@ -129,8 +129,8 @@ func (x *exchange) feed() *feed.Feed {
 
 // mayShare reports whether what the feed is given could be given to this
 // caller too.
-func (x *exchange) mayShare(f *feed.Feed) bool {
-	e := x.backend.Cache.Pinned(x.question.revision, x.question.kind)
+func (x *search) mayShare(f *feed.Feed) bool {
+	e := x.catalog.List(x.question.revision, x.question.kind)
 	if e != nil {
 		return e.Partition.Admits(x.context)
 	}
@@ -138,7 +138,7 @@ func (x *exchange) mayShare(f *feed.Feed) bool {
 }
 
 // awaitFeed waits for a feed that has just been started to have tried.
-func (x *exchange) awaitFeed(ctx context.Context, f *feed.Feed) {
+func (x *search) awaitFeed(ctx context.Context, f *feed.Feed) {
 	select {
 	case <-f.Attempted():
 		return

@@ -138,7 +138,7 @@ func TestWaitsAddUpToASecond(t *testing.T) {
 			defer scout.Return()
 			began := time.Now()
 			x.arrived = began.Add(-waited)
-			if e, late := x.fetch(best, true, asker{}); e != nil || !late {
+			if e, late := x.fetch(t.Context(), best, true, asker{}); e != nil || !late {
 				t.Errorf("got %v, %v", e, late)
 			}
 			if took := time.Since(began); took != stalePatience-waited {

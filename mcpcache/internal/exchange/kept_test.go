@@ -16,11 +16,11 @@ import (
 // 0 is one line, but no more than one a minute.
 func TestNotKeptIsSaidOnce(t *testing.T) {
 	core, logs := zapobserver.New(zapcore.InfoLevel)
-	h := newFace(t, config{}).Endpoint
+	h := newFace(t, config{})
 	h.Logger = zap.New(core)
 	now := time.Unix(1_800_000_000, 0)
 	give := func(r revision.Revision, k revision.Kind, ttl time.Duration, given bool) {
-		x := &exchange{endpoint: h, backend: h.backend, now: now, question: question{kind: k, revision: r}}
+		x := &exchange{endpoint: h.Endpoint, search: search{now: now, question: question{kind: k, revision: r}}}
 		lifetime := h.backend.Settings.Feed.Lifetime(k, ttl, given)
 		x.noteKeeping(&message.Page{TTL: ttl, HasTTL: given}, lifetime, lifetime > 0)
 	}

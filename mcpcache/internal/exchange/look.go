@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -24,18 +23,12 @@ type Look struct {
 // request would be forwarded without a look into the cache, or if there is no
 // copy. Nothing is fetched, and nothing is remembered of the request.
 func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool) {
-	now := time.Now()
-	x := &exchange{endpoint: e, w: w, r: r, arrived: now, now: now}
-	x.route()
-	x.begin()
-	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
-		x.session = session[0]
-	}
+	x := e.exchange(w, r)
 	if reason, err := x.understand(); reason != understood || err != nil {
 		return Look{}, false
 	}
 	caller := x.caller()
-	x.resolve(caller)
+	x.resolve(caller, x.language())
 	if !x.admitted(caller) {
 		return Look{}, false
 	}

@@ -42,11 +42,9 @@ type asker struct {
 	doubt *admission.Doubt
 }
 
-// lookup answers an understood question from the cache if that can be done for
-// this caller. It may wait for a fetch that is under way.
-func (x *exchange) lookup() found {
-	caller := x.caller()
-	x.resolve(caller)
+// lookup answers an understood question of a resolved client from the cache if
+// that can be done for this caller, nil if nothing is known of it. It may wait for a fetch that is under way.
+func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	if !x.admitted(caller) {
 		return found{reason: bypassDoor}
 	}
@@ -55,7 +53,7 @@ func (x *exchange) lookup() found {
 		caller.Return()
 		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
 	}
-	x.awaitChange(a)
+	x.awaitChange(ctx, a)
 	best, fresh := x.freshest(a)
 	switch {
 	case x.inDoubt(best, a), x.mayBeLost():
@@ -67,7 +65,7 @@ func (x *exchange) lookup() found {
 		return x.checked(found{entry: best, stale: true}, a)
 	}
 	f := x.miss(best, a)
-	e, late := x.fetch(best, f.hurry, a)
+	e, late := x.fetch(ctx, best, f.hurry, a)
 	switch {
 	case e != nil:
 		return x.checked(found{entry: e, fetched: true}, a)
@@ -78,7 +76,7 @@ func (x *exchange) lookup() found {
 }
 
 // miss has the request forwarded, with what may be given if the upstream fails.
-func (x *exchange) miss(best *cache.Entry, a asker) found {
+func (x *search) miss(best *cache.Entry, a asker) found {
 	if best == nil {
 		// Rather the list that clients of other variants get than none.
 		best = x.substitute()
@@ -93,7 +91,7 @@ func (x *exchange) miss(best *cache.Entry, a asker) found {
 // caller returns what is known of who asks: the session, or the authorization
 // context where there is none. It is nil if nothing is known, or if what is
 // known is of other credentials or another revision.
-func (x *exchange) caller() *admission.Caller {
+func (x *search) caller() *admission.Caller {
 	memo := x.backend.Admission
 	if x.session == "" {
 		return memo.Context(x.context, x.question.revision)
@@ -109,7 +107,7 @@ func (x *exchange) caller() *admission.Caller {
 // Without a door that is everybody, but a legacy request still has to be one
 // that the upstream would take: of a session that lives, or without a session
 // where it opens none.
-func (x *exchange) admitted(caller *admission.Caller) bool {
+func (x *search) admitted(caller *admission.Caller) bool {
 	if x.backend.Settings.AdmitAll {
 		return x.question.revision.Era() == revision.Modern || caller != nil && caller.Alive()
 	}
@@ -118,19 +116,19 @@ func (x *exchange) admitted(caller *admission.Caller) bool {
 
 // mayBeLost reports whether the upstream may have forgotten the session and can
 // be asked: while it does not even answer, nobody waits to find out.
-func (x *exchange) mayBeLost() bool {
+func (x *search) mayBeLost() bool {
 	return x.session != "" && x.backend.Feeds.Doubted() && !x.backend.Hanging(x.now)
 }
 
 // awaitChange waits for what a call of this caller may have changed on an
 // upstream that was caught at saying nothing about it: for no longer than a
 // second, and only if the feed asks for it about now.
-func (x *exchange) awaitChange(a asker) {
+func (x *search) awaitChange(ctx context.Context, a asker) {
 	if a.doubt == nil || a.doubt.Misled {
 		return
 	}
 	if f := x.backend.Feeds.Of(x.question.revision); f != nil && x.snapshot() != nil {
-		ctx, cancel := context.WithTimeout(x.r.Context(), stalePatience)
+		ctx, cancel := context.WithTimeout(ctx, stalePatience)
 		defer cancel()
 		f.Await(ctx, x.question.kind, a.doubt.Mark)
 		x.now = time.Now()
@@ -139,7 +137,7 @@ func (x *exchange) awaitChange(a asker) {
 
 // inDoubt reports whether best may lack what this caller has done itself. Then
 // the upstream has to answer, unless it is known not to.
-func (x *exchange) inDoubt(best *cache.Entry, a asker) bool {
+func (x *search) inDoubt(best *cache.Entry, a asker) bool {
 	switch {
 	case a.doubt == nil:
 		return false
@@ -156,7 +154,7 @@ func (x *exchange) inDoubt(best *cache.Entry, a asker) bool {
 // own gets a list that has changed. Legacy lists may differ by session: if the
 // list of its variant has not changed with the notice, the change was this
 // session's own, and the upstream has to answer.
-func (x *exchange) checked(f found, a asker) found {
+func (x *search) checked(f found, a asker) found {
 	if a.told == nil || x.session == "" {
 		return f
 	}
@@ -174,18 +172,18 @@ func (x *exchange) checked(f found, a asker) found {
 
 // ownChange reports whether e may lack what this session was told of: the
 // change was its own.
-func (x *exchange) ownChange(told *admission.Told, e *cache.Entry) bool {
+func (x *search) ownChange(told *admission.Told, e *cache.Entry) bool {
 	return told.Differs || !x.backend.Cache.ChangedWith(e, told.Mark)
 }
 
 // snapshot returns the feed's snapshot, if it belongs to everybody or to this
 // caller's authorization context.
-func (x *exchange) snapshot() *cache.Entry {
+func (x *search) snapshot() *cache.Entry {
 	q := &x.question
 	if q.detail != nil {
 		return nil
 	}
-	e := x.backend.Cache.Pinned(q.revision, q.kind)
+	e := x.catalog.List(q.revision, q.kind)
 	if e == nil || !e.Partition.Admits(x.context) {
 		return nil
 	}
@@ -194,7 +192,7 @@ func (x *exchange) snapshot() *cache.Entry {
 
 // substitute returns the feed's snapshot for a client of another variant, unless
 // such clients are known to be shown another list.
-func (x *exchange) substitute() *cache.Entry {
+func (x *search) substitute() *cache.Entry {
 	q := &x.question
 	if q.record != nil && q.record.Differed(q.revision, q.kind) {
 		return nil
@@ -204,7 +202,7 @@ func (x *exchange) substitute() *cache.Entry {
 
 // freshest returns the best entry for the question: the first fresh one that such
 // a client is given, else the first one at all.
-func (x *exchange) freshest(a asker) (best *cache.Entry, fresh bool) {
+func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 	c, q := x.backend.Cache, &x.question
 	snapshot := x.snapshot()
 	if snapshot != nil && x.shares(snapshot, a.Caller) {
@@ -238,25 +236,25 @@ func (q *question) in(p cache.Partition) cache.Question {
 // expiredOnly reports whether all that is wrong with e is that its lifetime is
 // over, and for no longer than a stale copy may be served. A list that never
 // was fresh is not served that way: the upstream wants to be asked each time.
-func (x *exchange) expiredOnly(e *cache.Entry) bool {
+func (x *search) expiredOnly(e *cache.Entry) bool {
 	return e.Lifetime > 0 && x.usableStale(e) && x.backend.Cache.Freshness(e, x.now) == cache.Expired
 }
 
 // usableStale reports whether e may still be served when the upstream fails.
-func (x *exchange) usableStale(e *cache.Entry) bool {
+func (x *search) usableStale(e *cache.Entry) bool {
 	return x.backend.Settings.StaleIfError > 0 && -e.Left(x.now) < x.backend.Settings.StaleIfError
 }
 
 // struggling reports whether the feed of the question's revision fails to keep
 // it right.
-func (x *exchange) struggling() bool {
+func (x *search) struggling() bool {
 	f := x.backend.Feeds.Of(x.question.revision)
 	return f != nil && f.Struggling(x.question.kind)
 }
 
 // fallback returns what may be served if the upstream fails now. Whoever was
 // told of a change gets the failure rather than the list from before.
-func (x *exchange) fallback(e *cache.Entry, a asker) *cache.Entry {
+func (x *search) fallback(e *cache.Entry, a asker) *cache.Entry {
 	if e == nil || !x.usableStale(e) {
 		return nil
 	}

@@ -20,7 +20,7 @@ func TestPlaceholders(t *testing.T) {
 		outcome, method, kind, era, revision, tool string
 	}{
 		"list": {
-			x:       exchange{method: "tools/list", outcome: OutcomeHit, question: question{revision: revision.V20251125}},
+			x:       exchange{method: "tools/list", outcome: OutcomeHit, search: search{question: question{revision: revision.V20251125}}},
 			outcome: "hit", method: "tools/list", kind: "tools", era: "legacy", revision: "2025-11-25",
 		},
 		"stale templates": {

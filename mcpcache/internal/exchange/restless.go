@@ -187,7 +187,7 @@ func (x *exchange) noteHost() {
 	if x.context == cache.Anonymous || !x.context.IsAnonymous() {
 		return
 	}
-	e := x.backend.Cache.Pinned(x.question.revision, x.question.kind)
+	e := x.catalog.List(x.question.revision, x.question.kind)
 	if e == nil || e.Partition != cache.Anonymous {
 		return
 	}

@@ -14,10 +14,10 @@ import (
 // none are the capabilities of a client that has none.
 const none = "{}"
 
-// resolve finds out of what variant the client is that asks.
-func (x *exchange) resolve(caller *admission.Caller) {
+// resolve finds out of what variant the client is that asks, whose
+// Accept-Language is language if the upstream minds it.
+func (x *search) resolve(caller *admission.Caller, language string) {
 	q := &x.question
-	language := x.language()
 	switch {
 	case q.revision.Era() == revision.Legacy && x.session != "":
 		x.resolveSession(caller, language)
@@ -37,7 +37,7 @@ func (x *exchange) resolve(caller *admission.Caller) {
 }
 
 // resolveSession takes what the client said when it opened its session.
-func (x *exchange) resolveSession(caller *admission.Caller, language string) {
+func (x *search) resolveSession(caller *admission.Caller, language string) {
 	q := &x.question
 	if caller != nil {
 		key, known := caller.Variant()
@@ -73,7 +73,7 @@ func (x *exchange) language() string {
 }
 
 // seen is the list that the upstream has last given to such a client as asks.
-func (x *exchange) seen(caller *admission.Caller) *cache.Seen {
+func (x *search) seen(caller *admission.Caller) *cache.Seen {
 	q := &x.question
 	switch {
 	case q.record != nil:
@@ -86,7 +86,7 @@ func (x *exchange) seen(caller *admission.Caller) *cache.Seen {
 
 // shares reports whether the feed's snapshot is what such a client as asks is
 // given.
-func (x *exchange) shares(snapshot *cache.Entry, caller *admission.Caller) bool {
+func (x *search) shares(snapshot *cache.Entry, caller *admission.Caller) bool {
 	return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)
 }
 
@@ -94,7 +94,7 @@ func (x *exchange) shares(snapshot *cache.Entry, caller *admission.Caller) bool 
 // If that is not what the feed was given, the feed finds out what such a client
 // is shown. What credentials of the client's own have brought says nothing of
 // what clients like it are given without them.
-func (x *exchange) learnSeen(page *message.Page, body *message.Body, snapshot *cache.Entry) {
+func (x *search) learnSeen(page *message.Page, body *message.Body, snapshot *cache.Entry) {
 	q := &x.question
 	if q.detail != nil || q.kind == revision.Reads || q.variant == (cache.Variant{}) {
 		return
@@ -127,7 +127,7 @@ func (x *exchange) learnSeen(page *message.Page, body *message.Body, snapshot *c
 
 // isOwn reports whether a list that differs from what clients of the variant are
 // given is rather the session's own: it was told of a change of its own.
-func (x *exchange) isOwn(seen *cache.Seen) bool {
+func (x *search) isOwn(seen *cache.Seen) bool {
 	q := &x.question
 	caller := x.caller()
 	if x.session == "" || caller == nil || caller.Told(q.kind) == nil {
@@ -138,7 +138,7 @@ func (x *exchange) isOwn(seen *cache.Seen) bool {
 }
 
 // askAs has the feed ask as a client of a variant, in the background.
-func (x *exchange) askAs(r *variant.Record, snapshot *cache.Entry) {
+func (x *search) askAs(r *variant.Record, snapshot *cache.Entry) {
 	q := &x.question
 	if r == nil || snapshot == nil || r.Hopeless(q.revision, q.kind, q.mark) {
 		return
