@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -174,14 +175,13 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
-	metrics  *requestMetrics
-	observer *observer
 	starter  *starter
 
 	endpointURL string // as the feeds see it
 	feedHost    string // the Host that the server sees of the feeds; "" if it does not see the clients'
 	backend     *backend.Tenant
 	endpoint    *exchange.Endpoint
+	telemetry   *telemetry.Telemetry
 }
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].
@@ -254,22 +254,19 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.observe(ctx, events)
 	h.backend.Attach()
 	report.Live.Add(reported{h})
-	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	h.starter.onStart(h.backend.Run)
-	h.starter.onStart(h.observer.open)
+	h.starter.onStart(h.telemetry.Open)
 	return nil
 }
 
-// observe has metrics, events and spans made of what the feeds and the requests
-// do.
+// observe has telemetry made of what the feeds and the requests do.
 func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
-	name := h.settings.exchange.Name
-	h.metrics = newRequestMetrics(name)
-	h.observer = newObserver(ctx, events, name, h.logger)
-	h.settings.backend.Feed.Observer = h.observer
-	h.endpoint = exchange.New(h.settings.exchange, h.backend, &requestObserver{name, h.metrics, &h.observer.spans}, h.logger)
+	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.logger)
+	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
+	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
 }
 
 // feedKey is what shapes the feeds and the cache besides the guard: with the
@@ -330,8 +327,8 @@ func (h *Handler) Cleanup() error {
 		return nil
 	}
 	h.backend.Detach()
-	report.Live.Remove(reported{h}, collectors.forget)
-	h.observer.stop()
+	report.Live.Remove(reported{h}, telemetry.Forget)
+	h.telemetry.Stop()
 	ended, err := h.backend.Release()
 	h.starter.departures.leave(ended)
 	return err

@@ -26,7 +26,7 @@ func (r reported) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
 
 // Hits implements [report.Source].
 func (r reported) Hits(at revision.Revision, k revision.Kind) uint64 {
-	return r.h.metrics.hits[at][k].Load()
+	return r.h.telemetry.Hits(at, k)
 }
 
 // Callers implements [report.Source].

@@ -1,4 +1,4 @@
-package mcpcache
+package telemetry
 
 import (
 	"sync"

@@ -1,79 +1,80 @@
-package mcpcache
+package telemetry
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
 
-// operated returns a handler of that name with a cache of its own. It is not
-// registered, and its feeds do not run.
-func operated(t *testing.T, name string) *Handler {
+// goLive registers a source of that name until the test ends.
+func goLive(t *testing.T, name string) *reporttest.Source {
 	t.Helper()
-	h := &Handler{Name: name}
+	source := reporttest.New(t, name)
+	report.Live.Add(source)
+	t.Cleanup(func() { report.Live.Remove(source, Forget) })
+	return source
+}
+
+// eventless returns the telemetry of the handler of that name, which cannot have
+// events.
+func eventless(name string) *Telemetry {
+	return &Telemetry{name: name, series: newRequestSeries(name)}
+}
+
+// endpoint returns one in front of a server that answers nothing, which tells t
+// of requests.
+func endpoint(t *testing.T, tells *Telemetry) *exchange.Endpoint {
+	t.Helper()
+	tenant := &backend.Tenant{
+		Upstream: caddyhttp.MiddlewareHandler(nothing{}), Settings: backend.Defaults(),
+		Store: storetest.NewTrial(), Logger: zap.NewNop(),
+	}
 	var err error
-	if h.settings, err = h.newSettings(); err != nil {
+	if tenant.Backend, err = backend.New(t.Name(), "http://localhost/mcp", tenant); err != nil {
 		t.Fatal(err)
 	}
-	h.endpointURL = "http://127.0.0.1:1/mcp"
-	h.metrics, h.observer = newRequestMetrics(name), &observer{name: name}
-	upstream := stand(func(w http.ResponseWriter, _ *http.Request) error {
-		w.WriteHeader(http.StatusOK)
-		return nil
-	})
-	h.backend = &backend.Tenant{Upstream: upstream, Settings: h.settings.backend, Logger: zap.NewNop()}
-	if h.backend.Backend, err = backend.New(name, h.endpointURL, h.backend); err != nil {
-		t.Fatal(err)
-	}
-	h.endpoint = exchange.New(h.settings.exchange, h.backend, &requestObserver{name, h.metrics, &h.observer.spans}, zap.NewNop())
 	t.Cleanup(func() {
-		if err := h.backend.Destruct(); err != nil {
+		if err := tenant.Destruct(); err != nil {
 			t.Error(err)
 		}
-		<-h.backend.Ended()
+		<-tenant.Ended()
 	})
-	return h
+	return exchange.New(exchange.Defaults(), tenant, tells.Requests(), zap.NewNop())
 }
 
-// goLive registers handlers until the test ends.
-func goLive(t *testing.T, handlers ...*Handler) {
-	t.Helper()
-	for _, h := range handlers {
-		report.Live.Add(reported{h})
-		t.Cleanup(func() { report.Live.Remove(reported{h}, collectors.forget) })
-	}
+// nothing is a server that has nothing to say.
+type nothing struct{}
+
+// ServeHTTP implements [caddyhttp.MiddlewareHandler].
+func (nothing) ServeHTTP(w http.ResponseWriter, _ *http.Request, _ caddyhttp.Handler) error {
+	w.WriteHeader(http.StatusNotFound)
+	return nil
 }
 
-// pin gives a handler a snapshot of a list of those items, fetched before.
-func pin(t *testing.T, h *Handler, r revision.Revision, k revision.Kind, age time.Duration, items ...string) *cache.Entry {
+// request returns a request to the endpoint with that body.
+func request(t *testing.T, method, body string) *http.Request {
 	t.Helper()
-	page, err := message.ParsePage(fmt.Appendf(nil, `{%q:[%s]}`, k.ItemsKey(), strings.Join(items, ",")), k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &cache.Entry{
-		Kind: k, Revision: r, Partition: cache.Public, Mark: h.backend.Cache.Mark(k),
-		Body: message.Single(k, page), Fetched: time.Now().Add(-age), Lifetime: time.Minute,
-	}
-	h.backend.Cache.Pin(e)
-	return e
+	r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	return r
 }
 
 // eventsApp returns an events app of a configuration that is being provisioned.
@@ -136,7 +137,7 @@ func registered(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	for range 2 { // as two handlers of one configuration do
-		if err := registerMetrics(registry); err != nil {
+		if err := Register(registry); err != nil {
 			t.Fatal(err)
 		}
 	}

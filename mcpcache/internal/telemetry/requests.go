@@ -1,4 +1,4 @@
-package mcpcache
+package telemetry
 
 import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -17,28 +17,23 @@ const sourceFeed = "feed"
 // changeSources are all of them.
 var changeSources = [...]string{sourceFeed, string(exchange.FromClient), string(exchange.FromCall)}
 
-// requestObserver turns what becomes of requests into metrics, fields of access
-// logs and attributes of spans. It belongs to one handler.
-type requestObserver struct {
-	name    string
-	metrics *requestMetrics
-	// spans learn where a traced request's span came from.
-	spans *spans
-}
+// requests turns what becomes of a handler's requests into metrics, fields of
+// access logs and attributes of spans.
+type requests struct{ t *Telemetry }
 
 // Noticed implements [exchange.Observer].
-func (o *requestObserver) Noticed(kinds revision.KindSet, source exchange.Source) {
-	countChanges(o.name, kinds, string(source))
+func (o requests) Noticed(kinds revision.KindSet, source exchange.Source) {
+	countChanges(o.t.name, kinds, string(source))
 }
 
 // Answered implements [exchange.Observer].
-func (o *requestObserver) Answered(a exchange.Answered) {
+func (o requests) Answered(a exchange.Answered) {
 	outcome := a.Outcome()
-	o.metrics.count[a.Method()][outcome].Inc()
+	o.t.series.count[a.Method()][outcome].Inc()
 	if outcome == exchange.OutcomeHit || outcome == exchange.OutcomeStale {
-		o.metrics.hits[a.Revision()][a.Kind()].Add(1)
+		o.t.series.hits[a.Revision()][a.Kind()].Add(1)
 	}
-	o.metrics.duration[outcome].Observe(a.Took.Seconds())
+	o.t.series.duration[outcome].Observe(a.Took.Seconds())
 	ctx := a.Context()
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs != nil {
 		if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
@@ -50,7 +45,7 @@ func (o *requestObserver) Answered(a exchange.Answered) {
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attributesOf(a)...)
-		o.spans.learn(span)
+		o.t.spans.learn(span)
 	}
 }
 
@@ -69,4 +64,4 @@ func attributesOf(a exchange.Answered) []attribute.KeyValue {
 }
 
 // Interface guards
-var _ exchange.Observer = (*requestObserver)(nil)
+var _ exchange.Observer = requests{}

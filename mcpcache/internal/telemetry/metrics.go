@@ -1,4 +1,4 @@
-package mcpcache
+package telemetry
 
 import (
 	"errors"
@@ -86,9 +86,13 @@ func (m *metricSet) forget(handler string) {
 	m.hits.forget(handler)
 }
 
-// registerMetrics registers the collectors with a configuration's registry.
-// Another handler of the same configuration may have done so already.
-func registerMetrics(registry *prometheus.Registry) error {
+// Forget removes the series of a handler that is gone. It is called by
+// [report.Registry.Remove].
+func Forget(handler string) { collectors.forget(handler) }
+
+// Register registers the collectors with a configuration's registry. Another
+// handler of the same configuration may have done so already.
+func Register(registry *prometheus.Registry) error {
 	for _, c := range append(collectors.all(), liveCollector{}) {
 		err := registry.Register(c)
 		if _, already := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !already {
@@ -98,15 +102,15 @@ func registerMetrics(registry *prometheus.Registry) error {
 	return nil
 }
 
-// requestMetrics are the series of one handler's requests, looked up once.
-type requestMetrics struct {
+// requestSeries are those of one handler's requests, looked up once.
+type requestSeries struct {
 	count    [len(exchange.Methods)][exchange.NumOutcomes]prometheus.Counter
 	duration [exchange.NumOutcomes]prometheus.Observer
 	hits     *hitCounts
 }
 
-func newRequestMetrics(handler string) *requestMetrics {
-	m := &requestMetrics{hits: collectors.hits.of(handler)}
+func newRequestSeries(handler string) *requestSeries {
+	m := &requestSeries{hits: collectors.hits.of(handler)}
 	for o := range exchange.NumOutcomes {
 		for i, method := range exchange.Methods {
 			m.count[i][o] = collectors.requests.WithLabelValues(handler, method, exchange.Outcome(o).String())

@@ -1,11 +1,10 @@
-package mcpcache
+package telemetry
 
 import (
 	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,9 +22,9 @@ import (
 func TestTracing(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	h := operated(t, "traced")
+	tells := eventless("traced")
 	refreshed := func(err error) {
-		h.observer.Refreshed(revision.V20260728, revision.Tools, time.Minute, false, err)
+		tells.Feeds().Refreshed(revision.V20260728, revision.Tools, time.Minute, false, err)
 	}
 	refreshed(nil)
 	if n := len(spans.GetSpans()); n != 0 {
@@ -33,10 +32,9 @@ func TestTracing(t *testing.T) {
 	}
 	ctx, span := provider.Tracer("caddy").Start(t.Context(), "request")
 	ctx = context.WithValue(ctx, caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields))
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}`))
-	r.Header.Set("Content-Type", "application/json")
+	r := request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}`).WithContext(ctx)
 	r.Header.Set("Mcp-Protocol-Version", "2025-06-18")
-	if err := h.ServeHTTP(httptest.NewRecorder(), r, nil); err != nil {
+	if err := endpoint(t, tells).ServeHTTP(httptest.NewRecorder(), r, nil); err != nil {
 		t.Fatal(err)
 	}
 	span.End()

@@ -1,11 +1,8 @@
-package mcpcache
+package telemetry
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -29,9 +27,9 @@ var metricNames = []string{
 }
 
 func TestMetricsAreNamedWell(t *testing.T) {
-	h := operated(t, "named")
-	goLive(t, h)
-	pin(t, h, revision.V20260728, revision.Tools, time.Second, `{"name":"a"}`)
+	source := goLive(t, "named")
+	eventless("named")
+	source.Pin(t, revision.V20260728, revision.Tools, time.Second, `{"name":"a"}`)
 	countRefresh("named", revision.Tools, "changed", time.Second)
 	countChanges("named", revision.SetOf(revision.Tools), sourceFeed)
 	registry := registered(t)
@@ -52,11 +50,11 @@ func TestMetricsAreNamedWell(t *testing.T) {
 	}
 }
 
-// TestLabelsAreClosed counts requests of methods that clients make up: there
-// are as many series as before.
+// TestLabelsAreClosed has clients make up methods: there are as many series as
+// before.
 func TestLabelsAreClosed(t *testing.T) {
-	h := operated(t, "closed")
-	goLive(t, h)
+	goLive(t, "closed")
+	e := endpoint(t, eventless("closed"))
 	registry := registered(t)
 	before := series(t, registry)
 	methods := slices.Concat(exchange.Methods[:], []string{"", "tools/List", "x", "notifications/x", "OPTIONS", "\xff", "ping\n"})
@@ -66,14 +64,9 @@ func TestLabelsAreClosed(t *testing.T) {
 		if rand.IntN(3) == 0 {
 			method = fmt.Sprint("made-up-", rand.Int())
 		}
-		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", bytes.NewReader(body))
-		r.Method = []string{"GET", "POST", "DELETE", "PUT", "MADE-UP", "initialize"}[rand.IntN(6)]
-		r.Header.Set("Content-Type", "application/json")
-		if err := h.ServeHTTP(httptest.NewRecorder(), r, nil); err != nil {
+		verb := []string{"GET", "POST", "POST", "DELETE", "PUT", "MADE-UP", "initialize"}[rand.IntN(7)]
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q}`, method)
+		if err := e.ServeHTTP(httptest.NewRecorder(), request(t, verb, body), nil); err != nil {
 			t.Fatal(err)
 		}
 		counted++
@@ -95,8 +88,8 @@ func TestLabelsAreClosed(t *testing.T) {
 
 // TestEverySeriesGoesWithItsHandler has a handler count all there is to count.
 func TestEverySeriesGoesWithItsHandler(t *testing.T) {
-	h := operated(t, "busy")
-	goLive(t, h)
+	source := goLive(t, "busy")
+	eventless("busy")
 	registry := registered(t)
 	for _, result := range refreshResults {
 		for _, k := range revision.Kinds() {
@@ -119,7 +112,7 @@ func TestEverySeriesGoesWithItsHandler(t *testing.T) {
 	if n := of(); n < counted {
 		t.Fatalf("%d series, want at least %d", n, counted)
 	}
-	report.Live.Remove(reported{h}, collectors.forget)
+	report.Live.Remove(source, Forget)
 	if n := of(); n != 0 {
 		t.Errorf("%d series are left", n)
 	}
@@ -128,16 +121,15 @@ func TestEverySeriesGoesWithItsHandler(t *testing.T) {
 // TestSeriesGoWithTheirHandler removes a handler: nothing of it is left, not
 // even when something of it is still to be counted.
 func TestSeriesGoWithTheirHandler(t *testing.T) {
-	gone := operated(t, "gone")
-	stays := operated(t, "stays")
-	goLive(t, gone, stays)
+	gone := goLive(t, "gone")
+	goLive(t, "stays")
+	tells := []*Telemetry{eventless("gone"), eventless("stays")}
 	registry := registered(t)
 	count := func() {
-		for _, h := range []*Handler{gone, stays} {
-			name := h.settings.exchange.Name
-			h.metrics.count[0][exchange.OutcomeHit].Inc()
-			countRefresh(name, revision.Tools, "failed", time.Second)
-			countChanges(name, revision.SetOf(revision.Reads), string(exchange.FromClient))
+		for _, tell := range tells {
+			tell.series.count[0][exchange.OutcomeHit].Inc()
+			countRefresh(tell.name, revision.Tools, "failed", time.Second)
+			tell.Requests().Noticed(revision.SetOf(revision.Reads), exchange.FromClient)
 		}
 	}
 	of := func(name string) (n int, total float64) {
@@ -156,7 +148,7 @@ func TestSeriesGoWithTheirHandler(t *testing.T) {
 	if staying, same := of("stays"); n == 0 || n != staying || total != 3 || same != 3 {
 		t.Fatalf("both handlers should have the same series: %d, %d; %v, %v", n, staying, total, same)
 	}
-	report.Live.Remove(reported{gone}, collectors.forget)
+	report.Live.Remove(gone, Forget)
 	count()
 	if n, _ := of("gone"); n != 0 {
 		t.Errorf("%d series are left of a handler that is gone", n)
@@ -169,27 +161,31 @@ func TestSeriesGoWithTheirHandler(t *testing.T) {
 	}
 }
 
+// sharing is another source of the same upstream.
+type sharing struct{ *reporttest.Source }
+
 // TestReloadsLoseNoCount replaces a handler by one of the same name, as reloads
 // do, some of which are rejected.
 func TestReloadsLoseNoCount(t *testing.T) {
-	h := operated(t, "reloaded")
-	report.Live.Add(reported{h})
-	defer func() { report.Live.Remove(reported{h}, collectors.forget) }()
+	upstream := reporttest.New(t, "reloaded")
+	source, tells := &sharing{upstream}, eventless("reloaded")
+	report.Live.Add(source)
+	defer func() { report.Live.Remove(source, Forget) }()
 	registry := registered(t)
 	for i := range 20 {
-		next := &Handler{settings: h.settings, backend: h.backend, metrics: newRequestMetrics("reloaded")}
-		report.Live.Add(reported{next})
+		next, tellsNext := &sharing{upstream}, eventless("reloaded")
+		report.Live.Add(next)
 		fresh := registered(t)
-		h.metrics.count[0][exchange.OutcomeMiss].Inc()
-		next.metrics.count[0][exchange.OutcomeMiss].Inc()
+		tells.series.count[0][exchange.OutcomeMiss].Inc()
+		tellsNext.series.count[0][exchange.OutcomeMiss].Inc()
 		countChanges("reloaded", revision.SetOf(revision.Tools), sourceFeed)
 		if i%4 == 3 { // rejected
-			report.Live.Remove(reported{next}, collectors.forget)
-			next.metrics.count[0][exchange.OutcomeMiss].Inc()
+			report.Live.Remove(next, Forget)
+			tellsNext.series.count[0][exchange.OutcomeMiss].Inc()
 		} else {
-			report.Live.Remove(reported{h}, collectors.forget)
-			h.metrics.count[0][exchange.OutcomeMiss].Inc() // a request that was in flight
-			h, registry = next, fresh
+			report.Live.Remove(source, Forget)
+			tells.series.count[0][exchange.OutcomeMiss].Inc() // a request that was in flight
+			source, tells, registry = next, tellsNext, fresh
 		}
 		got := series(t, registry)
 		if n := got[`requests_total{handler="reloaded",method="other",outcome="miss"}`]; n != float64(3*(i+1)) {
@@ -204,10 +200,10 @@ func TestReloadsLoseNoCount(t *testing.T) {
 // TestGauges looks at a handler's gauges: they are its snapshots', and gone
 // with it.
 func TestGauges(t *testing.T) {
-	h := operated(t, "gauged")
-	goLive(t, h)
-	pin(t, h, revision.V20251125, revision.Tools, time.Hour, `{"name":"a"}`)
-	newest := pin(t, h, revision.V20260728, revision.Tools, 2*time.Second, `{"name":"a"}`, `{"name":"b"}`)
+	source := goLive(t, "gauged")
+	source.Remembered = 3
+	source.Pin(t, revision.V20251125, revision.Tools, time.Hour, `{"name":"a"}`)
+	newest := source.Pin(t, revision.V20260728, revision.Tools, 2*time.Second, `{"name":"a"}`, `{"name":"b"}`)
 	registry := registered(t)
 	got := series(t, registry)
 	for name, want := range map[string]float64{
@@ -215,7 +211,7 @@ func TestGauges(t *testing.T) {
 		`bytes{handler="gauged",kind="tools"}`:   float64(len(newest.Body.Bytes)),
 		`feed_up{era="legacy",handler="gauged"}`: 0,
 		`feed_up{era="modern",handler="gauged"}`: 0,
-		`partitions{handler="gauged"}`:           0,
+		`partitions{handler="gauged"}`:           3,
 	} {
 		if value, ok := got[name]; !ok || value != want {
 			t.Errorf("%s is %v, %v; want %v", name, value, ok, want)
@@ -224,7 +220,7 @@ func TestGauges(t *testing.T) {
 	if age := got[`age_seconds{handler="gauged",kind="tools"}`]; age < 2 || age > 3000 {
 		t.Errorf("the age is %v, not that of the newest snapshot", age)
 	}
-	report.Live.Remove(reported{h}, collectors.forget)
+	report.Live.Remove(source, Forget)
 	for name := range series(t, registry) {
 		if strings.Contains(name, `"gauged"`) {
 			t.Errorf("%s is left", name)
@@ -237,7 +233,7 @@ func TestGauges(t *testing.T) {
 func TestForeignCollector(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "caddy_mcp_cache_requests_total", Help: "Another."}))
-	if err := registerMetrics(registry); err == nil {
+	if err := Register(registry); err == nil {
 		t.Error("got no error")
 	}
 }

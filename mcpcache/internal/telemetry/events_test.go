@@ -1,13 +1,11 @@
-package mcpcache
+package telemetry
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -26,11 +24,12 @@ func (s subscriber) Handle(_ context.Context, e caddy.Event) error {
 	return nil
 }
 
-// observed is an observer whose events go to one subscriber.
+// observed is telemetry whose events go to one subscriber.
 type observed struct {
-	*observer
+	*Telemetry
 
-	logs *logged.ObservedLogs
+	feed.Observer // its own
+	logs          *logged.ObservedLogs
 }
 
 // observe must be called in a bubble.
@@ -43,17 +42,17 @@ func observe(t *testing.T, subscribed func(caddy.Event)) *observed {
 		}
 	}
 	core, logs := logged.New(zap.WarnLevel)
-	o := newObserver(ctx, app, "observed", zap.New(core))
+	o := New(ctx, app, "observed", zap.New(core))
 	t.Cleanup(func() {
-		o.stop()
-		o.ended.Wait()
+		o.Stop()
+		o.events.ended.Wait()
 	})
-	return &observed{observer: o, logs: logs}
+	return &observed{Telemetry: o, Observer: o.Feeds(), logs: logs}
 }
 
 // start is what Caddy does when a configuration is in force.
 func (o *observed) start() {
-	o.open()
+	o.Open()
 	synctest.Wait()
 }
 
@@ -117,14 +116,14 @@ func TestSlowSubscriberHoldsNobodyUp(t *testing.T) {
 		if n := o.logs.FilterMessageSnippet("event dropped").Len(); n != 1 {
 			t.Errorf("%d drops were logged, want 1", n)
 		}
-		o.stop()
-		o.stop()
+		o.Stop()
+		o.Stop()
 		o.changed(0)
 		if n := o.logs.Len(); n != 1 {
-			t.Errorf("a stopped observer logs: %v", o.logs.All())
+			t.Errorf("what has stopped logs: %v", o.logs.All())
 		}
 		close(release)
-		o.ended.Wait()
+		o.events.ended.Wait()
 		if delivered != 1 {
 			t.Errorf("%d events were delivered, want the first only", delivered)
 		}
@@ -175,41 +174,14 @@ func TestEventNames(t *testing.T) {
 	}
 }
 
-// TestObserverOfRejectedConfigurationEnds stops an observer whose configuration
+// TestEventsOfRejectedConfigurationEnd stops telemetry whose configuration
 // never came into force.
-func TestObserverOfRejectedConfigurationEnds(t *testing.T) {
+func TestEventsOfRejectedConfigurationEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := observe(t, func(e caddy.Event) { t.Errorf("%s was delivered", e.Name()) })
 		o.changed(1)
-		o.stop()
-		o.ended.Wait()
+		o.Stop()
+		o.events.ended.Wait()
 		o.start() // too late
 	})
-}
-
-func TestRefreshesAreCounted(t *testing.T) {
-	h := operated(t, "observed")
-	goLive(t, h)
-	registry := registered(t)
-	synctest.Test(t, func(t *testing.T) {
-		o := observe(t, func(caddy.Event) {})
-		o.Refreshed(revision.V20251125, revision.Tools, time.Second, false, nil)
-		o.Refreshed(revision.V20251125, revision.Tools, time.Second, true, nil)
-		o.Refreshed(revision.V20260728, revision.Tools, time.Second, true, nil)
-		o.Refreshed(revision.V20260728, revision.Prompts, time.Second, false, errors.New("no"))
-		o.Noticed(revision.SetOf(revision.Resources, revision.ResourceTemplates))
-	})
-	got := series(t, registry)
-	for name, want := range map[string]float64{
-		`refreshes_total{handler="observed",kind="tools",result="changed"}`:         1,
-		`refreshes_total{handler="observed",kind="tools",result="unchanged"}`:       2,
-		`refreshes_total{handler="observed",kind="prompts",result="failed"}`:        1,
-		`refresh_duration_seconds{handler="observed",kind="tools"}`:                 3,
-		`changes_total{handler="observed",kind="resources",source="feed"}`:          1,
-		`changes_total{handler="observed",kind="resource_templates",source="feed"}`: 1,
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
-		}
-	}
 }

@@ -1,0 +1,52 @@
+// Package telemetry makes metrics, events, spans and fields of access logs of
+// what the feeds and the requests of a handler do. It is told by them through
+// the interfaces [feed.Observer] and [exchange.Observer], and looks at the live
+// handlers of internal/report for the gauges.
+//
+// Nothing depends on it: what is kept and what is answered is the same without.
+package telemetry
+
+import (
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Telemetry is that of one handler. Stop ends its goroutine.
+type Telemetry struct {
+	name   string
+	series *requestSeries
+	events *events
+	spans  spans
+}
+
+// New returns the telemetry of the handler of that name. Its events are
+// delivered once the configuration that is being provisioned is in force, which
+// Open says: until then, the events app is still taking subscriptions. Feeds
+// that live on may be at work already.
+func New(ctx caddy.Context, app *caddyevents.App, name string, logger *zap.Logger) *Telemetry {
+	return &Telemetry{name: name, series: newRequestSeries(name), events: newEvents(ctx, app, logger)}
+}
+
+// Open has events delivered: the configuration is in force.
+func (t *Telemetry) Open() { t.events.open() }
+
+// Stop ends the events. One that is being delivered is not waited for: its
+// subscriber may itself be waiting for the reload that stops them.
+func (t *Telemetry) Stop() { t.events.stop() }
+
+// Feeds returns what the handler's feeds are to tell.
+func (t *Telemetry) Feeds() feed.Observer { return feeds{t} }
+
+// Requests returns what the handler's requests are to tell.
+func (t *Telemetry) Requests() exchange.Observer { return requests{t} }
+
+// Hits is how many answers of a kind at a revision came from the cache, stale
+// ones too.
+func (t *Telemetry) Hits(r revision.Revision, k revision.Kind) uint64 {
+	return t.series.hits[r][k].Load()
+}
