@@ -13,6 +13,7 @@ import (
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/admin"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/command"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/guards"
-	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/caddystore"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/off"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/transports"
 )

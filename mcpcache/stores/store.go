@@ -1,6 +1,7 @@
-// Package stores holds the guests of the http.mcp_cache.stores namespace: each
-// keeps snapshots outside the process, so that lists are there again after a
-// restart, even while the upstream is not.
+// Package stores says what a store is: a guest of the http.mcp_cache.stores
+// namespace that keeps snapshots outside the process, so that lists are there
+// again after a restart, even while the upstream is not. The stores themselves
+// are in packages below this one, which knows nothing of them, nor of Caddy.
 //
 // A store is a Caddy module that implements [Store]. It is never asked while a
 // client waits: snapshots are read once, when the feeds start, and written in

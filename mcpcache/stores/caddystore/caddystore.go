@@ -1,4 +1,6 @@
-package stores
+// Package caddystore is the store "caddy": it keeps snapshots in Caddy's own
+// storage. It knows nothing of what is in them.
+package caddystore
 
 import (
 	"context"
@@ -9,6 +11,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/certmagic"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/options"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
 func init() {
@@ -23,7 +28,7 @@ type Caddy struct {
 
 // CaddyModule returns the Caddy module information.
 func (Caddy) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".caddy", New: func() caddy.Module { return new(Caddy) }}
+	return caddy.ModuleInfo{ID: stores.Namespace + ".caddy", New: func() caddy.Module { return new(Caddy) }}
 }
 
 // Provision sets the store up. The storage is not touched.
@@ -35,24 +40,12 @@ func (c *Caddy) Provision(ctx caddy.Context) error {
 // UnmarshalCaddyfile sets up the store from Caddyfile tokens. Syntax:
 //
 //	store caddy
-func (c *Caddy) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return noOptions(d) }
-
-// noOptions reads a store that has nothing to set.
-func noOptions(d *caddyfile.Dispenser) error {
-	d.Next() // consume store name
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	if d.NextBlock(d.Nesting()) {
-		return d.Errf("unrecognized subdirective %q", d.Val())
-	}
-	return nil
-}
+func (c *Caddy) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return options.None(d) }
 
 // prefix is the part of the storage that is ours.
 const prefix = "mcp_cache/"
 
-// Load implements [Store].
+// Load implements [stores.Store].
 func (c *Caddy) Load(ctx context.Context, key string) ([]byte, error) {
 	value, err := c.storage.Load(ctx, prefix+key)
 	if err != nil {
@@ -61,7 +54,7 @@ func (c *Caddy) Load(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// Save implements [Store].
+// Save implements [stores.Store].
 func (c *Caddy) Save(ctx context.Context, key string, value []byte) error {
 	if err := c.storage.Store(ctx, prefix+key, value); err != nil {
 		return fmt.Errorf("saving to storage: %w", err)
@@ -69,7 +62,7 @@ func (c *Caddy) Save(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Delete implements [Store].
+// Delete implements [stores.Store].
 func (c *Caddy) Delete(ctx context.Context, key string) error {
 	err := c.storage.Delete(ctx, prefix+key)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +71,7 @@ func (c *Caddy) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Size implements [Sizer].
+// Size implements [stores.Sizer].
 func (c *Caddy) Size(ctx context.Context, key string) (int64, error) {
 	info, err := c.storage.Stat(ctx, prefix+key)
 	if err != nil {
@@ -89,9 +82,9 @@ func (c *Caddy) Size(ctx context.Context, key string) (int64, error) {
 
 // Interface guards
 var (
-	_ Store                 = (*Caddy)(nil)
-	_ Sizer                 = (*Caddy)(nil)
-	_ Sweeper               = (*Caddy)(nil)
+	_ stores.Store          = (*Caddy)(nil)
+	_ stores.Sizer          = (*Caddy)(nil)
+	_ stores.Sweeper        = (*Caddy)(nil)
 	_ caddy.Provisioner     = (*Caddy)(nil)
 	_ caddyfile.Unmarshaler = (*Caddy)(nil)
 )

@@ -1,4 +1,4 @@
-package stores_test
+package caddystore_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/caddystore"
 )
 
 const week = 7 * 24 * time.Hour
@@ -83,7 +83,7 @@ func TestCaddySweeps(t *testing.T) {
 		"mcp_cache/" + used + "/deeper/tools.snapshot":       2 * week,
 		"certificates/" + old + "/2026-07-28.tools.snapshot": 2 * week,
 	})
-	s := stores.NewCaddy(&certmagic.FileStorage{Path: root})
+	s := caddystore.New(&certmagic.FileStorage{Path: root})
 	if err := s.Sweep(t.Context(), time.Now().Add(-week)); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func digest(letter string) string { return strings.Repeat(letter, 64) }
 func TestCaddySweepsOnceADay(t *testing.T) {
 	root := t.TempDir()
 	file := "mcp_cache/" + digest("a") + "/2026-07-28.tools.snapshot"
-	s := stores.NewCaddy(&certmagic.FileStorage{Path: root})
+	s := caddystore.New(&certmagic.FileStorage{Path: root})
 	sweep := func() bool {
 		t.Helper()
 		aged(t, root, map[string]time.Duration{file: 2 * week})
@@ -150,7 +150,7 @@ func (a ageless) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error
 func TestCaddySweepsNothingOfUnknownAge(t *testing.T) {
 	root := t.TempDir()
 	aged(t, root, map[string]time.Duration{"mcp_cache/" + digest("a") + "/2026-07-28.tools.snapshot": 2 * week})
-	s := stores.NewCaddy(ageless{&certmagic.FileStorage{Path: root}})
+	s := caddystore.New(ageless{&certmagic.FileStorage{Path: root}})
 	if err := s.Sweep(t.Context(), time.Now().Add(-week)); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestCaddySweepEnds(t *testing.T) {
 	aged(t, root, map[string]time.Duration{"mcp_cache/" + digest("a") + "/2026-07-28.tools.snapshot": 2 * week})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := stores.NewCaddy(&certmagic.FileStorage{Path: root})
+	s := caddystore.New(&certmagic.FileStorage{Path: root})
 	if err := s.Sweep(ctx, time.Now().Add(-week)); err == nil {
 		t.Error("it ended well")
 	}

@@ -1,4 +1,4 @@
-package stores
+package caddystore
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const (
 	folder = "mcp_cache"
 )
 
-// Sweep implements [Sweeper]. One instance sweeps, once a day. A storage that
+// Sweep implements [stores.Sweeper]. One instance sweeps, once a day. A storage that
 // does not tell when a value was stored keeps everything.
 func (c *Caddy) Sweep(ctx context.Context, since time.Time) error {
 	now := time.Now()

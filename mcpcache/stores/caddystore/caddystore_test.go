@@ -1,4 +1,4 @@
-package stores_test
+package caddystore_test
 
 import (
 	"context"
@@ -9,17 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/caddystore"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
 
 func TestCaddy(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) stores.Store {
-		return stores.NewCaddy(&certmagic.FileStorage{Path: t.TempDir()})
+		return caddystore.New(&certmagic.FileStorage{Path: t.TempDir()})
 	})
 }
 
@@ -27,7 +26,7 @@ func TestCaddy(t *testing.T) {
 // outside our folder, and nobody else on the machine can read it.
 func TestCaddyKeepsToItsPart(t *testing.T) {
 	root := t.TempDir()
-	s := stores.NewCaddy(&certmagic.FileStorage{Path: root})
+	s := caddystore.New(&certmagic.FileStorage{Path: root})
 	if err := s.Save(t.Context(), "upstream/2026-07-28.tools.snapshot", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +60,7 @@ func (b broken) Delete(context.Context, string) error         { return b.err }
 
 func TestCaddyOnABrokenStorage(t *testing.T) {
 	want := errors.New("disk on fire")
-	s := stores.NewCaddy(broken{err: want})
+	s := caddystore.New(broken{err: want})
 	_, loading := s.Load(t.Context(), "key")
 	for what, err := range map[string]error{
 		"loading": loading, "saving": s.Save(t.Context(), "key", nil), "deleting": s.Delete(t.Context(), "key"),
@@ -71,45 +70,7 @@ func TestCaddyOnABrokenStorage(t *testing.T) {
 		}
 	}
 	// Some storages say that what they shall delete is not there.
-	if err := stores.NewCaddy(broken{err: fs.ErrNotExist}).Delete(t.Context(), "key"); err != nil {
+	if err := caddystore.New(broken{err: fs.ErrNotExist}).Delete(t.Context(), "key"); err != nil {
 		t.Errorf("deleting what is not there: %v", err)
-	}
-}
-
-func TestOffKeepsNothing(t *testing.T) {
-	s := new(stores.Off)
-	if err := s.Save(t.Context(), "key", []byte("value")); err != nil {
-		t.Errorf("saving: %v", err)
-	}
-	if value, err := s.Load(t.Context(), "key"); !errors.Is(err, fs.ErrNotExist) || value != nil {
-		t.Errorf("loading: got %q, %v", value, err)
-	}
-	if err := s.Delete(t.Context(), "key"); err != nil {
-		t.Errorf("deleting: %v", err)
-	}
-}
-
-func TestModules(t *testing.T) {
-	for name, want := range map[string]caddy.Module{"caddy": new(stores.Caddy), "off": new(stores.Off)} {
-		info, err := caddy.GetModule(stores.Namespace + "." + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := info.New(); got.CaddyModule().ID != want.CaddyModule().ID {
-			t.Errorf("%s is %T", info.ID, got)
-		}
-		if _, ok := info.New().(stores.Store); !ok {
-			t.Errorf("%s is no store", info.ID)
-		}
-		for input, ok := range map[string]bool{
-			name: true, name + " {\n}": true, name + " folder": false, name + " {\n path /tmp\n}": false,
-		} {
-			// UnmarshalModule expects the dispenser at the module's name.
-			d := caddyfile.NewTestDispenser(input)
-			d.Next()
-			if _, err := caddyfile.UnmarshalModule(d, string(info.ID)); ok != (err == nil) {
-				t.Errorf("%q: got %v", input, err)
-			}
-		}
 	}
 }

@@ -1,0 +1,143 @@
+// Package options reads what a guard or a store is given in a Caddyfile: the
+// options of its block, each with a name and arguments. It knows nothing of what
+// an option means, nor of the mcp_cache directive around it.
+package options
+
+import (
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// Setter reads the arguments of one option, whose name is the current token.
+type Setter func(d *caddyfile.Dispenser) error
+
+// Parse reads a module's block. An unknown option is an error, and so
+// is a repeated one that is not said to be repeatable.
+func Parse(d *caddyfile.Dispenser, options map[string]Setter, repeatable ...string) error {
+	seen := make(map[string]bool)
+	for d.NextBlock(0) {
+		option := d.Val()
+		set, known := options[option]
+		if !known {
+			return d.Errf("unrecognized subdirective %q", option)
+		}
+		if seen[option] && !slices.Contains(repeatable, option) {
+			return d.Errf("%s already specified", option)
+		}
+		seen[option] = true
+		if err := set(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneArg returns the only argument of the current option.
+func oneArg(d *caddyfile.Dispenser) (string, error) {
+	if !d.NextArg() {
+		return "", d.ArgErr()
+	}
+	value := d.Val()
+	if d.NextArg() {
+		return "", d.ArgErr()
+	}
+	return value, nil
+}
+
+// String reads one argument that is not empty. The destination may have
+// been set by an argument on the module's own line.
+func String(dst *string) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		option := d.Val()
+		value, err := oneArg(d)
+		switch {
+		case err != nil:
+			return err
+		case *dst != "":
+			return d.Errf("%s already specified", option)
+		case value == "":
+			return d.Errf("%s must not be empty", option)
+		}
+		*dst = value
+		return nil
+	}
+}
+
+// List reads one argument or more, none of which is empty.
+func List(dst *[]string) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		option := d.Val()
+		*dst = d.RemainingArgs()
+		if len(*dst) == 0 {
+			return d.ArgErr()
+		}
+		if slices.Contains(*dst, "") {
+			return d.Errf("%s must not be empty", option)
+		}
+		return nil
+	}
+}
+
+// Duration reads a duration of more than 0.
+func Duration(dst *caddy.Duration) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		option := d.Val()
+		value, err := oneArg(d)
+		if err != nil {
+			return err
+		}
+		duration, err := caddy.ParseDuration(value)
+		if err != nil || duration <= 0 {
+			return d.Errf("invalid %s %q: want a duration of more than 0", option, value)
+		}
+		*dst = caddy.Duration(duration)
+		return nil
+	}
+}
+
+// Prefix reads the word before a token; off or the empty string mean
+// none.
+func Prefix(dst **string) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		value, err := oneArg(d)
+		if err != nil {
+			return err
+		}
+		if value == "off" {
+			value = ""
+		}
+		*dst = &value
+		return nil
+	}
+}
+
+// Param reads a name and its value. Each name may be given once.
+func Param(dst *map[string]string) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		option := d.Val()
+		args := d.RemainingArgs()
+		if len(args) != 2 {
+			return d.ArgErr()
+		}
+		if _, ok := (*dst)[args[0]]; ok {
+			return d.Errf("%s %q already specified", option, args[0])
+		}
+		if *dst == nil {
+			*dst = make(map[string]string)
+		}
+		(*dst)[args[0]] = args[1]
+		return nil
+	}
+}
+
+// None reads a module that has nothing to set: its name alone, or with an empty
+// block.
+func None(d *caddyfile.Dispenser) error {
+	d.Next() // consume module name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return Parse(d, nil)
+}

@@ -1,0 +1,24 @@
+package options
+
+import (
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+func TestNone(t *testing.T) {
+	for input, want := range map[string]string{
+		"name":            "",
+		"name {\n}":       "",
+		"name folder":     "wrong argument count or unexpected line ending after 'folder', at Testfile:1",
+		"name {\n x y\n}": `unrecognized subdirective "x", at Testfile:2`,
+	} {
+		got := ""
+		if err := None(caddyfile.NewTestDispenser(input)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", input, got, want)
+		}
+	}
+}

@@ -1,0 +1,6 @@
+package mcpcache
+
+import (
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/caddystore" // the default
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/off"
+)
