@@ -1,6 +1,7 @@
 package mcpcache
 
 import (
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/guards/bearer"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/caddystore" // the default
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/off"
 )

@@ -1,6 +1,7 @@
-// Package guards holds the guests of the http.mcp_cache.guards namespace: each
-// gives a feed the credential that it presents to the upstream, from where
-// people keep such credentials.
+// Package guards says what a guard is: a guest of the http.mcp_cache.guards
+// namespace that gives a feed the credential that it presents to the upstream.
+// The guards themselves are in packages below this one, which knows nothing of
+// them, nor of Caddy.
 //
 // A guard is a Caddy module that implements [Guard]. It is provisioned with the
 // handler that names it. Provisioning is local: a guard that has to ask a
@@ -9,44 +10,60 @@
 // a credential that it has, for requests in flight, but gets no other.
 package guards
 
-import "github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
+import (
+	"context"
+	"errors"
+	"net/http"
+)
 
 // Namespace is the Caddy module namespace of the guests.
 const Namespace = "http.mcp_cache.guards"
 
-// Guard holds the credential of a feed: it authorizes each of the feed's own
-// requests, and tells whose credential that is.
-//
-//	Authorize(ctx context.Context, r *http.Request) error
-//	Identity() string
-//
-// Authorize puts the credential on a request that the feed is about to send. It
-// may wait for a token no longer than ctx lasts. Its error is logged and shown to
-// operators: it must not contain a secret. Identity is the same for the same
-// configuration in every process, and another for another account.
-type Guard = credential.Guard
+// Guard holds the credential of a feed. All methods may be called from several
+// goroutines at once.
+type Guard interface {
+	// Authorize puts the credential on a request that the feed is about to
+	// send. It is called for each request and only for the feed's own; it
+	// may wait for a token no longer than ctx lasts. A guard that has yet to
+	// learn from a refusal where its credential comes from leaves the request
+	// without one. Its error is logged and shown to operators: it must not
+	// contain a secret.
+	Authorize(ctx context.Context, r *http.Request) error
+
+	// Identity tells whose credential this is without revealing it: the same
+	// configuration gives the same identity in every process, another
+	// account gives another. A reload that changes the identity starts a new
+	// feed, one that keeps it keeps the feed and its snapshots.
+	Identity() string
+}
 
 // Renewer is implemented by guards that can do something about a refusal.
-//
-//	Renew(ctx context.Context, used string, challenge Challenge) error
-//	Credential(r *http.Request) string
-//
-// Renew returns nil once Authorize would present another credential than used.
-// Credential returns what Authorize put on r, to be handed to Renew.
-type Renewer = credential.Renewer
+type Renewer interface {
+	// Renew is called after the upstream refused a request that
+	// carried the credential in used (the value of the header that Authorize
+	// set). It returns nil once Authorize would present another credential,
+	// at once if it already would: many requests that were refused together
+	// cost one renewal. used is empty if the request carried no credential. A
+	// 403 is no reason to renew: the same account gets the same rights. The
+	// feed retries a refused request once.
+	Renew(ctx context.Context, used string, challenge Challenge) error
 
-// Challenge is what an upstream said when it refused a request: its status, the
-// URL of its endpoint, and its WWW-Authenticate headers.
-type Challenge = credential.Challenge
+	// Credential returns what Authorize put on r, to be handed to Renew.
+	Credential(r *http.Request) string
+}
+
+// Challenge is what an upstream said when it refused a request.
+type Challenge struct {
+	// Status is the HTTP status, 401 or 403.
+	Status int
+	// Endpoint is the URL of the upstream's MCP endpoint that refused. It is
+	// empty if the configuration does not tell where that is, as with dynamic
+	// upstreams.
+	Endpoint string
+	// WWWAuthenticate are the values of that header (RFC 9110 section 11.6.1).
+	WWWAuthenticate []string
+}
 
 // ErrUnauthorized says that the guard knows its credential to be no good and
 // has no better one. The feed then shows the state needs_authorization.
-var ErrUnauthorized = credential.ErrUnauthorized
-
-// unusable is an error that counts as [ErrUnauthorized] and says more.
-type unusable string
-
-func (e unusable) Error() string { return string(e) }
-
-// Is implements the interface that [errors.Is] looks for.
-func (unusable) Is(target error) bool { return target == ErrUnauthorized }
+var ErrUnauthorized = errors.New("guard has no usable credential")

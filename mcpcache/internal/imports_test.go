@@ -21,10 +21,10 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "splice", "qvalue", "redact", "budget", "terminal", "header", "origin"},
-	// What two rooms agree on, without knowing each other: a guard and our client,
-	// our client and the transport.
-	{"credential", "outgoing"},
+	{"revision", "sse", "splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "options"},
+	// What two rooms agree on, without knowing each other: our client and the
+	// transport.
+	{"outgoing"},
 	// The protocol's bytes; the one way out through Caddy.
 	{"message", "upstream"},
 	// Entries and their epochs; how we speak with an upstream.
@@ -49,9 +49,8 @@ var floors = [][]string{
 	{"demo", "probe"},
 }
 
-// throughCaddy are those that may reach Caddy; all others know nothing of it. The
-// keeper does through the stores, which are Caddy modules.
-var throughCaddy = []string{"upstream", "keeper", "backend", "exchange", "telemetry"}
+// throughCaddy are those that may reach Caddy; all others know nothing of it.
+var throughCaddy = []string{"upstream", "options", "backend", "exchange", "telemetry"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.
@@ -148,6 +147,23 @@ func TestWhoReachesCaddy(t *testing.T) {
 			if path == caddy || strings.HasPrefix(path, caddy+"/") {
 				t.Errorf("package %s reaches %s", name, path)
 				break
+			}
+		}
+	}
+}
+
+// What says what guests are knows nothing of Caddy, nor of the guests.
+func TestContractsReachNobody(t *testing.T) {
+	readSources(t)
+	for _, name := range contracts {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()
+		if err != nil {
+			t.Fatalf("listing what %s needs: %v", name, err)
+		}
+		for line := range strings.Lines(string(out)) {
+			path := strings.TrimSpace(line)
+			if strings.HasPrefix(path, caddy) || strings.HasPrefix(path, module) && path != module+name {
+				t.Errorf("%s needs %s", name, path)
 			}
 		}
 	}

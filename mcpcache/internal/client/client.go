@@ -6,13 +6,13 @@
 //
 // It knows nothing of when to ask: of feeds, epochs, lifetimes, the cache. It
 // knows nothing of Caddy either: requests leave through an [http.RoundTripper], a
-// credential comes from a [credential.Guard].
+// credential comes from a [guards.Guard].
 package client
 
 import (
 	"net/http"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -26,7 +26,7 @@ type Policy struct {
 	// reaches the upstream knows where that is.
 	Endpoint string
 	// Guard holds our credential; nil if there is none.
-	Guard credential.Guard
+	Guard guards.Guard
 }
 
 // Config is what a client is made of.

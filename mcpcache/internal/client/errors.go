@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
@@ -17,7 +17,7 @@ func Refused(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden
 	}
-	return errors.Is(err, credential.ErrUnauthorized)
+	return errors.Is(err, guards.ErrUnauthorized)
 }
 
 // Unreachable reports whether err says that the upstream took no connection, or

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 )
 
@@ -27,11 +27,11 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res, used, err := g.send(guard, req)
 	status, failed := errors.AsType[*StatusError](err)
-	renewer, can := guard.(credential.Renewer)
+	renewer, can := guard.(guards.Renewer)
 	if !failed || status.Status != http.StatusUnauthorized || !can || req.Body != nil && req.GetBody == nil {
 		return res, err
 	}
-	challenge := credential.Challenge{
+	challenge := guards.Challenge{
 		Status:          status.Status,
 		Endpoint:        policy.Endpoint,
 		WWWAuthenticate: status.WWWAuthenticate,
@@ -56,7 +56,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send authorizes a copy of the request and sends it. It returns the copy.
-func (g *guarded) send(guard credential.Guard, req *http.Request) (*http.Response, *http.Request, error) {
+func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *http.Request, error) {
 	authorized := req.Clone(req.Context())
 	err := careful(func() error { return guard.Authorize(req.Context(), authorized) })
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
 )
 
 func TestEveryRequestIsAuthorized(t *testing.T) {
@@ -103,7 +103,7 @@ func (g *secretGuard) Identity() string { return "secret" }
 
 func (g *secretGuard) Credential(r *http.Request) string { return r.Header.Get(g.header) }
 
-func (g *secretGuard) Renew(_ context.Context, used string, _ credential.Challenge) error {
+func (g *secretGuard) Renew(_ context.Context, used string, _ guards.Challenge) error {
 	return g.renew(used)
 }
 

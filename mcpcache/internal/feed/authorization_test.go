@@ -10,22 +10,22 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 func TestNeedsAuthorization(t *testing.T) {
 	for name, tt := range map[string]struct {
-		guard  credential.Guard
+		guard  guards.Guard
 		answer script
 		calls  int
 	}{
 		"no guard":          {nil, status(401), 1},
 		"cannot be renewed": {new(clienttest.Guard), status(401), 1},
 		"forbidden":         {&clienttest.Guard{Renewals: 5}, status(403), 1},
-		"no credential":     {&clienttest.Guard{Put: func(*http.Request) error { return credential.ErrUnauthorized }}, nil, 0},
+		"no credential":     {&clienttest.Guard{Put: func(*http.Request) error { return guards.ErrUnauthorized }}, nil, 0},
 		"not a renewer":     {clienttest.PlainGuard{}, status(401), 1},
 	} {
 		for era, r := range both {

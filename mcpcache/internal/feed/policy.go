@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -42,7 +42,7 @@ type Policy struct {
 	// reaches the upstream knows where that is.
 	Endpoint string
 	// Guard holds the feed's credential; nil if it has none.
-	Guard credential.Guard
+	Guard guards.Guard
 	// Observer learns what the feeds do; nil if nobody wants to know.
 	Observer Observer
 }

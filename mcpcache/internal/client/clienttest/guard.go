@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/credential"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 )
 
 // Guard numbers its tokens: t0, t1 and so on. It can renew them as often as
@@ -19,12 +19,12 @@ type Guard struct {
 	Mu       sync.Mutex
 	Renewals int
 	Token    int
-	Renewed  []credential.Challenge
+	Renewed  []guards.Challenge
 	Used     []string
 	Requests int
 }
 
-// Authorize implements [credential.Guard].
+// Authorize implements [guards.Guard].
 func (g *Guard) Authorize(_ context.Context, r *http.Request) error {
 	if g.Put != nil {
 		return g.Put(r)
@@ -36,14 +36,14 @@ func (g *Guard) Authorize(_ context.Context, r *http.Request) error {
 	return nil
 }
 
-// Identity implements [credential.Guard].
+// Identity implements [guards.Guard].
 func (g *Guard) Identity() string { return "test" }
 
-// Credential implements [credential.Renewer].
+// Credential implements [guards.Renewer].
 func (g *Guard) Credential(r *http.Request) string { return r.Header.Get("Authorization") }
 
-// Renew implements [credential.Renewer].
-func (g *Guard) Renew(_ context.Context, used string, c credential.Challenge) error {
+// Renew implements [guards.Renewer].
+func (g *Guard) Renew(_ context.Context, used string, c guards.Challenge) error {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
 	g.Renewed, g.Used = append(g.Renewed, c), append(g.Used, used)
@@ -51,7 +51,7 @@ func (g *Guard) Renew(_ context.Context, used string, c credential.Challenge) er
 		return nil // it is another one already
 	}
 	if g.Renewals == 0 {
-		return credential.ErrUnauthorized
+		return guards.ErrUnauthorized
 	}
 	g.Renewals--
 	g.Token++
@@ -61,10 +61,10 @@ func (g *Guard) Renew(_ context.Context, used string, c credential.Challenge) er
 // PlainGuard has no credential, and cannot renew any.
 type PlainGuard struct{}
 
-// Authorize implements [credential.Guard].
+// Authorize implements [guards.Guard].
 func (PlainGuard) Authorize(context.Context, *http.Request) error { return nil }
 
-// Identity implements [credential.Guard].
+// Identity implements [guards.Guard].
 func (PlainGuard) Identity() string { return "plain" }
 
 // Demand lets only that value of the Authorization header in.
