@@ -148,7 +148,7 @@ func checkAccepted(t *testing.T, text string, object map[string]json.RawMessage)
 	if handler.Endpoint != "" && !isPath(handler.Endpoint) {
 		t.Errorf("endpoint %q of\n%s", handler.Endpoint, text)
 	}
-	if handler.Name != "" && !namePattern.MatchString(handler.Name) {
+	if handler.Name != "" && !mcpcache.IsName(handler.Name) {
 		t.Errorf("name %q of\n%s", handler.Name, text)
 	}
 	if handler.TTL < 0 || handler.MaxTTL < 0 || handler.AdmitFor < 0 || handler.Refresh < 0 ||

@@ -20,18 +20,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// kindNames are the kinds that can be cached.
-var kindNames = []string{"tools", "prompts", "resources", "resource_templates", "discover"}
-
-var (
-	namePattern        = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	placeholderPattern = regexp.MustCompile(`^\{[^{}\s]+\}$`)
-)
+var placeholderPattern = regexp.MustCompile(`^\{[^{}\s]+\}$`)
 
 func (p *parser) kinds(o option) (err error) {
-	takes := "one or more of " + strings.Join(kindNames, ", ")
+	kinds := mcpcache.Kinds()
+	takes := "one or more of " + strings.Join(kinds, ", ")
 	p.handler.Kinds, err = o.distinct(takes, func(kind string) bool {
-		return slices.Contains(kindNames, kind)
+		return slices.Contains(kinds, kind)
 	})
 	return err
 }
@@ -245,7 +240,9 @@ func (p *parser) host(o option) error {
 
 func (p *parser) maxRequest(o option) error { return o.size(&p.handler.MaxRequest, aSize, 1) }
 func (p *parser) maxList(o option) error    { return o.size(&p.handler.MaxList, aSize, 1) }
-func (p *parser) memory(o option) error     { return o.size(&p.handler.Memory, aMemorySize, 1<<20) }
+func (p *parser) memory(o option) error {
+	return o.size(&p.handler.Memory, aMemorySize, mcpcache.LeastMemory)
+}
 
 func (p *parser) precompress(o option) error {
 	const takes = "on or off"
@@ -281,7 +278,7 @@ func (p *parser) name(o option) error {
 	if err != nil {
 		return err
 	}
-	if !namePattern.MatchString(name) {
+	if !mcpcache.IsName(name) {
 		return o.refuse(takes, name)
 	}
 	p.handler.Name = name

@@ -12,6 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache"
 )
 
 // What options take, in the words of their errors.
@@ -113,14 +115,14 @@ func (o option) duration(dst *caddy.Duration) error {
 // for those that are named before it. It may be given once for all and once for
 // each kind.
 func (o option) durationByKind(all *caddy.Duration, byKind *map[string]caddy.Duration) error {
-	takes := aDurationOfKinds + " " + strings.Join(kindNames, ", ")
+	takes := aDurationOfKinds + " " + strings.Join(mcpcache.Kinds(), ", ")
 	args, err := o.arguments(takes, 1, math.MaxInt)
 	if err != nil {
 		return err
 	}
 	kinds, value := args[:len(args)-1], args[len(args)-1]
 	for _, kind := range kinds {
-		if !slices.Contains(kindNames, kind) {
+		if !slices.Contains(mcpcache.Kinds(), kind) {
 			return o.refuse(takes, args...)
 		}
 	}

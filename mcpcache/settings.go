@@ -79,9 +79,17 @@ func (h *Handler) newSettings() (*settings, error) {
 	return s, s.check()
 }
 
-// validName is what a handler may be called: an HTTP token that is safe in a
-// URL path too.
+// LeastMemory is the smallest value of the option memory, in bytes.
+const LeastMemory = 1 << 20
+
+// Kinds returns the names of the kinds that options can name.
+func Kinds() []string { return revision.KindNames() }
+
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// IsName reports whether a handler may be called that: an HTTP token that is
+// safe in a URL path too.
+func IsName(name string) bool { return validName.MatchString(name) }
 
 // longest is the longest duration of any option: ten years. Moments that far
 // away can still be counted in nanoseconds.
@@ -92,7 +100,7 @@ func (s *settings) check() error {
 	if !strings.HasPrefix(s.exchange.Path, "/") || strings.ContainsAny(s.exchange.Path, "?#{} ") {
 		return fmt.Errorf("endpoint: %q is not an absolute path without query, fragment and placeholders", s.exchange.Path)
 	}
-	if !validName.MatchString(s.exchange.Name) {
+	if !IsName(s.exchange.Name) {
 		return fmt.Errorf("name: %q is not 1 to 64 letters, digits, '_', '.' or '-'", s.exchange.Name)
 	}
 	if s.backend.Host != "" && !IsHost(s.backend.Host) {
@@ -119,7 +127,7 @@ func (s *settings) check() error {
 		{"max_request", s.exchange.MaxRequest, 1},
 		{"max_list", s.backend.Feed.MaxList, 1},
 		{"max_pages", int64(s.backend.Feed.MaxPages), 1},
-		{"memory", s.backend.Memory, 1 << 20},
+		{"memory", s.backend.Memory, LeastMemory},
 	} {
 		if option.value < option.least {
 			return fmt.Errorf("%s: %d is too small, it must be at least %d", option.name, option.value, option.least)
@@ -147,7 +155,7 @@ func kindSet(names []string) (revision.KindSet, error) {
 	for _, name := range names {
 		k, ok := revision.ParseKind(name)
 		if !ok {
-			return 0, fmt.Errorf("kinds: %q is not one of %s", name, revision.KindNames())
+			return 0, fmt.Errorf("kinds: %q is not one of %s", name, strings.Join(revision.KindNames(), ", "))
 		}
 		set |= revision.SetOf(k)
 	}

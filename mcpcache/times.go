@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -52,7 +53,7 @@ func (o timeOption) set(p *feed.Policy) error {
 	for _, name := range slices.Sorted(maps.Keys(o.byKind)) {
 		k, known := revision.ParseKind(name)
 		if !known {
-			return fmt.Errorf("%s_by_kind: %q is not one of %s", o.name, name, revision.KindNames())
+			return fmt.Errorf("%s_by_kind: %q is not one of %s", o.name, name, strings.Join(revision.KindNames(), ", "))
 		}
 		value := time.Duration(o.byKind[name])
 		if err := checkDuration(o.name+"_by_kind: "+name, value, 1); err != nil {

@@ -27,7 +27,7 @@ type Summary struct {
 func Kind(name string) (revision.Kind, error) {
 	k, ok := revision.ParseKind(name)
 	if !ok {
-		return 0, trouble(NotFound, "%q is not one of %s", name, revision.KindNames())
+		return 0, trouble(NotFound, "%q is not one of %s", name, strings.Join(revision.KindNames(), ", "))
 	}
 	return k, nil
 }

@@ -1,7 +1,5 @@
 package revision
 
-import "strings"
-
 // Kind is a kind of answer that is cached.
 type Kind uint8
 
@@ -37,13 +35,13 @@ func Kinds() []Kind {
 	return []Kind{Tools, Prompts, Resources, ResourceTemplates, Discover}
 }
 
-// KindNames are the names of the kinds that a feed keeps, for people.
-func KindNames() string {
+// KindNames returns the names of the kinds that a feed keeps.
+func KindNames() []string {
 	names := make([]string, 0, len(kinds))
 	for _, k := range Kinds() {
 		names = append(names, k.String())
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // ParseKind returns the kind with that name. Reads have none: they follow Resources.
