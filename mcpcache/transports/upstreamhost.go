@@ -1,3 +1,6 @@
+// Package transports holds ways for Caddy's reverse_proxy to reach an upstream:
+// modules of the namespace http.reverse_proxy.transport, of which there is one. It
+// knows nothing of MCP, nor of the handler that such an upstream is for.
 package transports
 
 import (
