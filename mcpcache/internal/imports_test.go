@@ -21,18 +21,18 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "options"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "options"},
 	// What two rooms agree on, without knowing each other: our client and the
 	// transport.
 	{"outgoing"},
-	// The protocol's bytes; the one way out through Caddy.
-	{"message", "upstream"},
+	// The protocol's bytes; what is known of compressed bodies; the one way out
+	// through Caddy.
+	{"message", "encoded", "upstream"},
 	// Entries and their epochs; how we speak with an upstream.
 	{"cache", "client"},
-	// What is known of compressed forms, of who asks, of clients that may be shown
-	// different lists, of clients that were let in; the form in which snapshots are
-	// stored.
-	{"encoded", "identity", "variant", "admission", "snapshot"},
+	// What is known of who asks, of clients that may be shown different lists, of
+	// clients that were let in; the form in which snapshots are stored.
+	{"identity", "variant", "admission", "snapshot"},
 	// When to fetch; what outlives the process.
 	{"feed", "keeper"},
 	// Everything of one upstream.

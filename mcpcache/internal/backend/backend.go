@@ -69,7 +69,7 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 		ended: make(chan struct{}),
 	}
 	b.transport.Host = t.Settings.Host
-	b.Compressor = encoded.NewCompressor(c, b.logger)
+	b.Compressor = encoded.NewCompressor(c.Wanted(), b.logger)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	_, _ = rand.Read(b.Secret[:]) // crypto/rand never returns an error
 	b.Variants = variant.New(b.Secret)

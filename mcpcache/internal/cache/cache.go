@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 )
 
 // Freshness says what may be done with an entry.
@@ -45,7 +46,8 @@ type Cache struct {
 	updates updates // of single resources
 	pinned  [revision.Count][revision.NumKinds]pin
 	tier    *tier
-	forms   *shelf
+	// compressed is what there is of the entries compressed.
+	compressed *encoded.Set
 
 	pinning sync.Mutex // guards writing to pinned
 
@@ -63,11 +65,11 @@ type Cache struct {
 	onPin   []func(r revision.Revision, k revision.Kind, same bool)
 }
 
-// pin is where the feed's snapshot of a kind and revision is, and its
-// compressed forms, which are nil if it is small.
+// pin is where the feed's snapshot of a kind and revision is, and what there is of
+// it compressed, which is nil if it is small.
 type pin struct {
-	entry atomic.Pointer[Entry]
-	forms atomic.Pointer[forms]
+	entry      atomic.Pointer[Entry]
+	compressed atomic.Pointer[encoded.Body]
 
 	// change is when the entry's bytes took the place of others, nil if
 	// nobody knows what the upstream had before. Guarded by Cache.pinning,
@@ -75,10 +77,9 @@ type pin struct {
 	change   *change
 	restored bool
 
-	// changed is when the bytes last took the place of others, and settling
-	// waits until they stay. Guarded by Cache.pinning.
-	changed  time.Time
-	settling *time.Timer
+	// rest is until when the entry's bytes are not compressed, if they change
+	// all the time. Guarded by Cache.pinning.
+	rest encoded.Rest
 }
 
 // change is between two fetches in a row that brought different bytes.
@@ -91,13 +92,13 @@ type watch struct{ changed func(revision.KindSet) }
 // New returns a cache that takes at most memory bytes besides the pinned
 // snapshots, see SetMemory.
 func New(memory int64) (*Cache, error) {
-	forms := newShelf()
-	t, err := newTier(memory, forms)
+	compressed := encoded.NewSet()
+	t, err := newTier(memory, compressed)
 	if err != nil {
 		return nil, fmt.Errorf("building the cache: %w", err)
 	}
 	c := &Cache{
-		tier: t, forms: forms, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
+		tier: t, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
 	}
 	c.share()
 	return c, nil
@@ -221,16 +222,29 @@ func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) (old 
 		p.change = &change{before: old.Mark, after: e.Mark}
 	}
 	p.restored = restored
-	forms := c.forms.hold(e)
+	body := c.compressed.Hold(e)
 	p.entry.Store(e)
-	c.forms.letGo(p.forms.Swap(forms))
-	if now := time.Now(); p.restless(old, e, now) {
-		c.forms.postpone(forms, now)
-		c.settle(p)
-	} else if forms != nil {
-		c.forms.want(e, forms, Plain, now.Unix())
+	c.compressed.Release(p.compressed.Swap(body))
+	now := time.Now()
+	if old != nil && old.Body.Digest != e.Body.Digest && p.rest.Changed(now) {
+		c.compressed.Postpone(body, now)
+		c.compressLater(p)
+	} else if body != nil {
+		c.compressed.Want(body, e, encoded.Plain, now.Unix())
 	}
 	return old, true
+}
+
+// compressLater has what is pinned compressed once it has stayed for a while. The
+// caller holds c.pinning.
+func (c *Cache) compressLater(p *pin) {
+	p.rest.Await(func() {
+		c.pinning.Lock()
+		defer c.pinning.Unlock()
+		if e, body := p.entry.Load(), p.compressed.Load(); e != nil && body != nil {
+			c.compressed.Want(body, e, encoded.Plain, time.Now().Unix())
+		}
+	})
 }
 
 // Unpin forgets the feed's snapshot of a kind: the upstream does not offer it.
@@ -240,7 +254,7 @@ func (c *Cache) Unpin(r revision.Revision, k revision.Kind) {
 	p := &c.pinned[r][k]
 	p.entry.Store(nil)
 	p.change = nil
-	c.forms.letGo(p.forms.Swap(nil))
+	c.compressed.Release(p.compressed.Swap(nil))
 }
 
 // Pinned returns the feed's snapshot, or nil.
@@ -279,37 +293,44 @@ func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 // Encoded returns the compressed forms of e's bytes in that framing, each with
 // what an answer begins with to be spliced on. It returns nil while they are
 // not there, and has them made: see Wanted.
-func (c *Cache) Encoded(e *Entry, framing Framing, now time.Time) *splice.Encoded {
-	f := c.formsOf(e)
-	if f == nil {
+func (c *Cache) Encoded(e *Entry, framing encoded.Framing, now time.Time) *splice.Encoded {
+	body := c.compressedOf(e)
+	if body == nil {
 		return nil
 	}
-	return c.forms.find(e, f, framing, now.Unix())
+	return c.compressed.Find(body, e, framing, now.Unix())
 }
 
-// formsOf returns the forms of e's bytes, or nil if it has none.
-func (c *Cache) formsOf(e *Entry) *forms {
+// compressedOf returns what there is of e compressed, or nil if it is small or
+// not kept.
+func (c *Cache) compressedOf(e *Entry) *encoded.Body {
 	if e.content != nil {
-		return e.content.forms
+		return e.content.compressed
 	}
-	if f := c.pinned[e.Revision][e.Kind].forms.Load(); f != nil && f.digest == e.Body.Digest {
-		return f
+	if b := c.pinned[e.Revision][e.Kind].compressed.Load(); b != nil && b.Is(e.Body.Digest) {
+		return b
 	}
-	if e.Size() < LeastEncoded {
+	if e.Size() < encoded.LeastSize {
 		return nil
 	}
-	return c.forms.of(e)
+	return c.compressed.Held(e.Body.Digest)
 }
 
 // Wanted delivers the bodies that are to be compressed. Nothing is compressed
 // unless somebody receives them.
-func (c *Cache) Wanted() <-chan Wanted { return c.forms.wanted }
+func (c *Cache) Wanted() <-chan encoded.Wanted { return c.compressed.Wanted() }
 
 // Purge forgets everything but the pinned snapshots.
 func (c *Cache) Purge() { c.tier.purge() }
 
 // Close ends the tier's goroutines. Afterwards nothing is kept and nothing found.
 func (c *Cache) Close() {
-	c.stopSettling()
+	c.pinning.Lock()
+	for r := range c.pinned {
+		for k := range c.pinned[r] {
+			c.pinned[r][k].rest.Stop()
+		}
+	}
+	c.pinning.Unlock()
 	c.tier.close()
 }

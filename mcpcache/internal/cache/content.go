@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -26,7 +27,7 @@ type content struct {
 	body          *message.Body
 	before, after []byte // the first and the last item
 	items         []*item
-	forms         *forms
+	compressed    *encoded.Body // nil if it is small
 
 	// Guarded by contents.mu:
 

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
@@ -20,8 +21,8 @@ import (
 type contents struct {
 	seed maphash.Seed
 	// resize tells the store how many bytes its entries may be charged.
-	resize func(int64)
-	forms  *shelf
+	resize     func(int64)
+	compressed *encoded.Set
 
 	mu     sync.Mutex
 	memory int64
@@ -30,9 +31,9 @@ type contents struct {
 	unpaid int64
 }
 
-func newContents(memory int64, forms *shelf) *contents {
+func newContents(memory int64, compressed *encoded.Set) *contents {
 	return &contents{
-		seed: maphash.MakeSeed(), forms: forms, memory: memory,
+		seed: maphash.MakeSeed(), compressed: compressed, memory: memory,
 		byKey: make(map[contentKey]*content), items: make(map[uint64]*item),
 	}
 }
@@ -41,10 +42,10 @@ func newContents(memory int64, forms *shelf) *contents {
 type kept struct {
 	entry *Entry
 	// cost is what the entry is charged, in bytes.
-	cost    int64
-	content *content // shared; nil if the entry has bytes of its own
-	forms   *forms   // of the entry's own bytes, if they can be compressed
-	left    bool     // it is out of the tier; guarded by contents.mu
+	cost       int64
+	content    *content      // shared; nil if the entry has bytes of its own
+	compressed *encoded.Body // of the entry's own bytes, nil if they are few
+	left       bool          // it is out of the tier; guarded by contents.mu
 }
 
 // keep makes e ready for the tier, in the place of old if that is not nil. It
@@ -59,7 +60,7 @@ func (s *contents) keep(e *Entry, old *kept) *kept {
 		k.entry = c.entryOf(e)
 		k.cost = k.entry.cost()
 	} else {
-		k.forms = s.forms.hold(e)
+		k.compressed = s.compressed.Hold(e)
 	}
 	if old != nil {
 		s.leave(old)
@@ -98,7 +99,7 @@ func (s *contents) find(e *Entry) *content {
 	if c == nil {
 		if parts, ok := splitList(e); ok {
 			c = s.add(key, e.Body, parts)
-			c.forms = s.forms.hold(e)
+			c.compressed = s.compressed.Hold(e)
 		}
 	}
 	return c
@@ -183,7 +184,7 @@ func (s *contents) leave(k *kept) {
 		return
 	}
 	k.left = true
-	s.forms.letGo(k.forms)
+	s.compressed.Release(k.compressed)
 	c := k.content
 	if c == nil {
 		return
@@ -202,7 +203,7 @@ func (s *contents) leave(k *kept) {
 // and the slabs of which no item is left. The others become the contents' own.
 func (s *contents) free(c *content) {
 	delete(s.byKey, c.key)
-	s.forms.letGo(c.forms)
+	s.compressed.Release(c.compressed)
 	s.unpaid -= c.charge
 	for _, i := range c.items {
 		if b := i.slab; b.payer == c {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -35,6 +36,9 @@ type Entry struct {
 	content *content
 }
 
+// Digest tells the body's bytes from others.
+func (e *Entry) Digest() [32]byte { return e.Body.Digest }
+
 // Size returns how many bytes the body has.
 func (e *Entry) Size() int {
 	if e.content != nil {
@@ -61,24 +65,24 @@ func (e *Entry) EachPart(f func([]byte) error) error {
 }
 
 // AppendTo appends what of the body an answer in that framing ends with.
-func (e *Entry) AppendTo(dst []byte, framing Framing) []byte {
+func (e *Entry) AppendTo(dst []byte, framing encoded.Framing) []byte {
 	_ = e.EachPart(func(part []byte) error {
-		if framing == Event {
+		if framing == encoded.Event {
 			dst = sse.AppendData(dst, part)
 		} else {
 			dst = append(dst, part...)
 		}
 		return nil
 	})
-	if framing == Event {
+	if framing == encoded.Event {
 		dst = append(dst, sse.End...)
 	}
 	return dst
 }
 
 // SizeIn returns how many bytes AppendTo appends.
-func (e *Entry) SizeIn(framing Framing) int {
-	if framing == Plain {
+func (e *Entry) SizeIn(framing encoded.Framing) int {
+	if framing == encoded.Plain {
 		return e.Size()
 	}
 	size := len(sse.End)

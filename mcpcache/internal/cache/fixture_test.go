@@ -76,12 +76,5 @@ func (c *Cache) used() int64 {
 	if c.tier.closed {
 		return 0
 	}
-	return c.tier.memory - c.tier.store.RemainingCost() + c.forms.used()
-}
-
-// used returns how many bytes all forms take together.
-func (s *shelf) used() int64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.total
+	return c.tier.memory - c.tier.store.RemainingCost() + c.compressed.Bytes()
 }

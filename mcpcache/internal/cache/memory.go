@@ -40,10 +40,10 @@ func (c *Cache) SetPrecompress(on bool) {
 func (c *Cache) share() {
 	eighth := c.memory / eighths
 	if c.precompress {
-		c.forms.setLimit(formShare * eighth)
+		c.compressed.SetLimit(formShare * eighth)
 		c.tier.setMemory(tierShare * eighth)
 	} else {
-		c.forms.setLimit(0)
+		c.compressed.SetLimit(0)
 		c.tier.setMemory((tierShare + formShare) * eighth)
 	}
 	c.work.SetLimit(workShare * eighth)

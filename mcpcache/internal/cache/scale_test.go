@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
@@ -132,7 +133,7 @@ func TestManyTools(t *testing.T) {
 	if e == nil || e.Body.Items != n || e.Size() != len(body.Bytes) {
 		t.Fatalf("got %+v", e)
 	}
-	if got := e.AppendTo(nil, Plain); string(got) != string(body.Bytes) {
+	if got := e.AppendTo(nil, encoded.Plain); string(got) != string(body.Bytes) {
 		t.Errorf("%d bytes came back, want %d", len(got), len(body.Bytes))
 	}
 	checkBooks(t, c)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -129,7 +130,7 @@ func TestIdenticalListsShareTheirBytes(t *testing.T) {
 		t.Fatal("two partitions hold the same list twice")
 	}
 	for _, e := range []*Entry{first, other} {
-		if got := e.AppendTo(nil, Plain); !bytes.Equal(got, want) || e.Size() != len(want) {
+		if got := e.AppendTo(nil, encoded.Plain); !bytes.Equal(got, want) || e.Size() != len(want) {
 			t.Errorf("got %d bytes (%d said), want %d:\n%s", len(got), e.Size(), len(want), got)
 		}
 		if e.Body.Digest != sha256.Sum256(want) || !e.Body.HasTTL || e.Body.Items != 50 {
@@ -152,7 +153,7 @@ func TestIdenticalItemsShareTheirBytes(t *testing.T) {
 		if !c.Put(c.list(toolsOf(contextNumber(n)), body, 0)) {
 			t.Fatal("list was refused")
 		}
-		if got := c.Get(toolsOf(contextNumber(n))).AppendTo(nil, Plain); !bytes.Equal(got, body.Bytes) {
+		if got := c.Get(toolsOf(contextNumber(n))).AppendTo(nil, encoded.Plain); !bytes.Equal(got, body.Bytes) {
 			t.Fatalf("list %d came back as %s", n, got)
 		}
 	}
@@ -309,8 +310,8 @@ func TestConcurrentSharing(t *testing.T) {
 				q := toolsOf(contextNumber(r.IntN(200)))
 				body := lists[r.IntN(len(lists))]
 				c.Put(c.list(q, body, time.Duration(i*4+n)))
-				if e := c.Get(q); e != nil && len(e.AppendTo(nil, Plain)) != e.Size() {
-					t.Errorf("got %d bytes, want %d", len(e.AppendTo(nil, Plain)), e.Size())
+				if e := c.Get(q); e != nil && len(e.AppendTo(nil, encoded.Plain)) != e.Size() {
+					t.Errorf("got %d bytes, want %d", len(e.AppendTo(nil, encoded.Plain)), e.Size())
 				}
 			}
 		})

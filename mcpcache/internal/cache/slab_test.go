@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 )
 
 func TestSlabsAreFull(t *testing.T) {
@@ -29,7 +31,7 @@ func TestSlabsAreFull(t *testing.T) {
 					t.Errorf("%d items share a slab of %d bytes", b.items, n)
 				}
 			}
-			if got := c.Get(toolsOf(Anonymous)).AppendTo(nil, Plain); string(got) != string(body.Bytes) {
+			if got := c.Get(toolsOf(Anonymous)).AppendTo(nil, encoded.Plain); string(got) != string(body.Bytes) {
 				t.Errorf("%d bytes came back, want %d:\n%s", len(got), len(body.Bytes), got)
 			}
 			checkBooks(t, c)

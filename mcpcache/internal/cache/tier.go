@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 )
 
 const (
@@ -45,8 +47,8 @@ type tier struct {
 	locks [stripes]sync.Mutex
 }
 
-func newTier(memory int64, forms *shelf) (*tier, error) {
-	t := &tier{seed: maphash.MakeSeed(), memory: memory, contents: newContents(memory, forms)}
+func newTier(memory int64, compressed *encoded.Set) (*tier, error) {
+	t := &tier{seed: maphash.MakeSeed(), memory: memory, contents: newContents(memory, compressed)}
 	store, err := ristretto.NewCache(&ristretto.Config[[]byte, *kept]{
 		NumCounters:        min(max(10*memory/averageEntry, minCounters), maxCounters),
 		MaxCost:            memory,

@@ -3,8 +3,8 @@ package encoded
 import (
 	"strings"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 )
 
 // Choose returns the content coding that a client wants most, by the values of

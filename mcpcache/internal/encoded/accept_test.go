@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 )
 
 // What an Accept-Encoding header asks for (RFC 9110 section 12.5.3): the coding

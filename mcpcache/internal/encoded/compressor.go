@@ -1,7 +1,7 @@
-// Package encoded is what the module knows of content codings: it compresses
-// what the cache wants compressed, ahead of the clients that ask for it, and
-// finds out which form a client wants. It knows nothing of requests and of what
-// is in the answers.
+// Package encoded is all that the module knows of content codings: which one a
+// client wants, which bodies are worth compressing and when, what is there of them
+// and how much memory that takes. The formats themselves are in the package splice
+// below it. It knows nothing of Caddy, nor of requests and what is in the answers.
 package encoded
 
 import (
@@ -9,34 +9,32 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 )
 
 // maxAssembled is the largest buffer, in bytes, that is kept for putting
 // bodies together.
 const maxAssembled = 1 << 20
 
-// Compressor compresses what the cache wants compressed, one body at a
-// time. Answers are sent as they are until it is done.
+// Compressor compresses what is wanted, one body at a time. Answers are sent as they are until it is done.
 type Compressor struct {
-	cache  *cache.Cache
+	wanted <-chan Wanted
 	codec  *splice.Codec
 	logger func() *zap.Logger
 	room   []byte
 }
 
-// NewCompressor returns a compressor for what c wants. logger is asked for the
+// NewCompressor returns a compressor of what is wanted. logger is asked for the
 // logger whenever something goes wrong.
-func NewCompressor(c *cache.Cache, logger func() *zap.Logger) *Compressor {
-	return &Compressor{cache: c, codec: new(splice.Codec), logger: logger}
+func NewCompressor(wanted <-chan Wanted, logger func() *zap.Logger) *Compressor {
+	return &Compressor{wanted: wanted, codec: new(splice.Codec), logger: logger}
 }
 
 // Run compresses until ctx ends.
 func (p *Compressor) Run(ctx context.Context) {
 	for {
 		select {
-		case wanted := <-p.cache.Wanted():
+		case wanted := <-p.wanted:
 			p.Compress(ctx, wanted)
 		case <-ctx.Done():
 			return
@@ -45,7 +43,7 @@ func (p *Compressor) Run(ctx context.Context) {
 }
 
 // Compress compresses one body. What goes wrong concerns that body only.
-func (p *Compressor) Compress(ctx context.Context, wanted cache.Wanted) {
+func (p *Compressor) Compress(ctx context.Context, wanted Wanted) {
 	done := false
 	defer func() {
 		if r := recover(); r != nil {

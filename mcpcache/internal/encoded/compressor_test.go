@@ -2,47 +2,59 @@ package encoded
 
 import (
 	"context"
+	"crypto/sha256"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 	logobserver "go.uber.org/zap/zaptest/observer"
-
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache/cachetest"
 )
 
-// newCache returns a cache that wants its answers compressed.
-func newCache(t *testing.T) *cache.Cache {
-	t.Helper()
-	c, err := cache.New(1 << 20)
-	if err != nil {
-		t.Fatal(err)
+// text is a source of bytes that are kept in one piece.
+type text string
+
+// textOf returns so many bytes, which no text of another length has.
+func textOf(size int) text { return text(strings.Repeat("word ", size/5+1)[:size]) }
+
+func (t text) Digest() [32]byte { return sha256.Sum256([]byte(t)) }
+func (t text) Size() int        { return len(t) }
+func (t text) Whole() []byte    { return []byte(t) }
+
+func (t text) AppendTo(dst []byte, framing Framing) []byte {
+	if framing == Event {
+		dst = append(dst, "data: "...)
 	}
-	c.SetPrecompress(true)
-	return c
+	return append(dst, t...)
+}
+
+// newSet returns a set that may take so many bytes.
+func newSet(limit int64) *Set {
+	s := NewSet()
+	s.SetLimit(limit)
+	return s
 }
 
 func TestCompressorEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t)
-		p := NewCompressor(c, zap.NewNop)
+		s := newSet(1 << 20)
+		p := NewCompressor(s.Wanted(), zap.NewNop)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			p.Run(ctx)
 		}()
-		e := cachetest.Tools(t, 20)
-		c.Pin(e)
+		source := textOf(4000)
+		body := s.Hold(source)
+		s.Want(body, source, Plain, time.Now().Unix())
 		synctest.Wait()
-		if c.Encoded(e, cache.Plain, time.Now()) == nil {
-			t.Error("the snapshot is not compressed")
+		if s.Find(body, source, Plain, time.Now().Unix()) == nil {
+			t.Error("the body is not compressed")
 		}
 		cancel()
 		<-ended
-		c.Close()
 		// The encoders are let go of after a while; nothing runs until then.
 		time.Sleep(time.Hour)
 	})
@@ -51,31 +63,31 @@ func TestCompressorEnds(t *testing.T) {
 // What goes wrong with one body is logged, and concerns that body only.
 func TestCompressorSurvives(t *testing.T) {
 	core, logs := logobserver.New(zap.DebugLevel)
-	c := newCache(t)
-	defer c.Close()
-	p := NewCompressor(c, func() *zap.Logger { return zap.New(core) })
-	compress := func(ctx context.Context, tools int) bool {
-		e := cachetest.Tools(t, tools)
-		c.Pin(e)
-		p.Compress(ctx, <-c.Wanted())
-		return c.Encoded(e, cache.Plain, time.Now()) != nil
+	s := newSet(1 << 20)
+	p := NewCompressor(s.Wanted(), func() *zap.Logger { return zap.New(core) })
+	compress := func(ctx context.Context, size int) bool {
+		source := textOf(size)
+		body := s.Hold(source)
+		s.Want(body, source, Plain, time.Now().Unix())
+		p.Compress(ctx, <-s.Wanted())
+		return s.Find(body, source, Plain, time.Now().Unix()) != nil
 	}
 	codec := p.codec
 	p.codec = nil // it panics
-	if compress(t.Context(), 50) {
+	if compress(t.Context(), 5000) {
 		t.Error("there are bytes that were not compressed")
 	}
 	if logs.FilterMessage("compressing an answer panicked").Len() != 1 {
 		t.Errorf("logged %v", logs.All())
 	}
 	p.codec = codec
-	if !compress(t.Context(), 60) {
-		t.Error("the next list was not compressed")
+	if !compress(t.Context(), 6000) {
+		t.Error("the next body was not compressed")
 	}
 	// An end in the middle of the work is not a failure.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	compress(ctx, 70)
+	compress(ctx, 7000)
 	if logs.Len() != 1 {
 		t.Errorf("logged %v", logs.All())
 	}

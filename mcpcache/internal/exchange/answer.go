@@ -8,8 +8,8 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -40,7 +40,7 @@ func (x *exchange) answer(f found) error {
 	defer envelopes.Put(room)
 	env := envelope{found: f, left: left, prefix: room[:0:maxPrefix], spare: room[maxPrefix:maxPrefix]}
 	if x.question.stream {
-		env.prefix, env.framing = append(env.prefix, sse.Start...), cache.Event
+		env.prefix, env.framing = append(env.prefix, sse.Start...), encoded.Event
 	}
 	env.prefix = message.AppendPrefix(env.prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
 	if encoded, coding := x.encoded(e, env.framing); encoded != nil {
@@ -56,7 +56,7 @@ type envelope struct {
 	found   found
 	left    time.Duration // of its freshness
 	prefix  []byte
-	framing cache.Framing
+	framing encoded.Framing
 	spare   []byte // room for the header
 }
 
@@ -92,7 +92,7 @@ func (x *exchange) writeIdentity(env envelope, e *cache.Entry) {
 	}
 	size := len(env.prefix) + e.SizeIn(env.framing)
 	x.begin200(env, size)
-	if whole := e.Whole(); whole != nil && env.framing == cache.Plain && size > maxCopied {
+	if whole := e.Whole(); whole != nil && env.framing == encoded.Plain && size > maxCopied {
 		if _, err := x.w.Write(env.prefix); err == nil {
 			_, _ = x.w.Write(whole)
 		}
@@ -110,7 +110,7 @@ func (x *exchange) begin200(env envelope, size int) {
 	n := len(status)
 	text := string(strconv.AppendInt(status, int64(size), 10)) // one allocation for both values
 	x.values.Set(h, "Cache-Status", text[:n])
-	if env.framing == cache.Event {
+	if env.framing == encoded.Event {
 		x.values.Set(h, "Content-Type", "text/event-stream")
 		x.values.Set(h, "Cache-Control", "no-cache")
 	} else {
@@ -124,7 +124,7 @@ func (x *exchange) begin200(env envelope, size int) {
 // encoded returns the compressed forms of an entry and which of them the
 // client would rather have. It returns nil if the answer has to be sent as it
 // is: the client wants it so, or nothing is there yet.
-func (x *exchange) encoded(e *cache.Entry, framing cache.Framing) (*splice.Encoded, splice.Encoding) {
+func (x *exchange) encoded(e *cache.Entry, framing encoded.Framing) (*splice.Encoded, splice.Encoding) {
 	if !x.compressible(e) {
 		return nil, ""
 	}
@@ -147,5 +147,5 @@ func (x *exchange) encoded(e *cache.Entry, framing cache.Framing) (*splice.Encod
 // compressible reports whether answers of the entry differ with what the
 // client accepts.
 func (x *exchange) compressible(e *cache.Entry) bool {
-	return x.backend.Settings.Precompress && e.Size() >= cache.LeastEncoded
+	return x.backend.Settings.Precompress && e.Size() >= encoded.LeastSize
 }

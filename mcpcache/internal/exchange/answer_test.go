@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -79,11 +80,11 @@ func TestOutput(t *testing.T) {
 			whole, shared := lists(t, tools...)
 			const prefix = "prefix "
 			answer := append([]byte(prefix), whole.Body.Bytes...)
-			for framing, want := range map[cache.Framing][]byte{
-				cache.Plain: answer, cache.Event: sse.AppendEvent(nil, answer),
+			for framing, want := range map[encoded.Framing][]byte{
+				encoded.Plain: answer, encoded.Event: sse.AppendEvent(nil, answer),
 			} {
 				begin := prefix
-				if framing == cache.Event {
+				if framing == encoded.Event {
 					begin = sse.Start + prefix
 				}
 				for _, e := range []*cache.Entry{whole, shared} {
@@ -115,7 +116,7 @@ func TestOutput(t *testing.T) {
 func TestOutputEndsWithTheClient(t *testing.T) {
 	_, shared := lists(t, `{"name":"a","x":"`+strings.Repeat("x", 60_000)+`"}`, `{"name":"b","x":"`+strings.Repeat("y", 90_000)+`"}`,
 		`{"name":"c","x":"`+strings.Repeat("z", 60_000)+`"}`)
-	for _, framing := range []cache.Framing{cache.Plain, cache.Event} {
+	for _, framing := range []encoded.Framing{encoded.Plain, encoded.Event} {
 		for limit := range 3 {
 			w := &pieces{ResponseRecorder: httptest.NewRecorder(), limit: limit + 1}
 			out := outputs.Get().(*output)

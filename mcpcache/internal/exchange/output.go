@@ -5,7 +5,8 @@ import (
 	"sync"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -30,17 +31,17 @@ func (o *output) release() {
 
 // writeEntry writes an answer whose body is kept in parts, or has to be framed.
 // It ends early when the client has gone.
-func (o *output) writeEntry(w io.Writer, prefix []byte, e *cache.Entry, framing cache.Framing) {
+func (o *output) writeEntry(w io.Writer, prefix []byte, e *cache.Entry, framing encoded.Framing) {
 	o.to = w
 	add := o.add
-	if framing == cache.Event {
+	if framing == encoded.Event {
 		add = o.addData
 	}
 	err := o.add(prefix)
 	if err == nil {
 		err = e.EachPart(add)
 	}
-	if err == nil && framing == cache.Event {
+	if err == nil && framing == encoded.Event {
 		err = o.addText(sse.End)
 	}
 	if err == nil {

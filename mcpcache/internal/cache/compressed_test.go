@@ -8,9 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -33,11 +34,11 @@ func (c *Cache) compress(t testing.TB) (done int) {
 				continue
 			}
 			body, _ := wanted.Body(nil)
-			encoded, err := codec.Encode(context.Background(), body)
+			both, err := codec.Encode(context.Background(), body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			wanted.Keep(encoded)
+			wanted.Keep(both)
 			done++
 		default:
 			return done
@@ -60,7 +61,7 @@ func TestPinnedIsWantedAtOnce(t *testing.T) {
 	if c.Pin(e); c.compress(t) != 1 {
 		t.Fatal("the snapshot was not wanted")
 	}
-	if c.Encoded(e, Plain, start) == nil {
+	if c.Encoded(e, encoded.Plain, start) == nil {
 		t.Fatal("there are no compressed forms")
 	}
 	// The same list again, on this revision and another: no more work.
@@ -68,7 +69,7 @@ func TestPinnedIsWantedAtOnce(t *testing.T) {
 	legacy := c.list(Question{Revision: revision.V20251125, Kind: revision.Tools}, again.Body, 0)
 	for _, same := range []*Entry{again, legacy} {
 		c.Pin(same)
-		if c.Encoded(same, Plain, start) != c.Encoded(e, Plain, start) {
+		if c.Encoded(same, encoded.Plain, start) != c.Encoded(e, encoded.Plain, start) {
 			t.Error("unchanged bytes have other compressed forms")
 		}
 	}
@@ -78,20 +79,20 @@ func TestPinnedIsWantedAtOnce(t *testing.T) {
 	// Another list: the old forms go with the last pin that had them.
 	changed := c.list(toolsOf(Public), listOf(t, toolsFrom(1, 20)...), 2*time.Second)
 	c.Pin(changed)
-	if c.Encoded(changed, Plain, start) != nil || c.Encoded(legacy, Plain, start) == nil {
+	if c.Encoded(changed, encoded.Plain, start) != nil || c.Encoded(legacy, encoded.Plain, start) == nil {
 		t.Error("compressed forms are not those of the bytes")
 	}
 	before := c.used()
 	c.Unpin(legacy.Revision, legacy.Kind)
-	if got := c.used(); got >= before || c.Encoded(legacy, Plain, start) != nil {
+	if got := c.used(); got >= before || c.Encoded(legacy, encoded.Plain, start) != nil {
 		t.Errorf("uses %d bytes after unpinning, before %d", got, before)
 	}
-	if c.compress(t) != 1 || c.Encoded(changed, Plain, start) == nil {
+	if c.compress(t) != 1 || c.Encoded(changed, encoded.Plain, start) == nil {
 		t.Error("the new snapshot was not compressed")
 	}
 	c.Unpin(changed.Revision, changed.Kind)
-	if got := c.used(); got != 0 || len(c.forms.forms) != 0 {
-		t.Errorf("uses %d bytes, %d forms, with nothing kept", got, len(c.forms.forms))
+	if got := c.used(); got != 0 || c.compressed.Held(e.Digest()) != nil || c.compressed.Held(changed.Digest()) != nil {
+		t.Errorf("uses %d bytes with nothing kept, or still holds what is gone", got)
 	}
 }
 
@@ -104,25 +105,31 @@ func TestKeptIsWantedWhenAskedFor(t *testing.T) {
 		e[n] = c.Get(q)
 	}
 	read := Question{Revision: revision.V20260728, Kind: revision.Reads, Partition: contextNumber(1), Detail: []byte(`"a"`)}
-	c.Put(c.list(read, bodyOf("text", LeastEncoded), 0))
+	c.Put(c.list(read, bodyOf("text", encoded.LeastSize), 0))
 	if c.compress(t) != 0 {
 		t.Error("compressed what nobody has asked for")
 	}
 	for _, asked := range []*Entry{e[0], e[1], c.Get(read)} {
-		if c.Encoded(asked, Plain, start) != nil {
+		if c.Encoded(asked, encoded.Plain, start) != nil {
 			t.Error("found compressed forms that nobody has made")
 		}
 	}
 	if got := c.compress(t); got != 2 {
 		t.Errorf("compressed %d bodies, want 2", got)
 	}
-	if c.Encoded(e[0], Plain, start) == nil || c.Encoded(e[0], Plain, start) != c.Encoded(e[1], Plain, start) ||
-		c.Encoded(c.Get(read), Plain, start) == nil {
+	if c.Encoded(e[0], encoded.Plain, start) == nil || c.Encoded(e[0], encoded.Plain, start) != c.Encoded(e[1], encoded.Plain, start) ||
+		c.Encoded(c.Get(read), encoded.Plain, start) == nil {
 		t.Error("compressed forms are not there, or not shared")
 	}
+	kept := []*Entry{e[0], c.Get(read)}
 	c.Purge()
-	if got := c.used(); got != 0 || len(c.forms.forms) != 0 {
-		t.Errorf("uses %d bytes, %d forms, after a purge", got, len(c.forms.forms))
+	for _, e := range kept {
+		if c.compressed.Held(e.Digest()) != nil {
+			t.Error("holds what has been purged")
+		}
+	}
+	if got := c.used(); got != 0 {
+		t.Errorf("uses %d bytes after a purge", got)
 	}
 }
 
@@ -140,12 +147,12 @@ func TestFramings(t *testing.T) {
 		if (e.Whole() == nil) != (name == "shared") {
 			t.Fatalf("%s is not", name)
 		}
-		for framing, want := range map[Framing][]byte{
-			Plain: append([]byte(prefix), body.Bytes...),
-			Event: sse.AppendEvent(nil, append([]byte(prefix), body.Bytes...)),
+		for framing, want := range map[encoded.Framing][]byte{
+			encoded.Plain: append([]byte(prefix), body.Bytes...),
+			encoded.Event: sse.AppendEvent(nil, append([]byte(prefix), body.Bytes...)),
 		} {
 			begin := prefix
-			if framing == Event {
+			if framing == encoded.Event {
 				begin = sse.Start + prefix
 			}
 			got := e.AppendTo([]byte(begin), framing)
@@ -157,8 +164,8 @@ func TestFramings(t *testing.T) {
 			}
 			c.Encoded(e, framing, start)
 			c.compress(t)
-			encoded := c.Encoded(e, framing, start)
-			if encoded == nil || !encoded.Has(splice.Gzip) || !encoded.Has(splice.Zstd) {
+			both := c.Encoded(e, framing, start)
+			if both == nil || !both.Has(splice.Gzip) || !both.Has(splice.Zstd) {
 				t.Errorf("%s, framing %d: not compressed", name, framing)
 			}
 		}
@@ -167,10 +174,10 @@ func TestFramings(t *testing.T) {
 
 func TestWhatIsTooSmallToCompress(t *testing.T) {
 	c := compressing(t, 1<<20)
-	for size, want := range map[int]int{LeastEncoded - 1: 0, LeastEncoded: 1} {
+	for size, want := range map[int]int{encoded.LeastSize - 1: 0, encoded.LeastSize: 1} {
 		e := c.list(toolsOf(Public), bodyOf("text", size), time.Duration(size))
 		c.Pin(e)
-		c.Encoded(e, Plain, start)
+		c.Encoded(e, encoded.Plain, start)
 		if got := c.compress(t); got != want {
 			t.Errorf("%d bytes were compressed %d times, want %d", size, got, want)
 		}
@@ -181,17 +188,17 @@ func TestPrecompressOff(t *testing.T) {
 	c := newCache(t, 1<<20)
 	e := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 20)...), 0)
 	c.Pin(e)
-	c.Encoded(e, Plain, start)
+	c.Encoded(e, encoded.Plain, start)
 	if c.compress(t) != 0 {
 		t.Error("compressed although it is off")
 	}
 	c.SetPrecompress(true)
-	c.Encoded(e, Plain, start)
-	if c.compress(t) != 1 || c.Encoded(e, Plain, start) == nil || c.used() == 0 {
+	c.Encoded(e, encoded.Plain, start)
+	if c.compress(t) != 1 || c.Encoded(e, encoded.Plain, start) == nil || c.used() == 0 {
 		t.Error("not compressed although it is on")
 	}
 	c.SetPrecompress(false)
-	if c.Encoded(e, Plain, start) != nil || c.used() != 0 {
+	if c.Encoded(e, encoded.Plain, start) != nil || c.used() != 0 {
 		t.Error("compressed forms are kept although it is off")
 	}
 }
@@ -213,10 +220,14 @@ func TestCompressedBytesCount(t *testing.T) {
 			return q
 		}
 		const entries, size = 30, 16 << 10
-		const largest = 2*size + formsOverhead // of a form: neither coding makes noise longer
+		const largest = 2*size + encoded.Overhead // of a form: neither coding makes noise longer
+		compressed := func(i int) bool {
+			return c.Encoded(c.Get(page(i, "")), encoded.Plain, time.Now()) != nil
+		}
+		late := make(map[int]bool) // those that have no room
 		ready := func() (n int) {
 			for i := range entries {
-				if c.Encoded(c.Get(page(i, "")), Plain, time.Now()) != nil {
+				if late[i] = !compressed(i); !late[i] {
 					n++
 				}
 			}
@@ -227,7 +238,7 @@ func TestCompressedBytesCount(t *testing.T) {
 		}
 		ready()
 		c.compress(t)
-		if total := c.forms.used(); total > memory/eighths*formShare || total < memory/eighths*formShare*3/4 {
+		if total := c.compressed.Bytes(); total > memory/eighths*formShare || total < memory/eighths*formShare*3/4 {
 			t.Errorf("compressed forms take %d bytes of %d", total, memory/eighths*formShare)
 		}
 		if got := c.used(); got > memory || got <= entries*size {
@@ -243,29 +254,24 @@ func TestCompressedBytesCount(t *testing.T) {
 			t.Errorf("%d bodies were compressed although there is no room", got)
 		}
 		// What is not asked for makes room for what is.
-		time.Sleep(2 * formsIdle)
-		encoded := func(i int) *splice.Encoded {
-			return c.formsOf(c.Get(page(i, ""))).frames[Plain].encoded.Load()
-		}
-		late := make(map[int]bool) // those that had no room
+		time.Sleep(2 * encoded.IdleTime)
 		for i := range entries {
-			if encoded(i) == nil {
-				late[i] = true
-				c.Encoded(c.Get(page(i, "")), Plain, time.Now())
+			if late[i] && compressed(i) {
+				t.Errorf("%d is compressed although there was no room", i)
 			}
 		}
 		if got := c.compress(t); got != entries-some {
 			t.Errorf("%d bodies were compressed, want %d", got, entries-some)
 		}
-		total := c.forms.used()
+		total := c.compressed.Bytes()
 		if total > memory/eighths*formShare {
 			t.Errorf("later, compressed forms take %d bytes of %d", total, memory/eighths*formShare)
 		}
 		for i := range entries {
 			switch {
-			case !late[i] && encoded(i) != nil:
+			case !late[i] && compressed(i):
 				t.Errorf("%d keeps its room although nobody asks for it", i)
-			case late[i] && encoded(i) == nil && total+largest <= memory/eighths*formShare:
+			case late[i] && !compressed(i) && total+largest <= memory/eighths*formShare:
 				t.Errorf("%d has no room although %d bytes of %d are taken", i, total, memory/eighths*formShare)
 			}
 		}
@@ -276,7 +282,7 @@ func TestCompressedBytesCount(t *testing.T) {
 // A queue that is full loses nothing for good.
 func TestWantedIsBounded(t *testing.T) {
 	c := compressing(t, 64<<20)
-	entries := make([]*Entry, 2*maxWanted)
+	entries := make([]*Entry, 2*encoded.MaxWanted)
 	for n := range entries {
 		q := toolsOf(contextNumber(n))
 		c.Put(c.list(q, listOf(t, toolsFrom(n, 3)...), 0))
@@ -284,18 +290,18 @@ func TestWantedIsBounded(t *testing.T) {
 	}
 	ask := func() (ready int) {
 		for _, e := range entries {
-			if c.Encoded(e, Plain, start) != nil {
+			if c.Encoded(e, encoded.Plain, start) != nil {
 				ready++
 			}
 		}
 		return ready
 	}
 	ask()
-	if got := c.compress(t); got != maxWanted {
-		t.Errorf("%d bodies were waiting, want %d", got, maxWanted)
+	if got := c.compress(t); got != encoded.MaxWanted {
+		t.Errorf("%d bodies were waiting, want %d", got, encoded.MaxWanted)
 	}
-	if got := ask(); got != maxWanted {
-		t.Errorf("%d are compressed, want %d", got, maxWanted)
+	if got := ask(); got != encoded.MaxWanted {
+		t.Errorf("%d are compressed, want %d", got, encoded.MaxWanted)
 	}
 	if c.compress(t); ask() != len(entries) {
 		t.Errorf("%d are compressed, want all", ask())
@@ -313,11 +319,11 @@ func TestWantedMayBeOfNoUse(t *testing.T) {
 	if old.Current() {
 		t.Error("the replaced snapshot is current")
 	}
-	encoded, err := new(splice.Codec).Encode(context.Background(), e.Body.Bytes)
+	late, err := new(splice.Codec).Encode(context.Background(), e.Body.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if old.Keep(encoded); c.used() != 0 {
+	if old.Keep(late); c.used() != 0 {
 		t.Error("kept compressed forms that nobody can use")
 	}
 	now := <-c.Wanted()
@@ -326,8 +332,8 @@ func TestWantedMayBeOfNoUse(t *testing.T) {
 	}
 	now.Fail()
 	pinned := c.Pinned(revision.V20260728, revision.Tools)
-	for at, want := range map[time.Duration]int{0: 0, 2 * formsRetry: 1} {
-		c.Encoded(pinned, Plain, time.Now().Add(at))
+	for at, want := range map[time.Duration]int{0: 0, 2 * encoded.RetryTime: 1} {
+		c.Encoded(pinned, encoded.Plain, time.Now().Add(at))
 		if got := len(c.Wanted()); got < want || want == 0 && got != 0 {
 			t.Errorf("%v after it failed, %d are wanted, want %d", at, got, want)
 		}

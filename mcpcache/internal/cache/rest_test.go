@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -23,10 +24,10 @@ func TestRestlessSnapshotsAreCompressedLater(t *testing.T) {
 		want := func(what string, bodies int) {
 			t.Helper()
 			synctest.Wait()
-			if c.Encoded(last, Plain, time.Now()); c.compress(t) != bodies {
+			if c.Encoded(last, encoded.Plain, time.Now()); c.compress(t) != bodies {
 				t.Errorf("%s: not %d bodies were compressed", what, bodies)
 			}
-			if got := c.Encoded(last, Plain, time.Now()) != nil; got != (bodies == 1) {
+			if got := c.Encoded(last, encoded.Plain, time.Now()) != nil; got != (bodies == 1) {
 				t.Errorf("%s: compressed forms are there: %v", what, got)
 			}
 		}
@@ -36,11 +37,11 @@ func TestRestlessSnapshotsAreCompressedLater(t *testing.T) {
 		change(1)
 		want("after an hour", 1)
 		for n := range 50 {
-			time.Sleep(settleTime / 20)
+			time.Sleep(encoded.RestTime / 20)
 			change(2 + n)
 			want("all the time", 0)
 		}
-		time.Sleep(settleTime - 1)
+		time.Sleep(encoded.RestTime - 1)
 		synctest.Wait()
 		if got := len(c.Wanted()); got != 0 {
 			t.Errorf("%d bodies are wanted too early", got)
@@ -57,7 +58,7 @@ func TestRestlessSnapshotsAreCompressedLater(t *testing.T) {
 		c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(100, 20)...), time.Since(began)+1))
 		last = c.Pinned(revision.V20260728, revision.Tools)
 		want("fetched again", 1)
-		time.Sleep(2 * settleTime)
+		time.Sleep(2 * encoded.RestTime)
 		synctest.Wait()
 		if got := len(c.Wanted()); got != 0 {
 			t.Errorf("%d bodies are wanted twice", got)
@@ -81,7 +82,7 @@ func TestSettlingEnds(t *testing.T) {
 				}
 				c.compress(t)
 				end(c)
-				time.Sleep(2 * settleTime)
+				time.Sleep(2 * encoded.RestTime)
 				synctest.Wait()
 				if got := len(c.Wanted()); got != 0 {
 					t.Errorf("%d bodies are wanted", got)
