@@ -1,80 +1,81 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
-// answering returns a connection to a peer that answers every request with a
-// status, and the ids that it gets.
-func answering(t *testing.T, status int) (*conn, <-chan json.Number) {
-	t.Helper()
-	client, server := net.Pipe()
-	ids := make(chan json.Number, 100)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		in := bufio.NewReader(server)
-		for {
-			r, err := http.ReadRequest(in)
-			if err != nil {
-				return
-			}
-			var body struct{ ID json.Number }
-			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-				t.Errorf("reading request: %v", err)
-			}
-			ids <- body.ID
-			_, _ = io.WriteString(server, fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Length: 2\r\n\r\nok", status))
+// A load sends what net/http takes for the same request each time, with ids of
+// its own, and counts what comes back.
+func TestDrive(t *testing.T) {
+	var mu sync.Mutex
+	ids := make(map[string]bool)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.URL.Path != "/mcp" || r.Header.Get("Mcp-Session-Id") != "s" || r.Header.Get("X-More") != "m" {
+			t.Errorf("got %s %s %v %s, error %v", r.Method, r.URL, r.Header, body, err)
 		}
-	}()
-	t.Cleanup(func() {
-		client.Close()
-		<-done
-	})
-	return &conn{net: client, in: bufio.NewReader(client)}, ids
-}
-
-func TestLaneCountsIDsUp(t *testing.T) {
-	c, ids := answering(t, http.StatusOK)
-	l := &lane{conn: c, request: caller{revision: legacy}.request("h", "tools/list", "", "").clone(3)}
-	l.run(time.Now().Add(time.Hour), 3)
-	if l.err != nil || len(l.took) != 3 || l.bytes != 6 {
-		t.Fatalf("error %v, %d answers, %d bytes", l.err, len(l.took), l.bytes)
+		id := member(body, "id")
+		if want := `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{"a":1}}`; string(body) != want {
+			t.Errorf("got %s, want %s", body, want)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if ids[id] {
+			t.Errorf("the id %s comes twice", id)
+		}
+		ids[id] = true
+		io.WriteString(w, "abc")
+	}))
+	defer server.Close()
+	r := newRequest(server.Listener.Addr().String(), "s", "tools/list", `"a":1`)
+	r.header["X-More"] = []string{"m"}
+	w, err := r.wire(0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, want := range []json.Number{"1030000000", "1030000001", "1030000002"} {
-		if got := <-ids; got != want {
-			t.Errorf("id is %s, want %s", got, want)
+	copy(w.raw[w.id:], "1000000999")
+	if w.next(); !strings.Contains(string(w.raw), `"id":1000001000,`) {
+		t.Errorf("after 1000000999 comes %s", w.raw)
+	}
+	result, err := drive(r, 3, 50*time.Millisecond)
+	if err != nil || result.requests == 0 || result.requests != len(ids) || result.bytes != 3*int64(len(ids)) {
+		t.Errorf("got %+v for %d requests, error %v", result, len(ids), err)
+	}
+	if result.p50 <= 0 || result.p99 < result.p50 || result.elapsed < 50*time.Millisecond {
+		t.Errorf("got %+v", result)
+	}
+	for name, handler := range map[string]http.HandlerFunc{
+		"refuses": http.NotFound, "says nothing": func(http.ResponseWriter, *http.Request) {},
+		"hangs up": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		server.Config.Handler = handler
+		if _, err := drive(r, 1, time.Millisecond); err == nil {
+			t.Errorf("a server that %s is driven", name)
 		}
 	}
-}
-
-func TestLaneEnds(t *testing.T) {
-	c, _ := answering(t, http.StatusOK)
-	l := &lane{conn: c, request: caller{revision: legacy}.request("h", "tools/list", "", "")}
-	if l.run(time.Now(), 0); l.err != nil || len(l.took) != 0 {
-		t.Errorf("after the time is up: error %v, %d answers", l.err, len(l.took))
-	}
-	c, _ = answering(t, http.StatusBadGateway)
-	l = &lane{conn: c, request: l.request}
-	if l.run(time.Now().Add(time.Hour), 0); l.err == nil || len(l.took) != 0 {
-		t.Errorf("after a failure: error %v, %d answers", l.err, len(l.took))
+	server.Close()
+	if _, err := drive(r, 1, time.Millisecond); err == nil {
+		t.Error("a server that is gone is driven")
 	}
 }
 
-func TestCollect(t *testing.T) {
-	var r LoadResult
-	lanes := []*lane{{took: []time.Duration{3, 1}, bytes: 5}, {took: []time.Duration{2}, bytes: 6}}
-	if err := r.collect(lanes); err != nil || r.Requests != 3 || r.Bytes != 11 || r.P50 != 2 || r.P99 != 3 {
-		t.Errorf("got %+v and error %v", r, err)
+func TestPercentile(t *testing.T) {
+	hundred := make([]time.Duration, 100)
+	for i := range hundred {
+		hundred[i] = time.Duration(i + 1)
 	}
-	if err := r.collect([]*lane{{err: io.EOF}}); err == nil {
-		t.Error("the failure of a connection is lost")
+	for p, want := range map[int]time.Duration{50: 50, 99: 99, 100: 100} {
+		if got := percentile(hundred, p); got != want {
+			t.Errorf("%d: got %d, want %d", p, got, want)
+		}
+	}
+	if percentile(nil, 50) != 0 || percentile(hundred[:1], 99) != 1 {
+		t.Error("few values are too few")
 	}
 }

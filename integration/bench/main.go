@@ -7,17 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 )
-
-// roles are what this program can be started as by itself.
-var roles = map[string]func([]string) error{
-	"load":     runLoad,
-	"caddy":    runCaddy,
-	"upstream": runUpstream,
-	"mcp-go":   runMCPGo,
-	"go-sdk":   runGoSDK,
-}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -31,16 +23,22 @@ func main() {
 func run(args []string) error {
 	if len(args) > 0 {
 		if role := roles[args[0]]; role != nil {
-			return role(args[1:])
+			return role(args[1], args[2:])
 		}
 	}
 	o, err := parseOptions(args, os.Stderr)
 	if err != nil {
 		return err
 	}
+	// The load has one core, and what is measured another.
+	runtime.GOMAXPROCS(1)
+	load, server := cores()
+	if err := pin(os.Getpid(), load); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r, err := measure(ctx, o)
+	r, err := measure(ctx, o, server)
 	if err != nil {
 		return err
 	}

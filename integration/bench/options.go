@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,36 +12,30 @@ import (
 
 // options are what the command line says.
 type options struct {
-	short    bool
 	rounds   int
 	duration time.Duration
 	tools    []int
-	revision string
-	only     []string
+	only     []string // names of contenders; all if there are none
+	readme   bool
 	check    bool
-	linux    bool
 }
 
-// checkedTools is the length of the list that -check is about.
+// checkedTools is the length of the list that -check is about, and in front of
+// which calls are forwarded.
 const checkedTools = 50
-
-// shortContenders are those of -short.
-var shortContenders = []string{
-	nameStatic, nameRespond, nameHit, nameHitGzip, nameHitZstd, nameProxy, nameCallProxy, nameCall, nameFirstEvent,
-}
 
 // parseOptions reads the command line.
 func parseOptions(args []string, output io.Writer) (*options, error) {
-	o := &options{linux: runtime.GOOS == "linux"}
+	o := &options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(output)
 	var tools, only string
-	flags.BoolVar(&o.short, "short", false, "few contenders, 50 tools, rounds of 700ms; less than two minutes")
+	short := flags.Bool("short", false, "few contenders, 50 tools, rounds of 700ms; about a minute")
 	flags.IntVar(&o.rounds, "rounds", 5, "how often each contender is measured")
 	flags.DurationVar(&o.duration, "duration", 4*time.Second, "how long each contender is measured in a round; 700ms with -short")
 	flags.StringVar(&tools, "tools", "5,50,500", "lengths of the lists; 50 with -short")
-	flags.StringVar(&o.revision, "revision", legacy, "MCP revision of the clients: "+legacy+" or "+modern)
-	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(names(), ", "))
+	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(namesOf(func(contender) bool { return true }), ", "))
+	flags.BoolVar(&o.readme, "readme", false, "measure and print only the rows of the project's README")
 	flags.BoolVar(&o.check, "check", false, "end with status 1 if a hit at 50 tools costs too much")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -51,69 +43,50 @@ func parseOptions(args []string, output io.Writer) (*options, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("reading arguments: %q is not known", flags.Arg(0))
 	}
-	if o.short {
-		given := make(map[string]bool)
-		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		if !given["duration"] {
-			o.duration = 700 * time.Millisecond
-		}
-		if !given["tools"] {
-			tools = "50"
-		}
-		if !given["only"] {
-			only = strings.Join(shortContenders, ",")
-		}
+	given := make(map[string]bool)
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if *short && !given["duration"] {
+		o.duration = 700 * time.Millisecond
 	}
-	if err := o.parseLists(tools, only); err != nil {
-		return nil, err
+	if *short && !given["tools"] {
+		tools = strconv.Itoa(checkedTools)
+	}
+	switch {
+	case given["only"]:
+		o.only = strings.Split(only, ",")
+	case o.readme:
+		o.only = namesOf(func(c contender) bool { return c.readme })
+	case *short:
+		o.only = namesOf(func(c contender) bool { return c.short })
+	}
+	for field := range strings.SplitSeq(tools, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 1 || n > 10_000 {
+			return nil, fmt.Errorf("reading -tools: %q is not from 1 to 10000", field)
+		}
+		o.tools = append(o.tools, n)
 	}
 	return o, o.validate()
 }
 
-func (o *options) parseLists(tools, only string) error {
-	for field := range strings.SplitSeq(tools, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 || n > 100_000 {
-			return fmt.Errorf("reading -tools: %q is not from 1 to 100000", field)
-		}
-		o.tools = append(o.tools, n)
-	}
-	for field := range strings.SplitSeq(only, ",") {
-		if field = strings.TrimSpace(field); field == "" {
-			continue
-		}
-		if !slices.Contains(names(), field) {
-			return fmt.Errorf("reading -only: %q is not known", field)
-		}
-		o.only = append(o.only, field)
-	}
-	return nil
-}
-
 func (o *options) validate() error {
+	known := namesOf(func(contender) bool { return true })
+	for _, name := range o.only {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("reading -only: %q is not known", name)
+		}
+	}
 	if o.rounds < 1 || o.rounds > 1000 {
-		return errors.New("reading -rounds: not from 1 to 1000")
+		return fmt.Errorf("reading -rounds: %d is not from 1 to 1000", o.rounds)
 	}
-	if o.duration < 100*time.Millisecond || o.duration > time.Minute {
-		return errors.New("reading -duration: not from 100ms to 1m")
+	if o.duration < 50*time.Millisecond || o.duration > time.Minute {
+		return fmt.Errorf("reading -duration: %s is not from 50ms to 1m", o.duration)
 	}
-	if o.revision != legacy && o.revision != modern {
-		return fmt.Errorf("reading -revision: %q is not known", o.revision)
-	}
-	if o.check && (!slices.Contains(o.tools, checkedTools) || !o.wants(nameHit) || !o.wants(nameStatic)) {
-		return fmt.Errorf("reading -check: %s and %s at %d tools must be measured", nameHit, nameStatic, checkedTools)
+	if o.check && (!slices.Contains(o.tools, checkedTools) || !o.wants(hit) || !o.wants(ready)) {
+		return fmt.Errorf("reading -check: %s and %s at %d tools must be measured", hit, ready, checkedTools)
 	}
 	return nil
 }
 
-// wants reports whether something is to be measured.
+// wants reports whether a contender is to be measured.
 func (o *options) wants(name string) bool { return len(o.only) == 0 || slices.Contains(o.only, name) }
-
-// names returns the names of all that can be measured.
-func names() []string {
-	var all []string
-	for _, c := range append(listContenders(), callContenders()...) {
-		all = append(all, c.name)
-	}
-	return append(all, nameFirstEvent, nameChanges, nameMemory)
-}

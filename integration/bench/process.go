@@ -1,152 +1,92 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"net/rpc"
-	"net/rpc/jsonrpc"
+	"net"
 	"os"
 	"os/exec"
-	"strconv"
-	"sync"
+	"runtime/metrics"
 	"time"
 )
 
-const (
-	// startTimeout is how long a server may take until it is there.
-	startTimeout = 30 * time.Second
-	// stopTimeout is how long a process may take to end.
-	stopTimeout = 5 * time.Second
-)
+// stopTimeout is how long a process may take to end.
+const stopTimeout = 5 * time.Second
 
-// process is a child of the program: a server or the load.
-type process struct {
-	name   string
-	addr   string // where it serves; set by who starts it
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	said   tail
-	client *rpc.Client // nil if the program is not ours
-	ended  chan struct{}
-	once   sync.Once
+// usage is what a process has used so far.
+type usage struct {
+	CPU     time.Duration // 0 if the system does not tell
+	Mallocs uint64        // objects on the heap; 0 if nobody counts
 }
 
-// start starts this program in a role.
-func start(ctx context.Context, core int, role string, args ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
+// serveUsage answers each line of standard input with what the process has used,
+// until the parent closes it or is gone.
+func serveUsage() error {
+	lines, answers := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"}}
+		metrics.Read(samples)
+		u := usage{CPU: cpuTime(), Mallocs: samples[0].Value.Uint64() + samples[1].Value.Uint64()}
+		if err := answers.Encode(u); err != nil {
+			return fmt.Errorf("answering the parent: %w", err)
+		}
 	}
-	p, stdout, err := startProgram(ctx, core, role, append([]string{self, role}, args...)...)
+	return lines.Err()
+}
+
+// process is a server, which ends when its standard input does.
+type process struct {
+	addr    string
+	cmd     *exec.Cmd
+	lines   io.WriteCloser
+	answers *json.Decoder
+}
+
+// start starts a program that is to serve at an address.
+func start(ctx context.Context, addr, program string, args ...string) (*process, error) {
+	p := &process{addr: addr, cmd: exec.CommandContext(ctx, program, args...)}
+	p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	p.cmd.Stderr = os.Stderr
+	p.cmd.WaitDelay = stopTimeout
+	lines, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p.client = jsonrpc.NewClient(pipes{stdout, p.stdin.(io.WriteCloser)})
-	return p, nil
-}
-
-// startProgram starts any program, on one core. It must end when its standard
-// input does.
-func startProgram(ctx context.Context, core int, name string, argv ...string) (*process, io.ReadCloser, error) {
-	argv = append(pin(core), argv...)
-	p := &process{name: name, cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	p.cmd.Stderr = &p.said
-	stdin, err := p.cmd.StdinPipe()
+	answers, err := p.cmd.StdoutPipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("preparing %s: %w", name, err)
+		return nil, err
 	}
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, nil, fmt.Errorf("preparing %s: %w", name, err)
-	}
-	p.stdin = stdin
-	p.cmd.WaitDelay = stopTimeout
-	if err := p.cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("starting %s: %w", name, err)
-	}
-	return p, stdout, nil
+	p.lines, p.answers = lines, json.NewDecoder(answers)
+	return p, p.cmd.Start()
 }
 
-// call calls a method of the process, within a time.
-func (p *process) call(ctx context.Context, limit time.Duration, method string, args, reply any) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	call := p.client.Go("Bench."+method, args, reply, make(chan *rpc.Call, 1))
-	select {
-	case <-call.Done:
-		if call.Error != nil {
-			return fmt.Errorf("asking %s for %s: %w%s", p.name, method, call.Error, p.said.quote())
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("asking %s for %s: %w%s", p.name, method, ctx.Err(), p.said.quote())
+// usage asks for what the process has used.
+func (p *process) usage() (u usage, err error) {
+	if _, err := io.WriteString(p.lines, "\n"); err != nil {
+		return u, fmt.Errorf("asking %s: %w", p.cmd, err)
 	}
-}
-
-// stats returns what a server's process has done so far.
-func (p *process) stats(ctx context.Context) (Stats, error) {
-	var s Stats
-	return s, p.call(ctx, startTimeout, "Stats", struct{}{}, &s)
+	if err := p.answers.Decode(&u); err != nil {
+		return u, fmt.Errorf("reading the answer of %s: %w", p.cmd, err)
+	}
+	return u, nil
 }
 
 // stop ends the process and waits until it has ended.
 func (p *process) stop() {
-	p.once.Do(func() {
-		go func() {
-			defer close(p.ended)
-			_ = p.cmd.Wait() // that it was killed is no news
-		}()
-		if p.client != nil {
-			_ = p.client.Close() // closes its input
-		} else {
-			_ = p.stdin.Close()
-		}
-	})
-	select {
-	case <-p.ended:
-	case <-time.After(stopTimeout):
-		_ = p.cmd.Process.Kill() // it may have ended just now
-		<-p.ended
+	_ = p.lines.Close()
+	late := time.AfterFunc(stopTimeout, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
+	_ = p.cmd.Wait() // how it ended is no news
+}
+
+// freeAddr returns an address on loopback nobody listens on.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
 	}
-}
-
-func (p *process) pid() int { return p.cmd.Process.Pid }
-
-// pin returns the words that make a command run on one core, none where that is
-// not possible.
-func pin(core int) []string {
-	if path, err := exec.LookPath("taskset"); err == nil && core >= 0 {
-		return []string{path, "-c", strconv.Itoa(core)}
-	}
-	return nil
-}
-
-// tail keeps the last of what a process has said.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-const tailSize = 4 << 10
-
-// Write implements [io.Writer].
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	t.text = t.text[max(0, len(t.text)-tailSize):]
-	return len(p), nil
-}
-
-// quote returns what was said in a form to follow an error.
-func (t *tail) quote() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if text := bytes.TrimSpace(t.text); len(text) > 0 {
-		return "; it said:\n" + string(text)
-	}
-	return ""
+	return l.Addr().String(), l.Close()
 }

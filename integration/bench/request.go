@@ -2,105 +2,149 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
-// Revisions that can be measured: one of each era.
 const (
-	modern = "2026-07-28"
-	legacy = "2025-11-25"
+	// requestTimeout is how long a single request may take.
+	requestTimeout = 30 * time.Second
+	// firstID is the id of requests before it is counted up. Its length stays.
+	firstID   = "1000000000"
+	sessionID = "bench-session"
 )
 
-// firstID is the id of requests before it is counted up. Its length stays.
-const firstID = "1000000000"
-
-// Request is an HTTP request as it goes over the wire, with a place for an id
-// that changes.
-type Request struct {
-	Raw []byte
-	// ID is where the digits of the id begin.
-	ID int
+// request is one of a client, with a place for an id that changes.
+type request struct {
+	addr, body string
+	header     http.Header
 }
 
-// caller is who requests come from.
-type caller struct {
-	revision string
-	session  string // "" for none
-}
-
-// request writes a request for a server at an address. Params are the members
-// of the object, without braces; name is what is mirrored into a header in the
-// modern era. More are whole header lines.
-func (c caller) request(addr, method, name, params string, more ...string) Request {
-	header := []string{
-		"POST /mcp HTTP/1.1", "Host: " + addr, "User-Agent: bench", "Content-Type: application/json",
-		"Accept: application/json, text/event-stream",
+// newRequest makes a request. Params are the members of the object.
+func newRequest(addr, session, method, params string) *request {
+	r := &request{addr: addr, header: http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "User-Agent": {"bench"},
+	}}
+	if session != "" {
+		r.header["Mcp-Session-Id"] = []string{session}
+		r.header["Mcp-Protocol-Version"] = []string{revision}
 	}
-	if method != "initialize" || c.revision == modern {
-		header = append(header, "Mcp-Protocol-Version: "+c.revision)
-	}
-	if c.session != "" {
-		header = append(header, "Mcp-Session-Id: "+c.session)
-	}
-	if c.revision == modern {
-		header = append(header, "Mcp-Method: "+method)
-		if name != "" {
-			header = append(header, "Mcp-Name: "+name)
-		}
-		params = join(params, `"_meta":{"io.modelcontextprotocol/protocolVersion":"`+modern+`",`+
-			`"io.modelcontextprotocol/clientCapabilities":{},`+
-			`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`)
-	}
-	body := `{"jsonrpc":"2.0","id":` + firstID + `,"method":"` + method + `"`
 	if params != "" {
-		body += `,"params":{` + params + `}`
+		params = `,"params":{` + params + `}`
 	}
-	body += "}"
-	header = append(header, more...)
-	header = append(header, fmt.Sprintf("Content-Length: %d", len(body)))
-	raw := []byte(strings.Join(header, "\r\n") + "\r\n\r\n" + body)
-	return Request{Raw: raw, ID: indexAfter(raw, `"id":`)}
-}
-
-// indexAfter returns where the text after the first mark begins.
-func indexAfter(raw []byte, mark string) int { return bytes.Index(raw, []byte(mark)) + len(mark) }
-
-// notification turns a request into one without an id.
-func (r Request) notification() Request {
-	_, body, _ := bytes.Cut(r.Raw, []byte("\r\n\r\n"))
-	without := bytes.Replace(body, []byte(`"id":`+firstID+`,`), nil, 1)
-	raw := bytes.Replace(r.Raw, body, without, 1)
-	length := func(b []byte) []byte { return fmt.Appendf(nil, "Content-Length: %d\r\n", len(b)) }
-	return Request{Raw: bytes.Replace(raw, length(body), length(without), 1)}
-}
-
-// join puts members of an object one after the other.
-func join(members ...string) string {
-	var there []string
-	for _, m := range members {
-		if m != "" {
-			there = append(there, m)
-		}
+	id := `"id":` + firstID + ","
+	if strings.HasPrefix(method, "notifications/") {
+		id = ""
 	}
-	return strings.Join(there, ",")
+	r.body = `{"jsonrpc":"2.0",` + id + `"method":"` + method + `"` + params + `}`
+	return r
 }
 
-// clone returns a copy that can be counted up on its own, beginning with its
-// part of all ids.
-func (r Request) clone(part int) Request {
-	raw := bytes.Clone(r.Raw)
-	copy(raw[r.ID:], fmt.Sprintf("%d", 1_000_000_000+part*10_000_000))
-	return Request{Raw: raw, ID: r.ID}
+func (r *request) http(ctx context.Context) (*http.Request, error) {
+	h, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.addr+"/mcp", strings.NewReader(r.body))
+	if err != nil {
+		return nil, fmt.Errorf("making request: %w", err)
+	}
+	h.Header = r.header.Clone()
+	return h, nil
+}
+
+// wire is a request as it goes over a connection.
+type wire struct {
+	raw []byte
+	id  int // where the digits of the id begin
+}
+
+// wire returns the request with the first of the ids that belong to a lane.
+func (r *request) wire(lane int) (wire, error) {
+	h, err := r.http(context.Background())
+	if err != nil {
+		return wire{}, err
+	}
+	var b bytes.Buffer
+	if err := h.Write(&b); err != nil {
+		return wire{}, fmt.Errorf("writing request: %w", err)
+	}
+	w := wire{raw: b.Bytes(), id: bytes.Index(b.Bytes(), []byte(firstID))}
+	copy(w.raw[w.id:], fmt.Sprint(1_000_000_000+lane*10_000_000))
+	return w, nil
 }
 
 // next counts the id up.
-func (r Request) next() {
-	for i := r.ID + len(firstID) - 1; i >= r.ID; i-- {
-		if r.Raw[i] != '9' {
-			r.Raw[i]++
+func (w wire) next() {
+	for i := w.id + len(firstID) - 1; i >= w.id; i-- {
+		if w.raw[i] != '9' {
+			w.raw[i]++
 			return
 		}
-		r.Raw[i] = '0'
+		w.raw[i] = '0'
 	}
+}
+
+// answer is what a server has said, with its body decoded.
+type answer struct {
+	header http.Header
+	body   []byte
+}
+
+var client = &http.Client{Timeout: requestTimeout, Transport: &http.Transport{DisableCompression: true}}
+
+// ask sends a request once, and wants success.
+func ask(ctx context.Context, r *request) (*answer, error) {
+	h, err := r.http(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := client.Do(h)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var body io.Reader = res.Body
+	switch res.Header.Get("Content-Encoding") {
+	case "gzip":
+		body, err = gzip.NewReader(res.Body)
+	case "zstd":
+		var d *zstd.Decoder
+		if d, err = zstd.NewReader(res.Body); err == nil {
+			defer d.Close()
+		}
+		body = d
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decoding answer: %w", err)
+	}
+	a := &answer{header: res.Header}
+	if a.body, err = io.ReadAll(body); err != nil {
+		return nil, fmt.Errorf("reading answer: %w", err)
+	}
+	if res.StatusCode >= http.StatusMultipleChoices {
+		return nil, fmt.Errorf("%s answered %s: %.200s", r.addr, res.Status, a.body)
+	}
+	return a, nil
+}
+
+// openSession initializes a session and returns its id. A server of ready bytes
+// gives none and takes any.
+func openSession(ctx context.Context, addr string) (string, error) {
+	opened, err := ask(ctx, newRequest(addr, "", "initialize",
+		`"protocolVersion":"`+revision+`","capabilities":{},"clientInfo":{"name":"bench","version":"1"}`))
+	if err != nil {
+		return "", fmt.Errorf("opening session: %w", err)
+	}
+	session := opened.header.Get("Mcp-Session-Id")
+	if session == "" {
+		session = sessionID
+	}
+	if _, err := ask(ctx, newRequest(addr, session, "notifications/initialized", "")); err != nil {
+		return "", fmt.Errorf("opening session: %w", err)
+	}
+	return session, nil
 }

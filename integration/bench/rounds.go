@@ -6,218 +6,159 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
-)
-
-const (
-	// connections is how many a load has; as many requests are under way.
-	connections = 32
-	// busy is which part of its time a core that is the limit has work.
-	busy = 0.95
-	// attempts is how often a round is tried that something else disturbs.
-	attempts = 2
 )
 
 // sample is what one round of one contender gave.
 type sample struct {
-	LoadResult
-
-	// cpu is the time the server has had a core; 0 if the system does not tell.
-	cpu time.Duration
-	// disturbed says that something else had the core.
-	disturbed bool
-	// mallocs and upstream are counts; negative if nobody counts.
-	mallocs, upstream int64
+	perCore float64 // requests per second that the server has had a core
+	mallocs float64 // objects for each request; no number if nobody counts
+	bytes   float64 // of a body
+	// p50 and p99 are those of a single connection, loaded99 that of all.
+	p50, p99, loaded99 time.Duration
 }
 
-// series is all that was measured of a contender.
-type series struct {
-	contender
-
-	// missing is why nothing was measured.
-	missing string
-	samples []sample
-	latency []LoadResult
+// results are all that was measured: samples by the length of the lists and the
+// contender.
+type results struct {
+	options *options
+	samples map[int]map[string][]sample
 }
 
-// bench measures on one stage.
-type bench struct {
-	*stage
-
-	load   *process
-	random *rand.Rand
-}
-
-// run measures contenders in turns.
-func (b *bench) run(ctx context.Context, contenders []contender) ([]*series, error) {
-	var all, there []*series
-	targets := make(map[*series]*target)
-	for _, c := range contenders {
-		if !b.options.wants(c.name) {
-			continue
-		}
-		s := &series{contender: c}
-		all = append(all, s)
-		b.say("setting up " + c.name)
-		t, err := c.setup(ctx, b.stage)
-		if reason, missing := isMissing(err); missing {
-			s.missing = reason
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("setting up %s: %w", c.name, err)
-		}
-		targets[s] = t
-		there = append(there, s)
-	}
-	for round := range b.options.rounds {
-		b.random.Shuffle(len(there), func(i, j int) { there[i], there[j] = there[j], there[i] })
-		b.say(fmt.Sprintf("round %d of %d", round+1, b.options.rounds))
-		for _, s := range there {
-			if err := b.round(ctx, s, targets[s]); err != nil {
-				return nil, fmt.Errorf("measuring %s: %w", s.name, err)
+// measure measures all that the options want, on one core.
+func measure(ctx context.Context, o *options, core int) (*results, error) {
+	r := &results{options: o, samples: make(map[int]map[string][]sample)}
+	for _, n := range o.tools {
+		var there []contender
+		for _, c := range contenders {
+			if o.wants(c.name) && (c.call == "" || n == checkedTools) {
+				there = append(there, c)
 			}
 		}
-	}
-	return all, nil
-}
-
-// round measures one contender once.
-func (b *bench) round(ctx context.Context, s *series, t *target) error {
-	var result sample
-	for range attempts {
 		var err error
-		if result, err = b.sample(ctx, t); err != nil {
-			return err
+		if r.samples[n], err = measureStage(ctx, o, n, core, there); err != nil {
+			return nil, fmt.Errorf("measuring %d tools: %w", n, err)
 		}
-		if !result.disturbed {
-			break
-		}
-	}
-	s.samples = append(s.samples, result)
-	single, err := b.drive(ctx, t, 1, b.options.duration/4)
-	s.latency = append(s.latency, single)
-	return err
-}
-
-// say tells the person who waits.
-func (b *bench) say(what string) { fmt.Fprintf(os.Stderr, "%d tools: %s\n", b.tools, what) }
-
-// drive drives a load.
-func (b *bench) drive(ctx context.Context, t *target, connections int, duration time.Duration) (LoadResult, error) {
-	var result LoadResult
-	job := LoadJob{Addr: t.addr, Request: t.request, Connections: connections, Duration: duration}
-	return result, b.load.call(ctx, duration+2*requestTimeout, "Run", job, &result)
-}
-
-// sample warms a server up and measures it.
-func (b *bench) sample(ctx context.Context, t *target) (sample, error) {
-	var s sample
-	if _, err := b.drive(ctx, t, connections, b.options.duration/8); err != nil {
-		return s, err
-	}
-	before, err := b.read(ctx, t)
-	if err != nil {
-		return s, err
-	}
-	if s.LoadResult, err = b.drive(ctx, t, connections, b.options.duration); err != nil {
-		return s, err
-	}
-	after, err := b.read(ctx, t)
-	if err != nil {
-		return s, err
-	}
-	s.cpu = after.cpu - before.cpu
-	s.mallocs, s.upstream = after.mallocs-before.mallocs, after.upstream-before.upstream
-	if t.server.client == nil {
-		s.mallocs = -1
-	}
-	if t.upstream == nil {
-		s.upstream = -1
-	}
-	enough := time.Duration(busy * float64(s.Elapsed))
-	s.disturbed = s.cpu > 0 && s.cpu < enough && after.load-before.load < enough
-	return s, nil
-}
-
-// reading is the state of the processes at one moment.
-type reading struct {
-	cpu, load         time.Duration
-	mallocs, upstream int64
-}
-
-func (b *bench) read(ctx context.Context, t *target) (reading, error) {
-	var r reading
-	if t.upstream != nil {
-		stats, err := t.upstream.stats(ctx)
-		if err != nil {
-			return r, err
-		}
-		r.upstream = int64(stats.Requests)
-	}
-	if t.server.client != nil {
-		stats, err := t.server.stats(ctx)
-		if err != nil {
-			return r, err
-		}
-		r.mallocs = int64(stats.Mallocs)
-	}
-	if !b.options.linux {
-		return r, nil
-	}
-	var err error
-	if r.cpu, err = cpuTime(t.server.pid()); err != nil {
-		return r, err
-	}
-	if r.load, err = cpuTime(b.load.pid()); err != nil {
-		return r, err
-	}
-	if t.upstream != nil && b.cores.upstream == b.cores.load {
-		shared, err := cpuTime(t.upstream.pid())
-		r.load += shared
-		return r, err
 	}
 	return r, nil
 }
 
-// values returns one value for each round, no number for rounds that do not
-// count. If most do not, all count: a figure that is doubtful is better than
-// none, and noisy says so.
-func (s *series) values(of func(sample) float64) []float64 {
-	values := make([]float64, len(s.samples))
-	for i, sample := range s.samples {
-		values[i] = math.NaN()
-		if !sample.disturbed || s.noisy() {
-			values[i] = of(sample)
+// measureStage has contenders take turns, in a new order each round.
+func measureStage(ctx context.Context, o *options, tools, core int, contenders []contender) (map[string][]sample, error) {
+	s, err := newStage(tools, core)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	var targets []*target
+	for _, c := range contenders {
+		fmt.Fprintf(os.Stderr, "%d tools: setting up %s\n", tools, c.name)
+		t, err := s.set(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("setting up %s: %w", c.name, err)
+		}
+		targets = append(targets, t)
+	}
+	samples := make(map[string][]sample)
+	for round := range o.rounds {
+		fmt.Fprintf(os.Stderr, "%d tools: round %d of %d\n", tools, round+1, o.rounds)
+		rand.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+		for _, t := range targets {
+			one, err := t.sample(o.duration)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return nil, fmt.Errorf("measuring %s: %w", t.name, err)
+			}
+			samples[t.name] = append(samples[t.name], one)
 		}
 	}
-	return values
-}
-
-// noisy reports whether something else had the core in most rounds.
-func (s *series) noisy() bool {
-	disturbed := 0
-	for _, sample := range s.samples {
-		if sample.disturbed {
-			disturbed++
+	for _, t := range targets {
+		// A list that changes all the time is not always a hit.
+		if err := t.verify(ctx); err != nil && t.name != "hit-changing" {
+			return nil, fmt.Errorf("looking at %s once more: %w", t.name, err)
 		}
 	}
-	return 2*disturbed > len(s.samples)
+	return samples, nil
 }
 
-// perCore returns requests per second that the server has had a core, or per
-// second that went by if that is not known.
-func (s sample) perCore() float64 {
-	if s.cpu == 0 {
-		return divide(float64(s.Requests), s.Elapsed.Seconds())
+// sample warms a server up and measures it.
+func (t *target) sample(duration time.Duration) (s sample, err error) {
+	if _, err = drive(t.request, connections, duration/8); err != nil {
+		return s, err
 	}
-	return divide(float64(s.Requests), s.cpu.Seconds())
+	before, err := t.process.usage()
+	if err != nil {
+		return s, err
+	}
+	loaded, err := drive(t.request, connections, duration)
+	if err != nil {
+		return s, err
+	}
+	after, err := t.process.usage()
+	if err != nil {
+		return s, err
+	}
+	single, err := drive(t.request, 1, duration/4)
+	if err != nil {
+		return s, err
+	}
+	had, requests := after.CPU-before.CPU, float64(loaded.requests)
+	if had == 0 {
+		had = loaded.elapsed
+	}
+	s = sample{
+		perCore: requests / had.Seconds(), mallocs: math.NaN(), bytes: float64(loaded.bytes) / requests,
+		p50: single.p50, p99: single.p99, loaded99: loaded.p99,
+	}
+	if after.Mallocs > 0 {
+		s.mallocs = float64(after.Mallocs-before.Mallocs) / requests
+	}
+	return s, nil
 }
 
-// perRequest divides a count by the requests, no number if nobody has counted.
-func (s sample) perRequest(count int64) float64 {
-	if count < 0 {
-		return math.NaN()
+// figure is what was reached over all rounds.
+type figure struct{ median, least, most float64 }
+
+// summarize returns the figure of values, of none without numbers.
+func summarize(values []float64) figure {
+	if len(values) == 0 {
+		return figure{math.NaN(), math.NaN(), math.NaN()}
 	}
-	return divide(float64(count), float64(s.Requests))
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return figure{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1]}
+}
+
+// of returns the figure of one value of a contender's samples.
+func (r *results) of(tools int, name string, value func(sample) float64) figure {
+	var values []float64
+	for _, s := range r.samples[tools][name] {
+		values = append(values, value(s))
+	}
+	return summarize(values)
+}
+
+// ratio returns the figure of the quotients of two contenders' requests per
+// second, round by round: what else the machine does concerns both.
+func (r *results) ratio(tools int, name, by string) figure {
+	over, under := r.samples[tools][name], r.samples[tools][by]
+	var values []float64
+	for i := range min(len(over), len(under)) {
+		values = append(values, over[i].perCore/under[i].perCore)
+	}
+	return summarize(values)
+}
+
+func perCore(s sample) float64 { return s.perCore }
+
+// percentile returns the smallest of the sorted values that p percent of them
+// do not exceed; 0 of none.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }

@@ -1,27 +1,41 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"time"
+
+	mcpgo "github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serve serves a handler at an address, and a service to the parent, until the
-// parent ends it.
-func serve(addr string, handler http.Handler, service any) error {
+// roles are what this program starts itself as: servers at an address. Their
+// other arguments are files: of tools, of a Caddy its Caddyfile.
+var roles = map[string]func(addr string, args []string) error{
+	caddyRole:    runCaddy,
+	upstreamRole: runUpstream,
+	"mcp-go":     runMCPGo,
+	"go-sdk":     runGoSDK,
+}
+
+// serve serves a handler at an address until the parent ends it.
+func serve(addr string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: requestTimeout}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: requestTimeout}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	err = serveControl(service)
-	_ = server.Close() // nobody needs its connections any more
+	go func() { ended <- s.Serve(listener) }()
+	err = serveUsage()
+	_ = s.Close() // nobody needs its connections any more
 	if failure := <-ended; !errors.Is(failure, http.ErrServerClosed) {
 		return fmt.Errorf("serving: %w", failure)
 	}
@@ -41,29 +55,58 @@ func readTools(path string) ([]tool, error) {
 	return tools, nil
 }
 
-// ports finds addresses on loopback. They stay below the range from which
-// systems take the ports of outgoing connections.
-type ports struct{ next int }
-
-const (
-	firstPort = 20000
-	lastPort  = 32000
-)
-
-func newPorts() *ports {
-	return &ports{firstPort + int(time.Now().UnixNano()/1000)%(lastPort-firstPort)}
+// runMCPGo runs a stateless server of mcp-go whose schemas are raw JSON, which
+// it writes faster than typed ones.
+func runMCPGo(addr string, args []string) error {
+	tools, err := readTools(args[0])
+	if err != nil {
+		return err
+	}
+	m := server.NewMCPServer("bench", "1", server.WithToolCapabilities(true))
+	for _, t := range tools {
+		m.AddTool(mcpgo.NewToolWithRawSchema(t.Name, t.Description, t.InputSchema),
+			func(context.Context, mcpgo.CallToolRequest) (*mcpgo.CallToolResult, error) {
+				return mcpgo.NewToolResultText("done"), nil
+			})
+	}
+	return serve(addr, server.NewStreamableHTTPServer(m, server.WithStateLess(true),
+		server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))))
 }
 
-// free returns an address nobody listens on.
-func (p *ports) free() (string, error) {
-	for range lastPort - firstPort {
-		if p.next++; p.next > lastPort {
-			p.next = firstPort
-		}
-		addr := fmt.Sprintf("127.0.0.1:%d", p.next)
-		if l, err := net.Listen("tcp", addr); err == nil {
-			return addr, l.Close()
-		}
+// runGoSDK runs a stateless server of the official Go SDK that answers in JSON
+// and whose schemas are raw JSON.
+func runGoSDK(addr string, args []string) error {
+	tools, err := readTools(args[0])
+	if err != nil {
+		return err
 	}
-	return "", fmt.Errorf("finding a free port from %d to %d: none", firstPort, lastPort)
+	m := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, &mcp.ServerOptions{PageSize: len(tools)})
+	for _, t := range tools {
+		m.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil
+			})
+	}
+	return serve(addr, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return m },
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))
+}
+
+// runUpstream runs the server behind all proxies. With a second argument, its
+// list changes at that interval.
+func runUpstream(addr string, args []string) error {
+	tools, err := readTools(args[0])
+	if err != nil {
+		return err
+	}
+	u := newUpstream(tools)
+	if len(args) > 1 {
+		every, err := time.ParseDuration(args[1])
+		if err != nil {
+			return fmt.Errorf("reading interval: %w", err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go u.keepChanging(ctx, every)
+	}
+	return serve(addr, u)
 }

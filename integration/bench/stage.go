@@ -1,55 +1,55 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
+
+// startTimeout is how long a contender may take until it answers as wanted.
+const startTimeout = 30 * time.Second
 
 // stage holds the servers for lists of one length. They are started when the
 // first contender needs them.
 type stage struct {
-	options *options
-	cores   cores
-	folder  string
-	ports   *ports
-	tools   int
-
-	list      []byte // the members of the result
-	processes map[string]*process
-	caddies   map[string]*caddyProcess
-	failed    map[string]error
+	folder    string
+	core      int // of what is measured; everything else stays with the load
+	tools     int
+	list      []byte              // the members of the result
+	processes map[string]*process // by their role
+	addrs     map[string]string   // of sites, by role and block
 }
 
-// missingError says why a contender cannot be measured here.
-type missingError struct{ reason string }
-
-// Error implements [error].
-func (e *missingError) Error() string { return e.reason }
-
-func newStage(o *options, c cores, p *ports, tools int) (*stage, error) {
+func newStage(tools, core int) (*stage, error) {
 	folder, err := os.MkdirTemp("", "mcp-cache-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
-	s := &stage{
-		options: o, cores: c, folder: folder, ports: p, tools: tools,
-		processes: make(map[string]*process), caddies: make(map[string]*caddyProcess),
-		failed: make(map[string]error),
-	}
 	made := makeTools(tools, 1)
-	s.list = toolList(made)
-	if err := os.WriteFile(s.toolsFile(), encodeTools(made), 0o600); err != nil {
-		s.close()
-		return nil, fmt.Errorf("writing tools: %w", err)
+	s := &stage{folder: folder, core: core, tools: tools, list: toolList(made), processes: make(map[string]*process), addrs: make(map[string]string)}
+	content, err := json.Marshal(made)
+	if err == nil {
+		err = os.WriteFile(s.file("tools.json"), content, 0o600)
 	}
-	return s, nil
+	if err == nil {
+		err = os.WriteFile(s.file("body.json"), []byte(s.body()), 0o600)
+	}
+	return s, err
 }
 
-func (s *stage) toolsFile() string { return filepath.Join(s.folder, "tools.json") }
+func (s *stage) file(name string) string { return filepath.Join(s.folder, name) }
+
+// body is what the handlers of ready bytes answer with: what a hit is, for one
+// id.
+func (s *stage) body() string {
+	return `{"jsonrpc":"2.0","id":` + firstID + `,"result":{` + string(s.list) + `}}`
+}
 
 // close ends all servers.
 func (s *stage) close() {
@@ -59,122 +59,149 @@ func (s *stage) close() {
 	_ = os.RemoveAll(s.folder) // what is left is in the system's temporary folder
 }
 
-// server starts a server in a role, once for each name, and returns its process
-// and address.
-func (s *stage) server(ctx context.Context, name, role string, core int) (*process, string, error) {
-	return s.once(name, func(addr string) (*process, error) {
-		return start(ctx, core, role, addr, s.toolsFile())
-	})
-}
-
-// once starts a process if it is not there yet, and waits for one of ours until
-// it serves. What has failed once is not tried again.
-func (s *stage) once(name string, start func(addr string) (*process, error)) (*process, string, error) {
-	if p := s.processes[name]; p != nil {
-		return p, p.addr, nil
-	}
-	if err := s.failed[name]; err != nil {
-		return nil, "", err
-	}
-	p, err := s.launch(name, start)
-	if err != nil {
-		s.failed[name] = err
-		return nil, "", err
-	}
-	return p, p.addr, nil
-}
-
-func (s *stage) launch(name string, start func(addr string) (*process, error)) (*process, error) {
-	addr, err := s.ports.free()
-	if err != nil {
-		return nil, err
-	}
-	p, err := start(addr)
-	if err != nil {
-		return nil, err
-	}
-	p.addr = addr
-	s.processes[name] = p
-	if p.client == nil {
+// process returns the server of a role, which starts if it is not there yet.
+func (s *stage) process(ctx context.Context, role string) (*process, error) {
+	if p := s.processes[role]; p != nil {
 		return p, nil
 	}
-	if _, err := p.stats(context.Background()); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
-	return p, nil
-}
-
-// upstream starts the upstream that does not change.
-func (s *stage) upstream(ctx context.Context) (*process, string, error) {
-	return s.server(ctx, "upstream", "upstream", s.cores.upstream)
-}
-
-// body is what the handlers of ready bytes answer with: what a hit is, for one
-// id.
-func (s *stage) body() string {
-	list := string(s.list)
-	if s.options.revision == modern {
-		list = `"resultType":"complete",` + hints + "," + list
-	}
-	return `{"jsonrpc":"2.0","id":` + firstID + `,"result":{` + list + `}}`
-}
-
-// session opens a session as the revision demands and returns who has it.
-func (s *stage) session(ctx context.Context, addr string) (caller, error) {
-	c := caller{revision: s.options.revision}
-	if c.revision == modern {
-		return c, nil
-	}
-	opening := c.request(addr, "initialize", "",
-		`"protocolVersion":"`+legacy+`","capabilities":{},"clientInfo":{"name":"bench","version":"1"}`)
-	a, err := await(ctx, addr, opening, startTimeout, func(*answer) bool { return true })
-	if err != nil {
-		return c, fmt.Errorf("opening session: %w", err)
-	}
-	c.session = a.header.Get("Mcp-Session-Id")
-	if _, err := ask(ctx, addr, c.request(addr, "notifications/initialized", "", "").notification()); err != nil {
-		return c, fmt.Errorf("opening session: %w", err)
-	}
-	return c, nil
-}
-
-// listTarget makes a target of a server: its list must have all tools, and be
-// as wanted.
-func (s *stage) listTarget(ctx context.Context, t target, wanted func(*answer) bool, more ...string) (*target, error) {
-	var from caller
-	var err error
-	if t.bytesOnly {
-		from = caller{revision: s.options.revision, session: sessionID}
-	} else if from, err = s.session(ctx, t.addr); err != nil {
-		return nil, err
-	}
-	t.request = from.request(t.addr, "tools/list", "", "", more...)
-	a, err := await(ctx, t.addr, t.request, settleTimeout, wanted)
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	if !wanted(a) {
-		return nil, &missingError{fmt.Sprintf("its answers have Cache-Status %q and Content-Encoding %q",
-			a.header.Get("Cache-Status"), a.header.Get("Content-Encoding"))}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	n, err := a.tools()
+	var p *process
+	switch tools := s.file("tools.json"); role {
+	case caddyRole, metricsRole:
+		if err = s.writeCaddyfile(ctx, role); err == nil {
+			p, err = start(ctx, addr, self, caddyRole, addr, s.file(role))
+		}
+	case "ts-sdk":
+		p, err = startTypeScript(ctx, addr, tools)
+	case changingRole:
+		p, err = start(ctx, addr, self, upstreamRole, addr, tools, "100ms")
+	default:
+		p, err = start(ctx, addr, self, role, addr, tools)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", role, err)
+	}
+	s.processes[role] = p
+	_, err = p.usage() // it answers when it is there
+	if err == nil && role != upstreamRole && role != changingRole {
+		err = pin(p.cmd.Process.Pid, s.core)
+	}
+	return p, err
+}
+
+// writeCaddyfile writes a Caddyfile with all sites. One Caddy has all of them,
+// so that garbage is collected equally often for each.
+func (s *stage) writeCaddyfile(ctx context.Context, role string) error {
+	words := []string{"BODY", s.file("body.json"), "TEXT", s.body()}
+	for name, upstream := range map[string]string{"UPSTREAM": upstreamRole, "CHANGING": changingRole} {
+		p, err := s.process(ctx, upstream)
+		if err != nil {
+			return err
+		}
+		words = append(words, name, p.addr)
+	}
+	more := ""
+	if role == metricsRole {
+		more = "\tmetrics\n"
+	}
+	file := caddyfile(s.file("storage-"+role), more)
+	for _, c := range contenders {
+		if c.role == role && s.addrs[role+c.site] == "" {
+			addr, err := freeAddr()
+			if err != nil {
+				return err
+			}
+			s.addrs[role+c.site] = addr
+			file = append(file, site(addr, strings.NewReplacer(words...).Replace(c.site))...)
+		}
+	}
+	return os.WriteFile(s.file(role), file, 0o600)
+}
+
+// target is a contender that is there.
+type target struct {
+	contender
+
+	process *process
+	addr    string
+	request *request
+	tools   int
+}
+
+// set makes a target of a contender: its answers must be as wanted.
+func (s *stage) set(ctx context.Context, c contender) (*target, error) {
+	p, err := s.process(ctx, c.role)
 	if err != nil {
 		return nil, err
 	}
-	if n != s.tools {
-		return nil, fmt.Errorf("list has %d tools instead of %d", n, s.tools)
+	t := &target{contender: c, process: p, addr: p.addr, tools: s.tools}
+	if c.site != "" {
+		t.addr = s.addrs[c.role+c.site]
 	}
-	return &t, nil
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		session, err := openSession(ctx, t.addr)
+		if err == nil {
+			t.request = t.newRequest(session)
+			_, err = ask(ctx, t.request) // then the server has accepted the session
+		}
+		if err == nil {
+			err = t.verify(ctx)
+		}
+		if err == nil {
+			return t, nil
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
-// settleTimeout is how long a list may take until it comes as wanted: a hit,
-// and compressed.
-const settleTimeout = 5 * time.Second
-
-// isMissing tells a contender that is not there from one that fails.
-func isMissing(err error) (string, bool) {
-	if missing, ok := errors.AsType[*missingError](err); ok {
-		return missing.reason, true
+func (t *target) newRequest(session string) *request {
+	if t.call != "" {
+		return newRequest(t.addr, session, "tools/call",
+			`"name":"`+t.call+`","arguments":{"text":"`+strings.Repeat("x", t.size)+`"}`)
 	}
-	return "", false
+	r := newRequest(t.addr, session, "tools/list", "")
+	if t.encoding != "" {
+		r.header["Accept-Encoding"] = []string{t.encoding}
+	}
+	return r
+}
+
+// verify asks once and returns an error unless the answer is what the contender
+// stands for.
+func (t *target) verify(ctx context.Context) error {
+	a, err := ask(ctx, t.request)
+	if err != nil {
+		return err
+	}
+	if t.call != "" {
+		if !bytes.Contains(a.body, []byte("done")) {
+			return fmt.Errorf("call was answered with %.200q", a.body)
+		}
+		return nil
+	}
+	if n := bytes.Count(a.body, []byte(`"inputSchema":`)); n != t.tools {
+		return fmt.Errorf("list has %d tools instead of %d", n, t.tools)
+	}
+	if encoding := a.header.Get("Content-Encoding"); encoding != t.encoding {
+		return fmt.Errorf("answer is encoded with %q instead of %q", encoding, t.encoding)
+	}
+	if t.hit && !strings.Contains(a.header.Get("Cache-Status"), "; hit") {
+		return errors.New("answer is no hit but " + a.header.Get("Cache-Status"))
+	}
+	return nil
 }

@@ -35,38 +35,3 @@ func TestToolsCompressLikeText(t *testing.T) {
 		t.Errorf("compressed to %.2f", ratio)
 	}
 }
-
-func TestCallerLists(t *testing.T) {
-	for _, kind := range []string{sameLists, sharedTools, differentLists} {
-		lists, err := newCallerLists(kind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		known := make(map[string]bool)
-		for _, one := range lists.base {
-			known[one.Description] = true
-		}
-		first := lists.of("Bearer 1000000000")
-		seen := map[string]bool{string(first): true}
-		for _, credential := range []string{"Bearer 1000000001", "Bearer 1000002000", "Bearer 1000009999"} {
-			list := lists.of(credential)
-			seen[string(list)] = true
-			var result struct{ Tools []tool }
-			if err := json.Unmarshal([]byte("{"+string(list)+"}"), &result); err != nil || len(result.Tools) != callerTools {
-				t.Fatalf("%s lists: %d tools, error %v", kind, len(result.Tools), err)
-			}
-			if got := known[result.Tools[9].Description]; got != (kind != differentLists) {
-				t.Errorf("%s lists: a tool is one of all: %v", kind, got)
-			}
-		}
-		if want := map[string]int{sameLists: 1, sharedTools: 4, differentLists: 4}[kind]; len(seen) != want {
-			t.Errorf("%s lists: %d different ones of 4, want %d", kind, len(seen), want)
-		}
-		if string(lists.of("")) != string(lists.same) {
-			t.Errorf("%s lists: callers without a credential do not have the common list", kind)
-		}
-	}
-	if _, err := newCallerLists("other"); err == nil {
-		t.Error("an unknown kind is no error")
-	}
-}

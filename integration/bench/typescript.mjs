@@ -1,9 +1,11 @@
 // A server of the TypeScript SDK, made the way its documentation recommends:
 // McpServer, with a schema of zod for each tool. Arguments: address, file of
-// tools. It ends when its standard input does.
+// tools. It answers each line of its standard input with the time that it has had a
+// core, and ends with it.
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createInterface } from 'node:readline';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { z } from 'zod';
@@ -53,4 +55,9 @@ createServer((request, response) => {
   });
 }).listen(Number(port), host);
 
-process.stdin.on('end', () => process.exit()).resume();
+createInterface({ input: process.stdin })
+  .on('line', () => {
+    const { user, system } = process.cpuUsage();
+    console.log(JSON.stringify({ CPU: (user + system) * 1000 }));
+  })
+  .on('close', () => process.exit());

@@ -6,11 +6,46 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-mcp/mcp-cache"
 )
+
+// caddyfile writes the global options of a Caddy that keeps its files in a
+// folder, and more of them.
+func caddyfile(folder, more string) []byte {
+	return fmt.Appendf(nil, "{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n\tstorage file_system %s\n"+
+		"\tlog default {\n\t\toutput stderr\n\t\tlevel ERROR\n\t}\n%s}\n", folder, more)
+}
+
+// site writes a site with a listener of its own.
+func site(addr, block string) string {
+	_, port, _ := strings.Cut(addr, ":")
+	return fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n%s\n}\n", port, block)
+}
+
+// runCaddy runs a Caddy. Its Caddyfile says where.
+func runCaddy(_ string, args []string) error {
+	source, err := os.ReadFile(args[0])
+	if err != nil {
+		return fmt.Errorf("reading Caddyfile: %w", err)
+	}
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(source, map[string]any{"filename": args[0]})
+	if err != nil {
+		return fmt.Errorf("adapting Caddyfile: %w", err)
+	}
+	if err := caddy.Load(config, true); err != nil {
+		return fmt.Errorf("starting Caddy: %w", err)
+	}
+	defer func() { _ = caddy.Stop() }() // the process ends anyway
+	return serveUsage()
+}
 
 func init() {
 	caddy.RegisterModule(static{})
