@@ -44,7 +44,9 @@ var floors = [][]string{
 	// One request.
 	{"exchange"},
 	// What operators see of all that.
-	{"report", "telemetry"},
+	{"report"},
+	// What is counted, traced and told of it.
+	{"telemetry"},
 	// What only commands use: a server to try, and the check of one.
 	{"demo", "probe"},
 }
