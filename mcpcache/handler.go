@@ -218,7 +218,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	// Loading the guests empties their raw configuration.
-	own := ownUpstream(h.UpstreamRaw)
+	own, placeholders := ownUpstream(h.UpstreamRaw), placeholdersIn(h.UpstreamRaw)
 	base, known := upstreamURL(h.UpstreamRaw)
 	h.endpointURL = base + h.settings.exchange.Path
 	if known {
@@ -240,7 +240,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.starter = app.(*starter)
 	h.backend = &backend.Tenant{
-		Upstream: h.upstream, Settings: h.settings.backend, Store: h.store, Logger: h.logger,
+		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
 		Identity: identity.Rules{Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost},
 	}
 	if own {

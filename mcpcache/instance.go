@@ -3,6 +3,8 @@ package mcpcache
 import (
 	"encoding/json"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -54,4 +56,18 @@ func sharedAddress(dial string) bool {
 	ip, err := netip.ParseAddr(host)
 	ip = ip.Unmap()
 	return err != nil || !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast()
+}
+
+// placeholderPattern is a placeholder, or the innermost of several.
+var placeholderPattern = regexp.MustCompile(`\{([^{}"\s]+)\}`)
+
+// placeholdersIn returns the names of the placeholders that a configuration may
+// use, each once.
+func placeholdersIn(raw json.RawMessage) []string {
+	var names []string
+	for _, found := range placeholderPattern.FindAllSubmatch(raw, -1) {
+		names = append(names, string(found[1]))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -152,6 +152,9 @@ func (b *Backend) logger() *zap.Logger {
 	return b.Keeper.Logger()
 }
 
+// Context ends when the backend does.
+func (b *Backend) Context() context.Context { return b.ctx }
+
 // Ended is closed when all has ended that Destruct ends.
 func (b *Backend) Ended() <-chan struct{} { return b.ended }
 

@@ -19,6 +19,8 @@ type Tenant struct {
 	// Upstream is the handler that reaches the server.
 	Upstream caddyhttp.MiddlewareHandler
 	Settings *Settings
+	// Placeholders are the names of those that the handler's configuration uses.
+	Placeholders []string
 	// Identity tells the callers of the server apart. [Tenant.Acquire] sets its
 	// secret.
 	Identity identity.Rules

@@ -161,6 +161,9 @@ func (e *Entry) question() Question {
 	return Question{e.Revision, e.Kind, e.Partition, e.Variant, e.Detail}
 }
 
+// Key returns what tells the question from every other.
+func (q Question) Key() []byte { return appendKey(nil, q) }
+
 // answers reports whether e is the answer to q.
 func (e *Entry) answers(q Question) bool {
 	return e.Revision == q.Revision && e.Kind == q.Kind && e.Partition == q.Partition && e.Variant == q.Variant &&

@@ -40,6 +40,8 @@ type Endpoint struct {
 	keeping   keeping
 	restless  *restless
 	notedHost sync.Once
+
+	revalidations revalidations
 }
 
 // New returns an endpoint in front of a server.

@@ -84,13 +84,19 @@ func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Tenant
 		tb.Fatal(err)
 	}
 	t.Identity.Secret = t.Secret
-	tb.Cleanup(func() {
-		if err := t.Destruct(); err != nil {
+	tb.Cleanup(func() { end(tb, t.Backend) })
+	return s, t
+}
+
+// end ends a backend, unless the test has, and waits for it.
+func end(tb testing.TB, b *backend.Backend) {
+	tb.Helper()
+	if b.Context().Err() == nil {
+		if err := b.Destruct(); err != nil {
 			tb.Error(err)
 		}
-		<-t.Ended()
-	})
-	return s, t
+	}
+	<-b.Ended()
 }
 
 // unobserved wants to know nothing.

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 )
@@ -29,29 +28,11 @@ const (
 	heldOver
 )
 
+// end ends the time of a held answer, unless it is being handed on.
+func (h *held) end() bool { return h.state.CompareAndSwap(heldBack, heldOver) }
+
 // isOver reports whether the time of a held answer is over.
 func (h *held) isOver() bool { return h != nil && h.state.Load() == heldOver }
-
-// hurryUp gives the upstream a second for its answer, less what the caller has
-// waited already. The function that it returns has to be called at the end.
-func (t *tap) hurryUp() (stop func()) {
-	h := new(held)
-	t.held = h
-	ctx, cancel := context.WithCancel(t.x.r.Context())
-	t.x.r = t.x.r.WithContext(ctx)
-	b := t.x.backend
-	left := stalePatience - time.Since(t.x.arrived)
-	timer := time.AfterFunc(max(left, 0), func() {
-		if h.state.CompareAndSwap(heldBack, heldOver) {
-			b.SetHanging(time.Now().Add(hangingFor))
-			cancel()
-		}
-	})
-	return func() {
-		timer.Stop()
-		cancel()
-	}
-}
 
 // hold keeps a part of the answer, or hands everything on if it is too much.
 func (t *tap) hold(p []byte) (int, error) {

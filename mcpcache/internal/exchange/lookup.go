@@ -60,8 +60,9 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 		return x.miss(best, a)
 	case fresh:
 		return x.checked(found{entry: best}, a)
-	case best != nil && x.expiredOnly(best) && x.struggling():
-		// The upstream does not deliver: nobody waits for it.
+	case best != nil && x.expiredOnly(best) && best == x.snapshot() && x.struggling():
+		// The upstream does not deliver: nobody waits for it. (Of a list that the
+		// feed does not bring, that it gets none says nothing.)
 		return x.checked(found{entry: best, stale: true}, a)
 	}
 	f := x.miss(best, a)

@@ -16,35 +16,39 @@ import (
 func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	x.outcome, x.reason = f.outcome(), f.reason
 	x.ticket = x.backend.Admission.Ticket()
-	x.body.replay(x.r)
 	// The answer has to be read on its way. An encode handler in front of
 	// this one still compresses it for the client.
 	x.r.Header.Del("Accept-Encoding")
+	if f.hurry {
+		return x.revalidate(next, f)
+	}
+	x.body.replay(x.r)
 	if x.r.Method == http.MethodDelete && x.session != "" {
 		x.backend.Admission.EndSession(x.session)
 	}
-	t := &tap{
-		below: x.w, x: x, reason: f.reason, fallback: f.fallback,
-		header: x.w.Header(),
-	}
-	t.learner = learner{x: x, asked: asked}
+	t := x.tap(f, asked)
 	defer t.learner.close() // the upstream's handler may abort with a panic
 	if f.fallback != nil {
 		// What a failing upstream wrote must not get into the answer that is
 		// given instead.
 		t.header = x.w.Header().Clone()
 	}
-	if f.hurry {
-		defer t.hurryUp()()
-	}
 	return t.finish(t.serve(next))
+}
+
+// tap returns the writer of the upstream's answer.
+func (x *exchange) tap(f found, asked bool) *tap {
+	return &tap{
+		below: x.w, x: x, reason: f.reason, fallback: f.fallback,
+		header: x.w.Header(), learner: learner{x: x, asked: asked},
+	}
 }
 
 // serve runs the upstream's handler. That it aborts while its answer is being
 // withheld is one more failure, not the client's.
 func (t *tap) serve(next caddyhttp.Handler) (err error) {
 	defer func() {
-		if !t.withheld && !t.held.isOver() {
+		if !t.withheld {
 			return // whoever panics, panics on
 		}
 		if p := recover(); p != nil {
@@ -82,7 +86,9 @@ func (t *tap) WriteHeader(status int) {
 		return
 	}
 	if status < 200 {
-		t.below.WriteHeader(status)
+		if t.held == nil {
+			t.below.WriteHeader(status)
+		}
 		return
 	}
 	t.wroteHeader = true
@@ -157,27 +163,23 @@ func (t *tap) FlushError() error {
 }
 
 // Unwrap returns the writer below, for what [http.ResponseController] can do
-// besides flushing.
-func (t *tap) Unwrap() http.ResponseWriter { return t.below }
+// besides flushing. While an answer is held back, its client may have gone.
+func (t *tap) Unwrap() http.ResponseWriter {
+	if t.held != nil {
+		return unread{}
+	}
+	return t.below
+}
 
 // finish is called when the upstream's handler has returned.
 func (t *tap) finish(err error) error {
 	t.learner.end(err)
-	switch {
-	case t.held.isOver(): // reverse_proxy makes no error of a request that is cancelled
-		t.withheld = true
-	case t.held != nil && t.wroteHeader && !t.withheld:
-		err = t.release(err)
-	}
 	failed := t.withheld || err != nil && !t.wroteHeader
 	if !failed {
 		return err
 	}
 	if t.fallback != nil {
-		if c := t.x.backend.Cache; c.Hold(t.fallback) { // there is nothing else to answer with
-			defer c.Release(t.fallback)
-		}
-		return t.x.answer(found{entry: t.fallback, stale: true})
+		return t.x.answerStale(t.fallback)
 	}
 	t.header = t.below.Header()
 	t.addStatus()
