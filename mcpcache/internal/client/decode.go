@@ -44,7 +44,7 @@ func openZstd(r *bufio.Reader) (io.Reader, error) {
 	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 }
 
-// decode undoes the content coding of an answer. The feed asks for none, but
+// decode undoes the content coding of an answer. We ask for none, but
 // without Accept-Encoding any is allowed (RFC 9110 section 12.5.3).
 func decode(res *http.Response) error {
 	coding := strings.ToLower(strings.TrimSpace(strings.Join(res.Header.Values("Content-Encoding"), ",")))

@@ -10,9 +10,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
-// ErrIdle is why a stream was given up on which nothing has arrived for its
+// errIdle is why a stream was given up on which nothing has arrived for its
 // idle timeout: its other end may be gone without a word.
-var ErrIdle = errors.New("nothing arrived on the stream for its idle timeout")
+var errIdle = errors.New("nothing arrived on the stream for its idle timeout")
 
 type idleKey struct{}
 
@@ -40,7 +40,7 @@ func watchIdle(req *http.Request) (*http.Request, *idleWatch) {
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	w := &idleWatch{timeout: d, cancel: cancel}
-	w.timer = time.AfterFunc(d, func() { cancel(ErrIdle) })
+	w.timer = time.AfterFunc(d, func() { cancel(errIdle) })
 	return req.WithContext(ctx), w
 }
 

@@ -42,11 +42,11 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("upstream answered HTTP %d", e.Status)
 }
 
-// limiter is an [http.RoundTripper] for the answers that a feed is ready to
-// read: a success (200, 202 or 204) whose body is JSON of at most maxMessage bytes, or an event
-// stream of events that are no larger. What is compressed though nobody asked
-// for that is read too. Everything else becomes an error, because a client
-// library would take parts of it for a success.
+// limiter is an [http.RoundTripper] for the answers that we are ready to read:
+// a success (200, 202 or 204) whose body is JSON of at most maxMessage bytes, or an
+// event stream of events that are no larger. What is compressed though nobody asked
+// for that is read too. Everything else becomes an error, because a client library
+// would take parts of it for a success.
 type limiter struct {
 	base http.RoundTripper
 	// maxMessage returns the largest message in bytes.

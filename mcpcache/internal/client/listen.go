@@ -14,15 +14,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// ErrNoStream says that the upstream offers no stream to listen on. Only the
-// TTL rules then.
+// ErrNoStream says that the upstream offers no stream to listen on: it announces no
+// changes.
 var ErrNoStream = errors.New("upstream offers no stream of notices")
 
-// Listens reports whether there is a stream of notices to keep open. In a legacy session it
-// there is even if the upstream announces nothing: that the stream ends is how a
-// restart of the upstream is noticed. A legacy server without sessions could not
-// tell the feed's stream from those of clients: a message goes to one stream
-// only, and the feed would take away what is meant for a client.
+// Listens reports whether there is a stream of notices to keep open. In a legacy
+// session there is one even if the upstream announces nothing: the end of the
+// stream shows that the upstream was started anew. A legacy server without sessions
+// cannot tell our stream from those of clients: it sends each message on one stream
+// only, and we would get what is meant for a client.
 func (s *Session) Listens() bool {
 	if s.client.Revision.Era() == revision.Legacy {
 		return s.HasID()
@@ -44,7 +44,7 @@ func (s *Session) Listen(ctx context.Context, opened func()) error {
 // subscribe listens the modern way. The stream counts as open with the
 // server's acknowledgement, which is the first message on it.
 func (s *Session) subscribe(ctx context.Context, opened func()) error {
-	// A stream of its own, so that an acknowledgement cannot be mistaken.
+	// With a transport of its own: no other stream can acknowledge it.
 	own, err := s.client.newSession(nil, func(method string) {
 		if method == sse.Acknowledged {
 			opened()
@@ -93,7 +93,7 @@ func (s *Session) get(ctx context.Context, opened func()) error {
 			}
 			return fmt.Errorf("reading the stream of notices: %w", err)
 		}
-		if reply := s.hear(event.Data); reply != nil && s.client.replies.begin() {
+		if reply := s.replyTo(event.Data); reply != nil && s.client.replies.begin() {
 			replying.Go(func() {
 				defer s.client.replies.end()
 				s.reply(ctx, reply)
@@ -105,9 +105,9 @@ func (s *Session) get(ctx context.Context, opened func()) error {
 // maxNotice is the largest message on a stream of notices, in bytes.
 const maxNotice = 1 << 20
 
-// hear takes one message of a GET stream and returns the answer, if it is a
-// request. Notices have been heard already, see [noticeWatcher].
-func (s *Session) hear(data []byte) (reply []byte) {
+// replyTo returns the answer to one message of a GET stream, or nil if that is no
+// request. Notices have been seen already, see [noticeWatcher].
+func (s *Session) replyTo(data []byte) (reply []byte) {
 	var m message.Request
 	if len(data) == 0 || message.Decode(data, &m) != nil || m.Method == nil || m.ID == nil {
 		return nil
@@ -115,8 +115,8 @@ func (s *Session) hear(data []byte) (reply []byte) {
 	return appendReply(nil, m.ID, string(m.Method))
 }
 
-// reply posts an answer to a server's request. A server that does not get it
-// will find out by its own time limit.
+// reply posts an answer to a server's request. Nobody is told if that fails: the
+// server gives up by its own time limit.
 func (s *Session) reply(ctx context.Context, data []byte) {
 	defer func() { _ = recover() }() // one answer less
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)

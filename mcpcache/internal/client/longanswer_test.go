@@ -47,7 +47,8 @@ func exactly(size int) (text, result string) {
 	return before + result + after, result
 }
 
-// TestLongAnswer has long answers taken in: the client library is given short ones.
+// TestLongAnswer has long answers kept apart: the client library is given short
+// ones.
 // What is not longer than may be it is given as it is.
 func TestLongAnswer(t *testing.T) {
 	short, _ := exactly(longMessage)

@@ -101,7 +101,7 @@ func TestIdleTimeout(t *testing.T) {
 				if err == nil {
 					_, err = readAll(res)
 				}
-				if got := time.Since(begun); errors.Is(err, ErrIdle) != (tt.after != 0) || got != tt.after {
+				if got := time.Since(begun); errors.Is(err, errIdle) != (tt.after != 0) || got != tt.after {
 					t.Errorf("got error %v after %v, outcome %v", err, got, outcome.Err())
 				}
 				time.Sleep(2 * idle) // a timer left over would fire

@@ -10,13 +10,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
-// MaxReplies is how many answers to requests of the server may be on their way
-// at once, for each client. A server has little to ask of us: a ping now and then.
+// MaxReplies is how many answers to requests of the server may be on their way at
+// once, for each client. A server has little to ask of us: a ping now and then.
 const MaxReplies = 4
 
-// replies bounds what a server can make us do by asking for it. A request
-// that comes while enough answers are on their way gets none: whoever reads the
-// stream it came on reads on.
+// replies bounds what a server can make us do with its requests. A request that
+// comes while enough answers are on their way gets none, so that the stream on
+// which it came is read on.
 type replies struct {
 	underWay atomic.Int32
 	dropped  atomic.Int64 // requests that got no answer
@@ -32,6 +32,7 @@ func (r *replies) begin() bool {
 	return false
 }
 
+// end says that an answer was sent, or given up.
 func (r *replies) end() { r.underWay.Add(-1) }
 
 // drop counts a request that gets no answer.
@@ -49,8 +50,8 @@ func (s *Session) answer(ctx context.Context, id []byte, method string) {
 	}()
 }
 
-// dropRequest takes the requests that are too large to be looked at on their way to
-// the transport. They get no answer.
+// dropRequest counts the requests that reach the transport, since they are too large
+// for [requestFilter]. They get no answer.
 func (s *Session) dropRequest(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	s.client.replies.drop()
 	return nil, nil //nolint:nilnil // the transport then sends nothing

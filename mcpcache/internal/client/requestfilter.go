@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// requestFilter is an [http.RoundTripper] that takes the requests of a server, and all
-// responses but the first, out of the event streams that the transport reads. The
-// transport starts a goroutine and a POST for each request, however many there
-// are, and a third response blocks one for ever.
+// requestFilter is an [http.RoundTripper] that takes the requests of a server, and
+// all responses but the first, out of the event streams that the transport reads.
+// The transport would start a goroutine and a POST for each request, however many
+// there are, and block one for ever at a third response.
 type requestFilter struct {
 	base http.RoundTripper
 	// onRequest is told of each request of the server, with the context of the

@@ -17,13 +17,12 @@ const (
 )
 
 // ErrBusy says that a list was given up because another long list was being
-// fetched, and it had not the patience to wait.
+// fetched, and it was not to wait.
 var ErrBusy = errors.New("another long list of the upstream is being fetched")
 
-// Turn is what has to be waited for before a long list is taken in. The clients of
-// an upstream share one: what they fetch is kept whatever its size, so it must not
-// be there many times over while it is on its way. There is nothing to wait for if
-// it is nil.
+// Turn has the clients of an upstream read one long list at a time. Such a list is
+// kept whatever its size, and while it arrives it takes more memory than that: so no
+// two may arrive at once. With a nil Turn they may.
 type Turn chan struct{}
 
 // NewTurn returns a turn that nobody has.

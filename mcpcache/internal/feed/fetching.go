@@ -99,8 +99,8 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 	return f.snapshot(k, fetch, list, policy), nil
 }
 
-// snapshot makes an entry of a list that was read. It is as old as its first page, and fresh for
-// as long as the page with the shortest life.
+// snapshot makes an entry of a list that was read. It is as old as its first page,
+// and fresh for as long as the page with the shortest life.
 func (f *Feed) snapshot(k revision.Kind, fetch *Fetch, list *client.List, policy *Policy) *cache.Entry {
 	lifetime := policy.Of(k).MaxTTL
 	for _, page := range list.Pages {

@@ -2,6 +2,8 @@
 // embedded in mcp_cache, so that the feed's requests take the same way as the
 // clients': one source of truth for load balancing, health checks, TLS and
 // headers.
+//
+// It is where the feeds' requests meet Caddy. It knows nothing of MCP.
 package upstream
 
 import (

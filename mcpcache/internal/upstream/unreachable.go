@@ -19,8 +19,8 @@ func (e *unreachableError) Unwrap() error { return e.cause }
 
 func (e *unreachableError) Is(target error) bool { return target == outgoing.ErrUnreachable }
 
-// Unreachable reports whether that error of a handler means [outgoing.ErrUnreachable]:
-// reverse_proxy says so with status 502.
+// Unreachable reports whether that error of a handler means
+// [outgoing.ErrUnreachable]: reverse_proxy says so with status 502.
 func Unreachable(err error) bool {
 	failed, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && failed.StatusCode == http.StatusBadGateway
