@@ -12,7 +12,6 @@ import (
 // An answer that says nothing of revisions never makes one unsupported, and
 // does not keep the feed from it once the server is well.
 func TestNegotiation(t *testing.T) {
-	const supports = "2025-06-18"
 	for name, tt := range map[string]struct {
 		revision revision.Revision
 		method   string
