@@ -51,10 +51,7 @@ func (t *itemTable) parse(key string) error {
 	names := newNameSet(cap(t.starts), t.name)
 	s := scan(t.array)
 	defer s.release()
-	if s.kind() != jsontext.KindBeginArray {
-		return s.unexpected("not an array")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginArray, "not an array"); err != nil {
 		return err
 	}
 	for s.more() {

@@ -12,10 +12,7 @@ import (
 func eachMember(object []byte, known keyset, f func(key int, name, value []byte) error) error {
 	s := scan(object)
 	defer s.release()
-	if s.kind() != jsontext.KindBeginObject {
-		return s.unexpected("not an object")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginObject, "not an object"); err != nil {
 		return err
 	}
 	before := map[string]bool{}
@@ -48,10 +45,7 @@ func eachMember(object []byte, known keyset, f func(key int, name, value []byte)
 func eachElement(array []byte, f func(value []byte) error) error {
 	s := scan(array)
 	defer s.release()
-	if s.kind() != jsontext.KindBeginArray {
-		return s.unexpected("not an array")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginArray, "not an array"); err != nil {
 		return err
 	}
 	for s.more() {

@@ -34,10 +34,7 @@ const (
 var clientInfoKeys = keys("name", "version")
 
 func (s *scanner) meta(meta *Meta) error {
-	if s.kind() != jsontext.KindBeginObject {
-		return s.unexpected("_meta is not an object")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginObject, "_meta is not an object"); err != nil {
 		return err
 	}
 	var before seen
@@ -89,10 +86,7 @@ func (s *scanner) metaMember(key int, meta *Meta) error {
 // clientInfo checks that the next value is an Implementation, with the members
 // that one must have. The cache has no use for it, but upstreams refuse others.
 func (s *scanner) clientInfo() error {
-	if s.kind() != jsontext.KindBeginObject {
-		return s.unexpected("clientInfo is not an object")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginObject, "clientInfo is not an object"); err != nil {
 		return err
 	}
 	var before seen

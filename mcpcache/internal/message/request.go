@@ -148,10 +148,7 @@ func checkMembers(members seen) error {
 }
 
 func (s *scanner) params(req *Request) error {
-	if s.kind() != jsontext.KindBeginObject {
-		return s.unexpected("params is not an object")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginObject, "params is not an object"); err != nil {
 		return err
 	}
 	var before seen
@@ -191,15 +188,6 @@ func (s *scanner) stringValue(otherwise string) ([]byte, error) {
 		return nil, invalid(otherwise)
 	}
 	return value, nil
-}
-
-// unexpected returns an error for a next value of the wrong kind: what is wrong
-// with its syntax, or else the reason.
-func (s *scanner) unexpected(reason string) error {
-	if _, err := s.value(); err != nil {
-		return err
-	}
-	return invalid(reason)
 }
 
 // validID reports whether a raw JSON value can be the id of a request: a string

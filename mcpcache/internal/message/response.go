@@ -63,10 +63,7 @@ func ParseResponse(data []byte) (Response, error) {
 }
 
 func (s *scanner) response() (resp Response, err error) {
-	if s.kind() != jsontext.KindBeginObject {
-		return resp, s.unexpected("not an object")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginObject, "not an object"); err != nil {
 		return resp, err
 	}
 	var before seen
@@ -127,10 +124,7 @@ func (s *scanner) responseMember(key int, resp *Response) error {
 }
 
 func (s *scanner) failure() (*Error, error) {
-	if s.kind() != jsontext.KindBeginObject {
-		return nil, s.unexpected("error is not an object")
-	}
-	if err := s.enter(); err != nil {
+	if err := s.open(jsontext.KindBeginObject, "error is not an object"); err != nil {
 		return nil, err
 	}
 	var e Error

@@ -72,6 +72,24 @@ func (s *scanner) enter() error {
 	return nil
 }
 
+// unexpected returns an error for a next value of the wrong kind: what is wrong
+// with its syntax, or else the reason.
+func (s *scanner) unexpected(reason string) error {
+	if _, err := s.value(); err != nil {
+		return err
+	}
+	return invalid(reason)
+}
+
+// open enters the next value, an object or array. If it is of another kind, the
+// error is that of [scanner.unexpected].
+func (s *scanner) open(kind jsontext.Kind, reason string) error {
+	if s.kind() != kind {
+		return s.unexpected(reason)
+	}
+	return s.enter()
+}
+
 // more reports whether the object or array has another member or element; when
 // it has none, its end is read. After a syntax error it reports true: the next
 // read returns the error.
