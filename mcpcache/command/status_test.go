@@ -39,6 +39,36 @@ KIND  REVISION  ITEMS  BYTES  DIGEST  AGE  TTL LEFT  HITS
 	}
 }
 
+// TestStatusSaysWhatAFeedHears is about the column LISTENING: whether the server
+// tells the feed of changes, and which lists have changed although it did not.
+func TestStatusSaysWhatAFeedHears(t *testing.T) {
+	for _, c := range []struct {
+		listening bool
+		silent    []string
+		want      string
+	}{
+		{false, nil, "no"},
+		{true, nil, "yes"},
+		{true, []string{"tools"}, "yes, not told of tools"},
+		{false, []string{"tools", "resource_templates"}, "no, not told of tools, resource_templates"},
+	} {
+		f := report.Feed{Era: "legacy", Revision: "2025-11-25", State: feed.Ready, Listening: c.listening, Silent: c.silent}
+		status := report.Status{Name: "h", Ready: true, Upstream: "http://127.0.0.1:3001/mcp", Feeds: []report.Feed{f}}
+		var out strings.Builder
+		if err := writeStatuses(&out, []report.Status{status}, f.Since); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(out.String(), "\n")
+		from, to := strings.Index(lines[2], "LISTENING"), strings.Index(lines[2], "NEXT REFRESH")
+		if from < 0 || to < from || len(lines[3]) < to {
+			t.Fatalf("there is no such column:\n%s", &out)
+		}
+		if got := strings.TrimRight(lines[3][from:to], " "); got != c.want {
+			t.Errorf("listening %t, silent %q: the table says %q, want %q", c.listening, c.silent, got, c.want)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	in := func(ready bool, states ...feed.State) report.Status {
 		s := report.Status{Name: "h", Ready: ready}
