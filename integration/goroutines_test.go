@@ -65,17 +65,18 @@ next:
 
 // awaitGoroutines waits until no goroutine is left that was not there before,
 // and returns those that stay.
-func awaitGoroutines(before map[string]string) []string {
-	pause := time.NewTicker(20 * time.Millisecond)
-	defer pause.Stop()
-	stop := time.Now().Add(fixture.Deadline)
-	for {
-		left := added(before)
-		if len(left) == 0 || time.Now().After(stop) {
-			return left
-		}
-		<-pause.C
-	}
+func awaitGoroutines(before map[string]string) (left []string) {
+	poll(func() bool {
+		left = added(before)
+		return len(left) == 0
+	})
+	return left
+}
+
+// poll waits until a condition holds that is dear to look at, and reports
+// whether it came to that.
+func poll(done func() bool) bool {
+	return fixture.Poll(fixture.Deadline, 20*time.Millisecond, done)
 }
 
 // checkGoroutines fails the test if it leaves goroutines. It has to be called
@@ -118,18 +119,16 @@ func census() map[string]int {
 func awaitCensus(t testing.TB, before map[string]int) {
 	t.Helper()
 	var more string
-	start := time.Now()
-	for time.Since(start) < fixture.Deadline {
+	done := func() bool {
 		more = ""
 		for creator, n := range census() {
 			if n > before[creator] {
 				more += fmt.Sprintf("\n%d were %d: %s", n, before[creator], creator)
 			}
 		}
-		if more == "" {
-			return
-		}
-		time.Sleep(20 * time.Millisecond) // between two looks at the condition
+		return more == ""
 	}
-	t.Errorf("there are more goroutines than before:%s", more)
+	if !poll(done) {
+		t.Errorf("there are more goroutines than before:%s", more)
+	}
 }

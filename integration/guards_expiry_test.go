@@ -39,10 +39,17 @@ func startClockwork(t testing.TB) *clockwork {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() {
-		for ctx.Err() == nil {
-			before := time.Now()
-			time.Sleep(10 * time.Millisecond) // how late it ends is what this is about
-			if time.Since(before) > 10*time.Millisecond+stall {
+		beat := time.NewTimer(time.Hour)
+		defer beat.Stop()
+		for {
+			due := time.Now().Add(10 * time.Millisecond)
+			beat.Reset(10 * time.Millisecond)
+			select {
+			case <-beat.C:
+			case <-ctx.Done():
+				return
+			}
+			if time.Since(due) > stall {
 				c.mu.Lock()
 				c.last, c.n = time.Now(), c.n+1
 				c.mu.Unlock()
@@ -212,9 +219,9 @@ func TestTokenEndpointOutage(t *testing.T) {
 	}
 	auth.Mend(authtest.TokenPath)
 	back := time.Now()
-	awaitWhile(t, 2*time.Minute, "a token", func() bool { return len(auth.Requests()) > issued })
+	fixture.AwaitFor(t, 2*time.Minute, "a token", func() bool { return len(auth.Requests()) > issued })
 	recovered := auth.Requests()[issued].At
-	awaitWhile(t, time.Minute, "the state ready", func() bool { return allIn(feeds(t), "ready") })
+	fixture.AwaitFor(t, time.Minute, "the state ready", func() bool { return allIn(feeds(t), "ready") })
 	ready := time.Now()
 	load.want(t)
 	mu.Lock()
@@ -230,18 +237,6 @@ func TestTokenEndpointOutage(t *testing.T) {
 	}
 	t.Logf("down for %v with %d tries; a token %v after it was back, all feeds ready %v after",
 		back.Sub(down), len(tries), recovered.Sub(back), ready.Sub(back))
-}
-
-// awaitWhile is like await for things that take longer.
-func awaitWhile(t testing.TB, limit time.Duration, what string, done func() bool) {
-	t.Helper()
-	pause := time.NewTicker(50 * time.Millisecond)
-	defer pause.Stop()
-	for stop := time.Now().Add(limit); !done(); <-pause.C {
-		if time.Now().After(stop) {
-			t.Fatalf("waited %v in vain for %s", limit, what)
-		}
-	}
 }
 
 // TestOneTokenForAllRefused has 200 refreshes, of every kind at four

@@ -137,16 +137,17 @@ func awaitFailure(t testing.TB, state, text string) {
 // be old, so they are made to look.
 func awaitFeeds(t testing.TB, limit time.Duration, what string, wanted func(feedReport) bool) {
 	t.Helper()
-	pause := time.NewTicker(100 * time.Millisecond)
-	defer pause.Stop()
 	var last []feedReport
-	for stop := time.Now().Add(limit); time.Now().Before(stop); <-pause.C {
+	done := func() bool {
 		if last = feeds(t); allAre(last, wanted) {
-			return
+			return true
 		}
 		refresh(t)
+		return false
 	}
-	t.Fatalf("waited %v in vain for %s; last: %+v", limit, what, last)
+	if !fixture.Poll(limit, 100*time.Millisecond, done) {
+		t.Fatalf("waited %v in vain for %s; last: %+v", limit, what, last)
+	}
 }
 
 func allIn(reports []feedReport, state string) bool {

@@ -190,14 +190,18 @@ func (c *measuredCaddy) answer(x *scripted.Exchange, list []byte) {
 	write([]byte(after))
 }
 
-// rest waits until the process needs no less, and returns what it needs.
+// rest waits until the process has needed no less for a second, and returns what
+// it needs.
 func (c *measuredCaddy) rest() int64 {
-	least := c.status("VmRSS")
-	for quiet := 0; quiet < 20; quiet++ {
-		time.Sleep(50 * time.Millisecond) // memory goes back to the system in the background, and nobody says when
-		if now := c.status("VmRSS"); now < least {
+	const looks = 20
+	least, quiet := c.status("VmRSS"), 0
+	// Memory goes back to the system in the background, and nobody says when.
+	fixture.Poll(fixture.Deadline, time.Second/looks, func() bool {
+		now := c.status("VmRSS")
+		if quiet++; now < least {
 			least, quiet = now, 0
 		}
-	}
+		return quiet == looks
+	})
 	return least
 }
