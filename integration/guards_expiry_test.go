@@ -170,7 +170,7 @@ func TestTokensExpireUnderLoad(t *testing.T) {
 	clock := startClockwork(t)
 	site.setLate(clock.stalled)
 	load := startListLoad(site, 8)
-	pass(t, time.Duration(pick(15, 300))*time.Second)
+	pass(t, time.Duration(pick(9, 300))*time.Second)
 	load.want(t)
 	expired := site.visits(func(v visit) bool { return v.fate == "expired" })
 	if expired != 0 {
@@ -213,7 +213,7 @@ func TestTokenEndpointOutage(t *testing.T) {
 	}))
 	down := time.Now()
 	issued := len(auth.Requests())
-	pass(t, time.Duration(pick(9, 60))*time.Second)
+	pass(t, time.Duration(pick(5, 60))*time.Second)
 	if n := load.stale.Load(); n == 0 {
 		t.Error("no list was stale, so the outage was none")
 	}
