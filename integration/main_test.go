@@ -35,12 +35,22 @@ func TestMain(m *testing.M) {
 		}
 		fixture.BeginPorts(*ports)
 	}
-	code, err := runCaddy(m)
+	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if flagValue("test.list") != "" {
+		return m.Run(), nil
+	}
+	if n := sharers(); n > 1 {
+		return 0, runShared(n)
+	}
+	return runCaddy(m)
 }
 
 // runCaddy runs the tests around one Caddy, which is the process's own: its
