@@ -26,8 +26,7 @@ func newDoor(t *testing.T, allowed func(token string) int, options ...string) *w
 		}
 		return allowed(token)
 	})
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, append(options, "guard bearer "+feedToken, "scope public")...))
+	w.start(append(options, "guard bearer "+feedToken, "scope public")...)
 	await(t, "the feeds", func() bool { return w.Streams(scripted.Feeds) == len(revisions) })
 	return w
 }
@@ -181,13 +180,7 @@ func TestForgottenSessions(t *testing.T) {
 	if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusNotFound {
 		t.Fatalf("the call gave %s", describe(a))
 	}
-	for range 2 {
-		a := c.List(toolsList)
-		wantForwarded(t, a)
-		if a.Status != http.StatusNotFound {
-			t.Errorf("a list of the forgotten session gave %s", describe(a))
-		}
-	}
+	wantEnded(t, c)
 	again := w.client(scripted.LatestLegacy)
 	wantHit(t, again.Settle(toolsList), toolsList, "v1")
 	await(t, "the feed's new session", func() bool { _, feeds := w.Sessions(); return feeds == 1 })

@@ -83,8 +83,7 @@ func TestServersRequestsCostLittle(t *testing.T) {
 	}
 	var answers atomic.Int64
 	w.host = fixture.NewDownHost(t, takesNoAnswers(w.Server, &answers))
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "refresh 10ms"))
+	w.start("refresh 10ms")
 	for _, revision := range revisions {
 		w.warm(revision)
 	}

@@ -20,37 +20,12 @@ func TestClientMatrix(t *testing.T) {
 				for client, connect := range fixture.SDKClients() {
 					t.Run(client+" at "+revision, func(t *testing.T) {
 						first := connect(t, p.URL, revision)
-						useAll(t, s, first, revision)
+						s.UseAll(t, first, revision)
 						wantFreeLists(t, s, p, func() fixture.SDKClient { return connect(t, p.URL, revision) }, revision)
 					})
 				}
 			}
 		})
-	}
-}
-
-// useAll does everything that a client does with a server.
-func useAll(t *testing.T, s *fixture.SDKServer, c fixture.SDKClient, revision string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), fixture.Deadline/3)
-	defer cancel()
-	if got := c.Revision(); got != revision {
-		t.Errorf("negotiated %s, want %s", got, revision)
-	}
-	counts, err := c.List(ctx)
-	if err != nil || counts != fixture.BaseCounts {
-		t.Errorf("lists have %v items, %v; want %v", counts, err, fixture.BaseCounts)
-	}
-	if err := c.Progress(ctx); err != nil {
-		t.Error(err)
-	}
-	if text, err := c.Read(ctx); err != nil || text != fixture.ResourceText {
-		t.Errorf("resource reads %q, %v", text, err)
-	}
-	if s.Asks(revision) {
-		if text, err := c.Ask(ctx); err != nil || text != fixture.AskAnswer {
-			t.Errorf("asking gave %q, %v", text, err)
-		}
 	}
 }
 

@@ -97,8 +97,7 @@ func TestListsAreSentCompressed(t *testing.T) {
 func TestPrecompressOff(t *testing.T) {
 	w := newUpstream(t)
 	w.SetList(toolsList, scripted.Items(toolsList, longMark, 50))
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "precompress off"))
+	w.start("precompress off")
 	c := w.client(scripted.Modern)
 	c.Header = http.Header{"Accept-Encoding": {"gzip, zstd"}}
 	if a := c.Settle(toolsList); a.Header["Content-Encoding"] != nil || a.Header["Vary"] != nil {
@@ -122,8 +121,7 @@ with urllib.request.urlopen(request) as a:
 		`"Mcp-Protocol-Version":"2026-07-28","Mcp-Method":"tools/list"}`
 	w := newUpstream(t)
 	w.SetList(toolsList, scripted.Items(toolsList, longMark, 400))
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	c := w.client(scripted.Modern)
 	want := c.Settle(toolsList).Items("tools")
 	c.Header = http.Header{"Accept-Encoding": {"gzip"}}

@@ -103,8 +103,7 @@ func TestFaultTable(t *testing.T) {
 func survive(t *testing.T, f *fault, release func()) {
 	w := newUpstream(t)
 	w.SetHints(publicBrief)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "ttl 300ms", "refresh 10ms", "max_list 32KiB", "max_pages 20"))
+	w.start("ttl 300ms", "refresh 10ms", "max_list 32KiB", "max_pages 20")
 	modern, legacy := w.warm(scripted.Modern), w.warm(scripted.LatestLegacy)
 	clients := []*fixture.Raw{modern, legacy}
 
@@ -166,8 +165,7 @@ func TestFaultsAtStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
 			w.SetScript(toolsList, f.script)
-			w.host.Start()
-			w.proxy = startProxy(t, mcpCache(w.host.URL, "refresh 10ms", "gate 0", "max_list 32KiB", "max_pages 20"))
+			w.start("refresh 10ms", "gate 0", "max_list 32KiB", "max_pages 20")
 			await(t, "the feed to meet the fault", func() bool { return w.host.CountFeed(toolsList) > 0 })
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
@@ -192,8 +190,7 @@ func TestCutAfterEveryByte(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints("")
 	w.SetList(toolsList, scripted.Items(toolsList, "v1", 1))
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "refresh 1ms"))
+	w.start("refresh 1ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		w.SetScript(toolsList, nil)
@@ -219,8 +216,7 @@ func TestCutAfterEveryByte(t *testing.T) {
 func TestRestartForgetsSessions(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(publicBrief)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "ttl 300ms", "refresh 10ms"))
+	w.start("ttl 300ms", "refresh 10ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		w.mark(toolsList, "v1")

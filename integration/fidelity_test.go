@@ -45,8 +45,7 @@ func TestItemsAreTheUpstreamsBytes(t *testing.T) {
 				want[method] = slices.Concat(pages[0], pages[1], pages[3])
 			}
 			w.SetSSE(sse, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
-			w.host.Start()
-			w.proxy = startProxy(t, mcpCache(w.host.URL))
+			w.start()
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
 				c := w.client(revision)
@@ -137,8 +136,7 @@ func TestRemainingTTL(t *testing.T) {
 func TestTTLZeroIsObeyed(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(`"ttlMs":0,"cacheScope":"public"`)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	c := w.client(scripted.Modern)
 	await(t, "the feed's first list", func() bool { return w.host.CountFeed(toolsList) > 0 })
 	for i := range 3 {

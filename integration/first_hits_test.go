@@ -44,8 +44,7 @@ func TestDefaultHintsAreObeyedAloud(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(sdkDefault)
 	w.SetRevisions(scripted.Modern)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	awaitReady(t, "mcp_cache")
 	hits, statuses := listAll(t, w.proxy.URL, scripted.Modern)
 	if asked := w.host.CountClients(toolsList); hits != 0 || asked != manySessions*manyLists {
@@ -78,8 +77,7 @@ func TestMinTTLGivesHits(t *testing.T) {
 		w := newUpstream(t)
 		w.SetHints(sdkDefault)
 		w.SetRevisions(revision)
-		w.host.Start()
-		w.proxy = startProxy(t, mcpCache(w.host.URL, "min_ttl 5m"))
+		w.start("min_ttl 5m")
 		awaitReady(t, "mcp_cache")
 		await(t, "the feed's stream", func() bool {
 			return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed }) > 0

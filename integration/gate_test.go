@@ -21,8 +21,7 @@ func gated(t *testing.T, gate string) (w *world, release func()) {
 		}
 		x.Default()
 	})
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "gate "+gate))
+	w.start("gate " + gate)
 	await(t, "the feed's request", func() bool { return w.host.CountFeed(toolsList) > 0 })
 	var done bool
 	release = func() {

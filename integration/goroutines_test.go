@@ -132,3 +132,24 @@ func awaitCensus(t testing.TB, before map[string]int) {
 		t.Errorf("there are more goroutines than before:%s", more)
 	}
 }
+
+// wantNothingLeft does something so many times, and fails if that leaves
+// goroutines, or more than a kilobyte of memory for each and the slack in all.
+func wantNothingLeft(t testing.TB, what string, times int, slack int64, do func(times int)) {
+	t.Helper()
+	resting, before := census(), heap()
+	do(times)
+	awaitCensus(t, resting)
+	if grown := heap() - before; grown > int64(times)*1024+slack {
+		t.Errorf("%d %s left %d bytes", times, what, grown)
+	}
+}
+
+// heap returns the bytes in use after a collection.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -21,8 +21,7 @@ func TestExampleGuard(t *testing.T) {
 		}
 		return http.StatusUnauthorized
 	})
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "guard basic "+feedAccount+" {env.MCP_CACHE_TEST_PASSWORD}"))
+	w.start("guard basic " + feedAccount + " {env.MCP_CACHE_TEST_PASSWORD}")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.host.URL, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -282,8 +282,7 @@ func (o *transcript) want(t *testing.T, secrets []string) {
 // the feed, and what it had in its hand is not shown.
 func TestPanickingGuard(t *testing.T) {
 	w := newUpstream(t)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "guard panicking"))
+	w.start("guard panicking")
 	c := w.client(scripted.Modern)
 	await(t, "a state", func() bool { return allIn(feeds(t), "down") })
 	if a := c.List(toolsList); markOf(a, toolsList) != "v1" {

@@ -156,8 +156,7 @@ func TestPurgeCommand(t *testing.T) {
 func TestStatusOfALegacyServer(t *testing.T) {
 	w := newUpstream(t)
 	w.SetRevisions(scripted.LatestLegacy)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	awaitReady(t, "mcp_cache")
 	w.client(scripted.LatestLegacy).Settle(toolsList)
 	table, _ := mcpCommand(t, 0, "status")

@@ -59,8 +59,7 @@ func with(header http.Header, name, value string) http.Header {
 // configuration: its pages are served, others still are not.
 func TestOriginsAreLetIn(t *testing.T) {
 	w := newUpstream(t)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "origins https://app.example"))
+	w.start("origins https://app.example")
 	c := w.warm(scripted.Modern)
 	for origin, status := range map[string]int{
 		"https://app.example": http.StatusOK, "http://app.example": http.StatusForbidden,

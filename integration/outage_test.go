@@ -20,8 +20,7 @@ func isStale(a *fixture.Answer) bool {
 func TestUpstreamOutage(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(publicBrief)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "ttl 300ms", "refresh 50ms"))
+	w.start("ttl 300ms", "refresh 50ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		for _, method := range scripted.ListMethods() {
@@ -62,8 +61,7 @@ func TestUpstreamOutage(t *testing.T) {
 func TestStaleIfErrorOff(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(publicBrief)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "ttl 300ms", "refresh 50ms", "stale_if_error 0"))
+	w.start("ttl 300ms", "refresh 50ms", "stale_if_error 0")
 	c := w.client(scripted.Modern)
 	c.Settle(toolsList)
 	w.host.Kill()

@@ -24,8 +24,7 @@ func TestPrivateListsStayPrivate(t *testing.T) {
 	for i := range contexts {
 		w.markPrivate(i, 0)
 	}
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	var clients []*fixture.Raw
 	for i := range contexts {
 		for _, revision := range revisions {
@@ -102,8 +101,7 @@ func TestWhatTellsCallersApart(t *testing.T) {
 					x.Default()
 				})
 			}
-			w.host.Start()
-			w.proxy = startProxy(t, mcpCache(w.host.URL, tc.options...))
+			w.start(tc.options...)
 			for round := range 3 {
 				for _, value := range []string{"a=1", "a=2", "b=1"} {
 					c := w.client(scripted.Modern)
@@ -137,8 +135,7 @@ func TestScopeOfMixedPages(t *testing.T) {
 		x.Default()
 	})
 	w.SetList(toolsList, scripted.Items(toolsList, "first", 2), scripted.Items(toolsList, "second", 2)[1:])
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	await(t, "the feed's list", func() bool { return w.host.CountFeed(toolsList) >= 2 })
 	stranger := w.clientAs(scripted.Modern, "Bearer stranger")
 	for range 3 {
@@ -156,8 +153,7 @@ func TestScopeOption(t *testing.T) {
 			w := newUpstream(t)
 			w.SetHints(`"ttlMs":3600000`)
 			w.SetDoor(func(r *http.Request) int { return 0 })
-			w.host.Start()
-			w.proxy = startProxy(t, mcpCache(w.host.URL, "scope "+scope))
+			w.start("scope " + scope)
 			w.warm(scripted.Modern)
 			w.warm(scripted.LatestLegacy)
 			eachEra(t, func(t *testing.T, revision string) {

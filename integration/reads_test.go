@@ -19,8 +19,7 @@ func newLibrary(t *testing.T, options ...string) *world {
 	for _, uri := range []string{"test://a", "test://a/b", "test://c"} {
 		w.SetContents(uri, `"text":"v1"`)
 	}
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
+	w.start(options...)
 	return w
 }
 
@@ -133,8 +132,7 @@ func TestPrivateReads(t *testing.T) {
 		w.SetContents("test://a", fmt.Sprintf(`"text":%q`, x.Auth))
 		x.Default()
 	})
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	for round := range 3 {
 		for i := range 4 {
 			c := w.clientAs(scripted.Modern, auth(i))

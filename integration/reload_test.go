@@ -151,13 +151,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		}
 	}
 	reload(20)
-	resting, before := census(), heap()
-	reloads := pick(100, 1000)
-	reload(reloads)
-	awaitCensus(t, resting)
-	if grown := heap() - before; grown > int64(reloads)*1024+1<<20 {
-		t.Errorf("%d reloads left %d bytes", reloads, grown)
-	}
+	wantNothingLeft(t, "reloads", pick(100, 1000), 1<<20, reload)
 }
 
 // TestReloadToAnotherUpstream reloads with another upstream: its lists are
@@ -197,8 +191,7 @@ func TestInitializeOverAReload(t *testing.T) {
 		}
 		hang(x)
 	})
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	c := fixture.NewModern(t, w.proxy.URL, "") // only to send with
 	c.Revision = "2025-06-18"
 	initialize := fixture.Message("1", "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)

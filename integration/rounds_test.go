@@ -20,8 +20,7 @@ func TestNoOldListAfterNotice(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
 		w.markRound(0)
-		w.host.Start()
-		w.proxy = startProxy(t, mcpCache(w.host.URL))
+		w.start()
 		c := w.warm(revision)
 		s := c.Notices()
 		await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })

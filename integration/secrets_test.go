@@ -93,8 +93,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		})
 	}
 	accept("old")
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "guard bearer {\nfile "+file+"\n}", "refresh 50ms"))
+	w.start("guard bearer {\nfile "+file+"\n}", "refresh 50ms")
 	c := w.clientAs(scripted.Modern, "Bearer client")
 	c.Settle(toolsList)
 	accept("new")

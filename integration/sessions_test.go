@@ -2,7 +2,6 @@ package integration
 
 import (
 	"net/http"
-	"runtime"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -37,8 +36,7 @@ func TestSessionsThatDiffer(t *testing.T) {
 func TestSessionlessLegacy(t *testing.T) {
 	w := newUpstream(t)
 	w.SetSessions(false)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	c := w.client(scripted.LatestLegacy)
 	if c.Session != "" {
 		t.Fatalf("a session was made up: %s", c.Session)
@@ -71,8 +69,7 @@ func TestOneEraOnly(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
 		w.SetRevisions(revision)
-		w.host.Start()
-		w.proxy = startProxy(t, mcpCache(w.host.URL))
+		w.start()
 		w.warm(revision)
 		foreign := fixture.NewModern(t, w.proxy.URL, "")
 		direct := fixture.NewModern(t, w.host.URL, "")
@@ -109,24 +106,9 @@ func TestManySessions(t *testing.T) {
 		w.host.Forget()
 	}
 	open(200)
-	resting, before := census(), heap()
-	sessions := pick(500, 10_000)
-	open(sessions)
-	awaitCensus(t, resting)
 	// What an ended session may leave is a memo of a few hundred bytes.
-	if grown := heap() - before; grown > int64(sessions)*1024+4<<20 {
-		t.Errorf("%d sessions left %d bytes", sessions, grown)
-	}
+	wantNothingLeft(t, "sessions", pick(500, 10_000), 4<<20, open)
 	if clients, _ := w.Sessions(); clients > 1 {
 		t.Errorf("%d sessions are left at the upstream", clients)
 	}
-}
-
-// heap returns the bytes in use after a collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -26,8 +26,7 @@ func TestCallersSeeWhatTheyChanged(t *testing.T) {
 		}
 		x.Default()
 	})
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	caller := w.client(scripted.LatestLegacy)
 	caller.Settle(toolsList)
 	call := func() (mark string) {

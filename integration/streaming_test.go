@@ -203,11 +203,5 @@ func TestEndedSessionsAreGone(t *testing.T) {
 	if a := c.Delete(); a.Status != http.StatusNoContent {
 		t.Fatalf("DELETE gave %s", describe(a))
 	}
-	for range 2 {
-		a := c.List(toolsList)
-		wantForwarded(t, a)
-		if a.Status != http.StatusNotFound {
-			t.Errorf("ended session got %s", describe(a))
-		}
-	}
+	wantEnded(t, c)
 }

@@ -24,8 +24,7 @@ func TestSuddenlyEmpty(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
 		w.SetHints(publicBrief)
-		w.host.Start()
-		w.proxy = startProxy(t, mcpCache(w.host.URL, "ttl 300ms", "refresh 10ms"))
+		w.start("ttl 300ms", "refresh 10ms")
 		c := w.warm(revision)
 		empties, again := make(chan struct{}, 64), make(chan struct{})
 		w.SetScript(toolsList, eraOnly(c, func(x *scripted.Exchange) {
@@ -74,8 +73,7 @@ func TestAnnouncedEmpty(t *testing.T) {
 func TestEmptyFromTheStart(t *testing.T) {
 	w := newUpstream(t)
 	w.SetList(promptsList)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		if a := w.client(revision).Settle(promptsList); a.Items("prompts") == nil || len(a.Items("prompts")) != 0 {
@@ -93,8 +91,7 @@ func TestMissingCapability(t *testing.T) {
 	for _, method := range []string{promptsList, resourcesList, templatesList} {
 		w.SetScript(method, refuse)
 	}
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.client(revision)

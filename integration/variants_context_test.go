@@ -13,8 +13,7 @@ func TestListsOfOthersTellNothing(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
 		w.SetHints(privateHour)
-		w.host.Start()
-		w.proxy = startProxy(t, mcpCache(w.host.URL))
+		w.start()
 		anybody := w.client(revision)
 		anybody.Settle(toolsList)
 		for i := range 5 {

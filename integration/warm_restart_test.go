@@ -93,8 +93,7 @@ func TestWarmRestart(t *testing.T) {
 		t.Run(revision, func(t *testing.T) {
 			w := newUpstream(t)
 			w.SetSessions(false)
-			w.host.Start()
-			w.proxy = startProxy(t, mcpCache(w.host.URL))
+			w.start()
 			c := w.client(revision)
 			for _, method := range scripted.ListMethods() {
 				c.Settle(method)
@@ -122,8 +121,7 @@ func TestWarmRestart(t *testing.T) {
 func TestWarmRestartIsForNobodyElse(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(publicHour)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL))
+	w.start()
 	session := w.warm(scripted.LatestLegacy)
 	known := w.clientAs(scripted.Modern, "Bearer known")
 	anonymous := w.client(scripted.Modern)
@@ -161,8 +159,7 @@ func TestPrivateListsAreNotStored(t *testing.T) {
 	for _, method := range scripted.ListMethods() {
 		w.SetPrivateList("Bearer alice", method, scripted.Items(method, "of alice", 3))
 	}
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "admit all"))
+	w.start("admit all")
 	alice := w.clientAs(scripted.Modern, "Bearer alice")
 	anonymous := w.client(scripted.Modern)
 	for _, method := range scripted.ListMethods() {
@@ -243,8 +240,7 @@ func TestListThatBecomesPrivate(t *testing.T) {
 func TestReloadToAnotherStore(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(publicHour)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, "store off"))
+	w.start("store off")
 	c := w.client(scripted.Modern)
 	for _, method := range scripted.ListMethods() {
 		c.Settle(method)

@@ -38,8 +38,7 @@ type world struct {
 func newWorld(t testing.TB, options ...string) *world {
 	t.Helper()
 	w := newUpstream(t)
-	w.host.Start()
-	w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
+	w.start(options...)
 	return w
 }
 
@@ -52,6 +51,13 @@ func newUpstream(t testing.TB) *world {
 		w.mark(method, "v1")
 	}
 	return w
+}
+
+// start starts the upstream, and Caddy with mcp_cache and those options before it.
+func (w *world) start(options ...string) {
+	w.t.Helper()
+	w.host.Start()
+	w.proxy = startProxy(w.t, mcpCache(w.host.URL, options...))
 }
 
 // on returns the world for a subtest, which then is what fails and what clients
@@ -142,5 +148,18 @@ func wantForwarded(t testing.TB, a *fixture.Answer) {
 	t.Helper()
 	if s := a.CacheStatus(); s.Hit || s.Forward == "" {
 		t.Errorf("want a forwarded answer, got %s", describe(a))
+	}
+}
+
+// wantEnded fails unless lists of a client's session are refused as those of a
+// session that the upstream does not have.
+func wantEnded(t testing.TB, c *fixture.Raw) {
+	t.Helper()
+	for range 2 {
+		a := c.List(toolsList)
+		wantForwarded(t, a)
+		if a.Status != http.StatusNotFound {
+			t.Errorf("a list of the ended session gave %s", describe(a))
+		}
 	}
 }
