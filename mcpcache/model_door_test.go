@@ -11,7 +11,14 @@ import (
 
 // door is what the test knows of whom the upstream has let in.
 type door struct {
-	accepted       map[string]stamp // by caller
+	accepted map[string]stamp // by caller
+	// discovered are those to server/discover, which lets in to that alone.
+	discovered map[string]stamp
+	// answeredKind is when a caller was last answered a list of a kind, refusedKind
+	// when it was refused one; restarted is when the product was last started.
+	answeredKind, refusedKind map[callerKind]int
+	restarted                 int
+
 	refusedCaller  map[string]int
 	refusedContext map[string]int
 	refusedSession map[string]int
@@ -30,9 +37,17 @@ type door struct {
 	askers map[string]string
 }
 
+// callerKind is a caller, and what it asks for.
+type callerKind struct {
+	caller string
+	kind   revision.Kind
+}
+
 func newDoor() door {
 	return door{
-		accepted: make(map[string]stamp), refusedCaller: make(map[string]int), refusedContext: make(map[string]int),
+		accepted: make(map[string]stamp), discovered: make(map[string]stamp),
+		answeredKind: make(map[callerKind]int), refusedKind: make(map[callerKind]int),
+		refusedCaller: make(map[string]int), refusedContext: make(map[string]int),
 		refusedSession: make(map[string]int), ended: make(map[string]bool), lost: make(map[string]int),
 		feedLost: make(map[string]bool), clients: make(map[string]string), askers: make(map[string]string),
 	}
@@ -46,6 +61,13 @@ func (t *truth) answers(a *arrival) {
 		return
 	}
 	caller := a.caller()
+	if a.list {
+		t.answeredKind[callerKind{caller, a.kind}] = a.seq
+	}
+	if a.kind == revision.Discover && a.list {
+		t.discovered[caller] = stamp{a.seq, a.at}
+		return
+	}
 	present, known := t.accepted[caller]
 	switch {
 	case a.list && a.kind != revision.Reads, a.method == "initialize":
@@ -82,8 +104,18 @@ func (t *truth) refuses(x *call, status int) {
 	if ctx != "-" {
 		t.refusedContext[ctx] = seq
 	}
-	if x.list && !x.unknown && x.kind != revision.Reads {
-		t.refusedCaller[callerOf(x.session, ctx, x.c.rev.String())] = seq
+	if x.list && !x.unknown {
+		t.refusesKind(x, seq)
+	}
+}
+
+// refusesKind records that a caller was refused what it asked for: that bars it
+// from all lists, if that was one, and from that kind until it is answered.
+func (t *truth) refusesKind(x *call, seq int) {
+	caller := callerOf(x.session, x.c.ctx, x.c.rev.String())
+	t.refusedKind[callerKind{caller, x.kind}] = seq
+	if x.kind != revision.Discover && x.kind != revision.Reads {
+		t.refusedCaller[caller] = seq
 	}
 }
 
@@ -95,7 +127,7 @@ func (w *world) errs(x *call) {
 	}
 	var m struct{ Error json.RawMessage }
 	if json.Unmarshal(x.message(), &m) == nil && m.Error != nil {
-		w.truth.refusedCaller[callerOf(x.session, x.c.ctx, x.c.rev.String())] = w.truth.next()
+		w.truth.refusesKind(x, w.truth.next())
 	}
 }
 
@@ -151,17 +183,44 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 	if x.before.lossKnown && (from != fromCacheStale && !hanging || x.before.reopened) {
 		return fmt.Errorf("the upstream has lost session %s", x.session)
 	}
-	stamp, accepted := w.truth.accepted[callerOf(x.session, x.c.ctx, x.c.rev.String())]
+	caller := callerOf(x.session, x.c.ctx, x.c.rev.String())
+	stamp, accepted := w.truth.accepted[caller]
 	if w.cfg.admitAll {
 		if x.c.rev.Era() == revision.Legacy && (!accepted || stamp.seq <= x.before.endedAt) {
 			return fmt.Errorf("the upstream has not let session %q in", x.session)
 		}
 		return nil
 	}
+	if x.kind == revision.Discover {
+		if err := w.checkLetIn(x, w.truth.discovered[caller], x.before.refusedContext); err == nil {
+			return w.checkRefusedKind(x, w.truth.discovered[caller])
+		}
+	}
+	if err := w.checkLetIn(x, stamp, x.before.refused); err != nil {
+		return err
+	}
+	return w.checkRefusedKind(x, stamp)
+}
+
+// checkRefusedKind makes sure that a caller who was refused what it asks for has
+// been answered it since. By a restart that is forgotten, but who has been let in
+// before is not let in to that by it.
+func (w *world) checkRefusedKind(x *call, let stamp) error {
+	refused := x.before.refusedKind
+	forgotten := refused < w.truth.restarted && let.seq > w.truth.restarted
+	caller := callerOf(x.session, x.c.ctx, x.c.rev.String())
+	if refused > 0 && !forgotten && w.truth.answeredKind[callerKind{caller, x.kind}] <= refused {
+		return fmt.Errorf("the upstream has refused this caller the kind %s", x.kind)
+	}
+	return nil
+}
+
+// checkLetIn makes sure that a caller was let in, lately, and not refused since.
+func (w *world) checkLetIn(x *call, stamp stamp, refused int) error {
 	switch {
-	case !accepted:
+	case stamp.seq == 0:
 		return fmt.Errorf("the upstream has never let this caller in")
-	case stamp.seq <= x.before.refused:
+	case stamp.seq <= refused:
 		return fmt.Errorf("the upstream has refused this caller")
 	case !x.before.at.Before(stamp.at.Add(w.cfg.admitFor)):
 		return fmt.Errorf("the upstream let this caller in %s ago", x.before.at.Sub(stamp.at))

@@ -144,6 +144,15 @@ func (p *reply) refuse(status int) {
 	p.body = []byte("refused")
 }
 
+// deny refuses what was asked for.
+func (p *reply) deny(status int) {
+	if status == http.StatusOK {
+		p.fail(-32003, "not for you")
+		return
+	}
+	p.refuse(status)
+}
+
 var errModel = errors.New("the model upstream fails")
 
 // deliver sends the answer.

@@ -34,18 +34,29 @@ var mutations = []mutation{
 		{"internal/exchange/learner.go", "x.backend.NoteLanguage(header)", "x.backend.NoteLanguage(header)\n\t\tl.admit()"},
 	}, notLetIn},
 	{"let a caller in by a read", []replacement{
-		{"internal/exchange/learner.go", "case x.question.kind == revision.Reads:", "case false:"},
+		{"internal/exchange/admit.go", "case kind == revision.Reads && x.session == \"\":", "case false:"},
+		{"internal/exchange/admit.go", "case kind == revision.Reads:", "case false:"},
 	}, notLetIn},
 	{"let anonymous callers in because the feed was", []replacement{
 		{
 			"internal/exchange/lookup.go",
-			"return caller != nil && caller.Admitted(x.now)",
-			"return caller != nil && caller.Admitted(x.now) || x.context.IsAnonymous() && x.session == \"\" && x.snapshot() != nil",
+			"return caller != nil && caller.Admitted(x.question.kind, x.now)",
+			"return caller != nil && caller.Admitted(x.question.kind, x.now) || x.context.IsAnonymous() && x.session == \"\" && x.snapshot() != nil",
 		},
 	}, notLetIn},
 	{"bar nobody for an error", []replacement{
-		{"internal/exchange/learner.go", "x.refuseContext()\n}\n", "_ = code\n}\n"},
+		{"internal/exchange/admit.go", "x.refuseContext()\n}\n\n", "_ = code\n}\n\n"},
 	}, notLetIn},
+	{"let a caller in to lists by server/discover", []replacement{
+		{"internal/admission/caller.go", "if answered == onlyDiscover {", "if false {"},
+	}, notLetIn},
+	{"forget what a caller was refused", []replacement{
+		{"internal/admission/caller.go", "c.refused.Or(uint32(kinds))", "_ = kinds"},
+		{"internal/admission/admission.go", "kinds | m.ended[k].kinds", "0"},
+	}, `the upstream has refused this caller the kind`},
+	{"keep the admission of who was refused a kind", []replacement{
+		{"internal/exchange/admit.go", "if c.Refused().Has(k) && x.offered(k) {", "if false {"},
+	}, `the upstream has refused this caller the kind`},
 	{"bar nobody for an error with status 400", []replacement{
 		{"internal/exchange/learner.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
 	}, notLetIn},

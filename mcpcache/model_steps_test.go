@@ -43,6 +43,7 @@ var stepKinds = []struct {
 	{"delete", 3, (*world).stepDelete},
 	{"forget", 1, (*world).stepForget},
 	{"refuse", 2, (*world).stepRefuse},
+	{"deny", 3, (*world).stepDeny},
 	{"accept", 3, (*world).stepAccept},
 	{"hints", 3, (*world).stepHints},
 	{"blip", 3, (*world).stepBlip},

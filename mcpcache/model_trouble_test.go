@@ -136,10 +136,33 @@ func (w *world) stepRefuse(r *rand.Rand) {
 func (w *world) stepAccept(*rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.up.refused) > 0 {
+	if len(w.up.refused)+len(w.up.denied) > 0 {
 		w.note("upstream: accepts everybody")
 	}
 	clear(w.up.refused)
+	clear(w.up.denied)
+}
+
+// stepDeny has the upstream refuse one kind to a context. What the context is
+// answered besides opens it nothing.
+func (w *world) stepDeny(r *rand.Rand) {
+	denied := view{anyKind(r), pick(r, "-", "-", "A", "A", "B")}
+	w.mu.Lock()
+	w.up.denied[denied] = pick(r, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK)
+	w.note("upstream: refuses %s to %s", denied.kind, denied.ctx)
+	w.mu.Unlock()
+	c := w.anyoneWho(r, func(c *client) bool { return c.ctx == denied.ctx && (c.modern() || denied.kind != revision.Discover) })
+	if c == nil {
+		return
+	}
+	other := pick(r, revision.Prompts, revision.Tools)
+	if c.modern() {
+		other = pick(r, revision.Prompts, revision.Tools, revision.Discover)
+	}
+	for _, k := range []revision.Kind{denied.kind, other, denied.kind} {
+		w.send(c, w.question(r, c, k))
+		w.settle()
+	}
 }
 
 func (w *world) stepHints(r *rand.Rand) {

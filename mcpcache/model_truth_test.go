@@ -82,6 +82,7 @@ func (t *truth) next() int {
 // restarts forgets what no process can know of the one before. What is fresh
 // has to be so all the same.
 func (t *truth) restarts() {
+	t.restarted = t.next()
 	clear(t.blips)
 	clear(t.staleFloor)
 	clear(t.told)
@@ -201,6 +202,9 @@ type knowledge struct {
 	// refused is when the context or the session was, ended when the session.
 	refused, endedAt int
 	ended            bool
+	// refusedContext is when the context was refused, whatever it asked for,
+	// refusedKind when the caller was refused this kind.
+	refusedContext, refusedKind int
 	// lossKnown says that the session is lost and a feed knows, reopened that it
 	// has a new one.
 	lossKnown, reopened bool
@@ -220,6 +224,7 @@ func (t *truth) before(k revision.Kind, ctx, session, rev string) knowledge {
 		n.lossKnown, n.reopened = true, t.reopened > t.lossKnown
 	}
 	caller := callerOf(session, ctx, rev)
+	n.refusedContext, n.refusedKind = t.refusedContext[ctx], t.refusedKind[callerKind{caller, k}]
 	n.toldAt, n.misled, n.changed = t.toldAt[caller][k], t.misled[caller], t.changed[caller]
 	told := t.told[caller]
 	for _, ctx := range modelContexts {

@@ -96,6 +96,7 @@ type modelUpstream struct {
 	sessions map[string]*modelSession
 	opened   int
 	refused  map[string]int // context → 401 or 403
+	denied   map[view]int   // what a context is refused → 401 or 403, or 200 with an error
 	faults   []*fault
 	holds    []*hold
 	streams  []*modelStream
@@ -241,6 +242,10 @@ func (u *modelUpstream) decide(a *arrival) *reply {
 	}
 	if u.w.cfg.sessions && u.w.cfg.variesNames && a.list && a.session == "" && !a.modern() {
 		reply.refuse(http.StatusBadRequest) // it has to know the client
+		return reply
+	}
+	if status := u.denied[view{a.kind, a.ctx}]; status != 0 && a.list {
+		reply.deny(status)
 		return reply
 	}
 	u.answer(a, reply)

@@ -98,7 +98,7 @@ func newWorld(id string, cfg worldConfig, seed uint64) *world {
 	w.up = &modelUpstream{
 		w: w, versions: make(map[view]int), counts: make(map[view]int), hints: make(map[revision.Kind]hints),
 		blips: make(map[revision.Kind]int), sessions: make(map[string]*modelSession),
-		refused: make(map[string]int), sent: make(map[string]*sent),
+		refused: make(map[string]int), denied: make(map[view]int), sent: make(map[string]*sent),
 	}
 	r := rand.New(rand.NewPCG(seed, 2))
 	for _, k := range modelKinds {
@@ -263,6 +263,7 @@ func (w *world) end() {
 	w.up.repair()
 	w.up.release()
 	clear(w.up.refused)
+	clear(w.up.denied)
 	for _, s := range w.up.streams {
 		s.end()
 	}

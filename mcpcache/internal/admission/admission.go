@@ -3,8 +3,10 @@
 // what it has forgotten costs one more request to the upstream, which decides.
 //
 // A caller is let in by a result: a session by that of its initialize or of a
-// list of its own, others by that of a list. A refusal bars the caller until the
-// upstream has answered it a list.
+// list of its own, others by that of a list; to server/discover by its result
+// too, and by that to nothing else. A refusal bars the caller until the upstream
+// has answered it a list, and from the kind that was refused until it has
+// answered that very kind.
 package admission
 
 import (
@@ -43,15 +45,22 @@ type Memo struct {
 	sessions map[cache.Partition]map[string]struct{}
 	count    int
 	crowded  uint64 // callers that had to make room
-	// ended has the callers that were ended and are not remembered, with the
-	// tickets up to which admissions do not count. floor is such a ticket for
-	// everybody else who is not remembered.
-	ended map[key]uint64
+	// ended has the callers that were ended or refused and are not remembered.
+	// floor is a ticket up to which admissions of everybody else who is not
+	// remembered do not count.
+	ended map[key]refusal
 	floor uint64
 }
 
+// refusal is what is known of a caller who was ended or refused.
+type refusal struct {
+	barred uint64           // the ticket up to which admissions do not count
+	kinds  revision.KindSet // what was refused, and has not been answered since
+}
+
 // maxEnded bounds how many callers that are not remembered are known to have
-// ended. Only answers that are under way meanwhile make use of it.
+// ended. Answers that are under way meanwhile make use of it, and callers who are
+// let in to something else than what they were refused.
 const maxEnded = 1024
 
 type key struct {
@@ -62,7 +71,7 @@ type key struct {
 
 // New returns a memo of at most capacity callers.
 func New(capacity int) *Memo {
-	return &Memo{capacity: max(capacity, 1), ended: make(map[key]uint64)}
+	return &Memo{capacity: max(capacity, 1), ended: make(map[key]refusal)}
 }
 
 // Ticket returns the present moment.
@@ -86,34 +95,50 @@ func (m *Memo) load(k key) *Caller {
 }
 
 // AdmitSession records that the upstream opened that session or answered it a
-// list, for a request with the credentials of c, at revision r. It counts until
-// the time given. A session that has ended since the ticket was taken stays
-// ended.
-func (m *Memo) AdmitSession(id string, c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
+// list, for a request with the credentials of c, at revision r; answered says of
+// which kind, if it was a list. It counts until the time given. A session that has
+// ended since the ticket was taken stays ended.
+func (m *Memo) AdmitSession(id string, c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
 	if id == "" || len(id) > MaxSessionID || r == revision.Unknown {
 		return
 	}
-	m.admit(key{session: id}, c, r, t, until)
+	m.admit(key{session: id}, c, r, answered, t, until)
 }
 
 // OpenSession is AdmitSession for the result of an initialize, which says of
 // what variant the session's client is.
 func (m *Memo) OpenSession(id string, c cache.Partition, r revision.Revision, v cache.Variant, t Ticket, until time.Time) {
-	m.AdmitSession(id, c, r, t, until)
+	m.AdmitSession(id, c, r, 0, t, until)
 	if opened := m.Session(id); opened != nil && opened.Context == c {
 		opened.variant.Store(&v)
 	}
 }
 
 // RenewSession records that the upstream answered something else than a list
-// with a result. That lets nobody in, but whoever has been let in stays so: a
-// session that has been refused, or has ended, is none of those.
-func (m *Memo) RenewSession(id string, c cache.Partition, t Ticket, until time.Time) {
+// with a result; answered says of which kind, if it is a kind. That lets nobody
+// in, but whoever has been let in stays so: a session that has been refused, or
+// has ended, is none of those.
+func (m *Memo) RenewSession(id string, c cache.Partition, answered revision.KindSet, t Ticket, until time.Time) {
 	present := m.Session(id)
 	if present == nil || present.Context != c || present.until.Load() == 0 {
 		return
 	}
-	m.admit(key{session: id}, c, present.Revision, t, until)
+	m.admit(key{session: id}, c, present.Revision, answered, t, until)
+}
+
+// AnswerContext records that the upstream answered callers of one authorization
+// context without a session something of those kinds that lets nobody in: it is
+// not refused to them any more.
+func (m *Memo) AnswerContext(c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket) {
+	present := m.Context(c, r)
+	if present == nil || present.Refused()&answered == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if present.barred.Load() < uint64(t) {
+		present.refused.And(^uint32(answered))
+	}
 }
 
 // LoseSessions records that the upstream may have lost the sessions that it
@@ -121,10 +146,11 @@ func (m *Memo) RenewSession(id string, c cache.Partition, t Ticket, until time.T
 func (m *Memo) LoseSessions() { m.lost.Store(m.clock.Add(1)) }
 
 // AdmitContext records that the upstream answered a list without a session that
-// was asked for with the credentials of c at revision r.
-func (m *Memo) AdmitContext(c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
+// was asked for with the credentials of c at revision r; answered says of which
+// kind. Of server/discover alone, it lets in to that alone.
+func (m *Memo) AdmitContext(c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
 	if r != revision.Unknown {
-		m.admit(key{context: c, revision: r}, c, r, t, until)
+		m.admit(key{context: c, revision: r}, c, r, answered, t, until)
 	}
 }
 
@@ -159,7 +185,7 @@ func (m *Memo) remember(k key, c cache.Partition, r revision.Revision) *Caller {
 // add remembers k, who is not remembered. The caller holds m.mu.
 func (m *Memo) add(k key, c cache.Partition, r revision.Revision) *Caller {
 	added := m.newCaller(k, c, r)
-	added.barred.Store(m.barred(k, nil))
+	added.restore(m.refusalOf(k, nil))
 	m.makeRoom()
 	delete(m.ended, k)
 	m.callers.Store(k, added)
@@ -180,55 +206,63 @@ func (m *Memo) newCaller(k key, c cache.Partition, r revision.Revision) *Caller 
 // It is far less than anybody lets an admission last.
 const enough = 10 * time.Millisecond
 
-func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, t Ticket, until time.Time) {
+func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
 	if present := m.load(k); present != nil && present.Context == c && present.Revision == r &&
-		present.admittedAbout(until) {
+		present.admittedAbout(answered, until) {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	present := m.load(k)
-	barred := m.barred(k, present)
+	refused := m.refusalOf(k, present)
 	switch {
-	case barred >= uint64(t):
+	case refused.barred >= uint64(t):
 		return
 	case present == nil:
 		present = m.add(k, c, r)
 	case present.Context != c || present.Revision != r:
 		replacement := m.newCaller(k, c, r)
-		replacement.barred.Store(barred)
+		replacement.restore(refused)
 		m.unindex(k, present.Context)
 		replacement.inherit(present)
 		m.callers.Store(k, replacement)
 		present = replacement
 	}
 	present.let.Store(max(present.let.Load(), uint64(t)))
-	present.until.Store(until.UnixNano())
+	present.admittedTo(answered).Store(until.UnixNano())
+	present.refused.And(^uint32(answered))
 	m.index(k, c) // a refusal has removed it
 }
 
-// barred returns the ticket up to which admissions of k, of whom present is
-// remembered, do not count.
-func (m *Memo) barred(k key, present *Caller) uint64 {
+// refusalOf returns what is known of refusals of k, of whom present is
+// remembered.
+func (m *Memo) refusalOf(k key, present *Caller) refusal {
 	if present != nil {
-		return present.barred.Load()
+		return present.refusal()
 	}
-	return max(m.floor, m.ended[k])
+	known := m.ended[k]
+	known.barred = max(known.barred, m.floor)
+	return known
 }
 
 // EndSession records that the session is over, because the upstream said so or
-// its client has asked for it, or that a list was refused to it.
-func (m *Memo) EndSession(id string) {
+// its client has asked for it, or that it may be.
+func (m *Memo) EndSession(id string) { m.RefuseSession(id, 0) }
+
+// RefuseSession records that the upstream refused lists of those kinds to a
+// session.
+func (m *Memo) RefuseSession(id string, kinds revision.KindSet) {
 	if id != "" && len(id) <= MaxSessionID {
-		m.bar(key{session: id})
+		m.bar(key{session: id}, kinds)
 	}
 }
 
-// RefuseContext records that the upstream refused a list to the callers of one
-// authorization context that have no session.
-func (m *Memo) RefuseContext(c cache.Partition, r revision.Revision) {
+// RefuseContext records that the upstream refused lists of those kinds to the
+// callers of one authorization context that have no session. If it was
+// server/discover alone, they are barred from that alone.
+func (m *Memo) RefuseContext(c cache.Partition, r revision.Revision, kinds revision.KindSet) {
 	if r != revision.Unknown {
-		m.bar(key{context: c, revision: r})
+		m.bar(key{context: c, revision: r}, kinds)
 	}
 }
 
@@ -236,14 +270,13 @@ func (m *Memo) RefuseContext(c cache.Partition, r revision.Revision) {
 // were used for.
 func (m *Memo) Revoke(c cache.Partition) {
 	for _, r := range revision.All() {
-		m.bar(key{context: c, revision: r})
+		m.bar(key{context: c, revision: r}, 0)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.sessions[c] {
 		if caller := m.load(key{session: id}); caller != nil && caller.Context == c {
-			caller.barred.Store(m.clock.Add(1))
-			caller.until.Store(0)
+			caller.bar(m.clock.Add(1), 0)
 		}
 	}
 	delete(m.sessions, c)
@@ -274,25 +307,25 @@ func (m *Memo) unindex(k key, c cache.Partition) {
 	}
 }
 
-func (m *Memo) bar(k key) {
+// bar bars a caller, who was refused lists of those kinds, if any.
+func (m *Memo) bar(k key, kinds revision.KindSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Add(1)
 	if c := m.load(k); c != nil {
-		c.barred.Store(now)
-		c.until.Store(0)
+		c.bar(now, kinds)
 		return
 	}
-	m.end(k, now)
+	m.end(k, refusal{now, kinds | m.ended[k].kinds})
 }
 
-// end records that k, who is not remembered, has ended.
-func (m *Memo) end(k key, barred uint64) {
-	if _, known := m.ended[k]; !known && len(m.ended) >= maxEnded {
+// end records what is known of refusals of k, who is not remembered.
+func (m *Memo) end(k key, known refusal) {
+	if _, present := m.ended[k]; !present && len(m.ended) >= maxEnded {
 		clear(m.ended)
 		m.floor = m.clock.Load()
 	}
-	m.ended[k] = barred
+	m.ended[k] = known
 }
 
 // makeRoom forgets a few callers if the memo is full. The order in which a
@@ -306,8 +339,8 @@ func (m *Memo) makeRoom() {
 		m.callers.Delete(k)
 		m.unindex(k.(key), v.(*Caller).Context)
 		m.crowded++
-		if barred := v.(*Caller).barred.Load(); barred > m.floor {
-			m.end(k.(key), barred)
+		if known := v.(*Caller).refusal(); known.barred > m.floor || known.kinds != 0 {
+			m.end(k.(key), known)
 		}
 		return false
 	})

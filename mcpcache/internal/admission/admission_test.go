@@ -22,32 +22,32 @@ var (
 	bob   = cache.ContextOf([16]byte{2})
 )
 
-func admitted(c *Caller) bool { return c != nil && c.Admitted(now) }
+func admitted(c *Caller) bool { return c != nil && c.Admitted(revision.Tools, now) }
 
 func TestAdmissionCountsUntilItsTime(t *testing.T) {
 	m := New(10)
-	m.AdmitSession("s", alice, legacy, m.Ticket(), later)
+	m.AdmitSession("s", alice, legacy, 0, m.Ticket(), later)
 	c := m.Session("s")
 	if c == nil || c.Context != alice || c.Revision != legacy {
 		t.Fatalf("got %+v", c)
 	}
 	for at, want := range map[time.Time]bool{now: true, later.Add(-1): true, later: false, later.Add(time.Hour): false} {
-		if got := c.Admitted(at); got != want {
+		if got := c.Admitted(revision.Tools, at); got != want {
 			t.Errorf("at %v: admitted %v, want %v", at, got, want)
 		}
 	}
 	if !c.Alive() {
 		t.Error("session is not alive")
 	}
-	m.AdmitSession("s", alice, legacy, m.Ticket(), later.Add(time.Hour))
-	if got := m.Session("s"); got != c || !got.Admitted(later) {
+	m.AdmitSession("s", alice, legacy, 0, m.Ticket(), later.Add(time.Hour))
+	if got := m.Session("s"); got != c || !got.Admitted(revision.Tools, later) {
 		t.Error("admitted again, it is another caller or admitted no longer than before")
 	}
 }
 
 func TestContextsAreApart(t *testing.T) {
 	m := New(10)
-	m.AdmitContext(alice, modern, m.Ticket(), later)
+	m.AdmitContext(alice, modern, 0, m.Ticket(), later)
 	for name, c := range map[string]*Caller{
 		"another context":  m.Context(bob, modern),
 		"another revision": m.Context(alice, legacy),
@@ -66,17 +66,17 @@ func TestContextsAreApart(t *testing.T) {
 
 func TestWhoIsNotRemembered(t *testing.T) {
 	m := New(10)
-	m.AdmitContext(alice, revision.Unknown, m.Ticket(), later)
-	m.AdmitSession("s", alice, revision.Unknown, m.Ticket(), later)
-	m.AdmitSession("", alice, legacy, m.Ticket(), later)
-	m.AdmitSession(strings.Repeat("x", MaxSessionID+1), alice, legacy, m.Ticket(), later)
+	m.AdmitContext(alice, revision.Unknown, 0, m.Ticket(), later)
+	m.AdmitSession("s", alice, revision.Unknown, 0, m.Ticket(), later)
+	m.AdmitSession("", alice, legacy, 0, m.Ticket(), later)
+	m.AdmitSession(strings.Repeat("x", MaxSessionID+1), alice, legacy, 0, m.Ticket(), later)
 	m.EndSession("")
 	m.EndSession(strings.Repeat("x", MaxSessionID+1))
 	if got, _ := m.Count(); got != 0 || len(m.ended) != 0 {
 		t.Errorf("%d callers are remembered, and %d that ended", got, len(m.ended))
 	}
 	longest := strings.Repeat("x", MaxSessionID)
-	m.AdmitSession(longest, alice, legacy, m.Ticket(), later)
+	m.AdmitSession(longest, alice, legacy, 0, m.Ticket(), later)
 	if !admitted(m.Session(longest)) {
 		t.Error("the longest session ID is not remembered")
 	}
@@ -89,12 +89,12 @@ var ways = map[string]struct {
 	get   func(m *Memo) *Caller
 }{
 	"session": {
-		func(m *Memo, t Ticket) { m.AdmitSession("s", alice, legacy, t, later) },
+		func(m *Memo, t Ticket) { m.AdmitSession("s", alice, legacy, 0, t, later) },
 		func(m *Memo) { m.EndSession("s") },
 		func(m *Memo) *Caller { return m.Session("s") },
 	},
 	"context": {
-		func(m *Memo, t Ticket) { m.AdmitContext(alice, modern, t, later) },
+		func(m *Memo, t Ticket) { m.AdmitContext(alice, modern, 0, t, later) },
 		func(m *Memo) { m.Revoke(alice) },
 		func(m *Memo) *Caller { return m.Context(alice, modern) },
 	},
@@ -110,7 +110,7 @@ func TestAnswerUnderWayCannotUndoAnEnd(t *testing.T) {
 			"forgotten": func(m *Memo) {
 				way.admit(m, m.Ticket())
 				way.end(m)
-				m.AdmitSession("other", bob, legacy, m.Ticket(), later) // takes its place
+				m.AdmitSession("other", bob, legacy, 0, m.Ticket(), later) // takes its place
 			},
 			"purged": func(m *Memo) { way.admit(m, m.Ticket()); way.end(m); m.Purge() },
 			"forgotten even that it ended": func(m *Memo) {
@@ -125,7 +125,7 @@ func TestAnswerUnderWayCannotUndoAnEnd(t *testing.T) {
 				underWay := m.Ticket()
 				prepare(m)
 				way.admit(m, underWay)
-				if c := way.get(m); c != nil && (c.Admitted(now) || c.Alive()) {
+				if c := way.get(m); c != nil && (c.Admitted(revision.Tools, now) || c.Alive()) {
 					t.Error("the answer that was under way has admitted it")
 				}
 				way.admit(m, m.Ticket())
@@ -134,7 +134,7 @@ func TestAnswerUnderWayCannotUndoAnEnd(t *testing.T) {
 				}
 				way.admit(m, underWay)
 				way.end(m)
-				if c := way.get(m); c.Admitted(now) || c.Alive() {
+				if c := way.get(m); c.Admitted(revision.Tools, now) || c.Alive() {
 					t.Error("it did not end the second time")
 				}
 			})
@@ -145,11 +145,11 @@ func TestAnswerUnderWayCannotUndoAnEnd(t *testing.T) {
 func TestRevokeIsForEveryRevision(t *testing.T) {
 	m := New(10)
 	for _, r := range revision.All() {
-		m.AdmitContext(alice, r, m.Ticket(), later)
-		m.AdmitContext(bob, r, m.Ticket(), later)
+		m.AdmitContext(alice, r, 0, m.Ticket(), later)
+		m.AdmitContext(bob, r, 0, m.Ticket(), later)
 	}
-	m.AdmitSession("s", alice, legacy, m.Ticket(), later)
-	m.AdmitSession("t", bob, legacy, m.Ticket(), later)
+	m.AdmitSession("s", alice, legacy, 0, m.Ticket(), later)
+	m.AdmitSession("t", bob, legacy, 0, m.Ticket(), later)
 	m.Revoke(alice)
 	for _, r := range revision.All() {
 		if admitted(m.Context(alice, r)) || !admitted(m.Context(bob, r)) {
@@ -166,12 +166,12 @@ func TestRevokeIsForEveryRevision(t *testing.T) {
 
 func TestSessionWithOtherCredentials(t *testing.T) {
 	m := New(10)
-	m.AdmitSession("s", alice, legacy, m.Ticket(), later)
+	m.AdmitSession("s", alice, legacy, 0, m.Ticket(), later)
 	before := m.Session("s")
 	before.Tell(revision.Tools, Told{})
 	told := before.Told(revision.Tools)
 	underWay := m.Ticket()
-	m.AdmitSession("s", bob, legacy, m.Ticket(), later)
+	m.AdmitSession("s", bob, legacy, 0, m.Ticket(), later)
 	after := m.Session("s")
 	if after == before || after.Context != bob || before.Context != alice {
 		t.Fatalf("got context %v, and %v of the caller from before", after.Context, before.Context)
@@ -180,7 +180,7 @@ func TestSessionWithOtherCredentials(t *testing.T) {
 		t.Error("what the session was told is forgotten")
 	}
 	m.EndSession("s")
-	m.AdmitSession("s", alice, revision.V20250618, underWay, later)
+	m.AdmitSession("s", alice, revision.V20250618, 0, underWay, later)
 	if c := m.Session("s"); c.Alive() || c.Context != bob {
 		t.Error("an answer that was under way has brought the session back")
 	}
@@ -193,18 +193,18 @@ func TestCapacity(t *testing.T) {
 	const capacity = 5
 	m := New(capacity)
 	for n := range capacity {
-		m.AdmitSession(fmt.Sprint(n), alice, legacy, m.Ticket(), later)
+		m.AdmitSession(fmt.Sprint(n), alice, legacy, 0, m.Ticket(), later)
 	}
 	for n := range capacity {
 		if !admitted(m.Session(fmt.Sprint(n))) {
 			t.Fatalf("caller %d of %d is forgotten", n, capacity)
 		}
 	}
-	m.AdmitSession("0", alice, legacy, m.Ticket(), later) // known already
+	m.AdmitSession("0", alice, legacy, 0, m.Ticket(), later) // known already
 	if got, forgotten := m.Count(); got != capacity || forgotten != 0 {
 		t.Fatalf("%d callers are remembered, %d forgotten", got, forgotten)
 	}
-	m.AdmitSession("one more", alice, legacy, m.Ticket(), later)
+	m.AdmitSession("one more", alice, legacy, 0, m.Ticket(), later)
 	if !admitted(m.Session("one more")) {
 		t.Error("the newest caller is not remembered")
 	}
@@ -274,16 +274,16 @@ func TestRememberedIsNotAdmitted(t *testing.T) {
 		t.Error("what cannot be told apart is remembered")
 	}
 	c.Tell(revision.Tools, Told{})
-	m.AdmitContext(alice, legacy, m.Ticket(), later)
+	m.AdmitContext(alice, legacy, 0, m.Ticket(), later)
 	if c = m.Context(alice, legacy); !admitted(c) || c.Told(revision.Tools) == nil {
 		t.Error("whoever was remembered is not let in, or has forgotten what he was told")
 	}
 	session := m.RememberSession("over", alice, legacy)
-	m.AdmitSession("over", alice, legacy, before, later)
+	m.AdmitSession("over", alice, legacy, 0, before, later)
 	if admitted(session) {
 		t.Error("an answer from before its end has brought a session back")
 	}
-	m.AdmitSession("over", alice, legacy, m.Ticket(), later)
+	m.AdmitSession("over", alice, legacy, 0, m.Ticket(), later)
 	m.Revoke(alice)
 	if admitted(session) || admitted(m.Context(alice, legacy)) {
 		t.Error("a refusal did not reach who was remembered")
@@ -312,18 +312,18 @@ func TestAdmissionIsExtended(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(10)
-			m.AdmitContext(alice, modern, m.Ticket(), later)
-			m.AdmitContext(alice, modern, m.Ticket(), later.Add(c.second))
+			m.AdmitContext(alice, modern, 0, m.Ticket(), later)
+			m.AdmitContext(alice, modern, 0, m.Ticket(), later.Add(c.second))
 			end := later.Add(c.want)
-			if known := m.Context(alice, modern); !known.Admitted(end.Add(-1)) || known.Admitted(end) {
+			if known := m.Context(alice, modern); !known.Admitted(revision.Tools, end.Add(-1)) || known.Admitted(revision.Tools, end) {
 				t.Errorf("admitted until %v, want %v", time.Unix(0, known.until.Load()), end)
 			}
 		})
 	}
 	m := New(10)
-	m.AdmitContext(alice, modern, m.Ticket(), later)
+	m.AdmitContext(alice, modern, 0, m.Ticket(), later)
 	m.Revoke(alice)
-	if m.AdmitContext(alice, modern, m.Ticket(), later); !admitted(m.Context(alice, modern)) {
+	if m.AdmitContext(alice, modern, 0, m.Ticket(), later); !admitted(m.Context(alice, modern)) {
 		t.Error("not admitted after a refusal that was taken back")
 	}
 }

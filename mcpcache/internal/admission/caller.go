@@ -16,7 +16,13 @@ type Caller struct {
 	// Revision is the one that was negotiated.
 	Revision revision.Revision
 
-	until  atomic.Int64   // admitted until, Unix nanoseconds
+	// until is until when the caller is admitted, discover until when to
+	// server/discover if that is later, in Unix nanoseconds.
+	until, discover atomic.Int64
+	// refused are the kinds that were refused to it and have not been answered
+	// since, a [revision.KindSet].
+	refused atomic.Uint32
+
 	let    atomic.Uint64  // the ticket of the last request whose answer let it in
 	barred atomic.Uint64  // the ticket up to which admissions do not count
 	lost   *atomic.Uint64 // Memo.lost; nil for callers without a session
@@ -53,9 +59,52 @@ type Doubt struct {
 	Misled bool
 }
 
-// Admitted reports whether the upstream's acceptance still counts.
-func (c *Caller) Admitted(now time.Time) bool {
-	return c.until.Load() > now.UnixNano() && c.known()
+// Admitted reports whether the upstream's acceptance still counts for a list of
+// k.
+func (c *Caller) Admitted(k revision.Kind, now time.Time) bool {
+	until := c.until.Load()
+	if k == revision.Discover {
+		until = max(until, c.discover.Load())
+	}
+	return until > now.UnixNano() && !c.Refused().Has(k) && c.known()
+}
+
+// Refused are the kinds that the upstream has refused to the caller and has not
+// answered since.
+func (c *Caller) Refused() revision.KindSet { return revision.KindSet(c.refused.Load()) }
+
+// onlyDiscover are the answers and refusals that are about nothing else.
+const onlyDiscover = revision.KindSet(1 << revision.Discover)
+
+// admittedTo returns until when the caller is admitted to what an answer of those
+// kinds lets in to.
+func (c *Caller) admittedTo(answered revision.KindSet) *atomic.Int64 {
+	if answered == onlyDiscover {
+		return &c.discover
+	}
+	return &c.until
+}
+
+// bar ends what a refusal of those kinds ends: everything, unless it was one of
+// server/discover alone. Whoever calls it holds the memo's lock.
+func (c *Caller) bar(now uint64, kinds revision.KindSet) {
+	c.barred.Store(now)
+	c.refused.Or(uint32(kinds))
+	if kinds != onlyDiscover {
+		c.until.Store(0)
+	}
+	if kinds == 0 || kinds.Has(revision.Discover) {
+		c.discover.Store(0)
+	}
+}
+
+// refusal returns what is known of refusals of the caller.
+func (c *Caller) refusal() refusal { return refusal{c.barred.Load(), c.Refused()} }
+
+// restore takes over what is known of refusals of the caller.
+func (c *Caller) restore(known refusal) {
+	c.barred.Store(known.barred)
+	c.refused.Store(uint32(known.kinds))
 }
 
 // known reports whether the upstream has lost no sessions since it let this
@@ -63,14 +112,15 @@ func (c *Caller) Admitted(now time.Time) bool {
 func (c *Caller) known() bool { return c.lost == nil || c.let.Load() > c.lost.Load() }
 
 // admittedAbout reports whether the caller is admitted until that time already,
-// or until a moment before. A longer admission has to be shortened.
-func (c *Caller) admittedAbout(until time.Time) bool {
-	later := until.UnixNano() - c.until.Load()
-	return 0 <= later && later < int64(enough) && c.known()
+// or until a moment before, to what an answer of those kinds lets in to. A longer
+// admission has to be shortened.
+func (c *Caller) admittedAbout(answered revision.KindSet, until time.Time) bool {
+	later := until.UnixNano() - c.admittedTo(answered).Load()
+	return 0 <= later && later < int64(enough) && c.Refused()&answered == 0 && c.known()
 }
 
-// Alive reports whether the upstream has accepted this caller at all, however
-// long ago, and has not refused it, ended it or lost it since.
+// Alive reports whether the upstream has accepted this caller to lists at all,
+// however long ago, and has not refused it, ended it or lost it since.
 func (c *Caller) Alive() bool { return c.until.Load() != 0 && c.known() }
 
 // Variant returns of what variant the client of a session is; false if its

@@ -20,22 +20,22 @@ func TestConcurrentUse(t *testing.T) {
 			tickets := []Ticket{m.Ticket(), m.Ticket()}
 			for _, ticket := range tickets {
 				all.Go(func() {
-					m.AdmitSession(id, alice, legacy, ticket, later)
+					m.AdmitSession(id, alice, legacy, 0, ticket, later)
 					if c := m.Session(id); c != nil {
 						c.Tell(revision.Tools, Told{})
-						c.Admitted(now)
+						c.Admitted(revision.Tools, now)
 					}
 				})
 			}
 			all.Go(func() { m.EndSession(id) })
 			all.Go(func() {
-				m.AdmitContext(bob, modern, m.Ticket(), later)
+				m.AdmitContext(bob, modern, 0, m.Ticket(), later)
 				m.Revoke(bob)
 			})
 		}
 		all.Wait()
 		for n := range sessions {
-			if c := m.Session(fmt.Sprint(round, n)); c != nil && (c.Alive() || c.Admitted(now)) {
+			if c := m.Session(fmt.Sprint(round, n)); c != nil && (c.Alive() || c.Admitted(revision.Tools, now)) {
 				t.Fatalf("session %d of round %d is alive after its end", n, round)
 			}
 		}
@@ -53,7 +53,7 @@ func TestConcurrentUse(t *testing.T) {
 func BenchmarkAdmitted(b *testing.B) {
 	m := New(DefaultCapacity)
 	for n := range 10_000 {
-		m.AdmitSession(fmt.Sprint(n), alice, legacy, m.Ticket(), later)
+		m.AdmitSession(fmt.Sprint(n), alice, legacy, 0, m.Ticket(), later)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -69,7 +69,7 @@ func BenchmarkAdmit(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			m.AdmitSession("session", alice, legacy, m.Ticket(), later)
+			m.AdmitSession("session", alice, legacy, 0, m.Ticket(), later)
 		}
 	})
 }

@@ -135,7 +135,7 @@ func (b *Backend) admitStored() {
 			until = latest
 		}
 		if until.After(time.Now()) && b.Admission.Context(cache.Anonymous, r) == nil {
-			b.Admission.AdmitContext(cache.Anonymous, r, b.Admission.Ticket(), until)
+			b.Admission.AdmitContext(cache.Anonymous, r, 0, b.Admission.Ticket(), until)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestEveryDeviationIsForwarded(t *testing.T) {
 			memo.OpenSession("session-of-bob", cache.ContextOf([16]byte{1}), r, cache.Variant{}, memo.Ticket(), until)
 			modern := r.Era() == revision.Modern
 			if modern {
-				memo.AdmitContext(cache.Anonymous, r, memo.Ticket(), until)
+				memo.AdmitContext(cache.Anonymous, r, 0, memo.Ticket(), until)
 			}
 			request := func() *http.Request {
 				if modern {

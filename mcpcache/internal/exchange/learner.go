@@ -5,7 +5,6 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -78,21 +77,6 @@ func (l *learner) begin(status int, header http.Header) {
 	}
 	if status == http.StatusOK {
 		x.poke()
-	}
-}
-
-// refused records that the upstream does not let this caller in.
-func (l *learner) refused() {
-	x := l.x
-	memo := x.backend.Admission
-	memo.EndSession(x.session)
-	switch {
-	case !x.context.IsAnonymous():
-		memo.Revoke(x.context)
-	case x.session == "" && (l.asked || x.reason == bypassCursor): // a page is part of a list
-		// That a caller without credentials may not do something else says
-		// nothing about lists.
-		x.refuseContext()
 	}
 }
 
@@ -246,68 +230,9 @@ func (l *learner) learnResult(r message.Response) {
 func (l *learner) result() {
 	x := l.x
 	if l.ok && x.session != "" {
-		x.backend.Admission.RenewSession(x.session, x.context, x.ticket, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor))
+		x.backend.Admission.RenewSession(x.session, x.context, 0, x.ticket, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor))
 	}
 	x.called()
-}
-
-// admit records that the upstream has answered this caller a list.
-func (l *learner) admit() {
-	x := l.x
-	memo, r := x.backend.Admission, x.question.revision
-	until := identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
-	switch {
-	case x.question.kind == revision.Reads:
-		memo.RenewSession(x.session, x.context, x.ticket, until)
-	case x.session == "":
-		memo.AdmitContext(x.context, r, x.ticket, until)
-		if x.context == cache.Anonymous {
-			x.backend.Keeper.Admit(r, until)
-		}
-	default:
-		if known := memo.Session(x.session); known != nil {
-			r = known.Revision // what was negotiated
-		}
-		memo.AdmitSession(x.session, x.context, r, x.ticket, until)
-	}
-}
-
-// learnRefusal takes the answer to a question that has a status of errors: the
-// modern era's, or that of a server which does not know the session any more.
-func (l *learner) learnRefusal(r message.Response) {
-	if r.Error != nil {
-		l.learnAnswer(r)
-	}
-}
-
-// bar records that the upstream has refused this caller a list.
-func (l *learner) bar(code int) {
-	x := l.x
-	q := &x.question
-	const methodNotFound, invalidParams = -32601, -32602
-	if q.kind == revision.Reads {
-		return // that is no list
-	}
-	if q.detail != nil && code == invalidParams {
-		return // that is about a cursor, which anybody can make up
-	}
-	if f := x.backend.Feeds.Of(q.revision); code == methodNotFound && f != nil && !f.Offers(q.kind) {
-		return // nobody is answered that list
-	}
-	if x.session != "" {
-		x.backend.Admission.EndSession(x.session)
-		return
-	}
-	x.refuseContext()
-}
-
-// refuseContext records that the upstream has refused a list to a caller without
-// a session.
-func (x *exchange) refuseContext() {
-	x.backend.Admission.RefuseContext(x.context, x.question.revision)
-	if x.context == cache.Anonymous {
-		x.backend.Keeper.Refuse(x.question.revision)
-	}
 }
 
 // learnInitialize records that a session was opened, and holds the answer back
@@ -328,7 +253,7 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	if v, known := x.backend.VariantOfClient(x.body.bytes); known {
 		memo.OpenSession(session, x.context, negotiated, v, x.ticket, until)
 	} else {
-		memo.AdmitSession(session, x.context, negotiated, x.ticket, until)
+		memo.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)
 	}
 	if f := x.feed(); f != nil { // there is none while the configuration ends
 		x.awaitFeed(x.r.Context(), f)

@@ -79,7 +79,7 @@ func TestWhoIsAdmitted(t *testing.T) {
 				"the context": memo.Context(context, revision.V20260728),
 				"the session": memo.Session("session"),
 			} {
-				if got := caller != nil && caller.Admitted(time.Now()); got != c.want {
+				if got := caller != nil && caller.Admitted(revision.Tools, time.Now()); got != c.want {
 					t.Errorf("%s is admitted %v, want %v", who, got, c.want)
 				}
 			}
@@ -145,7 +145,7 @@ func TestWhatRenewsASession(t *testing.T) {
 				f.upstreamIs(c.answer)
 				f.serve(t, legacyRequest(r, "s", "tools/call"))
 				time.Sleep(time.Minute)
-				if got := caller.Admitted(time.Now()); got != c.want {
+				if got := caller.Admitted(revision.Tools, time.Now()); got != c.want {
 					t.Errorf("admitted %v, want %v", got, c.want)
 				}
 			})
@@ -174,7 +174,7 @@ func (f *face) session(t *testing.T, id string, r revision.Revision) *admission.
 		memo := f.backend.Admission
 		memo.OpenSession(id, c.Context, r, cache.Variant{}, memo.Ticket(), time.Now().Add(backend.Defaults().AdmitFor))
 	}
-	if c == nil || !c.Admitted(time.Now()) || c.Revision != r {
+	if c == nil || !c.Admitted(revision.Tools, time.Now()) || c.Revision != r {
 		t.Fatalf("the session is known as %+v", c)
 	}
 	return c
@@ -207,7 +207,7 @@ func TestInitializeNamedInAHeader(t *testing.T) {
 	r := initializing()
 	r.Header.Set("Mcp-Method", "initialize")
 	f.serve(t, r)
-	if c := f.backend.Admission.Session("s"); c == nil || !c.Admitted(time.Now()) {
+	if c := f.backend.Admission.Session("s"); c == nil || !c.Admitted(revision.Tools, time.Now()) {
 		t.Errorf("the session is known as %+v", c)
 	}
 }
@@ -217,7 +217,7 @@ func TestInitializeOpensASession(t *testing.T) {
 		for _, r := range legacyRevisions {
 			f := newFace(t, config{Gate: duration(0)})
 			f.initialize(t, "s", r.String(), contentType)
-			if c := f.backend.Admission.Session("s"); c == nil || c.Revision != r || !c.Context.IsAnonymous() || !c.Admitted(time.Now()) {
+			if c := f.backend.Admission.Session("s"); c == nil || c.Revision != r || !c.Context.IsAnonymous() || !c.Admitted(revision.Tools, time.Now()) {
 				t.Errorf("%s at %v: the session is known as %+v", contentType, r, c)
 			}
 		}

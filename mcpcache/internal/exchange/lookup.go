@@ -112,7 +112,7 @@ func (x *search) admitted(caller *admission.Caller) bool {
 	if x.backend.Settings.AdmitAll {
 		return x.question.revision.Era() == revision.Modern || caller != nil && caller.Alive()
 	}
-	return caller != nil && caller.Admitted(x.now)
+	return caller != nil && caller.Admitted(x.question.kind, x.now)
 }
 
 // mayBeLost reports whether the upstream may have forgotten the session and can

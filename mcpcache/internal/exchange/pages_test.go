@@ -21,7 +21,7 @@ const app = "https://app.example"
 func hitFor(t *testing.T, f *face, origin string, before http.Header) http.Header {
 	t.Helper()
 	memo := f.backend.Admission
-	memo.AdmitContext(cache.Anonymous, revision.V20260728, memo.Ticket(), time.Now().Add(time.Hour))
+	memo.AdmitContext(cache.Anonymous, revision.V20260728, 0, memo.Ticket(), time.Now().Add(time.Hour))
 	r := modernRequest("tools/list", "")
 	if origin != "" {
 		r.Header.Set("Origin", origin)

@@ -132,7 +132,7 @@ func TestListWithoutRoom(t *testing.T) {
 			again := modernRequest("tools/list", "")
 			again.Header.Set("Authorization", "Bearer "+name)
 			x, _ := f.question(t, again)
-			if c := x.caller(); c == nil || !c.Admitted(x.now) {
+			if c := x.caller(); c == nil || !c.Admitted(revision.Tools, x.now) {
 				t.Error("the caller was not let in")
 			}
 		})
@@ -165,7 +165,7 @@ func TestHitWithoutRoom(t *testing.T) {
 	f := newFace(t, config{Gate: duration(0), Memory: 1 << 20})
 	f.pinned(t, revision.V20260728, cache.Public, 0, 0, strings.Repeat("x", 1<<20))
 	memo := f.backend.Admission
-	memo.AdmitContext(cache.Anonymous, revision.V20260728, memo.Ticket(), time.Now().Add(time.Hour))
+	memo.AdmitContext(cache.Anonymous, revision.V20260728, 0, memo.Ticket(), time.Now().Add(time.Hour))
 	e := f.backend.Cache.Pinned(revision.V20260728, revision.Tools)
 	if !f.backend.Cache.Hold(e) {
 		t.Fatal("the snapshot is refused")

@@ -25,7 +25,7 @@ func fallbackFace(t *testing.T) *face {
 	f.pinned(t, revision.V20260728, cache.Public, time.Hour, time.Minute, "old")
 	f.backend.Cache.Bump(revision.SetOf(revision.Tools))
 	memo := f.backend.Admission
-	memo.AdmitContext(cache.Anonymous, revision.V20260728, memo.Ticket(), time.Now().Add(time.Hour))
+	memo.AdmitContext(cache.Anonymous, revision.V20260728, 0, memo.Ticket(), time.Now().Add(time.Hour))
 	return f
 }
 

@@ -323,9 +323,9 @@ func TestAdmittedUntil(t *testing.T) {
 			}
 			memo := admission.New(admission.DefaultCapacity)
 			context := f.Of(r, nil)
-			memo.AdmitContext(context, revision.V20260728, memo.Ticket(), got)
-			if caller := memo.Context(context, revision.V20260728); caller.Admitted(now) != c.want.After(now) || caller.Admitted(limit) {
-				t.Errorf("admitted now: %v, after the limit: %v", caller.Admitted(now), caller.Admitted(limit))
+			memo.AdmitContext(context, revision.V20260728, 0, memo.Ticket(), got)
+			if caller := memo.Context(context, revision.V20260728); caller.Admitted(revision.Tools, now) != c.want.After(now) || caller.Admitted(revision.Tools, limit) {
+				t.Errorf("admitted now: %v, after the limit: %v", caller.Admitted(revision.Tools, now), caller.Admitted(revision.Tools, limit))
 			}
 		})
 	}
