@@ -23,11 +23,24 @@ type doubts struct {
 	// changed has the versions that a call of the caller's has made. They stand
 	// for its next list.
 	changed map[string]map[view]int
+	// called is what there was when a call of the caller's last changed a list. It
+	// stands for as long as the notice of that may come late.
+	called map[string]changedLists
 	// walked is what a feed was given last as a whole, and caught are the lists
 	// that have changed without a word between two such walks.
 	walked map[feedView]walked
 	caught map[feedView]bool
 }
+
+// changedLists are the versions that a call has made, and when its result came.
+type changedLists struct {
+	at       time.Time
+	versions map[view]int
+}
+
+// promisedLag is how late a notice may come for the caller whose call has changed
+// a list to be given the new one at once.
+const promisedLag = 250 * time.Millisecond
 
 // walked is a whole list that a feed was given.
 type walked struct {
@@ -38,7 +51,7 @@ type walked struct {
 func newDoubts() doubts {
 	return doubts{
 		misled: make(map[string]map[view]int), changed: make(map[string]map[view]int),
-		walked: make(map[feedView]walked), caught: make(map[feedView]bool),
+		called: make(map[string]changedLists), walked: make(map[feedView]walked), caught: make(map[feedView]bool),
 	}
 }
 
@@ -69,16 +82,30 @@ func (t *truth) learnsList(a *arrival) {
 }
 
 // changedBy records that the result of a call that has changed lists reaches the
-// caller. It counts if the upstream has been caught at saying nothing.
+// caller. It counts for a moment, and for longer if the upstream has been caught
+// at saying nothing.
 func (t *truth) changedBy(a *arrival, k revision.Kind, w *world) {
-	f := w.handler.backend.Feeds.Of(revision.Parse(a.rev))
-	if !known(a.session, a.ctx) || !t.caught[feedView{k, a.rev, ""}] || w.troubled() || f == nil || f.Status().Failure != nil {
+	if !known(a.session, a.ctx) {
 		return
 	}
 	versions := w.versionsOf(k)
+	t.called[a.caller()] = changedLists{time.Now(), versions}
+	f := w.handler.backend.Feeds.Of(revision.Parse(a.rev))
+	if !t.caught[feedView{k, a.rev, ""}] || w.troubled() || f == nil || f.Status().Failure != nil {
+		return
+	}
 	// That a list has become empty has to be confirmed.
+	versions = maps.Clone(versions)
 	maps.DeleteFunc(versions, func(v view, _ int) bool { return w.up.counts[v] == 0 })
 	t.changed[a.caller()] = versions
+}
+
+// before returns the versions that count when a list is asked for now.
+func (l changedLists) before() map[view]int {
+	if time.Since(l.at) > promisedLag {
+		return nil
+	}
+	return l.versions
 }
 
 // troubled reports whether the upstream does not work as it should.
@@ -175,6 +202,8 @@ func (w *world) checkOwn(x *call, from answerOrigin, _ *sent, r *result) error {
 		return fmt.Errorf("version %d of %s misled this caller, and there was version %d", version, ctx, x.before.misled[view{x.kind, ctx}])
 	case version < x.before.changed[view{x.kind, ctx}] && !w.troubled() && time.Since(x.before.at) < promisedPatience:
 		return fmt.Errorf("version %d of %s lacks what this caller's call has changed in version %d", version, ctx, x.before.changed[view{x.kind, ctx}])
+	case version < x.before.called[view{x.kind, ctx}] && !w.handler.backend.Hanging(x.before.at):
+		return fmt.Errorf("version %d of %s is from before this caller's call, which has just made version %d", version, ctx, x.before.called[view{x.kind, ctx}])
 	}
 	return nil
 }

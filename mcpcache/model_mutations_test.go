@@ -92,11 +92,11 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "if a.told == nil || x.backend.Settings.StaleAfterNotice {", "if true {"},
 	}, `version \d+ of \S+ is old, and this caller was told`},
 	{"have all pay for one mistake", []replacement{
-		{"internal/exchange/called.go", "doubt := admission.Doubt{", "s.cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},
+		{"internal/exchange/called.go", "doubt := admission.Doubt{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},
 	}, `the mistake of another has cost it a hit`},
 	{"give a misled caller the same list", []replacement{
 		{"internal/exchange/lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
-	}, `version \d+ of \S+ misled this caller`},
+	}, `version \d+ of \S+ (misled this caller|is from before this caller's call)`},
 	{"believe in sudden emptiness", []replacement{
 		{"internal/feed/fetching.go", "return slot.empty < 2", "return false"},
 	}, `the list became empty for a moment`},
@@ -106,7 +106,10 @@ var mutations = []mutation{
 	{"catch no silent upstream", []replacement{
 		{"internal/feed/silence.go", "return s.offered && s.silence.caught", "return false"},
 	}, `lacks what this caller's call has changed`},
+	{"give a caller the list from before its call", []replacement{
+		{"internal/exchange/called.go", "Add(noticeLag)", "Add(-1)"},
+	}, `is from before this caller's call`},
 	{"keep a caller's own list from before its call", []replacement{
 		{"internal/exchange/lookup.go", "return !x.backend.Hanging(x.now)", "return false"},
-	}, `lacks what this caller's call has changed`},
+	}, `lacks what this caller's call has changed|is from before this caller's call`},
 }

@@ -182,8 +182,9 @@ func (w *world) stepNotice(r *rand.Rand) {
 	w.announce(r, pick(r, modelKinds[:5]...))
 }
 
-// stepCall calls a tool that changes a list. Its notice may come in the answer,
-// on the caller's other streams, or not at all.
+// stepCall calls a tool that changes a list, which the caller may ask for at once.
+// The notice may come in the answer, later on the caller's other streams, or not
+// at all.
 func (w *world) stepCall(r *rand.Rand) {
 	c := w.anyone(r)
 	k := pick(r, revision.Tools, revision.Tools, revision.Prompts)
@@ -191,10 +192,15 @@ func (w *world) stepCall(r *rand.Rand) {
 	w.send(c, request{
 		http: http.MethodPost, method: "tools/call", params: map[string]any{"name": tool + ":" + k.Method()},
 	})
+	w.settle()
+	if r.IntN(2) == 0 {
+		time.Sleep(pick(r, 0, 0, promisedLag))
+		w.send(c, w.question(r, c, k))
+		w.settle()
+	}
 	if w.cfg.silent || r.IntN(2) == 0 {
 		return
 	}
-	w.settle()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := w.up.announce(k)

@@ -90,6 +90,7 @@ func (t *truth) restarts() {
 	clear(t.own)
 	clear(t.misled)
 	clear(t.changed)
+	clear(t.called)
 	clear(t.walked)
 	clear(t.caught)
 	clear(t.feedLost)
@@ -209,8 +210,9 @@ type knowledge struct {
 	// has a new one.
 	lossKnown, reopened bool
 	toldAt              time.Time
-	misled, changed     map[view]int
-	prospect            prospect
+	// misled, changed and called are what this caller has done itself.
+	misled, changed, called map[view]int
+	prospect                prospect
 }
 
 // before returns what is known as a request about k begins.
@@ -225,7 +227,7 @@ func (t *truth) before(k revision.Kind, ctx, session, rev string) knowledge {
 	}
 	caller := callerOf(session, ctx, rev)
 	n.refusedContext, n.refusedKind = t.refusedContext[ctx], t.refusedKind[callerKind{caller, k}]
-	n.toldAt, n.misled, n.changed = t.toldAt[caller][k], t.misled[caller], t.changed[caller]
+	n.toldAt, n.misled, n.changed, n.called = t.toldAt[caller][k], t.misled[caller], t.changed[caller], t.called[caller].before()
 	told := t.told[caller]
 	for _, ctx := range modelContexts {
 		n.floor[ctx] = t.floor[view{k, ctx}]

@@ -54,9 +54,24 @@ type Told struct {
 type Doubt struct {
 	// Mark is the moment of it: what was asked for since is beyond doubt.
 	Mark cache.Mark
-	// Misled says that the upstream refused what the caller took from a list;
-	// otherwise a call of the caller may have changed the list.
-	Misled bool
+	// Misled says that the upstream refused what the caller took from a list, and
+	// Silent that a call of the caller may have changed the list and the upstream
+	// does not say so. Either lasts until the upstream has answered it a list.
+	Misled, Silent bool
+	// Until is when the upstream would have announced what a call of the caller
+	// has changed. Until then an older copy may be fresh for everybody else.
+	Until time.Time
+}
+
+// after returns this doubt together with an earlier one.
+func (d Doubt) after(earlier *Doubt) Doubt {
+	if earlier != nil {
+		d.Misled, d.Silent = d.Misled || earlier.Misled, d.Silent || earlier.Silent
+		if d.Until.Before(earlier.Until) {
+			d.Until = earlier.Until
+		}
+	}
+	return d
 }
 
 // Admitted reports whether the upstream's acceptance still counts for a list of
@@ -143,10 +158,33 @@ func (c *Caller) inherit(from *Caller) {
 }
 
 // Doubt records that a list of k may not be what this caller expects.
-func (c *Caller) Doubt(k revision.Kind, d Doubt) { c.doubt[k].Store(&d) }
+func (c *Caller) Doubt(k revision.Kind, d Doubt) {
+	for {
+		earlier := c.doubt[k].Load()
+		doubt := d.after(earlier)
+		if c.doubt[k].CompareAndSwap(earlier, &doubt) {
+			return
+		}
+	}
+}
 
 // Doubted returns why a list of k may not be what this caller expects, or nil.
-func (c *Caller) Doubted(k revision.Kind) *Doubt { return c.doubt[k].Load() }
+func (c *Caller) Doubted(k revision.Kind, now time.Time) *Doubt {
+	d := c.doubt[k].Load()
+	if d != nil && !d.Misled && !d.Silent && now.After(d.Until) {
+		c.Resolve(k, d)
+		return nil
+	}
+	return d
+}
+
+// Listed records that the upstream has answered the caller a list of k that was
+// asked for at m.
+func (c *Caller) Listed(k revision.Kind, m cache.Mark) {
+	if d := c.doubt[k].Load(); d != nil && m.AskedSince(d.Mark) {
+		c.doubt[k].CompareAndSwap(d, &Doubt{Mark: d.Mark, Until: d.Until})
+	}
+}
 
 // Resolve forgets that doubt. A later one stays.
 func (c *Caller) Resolve(k revision.Kind, d *Doubt) { c.doubt[k].CompareAndSwap(d, nil) }

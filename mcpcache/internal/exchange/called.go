@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"time"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -23,44 +25,45 @@ func (x *exchange) misled() {
 // marked returns the caller of whom something can be noted, or nil: callers
 // without credentials and without a session cannot be told apart.
 func (x *exchange) marked() *admission.Caller {
-	memo := x.backend.Admission
-	if x.session != "" {
-		return memo.Session(x.session)
-	}
-	if x.context.IsAnonymous() {
+	inSession := x.session != "" && x.streamRevision().Era() == revision.Legacy
+	if x.context.IsAnonymous() && !inSession {
 		return nil
 	}
-	return memo.RememberContext(x.context, x.streamRevision())
+	return x.streamCaller()
 }
 
+// noticeLag is how long after the result of a call the notice of what the call has
+// changed may come.
+const noticeLag = 250 * time.Millisecond
+
 // called is called when the result of a call is about to leave: a tool may have
-// changed what there is, and some upstreams do not say so.
+// changed what there is, and upstreams say so later than they answer, or never.
 func (x *exchange) called() {
 	if x.method != "tools/call" || x.noticedCall {
 		return
 	}
 	x.noticedCall = true
 	b := x.backend
-	feeds := b.Feeds.All()
-	var kinds revision.KindSet
+	feeds, caller := b.Feeds.All(), x.marked()
+	var unannounced revision.KindSet
 	for _, f := range feeds {
-		kinds |= f.MayBeSilent()
+		unannounced |= f.MayBeSilent()
 	}
-	if kinds == 0 || b.ReadOnly(x.revision(), x.tool()) {
+	if unannounced == 0 && caller == nil || b.ReadOnly(x.revision(), x.tool()) {
 		return
 	}
-	caller := x.marked()
 	for _, k := range revision.Kinds() {
-		if !kinds.Has(k) {
+		if k == revision.Discover {
 			continue
 		}
 		mark, silent := b.Cache.Doubt(k), false
-		for _, f := range feeds {
-			silent = f.CheckSilence(k) || silent
+		if unannounced.Has(k) {
+			for _, f := range feeds {
+				silent = f.CheckSilence(k) || silent
+			}
 		}
-		if silent && caller != nil {
-			earlier := caller.Doubted(k)
-			caller.Doubt(k, admission.Doubt{Mark: mark, Misled: earlier != nil && earlier.Misled})
+		if caller != nil {
+			caller.Doubt(k, admission.Doubt{Mark: mark, Silent: silent, Until: time.Now().Add(noticeLag)})
 		}
 	}
 }

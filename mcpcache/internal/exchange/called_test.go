@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,41 +42,44 @@ func TestMisledCaller(t *testing.T) {
 		"not JSON":            {"tools/call", answering(200, "text/plain", "-32602"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFace(t, config{Gate: duration(0)})
-			f.pinned(t, legacy, cache.Public, time.Hour, 0, "cached")
-			f.pinned(t, revision.V20260728, cache.Public, time.Hour, 0, "cached")
-			f.session(t, "misled", legacy)
-			f.session(t, "other", legacy)
-			f.letIn(t, "Bearer misled", "Bearer other")
-			mark := f.backend.Cache.Mark(revision.Tools)
-			f.upstreamIs(c.answer)
-			f.serve(t, legacyRequest(legacy, "misled", c.method))
-			call := modernRequest(c.method, "")
-			f.as(t, "Bearer misled", call, c.answer)
-			f.serve(t, modernRequest(c.method, "")) // an anonymous caller, who cannot be told apart
-			if !f.backend.Cache.Current(revision.Tools, mark) {
-				t.Error("the mistake has outdated everybody's list")
-			}
-			f.upstreamIs(refusing)
-			for who, request := range map[string]*http.Request{
-				"the session": legacyRequest(legacy, "misled", "tools/list"), "another session": legacyRequest(legacy, "other", "tools/list"),
-			} {
-				misled := who == "the session" && c.want
-				if w := f.serve(t, request); (w.Code == http.StatusTeapot) != misled {
-					t.Errorf("%s then got %d, %q", who, w.Code, w.Header().Get("Cache-Status"))
+			synctest.Test(t, func(t *testing.T) {
+				f := newFace(t, config{Gate: duration(0)})
+				f.pinned(t, legacy, cache.Public, time.Hour, 0, "cached")
+				f.pinned(t, revision.V20260728, cache.Public, time.Hour, 0, "cached")
+				f.session(t, "misled", legacy)
+				f.session(t, "other", legacy)
+				f.letIn(t, "Bearer misled", "Bearer other")
+				mark := f.backend.Cache.Mark(revision.Tools)
+				f.upstreamIs(c.answer)
+				f.serve(t, legacyRequest(legacy, "misled", c.method))
+				call := modernRequest(c.method, "")
+				f.as(t, "Bearer misled", call, c.answer)
+				f.serve(t, modernRequest(c.method, "")) // an anonymous caller, who cannot be told apart
+				time.Sleep(noticeLag + 1)               // what a call may have changed would have been announced
+				if !f.backend.Cache.Current(revision.Tools, mark) {
+					t.Error("the mistake has outdated everybody's list")
 				}
-			}
-			for token, misled := range map[string]bool{"Bearer misled": c.want, "Bearer other": false} {
-				if w := f.as(t, token, modernRequest("tools/list", ""), refusing); (w.Code == http.StatusTeapot) != misled {
-					t.Errorf("%s then got %d, %q", token, w.Code, w.Header().Get("Cache-Status"))
+				f.upstreamIs(refusing)
+				for who, request := range map[string]*http.Request{
+					"the session": legacyRequest(legacy, "misled", "tools/list"), "another session": legacyRequest(legacy, "other", "tools/list"),
+				} {
+					misled := who == "the session" && c.want
+					if w := f.serve(t, request); (w.Code == http.StatusTeapot) != misled {
+						t.Errorf("%s then got %d, %q", who, w.Code, w.Header().Get("Cache-Status"))
+					}
 				}
-			}
-			f.upstreamIs(listing("new"))
-			f.serve(t, legacyRequest(legacy, "misled", "tools/list"))
-			f.upstreamIs(refusing)
-			if w := f.serve(t, legacyRequest(legacy, "misled", "tools/list")); w.Code != http.StatusOK {
-				t.Errorf("after a list of its own, the session got %d", w.Code)
-			}
+				for token, misled := range map[string]bool{"Bearer misled": c.want, "Bearer other": false} {
+					if w := f.as(t, token, modernRequest("tools/list", ""), refusing); (w.Code == http.StatusTeapot) != misled {
+						t.Errorf("%s then got %d, %q", token, w.Code, w.Header().Get("Cache-Status"))
+					}
+				}
+				f.upstreamIs(listing("new"))
+				f.serve(t, legacyRequest(legacy, "misled", "tools/list"))
+				f.upstreamIs(refusing)
+				if w := f.serve(t, legacyRequest(legacy, "misled", "tools/list")); w.Code != http.StatusOK {
+					t.Errorf("after a list of its own, the session got %d", w.Code)
+				}
+			})
 		})
 	}
 }
@@ -93,7 +97,7 @@ func TestDoubtedList(t *testing.T) {
 		f.forwarded(t, list(session), "old")
 	}
 	caller := f.backend.Admission.Session("caller")
-	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools)})
+	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 	if f.forwarded(t, list("other"), "new") {
 		t.Error("another session lost its hit")
 	}
@@ -103,14 +107,102 @@ func TestDoubtedList(t *testing.T) {
 	if f.backend.SetHanging(time.Time{}); !f.forwarded(t, list("caller"), "new") {
 		t.Error("the caller was given the list from before its call")
 	}
-	if caller.Doubted(revision.Tools) != nil {
+	if caller.Doubted(revision.Tools, time.Now()) != nil {
 		t.Error("the caller has its list, and still doubts")
 	}
-	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools)})
+	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 	f.pinned(t, legacy, cache.Public, time.Hour, 0, "new")
 	f.forwarded(t, list("other"), "new") // what such clients are given since
 	if f.forwarded(t, list("caller"), "newer") {
 		t.Error("the feed has asked since the call, and the upstream was asked again")
+	}
+}
+
+// TestListsRightAfterACall has a tool change lists on an upstream whose notice
+// comes later than its answer: until then the caller's lists come from the
+// upstream, and nobody else's do.
+func TestListsRightAfterACall(t *testing.T) {
+	const legacy = revision.V20251125
+	type caller struct{ session, token string }
+	const tools = `{"name":"look","annotations":{"readOnlyHint":true}},{"name":"grow"}`
+	for name, c := range map[string]struct {
+		caller
+		tool   string
+		answer stand
+		want   bool
+	}{
+		"a session":                {caller{session: "s"}, "grow", answering(200, "application/json", rpcResult), true},
+		"a session, by a stream":   {caller{session: "s"}, "grow", answering(200, "text/event-stream", "data: "+rpcResult+"\n\n"), true},
+		"credentials":              {caller{token: "Bearer a"}, "grow", answering(200, "application/json", rpcResult), true},
+		"a tool that is read-only": {caller{session: "s"}, "look", answering(200, "application/json", rpcResult), false},
+		"an error, half way":       {caller{session: "s"}, "grow", answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"x"}}`), true},
+		"not accepted":             {caller{session: "s"}, "grow", answering(202, "", ""), false},
+		"anybody":                  {caller{}, "grow", answering(200, "application/json", rpcResult), false},
+		"anybody, a made-up session": {
+			caller{session: "modern"}, "grow", answering(200, "application/json", rpcResult), false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFace(t, config{Gate: duration(0)})
+				request := func(who caller, method, params string) *http.Request {
+					r := modernRequest(method, params)
+					if who.session == "s" || who.session == "other" {
+						r = legacyRequest(legacy, who.session, method)
+						r.Body = io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`))
+					} else if who.session != "" {
+						r.Header.Set("Mcp-Session-Id", who.session)
+					}
+					if who.token != "" {
+						r.Header.Set("Authorization", who.token)
+					}
+					return r
+				}
+				list := func(who caller) *http.Request { return request(who, "tools/list", "") }
+				pin := func() {
+					for _, r := range []revision.Revision{legacy, revision.V20260728} {
+						f.pin(t, r, tools)
+					}
+				}
+				pin()
+				f.session(t, "s", legacy)
+				f.session(t, "other", legacy)
+				f.letIn(t, "Bearer a", "Bearer b")
+				f.forwarded(t, modernRequest("tools/list", ""), "old")
+				call := func() {
+					f.upstreamIs(c.answer)
+					f.serve(t, withName(request(c.caller, "tools/call", `"name":"`+c.tool+`"`), c.tool))
+				}
+				call()
+				for _, other := range []caller{{session: "other"}, {token: "Bearer b"}} {
+					if f.forwarded(t, list(other), "new") {
+						t.Errorf("%v lost its hit", other)
+					}
+				}
+				for range 2 { // the copy that others are given is as old as before
+					if got := f.forwarded(t, list(c.caller), "new"); got != c.want {
+						t.Errorf("right after its call, the caller's list was forwarded: %v", got)
+					}
+				}
+				f.backend.SetHanging(time.Now().Add(time.Minute))
+				if f.forwarded(t, list(c.caller), "new") {
+					t.Error("an upstream that does not answer was asked")
+				}
+				f.backend.SetHanging(time.Time{})
+				time.Sleep(noticeLag)
+				if got := f.forwarded(t, list(c.caller), "new"); got != c.want {
+					t.Errorf("at %s, the caller's list was forwarded: %v", noticeLag, got)
+				}
+				time.Sleep(1)
+				if f.forwarded(t, list(c.caller), "new") {
+					t.Errorf("after %s, the caller's list was forwarded", noticeLag)
+				}
+				call()
+				if pin(); f.forwarded(t, list(c.caller), "new") {
+					t.Error("the feed has asked since the call, and the upstream was asked again")
+				}
+			})
+		})
 	}
 }
 
@@ -135,7 +227,7 @@ func TestVariantsListDoesNotComeBack(t *testing.T) {
 		t.Fatal("what the feed has brought for the variant was not given")
 	}
 	caller := f.backend.Admission.Session("s")
-	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools)})
+	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 	if !f.forwarded(t, list(), "new") {
 		t.Error("after a call, the variant's list from before it was given")
 	}
@@ -144,20 +236,24 @@ func TestVariantsListDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// pin makes a public list of those items the feed's snapshot.
+func (f *face) pin(t *testing.T, r revision.Revision, items string) {
+	t.Helper()
+	page, err := message.ParsePage([]byte(`{"tools":[`+items+`]}`), revision.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.backend.Cache.Pin(&cache.Entry{
+		Kind: revision.Tools, Revision: r, Partition: cache.Public, Body: message.Single(revision.Tools, page),
+		Fetched: time.Now(), Lifetime: time.Hour, Mark: f.backend.Cache.Mark(revision.Tools),
+	})
+}
+
 // TestReadOnlyTools reads which tools say that they change nothing.
 func TestReadOnlyTools(t *testing.T) {
 	const legacy = revision.V20251125
 	f := newFace(t, config{Gate: duration(0)})
-	pin := func(items string) {
-		page, err := message.ParsePage([]byte(`{"tools":[`+items+`]}`), revision.Tools)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.backend.Cache.Pin(&cache.Entry{
-			Kind: revision.Tools, Revision: legacy, Partition: cache.Public, Body: message.Single(revision.Tools, page),
-			Fetched: time.Now(), Lifetime: time.Hour, Mark: f.backend.Cache.Mark(revision.Tools),
-		})
-	}
+	pin := func(items string) { f.pin(t, legacy, items) }
 	if f.backend.ReadOnly(legacy, "read") {
 		t.Error("without a list, a tool is read-only")
 	}
@@ -245,7 +341,7 @@ func TestOwnListFromBeforeACall(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer a")
 		caller := f.backend.Admission.Context(f.contextOf(r), revision.V20260728)
 		calls := func() {
-			caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools)})
+			caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 		}
 		calls()
 		if w := list(changed); !strings.Contains(w.Body.String(), `"new"`) {

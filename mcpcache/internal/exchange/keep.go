@@ -89,9 +89,7 @@ func (x *exchange) readForAll(page *message.Page) {
 // the upstream.
 func (x *exchange) resolveDoubt() {
 	if caller := x.caller(); caller != nil {
-		if d := caller.Doubted(x.question.kind); d != nil && x.question.mark.AskedSince(d.Mark) {
-			caller.Resolve(x.question.kind, d)
-		}
+		caller.Listed(x.question.kind, x.question.mark)
 	}
 }
 

@@ -34,7 +34,7 @@ func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool
 	}
 	a := asker{Caller: caller}
 	if caller != nil {
-		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
+		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind, x.now)
 	}
 	l = Look{Told: a.told, Doubt: a.doubt}
 	if l.Entry, l.Fresh = x.freshest(a); l.Entry == nil {

@@ -51,7 +51,7 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	a := asker{Caller: caller}
 	if caller != nil {
 		caller.Return()
-		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind)
+		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind, x.now)
 	}
 	x.awaitChange(ctx, a)
 	best, fresh := x.freshest(a)
