@@ -33,7 +33,7 @@ func TestServeExplainsDefaultHints(t *testing.T) {
 	to := strings.TrimSuffix(strings.TrimPrefix(w.host.URL, "http://"), "/mcp")
 	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", to)
 	if line := p.awaitLine(t, "Not cached at 2026-07-28: "); line !=
-		"tools, prompts, resources, resource_templates: ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept." {
+		"tools, prompts, resources, resource_templates: ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept; clients that keep lists themselves may then miss a change for that minute." {
 		t.Errorf("it says that not cached are %s", line)
 	}
 	p = startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", to, "--min-ttl", "1m")

@@ -65,9 +65,10 @@ type Handler struct {
 	TTLByKind map[string]caddy.Duration `json:"ttl_by_kind,omitempty"`
 
 	// The shortest time a list is fresh, whatever its `ttlMs` says, such as the
-	// 0 that SDKs send when the author of the server has set nothing. Change
-	// notices count all the same. Lists and `server/discover` only, never the
-	// contents of resources. Default: 0, `ttlMs` is obeyed
+	// 0 that SDKs send when the author of the server has set nothing. The cache
+	// has an announced change at once all the same; clients that keep lists
+	// themselves may miss it for this long. Lists and `server/discover` only,
+	// never the contents of resources. Default: 0, `ttlMs` is obeyed
 	MinTTL caddy.Duration `json:"min_ttl,omitempty"`
 
 	// The same for single kinds, by their names. Default: `min_ttl`

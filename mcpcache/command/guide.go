@@ -66,7 +66,7 @@ func summary(statuses []report.Status) string {
 	}
 	if len(not) > 0 {
 		text += "Not cached at " + strings.Join(not, "; at ") +
-			": ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept."
+			": ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept; clients that keep lists themselves may then miss a change for that minute."
 	}
 	if text == "" {
 		text = "The server has no lists to cache."

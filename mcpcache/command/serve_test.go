@@ -132,7 +132,7 @@ func TestSuggestionsFit(t *testing.T) {
 			s.Feeds[1].State, s.Kinds = feed.Unsupported, s.Kinds[:1]
 		}, false, true, "Cached at 2025-11-25: tools 2.\n"},
 		"ttlMs 0": {func(s *report.Status) { s.Kinds[1].Uncacheable = "ttlMs 0" }, false, true, "Cached at 2025-11-25: tools 2. " +
-			"Not cached at 2026-07-28: tools: ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept.\n"},
+			"Not cached at 2026-07-28: tools: ttlMs is 0, so every request for them goes to the server. With --min-ttl 1m they are kept; clients that keep lists themselves may then miss a change for that minute.\n"},
 		"no lists": {func(s *report.Status) { s.Kinds = nil }, false, false, "The server has no lists to cache.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

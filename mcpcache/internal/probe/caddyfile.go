@@ -9,16 +9,19 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// minTTL is how long lists may be kept whose ttlMs is 0: longer where each of
-// them would be replaced at a notice.
-func (r *Report) minTTL() time.Duration {
-	d := usualTTL
+// suggestedMinTTL is how long to keep lists whose ttlMs is 0. Where changes are
+// announced the cache could keep them for longer; clients that keep lists
+// themselves would miss a change for that long.
+const suggestedMinTTL = time.Minute
+
+// allAnnounced reports whether a change of each list whose ttlMs is 0 is
+// announced.
+func (r *Report) allAnnounced() bool {
+	all := true
 	r.each(func(e *Era, l *List) {
-		if isZero(e, l) && l.kind != revision.Discover && !e.announces(l) {
-			d = time.Minute
-		}
+		all = all && (!isZero(e, l) || l.kind == revision.Discover || e.announces(l))
 	})
-	return d
+	return all
 }
 
 // minTTLOption names the kinds only where others have a shorter ttlMs of their
@@ -30,13 +33,13 @@ func (r *Report) minTTLOption() string {
 		if isZero(e, l) && !slices.Contains(kinds, l.Kind) {
 			kinds = append(kinds, l.Kind)
 		}
-		narrow = narrow || l.TTL != nil && *l.TTL > 0 && *l.TTL < r.minTTL().Milliseconds()
+		narrow = narrow || l.TTL != nil && *l.TTL > 0 && *l.TTL < suggestedMinTTL.Milliseconds()
 	})
 	option := "min_ttl "
 	if narrow {
 		option += strings.Join(kinds, " ") + " "
 	}
-	return option + strings.TrimSuffix(r.minTTL().String(), "0s")
+	return option + strings.TrimSuffix(suggestedMinTTL.String(), "0s")
 }
 
 // kindsOption leaves out the kinds that cannot be cached safely; "" if none is
@@ -85,8 +88,9 @@ func caddyfile(r *Report) string {
 		add("Without those that the server calls public and gives differently.", r.kindsOption())
 	}
 	if _, n := r.lists(isZero); n > 0 {
-		comment := "Lists are kept although their ttlMs is 0. A notice of a change counts at once."
-		if r.minTTL() != usualTTL {
+		comment := "Lists are kept although their ttlMs is 0. A change that is announced is in the cache at once; " +
+			"clients that keep lists themselves may miss it for this long."
+		if !r.allAnnounced() {
 			comment = "Lists are kept although their ttlMs is 0. A change that is not announced is seen that much later."
 		}
 		if _, doubtful := r.lists(isDoubtful); doubtful > 0 && r.Access.Needed {

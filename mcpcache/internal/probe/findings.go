@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// usualTTL is how long the cache keeps a list without ttlMs.
-	usualTTL = 5 * time.Minute
 	// shortTTL is where a ttlMs of a server's begins to be worth it.
 	shortTTL = 10 * time.Second
 	// heavy is how many tokens of tools are worth a thought.
@@ -176,8 +174,9 @@ func judgeTTL(r *Report) []Finding {
 	if names, n := r.lists(isZero); n > 0 {
 		text := "ttlMs is 0 for " + names + ": a list is stale at once, and every request for it goes to the server. " +
 			"SDKs send 0 when the author of the server has set nothing."
-		if r.minTTL() == usualTTL {
-			text += " Changes are announced, so min_ttl may be long: a notice counts at once."
+		if r.allAnnounced() {
+			text += " Changes are announced, and the cache has them at once. But clients that keep lists themselves (TypeScript client 2.x, " +
+				"Python 2.x) do so for the ttlMs that they are given: min_ttl is also the longest time such a client may miss a change."
 		} else {
 			text += " Not every change is announced, so one may be seen as late as min_ttl allows."
 		}

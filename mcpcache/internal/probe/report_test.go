@@ -246,7 +246,7 @@ func TestJSONIsForPrograms(t *testing.T) {
 	if legacy.TTL != nil || legacy.Scope != "" {
 		t.Errorf("the legacy tools are %+v", legacy)
 	}
-	if !strings.Contains(got.Caddyfile, "\n\t\tmin_ttl 5m\n") || len(got.Findings) == 0 {
+	if !strings.Contains(got.Caddyfile, "\n\t\tmin_ttl 1m\n") || len(got.Findings) == 0 {
 		t.Errorf("findings %+v, Caddyfile\n%s", got.Findings, got.Caddyfile)
 	}
 }
