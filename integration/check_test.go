@@ -44,7 +44,10 @@ func TestCheckSuggestsWhatHits(t *testing.T) {
 			if _, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil); err != nil || len(warnings) > 0 {
 				t.Fatalf("%v, %v:\n%s", err, warnings, caddyfile)
 			}
-			site := strings.TrimSuffix(strings.TrimPrefix(caddyfile, ":8080 {\n"), "}\n")
+			_, site, found := strings.Cut(strings.TrimSuffix(caddyfile, "}\n"), "\tbind 127.0.0.1\n") // as every site of the tests
+			if !found {
+				t.Errorf("the server is on loopback, and the cache would listen everywhere:\n%s", caddyfile)
+			}
 			p := startProxy(t, site)
 			for _, revision := range server.Revisions {
 				c := fixture.New(t, p.URL, revision, "")

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"fmt"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -106,8 +108,32 @@ func caddyfile(r *Report) string {
 			add("One copy for everybody. "+safeAlways+", not even for those with credentials: then take the # away.", f.Set)
 		}
 	}
+	site := ":8080 {\n" + r.bindOption() + "\tmcp_cache " + r.URL
 	if body.Len() == 0 {
-		return ":8080 {\n\tmcp_cache " + r.URL + "\n}\n"
+		return site + "\n}\n"
 	}
-	return ":8080 {\n\tmcp_cache " + r.URL + " {\n" + body.String() + "\t}\n}\n"
+	return site + " {\n" + body.String() + "\t}\n}\n"
+}
+
+// bindOption keeps a server that only this machine can reach, and that lets in
+// everybody, from everybody else; "" for other servers.
+func (r *Report) bindOption() string {
+	if r.Access.Needed || !onLoopback(r.URL) {
+		return ""
+	}
+	return "\t# The server lets in everybody on this machine; the cache would let in\n" +
+		"\t# everybody who reaches it. Open it only to a network that may use the server.\n" +
+		"\tbind 127.0.0.1\n\n"
+}
+
+// onLoopback reports whether the host of a URL is this machine, whatever other
+// machines there are.
+func onLoopback(of string) bool {
+	u, err := url.Parse(of)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	ip, _ := netip.ParseAddr(host)
+	return ip.Unmap().IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

@@ -91,3 +91,20 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestWhereTheSiteListens suggests a site for servers in several places: one that
+// only this machine reaches, and that lets in everybody, stays there.
+func TestWhereTheSiteListens(t *testing.T) {
+	for url, want := range map[string]bool{
+		"http://127.0.0.1:3001/mcp": true, "http://127.9.9.9/mcp": true, "http://[::1]:3001/mcp": true,
+		"http://[::ffff:127.0.0.1]:3001/mcp": true, "http://LocalHost:3001/mcp": true, "https://a.localhost./mcp": true,
+		"http://192.0.2.1/mcp": false, "https://mcp.example.com/mcp": false, "http://localhost.example.com/mcp": false,
+	} {
+		for _, needed := range []bool{false, true} {
+			got := caddyfile(&Report{URL: url, Access: Access{Needed: needed, header: "Authorization", bearer: true}})
+			if strings.Contains(got, "\n\tbind 127.0.0.1\n") != (want && !needed) {
+				t.Errorf("%s, credentials needed: %v:\n%s", url, needed, got)
+			}
+		}
+	}
+}
