@@ -77,7 +77,7 @@ func TestDecode(t *testing.T) {
 
 // TestDecodeBounds unpacks more than a message may have.
 func TestDecodeBounds(t *testing.T) {
-	const limit = 1 << 20
+	const limit = 64 << 10
 	for coding, newEncoder := range encoders {
 		for size, fails := range map[int]bool{limit: false, limit + 1: true, 100 * limit: true} {
 			var packed bytes.Buffer

@@ -15,7 +15,6 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -171,7 +170,7 @@ func TestEndWhileNoticesGather(t *testing.T) {
 
 // An answer from before a change asks for no other fetch if there has been one
 // since, under way or done.
-func TestOlderLandingAsksForNoOther(t *testing.T) {
+func TestOlderFetchAsksForNoOther(t *testing.T) {
 	for name, olderFirst := range map[string]bool{"older first": true, "younger first": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(modern)
@@ -205,7 +204,7 @@ func TestOlderLandingAsksForNoOther(t *testing.T) {
 	}
 }
 
-func TestFlightsAreBounded(t *testing.T) {
+func TestFetchesAreBounded(t *testing.T) {
 	s := newServer(modern)
 	run(t, s, func(w *world) {
 		f := w.start(modern)
@@ -281,7 +280,7 @@ func TestWaitersAreBounded(t *testing.T) {
 }
 
 // Every caller waits no longer than it wants; the fetch is not hurt.
-func TestStalledFlightHoldsNobody(t *testing.T) {
+func TestStalledFetchHoldsNobody(t *testing.T) {
 	s := newServer(legacy)
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
@@ -313,77 +312,6 @@ func TestStalledFlightHoldsNobody(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestPanicIsAnErrorOfItsFlight(t *testing.T) {
-	s := newServer(modern)
-	run(t, s, func(w *world) {
-		f := w.start(modern)
-		w.set(func(p *Policy) { p.Guard = &clienttest.Guard{Put: func(*http.Request) error { panic("oops") }} })
-		w.outdate(revision.Tools)
-		_, err := f.Demand(revision.Tools, nil).Wait(w.Context())
-		if err == nil || !strings.Contains(err.Error(), "panicked") {
-			t.Errorf("got error %v", err)
-		}
-		w.after(0)
-		w.wantState(f, Degraded)
-		w.set(func(p *Policy) { p.Guard = nil })
-		w.after(2 * time.Second)
-		w.wantState(f, Ready)
-	})
-}
-
-// panicking panics instead of sending a request, as often as it says.
-type panicking struct {
-	http.RoundTripper
-	left atomic.Int64
-}
-
-func (p *panicking) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p.left.Add(-1) >= 0 {
-		panic("oops")
-	}
-	return p.RoundTripper.RoundTrip(r)
-}
-
-func TestPanicsEndNothing(t *testing.T) {
-	for era, r := range both {
-		t.Run(era, func(t *testing.T) {
-			run(t, newServer(r), func(w *world) {
-				p := &panicking{RoundTripper: &w.transport}
-				p.left.Store(1)
-				w.group.Stop()
-				w.group = NewGroup("http://upstream.test/mcp", p, w.cache, func() {}, &w.policy, w.logger)
-				f := w.start(r)
-				w.wantState(f, Down)
-				if err := f.Status().Failure.Err; !strings.Contains(err.Error(), "panicked: oops") {
-					t.Errorf("the failure is %v", err)
-				}
-				w.after(2 * time.Second)
-				w.wantState(f, Ready)
-
-				// The fetch that is demanded is the one that panics: the feed's
-				// own is not due so soon.
-				w.set(func(p *Policy) { p.Refresh = 10 * time.Second })
-				p.left.Store(1)
-				w.outdate(revision.Tools)
-				_, err := f.Demand(revision.Tools, nil).Wait(w.Context())
-				if err == nil || !strings.Contains(err.Error(), "panicked: oops") {
-					t.Errorf("got error %v", err)
-				}
-				w.after(2 * time.Second)
-				w.wantState(f, Ready)
-
-				p.left.Store(1) // of whom listens
-				w.server.Cut()
-				w.after(5 * time.Second)
-				w.wantState(f, Ready)
-				if !f.Status().Listening {
-					t.Error("the feed does not listen again")
-				}
-			})
-		})
-	}
 }
 
 // While a feed fails it is not asked at every miss.
