@@ -176,7 +176,7 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
-	starter  *starter
+	app      *app
 
 	endpointURL string // as the feeds see it
 	feedHost    string // the Host that the server sees of the feeds; "" if it does not see the clients'
@@ -206,11 +206,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.UpstreamRaw == nil {
 		return errors.New("upstream: missing; it is the handler that reaches the MCP server")
 	}
-	app, err := ctx.App("events")
+	loaded, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
 	}
-	events := app.(*caddyevents.App)
+	events := loaded.(*caddyevents.App)
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
@@ -235,31 +235,31 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.guard != nil {
 		key = append(key, h.guard.Identity()...)
 	}
-	app, err = ctx.App("mcp_cache")
+	loaded, err = ctx.App("mcp_cache")
 	if err != nil {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)
 	}
-	h.starter = app.(*starter)
+	h.app = loaded.(*app)
 	h.backend = &backend.Tenant{
 		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
 		Identity: identity.Rules{Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost},
 	}
 	if own {
-		h.backend.Instance = h.starter.instance
+		h.backend.Instance = h.app.instance
 	}
 	sum := sha256.Sum256(key)
 	if err := h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL); err != nil {
 		return err
 	}
-	h.starter.departures.join()
+	h.app.departures.join()
 	h.observe(ctx, events)
 	h.backend.Attach()
 	report.Live.Add(reported{h})
 	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	h.starter.onStart(h.backend.Run)
-	h.starter.onStart(h.telemetry.Open)
+	h.app.onStart(h.backend.Run)
+	h.app.onStart(h.telemetry.Open)
 	return nil
 }
 
@@ -331,7 +331,7 @@ func (h *Handler) Cleanup() error {
 	report.Live.Remove(reported{h}, telemetry.Forget)
 	h.telemetry.Stop()
 	ended, err := h.backend.Release()
-	h.starter.departures.leave(ended)
+	h.app.departures.leave(ended)
 	return err
 }
 

@@ -122,12 +122,12 @@ func provision(t *testing.T, config string) (*loaded, error) {
 		cancel()
 		return nil, err
 	}
-	app, err := ctx.App("mcp_cache")
+	started, err := ctx.App("mcp_cache")
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := func() {
-		if err := app.(*starter).Start(); err != nil {
+		if err := started.(*app).Start(); err != nil {
 			t.Error(err)
 		}
 	}

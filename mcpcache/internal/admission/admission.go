@@ -28,10 +28,10 @@ const MaxSessionID = 256
 // that an answer that was under way cannot undo what happened since.
 type Ticket uint64
 
-// Memo remembers callers: sessions by their ID, others by their authorization
+// Ledger remembers callers: sessions by their ID, others by their authorization
 // context and revision. All methods may be called from several goroutines at
 // once; reading takes no lock.
-type Memo struct {
+type Ledger struct {
 	clock    atomic.Uint64
 	capacity int
 	// lost is the ticket up to which sessions may be unknown to the upstream,
@@ -70,23 +70,23 @@ type key struct {
 }
 
 // New returns a memo of at most capacity callers.
-func New(capacity int) *Memo {
-	return &Memo{capacity: max(capacity, 1), ended: make(map[key]refusal)}
+func New(capacity int) *Ledger {
+	return &Ledger{capacity: max(capacity, 1), ended: make(map[key]refusal)}
 }
 
 // Ticket returns the present moment.
-func (m *Memo) Ticket() Ticket { return Ticket(m.clock.Add(1)) }
+func (m *Ledger) Ticket() Ticket { return Ticket(m.clock.Add(1)) }
 
 // Session returns what is known of a session, or nil.
-func (m *Memo) Session(id string) *Caller { return m.load(key{session: id}) }
+func (m *Ledger) Session(id string) *Caller { return m.load(key{session: id}) }
 
 // Context returns what is known of the callers of one authorization context
 // that have no session, or nil.
-func (m *Memo) Context(c cache.Partition, r revision.Revision) *Caller {
+func (m *Ledger) Context(c cache.Partition, r revision.Revision) *Caller {
 	return m.load(key{context: c, revision: r})
 }
 
-func (m *Memo) load(k key) *Caller {
+func (m *Ledger) load(k key) *Caller {
 	v, ok := m.callers.Load(k)
 	if !ok {
 		return nil
@@ -98,7 +98,7 @@ func (m *Memo) load(k key) *Caller {
 // list, for a request with the credentials of c, at revision r; answered says of
 // which kind, if it was a list. It counts until the time given. A session that has
 // ended since the ticket was taken stays ended.
-func (m *Memo) AdmitSession(id string, c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
+func (m *Ledger) AdmitSession(id string, c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
 	if id == "" || len(id) > MaxSessionID || r == revision.Unknown {
 		return
 	}
@@ -107,7 +107,7 @@ func (m *Memo) AdmitSession(id string, c cache.Partition, r revision.Revision, a
 
 // OpenSession is AdmitSession for the result of an initialize, which says of
 // what variant the session's client is.
-func (m *Memo) OpenSession(id string, c cache.Partition, r revision.Revision, v cache.Variant, t Ticket, until time.Time) {
+func (m *Ledger) OpenSession(id string, c cache.Partition, r revision.Revision, v cache.Variant, t Ticket, until time.Time) {
 	m.AdmitSession(id, c, r, 0, t, until)
 	if opened := m.Session(id); opened != nil && opened.Context == c {
 		opened.variant.Store(&v)
@@ -118,7 +118,7 @@ func (m *Memo) OpenSession(id string, c cache.Partition, r revision.Revision, v 
 // with a result; answered says of which kind, if it is a kind. That lets nobody
 // in, but whoever has been let in stays so: a session that has been refused, or
 // has ended, is none of those.
-func (m *Memo) RenewSession(id string, c cache.Partition, answered revision.KindSet, t Ticket, until time.Time) {
+func (m *Ledger) RenewSession(id string, c cache.Partition, answered revision.KindSet, t Ticket, until time.Time) {
 	present := m.Session(id)
 	if present == nil || present.Context != c || present.until.Load() == 0 {
 		return
@@ -129,7 +129,7 @@ func (m *Memo) RenewSession(id string, c cache.Partition, answered revision.Kind
 // AnswerContext records that the upstream answered callers of one authorization
 // context without a session something of those kinds that lets nobody in: it is
 // not refused to them any more.
-func (m *Memo) AnswerContext(c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket) {
+func (m *Ledger) AnswerContext(c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket) {
 	present := m.Context(c, r)
 	if present == nil || present.Refused()&answered == 0 {
 		return
@@ -143,12 +143,12 @@ func (m *Memo) AnswerContext(c cache.Partition, r revision.Revision, answered re
 
 // LoseSessions records that the upstream may have lost the sessions that it
 // had: each has to be let in anew.
-func (m *Memo) LoseSessions() { m.lost.Store(m.clock.Add(1)) }
+func (m *Ledger) LoseSessions() { m.lost.Store(m.clock.Add(1)) }
 
 // AdmitContext records that the upstream answered a list without a session that
 // was asked for with the credentials of c at revision r; answered says of which
 // kind. Of server/discover alone, it lets in to that alone.
-func (m *Memo) AdmitContext(c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
+func (m *Ledger) AdmitContext(c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
 	if r != revision.Unknown {
 		m.admit(key{context: c, revision: r}, c, r, answered, t, until)
 	}
@@ -157,7 +157,7 @@ func (m *Memo) AdmitContext(c cache.Partition, r revision.Revision, answered rev
 // RememberSession returns what is known of a session of at least that much:
 // its credentials and revision. Nobody is admitted by that. It returns nil if
 // the ID is too long.
-func (m *Memo) RememberSession(id string, c cache.Partition, r revision.Revision) *Caller {
+func (m *Ledger) RememberSession(id string, c cache.Partition, r revision.Revision) *Caller {
 	if id == "" || len(id) > MaxSessionID {
 		return nil
 	}
@@ -166,11 +166,11 @@ func (m *Memo) RememberSession(id string, c cache.Partition, r revision.Revision
 
 // RememberContext is RememberSession for the callers of one authorization
 // context that have no session.
-func (m *Memo) RememberContext(c cache.Partition, r revision.Revision) *Caller {
+func (m *Ledger) RememberContext(c cache.Partition, r revision.Revision) *Caller {
 	return m.remember(key{context: c, revision: r}, c, r)
 }
 
-func (m *Memo) remember(k key, c cache.Partition, r revision.Revision) *Caller {
+func (m *Ledger) remember(k key, c cache.Partition, r revision.Revision) *Caller {
 	if present := m.load(k); present != nil || r == revision.Unknown {
 		return present
 	}
@@ -183,7 +183,7 @@ func (m *Memo) remember(k key, c cache.Partition, r revision.Revision) *Caller {
 }
 
 // add remembers k, who is not remembered. The caller holds m.mu.
-func (m *Memo) add(k key, c cache.Partition, r revision.Revision) *Caller {
+func (m *Ledger) add(k key, c cache.Partition, r revision.Revision) *Caller {
 	added := m.newCaller(k, c, r)
 	added.restore(m.refusalOf(k, nil))
 	m.makeRoom()
@@ -193,7 +193,7 @@ func (m *Memo) add(k key, c cache.Partition, r revision.Revision) *Caller {
 	return added
 }
 
-func (m *Memo) newCaller(k key, c cache.Partition, r revision.Revision) *Caller {
+func (m *Ledger) newCaller(k key, c cache.Partition, r revision.Revision) *Caller {
 	caller := &Caller{Context: c, Revision: r}
 	if k.session != "" {
 		caller.lost = &m.lost
@@ -206,7 +206,7 @@ func (m *Memo) newCaller(k key, c cache.Partition, r revision.Revision) *Caller 
 // It is far less than anybody lets an admission last.
 const enough = 10 * time.Millisecond
 
-func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
+func (m *Ledger) admit(k key, c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
 	if present := m.load(k); present != nil && present.Context == c && present.Revision == r &&
 		present.admittedAbout(answered, until) {
 		return
@@ -236,7 +236,7 @@ func (m *Memo) admit(k key, c cache.Partition, r revision.Revision, answered rev
 
 // refusalOf returns what is known of refusals of k, of whom present is
 // remembered.
-func (m *Memo) refusalOf(k key, present *Caller) refusal {
+func (m *Ledger) refusalOf(k key, present *Caller) refusal {
 	if present != nil {
 		return present.refusal()
 	}
@@ -247,11 +247,11 @@ func (m *Memo) refusalOf(k key, present *Caller) refusal {
 
 // EndSession records that the session is over, because the upstream said so or
 // its client has asked for it, or that it may be.
-func (m *Memo) EndSession(id string) { m.RefuseSession(id, 0) }
+func (m *Ledger) EndSession(id string) { m.RefuseSession(id, 0) }
 
 // RefuseSession records that the upstream refused lists of those kinds to a
 // session.
-func (m *Memo) RefuseSession(id string, kinds revision.KindSet) {
+func (m *Ledger) RefuseSession(id string, kinds revision.KindSet) {
 	if id != "" && len(id) <= MaxSessionID {
 		m.bar(key{session: id}, kinds)
 	}
@@ -260,7 +260,7 @@ func (m *Memo) RefuseSession(id string, kinds revision.KindSet) {
 // RefuseContext records that the upstream refused lists of those kinds to the
 // callers of one authorization context that have no session. If it was
 // server/discover alone, they are barred from that alone.
-func (m *Memo) RefuseContext(c cache.Partition, r revision.Revision, kinds revision.KindSet) {
+func (m *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds revision.KindSet) {
 	if r != revision.Unknown {
 		m.bar(key{context: c, revision: r}, kinds)
 	}
@@ -268,7 +268,7 @@ func (m *Memo) RefuseContext(c cache.Partition, r revision.Revision, kinds revis
 
 // Revoke records that the upstream refused the credentials of c, whatever they
 // were used for.
-func (m *Memo) Revoke(c cache.Partition) {
+func (m *Ledger) Revoke(c cache.Partition) {
 	for _, r := range revision.All() {
 		m.bar(key{context: c, revision: r}, 0)
 	}
@@ -283,7 +283,7 @@ func (m *Memo) Revoke(c cache.Partition) {
 }
 
 // index remembers that a session uses the credentials of c.
-func (m *Memo) index(k key, c cache.Partition) {
+func (m *Ledger) index(k key, c cache.Partition) {
 	if k.session == "" {
 		return
 	}
@@ -297,7 +297,7 @@ func (m *Memo) index(k key, c cache.Partition) {
 }
 
 // unindex forgets a session under the credentials that it used.
-func (m *Memo) unindex(k key, c cache.Partition) {
+func (m *Ledger) unindex(k key, c cache.Partition) {
 	if k.session == "" {
 		return
 	}
@@ -308,7 +308,7 @@ func (m *Memo) unindex(k key, c cache.Partition) {
 }
 
 // bar bars a caller, who was refused lists of those kinds, if any.
-func (m *Memo) bar(k key, kinds revision.KindSet) {
+func (m *Ledger) bar(k key, kinds revision.KindSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Add(1)
@@ -320,7 +320,7 @@ func (m *Memo) bar(k key, kinds revision.KindSet) {
 }
 
 // end records what is known of refusals of k, who is not remembered.
-func (m *Memo) end(k key, known refusal) {
+func (m *Ledger) end(k key, known refusal) {
 	if _, present := m.ended[k]; !present && len(m.ended) >= maxEnded {
 		clear(m.ended)
 		m.floor = m.clock.Load()
@@ -330,7 +330,7 @@ func (m *Memo) end(k key, known refusal) {
 
 // makeRoom forgets a few callers if the memo is full. The order in which a
 // sync.Map is walked follows a seeded hash, so who is forgotten is random.
-func (m *Memo) makeRoom() {
+func (m *Ledger) makeRoom() {
 	if m.count < m.capacity {
 		m.count++
 		return
@@ -347,7 +347,7 @@ func (m *Memo) makeRoom() {
 }
 
 // Purge forgets everybody.
-func (m *Memo) Purge() {
+func (m *Ledger) Purge() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.callers.Clear()
@@ -357,7 +357,7 @@ func (m *Memo) Purge() {
 }
 
 // Count returns how many callers are remembered, and how many had to make room.
-func (m *Memo) Count() (remembered int, forgotten uint64) {
+func (m *Ledger) Count() (remembered int, forgotten uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count, m.crowded

@@ -84,19 +84,19 @@ func TestWhoIsNotRemembered(t *testing.T) {
 
 // ways are the two kinds of callers, with what ends them.
 var ways = map[string]struct {
-	admit func(m *Memo, t Ticket)
-	end   func(m *Memo)
-	get   func(m *Memo) *Caller
+	admit func(m *Ledger, t Ticket)
+	end   func(m *Ledger)
+	get   func(m *Ledger) *Caller
 }{
 	"session": {
-		func(m *Memo, t Ticket) { m.AdmitSession("s", alice, legacy, 0, t, later) },
-		func(m *Memo) { m.EndSession("s") },
-		func(m *Memo) *Caller { return m.Session("s") },
+		func(m *Ledger, t Ticket) { m.AdmitSession("s", alice, legacy, 0, t, later) },
+		func(m *Ledger) { m.EndSession("s") },
+		func(m *Ledger) *Caller { return m.Session("s") },
 	},
 	"context": {
-		func(m *Memo, t Ticket) { m.AdmitContext(alice, modern, 0, t, later) },
-		func(m *Memo) { m.Revoke(alice) },
-		func(m *Memo) *Caller { return m.Context(alice, modern) },
+		func(m *Ledger, t Ticket) { m.AdmitContext(alice, modern, 0, t, later) },
+		func(m *Ledger) { m.Revoke(alice) },
+		func(m *Ledger) *Caller { return m.Context(alice, modern) },
 	},
 }
 
@@ -104,16 +104,16 @@ var ways = map[string]struct {
 // whether the memo knew the caller, did not yet or does no longer.
 func TestAnswerUnderWayCannotUndoAnEnd(t *testing.T) {
 	for name, way := range ways {
-		for state, prepare := range map[string]func(m *Memo){
-			"known":   func(m *Memo) { way.admit(m, m.Ticket()); way.end(m) },
-			"unknown": func(m *Memo) { way.end(m) },
-			"forgotten": func(m *Memo) {
+		for state, prepare := range map[string]func(m *Ledger){
+			"known":   func(m *Ledger) { way.admit(m, m.Ticket()); way.end(m) },
+			"unknown": func(m *Ledger) { way.end(m) },
+			"forgotten": func(m *Ledger) {
 				way.admit(m, m.Ticket())
 				way.end(m)
 				m.AdmitSession("other", bob, legacy, 0, m.Ticket(), later) // takes its place
 			},
-			"purged": func(m *Memo) { way.admit(m, m.Ticket()); way.end(m); m.Purge() },
-			"forgotten even that it ended": func(m *Memo) {
+			"purged": func(m *Ledger) { way.admit(m, m.Ticket()); way.end(m); m.Purge() },
+			"forgotten even that it ended": func(m *Ledger) {
 				way.end(m)
 				for n := range maxEnded {
 					m.EndSession(fmt.Sprint(n))

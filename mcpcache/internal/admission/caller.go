@@ -25,7 +25,7 @@ type Caller struct {
 
 	let    atomic.Uint64  // the ticket of the last request whose answer let it in
 	barred atomic.Uint64  // the ticket up to which admissions do not count
-	lost   *atomic.Uint64 // Memo.lost; nil for callers without a session
+	lost   *atomic.Uint64 // Ledger.lost; nil for callers without a session
 
 	// variant is nil as long as nobody knows which one it is.
 	variant atomic.Pointer[cache.Variant]

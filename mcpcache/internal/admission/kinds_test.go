@@ -63,24 +63,24 @@ func TestDiscoverIsNoList(t *testing.T) {
 // whether the memo has known the caller, did not or does no longer.
 func TestRefusedKindStaysRefused(t *testing.T) {
 	for name, way := range map[string]struct {
-		admit  func(m *Memo, kinds revision.KindSet, t Ticket)
-		refuse func(m *Memo)
-		get    func(m *Memo) *Caller
+		admit  func(m *Ledger, kinds revision.KindSet, t Ticket)
+		refuse func(m *Ledger)
+		get    func(m *Ledger) *Caller
 	}{
 		"session": {
-			func(m *Memo, kinds revision.KindSet, t Ticket) { m.AdmitSession("s", alice, legacy, kinds, t, later) },
-			func(m *Memo) { m.RefuseSession("s", tools) },
-			func(m *Memo) *Caller { return m.Session("s") },
+			func(m *Ledger, kinds revision.KindSet, t Ticket) { m.AdmitSession("s", alice, legacy, kinds, t, later) },
+			func(m *Ledger) { m.RefuseSession("s", tools) },
+			func(m *Ledger) *Caller { return m.Session("s") },
 		},
 		"session, with other credentials now": {
-			func(m *Memo, kinds revision.KindSet, t Ticket) { m.AdmitSession("s", bob, legacy, kinds, t, later) },
-			func(m *Memo) { m.RefuseSession("s", tools) },
-			func(m *Memo) *Caller { return m.Session("s") },
+			func(m *Ledger, kinds revision.KindSet, t Ticket) { m.AdmitSession("s", bob, legacy, kinds, t, later) },
+			func(m *Ledger) { m.RefuseSession("s", tools) },
+			func(m *Ledger) *Caller { return m.Session("s") },
 		},
 		"context": {
-			func(m *Memo, kinds revision.KindSet, t Ticket) { m.AdmitContext(alice, modern, kinds, t, later) },
-			func(m *Memo) { m.RefuseContext(alice, modern, tools) },
-			func(m *Memo) *Caller { return m.Context(alice, modern) },
+			func(m *Ledger, kinds revision.KindSet, t Ticket) { m.AdmitContext(alice, modern, kinds, t, later) },
+			func(m *Ledger) { m.RefuseContext(alice, modern, tools) },
+			func(m *Ledger) *Caller { return m.Context(alice, modern) },
 		},
 	} {
 		for state, capacity := range map[string]int{"known": 10, "unknown": 10, "forgotten": 1} {

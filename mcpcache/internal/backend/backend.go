@@ -27,7 +27,7 @@ import (
 // configuration.
 type Backend struct {
 	Cache     *cache.Cache
-	Admission *admission.Memo
+	Admission *admission.Ledger
 	Variants  *variant.Table
 	Feeds     *feed.Group
 	Keeper    *keeper.Keeper

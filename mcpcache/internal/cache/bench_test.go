@@ -44,7 +44,7 @@ func BenchmarkTierPut(b *testing.B) {
 	}
 }
 
-// Lists of 50 tools that no other caller has, in a tier that is full.
+// Lists of 50 tools that no other caller has, in a bounded store that is full.
 func BenchmarkTierPutList(b *testing.B) {
 	c := newCache(b, 8<<20)
 	entries := make([]*Entry, 400)

@@ -1,6 +1,6 @@
 // Package cache keeps answers: the feed's snapshots, pinned by atomic
-// pointers, and a bounded tier for everything else: answers that belong to one
-// authorization context, pages, single resources. What answers of the tier have
+// pointers, and a bounded store for everything else: answers that belong to one
+// authorization context, pages, single resources. What answers of the bounded store have
 // in common, whole lists or items, is kept once. The answers that clients ask
 // for compressed are kept so too.
 //
@@ -45,7 +45,7 @@ type Cache struct {
 	pages   [revision.NumKinds]atomic.Uint64
 	updates updates // of single resources
 	pinned  [revision.Count][revision.NumKinds]pin
-	tier    *tier
+	bounded *bounded
 	// compressed is what there is of the entries compressed.
 	compressed *encoded.Set
 
@@ -93,12 +93,12 @@ type watch struct{ changed func(revision.KindSet) }
 // snapshots, see SetMemory.
 func New(memory int64) (*Cache, error) {
 	compressed := encoded.NewSet()
-	t, err := newTier(memory, compressed)
+	t, err := newBounded(memory, compressed)
 	if err != nil {
 		return nil, fmt.Errorf("building the cache: %w", err)
 	}
 	c := &Cache{
-		tier: t, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
+		bounded: t, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
 	}
 	c.share()
 	return c, nil
@@ -263,15 +263,15 @@ func (c *Cache) Pinned(r revision.Revision, k revision.Kind) *Entry {
 }
 
 // Put keeps an answer that a client's own request brought. It reports whether
-// the answer can be found now: the tier may have no room for it.
-func (c *Cache) Put(e *Entry) bool { return c.tier.put(e) }
+// the answer can be found now: the bounded store may have no room for it.
+func (c *Cache) Put(e *Entry) bool { return c.bounded.put(e) }
 
 // Get returns the answer that was kept to exactly this question, or nil.
-func (c *Cache) Get(q Question) *Entry { return c.tier.get(q) }
+func (c *Cache) Get(q Question) *Entry { return c.bounded.get(q) }
 
 // Forget removes the answer that was kept to that question: a newer one that
 // cannot be kept has taken its place.
-func (c *Cache) Forget(q Question) { c.tier.forget(q) }
+func (c *Cache) Forget(q Question) { c.bounded.forget(q) }
 
 // Freshness says what may be done with e at the time now.
 func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
@@ -321,9 +321,9 @@ func (c *Cache) compressedOf(e *Entry) *encoded.Body {
 func (c *Cache) Wanted() <-chan encoded.Wanted { return c.compressed.Wanted() }
 
 // Purge forgets everything but the pinned snapshots.
-func (c *Cache) Purge() { c.tier.purge() }
+func (c *Cache) Purge() { c.bounded.purge() }
 
-// Close ends the tier's goroutines. Afterwards nothing is kept and nothing found.
+// Close ends the bounded store's goroutines. Afterwards nothing is kept and nothing found.
 func (c *Cache) Close() {
 	c.pinning.Lock()
 	for r := range c.pinned {
@@ -332,5 +332,5 @@ func (c *Cache) Close() {
 		}
 	}
 	c.pinning.Unlock()
-	c.tier.close()
+	c.bounded.close()
 }

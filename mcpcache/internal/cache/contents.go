@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
-// contents holds the bytes of the tier's lists: of each list once, however
+// contents holds the bytes of the bounded store's lists: of each list once, however
 // many partitions were given it, and of each item once, however many lists it
 // is in.
 //
@@ -38,18 +38,18 @@ func newContents(memory int64, compressed *encoded.Set) *contents {
 	}
 }
 
-// kept is an entry in the tier.
+// kept is an entry in the bounded store.
 type kept struct {
 	entry *Entry
 	// cost is what the entry is charged, in bytes.
 	cost       int64
 	content    *content      // shared; nil if the entry has bytes of its own
 	compressed *encoded.Body // of the entry's own bytes, nil if they are few
-	left       bool          // it is out of the tier; guarded by contents.mu
+	left       bool          // it is out of the bounded store; guarded by contents.mu
 }
 
-// keep makes e ready for the tier, in the place of old if that is not nil. It
-// must leave again when the tier does not keep it after all.
+// keep makes e ready for the bounded store, in the place of old if that is not nil. It
+// must leave again when the bounded store does not keep it after all.
 func (s *contents) keep(e *Entry, old *kept) *kept {
 	k := &kept{entry: e, cost: e.cost()}
 	s.mu.Lock()
@@ -72,7 +72,7 @@ func (s *contents) keep(e *Entry, old *kept) *kept {
 	return k
 }
 
-// drop is called when k has left the tier. It may be called more than once.
+// drop is called when k has left the bounded store. It may be called more than once.
 func (s *contents) drop(k *kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

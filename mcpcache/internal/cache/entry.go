@@ -129,7 +129,7 @@ func (e *Entry) Left(now time.Time) time.Duration { return e.Lifetime - e.Age(no
 // key that is kept with it and its place in the store, rounded up.
 const entryOverhead = 448
 
-// cost is what the entry counts against the memory of the tier, in bytes,
+// cost is what the entry counts against the memory of the bounded store, in bytes,
 // besides what it shares with others.
 func (e *Entry) cost() int64 {
 	return entryOverhead + e.Body.Footprint() + 2*int64(len(e.Detail))
@@ -143,7 +143,7 @@ func (e *Entry) newerThan(other *Entry) bool {
 	return e.Fetched.After(other.Fetched)
 }
 
-// appendKey appends the key under which the tier keeps e.
+// appendKey appends the key under which the bounded store keeps e.
 func (e *Entry) appendKey(dst []byte) []byte {
 	return appendKey(dst, e.question())
 }

@@ -71,10 +71,10 @@ func (c *Cache) count(n int) (kept int) {
 // used returns how many bytes are kept besides the pinned snapshots; 0 after
 // Close.
 func (c *Cache) used() int64 {
-	c.tier.closing.RLock()
-	defer c.tier.closing.RUnlock()
-	if c.tier.closed {
+	c.bounded.closing.RLock()
+	defer c.bounded.closing.RUnlock()
+	if c.bounded.closed {
 		return 0
 	}
-	return c.tier.memory - c.tier.store.RemainingCost() + c.compressed.Bytes()
+	return c.bounded.memory - c.bounded.store.RemainingCost() + c.compressed.Bytes()
 }

@@ -8,9 +8,9 @@ import "github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 const (
 	eighths = 8
 
-	tierShare = 2 // what is kept as it is
-	formShare = 1 // what is kept compressed
-	workShare = 1 // what is in progress
+	boundedShare = 2 // what is kept as it is
+	formShare    = 1 // what is kept compressed
+	workShare    = 1 // what is in progress
 )
 
 // Work returns what may be taken of the memory for what is in progress: answers
@@ -18,7 +18,7 @@ const (
 func (c *Cache) Work() *budget.Budget { return c.work }
 
 // SetMemory changes how many bytes all together may take, with the garbage that
-// they leave: what the tier keeps, compressed bytes, and what is in progress.
+// they leave: what the bounded store keeps, compressed bytes, and what is in progress.
 func (c *Cache) SetMemory(memory int64) {
 	c.sharing.Lock()
 	defer c.sharing.Unlock()
@@ -41,11 +41,11 @@ func (c *Cache) share() {
 	eighth := c.memory / eighths
 	if c.precompress {
 		c.compressed.SetLimit(formShare * eighth)
-		c.tier.setMemory(tierShare * eighth)
+		c.bounded.setMemory(boundedShare * eighth)
 	} else {
 		c.compressed.SetLimit(0)
-		c.tier.setMemory((tierShare + formShare) * eighth)
+		c.bounded.setMemory((boundedShare + formShare) * eighth)
 	}
 	c.work.SetLimit(workShare * eighth)
-	c.reading.setLimit(tierShare * eighth)
+	c.reading.setLimit(boundedShare * eighth)
 }

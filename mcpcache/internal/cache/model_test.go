@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// model is what a tier should hold: for each question the newest answer that
+// model is what a bounded store should hold: for each question the newest answer that
 // was put, in a map.
 type model struct {
 	t        testing.TB
@@ -76,7 +76,7 @@ func (m *model) put(e *Entry) {
 func (m *model) compare(q Question) {
 	want := m.newest[string(appendKey(nil, q))]
 	got := m.c.Get(q)
-	fits := want != nil && want.cost() <= m.memory/eighths*(tierShare+formShare)/largestShare
+	fits := want != nil && want.cost() <= m.memory/eighths*(boundedShare+formShare)/largestShare
 	if got != want && (got != nil || m.roomy && fits) {
 		m.t.Fatalf("after %d puts: %+v gives %v, want %v", m.attempts, q, got, want)
 	}
@@ -95,8 +95,8 @@ func newModel(t testing.TB, roomy bool) *model {
 	return m
 }
 
-// FuzzTier drives a tier and a map with the same steps, four bytes each.
-func FuzzTier(f *testing.F) {
+// FuzzBounded drives a bounded store and a map with the same steps, four bytes each.
+func FuzzBounded(f *testing.F) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, seed))
 		steps := make([]byte, 4*2000)

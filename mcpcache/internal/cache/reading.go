@@ -13,7 +13,7 @@ const largeBody = 64 << 10
 // reading knows the large bodies that are being written to clients. One that is
 // out of the cache stays in memory for as long as somebody reads it, however
 // slowly. Those that are pinned now are there anyway; all others together have as
-// much room as the tier.
+// much room as the bounded store.
 type reading struct {
 	mu     sync.Mutex
 	limit  int64

@@ -21,7 +21,7 @@ func (c *Cache) sized(q Question, size int) *Entry {
 
 func TestBodiesBeingReadAreBounded(t *testing.T) {
 	const memory = 16 * largeBody
-	const room = memory / eighths * tierShare // for two times a large body and its like
+	const room = memory / eighths * boundedShare // for two times a large body and its like
 	c := newCache(t, memory)
 	q := toolsOf(Anonymous)
 	first, second := c.sized(q, room/2), c.sized(q, room/2+1)

@@ -47,16 +47,16 @@ func toolsFrom(first, n int) []string {
 	return tools
 }
 
-// checkBooks compares what the tier has counted with what it holds.
+// checkBooks compares what the bounded store has counted with what it holds.
 func checkBooks(t testing.TB, c *Cache) {
 	t.Helper()
-	c.tier.store.Wait()
-	s := c.tier.contents
+	c.bounded.store.Wait()
+	s := c.bounded.contents
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var charged, held int64
 	users := make(map[*content]int)
-	c.tier.store.IterValues(func(k *kept) bool {
+	c.bounded.store.IterValues(func(k *kept) bool {
 		if k.left {
 			t.Fatalf("%v has left and can be found", k.entry.question())
 		}
@@ -106,10 +106,10 @@ func checkBooks(t testing.TB, c *Cache) {
 	if charged+s.unpaid != held {
 		t.Fatalf("%d bytes are charged to entries and %d to nobody, but %d are held", charged, s.unpaid, held)
 	}
-	if used := c.tier.store.MaxCost() - c.tier.store.RemainingCost(); used != charged {
+	if used := c.bounded.store.MaxCost() - c.bounded.store.RemainingCost(); used != charged {
 		t.Fatalf("the store has counted %d bytes, its entries are charged %d", used, charged)
 	}
-	if max := c.tier.store.MaxCost(); max != s.memory-s.unpaid {
+	if max := c.bounded.store.MaxCost(); max != s.memory-s.unpaid {
 		t.Fatalf("entries may be charged %d bytes, want %d-%d", max, s.memory, s.unpaid)
 	}
 }
@@ -157,7 +157,7 @@ func TestIdenticalItemsShareTheirBytes(t *testing.T) {
 			t.Fatalf("list %d came back as %s", n, got)
 		}
 	}
-	if got := len(c.tier.contents.items); got != 69 {
+	if got := len(c.bounded.contents.items); got != 69 {
 		t.Errorf("%d different items are kept, want 69", got)
 	}
 	if got := c.used(); got > 69*1000+20*2000 {
@@ -217,20 +217,20 @@ func TestPayerGoes(t *testing.T) {
 	if got := c.used(); got < alone || got > both+100 {
 		t.Errorf("uses %d bytes without the payer, want %d to %d", got, alone, both)
 	}
-	if c.tier.contents.unpaid == 0 {
+	if c.bounded.contents.unpaid == 0 {
 		t.Error("somebody still pays")
 	}
 	// The next who brings it takes the charge.
 	c.Put(c.list(toolsOf(contextNumber(3)), listOf(t, toolsFrom(0, 50)...), 0))
 	checkBooks(t, c)
-	if got := c.tier.contents.unpaid; got != 0 {
+	if got := c.bounded.contents.unpaid; got != 0 {
 		t.Errorf("nobody pays for %d bytes", got)
 	}
 	c.Put(c.entry(second, "another list", time.Second))
 	c.Put(c.entry(toolsOf(contextNumber(3)), "another list", time.Second))
 	checkBooks(t, c)
-	if got := c.used(); got > 3*(entryOverhead+100) || len(c.tier.contents.items) != 0 {
-		t.Errorf("uses %d bytes, %d items", got, len(c.tier.contents.items))
+	if got := c.used(); got > 3*(entryOverhead+100) || len(c.bounded.contents.items) != 0 {
+		t.Errorf("uses %d bytes, %d items", got, len(c.bounded.contents.items))
 	}
 }
 
@@ -250,13 +250,13 @@ func TestReplacedListsPayForThemselves(t *testing.T) {
 		if got := c.used(); got < want-200 || got > most {
 			t.Fatalf("after %d refreshes: uses %d bytes, want %d to %d", n, got, want, most)
 		}
-		if got := c.tier.contents.unpaid; got != 0 {
+		if got := c.bounded.contents.unpaid; got != 0 {
 			t.Fatalf("after %d refreshes: nobody pays for %d bytes", n, got)
 		}
 	}
 }
 
-// FuzzBooks puts lists that have lists and items in common into a tier that is
+// FuzzBooks puts lists that have lists and items in common into a bounded store that is
 // too small for them.
 func FuzzBooks(f *testing.F) {
 	for seed := range uint64(4) {
@@ -326,10 +326,10 @@ func TestConcurrentSharing(t *testing.T) {
 	}
 }
 
-// When all that is charged to nobody leaves no room for anything, the tier
+// When all that is charged to nobody leaves no room for anything, the bounded store
 // starts over rather than refuse everything.
-func TestTierDoesNotGetStuck(t *testing.T) {
-	const memory = (1 << 20) / (tierShare + formShare) * eighths // a MiB of it for the tier
+func TestBoundedDoesNotGetStuck(t *testing.T) {
+	const memory = (1 << 20) / (boundedShare + formShare) * eighths // a MiB of it for the bounded store
 	c := newCache(t, memory)
 	refused := 0
 	for n := range 100 {

@@ -66,7 +66,7 @@ func longTool(name string, size int) string {
 
 // slabs returns those that are in use.
 func (c *Cache) slabs() map[*slab]bool {
-	s := c.tier.contents
+	s := c.bounded.contents
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slabs := make(map[*slab]bool)

@@ -36,7 +36,7 @@ type Endpoint struct {
 	backend   *backend.Tenant
 	catalog   *catalog.Catalog // what callers see of it
 	status    statusTexts
-	requests  message.Memo
+	requests  message.Templates
 	keeping   keeping
 	restless  *restless
 	notedHost sync.Once

@@ -42,7 +42,7 @@ func BenchmarkMemo(b *testing.B) {
 	for name, body := range map[string]string{"legacy": legacyWithID("1000000000"), "modern": modernList} {
 		b.Run(name, func(b *testing.B) {
 			data := []byte(body)
-			var m Memo
+			var m Templates
 			var req Request
 			for b.Loop() {
 				if err := m.read(data, &req); err != nil {

@@ -31,11 +31,11 @@ const (
 	attempts = 4
 )
 
-// tier is a bounded store around Ristretto, which by itself writes later, may
+// bounded is a store with a bound around Ristretto, which by itself writes later, may
 // drop or reorder a write, keeps an update of any size and must not be closed
 // while in use. Here a write is there when put returns true, an older answer
 // never replaces a newer one, and nothing happens after close.
-type tier struct {
+type bounded struct {
 	// closing is held for reading during every use of store.
 	closing  sync.RWMutex
 	closed   bool
@@ -47,8 +47,8 @@ type tier struct {
 	locks [stripes]sync.Mutex
 }
 
-func newTier(memory int64, compressed *encoded.Set) (*tier, error) {
-	t := &tier{seed: maphash.MakeSeed(), memory: memory, contents: newContents(memory, compressed)}
+func newBounded(memory int64, compressed *encoded.Set) (*bounded, error) {
+	t := &bounded{seed: maphash.MakeSeed(), memory: memory, contents: newContents(memory, compressed)}
 	store, err := ristretto.NewCache(&ristretto.Config[[]byte, *kept]{
 		NumCounters:        min(max(10*memory/averageEntry, minCounters), maxCounters),
 		MaxCost:            memory,
@@ -70,7 +70,7 @@ func newTier(memory int64, compressed *encoded.Set) (*tier, error) {
 
 // get returns the answer to q. The entry itself says once more what it
 // is: the store tells keys apart by hashes.
-func (t *tier) get(q Question) *Entry {
+func (t *bounded) get(q Question) *Entry {
 	t.closing.RLock()
 	defer t.closing.RUnlock()
 	if t.closed {
@@ -85,7 +85,7 @@ func (t *tier) get(q Question) *Entry {
 }
 
 // put keeps e and reports whether it can be found.
-func (t *tier) put(e *Entry) bool {
+func (t *bounded) put(e *Entry) bool {
 	found, stuck := t.tryPut(e)
 	if stuck {
 		t.purge()
@@ -94,7 +94,7 @@ func (t *tier) put(e *Entry) bool {
 }
 
 // forget removes the answer to a question, if there is one.
-func (t *tier) forget(q Question) {
+func (t *bounded) forget(q Question) {
 	t.closing.RLock()
 	defer t.closing.RUnlock()
 	if t.closed {
@@ -107,9 +107,9 @@ func (t *tier) forget(q Question) {
 	t.delete(key)
 }
 
-// tryPut is put. It also reports whether the tier is full of what cannot make
+// tryPut is put. It also reports whether the bounded store is full of what cannot make
 // room: bytes whose payers are gone, while entries that cost little use them.
-func (t *tier) tryPut(e *Entry) (found, stuck bool) {
+func (t *bounded) tryPut(e *Entry) (found, stuck bool) {
 	t.closing.RLock()
 	defer t.closing.RUnlock()
 	if t.closed {
@@ -147,7 +147,7 @@ func (t *tier) tryPut(e *Entry) (found, stuck bool) {
 // set stores k and reports whether it can be found and there is room for it.
 // There may be none although the store has let others go, if what they paid
 // for is still in use.
-func (t *tier) set(key []byte, k *kept) bool {
+func (t *bounded) set(key []byte, k *kept) bool {
 	if !t.store.SetWithTTL(key, k, k.cost, retention) {
 		return false
 	}
@@ -157,12 +157,12 @@ func (t *tier) set(key []byte, k *kept) bool {
 }
 
 // delete forgets what is kept under a key, at once.
-func (t *tier) delete(key []byte) {
+func (t *bounded) delete(key []byte) {
 	t.store.Del(key)
 	t.store.Wait()
 }
 
-func (t *tier) setMemory(memory int64) {
+func (t *bounded) setMemory(memory int64) {
 	t.closing.Lock()
 	defer t.closing.Unlock()
 	if t.closed || t.memory == memory {
@@ -175,7 +175,7 @@ func (t *tier) setMemory(memory int64) {
 	}
 }
 
-func (t *tier) purge() {
+func (t *bounded) purge() {
 	t.closing.Lock()
 	defer t.closing.Unlock()
 	if !t.closed {
@@ -183,7 +183,7 @@ func (t *tier) purge() {
 	}
 }
 
-func (t *tier) close() {
+func (t *bounded) close() {
 	t.closing.Lock()
 	defer t.closing.Unlock()
 	if !t.closed {

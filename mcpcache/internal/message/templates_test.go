@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-func (m *Memo) remembers(body []byte) bool { return m.Recall(body, new(Request)) }
+func (m *Templates) remembers(body []byte) bool { return m.Recall(body, new(Request)) }
 
 // read recalls or decodes a body.
-func (m *Memo) read(body []byte, req *Request) error {
+func (m *Templates) read(body []byte, req *Request) error {
 	if m.Recall(body, req) {
 		return nil
 	}
@@ -22,7 +22,7 @@ func (m *Memo) read(body []byte, req *Request) error {
 }
 
 // wantSame checks that a memo decodes a body as Decode does.
-func wantSame(t *testing.T, m *Memo, body []byte) {
+func wantSame(t *testing.T, m *Templates, body []byte) {
 	t.Helper()
 	var got, want Request
 	err, wantErr := m.read(body, &got), Decode(body, &want)
@@ -45,7 +45,7 @@ func TestMemo(t *testing.T) {
 		"same number":    `{"jsonrpc":"2.0","params":{"_meta":{"progressToken":7}},"id":ID,"method":"tools/list"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var m Memo
+			var m Templates
 			with := func(id string) []byte { return []byte(strings.Replace(text, idHere, id, 1)) }
 			wantSame(t, &m, with("7"))
 			for _, id := range []string{"0", "8", "1234567890123456789012", `""`, `"a-B_9"`} {
@@ -80,19 +80,19 @@ func TestMemoRemembersWhatRepeats(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a"}}`,
-		listOfLength(maxForm + 1),
+		listOfLength(maxTemplate + 1),
 		`[]`, `{`,
 	} {
-		var m Memo
+		var m Templates
 		wantSame(t, &m, []byte(body))
 		if m.remembers([]byte(body)) {
 			t.Errorf("%.80s is remembered", body)
 		}
 	}
-	var m Memo
-	longest := []byte(listOfLength(maxForm))
+	var m Templates
+	longest := []byte(listOfLength(maxTemplate))
 	if wantSame(t, &m, longest); !m.remembers(longest) {
-		t.Errorf("a request of %d bytes is not remembered", maxForm)
+		t.Errorf("a request of %d bytes is not remembered", maxTemplate)
 	}
 }
 
@@ -105,27 +105,27 @@ func listOfLength(n int) string {
 // TestMemoIsBounded has a client invent forms: the others keep most of their
 // places, and a form that comes often enough finds one.
 func TestMemoIsBounded(t *testing.T) {
-	var m Memo
+	var m Templates
 	invented := func(i int) []byte { return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"invented/%d"}`, i) }
-	for i := range memoForms {
+	for i := range maxTemplates {
 		wantSame(t, &m, invented(i))
 	}
-	for i := range memoForms {
+	for i := range maxTemplates {
 		if !m.remembers(invented(i)) {
-			t.Errorf("form %d of %d is not remembered", i, memoForms)
+			t.Errorf("form %d of %d is not remembered", i, maxTemplates)
 		}
 	}
 	for i := range learnEach {
-		wantSame(t, &m, invented(memoForms+i))
+		wantSame(t, &m, invented(maxTemplates+i))
 	}
 	kept := 0
-	for i := range memoForms {
+	for i := range maxTemplates {
 		if m.remembers(invented(i)) {
 			kept++
 		}
 	}
-	if kept != memoForms-1 {
-		t.Errorf("%d new forms have left %d of %d", learnEach, kept, memoForms)
+	if kept != maxTemplates-1 {
+		t.Errorf("%d new forms have left %d of %d", learnEach, kept, maxTemplates)
 	}
 	usual := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	for range learnEach {
@@ -139,7 +139,7 @@ func TestMemoIsBounded(t *testing.T) {
 // TestMemoKeepsNothingOfTheBody changes a body after it was decoded, as a
 // buffer that is used again does.
 func TestMemoKeepsNothingOfTheBody(t *testing.T) {
-	var m Memo
+	var m Templates
 	body := []byte(legacyWithID("1"))
 	if err := m.Decode(body, new(Request)); err != nil {
 		t.Fatal(err)
@@ -158,12 +158,12 @@ func legacyWithID(id string) string {
 }
 
 func TestMemoIsConcurrent(t *testing.T) {
-	var m Memo
+	var m Templates
 	var running sync.WaitGroup
 	for worker := range 8 {
 		running.Go(func() {
 			for i := range 500 {
-				body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"%d"}`, i, (worker+i)%(2*memoForms))
+				body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"%d"}`, i, (worker+i)%(2*maxTemplates))
 				var got, want Request
 				if m.read(body, &got) != nil || Decode(body, &want) != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%s gave %+v, want %+v", body, got, want)
@@ -175,7 +175,7 @@ func TestMemoIsConcurrent(t *testing.T) {
 }
 
 func TestMemoAllocatesNothing(t *testing.T) {
-	var m Memo
+	var m Templates
 	var req Request
 	body := []byte(modernList)
 	if n := testing.AllocsPerRun(100, func() {
@@ -195,7 +195,7 @@ func FuzzMemo(f *testing.F) {
 		f.Add([]byte(legacyWithID("1")), []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body, id []byte) {
-		var m Memo
+		var m Templates
 		wantSame(t, &m, body)
 		wantSame(t, &m, body)
 		var req Request

@@ -6,38 +6,38 @@ import (
 )
 
 const (
-	// memoForms is how many forms of requests a Memo remembers.
-	memoForms = 16
-	// maxForm is the length in bytes of the longest request that is remembered.
-	maxForm = 1 << 10
-	// learnEach is after how many requests of other forms one is remembered, so
-	// that a client which invents forms costs the others little.
+	// maxTemplates is how many templates of requests are kept.
+	maxTemplates = 16
+	// maxTemplate is the length in bytes of the longest request that is remembered.
+	maxTemplate = 1 << 10
+	// learnEach is after how many requests of other templates one is remembered, so
+	// that a client which invents templates costs the others little.
 	learnEach = 16
 	// maxPlainID is the length in bytes of the longest id that takes another's place.
 	maxPlainID = 64
 )
 
-// Memo remembers the forms of requests, so that one which differs from an
+// Templates remembers templates of requests, so that one which differs from an
 // earlier one in nothing but its id need not be decoded: a client asks for a list
 // in the same words each time. The zero value is ready; it may be used
 // concurrently.
-type Memo struct {
-	forms  [memoForms]atomic.Pointer[form]
-	missed atomic.Uint32
+type Templates struct {
+	templates [maxTemplates]atomic.Pointer[template]
+	missed    atomic.Uint32
 }
 
-// form is a request without its id. It is immutable.
-type form struct {
+// template is a request without its id. It is immutable.
+type template struct {
 	before, after []byte
 	request       Request
 }
 
-// Recall decodes a request that has a remembered form, and reports whether it
+// Recall decodes a request that has one of the templates, and reports whether it
 // has one. The slices of req may point to memory that others read too, so they
 // must not be written to.
-func (m *Memo) Recall(body []byte, req *Request) bool {
-	for i := range m.forms {
-		f := m.forms[i].Load()
+func (m *Templates) Recall(body []byte, req *Request) bool {
+	for i := range m.templates {
+		f := m.templates[i].Load()
 		if f == nil {
 			break // the next ones are not taken either
 		}
@@ -49,8 +49,8 @@ func (m *Memo) Recall(body []byte, req *Request) bool {
 }
 
 // Decode is [Decode] for a request that cannot be recalled, and remembers its
-// form.
-func (m *Memo) Decode(body []byte, req *Request) error {
+// template.
+func (m *Templates) Decode(body []byte, req *Request) error {
 	err := Decode(body, req)
 	if err == nil && worthRemembering(body, req) {
 		m.learn(body)
@@ -58,21 +58,21 @@ func (m *Memo) Decode(body []byte, req *Request) error {
 	return err
 }
 
-// worthRemembering reports whether another request may have this one's form.
+// worthRemembering reports whether another request may have this one's template.
 func worthRemembering(body []byte, req *Request) bool {
 	return req.ID != nil && req.Method != nil && !req.ExtraMembers && !req.ExtraParams &&
-		req.Cursor == nil && req.URI == nil && len(body) <= maxForm
+		req.Cursor == nil && req.URI == nil && len(body) <= maxTemplate
 }
 
-// learn remembers a request's form: in the first place that is free, or else,
+// learn remembers a request's template: in the first place that is free, or else,
 // for a few of many, in the place of another.
-func (m *Memo) learn(body []byte) {
+func (m *Templates) learn(body []byte) {
 	n := m.missed.Add(1)
-	place := &m.forms[n/learnEach%memoForms]
+	place := &m.templates[n/learnEach%maxTemplates]
 	free := false
-	for i := range m.forms {
-		if m.forms[i].Load() == nil {
-			place, free = &m.forms[i], true
+	for i := range m.templates {
+		if m.templates[i].Load() == nil {
+			place, free = &m.templates[i], true
 			break
 		}
 	}
@@ -80,14 +80,14 @@ func (m *Memo) learn(body []byte) {
 		return
 	}
 	old := place.Load()
-	if f := newForm(bytes.Clone(body)); f != nil {
+	if f := newTemplate(bytes.Clone(body)); f != nil {
 		place.CompareAndSwap(old, f)
 	}
 }
 
-// newForm takes the form of a request, whose bytes it keeps.
-func newForm(body []byte) *form {
-	f := new(form)
+// newTemplate takes the template of a request, whose bytes it keeps.
+func newTemplate(body []byte) *template {
+	f := new(template)
 	end, err := decode(body, &f.request)
 	if err != nil {
 		return nil // cannot be: it has been decoded before
@@ -97,9 +97,9 @@ func newForm(body []byte) *form {
 	return f
 }
 
-// read decodes a body if it has this form and an id that is written plainly.
+// read decodes a body if it has this template and an id that is written plainly.
 // Then it is JSON just as the remembered one was, and says the same.
-func (f *form) read(body []byte, req *Request) bool {
+func (f *template) read(body []byte, req *Request) bool {
 	end := len(body) - len(f.after)
 	if end <= len(f.before) || !bytes.Equal(body[end:], f.after) || !bytes.Equal(body[:len(f.before)], f.before) {
 		return false

@@ -7,14 +7,14 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(starter{})
+	caddy.RegisterModule(app{})
 }
 
-// starter is a Caddy app that takes no configuration: it starts the feeds and
+// app is a Caddy app that takes no configuration: it starts the feeds and
 // the events of all handlers once their whole configuration has been accepted,
 // so that `caddy validate` and a configuration that is rejected reach nobody. It
 // also has them end together.
-type starter struct {
+type app struct {
 	runs       []func()
 	departures *departures
 	// instance names this instance of Caddy.
@@ -22,21 +22,21 @@ type starter struct {
 }
 
 // CaddyModule returns the Caddy module information.
-func (starter) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return newStarter() }}
+func (app) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return newApp() }}
 }
 
-func newStarter() *starter {
-	return &starter{departures: new(departures), instance: sync.OnceValues(instanceName)}
+func newApp() *app {
+	return &app{departures: new(departures), instance: sync.OnceValues(instanceName)}
 }
 
 // onStart has run called when the configuration starts. It is called while
 // handlers are provisioned, one after the other.
-func (s *starter) onStart(run func()) { s.runs = append(s.runs, run) }
+func (a *app) onStart(run func()) { a.runs = append(a.runs, run) }
 
 // Start implements [caddy.App].
-func (s *starter) Start() error {
-	for _, run := range s.runs {
+func (a *app) Start() error {
+	for _, run := range a.runs {
 		run()
 	}
 	return nil
@@ -44,7 +44,7 @@ func (s *starter) Start() error {
 
 // Stop implements [caddy.App]. The feeds end with what they belong to, which
 // may live on in the next configuration.
-func (*starter) Stop() error { return nil }
+func (*app) Stop() error { return nil }
 
 // Interface guards
-var _ caddy.App = (*starter)(nil)
+var _ caddy.App = (*app)(nil)
