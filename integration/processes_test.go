@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ import (
 // process's own, so the tests of one process run one after the other; but most
 // of their time they wait.
 var processes = flag.Int("processes", 0,
-	"how many processes share the tests; 0 for two a core where all tests run and nothing is measured, else for one")
+	"how many processes share the tests; 0 for two a core (with -race, one) where all run and nothing is measured, else for one")
 
 // turns is how many parts of the tests a process runs, about. With smaller ones
 // the processes end closer together, but each part starts a Caddy.
@@ -49,7 +50,17 @@ func sharers() int {
 			return 1
 		}
 	}
+	if raceDetector() {
+		return runtime.GOMAXPROCS(0)
+	}
 	return 2 * runtime.GOMAXPROCS(0)
+}
+
+// raceDetector reports whether the program has it: the tests compute then, about
+// as long as they wait.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func flagValue(name string) string { return flag.Lookup(name).Value.String() }
