@@ -58,8 +58,8 @@ type Bearer struct {
 }
 
 const (
-	errLiteralRefused = credential.Unusable("the upstream refused the configured token")
-	errFileRefused    = credential.Unusable("the upstream refused the token and its file holds no other")
+	errLiteralRefused = credential.UnusableError("the upstream refused the configured token")
+	errFileRefused    = credential.UnusableError("the upstream refused the token and its file holds no other")
 )
 
 // CaddyModule returns the Caddy module information.

@@ -25,11 +25,11 @@ const (
 )
 
 const (
-	errResource = credential.Unusable("protected resource metadata is for another resource")
-	errIssuer   = credential.Unusable("authorization server metadata is for another issuer")
-	errMoved    = credential.Unusable("upstream names another authorization server than before (reload the configuration to accept it)")
-	errNoServer = credential.Unusable("protected resource metadata names no authorization server")
-	errNowhere  = credential.Unusable("the configuration does not tell where the upstream is, so its metadata cannot be found" + outbound.Advice)
+	errResource = credential.UnusableError("protected resource metadata is for another resource")
+	errIssuer   = credential.UnusableError("authorization server metadata is for another issuer")
+	errMoved    = credential.UnusableError("upstream names another authorization server than before (reload the configuration to accept it)")
+	errNoServer = credential.UnusableError("protected resource metadata names no authorization server")
+	errNowhere  = credential.UnusableError("the configuration does not tell where the upstream is, so its metadata cannot be found" + outbound.Advice)
 )
 
 // authServer is what a token request has to know about its authorization

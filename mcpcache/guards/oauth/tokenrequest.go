@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	errNoToken = credential.Unusable("token endpoint issued no token")
+	errNoToken = credential.UnusableError("token endpoint issued no token")
 
 	// skewWorthTelling is the difference between the server's clock and ours
 	// from which it may be the reason for a refusal.
@@ -118,7 +118,7 @@ func (t *tokenRequest) read(got *outbound.Answer, start time.Time, secrets *reda
 	}
 	kind := said.TokenType
 	if kind != "" && !strings.EqualFold(kind, "Bearer") && (t.other == "" || !strings.EqualFold(kind, t.other)) {
-		return tokensource.Token{}, credential.Unusable(fmt.Sprintf("token type %q is not supported", outbound.Clip(redact.New(token).Text(secrets.Text(kind)))))
+		return tokensource.Token{}, credential.UnusableError(fmt.Sprintf("token type %q is not supported", outbound.Clip(redact.New(token).Text(secrets.Text(kind)))))
 	}
 	life, known, err := parseLife(said.ExpiresIn)
 	if err != nil || !known {

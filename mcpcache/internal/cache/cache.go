@@ -290,7 +290,7 @@ func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 	return Fresh
 }
 
-// Encoded returns the compressed forms of e's bytes in that framing, each with
+// Encoded returns e's bytes compressed in that framing, each coding with
 // what an answer begins with to be spliced on. It returns nil while they are
 // not there, and has them made: see Wanted.
 func (c *Cache) Encoded(e *Entry, framing encoded.Framing, now time.Time) *splice.Encoded {

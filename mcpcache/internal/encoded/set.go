@@ -168,7 +168,7 @@ func (s *Set) Bytes() int64 {
 // unless somebody receives them.
 func (s *Set) Wanted() <-chan Wanted { return s.wanted }
 
-// Wanted is a body that somebody could use in a compressed form. Whoever
+// Wanted is a body that somebody could use compressed. Whoever
 // receives one has to call Keep or Fail.
 type Wanted struct {
 	set     *Set
@@ -194,7 +194,7 @@ func (w Wanted) Body(buf []byte) (body, grown []byte) {
 	return grown, grown
 }
 
-// Keep has the compressed forms used from now on. They may turn out to be of
+// Keep has what is compressed used from now on. It may turn out to be of
 // no use any more, or to have no room.
 func (w Wanted) Keep(encoded *splice.Encoded) {
 	w.set.put(w.body, w.framing, encoded, time.Now().Unix())

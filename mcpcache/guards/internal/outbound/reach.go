@@ -33,13 +33,13 @@ const Advice = "; to allow it, set issuer or token_endpoint in the guard"
 const (
 	// ErrOutOfReach is the error of a URL, or of an address that its name stands
 	// for, which an upstream may not name.
-	ErrOutOfReach = credential.Unusable("an upstream may name no more than its own origin and public https endpoints" + Advice)
+	ErrOutOfReach = credential.UnusableError("an upstream may name no more than its own origin and public https endpoints" + Advice)
 
 	// ErrListening is the error of an address that an upstream has named and
 	// where Caddy itself listens.
-	ErrListening = credential.Unusable("this Caddy itself listens there" + Advice)
+	ErrListening = credential.UnusableError("this Caddy itself listens there" + Advice)
 
-	errNotHere = credential.Unusable("http is for loopback addresses alone")
+	errNotHere = credential.UnusableError("http is for loopback addresses alone")
 )
 
 // named tells whether an upstream has named the URL.

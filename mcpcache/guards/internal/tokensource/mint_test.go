@@ -74,13 +74,6 @@ func newSource(t *testing.T, m *mint) (*Source, *observer.ObservedLogs) {
 	return s, logs
 }
 
-// hurry ends the wait after a failure.
-func (s *Source) hurry() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.retryAt = time.Time{}
-}
-
 func wantToken(t *testing.T, s *Source, want string) {
 	t.Helper()
 	if got, err := s.Get(t.Context()); err != nil || got != want {

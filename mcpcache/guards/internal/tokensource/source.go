@@ -96,10 +96,10 @@ var (
 
 const (
 	// ErrExpired is the error of a token that has no life left.
-	ErrExpired = credential.Unusable("the new token has already expired")
+	ErrExpired = credential.UnusableError("the new token has already expired")
 
-	errSameToken    = credential.Unusable("the new token is the one that the upstream refused")
-	errRefusedAgain = credential.Unusable("the upstream refused the renewed token, too")
+	errSameToken    = credential.UnusableError("the new token is the one that the upstream refused")
+	errRefusedAgain = credential.UnusableError("the upstream refused the renewed token, too")
 )
 
 // New makes a source that asks fetch for tokens. fetch must return
