@@ -200,6 +200,9 @@ func guest[T any](o option, key, namespace, takes string) (json.RawMessage, erro
 	}
 	name := o.Val()
 	id := namespace + "." + name
+	if _, err := caddy.GetModule(id); err != nil {
+		return nil, o.Errf("%s %s: no such %[1]s is built into this Caddy; there are %[3]s", key, name, strings.Join(modulesOf(namespace), ", "))
+	}
 	module, err := caddyparse.UnmarshalModule(o.Dispenser, id)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", key, name, err)
@@ -208,6 +211,15 @@ func guest[T any](o option, key, namespace, takes string) (json.RawMessage, erro
 		return nil, o.Errf("module %s (%T) is not a %s", id, module, key)
 	}
 	return encodeModule(o.Dispenser, module, key, name)
+}
+
+// modulesOf returns the names of the modules in a namespace.
+func modulesOf(namespace string) []string {
+	var names []string
+	for _, m := range caddy.GetModules(namespace) {
+		names = append(names, m.ID.Name())
+	}
+	return names
 }
 
 func (p *parser) endpoint(o option) error {

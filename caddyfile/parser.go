@@ -1,6 +1,10 @@
 package caddyfile
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -56,7 +60,8 @@ func (p *parser) parseOptions() error {
 		name := p.Val()
 		read, known := subdirectives[name]
 		if !known {
-			return p.Errf("unrecognized subdirective %q of mcp_cache", name)
+			return p.Errf("unrecognized subdirective %q of mcp_cache; its options are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(subdirectives)), ", "))
 		}
 		if seen[name] && !repeatable[name] {
 			return p.Errf("%s already specified", name)

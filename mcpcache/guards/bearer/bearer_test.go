@@ -55,7 +55,7 @@ func TestBearerCaddyfileMistakes(t *testing.T) {
 		"bearer a {\n prefix \"two words\"\n}":  "not one word",
 		"bearer a {\n header \"X Key\"\n}":      "not a header name",
 		"bearer a {\n header host\n}":           "cannot carry a credential",
-		"bearer a {\n heade X\n}":               `unrecognized subdirective "heade"`,
+		"bearer a {\n heade X\n}":               `unrecognized subdirective "heade"; the options are file, header, prefix, token`,
 		"bearer a {\n header X\n header Y\n}":   "header already specified",
 		"bearer " + guardtest.Planted + " {\n token " + guardtest.Planted + "\n}": "token already specified",
 	} {

@@ -4,7 +4,9 @@
 package options
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -20,8 +22,12 @@ func Parse(d *caddyfile.Dispenser, options map[string]Setter, repeatable ...stri
 	for d.NextBlock(0) {
 		option := d.Val()
 		set, known := options[option]
+		if !known && len(options) == 0 {
+			return d.Errf("unrecognized subdirective %q; there are none", option)
+		}
 		if !known {
-			return d.Errf("unrecognized subdirective %q", option)
+			return d.Errf("unrecognized subdirective %q; the options are %s", option,
+				strings.Join(slices.Sorted(maps.Keys(options)), ", "))
 		}
 		if seen[option] && !slices.Contains(repeatable, option) {
 			return d.Errf("%s already specified", option)
