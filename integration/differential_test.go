@@ -154,6 +154,19 @@ var requestMutations = []func(*rand.Rand, *rawRequest){
 	func(r *rand.Rand, q *rawRequest) { // a parameter more
 		q.body = strings.Replace(q.body, `"params":{`, `"params":{`+anyOf(r, `"cursor":"x",`, `"cursor":"",`, `"cursor":null,`, `"x":1,`, `"_meta":{},`), 1)
 	},
+	func(r *rand.Rand, q *rawRequest) { // an integer that not every program can hold
+		q.body = strings.Replace(q.body, `"id":1`, `"id":`+anyOf(r, "-", "")+anyOf(r, "900719925474099", "9223372036854775", "1", "12345678901234567890")+fmt.Sprint(r.IntN(10)), 1)
+	},
+	func(r *rand.Rand, q *rawRequest) { // something in _meta
+		client := func(members string) string {
+			return `"io.modelcontextprotocol/clientInfo":{"name":"n","version":"1",` + members + `},`
+		}
+		q.body = strings.Replace(q.body, `"_meta":{`, `"_meta":{`+anyOf(r, `"progressToken":1.5,`, `"progressToken":9007199254740993,`, `"progressToken":1,`,
+			`"io.modelcontextprotocol/logLevel":"zz",`, `"io.modelcontextprotocol/logLevel":"alert",`, `"baggage":"userId=2",`, `"baggage":5,`,
+			client(`"title":5`), client(`"title":null`), client(`"description":[]`), client(`"websiteUrl":{}`), client(`"x":5`), client(`"icons":{}`),
+			client(`"icons":[{"src":5}]`), client(`"icons":[{"src":"s","sizes":"any"}]`), client(`"icons":[{"src":"s","theme":"blue"}]`), client(`"icons":[{}]`),
+			client(`"icons":[{"src":"s","mimeType":5}]`), client(`"icons":[{"src":"s","sizes":["any"],"theme":"dark","mimeType":"image/png"}]`)), 1)
+	},
 	func(r *rand.Rand, q *rawRequest) { // around the body
 		q.body = anyOf(r, "["+q.body+"]", q.body+q.body, q.body+" ", "\ufeff"+q.body, q.body[:len(q.body)-1], "", q.body+"\x00", " \n"+q.body)
 	},
@@ -166,7 +179,10 @@ var requestMutations = []func(*rand.Rand, *rawRequest){
 	func(r *rand.Rand, q *rawRequest) { // a header line less, twice, or in other words
 		i := r.IntN(len(q.header))
 		name, value, _ := strings.Cut(q.header[i], ": ")
-		switch r.IntN(5) {
+		switch r.IntN(6) {
+		case 5: // on two lines what stands on one
+			first, second, _ := strings.Cut(value, ", ")
+			q.header = append(slices.Delete(slices.Clone(q.header), i, i+1), name+": "+first, name+": "+second)
 		case 0:
 			q.header = slices.Delete(slices.Clone(q.header), i, i+1)
 		case 1:

@@ -117,22 +117,24 @@ const usualAccept = "application/json, text/event-stream"
 
 // accepts reads an Accept header. A client must list both content types that
 // an answer can have (2025-03-26 and later, "Sending Messages to the Server"
-// 2); ok is false if it does not, so that the upstream judges it. Which of the
-// two it prefers is decided by their weights; JSON if they are equal.
+// 2), in one line, for some servers read one only; ok is false if it does not, so
+// that the upstream judges it. Which of the two it prefers is decided by their
+// weights; JSON if they are equal.
 func accepts(values []string) (stream, ok bool) {
-	if len(values) == 1 && values[0] == usualAccept {
+	if len(values) != 1 {
+		return false, false
+	}
+	if values[0] == usualAccept {
 		return false, true
 	}
 	var json, events qvalue.Value
-	for _, value := range values {
-		for part := range strings.SplitSeq(value, ",") {
-			media, params, _ := strings.Cut(part, ";")
-			switch strings.ToLower(strings.TrimSpace(media)) {
-			case "application/json":
-				json = qvalue.In(params)
-			case "text/event-stream":
-				events = qvalue.In(params)
-			}
+	for part := range strings.SplitSeq(values[0], ",") {
+		media, params, _ := strings.Cut(part, ";")
+		switch strings.ToLower(strings.TrimSpace(media)) {
+		case "application/json":
+			json = qvalue.In(params)
+		case "text/event-stream":
+			events = qvalue.In(params)
 		}
 	}
 	return events > json, json > 0 && events > 0

@@ -21,7 +21,8 @@ func TestAccept(t *testing.T) {
 	}{
 		"both":                   {accept: []string{json + ", " + sse}, ok: true},
 		"the other order":        {accept: []string{sse + "," + json}, ok: true},
-		"two headers":            {accept: []string{sse, json}, ok: true},
+		"two lines":              {accept: []string{sse, json}},
+		"the same twice":         {accept: []string{usualAccept, usualAccept}},
 		"odd case and space":     {accept: []string{" Application/JSON ,\tTEXT/Event-Stream "}, ok: true},
 		"and more":               {accept: []string{"text/html, " + json + ", " + sse + ", */*;q=0.1"}, ok: true},
 		"rather a stream":        {accept: []string{json + ";q=0.5, " + sse}, stream: true, ok: true},

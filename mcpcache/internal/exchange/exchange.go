@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -146,15 +147,19 @@ func (x *exchange) ask() bypass {
 	x.method = kind.Method()
 	q.kind = kind
 	switch {
-	case x.request.ID == nil || x.request.ExtraMembers, x.r.Header["Last-Event-Id"] != nil:
-		return bypassInvalid // only a GET resumes a stream: some servers refuse anything else
+	case x.request.ID == nil || x.request.ExtraMembers:
+		return bypassInvalid
+	case x.request.UnsafeInteger, x.r.Header["Last-Event-Id"] != nil:
+		// Some servers refuse such an integer, and others answer another id; only a
+		// GET resumes a stream.
+		return bypassInvalid
 	case !x.backend.Settings.Caches(kind):
 		return bypassKind
 	case x.r.URL.RawPath != "":
 		return bypassAmbiguous // not every server takes /%6dcp for /mcp
 	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
 		return bypassParams
-	case x.request.Meta.Extra:
+	case x.request.Meta.Extra, x.request.Meta.Baggage != nil && !identity.IsTracers(string(x.request.Meta.Baggage)):
 		return bypassMeta
 	}
 	if reason := x.readRevision(); reason != understood {

@@ -112,6 +112,10 @@ func IsCredential(name string) bool {
 // as a tenant's name, servers may go by.
 const baggage = "Baggage"
 
+// IsTracers reports whether a Baggage value has nothing but members of tracers,
+// which do not tell callers apart.
+func IsTracers(value string) bool { return withoutTracers(value) == "" }
+
 // withoutTracers returns what a Baggage header has besides the members of
 // tracers.
 func withoutTracers(value string) string {

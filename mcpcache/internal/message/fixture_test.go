@@ -37,8 +37,9 @@ func itemsOf(p *Page) [][]byte {
 
 // show formats a request for a failure message.
 func show(r Request) string {
-	return fmt.Sprintf("id %q method %q cursor %q uri %q name %q members %v params %v revision %q capabilities %q meta %v",
-		r.ID, r.Method, r.Cursor, r.URI, r.Name, r.ExtraMembers, r.ExtraParams, r.Meta.Revision, r.Meta.Capabilities, r.Meta.Extra)
+	return fmt.Sprintf("id %q method %q cursor %q uri %q name %q members %v params %v unsafe %v revision %q capabilities %q baggage %q meta %v",
+		r.ID, r.Method, r.Cursor, r.URI, r.Name, r.ExtraMembers, r.ExtraParams, r.UnsafeInteger,
+		r.Meta.Revision, r.Meta.Capabilities, r.Meta.Baggage, r.Meta.Extra)
 }
 
 // escapeAll writes every byte of an ASCII text as a JSON escape.

@@ -28,6 +28,9 @@ func FuzzDecode(f *testing.F) {
 		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","error":{},"id":""}`,
 		`{"jsonrpc":"2.0","id":1,"method":"x"}{}`, "{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}", `{"jsonrpc":"2.0","method":"\ud800"}`,
 		`{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"\u0032","a":1}}}`,
+		`{"jsonrpc":"2.0","id":9007199254740992,"method":"x","params":{"_meta":{"progressToken":-9007199254740991,"baggage":"a=\u0062"}}}`,
+		`{"jsonrpc":"2.0","method":"x","params":{"_meta":{"io.modelcontextprotocol/logLevel":"alert","io.modelcontextprotocol/clientInfo":` +
+			`{"name":"n","version":"1","title":"","icons":[{"src":"s","sizes":["a"],"theme":"dark","mimeType":"m"}]}}}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -62,6 +65,9 @@ func compareRequest(t *testing.T, body []byte, req Request) {
 	if top["id"] == "null" || len(top["id"]) > 1024 {
 		t.Fatal("accepted the id")
 	}
+	if raw, ok := top["id"]; ok {
+		want.UnsafeInteger = refUnsafe(t, raw)
+	}
 	if raw, ok := top["method"]; ok {
 		want.Method = []byte(refString(t, raw))
 	}
@@ -73,7 +79,9 @@ func compareRequest(t *testing.T, body []byte, req Request) {
 			case "cursor", "uri":
 				refString(t, raw)
 			case "_meta":
-				want.Meta = refMeta(t, []byte(raw))
+				var unsafe bool
+				want.Meta, unsafe = refMeta(t, []byte(raw))
+				want.UnsafeInteger = want.UnsafeInteger || unsafe
 			default:
 				extra = true
 			}
@@ -103,7 +111,7 @@ func present(object map[string]string, key string) []byte {
 	return nil
 }
 
-func refMeta(t *testing.T, raw []byte) (meta Meta) {
+func refMeta(t *testing.T, raw []byte) (meta Meta, unsafe bool) {
 	const prefix = "io.modelcontextprotocol/"
 	members, extra := refObject(t, raw, "progressToken", prefix+"protocolVersion", prefix+"clientCapabilities",
 		prefix+"clientInfo", prefix+"logLevel", "traceparent", "tracestate", "baggage")
@@ -112,7 +120,20 @@ func refMeta(t *testing.T, raw []byte) (meta Meta) {
 	if version, ok := members[prefix+"protocolVersion"]; ok {
 		meta.Revision = []byte(refString(t, version))
 	}
-	return meta
+	if baggage, ok := members["baggage"]; ok {
+		meta.Baggage = []byte(refString(t, baggage))
+	}
+	if token, ok := members["progressToken"]; ok {
+		unsafe = refUnsafe(t, token)
+	}
+	if level, ok := members[prefix+"logLevel"]; ok &&
+		!slices.Contains([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, refString(t, level)) {
+		t.Fatalf("accepted the log level %s", level)
+	}
+	if info, ok := members[prefix+"clientInfo"]; ok {
+		refClientInfo(t, []byte(info))
+	}
+	return meta, unsafe
 }
 
 func FuzzParseResponse(f *testing.F) {

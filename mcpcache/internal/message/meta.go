@@ -1,11 +1,12 @@
 package message
 
-import "github.com/go-json-experiment/json/jsontext"
+import "slices"
 
 // Meta is params._meta.
 type Meta struct {
 	Revision     []byte // unescaped value of io.modelcontextprotocol/protocolVersion; nil when absent
 	Capabilities []byte // raw JSON object of io.modelcontextprotocol/clientCapabilities; nil when absent
+	Baggage      []byte // unescaped value of baggage; nil when absent
 	Extra        bool   // it has a key that the cache does not know
 }
 
@@ -14,6 +15,8 @@ const (
 	metaRevision
 	metaCapabilities
 	metaClientInfo
+	metaLogLevel
+	metaBaggage
 )
 
 // The values of the other _meta keys are strings.
@@ -23,34 +26,25 @@ var metaKeys = keys(
 	"io.modelcontextprotocol/clientCapabilities",
 	"io.modelcontextprotocol/clientInfo",
 	"io.modelcontextprotocol/logLevel",
-	"traceparent", "tracestate", "baggage",
+	"baggage", "traceparent", "tracestate",
 )
 
-const (
-	infoName = iota
-	infoVersion
-)
+// logLevels are the values of io.modelcontextprotocol/logLevel (2026-07-28,
+// schema, "LoggingLevel").
+var logLevels = keys(`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`)
 
-var clientInfoKeys = keys("name", "version")
-
-func (s *scanner) meta(meta *Meta) error {
-	if err := s.open(jsontext.KindBeginObject, "_meta is not an object"); err != nil {
-		return err
-	}
-	var before seen
-	for s.more() {
-		key, err := s.member(metaKeys, &before)
-		if err != nil {
-			return err
-		}
-		if err := s.metaMember(key, meta); err != nil {
-			return err
-		}
-	}
-	return nil
+// isOneOf reports whether a raw JSON value is one of those, written plainly.
+func isOneOf(values keyset, value []byte) bool {
+	return slices.ContainsFunc(values, func(known []byte) bool { return string(known) == string(value) })
 }
 
-func (s *scanner) metaMember(key int, meta *Meta) error {
+// meta reads params._meta of a request.
+func (s *scanner) meta(req *Request) error {
+	_, err := s.eachOf(metaKeys, "_meta is not an object", func(key int) error { return s.metaMember(key, req) })
+	return err
+}
+
+func (s *scanner) metaMember(key int, req *Request) error {
 	if key == metaClientInfo {
 		return s.clientInfo()
 	}
@@ -58,53 +52,40 @@ func (s *scanner) metaMember(key int, meta *Meta) error {
 	if err != nil {
 		return err
 	}
+	meta := &req.Meta
 	switch key {
 	case unknown:
 		meta.Extra = true
 	case metaToken:
-		if !isString(value) && !isNumber(value) {
-			return invalid("progressToken is not a string or number")
+		if !isString(value) && !isInteger(value) {
+			return invalid("progressToken is not a string or integer")
 		}
-	case metaRevision:
-		if !isString(value) {
-			return invalid("protocolVersion is not a string")
-		}
-		meta.Revision = unquote(value)
+		req.UnsafeInteger = req.UnsafeInteger || !isString(value) && !isSafe(value)
 	case metaCapabilities:
 		if !isObject(value) {
 			return invalid("clientCapabilities is not an object")
 		}
 		meta.Capabilities = value
-	default:
-		if !isString(value) {
-			return invalid("_meta value is not a string")
+	case metaLogLevel:
+		if !isOneOf(logLevels, value) {
+			return invalid("logLevel is none of the eight")
 		}
+	default:
+		return meta.text(key, value)
 	}
 	return nil
 }
 
-// clientInfo checks that the next value is an Implementation, with the members
-// that one must have. The cache has no use for it, but upstreams refuse others.
-func (s *scanner) clientInfo() error {
-	if err := s.open(jsontext.KindBeginObject, "clientInfo is not an object"); err != nil {
-		return err
+// text takes a value that has to be a string.
+func (m *Meta) text(key int, value []byte) error {
+	if !isString(value) {
+		return invalid("_meta value is not a string")
 	}
-	var before seen
-	for s.more() {
-		key, err := s.member(clientInfoKeys, &before)
-		if err != nil {
-			return err
-		}
-		value, err := s.value()
-		if err != nil {
-			return err
-		}
-		if key != unknown && !isString(value) {
-			return invalid("clientInfo has a name or version that is not a string")
-		}
-	}
-	if !before.has(infoName) || !before.has(infoVersion) {
-		return invalid("clientInfo without name or version")
+	switch key {
+	case metaRevision:
+		m.Revision = unquote(value)
+	case metaBaggage:
+		m.Baggage = unquote(value)
 	}
 	return nil
 }

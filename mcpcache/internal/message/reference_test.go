@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -80,6 +82,62 @@ func refString(t *testing.T, raw string) string {
 		t.Fatalf("accepted %q as a string", raw)
 	}
 	return *text
+}
+
+// refUnsafe reports whether a raw value is an integer beyond ±(2^53-1). It fails
+// the test if the value is neither an integer nor a string.
+func refUnsafe(t *testing.T, raw string) bool {
+	t.Helper()
+	if raw[0] == '"' {
+		refString(t, raw)
+		return false
+	}
+	n, ok := new(big.Int).SetString(raw, 10)
+	if !ok {
+		t.Fatalf("accepted %q as an integer", raw)
+	}
+	return n.CmpAbs(big.NewInt(1<<53-1)) > 0
+}
+
+// refClientInfo fails the test unless a strict parser takes an Implementation.
+func refClientInfo(t *testing.T, raw []byte) {
+	t.Helper()
+	info, _ := refObject(t, raw, "name", "version", "title", "description", "websiteUrl", "icons")
+	refStrings(t, info, []string{"name", "version"}, []string{"title", "description", "websiteUrl"})
+	icons, ok := info["icons"]
+	if !ok {
+		return
+	}
+	var elements []json.RawMessage
+	if err := json.Unmarshal([]byte(icons), &elements); err != nil || elements == nil {
+		t.Fatalf("accepted the icons %s", icons)
+	}
+	for _, element := range elements {
+		icon, _ := refObject(t, element, "src", "mimeType", "sizes", "theme")
+		refStrings(t, icon, []string{"src"}, []string{"mimeType"})
+		var sizes []*string
+		if list, ok := icon["sizes"]; ok && (json.Unmarshal([]byte(list), &sizes) != nil || sizes == nil || slices.Contains(sizes, nil)) {
+			t.Fatalf("accepted the sizes %s", list)
+		}
+		if theme, ok := icon["theme"]; ok && theme != `"light"` && theme != `"dark"` {
+			t.Fatalf("accepted the theme %s", theme)
+		}
+	}
+}
+
+// refStrings fails the test unless members are strings, and the needed ones there.
+func refStrings(t *testing.T, members map[string]string, needed, optional []string) {
+	t.Helper()
+	for _, name := range needed {
+		if _, ok := members[name]; !ok {
+			t.Fatalf("accepted what has no %s", name)
+		}
+	}
+	for _, name := range slices.Concat(needed, optional) {
+		if raw, ok := members[name]; ok {
+			refString(t, raw)
+		}
+	}
 }
 
 // refRequest is how encoding/json reads a request: it ignores case.

@@ -23,6 +23,9 @@ type Request struct {
 	ExtraMembers bool
 	// ExtraParams says that params has a member other than _meta, cursor and uri.
 	ExtraParams bool
+	// UnsafeInteger says that the id or the progressToken is an integer that not
+	// every program can hold: one beyond ±(2^53-1) (RFC 8259, section 6).
+	UnsafeInteger bool
 
 	Meta Meta
 }
@@ -119,6 +122,7 @@ func (s *scanner) requestMember(key int, req *Request) (err error) {
 			return invalid("id is not a string or integer of at most 1 KiB")
 		}
 		req.ID, s.idEnd = value, int(s.dec.InputOffset())
+		req.UnsafeInteger = req.UnsafeInteger || !isString(value) && !isSafe(value)
 	case topMethod:
 		if !isString(value) {
 			return invalid("method is not a string")
@@ -148,34 +152,26 @@ func checkMembers(members seen) error {
 }
 
 func (s *scanner) params(req *Request) error {
-	if err := s.open(jsontext.KindBeginObject, "params is not an object"); err != nil {
-		return err
+	_, err := s.eachOf(paramKeys, "params is not an object", func(key int) error { return s.param(key, req) })
+	return err
+}
+
+func (s *scanner) param(key int, req *Request) (err error) {
+	switch key {
+	case paramMeta:
+		err = s.meta(req)
+	case paramCursor:
+		req.Cursor, err = s.stringValue("cursor is not a string")
+	case paramURI:
+		req.URI, err = s.stringValue("uri is not a string")
+	case paramName:
+		req.ExtraParams = true
+		req.Name, err = s.stringValue("name is not a string")
+	default:
+		req.ExtraParams = true
+		_, err = s.value()
 	}
-	var before seen
-	for s.more() {
-		key, err := s.member(paramKeys, &before)
-		if err != nil {
-			return err
-		}
-		switch key {
-		case paramMeta:
-			err = s.meta(&req.Meta)
-		case paramCursor:
-			req.Cursor, err = s.stringValue("cursor is not a string")
-		case paramURI:
-			req.URI, err = s.stringValue("uri is not a string")
-		case paramName:
-			req.ExtraParams = true
-			req.Name, err = s.stringValue("name is not a string")
-		default:
-			req.ExtraParams = true
-			_, err = s.value()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // stringValue reads a value that has to be a string and returns it as written.
@@ -194,7 +190,20 @@ func (s *scanner) stringValue(otherwise string) ([]byte, error) {
 // or an integer, as MCP has it ("Requests"), not null, and not so long that
 // echoing it is a burden.
 func validID(value []byte) bool {
-	return len(value) <= MaxID && (isString(value) || isNumber(value) && !bytes.ContainsAny(value, ".eE"))
+	return len(value) <= MaxID && (isString(value) || isInteger(value))
+}
+
+// isInteger reports whether a raw JSON value is an integer, written plainly.
+func isInteger(value []byte) bool { return isNumber(value) && !bytes.ContainsAny(value, ".eE") }
+
+// maxSafe is the largest integer that JavaScript tells from its neighbours, 2^53-1.
+const maxSafe = "9007199254740991"
+
+// isSafe reports whether an integer, written plainly, is one that every program
+// can hold.
+func isSafe(integer []byte) bool {
+	digits := bytes.TrimPrefix(integer, []byte("-"))
+	return len(digits) < len(maxSafe) || len(digits) == len(maxSafe) && string(digits) <= maxSafe
 }
 
 func isString(value []byte) bool { return value[0] == '"' }

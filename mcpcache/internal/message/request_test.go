@@ -36,12 +36,27 @@ func TestDecode(t *testing.T) {
 			`{"jsonrpc":"2.0","id":-1500,"method":"resources/read","params":{"uri":"file:///a","_meta":{` +
 				`"io.modelcontextprotocol/protocolVersion":"2026\u002d07-28","io.modelcontextprotocol/clientCapabilities":{ "a":{}},` +
 				`"io.modelcontextprotocol/clientInfo":{"name":"n","version":"1","x":2},"io.modelcontextprotocol/logLevel":"debug",` +
-				`"progressToken":1,"traceparent":"","tracestate":"","baggage":""}}}`,
+				`"progressToken":1,"traceparent":"","tracestate":"","baggage":"a=\u0062"}}}`,
 			Request{
 				ID: []byte("-1500"), Method: []byte("resources/read"), URI: []byte(`"file:///a"`),
-				Meta: Meta{Revision: []byte("2026-07-28"), Capabilities: []byte(`{ "a":{}}`)},
+				Meta: Meta{Revision: []byte("2026-07-28"), Capabilities: []byte(`{ "a":{}}`), Baggage: []byte("a=b")},
 			},
 		},
+		"all of a client": {
+			`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"progressToken":-9007199254740991,` +
+				`"io.modelcontextprotocol/logLevel":"emergency","io.modelcontextprotocol/clientInfo":{"icons":[` +
+				`{"src":"s","mimeType":"m","sizes":["a","b"],"theme":"dark","x":1},{"theme":"light","sizes":[],"src":""}],` +
+				`"title":"t","description":"d","websiteUrl":"u","x":[],"version":"1","name":"n"}}}}`,
+			Request{ID: []byte("1"), Method: []byte("ping")},
+		},
+		"largest id":         {`{"jsonrpc":"2.0","id":9007199254740991,"method":"ping"}`, Request{ID: []byte(maxSafe), Method: []byte("ping")}},
+		"least id":           {`{"jsonrpc":"2.0","id":-9007199254740991,"method":"ping"}`, Request{ID: []byte("-" + maxSafe), Method: []byte("ping")}},
+		"string like it":     {`{"jsonrpc":"2.0","id":"9007199254740992","method":"ping"}`, Request{ID: []byte(`"9007199254740992"`), Method: []byte("ping")}},
+		"larger id":          {`{"jsonrpc":"2.0","id":9007199254740992,"method":"ping"}`, Request{ID: []byte("9007199254740992"), Method: []byte("ping"), UnsafeInteger: true}},
+		"lesser id":          {`{"jsonrpc":"2.0","id":-9007199254740992,"method":"ping"}`, Request{ID: []byte("-9007199254740992"), Method: []byte("ping"), UnsafeInteger: true}},
+		"much larger id":     {`{"jsonrpc":"2.0","id":10000000000000000,"method":"ping"}`, Request{ID: []byte("10000000000000000"), Method: []byte("ping"), UnsafeInteger: true}},
+		"larger token":       {`{"jsonrpc":"2.0","method":"ping","params":{"_meta":{"progressToken":9007199254740992}}}`, Request{Method: []byte("ping"), UnsafeInteger: true}},
+		"string for a token": {`{"jsonrpc":"2.0","method":"ping","params":{"_meta":{"progressToken":"9007199254740992"}}}`, Request{Method: []byte("ping")}},
 		"call": {
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"Method":1,"method":2,"method":3}}}`,
 			Request{ID: []byte("1"), Method: []byte("tools/call"), Name: []byte(`"t"`), ExtraParams: true},
@@ -102,6 +117,9 @@ func TestDecode(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	request := func(members string) string { return `{"jsonrpc":"2.0","id":1,"method":"tools/list"` + members + `}` }
 	meta := func(members string) string { return request(`,"params":{"_meta":{` + members + `}}`) }
+	client := func(members string) string {
+		return meta(`"io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"` + members + `}`)
+	}
 	for name, tt := range map[string]struct {
 		body string
 		want error
@@ -151,7 +169,29 @@ func TestDecodeRefuses(t *testing.T) {
 		"client info half":     {meta(`"io.modelcontextprotocol/clientInfo":{"name":"x"}`), ErrInvalid},
 		"client info number":   {meta(`"io.modelcontextprotocol/clientInfo":{"name":"x","version":1}`), ErrInvalid},
 		"client info repeated": {meta(`"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1","name":"y"}`), ErrAmbiguous},
+		"title number":         {client(`,"title":5`), ErrInvalid},
+		"title null":           {client(`,"title":null`), ErrInvalid},
+		"description object":   {client(`,"description":{}`), ErrInvalid},
+		"website number":       {client(`,"websiteUrl":1`), ErrInvalid},
+		"title repeated":       {client(`,"title":"a","title":"b"`), ErrAmbiguous},
+		"icons object":         {client(`,"icons":{}`), ErrInvalid},
+		"icons null":           {client(`,"icons":null`), ErrInvalid},
+		"icon string":          {client(`,"icons":["a"]`), ErrInvalid},
+		"icon empty":           {client(`,"icons":[{}]`), ErrInvalid},
+		"icon src number":      {client(`,"icons":[{"src":"a"},{"src":5}]`), ErrInvalid},
+		"icon type number":     {client(`,"icons":[{"src":"a","mimeType":5}]`), ErrInvalid},
+		"icon sizes string":    {client(`,"icons":[{"src":"a","sizes":"any"}]`), ErrInvalid},
+		"icon size number":     {client(`,"icons":[{"src":"a","sizes":["any",1]}]`), ErrInvalid},
+		"icon theme":           {client(`,"icons":[{"src":"a","theme":"blue"}]`), ErrInvalid},
+		"icon src repeated":    {client(`,"icons":[{"src":"a","src":"b"}]`), ErrAmbiguous},
+		"icon broken":          {client(`,"icons":[{"src":"a"]`), ErrInvalid},
 		"token object":         {meta(`"progressToken":{}`), ErrInvalid},
+		"token fraction":       {meta(`"progressToken":1.5`), ErrInvalid},
+		"token with exponent":  {meta(`"progressToken":1e3`), ErrInvalid},
+		"token true":           {meta(`"progressToken":true`), ErrInvalid},
+		"log level unknown":    {meta(`"io.modelcontextprotocol/logLevel":"zz"`), ErrInvalid},
+		"log level capitals":   {meta(`"io.modelcontextprotocol/logLevel":"DEBUG"`), ErrInvalid},
+		"baggage number":       {meta(`"baggage":1`), ErrInvalid},
 		"log level number":     {meta(`"io.modelcontextprotocol/logLevel":1`), ErrInvalid},
 
 		"method repeated":         {request(`,"method":"tools/list"`), ErrAmbiguous},

@@ -119,6 +119,38 @@ func (s *scanner) member(known keyset, before *seen) (key int, err error) {
 	return key, nil
 }
 
+// eachOf calls f for each member of the object that has to be next: with its key
+// in known, before its value, which f has to read.
+func (s *scanner) eachOf(known keyset, otherwise string, f func(key int) error) (before seen, err error) {
+	if err := s.open(jsontext.KindBeginObject, otherwise); err != nil {
+		return before, err
+	}
+	for s.more() {
+		key, err := s.member(known, &before)
+		if err == nil {
+			err = f(key)
+		}
+		if err != nil {
+			return before, err
+		}
+	}
+	return before, nil
+}
+
+// each calls f before each element of the array that has to be next. It has to
+// read the element.
+func (s *scanner) each(otherwise string, f func() error) error {
+	if err := s.open(jsontext.KindBeginArray, otherwise); err != nil {
+		return err
+	}
+	for s.more() {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // unescape returns the text of a name in quotes. It is valid until the next
 // call. The raw form of a name that is too long to be any known one, however it
 // is escaped, does as well as its text.

@@ -60,7 +60,7 @@ func (m *Templates) Decode(body []byte, req *Request) error {
 
 // worthRemembering reports whether another request may have this one's template.
 func worthRemembering(body []byte, req *Request) bool {
-	return req.ID != nil && req.Method != nil && !req.ExtraMembers && !req.ExtraParams &&
+	return req.ID != nil && req.Method != nil && !req.ExtraMembers && !req.ExtraParams && !req.UnsafeInteger &&
 		req.Cursor == nil && req.URI == nil && len(body) <= maxTemplate
 }
 
@@ -114,7 +114,7 @@ func (f *template) read(body []byte, req *Request) bool {
 }
 
 // isPlainID reports whether bytes are certainly one JSON value that can be an
-// id: an integer that is not negative, or a string of letters, digits, hyphens
+// id: a safe integer that is not negative, or a string of letters, digits, hyphens
 // and underscores.
 func isPlainID(id []byte) bool {
 	if len(id) > maxPlainID {
@@ -123,7 +123,7 @@ func isPlainID(id []byte) bool {
 	if n := len(id); id[0] == '"' {
 		return n > 1 && id[n-1] == '"' && all(id[1:n-1], isPlainChar)
 	}
-	return all(id, isDigit) && (id[0] != '0' || len(id) == 1)
+	return all(id, isDigit) && (id[0] != '0' || len(id) == 1) && isSafe(id)
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

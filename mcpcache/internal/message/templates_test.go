@@ -48,7 +48,7 @@ func TestMemo(t *testing.T) {
 			var m Templates
 			with := func(id string) []byte { return []byte(strings.Replace(text, idHere, id, 1)) }
 			wantSame(t, &m, with("7"))
-			for _, id := range []string{"0", "8", "1234567890123456789012", `""`, `"a-B_9"`} {
+			for _, id := range []string{"0", "8", maxSafe, `""`, `"a-B_9"`} {
 				if !m.remembers(with(id)) {
 					t.Errorf("with the id %s it has to be decoded", id)
 				}
@@ -56,7 +56,7 @@ func TestMemo(t *testing.T) {
 			}
 			// What is not plain may be another id or none at all.
 			for _, id := range []string{
-				"", "00", "01", "-1", "1.5", "1e3", "1 ", " 1", "null", "true", "[]", "{}", `"`, `"a`, `a"`, `"a"b"`, `"\""`, `"é"`,
+				"", "00", "01", "-1", "1.5", "9007199254740992", "12345678901234567890", "1e3", "1 ", " 1", "null", "true", "[]", "{}", `"`, `"a`, `a"`, `"a"b"`, `"\""`, `"é"`,
 				`1,"method":"prompts/list"`, `"x","method":"y"`, `1,"id":2`, `"` + strings.Repeat("a", maxPlainID-1) + `"`,
 			} {
 				if m.remembers(with(id)) {
@@ -77,6 +77,8 @@ func TestMemoRemembersWhatRepeats(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 		`{"jsonrpc":"2.0","id":1,"result":{}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","more":1}`,
+		`{"jsonrpc":"2.0","id":9007199254740992,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":-9007199254740992}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a"}}`,
