@@ -25,9 +25,28 @@
 //	                               └─ everything else ──────────────► upstream handler ─► tap ─► client
 //	origin ─ GET, DELETE, other ────────────────────────────────────► upstream handler ─► tap ─► client
 //
-// The tap learns from answers on their way: sessions that open and end,
-// admissions, change notices before their bytes leave. [Handler.ServeHTTP] is
-// this picture in code.
+// Package exchange is this picture in code, stage by stage: [Handler] hands it
+// each request. It is read and understood; who asks is found out (identity); it
+// is routed to its backend; what the catalogue has for its caller is looked up;
+// then it is answered, or forwarded through the tap. What is learned from an
+// answer on its way (sessions that open and end, admissions, change notices
+// before their bytes leave) goes to the backend.
+//
+// A backend is everything of one server, and outlives the configurations that
+// use it: the feeds, which decide when to fetch, through a client of our own; the
+// cache, in which they pin snapshots; the ledger of who has been let in; the
+// keeper, which has the snapshots outlive the process. The catalogue is the lists
+// as callers see them. There is one server behind a handler, so it is a catalogue
+// of one: what it hands out is the pinned snapshot itself.
+//
+//	Handler, command, admin       for people and for Caddy
+//	  telemetry, report           what they are told
+//	    exchange                  one request
+//	      catalog                 the lists as callers see them
+//	        backend               one server
+//	          feed, keeper        when to fetch; what outlives the process
+//	            client, cache, encoded, identity, admission, variant
+//	              message, sse, revision, upstream
 //
 // # Promises
 //
