@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -82,6 +83,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	}
 	w := newUpstream(t)
 	w.SetHints(publicBrief)
+	var refused atomic.Int64
 	accept := func(tokens ...string) {
 		w.SetDoor(func(r *http.Request) int {
 			for _, token := range append(tokens, "client") {
@@ -89,6 +91,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 					return 0
 				}
 			}
+			refused.Add(1)
 			return http.StatusUnauthorized
 		})
 	}
@@ -97,10 +100,18 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	c := w.clientAs(scripted.Modern, "Bearer client")
 	c.Settle(toolsList)
 	accept("new")
-	c.AwaitList(toolsList, "a stale hit", isStale)
+	await(t, "a refusal of the feed", func() bool { return refused.Load() > 0 })
+	if a := c.List(toolsList); !isWhole(a) {
+		t.Errorf("after the refusal, a list is %s", describe(a))
+	}
 	if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.mark(toolsList, "v2")
+	await(t, "a refresh with the new token", func() bool {
+		return len(w.host.Requests(func(r *fixture.Request) bool {
+			return r.Method == toolsList && r.Header.Get("Authorization") == "Bearer new"
+		})) > 0
+	})
 	c.AwaitList(toolsList, "the new token's list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
 }
