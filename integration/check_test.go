@@ -133,8 +133,8 @@ func TestCheckOfWhatCannotBeUsed(t *testing.T) {
 		"no era":          {[]string{url, "--era", "stone"}, `--era: "stone" is not one of legacy, modern`},
 		"no time":         {[]string{url, "--timeout", "0s"}, "--timeout: 0s is no time to wait"},
 		"no such flag":    {[]string{url, "--nothing"}, "unknown flag: --nothing"},
-		"no URL":          {nil, "accepts 1 arg(s), received 0"},
-		"several of them": {[]string{url, url}, "accepts 1 arg(s), received 2"},
+		"no URL":          {nil, "name the MCP server by its URL"},
+		"several of them": {[]string{url, url}, "there is an argument too many: name the MCP server by its URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, complaint := check(t, 1, c.args...)

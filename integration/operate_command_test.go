@@ -75,12 +75,16 @@ func TestCommands(t *testing.T) {
 		if fields(table, "test://item-0001") == nil || fields(table, "test://item-0002") != nil {
 			t.Errorf("the list is\n%s", table)
 		}
+		if text, _ := mcpCommand(t, 0, "list", "tools", "--like", "x*"); text != "Nothing in tools matches \"x*\".\n" {
+			t.Errorf("without a match, the list is\n%s", text)
+		}
 		out, _ := mcpCommand(t, 0, "list", "tools", "--json")
 		var items []struct{ Name string }
 		if err := json.Unmarshal([]byte(out), &items); err != nil || len(items) != 3 {
 			t.Errorf("the list is %s", out)
 		}
 		mcpCommand(t, 1, "list")
+		mcpCommand(t, 1, "lsit", "tools")
 		_, complaint := mcpCommand(t, 1, "list", "nothing")
 		if !strings.Contains(complaint, "not one of tools") {
 			t.Errorf("an unknown kind gives %s", complaint)
@@ -102,6 +106,8 @@ func TestCommands(t *testing.T) {
 		if !strings.Contains(complaint, "no item of tools") {
 			t.Errorf("an unknown item gives %s", complaint)
 		}
+		_, complaint = mcpCommand(t, 1, "describe", "tools", "itme-0001")
+		wantOneLine(t, complaint, `no item of tools is called "itme-0001": did you mean "item-0001"?`)
 	})
 	t.Run("refresh", func(t *testing.T) {
 		w.mark(toolsList, "v2")
@@ -209,7 +215,7 @@ func TestCommandsWithoutHandler(t *testing.T) {
 		t.Errorf("refreshing gave %s", complaint)
 	}
 	_, complaint, code := caddyRun(t, "mcp-cache", "status", "--address", fixture.FreeAddr(t))
-	if code != 1 || !strings.Contains(complaint, "asking the admin API") {
+	if code != 1 || !strings.Contains(complaint, "is Caddy running? Where it is elsewhere, say so with --address or CADDY_ADMIN") {
 		t.Errorf("without an admin API, status ended with %d, %s", code, complaint)
 	}
 }

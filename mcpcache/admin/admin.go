@@ -89,7 +89,7 @@ func (a API) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := allow(r, http.MethodGet); err != nil {
 		return err
 	}
-	k, err := report.Kind(parts[1])
+	k, err := report.ListKind(parts[1])
 	if err != nil {
 		return refused(err)
 	}

@@ -24,7 +24,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"GET", "none", http.StatusNotFound, `no handler is called "none"; there are: one, two`},
 		{"GET", "two", http.StatusConflict, `2 handlers are called "two"; give them different names`},
-		{"GET", "one/cows", http.StatusNotFound, `"cows" is not one of tools, prompts, resources, resource_templates, discover`},
+		{"GET", "one/cows", http.StatusNotFound, `"cows" is not one of tools, prompts, resources, resource_templates`},
+		{"GET", "one/discover", http.StatusNotFound, `"discover" is not one of tools, prompts, resources, resource_templates`},
 		{"GET", "one/prompts", http.StatusNotFound, "there is no snapshot of prompts"},
 		{"GET", "one/prompts?like=[", http.StatusBadRequest, `like: "[" is not a pattern: syntax error in pattern`},
 		{"GET", "one/tools/b", http.StatusNotFound, `no item of tools is called "b"`},

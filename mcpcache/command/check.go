@@ -45,7 +45,7 @@ with other capabilities, and for the other caller.
 
 Exit status 1 if the server cannot be used, with the reason in one line.
 `,
-		Args: cobra.ExactArgs(1),
+		Args: wanted(1, 1, "name the MCP server by its URL: check http://127.0.0.1:3001/mcp"),
 	}
 	flags := cmd.Flags()
 	flags.StringArrayP("header", "H", nil, `Header to send, as "Name: value"; a second one of the same name is another caller's`)

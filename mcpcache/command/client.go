@@ -115,6 +115,9 @@ func (c *adminClient) ask(method, query string, segments ...string) ([]byte, err
 		if said := saidBy(err); said != "" {
 			return nil, errors.New(said)
 		}
+		if strings.HasPrefix(err.Error(), "performing request: ") { // Caddy keeps the cause to itself
+			return nil, fmt.Errorf("asking the admin API at %s: %w: is Caddy running? Where it is elsewhere, say so with --address or CADDY_ADMIN", c.address, err)
+		}
 		return nil, fmt.Errorf("asking the admin API at %s: %w", c.address, err)
 	}
 	defer res.Body.Close()

@@ -14,12 +14,18 @@ import (
 
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
-		Name:  "mcp-cache",
-		Usage: "<command>",
-		Short: "Runs a cache in front of an MCP server",
-		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(newServeCommand(), newCheckCommand())
-			addOperatorCommands(cmd)
-		},
+		Name:      "mcp-cache",
+		Usage:     "<command>",
+		Short:     "Runs a cache in front of an MCP server",
+		CobraFunc: addCommands,
 	})
+}
+
+// addCommands adds ours below cmd.
+func addCommands(cmd *cobra.Command) {
+	cmd.AddCommand(newServeCommand(), newCheckCommand())
+	addOperatorCommands(cmd)
+	cmd.Args, cmd.RunE = cobra.ArbitraryArgs, helpOrUnknown
+	cmd.DisableFlagsInUseLine = true
+	cmd.FParseErrWhitelist.UnknownFlags = true // those of a command that does not exist
 }

@@ -29,7 +29,7 @@ resource_templates. Resources are called by their URIs, templates by their URI
 templates. --like leaves only those whose name matches a pattern with *, ? and
 [a-z].
 `,
-		Args:              cobra.ExactArgs(1),
+		Args:              wanted(1, 1, "name one kind of lists, such as: list tools"),
 		ValidArgsFunction: completeKinds,
 	}
 	like := cmd.Flags().String("like", "", "Pattern that names have to match")
@@ -42,9 +42,12 @@ templates. --like leaves only those whose name matches a pattern with *, ? and
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		if c.json {
+		switch {
+		case c.json:
 			err = writeJSONTo(out, items)
-		} else {
+		case len(items) == 0 && *like != "":
+			_, err = fmt.Fprintf(out, "Nothing in %s matches %q.\n", args[0], *like)
+		default:
 			err = writeTable(out, itemRows(items))
 		}
 		return codeOf(err), err
@@ -60,7 +63,7 @@ Shows one item with all its members, by the name that list shows. The members
 are those that the upstream wrote, in its order, indented for people. With
 --json, they are printed byte for byte.
 `,
-		Args:              cobra.ExactArgs(2),
+		Args:              wanted(2, 2, "name a kind and an item: describe tools NAME"),
 		ValidArgsFunction: completeItems,
 	}
 	return operator(cmd, func(c *adminClient, out io.Writer, args []string) (int, error) {

@@ -28,7 +28,7 @@ under way is joined.
 
 A list that cannot be fetched stays what it was.
 ` + exitCodes,
-		Args: cobra.MaximumNArgs(1),
+		Args: wanted(0, 1, "name one kind of lists or none, such as: refresh tools"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			if len(args) == 0 {

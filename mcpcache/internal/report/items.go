@@ -32,6 +32,15 @@ func Kind(name string) (revision.Kind, error) {
 	return k, nil
 }
 
+// ListKind is [Kind] for kinds that have items.
+func ListKind(name string) (revision.Kind, error) {
+	k, ok := revision.ParseKind(name)
+	if !ok || k.ItemsKey() == "" {
+		return 0, trouble(NotFound, "%q is not one of %s", name, strings.Join(revision.ListNames(), ", "))
+	}
+	return k, nil
+}
+
 // Items returns the items of a kind's newest snapshot whose names match a
 // pattern of [path.Match], of all if that is "". Names are no paths, although
 // URIs look like some: '*' and '?' match slashes too. Its errors are of the type
@@ -68,6 +77,13 @@ func ItemNamed(s Source, k revision.Kind, name string) (Item, error) {
 		if item.Name == name {
 			return item, nil
 		}
+	}
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = item.Name
+	}
+	if near := nearest(name, names); near != "" {
+		return Item{}, trouble(NotFound, "no item of %s is called %q: did you mean %q?", k, name, near)
 	}
 	return Item{}, trouble(NotFound, "no item of %s is called %q", k, name)
 }

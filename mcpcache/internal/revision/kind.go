@@ -36,10 +36,17 @@ func Kinds() []Kind {
 }
 
 // KindNames returns the names of the kinds that a feed keeps.
-func KindNames() []string {
+func KindNames() []string { return namesOf(func(Kind) bool { return true }) }
+
+// ListNames returns the names of those that are lists of items.
+func ListNames() []string { return namesOf(func(k Kind) bool { return k.ItemsKey() != "" }) }
+
+func namesOf(chosen func(Kind) bool) []string {
 	names := make([]string, 0, len(kinds))
 	for _, k := range Kinds() {
-		names = append(names, k.String())
+		if chosen(k) {
+			names = append(names, k.String())
+		}
 	}
 	return names
 }
