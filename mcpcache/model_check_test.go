@@ -178,8 +178,8 @@ func (w *world) checkWhole(x *call, from answerOrigin, _ *sent, r *result) error
 // checkPartition is promise 3 for authorization contexts.
 func (w *world) checkPartition(x *call, _ answerOrigin, _ *sent, r *result) error {
 	public := r.scope == "public" || r.scope == "" && w.cfg.public
-	if !public && r.state.Ctx != x.c.ctx {
-		return fmt.Errorf("the private list of %s was given to %s", r.state.Ctx, x.c.ctx)
+	if !public && r.state.Ctx != x.ctx {
+		return fmt.Errorf("the private list of %s was given to %s", r.state.Ctx, x.ctx)
 	}
 	return nil
 }

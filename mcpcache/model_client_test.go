@@ -68,6 +68,7 @@ type request struct {
 	unknown bool // a parameter that no cache can know
 	notify  bool
 	past    string // a session from before, in which this is asked once more
+	hop     string // a header that is named in Connection: the upstream does not get it
 	mustHit bool   // the answer has to be a hit
 }
 
@@ -77,7 +78,9 @@ type call struct {
 	w       *world
 	c       *client
 	serial  string
-	session string
+	ctx     string // of the credentials that the upstream gets
+	session string // that the upstream gets
+	named   string // the session that the request names
 	before  knowledge
 	moment  int // in which it began
 	cancel  context.CancelFunc
@@ -104,31 +107,47 @@ func (c *call) String() string {
 	if c.past != "" {
 		what += " in " + c.past
 	}
+	if c.hop != "" {
+		what += " without " + c.hop
+	}
 	return fmt.Sprintf("%s: %s #%s", c.c, what, c.serial)
 }
 
-// send starts a request. Its answer is checked when it is complete.
-func (w *world) send(c *client, r request) *call {
-	w.mu.Lock()
-	w.serial++
-	x := &call{request: r, w: w, c: c, serial: strconv.Itoa(w.serial), session: c.session, header: make(http.Header)}
+// newCall returns a request of a client, which is not sent yet.
+func (w *world) newCall(c *client, r request, serial string) *call {
+	x := &call{request: r, w: w, c: c, serial: serial, ctx: c.ctx, session: c.session, header: make(http.Header)}
 	switch {
 	case r.method == "initialize":
 		x.session = ""
 	case r.past != "":
 		x.session = r.past
 	}
+	x.named = x.session
+	switch r.hop {
+	case "Authorization":
+		x.ctx = "-"
+	case "Mcp-Session-Id":
+		x.session = ""
+	}
+	return x
+}
+
+// send starts a request. Its answer is checked when it is complete.
+func (w *world) send(c *client, r request) *call {
+	w.mu.Lock()
+	w.serial++
+	x := w.newCall(c, r, strconv.Itoa(w.serial))
 	ctx, cancel := context.WithCancel(context.Background())
 	x.cancel = cancel
 	w.pending[x] = true
-	x.before = w.truth.before(r.kind, c.ctx, x.session, c.rev.String())
+	x.before = w.truth.before(r.kind, x.ctx, x.session, c.rev.String())
 	handler := w.handler
 	x.before.prospect = w.prospectOf(x, handler)
 	x.moment = w.moment
 	w.crowd[x.moment]++
-	w.truth.askers[x.serial] = c.ctx
+	w.truth.askers[x.serial] = x.ctx
 	if r.list {
-		delete(w.truth.changed, callerOf(x.session, c.ctx, c.rev.String()))
+		delete(w.truth.changed, callerOf(x.session, x.ctx, c.rev.String()))
 	}
 	w.mu.Unlock()
 	w.calls.Go(func() {
@@ -208,6 +227,7 @@ func (x *call) setHeaders(r *http.Request) {
 	}
 	set("X-Request-Id", x.serial)
 	set("Authorization", tokenOf(x.c.ctx))
+	set("Connection", x.hop)
 	set("Accept", "application/json, text/event-stream")
 	if x.events {
 		set("Accept", "application/json;q=0.5, text/event-stream")
@@ -215,7 +235,7 @@ func (x *call) setHeaders(r *http.Request) {
 	if x.http == http.MethodPost {
 		set("Content-Type", "application/json")
 	}
-	set("Mcp-Session-Id", x.session)
+	set("Mcp-Session-Id", x.named)
 	if x.method != "initialize" {
 		set("Mcp-Protocol-Version", x.c.rev.String())
 	}
@@ -276,7 +296,7 @@ func (x *call) Write(p []byte) (int, error) {
 			continue
 		}
 		x.announced = append(x.announced[:i], x.announced[i+1:]...)
-		x.w.truth.hears(n, callerOf(x.session, x.c.ctx, x.c.rev.String()), x.session, x.c.rev.String(), x.http == http.MethodPost)
+		x.w.truth.hears(n, callerOf(x.session, x.ctx, x.c.rev.String()), x.session, x.c.rev.String(), x.http == http.MethodPost)
 		x.w.note("%s: notice %d has arrived", x, n.id)
 	}
 	return len(p), nil

@@ -94,7 +94,7 @@ func (t *truth) leaves(a *arrival) { t.refusedSession[a.session] = a.seq }
 // its session, or of a list. That somebody without credentials may not do
 // something else says nothing about lists.
 func (t *truth) refuses(x *call, status int) {
-	seq, ctx := t.next(), x.c.ctx
+	seq, ctx := t.next(), x.ctx
 	if x.session != "" {
 		t.refusedSession[x.session] = seq
 	}
@@ -112,7 +112,7 @@ func (t *truth) refuses(x *call, status int) {
 // refusesKind records that a caller was refused what it asked for: that bars it
 // from all lists, if that was one, and from that kind until it is answered.
 func (t *truth) refusesKind(x *call, seq int) {
-	caller := callerOf(x.session, x.c.ctx, x.c.rev.String())
+	caller := callerOf(x.session, x.ctx, x.c.rev.String())
 	t.refusedKind[callerKind{caller, x.kind}] = seq
 	if x.kind != revision.Discover && x.kind != revision.Reads {
 		t.refusedCaller[caller] = seq
@@ -183,7 +183,7 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 	if x.before.lossKnown && (from != fromCacheStale && !hanging || x.before.reopened) {
 		return fmt.Errorf("the upstream has lost session %s", x.session)
 	}
-	caller := callerOf(x.session, x.c.ctx, x.c.rev.String())
+	caller := callerOf(x.session, x.ctx, x.c.rev.String())
 	stamp, accepted := w.truth.accepted[caller]
 	if w.cfg.admitAll {
 		if x.c.rev.Era() == revision.Legacy && (!accepted || stamp.seq <= x.before.endedAt) {
@@ -208,7 +208,7 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 func (w *world) checkRefusedKind(x *call, let stamp) error {
 	refused := x.before.refusedKind
 	forgotten := refused < w.truth.restarted && let.seq > w.truth.restarted
-	caller := callerOf(x.session, x.c.ctx, x.c.rev.String())
+	caller := callerOf(x.session, x.ctx, x.c.rev.String())
 	if refused > 0 && !forgotten && w.truth.answeredKind[callerKind{caller, x.kind}] <= refused {
 		return fmt.Errorf("the upstream has refused this caller the kind %s", x.kind)
 	}
@@ -224,7 +224,7 @@ func (w *world) checkLetIn(x *call, stamp stamp, refused int) error {
 		return fmt.Errorf("the upstream has refused this caller")
 	case !x.before.at.Before(stamp.at.Add(w.cfg.admitFor)):
 		return fmt.Errorf("the upstream let this caller in %s ago", x.before.at.Sub(stamp.at))
-	case x.c.ctx == "C" && !x.before.at.Before(tokenEnd):
+	case x.ctx == "C" && !x.before.at.Before(tokenEnd):
 		return fmt.Errorf("the token has expired")
 	}
 	return nil
@@ -235,8 +235,8 @@ func (w *world) checkAsker(x *call, _ answerOrigin, _ *sent, r *result) error {
 	if r.asker == "" {
 		return nil
 	}
-	if ctx := w.truth.askers[r.asker]; ctx == "-" || ctx != x.c.ctx {
-		return fmt.Errorf("what #%s of %s asked for was given to %s", r.asker, ctx, x.c.ctx)
+	if ctx := w.truth.askers[r.asker]; ctx == "-" || ctx != x.ctx {
+		return fmt.Errorf("what #%s of %s asked for was given to %s", r.asker, ctx, x.ctx)
 	}
 	return nil
 }

@@ -61,11 +61,11 @@ func known(session, ctx string) bool { return session != "" || ctx != "-" }
 
 // misleads records that the upstream has refused what a caller took from a list.
 func (w *world) misleads(x *call) {
-	if x.params["name"] == nil || x.status != http.StatusOK && x.status != http.StatusBadRequest || !known(x.session, x.c.ctx) ||
+	if x.params["name"] == nil || x.status != http.StatusOK && x.status != http.StatusBadRequest || !known(x.session, x.ctx) ||
 		!bytes.Contains(x.message(), []byte(`"code":-32602`)) {
 		return
 	}
-	w.truth.misled[callerOf(x.session, x.c.ctx, x.c.rev.String())] = w.versionsOf(revision.Tools)
+	w.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] = w.versionsOf(revision.Tools)
 }
 
 func (w *world) versionsOf(k revision.Kind) map[view]int {
@@ -160,8 +160,8 @@ func (w *world) stepMistake(r *rand.Rand) {
 
 // expect is what a client could count on if it asked now.
 func (w *world) expect(c *client, q request) prospect {
-	x := &call{request: q, w: w, c: c, serial: "0", session: c.session}
-	x.before = w.truth.before(q.kind, c.ctx, x.session, c.rev.String())
+	x := w.newCall(c, q, "0")
+	x.before = w.truth.before(q.kind, x.ctx, x.session, c.rev.String())
 	return w.prospectOf(x, w.handler)
 }
 
@@ -198,7 +198,7 @@ func (w *world) checkOwn(x *call, from answerOrigin, _ *sent, r *result) error {
 	version, ctx := r.state.Version, r.state.Ctx
 	switch {
 	case from == fromCacheStale:
-	case version < x.before.misled[view{x.kind, ctx}] && w.truth.misled[callerOf(x.session, x.c.ctx, x.c.rev.String())] != nil:
+	case version < x.before.misled[view{x.kind, ctx}] && w.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] != nil:
 		return fmt.Errorf("version %d of %s misled this caller, and there was version %d", version, ctx, x.before.misled[view{x.kind, ctx}])
 	case version < x.before.changed[view{x.kind, ctx}] && !w.troubled() && time.Since(x.before.at) < promisedPatience:
 		return fmt.Errorf("version %d of %s lacks what this caller's call has changed in version %d", version, ctx, x.before.changed[view{x.kind, ctx}])

@@ -23,6 +23,9 @@ var mutations = []mutation{
 	{"ignore the context of callers", []replacement{
 		{"internal/identity/identity.go", "return cache.ContextOf([16]byte(sum[:16]))", "return cache.ContextOf([16]byte{sum[0] & 0})"},
 	}, `the private list of \S+ was given to \S+|the upstream has never let this caller in`},
+	{"count what is for the next hop only", []replacement{
+		{"internal/exchange/connection.go", "case values == nil:", "case true:"},
+	}, notLetIn + `|the private list of \S+ was given to \S+`},
 	{"serve after DELETE", []replacement{
 		{"internal/exchange/tap.go", "x.backend.Admission.EndSession(x.session)", "_ = x.session"},
 		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
@@ -55,7 +58,7 @@ var mutations = []mutation{
 		{"internal/admission/admission.go", "kinds | m.ended[k].kinds", "0"},
 	}, `the upstream has refused this caller the kind`},
 	{"keep the admission of who was refused a kind", []replacement{
-		{"internal/exchange/admit.go", "if c.Refused().Has(k) && x.offered(k) {", "if false {"},
+		{"internal/exchange/admit.go", "if c.Refused().Has(k) && x.offered(k) {", "if c.Refused().Has(k) && x == nil {"},
 	}, `the upstream has refused this caller the kind`},
 	{"bar nobody for an error with status 400", []replacement{
 		{"internal/exchange/learner.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},

@@ -94,6 +94,9 @@ func (w *world) question(r *rand.Rand, c *client, k revision.Kind) request {
 		http: http.MethodPost, method: k.Method(), kind: k, list: true, params: make(map[string]any),
 		events: r.IntN(6) == 0, unknown: r.IntN(25) == 0,
 	}
+	if r.IntN(15) == 0 {
+		q.hop = pick(r, "Authorization", "Authorization", "Mcp-Session-Id")
+	}
 	if k == revision.Reads {
 		q.params["uri"] = "file:///r"
 	}

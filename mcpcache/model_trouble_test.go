@@ -159,10 +159,15 @@ func (w *world) stepDeny(r *rand.Rand) {
 	if c.modern() {
 		other = pick(r, revision.Prompts, revision.Tools, revision.Discover)
 	}
-	for _, k := range []revision.Kind{denied.kind, other, denied.kind} {
+	for _, k := range []revision.Kind{denied.kind, other} {
 		w.send(c, w.question(r, c, k))
 		w.settle()
 	}
+	if w.cfg.store && r.IntN(3) == 0 {
+		w.stepRestart(r)
+		w.settle()
+	}
+	w.send(c, w.question(r, c, denied.kind))
 }
 
 func (w *world) stepHints(r *rand.Rand) {

@@ -155,6 +155,7 @@ func callerOf(session, ctx, rev string) string {
 }
 
 func readArrival(r *http.Request) (*arrival, error) {
+	r = throughProxy(r)
 	a := &arrival{
 		at:     time.Now(),
 		serial: r.Header.Get("X-Request-Id"), http: r.Method,
@@ -195,6 +196,16 @@ func readArrival(r *http.Request) (*arrival, error) {
 	a.caps = strings.TrimPrefix(string(m.Params.Meta.Capabilities)+string(m.Params.Capabilities), "{}")
 	a.kind, a.list = revision.KindOf(m.Method)
 	return a, nil
+}
+
+// throughProxy returns a request as a proxy hands it on: without the header that
+// Connection names.
+func throughProxy(r *http.Request) *http.Request {
+	if named := r.Header.Get("Connection"); named != "" {
+		r = r.Clone(r.Context())
+		r.Header.Del(named)
+	}
+	return r
 }
 
 // serve answers a request.

@@ -58,10 +58,11 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if r.URL.Path != e.Settings.Path {
 		return e.pass(w, r, next)
 	}
+	refusal := e.Settings.Origins.Refuses(r) // by all that a browser has written
 	x := e.exchange(w, r)
 	defer x.end()
-	if reason := e.Settings.Origins.Refuses(r); reason != "" {
-		return e.refuse(w, reason)
+	if refusal != "" {
+		return e.refuse(w, refusal)
 	}
 	reason, err := x.understand()
 	if err != nil {
@@ -90,11 +91,14 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if reason := e.Settings.Origins.RefusesElsewhere(r); reason != "" {
 		return e.refuse(w, reason)
 	}
+	removeConnectionFields(r.Header)
 	return e.backend.Upstream.ServeHTTP(w, r, next)
 }
 
-// exchange begins an exchange, which it routes to its backend.
+// exchange begins an exchange, which it routes to its backend. The request is
+// rid of what was for us alone.
 func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
+	removeConnectionFields(r.Header)
 	now := time.Now()
 	x := &exchange{
 		search: search{catalog: e.catalog, backend: e.route(), arrived: now, now: now}, endpoint: e, w: w, r: r,
