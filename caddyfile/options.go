@@ -215,8 +215,9 @@ func guest[T any](o option, key, namespace, takes string) (json.RawMessage, erro
 
 // modulesOf returns the names of the modules in a namespace.
 func modulesOf(namespace string) []string {
-	var names []string
-	for _, m := range caddy.GetModules(namespace) {
+	modules := caddy.GetModules(namespace)
+	names := make([]string, 0, len(modules))
+	for _, m := range modules {
 		names = append(names, m.ID.Name())
 	}
 	return names

@@ -64,8 +64,9 @@ var placeholderPattern = regexp.MustCompile(`\{([^{}"\s]+)\}`)
 // placeholdersIn returns the names of the placeholders that a configuration may
 // use, each once.
 func placeholdersIn(raw json.RawMessage) []string {
-	var names []string
-	for _, found := range placeholderPattern.FindAllSubmatch(raw, -1) {
+	all := placeholderPattern.FindAllSubmatch(raw, -1)
+	names := make([]string, 0, len(all))
+	for _, found := range all {
 		names = append(names, string(found[1]))
 	}
 	slices.Sort(names)

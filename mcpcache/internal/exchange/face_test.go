@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
@@ -47,7 +46,7 @@ type config struct {
 	Uncompressed                bool
 }
 
-func duration(d time.Duration) *time.Duration { return &d }
+func duration(d time.Duration) *time.Duration { return new(d) }
 
 // tenant returns the settings of requests, and what uses a server that upstream
 // stands for.
@@ -290,13 +289,4 @@ func editBody(r *http.Request, old, replacement string) {
 		panic(fmt.Sprintf("no %s in %s: %v", old, body, err))
 	}
 	withBody(r, strings.Replace(string(body), old, replacement, 1))
-}
-
-// withReplacer gives a request placeholders.
-func withReplacer(r *http.Request, values map[string]string) *http.Request {
-	repl := caddy.NewEmptyReplacer()
-	for key, value := range values {
-		repl.Set(key, value)
-	}
-	return r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl))
 }

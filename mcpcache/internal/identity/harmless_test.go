@@ -10,10 +10,12 @@ import (
 // What an operator calls harmless tells nobody apart, however it is spelled;
 // everything else still does.
 func TestHarmlessOption(t *testing.T) {
-	f, err := rules(), error(nil)
-	if f.Harmless, err = ParseHeaders([]string{"x-conversation-id", "Forwarded"}); err != nil {
+	named, err := ParseHeaders([]string{"x-conversation-id", "Forwarded"})
+	if err != nil {
 		t.Fatal(err)
 	}
+	f := rules()
+	f.Harmless = named
 	r := request()
 	r.Header.Set("X-Conversation-Id", "a")
 	r.Header.Set("Forwarded", "for=192.0.2.1")
