@@ -63,20 +63,27 @@ func TestItemsAreTheUpstreamsBytes(t *testing.T) {
 	}
 }
 
-// TestIDsAreEchoed asks with ids of every kind: each comes back to the byte.
+// TestIDsAreEchoed asks with ids of every kind: each comes back to the byte. Those
+// that not every server can read as they are, the server answers.
 func TestIDsAreEchoed(t *testing.T) {
 	w := newWorld(t)
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.warm(revision)
 		for _, id := range []string{
-			`0`, `1`, `-7`, `9007199254740993`, `123456789012345678901234567890`, `-9223372036854775809`,
+			`0`, `1`, `-7`, `9007199254740991`, `-9007199254740991`,
 			`""`, `"a"`, `"1"`, `"es\u0063\/aped \"\\ \ud83d\ude00"`, `"` + strings.Repeat("x", 500) + `"`,
 		} {
 			a := c.Post(fixture.Message(id, toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}})
 			wantHit(t, a, toolsList, "v1")
 			if got := string(a.Part("id")); got != id {
 				t.Errorf("id %s came back as %s", id, got)
+			}
+		}
+		for _, id := range []string{`9007199254740992`, `123456789012345678901234567890`, `-9223372036854775809`} {
+			a := c.Post(fixture.Message(id, toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}})
+			if got := string(a.Part("id")); got != id || isHit(a, toolsList, "v1") {
+				t.Errorf("id %s came back as %s: %s", id, got, describe(a))
 			}
 		}
 	})

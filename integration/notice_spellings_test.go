@@ -159,7 +159,7 @@ func TestMentionIsNoNotice(t *testing.T) {
 	w.SetSSE(true)
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		c := w.warm(revision)
+		c, other := w.warm(revision), w.warm(revision) // the caller's own next list is another matter
 		mark := "says " + promptsChanged + " and notifications/tools/list_changed " + revision
 		w.mark(toolsList, mark)
 		w.Changed(scripted.Feeds, toolsList)
@@ -169,8 +169,8 @@ func TestMentionIsNoNotice(t *testing.T) {
 		})
 		for range 5 {
 			c.Call("tools/call", c.Params(`"name":"item-0000"`))
-			wantHit(t, c.List(promptsList), promptsList, "v1")
-			wantHit(t, c.List(toolsList), toolsList, mark)
+			wantHit(t, other.List(promptsList), promptsList, "v1")
+			wantHit(t, other.List(toolsList), toolsList, mark)
 		}
 	})
 }

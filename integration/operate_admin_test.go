@@ -84,7 +84,7 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/mcp_cache/mcp_cache/nothing", 404, "not one of tools"},
 		{"GET", "/mcp_cache/mcp_cache/tools/none", 404, "no item of tools"},
 		{"GET", "/mcp_cache/mcp_cache/tools/", 404, "no item of tools"},
-		{"GET", "/mcp_cache/mcp_cache/discover", 404, "not a list"},
+		{"GET", "/mcp_cache/mcp_cache/discover", 404, "not one of tools, prompts, resources, resource_templates"},
 		{"GET", "/mcp_cache/mcp_cache/tools?like=%5B", 400, "not a pattern"},
 		{"POST", "/mcp_cache/", 405, "only GET"},
 		{"DELETE", "/mcp_cache/mcp_cache", 405, "only GET"},
