@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -172,12 +171,16 @@ func (w *world) provision(ttl time.Duration) (h *Handler, start, cancel func(), 
 		cancel()
 		return nil, nil, nil, fmt.Errorf("provisioning: %w", err)
 	}
-	app, err := ctx.App("events")
+	loaded, err := ctx.App("mcp_cache")
 	if err != nil {
 		cancel()
-		return nil, nil, nil, fmt.Errorf("loading the events app: %w", err)
+		return nil, nil, nil, fmt.Errorf("loading the app: %w", err)
 	}
-	start = func() { app.(*caddyevents.App).Emit(ctx, "started", nil) }
+	start = func() {
+		if err := loaded.(caddy.App).Start(); err != nil {
+			w.failNow(fmt.Errorf("starting: %w", err))
+		}
+	}
 	return mod.(*Handler), start, cancel, nil
 }
 
