@@ -75,6 +75,21 @@ type process struct {
 
 	mu  sync.Mutex
 	out []string // lines
+	err bytes.Buffer
+}
+
+// Write takes what the process writes to standard error.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err.Write(b)
+}
+
+// complaints returns what the process has written to standard error.
+func (p *process) complaints() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err.String()
 }
 
 // startProcess starts a Caddy whose standard output is read.
@@ -87,10 +102,12 @@ func startProcess(t testing.TB, env []string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := new(process)
+	cmd.Stderr = p
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{pid: cmd.Process.Pid}
+	p.pid = cmd.Process.Pid
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -159,9 +176,32 @@ func TestServeShowsProgress(t *testing.T) {
 	if !ok {
 		t.Fatal("it does not say where its admin API is")
 	}
-	table, complaint, code := caddyRun(t, "mcp-cache", "status", "--address", strings.TrimSuffix(admin, "."))
+	_, command, printed := strings.Cut(admin, ". See how the cache is: caddy ")
+	if !printed {
+		command = "mcp-cache status --address " + strings.TrimSuffix(admin, ".")
+	}
+	table, complaint, code := caddyRun(t, strings.Fields(command)...)
 	if code != 0 || fields(table, "tools") == nil {
 		t.Errorf("its status is %d, %s%s", code, table, complaint)
+	}
+	// It has said itself that the server was down, and that a client goes away is
+	// nothing that people have to know of.
+	s := fixture.New(t, endpoint, scripted.LatestLegacy, "")
+	s.List(toolsList)
+	stream := s.Notices()
+	await(t, "the client's stream", func() bool { return w.Streams(ofEra(s)) == 1 })
+	stream.Close()
+	await(t, "the end of the client's stream", func() bool { return w.Streams(ofEra(s)) == 0 })
+	if got := p.complaints(); got != "" {
+		t.Errorf("on standard error it says\n%s", got)
+	}
+	w.host.Kill()
+	await(t, "it to say that the upstream is gone", func() bool {
+		lines := p.lines()
+		return strings.HasPrefix(lines[len(lines)-1], "Trouble: nothing listens at ")
+	})
+	if got := p.complaints(); got != "" {
+		t.Errorf("on standard error it says\n%s", got)
 	}
 }
 

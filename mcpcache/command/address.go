@@ -57,7 +57,7 @@ func endpointURL(from, to string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+	if isEverywhere(host) {
 		host = "127.0.0.1"
 	}
 	upstream, err := url.Parse(to)
@@ -66,4 +66,10 @@ func endpointURL(from, to string) (string, error) {
 	}
 	endpoint := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: cmp.Or(upstream.Path, probe.DefaultPath)}
 	return endpoint.String(), nil
+}
+
+// isEverywhere reports whether who listens on that host listens on all addresses.
+func isEverywhere(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }

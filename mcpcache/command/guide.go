@@ -16,7 +16,7 @@ import (
 const (
 	// whyTimeout is how long serve waits for one answer when it finds out what
 	// is wrong with a server, whyTotal for all of them.
-	whyTimeout = 3 * time.Second
+	whyTimeout = 2 * time.Second
 	whyTotal   = 15 * time.Second
 )
 
@@ -33,6 +33,9 @@ func whyNot(ctx context.Context, to string) string {
 		return ""
 	case found.Trouble.Code == "unauthorized", found.Trouble.Code == "forbidden":
 		return "Trouble: " + to + " asks for credentials. Clients' own go through to it; for the cache's, write a Caddyfile with a guard"
+	}
+	if found.Trouble.Code == "timeout" {
+		return "Trouble: " + to + " does not answer: see whether the server hangs"
 	}
 	return "Trouble: " + printable(found.Trouble.Text)
 }

@@ -15,8 +15,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// progressPause is the time between two looks at the progress.
-const progressPause = 100 * time.Millisecond
+const (
+	// progressPause is the time between two looks at the progress.
+	progressPause = 100 * time.Millisecond
+	// lateAfter is how long people wait for a first answer before they are told.
+	lateAfter = 4 * time.Second
+)
 
 // guide has more to say than how far the handlers have got. Both functions may
 // return "".
@@ -24,6 +28,8 @@ type guide struct {
 	// why is asked when no feed gets any further: what is wrong, in one line. It
 	// may take its time.
 	why func(context.Context) string
+	// late is said once when no feed has got an answer for a while.
+	late string
 	// then is asked when all are ready: what follows.
 	then func([]report.Status) string
 }
@@ -43,7 +49,7 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 	}
 	ticker := time.NewTicker(progressPause)
 	defer ticker.Stop()
-	shown, asked, said := "", "", ""
+	shown, asked, said, late := "", "", "", time.After(lateAfter)
 	for {
 		statuses := report.Live.Statuses(time.Now())
 		text, done := progress(statuses)
@@ -71,10 +77,29 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 		}
 		select {
 		case <-ticker.C:
+		case <-late:
+			if g.late != "" && unanswered(report.Live.Statuses(time.Now())) {
+				fmt.Fprintf(out, "%s%s\n", end, g.late)
+				if terminal {
+					shown = ""
+				}
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// unanswered reports whether no feed has got an answer so far.
+func unanswered(statuses []report.Status) bool {
+	for _, status := range statuses {
+		for _, f := range status.Feeds {
+			if f.State != feed.Connecting {
+				return false
+			}
+		}
+	}
+	return len(statuses) > 0
 }
 
 // stuck reports whether no feed gets any further by itself.

@@ -85,3 +85,74 @@ func TestProgressGoesOnWhileAFeedMay(t *testing.T) {
 		}
 	}
 }
+
+// TestProgressSaysWhenNothingAnswers follows a server that takes its time: people
+// are told once, and soon.
+func TestProgressSaysWhenNothingAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		want  string
+	}{
+		"in time": {lateAfter, "Feeds: 2026-07-28 connecting\nFeeds: 2026-07-28 ready, tools 1\n"},
+		"late":    {4 * lateAfter, "Feeds: 2026-07-28 connecting\nno answer\nFeeds: 2026-07-28 ready, tools 1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := reporttest.New(t, "late")
+				reporttest.GoLive(t, source)
+				source.Server.Set("tools/list", "a")
+				mute := make(chan struct{})
+				source.Server.Mute(mute)
+				source.Feeds().Start(revision.LatestModern)
+				synctest.Wait()
+				var out strings.Builder
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					showProgress(t.Context(), &out, false, zap.NewNop(), guide{late: "no answer"})
+				}()
+				time.Sleep(c.after - progressPause/2) // between two looks
+				close(mute)
+				<-done
+				if out.String() != c.want {
+					t.Errorf("got %q, want %q", out.String(), c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestFeedsAreWatched has a server go away and come back: people are told once of
+// each, and why.
+func TestFeedsAreWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := reporttest.New(t, "watched")
+		reporttest.GoLive(t, source)
+		source.Server.Set("tools/list", "a")
+		source.Feeds().Start(revision.LatestModern)
+		synctest.Wait()
+		var out strings.Builder
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			watchFeeds(ctx, &out, zap.NewNop(), func(context.Context) string { return "Trouble" })
+		}()
+		time.Sleep(time.Minute)
+		if out.String() != "" {
+			t.Errorf("while all is well: %q", out.String())
+		}
+		mute := make(chan struct{})
+		source.Server.Mute(mute)
+		time.Sleep(time.Hour)
+		close(mute)
+		time.Sleep(time.Hour)
+		cancel()
+		<-done
+		first, last, _ := strings.Cut(out.String(), "\n")
+		if !strings.HasPrefix(first, "Feeds: 2026-07-28 d") || !strings.HasSuffix(last, "Feeds: 2026-07-28 ready, tools 1\n") ||
+			strings.Count(out.String(), "ready") != 1 {
+			t.Errorf("it says\n%s", out.String())
+		}
+	})
+}

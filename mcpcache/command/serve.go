@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"time"
@@ -38,11 +39,13 @@ and what is not, and prints commands to try it with.
 
 The --to URL is that of the MCP endpoint, such as http://127.0.0.1:3001/mcp.
 The cache answers on the same path. A URL without a path means /mcp, and one
-without a scheme http, so 127.0.0.1:3001 is enough. --min-ttl is for servers
+without a scheme http, so 127.0.0.1:3001 is enough; 3001 alone is a port of
+127.0.0.1. --min-ttl is for servers
 that send ttlMs 0. All other options have their defaults; write a Caddyfile to
 choose others.
 
-Warnings and errors are written to standard error. --log FILE has the whole
+Warnings and errors are written to standard error, but for those of the feeds
+and of clients that go away: it tells how the feeds are. --log FILE has the whole
 log, in JSON, written to a file; --log stderr, to standard error.
 
 Caddy's admin API gets its usual address. If that is taken, as it is when
@@ -56,7 +59,7 @@ another Caddy runs on this machine, it gets a free port of 127.0.0.1.
 	}
 	flags := cmd.Flags()
 	flags.StringP("from", "f", defaultFrom, "Address to listen on, as host:port or :port. Port 0: a free one")
-	flags.StringP("to", "t", "", "URL of the MCP server, or host:port. Default: a built-in demo server")
+	flags.StringP("to", "t", "", "URL of the MCP server, host:port, or a port of 127.0.0.1. Default: a built-in demo server")
 	flags.String("min-ttl", "", "The shortest time that lists are kept, whatever their ttlMs says, such as 1m. Default: ttlMs is obeyed")
 	flags.String("log", "", "Where the whole log goes: a file, or stderr. Default: warnings and errors to standard error")
 	return cmd
@@ -111,12 +114,30 @@ func runServe(flags caddycmd.Flags) (int, error) {
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s at %s.\nCaddy's admin API is at %s.\n", endpoint, what, s.to, s.admin)
-	go showProgress(ctx, os.Stdout, isTerminal(os.Stdout), caddy.Log(), guide{
-		why:  func(ctx context.Context) string { return whyNot(ctx, s.to) },
-		then: func(statuses []report.Status) string { return summary(statuses) + suggestions(endpoint, statuses) },
-	})
+	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s at %s.\n%s", endpoint, what, s.to, s.addresses())
+	go func() {
+		why := func(ctx context.Context) string { return whyNot(ctx, s.to) }
+		showProgress(ctx, os.Stdout, isTerminal(os.Stdout), caddy.Log(), guide{
+			why:  why,
+			late: s.to + " has not answered yet: see whether the server hangs. It is asked until it answers.",
+			then: func(statuses []report.Status) string { return summary(statuses) + suggestions(endpoint, statuses) },
+		})
+		watchFeeds(ctx, os.Stdout, caddy.Log(), why)
+	}()
 	return caddy.ExitCodeFailedQuit, wait()
+}
+
+// addresses says what else people should know of the addresses.
+func (s *serving) addresses() string {
+	text := ""
+	if host, _, err := net.SplitHostPort(s.from); err == nil && isEverywhere(host) {
+		text = "It listens on all addresses of this machine: whoever reaches one of them can use the server.\n"
+	}
+	text += "Caddy's admin API is at " + s.admin + "."
+	if s.admin != caddy.DefaultAdminListen {
+		text += " See how the cache is: caddy mcp-cache status --address " + s.admin
+	}
+	return text + "\n"
 }
 
 // listenOn chooses the addresses.

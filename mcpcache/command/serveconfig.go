@@ -43,11 +43,15 @@ func serveConfig(s serving) ([]byte, error) {
 // written.
 var inCaddyfile = regexp.MustCompile(`^parsing caddyfile tokens for '[^']*': |,? (?:at|in) Caddyfile:\d+$`)
 
+// saidOtherwise are the loggers whose warnings people need not see: how the feeds
+// are, serve says itself; that a client has closed its stream is nothing unusual.
+const saidOtherwise = "http.handlers.mcp_cache.feed http.handlers.reverse_proxy"
+
 // logOptions are those of Caddy's log.
 func logOptions(log string) string {
 	switch log {
 	case "":
-		return "output stderr\n\t\tlevel WARN\n\t\tformat console {\n\t\t\ttime_format wall\n\t\t\tlevel_format upper\n\t\t}"
+		return "output stderr\n\t\tlevel WARN\n\t\texclude " + saidOtherwise + "\n\t\tformat console {\n\t\t\ttime_format wall\n\t\t\tlevel_format upper\n\t\t}"
 	case "stderr":
 		return "output stderr\n\t\tformat json"
 	}

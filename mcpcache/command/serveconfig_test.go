@@ -14,7 +14,7 @@ import (
 
 func TestServeConfigIsThatOfTheDirective(t *testing.T) {
 	logs := map[string]string{
-		"":         "output stderr\nlevel WARN\nformat console {\ntime_format wall\nlevel_format upper\n}",
+		"":         "output stderr\nlevel WARN\nexclude http.handlers.mcp_cache.feed http.handlers.reverse_proxy\nformat console {\ntime_format wall\nlevel_format upper\n}",
 		"stderr":   "output stderr\nformat json",
 		"a b.json": "output file `a b.json`\nformat json",
 	}

@@ -44,11 +44,14 @@ func NewGroup(url string, base http.RoundTripper, c *cache.Cache, lose func(), p
 	return g
 }
 
+// loggerName is that of what feeds log, below the handler's.
+const loggerName = "feed"
+
 // Set changes what an operator may change while the feeds go on. Kinds that
 // are wanted from now on are fetched, others are forgotten.
 func (g *Group) Set(p *Policy, logger *zap.Logger) {
 	g.policy.Store(p)
-	g.logger.Store(logger)
+	g.logger.Store(logger.Named(loggerName))
 	for _, f := range g.All() {
 		f.reconsider()
 	}

@@ -2,9 +2,11 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -45,6 +47,10 @@ func (x *examination) conclude(ctx context.Context) {
 // diagnose says why no conversation could be opened.
 func (x *examination) diagnose(ctx context.Context) *Trouble {
 	worst := x.troubleOf(x.failures[len(x.failures)-1])
+	if n := len(x.failures); n > 1 && !slices.ContainsFunc(x.failures, func(err error) bool { return !isUnanswered(err) }) {
+		worst.Text = fmt.Sprintf("%s did not answer within %s, asked once for each era (%s in all): see whether the server hangs, or give it more with --timeout",
+			x.URL, x.Timeout, time.Duration(n)*x.Timeout)
+	}
 	if t := x.tryOtherEra(ctx); t != nil {
 		return t
 	}
@@ -62,6 +68,11 @@ func (x *examination) diagnose(ctx context.Context) *Trouble {
 		}
 	}
 	return worst
+}
+
+// isUnanswered reports whether err says that an answer did not come in its time.
+func isUnanswered(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errOutOfTime)
 }
 
 // tryOtherEra says so if the server speaks the era that was not asked for.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // Options say what to examine and how much of it.
 type Options struct {
 	// URL is that of the MCP endpoint. Without a scheme it means http, without
-	// a path /mcp.
+	// a path /mcp; a port alone is one of 127.0.0.1.
 	URL string
 	// Callers are the headers of up to two callers. None means one caller
 	// without headers of its own.
@@ -91,6 +92,9 @@ const DefaultPath = "/mcp"
 // ParseURL returns the URL that an operator means. Its errors repeat nothing of it.
 func ParseURL(text string) (*url.URL, error) {
 	const example = "it has to be like http://127.0.0.1:3001/mcp"
+	if port, err := strconv.ParseUint(text, 10, 16); err == nil && port > 0 {
+		text = "127.0.0.1:" + text
+	}
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}

@@ -248,7 +248,7 @@ func TestTimeIsBounded(t *testing.T) {
 		defer close(release)
 		o := options(t, url)
 		o.Timeout = 50 * time.Millisecond
-		wantTrouble(t, o, "timeout", "URL did not answer within 50ms: see whether the server hangs, or give it more with --timeout")
+		wantTrouble(t, o, "timeout", "URL did not answer within 50ms, asked once for each era (100ms in all): see whether the server hangs, or give it more with --timeout")
 	})
 	t.Run("byte by byte", func(t *testing.T) {
 		s := newScripted()

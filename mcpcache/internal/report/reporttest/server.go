@@ -19,6 +19,7 @@ type ListServer struct {
 	lists map[string][]string
 	calls map[string]int
 	hold  chan struct{}
+	mute  chan struct{}
 }
 
 // Set makes it offer a list of items of those names.
@@ -33,6 +34,13 @@ func (s *ListServer) Hold(until chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hold = until
+}
+
+// Mute has it answer nothing at all until that channel is closed.
+func (s *ListServer) Mute(until chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = until
 }
 
 // Count returns how many requests of that method it has got.
@@ -57,8 +65,15 @@ func (s *ListServer) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyht
 		s.calls = make(map[string]int)
 	}
 	s.calls[question.Method]++
-	hold := s.hold
+	hold, mute := s.hold, s.mute
 	s.mu.Unlock()
+	if mute != nil {
+		select {
+		case <-mute:
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if question.Method == "server/discover" {
 		_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],`+
