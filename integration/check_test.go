@@ -26,7 +26,7 @@ func check(t testing.TB, want int, args ...string) (stdout, stderr string) {
 // suggested returns what comes after the last heading.
 func suggested(t testing.TB, report string) string {
 	t.Helper()
-	_, caddyfile, found := strings.Cut(report, "\nCaddyfile\n\n")
+	_, caddyfile, found := strings.Cut(report, "\nCaddyfile (save it under that name; \"caddy run\" in the same folder starts it)\n\n")
 	if !found {
 		t.Fatalf("no Caddyfile is suggested:\n%s", report)
 	}

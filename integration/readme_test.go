@@ -184,6 +184,10 @@ var commands = []command{
 	{`^go run \./examples/caddy mcp-cache serve$`, serveDemo},
 	{`^go run \./examples/caddy mcp-cache serve --to (\S+)$`, serveUpstream},
 	{`^go run \./examples/caddy mcp-cache check (\S+)$`, checkUpstream},
+	{`^(?:[A-Z_]+=\.\.\. )*go run \./caddy run --config (\S+)$`, func(t *testing.T, folder string, match []string) {
+		hasFile(t, filepath.Join(folder, "caddy", "main.go"))
+		adaptFile(t, folder, match)
+	}},
 	{`^pip install mcp-proxy$`, elsewhere("it downloads a package")},
 	{`^(?:mcp-proxy --port 3001 -- |npx -y supergateway --stdio ")npx -y @modelcontextprotocol/server-everything stdio`, elsewhere("it downloads packages")},
 	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},

@@ -35,7 +35,7 @@ func (r *Report) Text() string {
 		out.WriteString("\nTime ran out before everything had been asked.\n")
 	}
 	if r.Caddyfile != "" {
-		out.WriteString("\nCaddyfile\n\n" + r.Caddyfile)
+		out.WriteString("\nCaddyfile (save it under that name; \"caddy run\" in the same folder starts it)\n\n" + r.Caddyfile)
 	}
 	return out.String()
 }
