@@ -214,7 +214,8 @@ func (w *world) checkVersion(x *call, from answerOrigin, s *sent, r *result) err
 		return nil
 	case from != fromCacheStale:
 		return fmt.Errorf("version %d of %s is old: version %d had been announced", version, ctx, x.before.floor[ctx])
-	case (s == nil || !s.failed) && time.Since(x.before.at) < promisedPatience && !w.up.sluggish():
+	case (s == nil || !s.failed) && time.Since(x.before.at) < promisedPatience && !w.up.sluggish() &&
+		w.up.failedAt.Before(x.before.at):
 		return fmt.Errorf("version %d of %s is old, and the upstream neither failed nor took its time", version, ctx)
 	case version < x.before.told[ctx] && !w.cfg.staleAfterNotice:
 		return fmt.Errorf("version %d of %s is old, and this caller was told of version %d", version, ctx, x.before.told[ctx])

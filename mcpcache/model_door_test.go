@@ -125,8 +125,14 @@ func (w *world) errs(x *call) {
 		x.status != http.StatusOK && x.status != http.StatusBadRequest {
 		return
 	}
-	var m struct{ Error json.RawMessage }
-	if json.Unmarshal(x.message(), &m) == nil && m.Error != nil {
+	var m struct{ Error *struct{ Code int } }
+	if json.Unmarshal(x.message(), &m) != nil || m.Error == nil {
+		return
+	}
+	switch m.Error.Code {
+	case -32601, -32602, -32603: // says nothing of other lists
+		w.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, x.c.rev.String()), x.kind}] = w.truth.next()
+	default:
 		w.truth.refusesKind(x, w.truth.next())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -303,6 +304,7 @@ func (p *reply) abort() {
 func (p *reply) error(status int) error {
 	p.up.w.mu.Lock()
 	p.sent.err, p.sent.failed = true, true
+	p.up.failedAt = time.Now()
 	p.up.w.mu.Unlock()
 	return caddyhttp.Error(status, errModel)
 }

@@ -48,7 +48,7 @@ var mutations = []mutation{
 		},
 	}, notLetIn},
 	{"bar nobody for an error", []replacement{
-		{"internal/exchange/admit.go", "x.refuseContext()\n}\n\n", "_ = code\n}\n\n"},
+		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "_ = r.Error.Code"},
 	}, notLetIn},
 	{"let a caller in to lists by server/discover", []replacement{
 		{"internal/admission/caller.go", "if answered == onlyDiscover {", "if false {"},
@@ -67,7 +67,7 @@ var mutations = []mutation{
 		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
 	}, `session s\d+ has ended|the upstream has refused this caller`},
 	{"keep lost sessions", []replacement{
-		{"internal/admission/admission.go", "func (m *Memo) LoseSessions() { m.lost.Store(m.clock.Add(1)) }", "func (m *Memo) LoseSessions() {}"},
+		{"internal/admission/admission.go", "func (m *Ledger) LoseSessions() { m.lost.Store(m.clock.Add(1)) }", "func (m *Ledger) LoseSessions() {}"},
 	}, `the upstream has lost session s\d+`},
 	{"trust the upstream after an outage", []replacement{
 		{"internal/feed/doubt.go", "return f.doubted.Load() != 0", "return false"},

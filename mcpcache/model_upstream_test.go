@@ -88,6 +88,9 @@ func (*modelGuard) Identity() string { return "F" }
 // happens under the world's lock.
 type modelUpstream struct {
 	w *world
+	// failedAt is when a request has failed last: who has asked for the same may
+	// have waited for it.
+	failedAt time.Time
 
 	versions map[view]int
 	counts   map[view]int
@@ -241,6 +244,7 @@ func (u *modelUpstream) decide(a *arrival) *reply {
 	f := u.faultOf(a)
 	if f.beforeAnswer() {
 		reply.fault, reply.sent.failed = f, true
+		u.failedAt = time.Now()
 		return reply
 	}
 	if status := u.refused[a.ctx]; status != 0 {

@@ -253,7 +253,7 @@ func (m *Ledger) EndSession(id string) { m.RefuseSession(id, 0) }
 // session.
 func (m *Ledger) RefuseSession(id string, kinds revision.KindSet) {
 	if id != "" && len(id) <= MaxSessionID {
-		m.bar(key{session: id}, kinds)
+		m.bar(key{session: id}, kinds, false)
 	}
 }
 
@@ -262,7 +262,19 @@ func (m *Ledger) RefuseSession(id string, kinds revision.KindSet) {
 // server/discover alone, they are barred from that alone.
 func (m *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds revision.KindSet) {
 	if r != revision.Unknown {
-		m.bar(key{context: c, revision: r}, kinds)
+		m.bar(key{context: c, revision: r}, kinds, kinds == onlyDiscover)
+	}
+}
+
+// RefuseKind records that the upstream failed to answer a list of one kind: that
+// session, or if there is none that authorization context, is barred from lists
+// of it, and from no others.
+func (m *Ledger) RefuseKind(id string, c cache.Partition, r revision.Revision, k revision.Kind) {
+	switch {
+	case id != "" && len(id) <= MaxSessionID:
+		m.bar(key{session: id}, revision.SetOf(k), true)
+	case id == "" && r != revision.Unknown:
+		m.bar(key{context: c, revision: r}, revision.SetOf(k), true)
 	}
 }
 
@@ -270,13 +282,13 @@ func (m *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds rev
 // were used for.
 func (m *Ledger) Revoke(c cache.Partition) {
 	for _, r := range revision.All() {
-		m.bar(key{context: c, revision: r}, 0)
+		m.bar(key{context: c, revision: r}, 0, false)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.sessions[c] {
 		if caller := m.load(key{session: id}); caller != nil && caller.Context == c {
-			caller.bar(m.clock.Add(1), 0)
+			caller.bar(m.clock.Add(1), 0, false)
 		}
 	}
 	delete(m.sessions, c)
@@ -307,13 +319,14 @@ func (m *Ledger) unindex(k key, c cache.Partition) {
 	}
 }
 
-// bar bars a caller, who was refused lists of those kinds, if any.
-func (m *Ledger) bar(k key, kinds revision.KindSet) {
+// bar bars a caller, who was refused lists of those kinds, if any: from all
+// lists, or from those alone.
+func (m *Ledger) bar(k key, kinds revision.KindSet, alone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Add(1)
 	if c := m.load(k); c != nil {
-		c.bar(now, kinds)
+		c.bar(now, kinds, alone)
 		return
 	}
 	m.end(k, refusal{now, kinds | m.ended[k].kinds})

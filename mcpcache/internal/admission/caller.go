@@ -100,12 +100,12 @@ func (c *Caller) admittedTo(answered revision.KindSet) *atomic.Int64 {
 	return &c.until
 }
 
-// bar ends what a refusal of those kinds ends: everything, unless it was one of
-// server/discover alone. Whoever calls it holds the memo's lock.
-func (c *Caller) bar(now uint64, kinds revision.KindSet) {
+// bar ends what a refusal of those kinds ends: everything, unless it is about
+// those alone. Whoever calls it holds the ledger's lock.
+func (c *Caller) bar(now uint64, kinds revision.KindSet, alone bool) {
 	c.barred.Store(now)
 	c.refused.Or(uint32(kinds))
-	if kinds != onlyDiscover {
+	if !alone {
 		c.until.Store(0)
 	}
 	if kinds == 0 || kinds.Has(revision.Discover) {

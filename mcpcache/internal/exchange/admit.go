@@ -80,11 +80,26 @@ func (l *learner) bar(code int) {
 	if code == methodNotFound && !x.offered(q.kind) {
 		return // nobody is answered that list
 	}
+	if isAboutMethod(code) {
+		x.backend.Admission.RefuseKind(x.session, x.context, q.revision, q.kind)
+		if x.session == "" && x.context == cache.Anonymous {
+			x.backend.Keeper.Refuse(q.revision) // what is kept says nothing of kinds
+		}
+		return
+	}
 	if x.session != "" {
 		x.backend.Admission.RefuseSession(x.session, revision.SetOf(q.kind))
 		return
 	}
 	x.refuseContext()
+}
+
+// isAboutMethod reports whether an error is about what was asked for, not about
+// who asks: the method is not there, its parameters are bad, or it has failed
+// (JSON-RPC 2.0, "Error object"). Other lists are then what they were.
+func isAboutMethod(code int) bool {
+	const methodNotFound, invalidParams, internalError = -32601, -32602, -32603
+	return code == methodNotFound || code == invalidParams || code == internalError
 }
 
 // refuseContext records that the upstream has refused a list to a caller without

@@ -1,8 +1,10 @@
 package exchange
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,4 +141,46 @@ func TestWhichAdmissionIsKept(t *testing.T) {
 	kept("tools answered", true)
 	anonymously(f, t, "server/discover", answering(http.StatusForbidden, "text/plain", ""))
 	kept("discover refused", false)
+}
+
+// That the upstream does not answer one list, for what it is, bars nobody from
+// another, and nobody from it once it is answered.
+func TestErrorsAboutOneKind(t *testing.T) {
+	for _, code := range []int{-32601, -32602, -32603} {
+		for name, list := range map[string]func(string) *http.Request{
+			"session": func(method string) *http.Request { return legacyRequest(revision.V20251125, "s", method) },
+			"token":   func(method string) *http.Request { return modernRequest(method, "") },
+		} {
+			t.Run(fmt.Sprint(name, code), func(t *testing.T) {
+				f := newFace(t, config{Gate: duration(0)})
+				ask := func(method string) *httptest.ResponseRecorder {
+					r := list(method)
+					r.Header.Set("Authorization", "Bearer a")
+					return f.serve(t, r)
+				}
+				isHit := func(method string) bool {
+					return strings.Contains(ask(method).Header().Get("Cache-Status"), "; hit")
+				}
+				f.upstreamIs(listing("a"))
+				if isHit("tools/list"); !isHit("tools/list") {
+					t.Fatal("the second list is no hit")
+				}
+				f.upstreamIs(resultOf(`"prompts":[{"name":"p"}],"ttlMs":60000`))
+				if isHit("prompts/list"); !isHit("prompts/list") {
+					t.Fatal("the second list of prompts is no hit")
+				}
+				f.upstreamIs(answering(http.StatusOK, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"no"}}`, code)))
+				f.backend.Cache.Bump(revision.SetOf(revision.Prompts))
+				if w := ask("prompts/list"); !strings.Contains(w.Body.String(), `"error"`) {
+					t.Fatalf("got %s", w.Body)
+				}
+				if !isHit("tools/list") {
+					t.Error("an error about prompts bars from tools")
+				}
+				if isHit("prompts/list") {
+					t.Error("the list that the upstream does not answer is a hit")
+				}
+			})
+		}
+	}
 }
