@@ -259,7 +259,7 @@ func (u *modelUpstream) decide(a *arrival) *reply {
 		reply.refuse(http.StatusBadRequest) // it has to know the client
 		return reply
 	}
-	if status := u.denied[view{a.kind, a.ctx}]; status != 0 && a.list {
+	if status := u.denied[view{a.kind, a.ctx}]; status != 0 && a.list && !a.feed() {
 		reply.deny(status)
 		return reply
 	}
