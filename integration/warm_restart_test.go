@@ -116,6 +116,53 @@ func TestWarmRestart(t *testing.T) {
 	}
 }
 
+// TestToldBeforeARestart announces a change that cannot be fetched, and restarts
+// Caddy: nobody knows who was told, so nobody is given the list from before,
+// unless the operator says that those who were told may have it too.
+func TestToldBeforeARestart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options []string
+		stale   bool
+	}{
+		"by default":   {nil, false},
+		"after_notice": {[]string{"stale_if_error 24h after_notice"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.SetSessions(false)
+			w.host.Start()
+			w.proxy = startProxy(t, mcpCache(w.host.URL, tt.options...))
+			c := w.client(scripted.Modern)
+			for _, method := range scripted.ListMethods() {
+				c.Settle(method)
+			}
+			s := c.Notices()
+			await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+			w.SetScript(toolsList, scripted.Status(http.StatusInternalServerError))
+			w.Changed(ofEra(c), toolsList)
+			s.Await("notifications/tools/list_changed")
+			if a := c.List(toolsList); isStale(a) != tt.stale {
+				t.Errorf("told, it is given %s", describe(a))
+			}
+			w.restart(tt.options...)
+			if a := c.List(toolsList); isStale(a) != tt.stale || !tt.stale && a.Status != http.StatusBadGateway {
+				t.Errorf("after a restart, it is given %s", describe(a))
+			}
+			if a := c.List(promptsList); !isStale(a) {
+				t.Errorf("of what was not announced, it is given %s", describe(a))
+			}
+			w.SetScript(toolsList, nil)
+			w.mark(toolsList, "v2")
+			w.host.Start()
+			c.AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+			w.restart(tt.options...)
+			if a := c.List(toolsList); !isStale(a) || markOf(a, toolsList) != "v2" {
+				t.Errorf("after the new list and a restart, it is given %s", describe(a))
+			}
+		})
+	}
+}
+
 // TestWarmRestartIsForNobodyElse restarts Caddy with its upstream down: whoever
 // the upstream would have to know is not let in.
 func TestWarmRestartIsForNobodyElse(t *testing.T) {

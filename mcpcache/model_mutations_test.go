@@ -92,7 +92,7 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "(a.told == nil || fallback.Mark.Since(a.told.Mark))", "a.told == nil"},
 	}, `waited \S+, and there was a copy`},
 	{"give an old copy to who was told", []replacement{
-		{"internal/exchange/lookup.go", "if a.told == nil || x.backend.Settings.StaleAfterNotice {", "if true {"},
+		{"internal/exchange/lookup.go", "case a.told == nil:", "default:"},
 	}, `version \d+ of \S+ is old, and this caller was told`},
 	{"have all pay for one mistake", []replacement{
 		{"internal/exchange/called.go", "doubt := admission.Doubt{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},

@@ -278,8 +278,20 @@ func (w *world) stepReload(r *rand.Rand) {
 	}
 }
 
-// stepRestart is the process ending and starting again.
-func (w *world) stepRestart(*rand.Rand) {
+// stepRestart is the process ending and starting again; half of the times while
+// the upstream gives no lists, though it has announced a change.
+func (w *world) stepRestart(r *rand.Rand) {
+	troubled := r.IntN(2) == 0
+	if troubled {
+		w.mu.Lock()
+		w.up.faults = append(w.up.faults, &fault{
+			mode: pick(r, faultStatus, faultRPC), feed: true, clients: true, lists: true, repaired: make(chan struct{}),
+		})
+		w.note("upstream: gives no lists")
+		w.mu.Unlock()
+		w.change(r, revision.Tools)
+		w.settle()
+	}
 	w.mu.Lock()
 	for x := range w.pending {
 		x.cancelled = true
@@ -290,11 +302,17 @@ func (w *world) stepRestart(*rand.Rand) {
 	w.cancel()
 	w.cancel = nil
 	w.mu.Lock()
-	w.truth.restarts()
+	w.truth.restarts(len(w.unsaved) == 0)
 	w.note("restart")
 	w.mu.Unlock()
 	if err := w.load(w.cfg.ttl); err != nil {
 		w.failNow(err)
+	}
+	if troubled {
+		w.settle()
+		for _, c := range w.clients {
+			w.send(c, w.question(r, c, revision.Tools))
+		}
 	}
 }
 

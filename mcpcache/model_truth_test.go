@@ -17,8 +17,9 @@ type truth struct {
 
 	// floor is the oldest version of each list that may still be called
 	// fresh: a notice about it has passed. staleFloor is the same since the
-	// last restart, told for one caller.
-	floor, staleFloor map[view]int
+	// last restart that forgot, told for one caller. toldBefore is what anybody may have been
+	// told before the last restart.
+	floor, staleFloor, toldBefore map[view]int
 
 	told map[string]map[view]int
 	// toldAt is when a caller was last told of a change.
@@ -80,11 +81,15 @@ func (t *truth) next() int {
 }
 
 // restarts forgets what no process can know of the one before. What is fresh
-// has to be so all the same.
-func (t *truth) restarts() {
+// has to be so all the same. That changes were announced is known if it was saved,
+// not to whom.
+func (t *truth) restarts(saved bool) {
 	t.restarted = t.next()
 	clear(t.blips)
-	clear(t.staleFloor)
+	if !saved {
+		clear(t.staleFloor)
+	}
+	t.toldBefore = maps.Clone(t.staleFloor)
 	clear(t.told)
 	clear(t.toldAt)
 	clear(t.own)
@@ -232,7 +237,7 @@ func (t *truth) before(k revision.Kind, ctx, session, rev string) knowledge {
 	for _, ctx := range modelContexts {
 		n.floor[ctx] = t.floor[view{k, ctx}]
 		n.stale[ctx] = t.staleFloor[view{k, ctx}]
-		n.told[ctx] = told[view{k, ctx}]
+		n.told[ctx] = max(told[view{k, ctx}], t.toldBefore[view{k, ctx}])
 	}
 	for v, o := range maps.All(t.own) {
 		if v.kind == k {

@@ -72,6 +72,7 @@ type world struct {
 
 	ttls      []time.Duration // of the configurations in use
 	stored    map[string][]byte
+	unsaved   map[string]bool // copies of which the store last failed to do something
 	violation string
 	trace     []string
 
@@ -92,7 +93,7 @@ type world struct {
 func newWorld(id string, cfg worldConfig, seed uint64) *world {
 	w := &world{
 		id: id, cfg: cfg, seed: seed, born: time.Now(), truth: newTruth(), pending: make(map[*call]bool),
-		stored: make(map[string][]byte), feedReopened: make(map[string]bool), crowd: make(map[int]int),
+		stored: make(map[string][]byte), unsaved: make(map[string]bool), feedReopened: make(map[string]bool), crowd: make(map[int]int),
 	}
 	w.up = &modelUpstream{
 		w: w, versions: make(map[view]int), counts: make(map[view]int), hints: make(map[revision.Kind]hints),

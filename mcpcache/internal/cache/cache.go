@@ -100,6 +100,9 @@ func New(memory int64) (*Cache, error) {
 	c := &Cache{
 		bounded: t, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
 	}
+	for k := range c.epochs {
+		c.epochs[k].Store(firstEpoch)
+	}
 	c.share()
 	return c, nil
 }

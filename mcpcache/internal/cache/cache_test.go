@@ -42,6 +42,33 @@ func TestBumpOutdatesWhatWasAskedBefore(t *testing.T) {
 	}
 }
 
+// What was there when the process began is as good as it says, unless a change of
+// it had been announced before.
+func TestMarkOfTheStart(t *testing.T) {
+	c := newCache(t, 1<<20)
+	e := c.entry(toolsOf(Public), "a", 0)
+	for name, tt := range map[string]struct {
+		mark        Mark
+		before      bool
+		first, then Freshness
+	}{
+		"start":     {Start(), false, Fresh, Outdated},
+		"announced": {Mark{}, true, Outdated, Outdated},
+	} {
+		e.Mark = tt.mark
+		if got := c.Freshness(e, start); got != tt.first || e.Mark.BeforeStart() != tt.before {
+			t.Errorf("%s: freshness %d, from before: %v", name, got, e.Mark.BeforeStart())
+		}
+		if !c.Mark(revision.Tools).Since(tt.mark) || tt.mark.SameEpoch(Start()) == tt.before {
+			t.Errorf("%s: it is not in order", name)
+		}
+	}
+	c.Bump(revision.SetOf(revision.Tools))
+	if e.Mark = Start(); c.Freshness(e, start) != Outdated || e.Mark.BeforeStart() {
+		t.Error("the first notice outdates nothing")
+	}
+}
+
 func TestFreshnessInTime(t *testing.T) {
 	c := newCache(t, 1<<20)
 	e := c.entry(toolsOf(Anonymous), "list", 0)
@@ -238,7 +265,7 @@ func TestWatchAndBumpTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := c.Mark(revision.Prompts).epoch; got != 4*200 {
+	if got := c.Mark(revision.Prompts).epoch - firstEpoch; got != 4*200 {
 		t.Errorf("counted %d bumps, want %d", got, 4*200)
 	}
 }

@@ -108,6 +108,17 @@ type Mark struct {
 	doubts  uint64 // times that a caller needed a list asked for anew
 }
 
+// Start is the mark of what was there when the process began, and of which no
+// change has been announced since. The zero mark is earlier than that.
+func Start() Mark { return Mark{epoch: firstEpoch} }
+
+// firstEpoch is the one that every kind begins with.
+const firstEpoch = 1
+
+// BeforeStart reports whether what has mark m is from before a change that was
+// announced before the process began: nobody knows to whom.
+func (m Mark) BeforeStart() bool { return m.epoch < firstEpoch }
+
 // Since reports whether m is no earlier than other, of the same kind.
 func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch && m.updates >= other.updates }
 

@@ -52,7 +52,7 @@ func TestAskedSince(t *testing.T) {
 	if before.AskedSince(doubt) || !c.Mark(revision.Tools).AskedSince(doubt) {
 		t.Error("what was asked for before a doubt is beyond it, or what came after is not")
 	}
-	if !c.Current(revision.Tools, before) || !c.Mark(revision.Prompts).SameEpoch(Mark{}) {
+	if !c.Current(revision.Tools, before) || !c.Mark(revision.Prompts).SameEpoch(Start()) {
 		t.Error("a doubt has outdated something")
 	}
 }

@@ -254,12 +254,18 @@ func (x *search) struggling() bool {
 }
 
 // fallback returns what may be served if the upstream fails now. Whoever was
-// told of a change gets the failure rather than the list from before.
+// told of a change, or may have been before a restart, gets the failure rather
+// than the list from before.
 func (x *search) fallback(e *cache.Entry, a asker) *cache.Entry {
 	if e == nil || !x.usableStale(e) {
 		return nil
 	}
-	if a.told == nil || x.backend.Settings.StaleAfterNotice {
+	switch {
+	case x.backend.Settings.StaleAfterNotice:
+		return e
+	case e.Mark.BeforeStart():
+		return nil // anybody may have been told
+	case a.told == nil:
 		return e
 	}
 	outdated := x.backend.Cache.Freshness(e, x.now) == cache.Outdated

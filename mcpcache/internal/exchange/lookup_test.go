@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache/cachetest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -80,4 +81,30 @@ func TestFallbackOfResources(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFallbackAfterARestart has an upstream fail that has announced a change
+// before a restart: whoever asks now may have been told of it.
+func TestFallbackAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		mark   cache.Mark
+		notice bool // stale_if_error … after_notice
+		want   int
+	}{
+		"nothing announced":       {cache.Start(), false, http.StatusOK},
+		"announced":               {cache.Mark{}, false, http.StatusServiceUnavailable},
+		"announced, after_notice": {cache.Mark{}, true, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFace(t, config{Gate: duration(0), Admit: "all", StaleAfterNotice: c.notice})
+			e := cachetest.Tools(t, 3)
+			e.Mark, e.Lifetime, e.Fetched = c.mark, time.Nanosecond, time.Now().Add(-time.Minute)
+			f.backend.Cache.Restore(e)
+			f.upstreamIs(failsWith(http.StatusServiceUnavailable))
+			w := f.serve(t, modernRequest("tools/list", ""))
+			if w.Code != c.want {
+				t.Errorf("got %d, %q", w.Code, w.Header().Get("Cache-Status"))
+			}
+		})
+	}
 }

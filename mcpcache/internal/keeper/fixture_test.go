@@ -88,12 +88,13 @@ func entryOf(t *testing.T, k revision.Kind, name string, p cache.Partition) *cac
 	}
 	return &cache.Entry{
 		Kind: k, Revision: revision.V20260728, Partition: p, Body: message.Single(k, page),
-		Fetched: time.Now(), Lifetime: time.Minute,
+		Fetched: time.Now(), Lifetime: time.Minute, Mark: cache.Start(),
 	}
 }
 
-// fetched plays a feed that has fetched e, and waits for what comes of it.
+// fetched plays a feed that has fetched e just now, and waits for what comes of it.
 func (r *trial) fetched(e *cache.Entry) {
+	e.Mark = r.cache.Mark(e.Kind)
 	r.cache.Pin(e)
 	synctest.Wait()
 }

@@ -32,6 +32,9 @@ const (
 	// has to know how old it is, give or take this. It is also when a round of
 	// saving that failed is repeated.
 	resave = time.Minute
+	// announceDelay is how long a change is known before it is saved that it was
+	// announced: most are fetched until then.
+	announceDelay = 250 * time.Millisecond
 	// FarewellTimeout is how long a keeper takes at most to save what is still
 	// to be saved when it ends. Somebody waits for a reload, and for a process
 	// to stop.
@@ -45,7 +48,8 @@ type Keeper struct {
 	// place returns the first part of every key: the upstream's.
 	place func() (string, error)
 
-	wake chan struct{}
+	wake      chan struct{}
+	announced chan struct{} // a change was
 
 	mu      sync.Mutex
 	store   *boundedStore
@@ -64,6 +68,9 @@ type storedCopy struct {
 	saved  time.Time
 	digest [sha256.Size]byte // of the list, if it is there
 	dirty  bool              // it is to be saved, or deleted
+	// announced says that it tells of a change that was announced since the list
+	// was fetched.
+	announced bool
 }
 
 // presence says whether the store has a copy.
@@ -81,11 +88,11 @@ type slotKey struct {
 }
 
 // New returns a Keeper of the upstream that key stands for, which watches what
-// feeds pin in c. If instance
-// is not nil, the upstream is this instance's own: the one that instance names.
+// feeds pin in c and what is announced. If instance is not nil, the upstream is this instance's own: the one that instance names.
 func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
-	w := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1)}
+	w := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1)}
 	c.OnPin(w.pinned)
+	c.Watch(func(revision.KindSet) { signal(w.announced) })
 	return w
 }
 
@@ -106,9 +113,12 @@ func (w *Keeper) Use(s stores.Store, maxList int64, logger *zap.Logger) {
 }
 
 // signal asks for a round of saving. The caller holds w.mu.
-func (w *Keeper) signal() {
+func (w *Keeper) signal() { signal(w.wake) }
+
+// signal puts a token into a channel with room for one, unless it has one.
+func signal(c chan<- struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -200,7 +210,7 @@ func (w *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, 
 	}
 	w.cache.Restore(e)
 	w.remember(key.revision, snapshot.Admitted(data))
-	w.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest})
+	w.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest, announced: e.Mark.BeforeStart()})
 	return nil
 }
 
@@ -236,14 +246,28 @@ func (w *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
 	c := w.of(key)
 	now.dirty = now.dirty || c.dirty
 	*c = now
+	if w.fetched(key, now) {
+		w.signal()
+	}
 }
+
+// fetched reports whether a copy tells of a change that has been fetched since.
+// The caller holds w.mu.
+func (w *Keeper) fetched(key slotKey, c storedCopy) bool {
+	return c.announced && !w.isOutdated(w.cache.Pinned(key.revision, key.kind))
+}
+
+// isOutdated reports whether a change of a snapshot was announced that has not
+// been fetched. e may be nil.
+func (w *Keeper) isOutdated(e *cache.Entry) bool { return e != nil && !w.cache.Current(e.Kind, e.Mark) }
 
 // pinned is told of each snapshot that a feed has brought.
 func (w *Keeper) pinned(r revision.Revision, k revision.Kind, same bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.of(slotKey{r, k})
-	if !same || time.Since(c.saved) >= resave {
+	key := slotKey{r, k}
+	c := w.of(key)
+	if !same || time.Since(c.saved) >= resave || w.fetched(key, *c) {
 		c.dirty = true
 		w.signal()
 	}

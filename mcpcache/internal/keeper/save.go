@@ -17,9 +17,17 @@ func (w *Keeper) Run(ctx context.Context) {
 	defer upkeep.Stop()
 	defer again.Stop()
 	again.Stop()
+	var announced <-chan time.Time // nil while nothing is to be saved for that
 	for {
-		var done bool
+		done := true
 		select {
+		case <-w.announced:
+			if announced == nil {
+				announced = time.After(announceDelay)
+			}
+		case <-announced:
+			announced = nil
+			done = w.save(ctx, saveTimeout)
 		case <-w.wake:
 			done = w.save(ctx, saveTimeout)
 		case <-again.C:
@@ -62,15 +70,16 @@ func (w *Keeper) save(ctx context.Context, limit time.Duration) bool {
 	return failure == nil
 }
 
-// withdraw deletes the copy of a list that is another by now and could not be
-// saved: those who were told of the change must not get the old list after a
+// withdraw deletes the copy of a list that is another by now, or of which a change
+// was announced that it does not tell of, and that could not be saved: those who were told of the change must not get the old list after a
 // restart.
 func (w *Keeper) withdraw(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) storedCopy {
 	c.dirty = true
 	if c.there == notThere {
 		return c
 	}
-	if e := w.cache.Pinned(key.revision, key.kind); e != nil && c.there == isThere && e.Body.Digest == c.digest {
+	if e := w.cache.Pinned(key.revision, key.kind); e != nil && c.there == isThere && e.Body.Digest == c.digest &&
+		(c.announced || !w.isOutdated(e)) {
 		return c // it is only not known to be that young
 	}
 	if place, err := w.place(); err == nil && store.Delete(ctx, key.in(place)) == nil {
@@ -94,15 +103,16 @@ func (w *Keeper) report(ctx context.Context, failure error) {
 
 // take returns the copies that have to be brought up to date. Among them are
 // those of lists that are not there any more: the upstream or the operator has
-// given up the kind.
+// given up the kind; and those that do not tell rightly whether a change was
+// announced.
 func (w *Keeper) take() (*boundedStore, map[slotKey]storedCopy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unsignal() // whatever it was for is among them
 	due := make(map[slotKey]storedCopy)
 	for _, key := range slotKeys() {
-		c := w.of(key)
-		if c.dirty || c.there == isThere && w.cache.Pinned(key.revision, key.kind) == nil {
+		c, e := w.of(key), w.cache.Pinned(key.revision, key.kind)
+		if c.dirty || c.there == isThere && (e == nil || c.announced != w.isOutdated(e)) {
 			due[key] = *c
 			c.dirty = false
 		}
@@ -123,9 +133,11 @@ func (w *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey, 
 		}
 		return storedCopy{there: notThere}, store.Delete(ctx, key.in(place))
 	}
-	data, err := snapshot.Encode(e, w.AdmittedUntil(key.revision))
+	announced := w.isOutdated(e)
+	data, err := snapshot.Encode(e, announced, w.AdmittedUntil(key.revision))
 	if err != nil {
 		return c, err
 	}
-	return storedCopy{there: isThere, saved: time.Now(), digest: e.Body.Digest}, store.Save(ctx, key.in(place), data)
+	saved := storedCopy{there: isThere, saved: time.Now(), digest: e.Body.Digest, announced: announced}
+	return saved, store.Save(ctx, key.in(place), data)
 }

@@ -28,6 +28,16 @@ func failingAt(slow bool, operations ...string) func(context.Context, string, st
 	}
 }
 
+// sleepyFor has a store take that long for whatever it saves.
+func sleepyFor(d time.Duration) func(context.Context, string, string) error {
+	return func(_ context.Context, operation, _ string) error {
+		if operation == "save" {
+			time.Sleep(d)
+		}
+		return nil
+	}
+}
+
 // A list that was replaced does not come back after a restart, although the new
 // one could not be saved.
 func TestReplacedListDoesNotComeBack(t *testing.T) {
@@ -103,7 +113,7 @@ func TestUnchangedListSurvivesAFullStore(t *testing.T) {
 // A list of max_list bytes comes back, one of a byte more does not, and one that
 // is much larger is not even loaded.
 func TestLoadingHasMaxList(t *testing.T) {
-	data, err := snapshot.Encode(entryOf(t, revision.Tools, strings.Repeat("x", largestList/2), cache.Public), time.Time{})
+	data, err := snapshot.Encode(entryOf(t, revision.Tools, strings.Repeat("x", largestList/2), cache.Public), false, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,12 +33,15 @@ var (
 
 // about is what is to be known of the list besides its bytes.
 type about struct {
-	Kind       string    `json:"kind"`
-	Revision   string    `json:"revision"`
-	Public     bool      `json:"public,omitempty"`
-	TTL        bool      `json:"ttl,omitempty"`         // the upstream gave a ttlMs
-	NeverFresh bool      `json:"never_fresh,omitempty"` // it wants to be asked each time
-	Fetched    time.Time `json:"fetched"`
+	Kind       string `json:"kind"`
+	Revision   string `json:"revision"`
+	Public     bool   `json:"public,omitempty"`
+	TTL        bool   `json:"ttl,omitempty"`         // the upstream gave a ttlMs
+	NeverFresh bool   `json:"never_fresh,omitempty"` // it wants to be asked each time
+	// Announced says that a change of the list was announced, and that the new
+	// one has not been fetched.
+	Announced bool      `json:"announced,omitempty"`
+	Fetched   time.Time `json:"fetched"`
 	// Admitted is until when the upstream's acceptance of callers without
 	// credentials counts.
 	Admitted time.Time `json:"admitted,omitzero"`
@@ -50,17 +53,17 @@ func Shareable(e *cache.Entry) bool {
 	return e.Partition == cache.Public || e.Partition == cache.Anonymous
 }
 
-// Encode writes a snapshot down, and until when callers without credentials are
-// admitted; zero if they are not. Of a snapshot that is not [Shareable] it returns
-// [ErrPrivate].
-func Encode(e *cache.Entry, admitted time.Time) ([]byte, error) {
+// Encode writes a snapshot down, whether a change of it was announced since it was
+// fetched, and until when callers without credentials are admitted; zero if they
+// are not. Of a snapshot that is not [Shareable] it returns [ErrPrivate].
+func Encode(e *cache.Entry, announced bool, admitted time.Time) ([]byte, error) {
 	if !Shareable(e) {
 		return nil, ErrPrivate
 	}
 	head, err := json.Marshal(about{
 		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
 		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched,
-		Admitted: admitted,
+		Announced: announced, Admitted: admitted,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot: %w", err)
@@ -103,8 +106,9 @@ func open(data []byte) ([]byte, error) {
 }
 
 // Decode reads a snapshot of that list back. It is as old as it says and no
-// longer fresh: what has changed since was announced to nobody here. The error
-// is an [ErrForeign] or an [ErrCorrupt].
+// longer fresh: what has changed since was announced to nobody here. If a change
+// was announced before, it has no mark. The error is an [ErrForeign] or an
+// [ErrCorrupt].
 func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*cache.Entry, error) {
 	sealed, err := open(data)
 	if err != nil {
@@ -126,6 +130,9 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*
 	e := &cache.Entry{
 		Kind: k, Revision: r, Body: body, Fetched: said.Fetched,
 		Partition: cache.Anonymous,
+	}
+	if !said.Announced {
+		e.Mark = cache.Start()
 	}
 	if !said.NeverFresh {
 		e.Lifetime = time.Nanosecond

@@ -50,7 +50,7 @@ var admittedUntil = time.Date(2026, 7, 28, 12, 5, 0, 0, time.UTC)
 
 func encoded(tb testing.TB, e *cache.Entry) []byte {
 	tb.Helper()
-	data, err := Encode(e, admittedUntil)
+	data, err := Encode(e, false, admittedUntil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,15 +122,33 @@ func TestWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// A list that never was fresh must not become one that expired: those are
-// served without asking while the upstream struggles.
+// That a change was announced is written down. What was written before that was
+// known to matter tells of none.
+func TestAnnouncementIsWrittenDown(t *testing.T) {
+	e := entry(t, revision.Tools, tools)
+	for _, announced := range []bool{false, true} {
+		data, err := Encode(e, announced, admittedUntil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(data, e.Revision, e.Kind, later)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, got, e)
+		if got.Mark.BeforeStart() != announced || bytes.Contains(data, []byte("announced")) != announced {
+			t.Errorf("announced %v became %v in %.300s", announced, got.Mark.BeforeStart(), data)
+		}
+	}
+}
+
 // Whether callers without credentials are admitted is written down as well.
 func TestAdmissionIsWrittenDown(t *testing.T) {
 	e := entry(t, revision.Tools, `{"tools":[]}`)
 	if got := Admitted(encoded(t, e)); !got.Equal(admittedUntil) {
 		t.Errorf("admitted until %s, want %s", got, admittedUntil)
 	}
-	data, err := Encode(e, time.Time{})
+	data, err := Encode(e, false, time.Time{})
 	if err != nil || !Admitted(data).IsZero() || strings.Contains(string(data), "admitted") {
 		t.Errorf("nobody is admitted, and yet it says so: %s, %v", data, err)
 	}
@@ -139,6 +157,8 @@ func TestAdmissionIsWrittenDown(t *testing.T) {
 	}
 }
 
+// A list that never was fresh must not become one that expired: those are
+// served without asking while the upstream struggles.
 func TestNeverFreshStaysSo(t *testing.T) {
 	for lifetime, want := range map[time.Duration]time.Duration{0: 0, 1: 1, time.Hour: 1} {
 		e := entry(t, revision.Tools, tools)
@@ -159,7 +179,7 @@ func TestPrivateIsNeverWritten(t *testing.T) {
 	} {
 		e := entry(t, revision.Tools, tools)
 		e.Partition = p
-		if data, err := Encode(e, admittedUntil); !errors.Is(err, ErrPrivate) || data != nil {
+		if data, err := Encode(e, false, admittedUntil); !errors.Is(err, ErrPrivate) || data != nil {
 			t.Errorf("%s: wrote %q, %v", name, data, err)
 		}
 		if Shareable(e) {

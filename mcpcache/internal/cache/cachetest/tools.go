@@ -25,6 +25,6 @@ func Tools(tb testing.TB, n int) *cache.Entry {
 	}
 	return &cache.Entry{
 		Kind: revision.Tools, Revision: revision.V20260728, Partition: cache.Public,
-		Body: message.Single(revision.Tools, page), Fetched: time.Now(), Lifetime: time.Hour,
+		Body: message.Single(revision.Tools, page), Fetched: time.Now(), Lifetime: time.Hour, Mark: cache.Start(),
 	}
 }
