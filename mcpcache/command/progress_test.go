@@ -139,6 +139,7 @@ func TestFeedsAreWatched(t *testing.T) {
 			watchFeeds(ctx, &out, zap.NewNop(), func(context.Context) string { return "Trouble" })
 		}()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if out.String() != "" {
 			t.Errorf("while all is well: %q", out.String())
 		}
