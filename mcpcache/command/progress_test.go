@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,7 +132,7 @@ func TestFeedsAreWatched(t *testing.T) {
 		source.Server.Set("tools/list", "a")
 		source.Feeds().Start(revision.LatestModern)
 		synctest.Wait()
-		var out strings.Builder
+		var out sharedText
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -156,4 +157,22 @@ func TestFeedsAreWatched(t *testing.T) {
 			t.Errorf("it says\n%s", out.String())
 		}
 	})
+}
+
+// sharedText is what one goroutine writes and another reads.
+type sharedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *sharedText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *sharedText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
