@@ -68,6 +68,7 @@ type request struct {
 	unknown bool // a parameter that no cache can know
 	notify  bool
 	past    string // a session from before, in which this is asked once more
+	also    string // another session that it names
 	hop     string // a header that is named in Connection: the upstream does not get it
 	mustHit bool   // the answer has to be a hit
 }
@@ -236,6 +237,9 @@ func (x *call) setHeaders(r *http.Request) {
 		set("Content-Type", "application/json")
 	}
 	set("Mcp-Session-Id", x.named)
+	if x.also != "" {
+		r.Header.Add("Mcp-Session-Id", x.also)
+	}
 	if x.method != "initialize" {
 		set("Mcp-Protocol-Version", x.c.rev.String())
 	}

@@ -88,16 +88,23 @@ func (t *truth) refused(session, ctx, rev string) int {
 }
 
 // leaves records that a client has asked for the end of its session.
-func (t *truth) leaves(a *arrival) { t.refusedSession[a.session] = a.seq }
+func (t *truth) leaves(a *arrival) { t.refusesSessions(a.seq, a.session, a.also) }
+
+// refusesSessions records that sessions, if there are any, have to be let in anew.
+func (t *truth) refusesSessions(seq int, sessions ...string) {
+	for _, id := range sessions {
+		if id != "" {
+			t.refusedSession[id] = seq
+		}
+	}
+}
 
 // refuses records that a refusal has reached a client: of its credentials, of
 // its session, or of a list. That somebody without credentials may not do
 // something else says nothing about lists.
 func (t *truth) refuses(x *call, status int) {
 	seq, ctx := t.next(), x.ctx
-	if x.session != "" {
-		t.refusedSession[x.session] = seq
-	}
+	t.refusesSessions(seq, x.session, x.also)
 	if status == http.StatusNotFound {
 		return
 	}

@@ -27,9 +27,12 @@ var mutations = []mutation{
 		{"internal/exchange/connection.go", "case values == nil:", "case true:"},
 	}, notLetIn + `|the private list of \S+ was given to \S+`},
 	{"serve after DELETE", []replacement{
-		{"internal/exchange/tap.go", "x.backend.Admission.EndSession(x.session)", "_ = x.session"},
+		{"internal/exchange/tap.go", "x.endSessions()", "_ = x.session"},
 		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
 	}, `session s\d+ has ended|the upstream has refused this caller`},
+	{"end one session of several", []replacement{
+		{"internal/exchange/admit.go", "for _, id := range x.sessions {", "for _, id := range x.sessions[:min(len(x.sessions), 1)] {"},
+	}, `the upstream has refused this caller|the upstream has not let session`},
 	{"let a caller in by an error", []replacement{
 		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
 	}, notLetIn},

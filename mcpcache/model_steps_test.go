@@ -329,7 +329,11 @@ func (w *world) stepDelete(r *rand.Rand) {
 		w.up.postponed = make(chan struct{})
 		w.mu.Unlock()
 	}
-	w.send(c, request{http: http.MethodDelete})
+	other, also := w.anyone(r), ""
+	if r.IntN(3) == 0 {
+		also = other.session
+	}
+	w.send(c, request{http: http.MethodDelete, also: also})
 	w.settle()
 	w.mu.Lock()
 	postponed := w.up.postponed
@@ -344,6 +348,9 @@ func (w *world) stepDelete(r *rand.Rand) {
 		w.settle()
 	}
 	w.send(c, w.question(r, c, k)) // by mistake
+	if also != "" {
+		w.send(other, w.question(r, other, k))
+	}
 	w.settle()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -131,6 +131,7 @@ type arrival struct {
 	asked   string // the revision that initialize proposes
 	ctx     string
 	session string
+	also    string // another session that the request names
 	rev     string
 	caps    string
 	client  string // what the client calls itself in initialize
@@ -164,6 +165,9 @@ func readArrival(r *http.Request) (*arrival, error) {
 		serial: r.Header.Get("X-Request-Id"), http: r.Method,
 		session: r.Header.Get("Mcp-Session-Id"), rev: r.Header.Get("Mcp-Protocol-Version"),
 		ctx: contextNamed(r.Header.Get("Authorization")),
+	}
+	if named := r.Header["Mcp-Session-Id"]; len(named) > 1 {
+		a.also = named[1]
 	}
 	if a.rev == "" {
 		a.rev = revision.V20250326.String()

@@ -111,6 +111,14 @@ func (x *exchange) refuseContext() {
 	}
 }
 
+// endSessions records that the sessions which the request names are over: each has
+// to be let in anew.
+func (x *exchange) endSessions() {
+	for _, id := range x.sessions {
+		x.backend.Admission.EndSession(id)
+	}
+}
+
 // refused records that the upstream does not let this caller in.
 func (l *learner) refused() {
 	x := l.x
@@ -119,6 +127,7 @@ func (l *learner) refused() {
 	if l.asked || x.reason == bypassCursor { // a page is part of a list
 		kinds = revision.SetOf(x.question.kind)
 	}
+	x.endSessions()
 	memo.RefuseSession(x.session, kinds)
 	if !x.context.IsAnonymous() {
 		memo.Revoke(x.context)

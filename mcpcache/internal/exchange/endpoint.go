@@ -103,8 +103,8 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{
 		search: search{catalog: e.catalog, backend: e.route(), arrived: now, now: now}, endpoint: e, w: w, r: r,
 	}
-	if session := r.Header["Mcp-Session-Id"]; len(session) == 1 {
-		x.session = session[0]
+	if x.sessions = r.Header["Mcp-Session-Id"]; len(x.sessions) == 1 {
+		x.session = x.sessions[0]
 	}
 	x.begin()
 	return x

@@ -26,6 +26,9 @@ type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	replacer *caddy.Replacer // of the request; nil if there is none
+	// sessions are all that the request names, in whatever era: servers differ in
+	// which of several they take.
+	sessions []string
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
 

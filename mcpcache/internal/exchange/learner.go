@@ -49,8 +49,8 @@ func (l *learner) begin(status int, header http.Header) {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		l.refused()
 		return
-	case status == http.StatusNotFound && x.session != "":
-		x.backend.Admission.EndSession(x.session)
+	case status == http.StatusNotFound && x.sessions != nil:
+		x.endSessions()
 		return
 	}
 	l.stream, l.between = isStream(header.Get("Content-Type")), true
@@ -187,7 +187,7 @@ func (l *learner) end(err error) {
 	}
 	if x.r.Method == http.MethodDelete {
 		// Answers that were under way meanwhile let nobody in again.
-		x.backend.Admission.EndSession(x.session)
+		x.endSessions()
 	}
 	if err != nil && upstream.Refused(err) {
 		for _, f := range x.backend.Feeds.All() {

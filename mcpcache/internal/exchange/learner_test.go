@@ -258,7 +258,12 @@ func TestSessionsEnd(t *testing.T) {
 		"405 to a GET":      {answering(405, "text/plain", ""), func(r *http.Request) { r.Method = http.MethodGet }, true},
 		"another's 404":     {answering(404, "text/plain", ""), setHeader("Mcp-Session-Id", "other"), true},
 		"nobody's 404":      {answering(404, "text/plain", ""), setHeader("Mcp-Session-Id"), true},
-		"two sessions' 404": {answering(404, "text/plain", ""), setHeader("Mcp-Session-Id", "session", "session"), true},
+		"two sessions' 404": {answering(404, "text/plain", ""), setHeader("Mcp-Session-Id", "other", "session"), false},
+		"two sessions' 401": {answering(401, "text/plain", ""), setHeader("Mcp-Session-Id", "session", "other"), false},
+		"two sessions' DELETE": {answering(200, "text/plain", ""), func(r *http.Request) {
+			setHeader("Mcp-Session-Id", "other", "session")(r)
+			r.Method = http.MethodDelete
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFace(t, config{Gate: duration(0)})

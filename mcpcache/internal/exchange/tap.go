@@ -23,8 +23,8 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 		return x.revalidate(next, f)
 	}
 	x.body.replay(x.r)
-	if x.r.Method == http.MethodDelete && x.session != "" {
-		x.backend.Admission.EndSession(x.session)
+	if x.r.Method == http.MethodDelete {
+		x.endSessions()
 	}
 	t := x.tap(f, asked)
 	defer t.learner.close() // the upstream's handler may abort with a panic
