@@ -11,7 +11,7 @@ func TestNone(t *testing.T) {
 		"name":            "",
 		"name {\n}":       "",
 		"name folder":     "wrong argument count or unexpected line ending after 'folder', at Testfile:1",
-		"name {\n x y\n}": `unrecognized subdirective "x", at Testfile:2`,
+		"name {\n x y\n}": `unrecognized subdirective "x"; there are none, at Testfile:2`,
 	} {
 		got := ""
 		if err := None(caddyfile.NewTestDispenser(input)); err != nil {
