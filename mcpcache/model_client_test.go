@@ -269,6 +269,8 @@ func (x *call) WriteHeader(status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		x.w.truth.refuses(x, status)
+	case http.StatusBadRequest:
+		x.w.truth.refusesSessions(x.w.truth.next(), x.session, x.also)
 	}
 }
 

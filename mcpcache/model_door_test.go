@@ -127,7 +127,12 @@ func (t *truth) refusesKind(x *call, seq int) {
 }
 
 // errs records that the answer to a whole list was an error: that is a refusal.
+// One that says so puts the session in doubt, whatever was asked for.
 func (w *world) errs(x *call) {
+	var failure struct{ Error struct{ Code int } }
+	if x.status == http.StatusOK && json.Unmarshal(x.message(), &failure) == nil && failure.Error.Code == unknownSession {
+		w.truth.refusesSessions(w.truth.next(), x.session, x.also)
+	}
 	if !x.list || x.kind == revision.Reads || x.cursor || x.unknown ||
 		x.status != http.StatusOK && x.status != http.StatusBadRequest {
 		return

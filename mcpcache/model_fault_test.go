@@ -154,6 +154,22 @@ func (p *reply) deny(status int) {
 	p.refuse(status)
 }
 
+// unknownSession says that the session is not known: with the status of the
+// protocol, with another, or with an error alone. Feeds are told by the protocol.
+func (p *reply) unknownSession(status int) {
+	if status != http.StatusOK || p.a.feed() || p.a.http != http.MethodPost || p.a.id == nil {
+		p.refuse(http.StatusNotFound)
+		if !p.a.feed() && status != http.StatusOK {
+			p.status = status
+		}
+		return
+	}
+	p.fail(unknownSession, "Session not found")
+}
+
+// unknownSession is the error of a server that does not know a session.
+const unknownSession = -32001
+
 var errModel = errors.New("the model upstream fails")
 
 // deliver sends the answer.

@@ -33,6 +33,12 @@ var mutations = []mutation{
 	{"end one session of several", []replacement{
 		{"internal/exchange/admit.go", "for _, id := range x.sessions {", "for _, id := range x.sessions[:min(len(x.sessions), 1)] {"},
 	}, `the upstream has refused this caller|the upstream has not let session`},
+	{"trust a session after a 400", []replacement{
+		{"internal/exchange/learner.go", "x.endSessions() // some servers say that of one that they do not know", ""},
+	}, `the upstream has refused this caller|the upstream has not let session`},
+	{"trust a session that is said to be unknown", []replacement{
+		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},
+	}, `the upstream has refused this caller|the upstream has not let session`},
 	{"let a caller in by an error", []replacement{
 		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
 	}, notLetIn},

@@ -256,7 +256,7 @@ func (u *modelUpstream) decide(a *arrival) *reply {
 		return reply
 	}
 	if s := u.sessions[a.session]; a.session != "" && (s == nil || s.ctx != a.ctx) {
-		reply.refuse(http.StatusNotFound)
+		reply.unknownSession(u.w.cfg.unknown)
 		return reply
 	}
 	if u.w.cfg.sessions && u.w.cfg.variesNames && a.list && a.session == "" && !a.modern() {

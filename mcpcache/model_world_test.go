@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type worldConfig struct {
 	// notifications/initialized. silent: no change is announced. reflects: an
 	// answer repeats a header of the request.
 	variesCaps, variesNames, late, silent, reflects bool
+	// unknown is the status with which it answers a session that it does not know.
+	unknown int
 
 	pageSize int
 }
@@ -48,6 +51,7 @@ func newWorldConfig(r *rand.Rand) worldConfig {
 		late: r.IntN(4) == 0, silent: r.IntN(6) == 0, reflects: r.IntN(3) == 0,
 		pageSize: pick(r, 0, 0, 2, 3),
 	}
+	c.unknown = pick(r, http.StatusNotFound, http.StatusNotFound, http.StatusBadRequest, http.StatusOK)
 	c.variesNames = c.variesNames && c.variesCaps
 	c.listChanged = c.listChanged && (!c.silent || r.IntN(4) == 0)
 	return c

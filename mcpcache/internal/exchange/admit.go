@@ -111,8 +111,8 @@ func (x *exchange) refuseContext() {
 	}
 }
 
-// endSessions records that the sessions which the request names are over: each has
-// to be let in anew.
+// endSessions records that the sessions which the request names are over, or may
+// be: each has to be let in anew, by the server's answer to its next list.
 func (x *exchange) endSessions() {
 	for _, id := range x.sessions {
 		x.backend.Admission.EndSession(id)

@@ -38,6 +38,8 @@ const (
 	// maxResult is how much of the answer to a request that is not cached is
 	// read to find out whether it is a result, in bytes.
 	maxResult = 16 << 10
+	// sessionNotFound is the error of SDKs for a session that they do not know.
+	sessionNotFound = -32001
 	// maxBeginning is how much of a message is looked at first, in bytes.
 	maxBeginning = 512
 )
@@ -52,6 +54,8 @@ func (l *learner) begin(status int, header http.Header) {
 	case status == http.StatusNotFound && x.sessions != nil:
 		x.endSessions()
 		return
+	case status == http.StatusBadRequest:
+		x.endSessions() // some servers say that of one that they do not know
 	}
 	l.stream, l.between = isStream(header.Get("Content-Type")), true
 	l.watcher.Format = sse.FormatOf(x.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
@@ -71,7 +75,7 @@ func (l *learner) begin(status int, header http.Header) {
 	case x.method == "initialize" && x.request.ID != nil:
 		opened := header.Get("Mcp-Session-Id")
 		l.start(header, maxInitialize, func(r message.Response) { l.learnInitialize(r, opened) })
-	case call, x.session != "":
+	case call, x.sessions != nil:
 		l.ok = true
 		l.start(header, maxResult, l.learnResult)
 	}
@@ -101,7 +105,12 @@ func isStream(contentType string) bool {
 
 // start starts recording.
 func (l *learner) start(header http.Header, limit int64, learn func(message.Response)) {
-	l.record = newRecording(l.x.backend.Cache.Work(), header, l.stream, limit, l.answers, learn)
+	l.record = newRecording(l.x.backend.Cache.Work(), header, l.stream, limit, l.answers, func(r message.Response) {
+		if r.Error != nil && r.Error.Code == sessionNotFound {
+			l.x.endSessions()
+		}
+		learn(r)
+	})
 	l.unread = l.asked && l.record == nil && header.Get("Content-Encoding") == ""
 }
 
@@ -205,10 +214,11 @@ func (l *learner) close() {
 }
 
 // answers reports whether r is the response to the request. Of one that is not
-// cached the id has not been read; it is the only request.
+// cached the id has not been read; it is the only request. An error without an id
+// comes from a server that has not read it either.
 func (l *learner) answers(r message.Response) bool {
 	id := l.x.request.ID
-	return id == nil || bytes.Equal(r.ID, id)
+	return id == nil || bytes.Equal(r.ID, id) || r.ID == nil && r.Error != nil
 }
 
 // learnResult takes the answer to a request that is not cached.

@@ -240,6 +240,54 @@ func TestInitializeWithoutASession(t *testing.T) {
 	}
 }
 
+const unknownSession = `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"Session not found"}}`
+
+// A session that the server may not know any more has its next list answered by
+// the server, which lets it in again: that is all that the doubt costs.
+func TestDoubtedSessionIsLetInAgain(t *testing.T) {
+	const r = revision.V20251125
+	for name, c := range map[string]struct {
+		method string
+		answer stand
+	}{
+		"400 to a call":        {"tools/call", answering(400, "text/plain", "")},
+		"400 to a ping":        {"ping", answering(400, "text/plain", "")},
+		"-32001 to a ping":     {"ping", answering(200, "application/json", unknownSession)},
+		"-32001 to a list":     {"tools/list", answering(200, "application/json", strings.Replace(unknownSession, `"id":1`, `"id":null`, 1))},
+		"-32001 to a read":     {"resources/read", answering(200, "application/json", unknownSession)},
+		"-32001 to an opening": {"initialize", answering(200, "application/json", unknownSession)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFace(t, config{Gate: duration(0)})
+			f.session(t, "s", r)
+			f.session(t, "other", r)
+			f.upstreamIs(c.answer)
+			doubtful := legacyRequest(r, "s", c.method)
+			if c.method == "tools/list" || c.method == "resources/read" { // forwarded while nothing is there
+				f.serve(t, doubtful)
+				f.pinned(t, r, cache.Public, time.Hour, 0, "cached")
+			} else {
+				f.pinned(t, r, cache.Public, time.Hour, 0, "cached")
+				f.serve(t, doubtful)
+			}
+			f.upstreamIs(listing("cached"))
+			f.asked()
+			for range 3 {
+				if w := f.serve(t, legacyRequest(r, "s", "tools/list")); w.Code != http.StatusOK {
+					t.Fatalf("a list gave %d", w.Code)
+				}
+			}
+			if n := f.asked(); n != 1 {
+				t.Errorf("of three lists the upstream got %d, want 1", n)
+			}
+			f.serve(t, legacyRequest(r, "other", "tools/list"))
+			if n := f.asked(); n != 0 {
+				t.Error("the doubt has cost another session a hit")
+			}
+		})
+	}
+}
+
 func TestSessionsEnd(t *testing.T) {
 	const r = revision.V20251125
 	for name, c := range map[string]struct {
@@ -253,12 +301,20 @@ func TestSessionsEnd(t *testing.T) {
 		"404 to a GET":      {answering(404, "text/plain", ""), func(r *http.Request) { r.Method = http.MethodGet }, false},
 		"DELETE":            {answering(200, "text/plain", ""), func(r *http.Request) { r.Method = http.MethodDelete }, false},
 		"DELETE, refused":   {answering(405, "text/plain", ""), func(r *http.Request) { r.Method = http.MethodDelete }, false},
-		"400":               {answering(400, "text/plain", ""), func(*http.Request) {}, true},
+		"400":               {answering(400, "text/plain", ""), func(*http.Request) {}, false},
 		"500":               {answering(500, "text/plain", ""), func(*http.Request) {}, true},
 		"405 to a GET":      {answering(405, "text/plain", ""), func(r *http.Request) { r.Method = http.MethodGet }, true},
 		"another's 404":     {answering(404, "text/plain", ""), setHeader("Mcp-Session-Id", "other"), true},
 		"nobody's 404":      {answering(404, "text/plain", ""), setHeader("Mcp-Session-Id"), true},
 		"two sessions' 404": {answering(404, "text/plain", ""), setHeader("Mcp-Session-Id", "other", "session"), false},
+		"400 to a GET":      {answering(400, "text/plain", ""), func(r *http.Request) { r.Method = http.MethodGet }, false},
+		"400, an error":     {answering(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID"},"id":null}`), func(*http.Request) {}, false},
+		"not found":         {answering(200, "application/json", unknownSession), func(*http.Request) {}, false},
+		"not found, no id":  {answering(200, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"x"},"id":null}`), func(*http.Request) {}, false},
+		"not found, events": {answering(200, "text/event-stream", "data: "+unknownSession+"\n\n"), func(*http.Request) {}, false},
+		"not found, other":  {answering(200, "application/json", unknownSession), setHeader("Mcp-Session-Id", "other"), true},
+		"not found, two":    {answering(200, "application/json", unknownSession), setHeader("Mcp-Session-Id", "other", "session"), false},
+		"another error":     {answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"x"}}`), func(*http.Request) {}, true},
 		"two sessions' 401": {answering(401, "text/plain", ""), setHeader("Mcp-Session-Id", "session", "other"), false},
 		"two sessions' DELETE": {answering(200, "text/plain", ""), func(r *http.Request) {
 			setHeader("Mcp-Session-Id", "other", "session")(r)
