@@ -103,6 +103,9 @@ var mutations = []mutation{
 	{"give an old copy to who was told", []replacement{
 		{"internal/exchange/lookup.go", "case a.told == nil:", "default:"},
 	}, `version \d+ of \S+ is old, and this caller was told`},
+	{"forget over a restart what was announced", []replacement{
+		{"internal/snapshot/snapshot.go", "if !said.Announced {", "if true {"},
+	}, `version \d+ of \S+ is old`},
 	{"have all pay for one mistake", []replacement{
 		{"internal/exchange/called.go", "doubt := admission.Doubt{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},
 	}, `the mistake of another has cost it a hit`},
