@@ -314,7 +314,7 @@ func TestSessionsEnd(t *testing.T) {
 		"not found, events": {answering(200, "text/event-stream", "data: "+unknownSession+"\n\n"), func(*http.Request) {}, false},
 		"not found, other":  {answering(200, "application/json", unknownSession), setHeader("Mcp-Session-Id", "other"), true},
 		"not found, two":    {answering(200, "application/json", unknownSession), setHeader("Mcp-Session-Id", "other", "session"), false},
-		"another error":     {answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"x"}}`), func(*http.Request) {}, true},
+		"another error":     {answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"x"}}`), func(r *http.Request) { editBody(r, "tools/call", "ping") }, true},
 		"two sessions' 401": {answering(401, "text/plain", ""), setHeader("Mcp-Session-Id", "session", "other"), false},
 		"two sessions' DELETE": {answering(200, "text/plain", ""), func(r *http.Request) {
 			setHeader("Mcp-Session-Id", "other", "session")(r)
