@@ -197,6 +197,7 @@ func (x *exchange) answerStale(e *cache.Entry) error {
 // detached returns the exchange with a request of its own, which nothing of the
 // client's can end. What others wait for comes from it.
 func (x *exchange) detached(ctx context.Context) *exchange {
+	x.body.room = nil // the answer may be read when the client has gone
 	own := *x
 	x.scout = nil
 	r := x.r.Clone(ctx)
