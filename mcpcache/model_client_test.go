@@ -69,8 +69,10 @@ type request struct {
 	notify  bool
 	past    string // a session from before, in which this is asked once more
 	also    string // another session that it names
-	hop     string // a header that is named in Connection: the upstream does not get it
-	mustHit bool   // the answer has to be a hit
+	// elsewhere: at another path, which the upstream takes for its endpoint.
+	elsewhere bool
+	hop       string // a header that is named in Connection: the upstream does not get it
+	mustHit   bool   // the answer has to be a hit
 }
 
 // call is a request on its way.
@@ -107,6 +109,9 @@ func (c *call) String() string {
 	}
 	if c.past != "" {
 		what += " in " + c.past
+	}
+	if c.elsewhere {
+		what += " at /mcp/"
 	}
 	if c.hop != "" {
 		what += " without " + c.hop
@@ -212,7 +217,11 @@ func (x *call) build(ctx context.Context) *http.Request {
 		}
 		body = fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"method":%q,"params":%s}`, id, x.method, raw)
 	}
-	r, err := http.NewRequestWithContext(ctx, x.http, "http://example.com/mcp", bytes.NewReader(body))
+	path := "/mcp"
+	if x.elsewhere {
+		path = "/mcp/"
+	}
+	r, err := http.NewRequestWithContext(ctx, x.http, "http://example.com"+path, bytes.NewReader(body))
 	if err != nil {
 		panic(err)
 	}

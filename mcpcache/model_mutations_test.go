@@ -39,6 +39,9 @@ var mutations = []mutation{
 	{"trust a session that is said to be unknown", []replacement{
 		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},
 	}, `the upstream has refused this caller|the upstream has not let session`},
+	{"look away at other paths", []replacement{
+		{"internal/exchange/pass.go", "e.backend.Upstream.ServeHTTP(o, r, next)", "e.backend.Upstream.ServeHTTP(w, r, next)"},
+	}, `the upstream has refused this caller|the upstream has not let session|` + oldVersion},
 	{"let a caller in by an error", []replacement{
 		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
 	}, notLetIn},

@@ -41,6 +41,7 @@ var stepKinds = []struct {
 	{"reload", 3, (*world).stepReload},
 	{"restart", 1, (*world).stepRestart},
 	{"delete", 3, (*world).stepDelete},
+	{"ping", 3, (*world).stepPing},
 	{"forget", 1, (*world).stepForget},
 	{"refuse", 2, (*world).stepRefuse},
 	{"deny", 3, (*world).stepDeny},
@@ -237,13 +238,27 @@ func (w *world) stepInitialize(r *rand.Rand) {
 
 func (w *world) stepListen(r *rand.Rand) {
 	c := w.anyone(r)
+	elsewhere := r.IntN(4) == 0
 	if c.modern() {
-		w.send(c, request{http: http.MethodPost, method: "subscriptions/listen", stream: true, params: map[string]any{
+		w.send(c, request{http: http.MethodPost, method: "subscriptions/listen", stream: true, elsewhere: elsewhere, params: map[string]any{
 			"notifications": map[string]any{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true},
 		}})
 		return
 	}
-	w.send(c, request{http: http.MethodGet, stream: true})
+	w.send(c, request{http: http.MethodGet, stream: true, elsewhere: elsewhere})
+}
+
+// stepPing asks for something else than a list. What the upstream says of the
+// caller counts, at whatever path.
+func (w *world) stepPing(r *rand.Rand) {
+	c := w.anyone(r)
+	q := request{http: http.MethodPost, method: "ping", elsewhere: r.IntN(2) == 0}
+	if len(c.past) > 0 && r.IntN(4) == 0 {
+		q.past = pick(r, c.past...)
+	}
+	w.send(c, q)
+	w.settle()
+	w.send(c, w.question(r, c, revision.Tools))
 }
 
 func (w *world) stepEndStream(r *rand.Rand) {
@@ -333,7 +348,7 @@ func (w *world) stepDelete(r *rand.Rand) {
 	if r.IntN(3) == 0 {
 		also = other.session
 	}
-	w.send(c, request{http: http.MethodDelete, also: also})
+	w.send(c, request{http: http.MethodDelete, also: also, elsewhere: r.IntN(4) == 0})
 	w.settle()
 	w.mu.Lock()
 	postponed := w.up.postponed

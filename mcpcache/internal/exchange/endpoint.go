@@ -60,6 +60,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	}
 	refusal := e.Settings.Origins.Refuses(r) // by all that a browser has written
 	x := e.exchange(w, r)
+	x.begin()
 	defer x.end()
 	if refusal != "" {
 		return e.refuse(w, refusal)
@@ -85,16 +86,6 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	return x.answer(f)
 }
 
-// pass hands a request for another path than the endpoint to the upstream,
-// untouched, unless it must not be let in.
-func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if reason := e.Settings.Origins.RefusesElsewhere(r); reason != "" {
-		return e.refuse(w, reason)
-	}
-	removeConnectionFields(r.Header)
-	return e.backend.Upstream.ServeHTTP(w, r, next)
-}
-
 // exchange begins an exchange, which it routes to its backend. The request is
 // rid of what was for us alone.
 func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
@@ -106,7 +97,7 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	if x.sessions = r.Header["Mcp-Session-Id"]; len(x.sessions) == 1 {
 		x.session = x.sessions[0]
 	}
-	x.begin()
+	x.replacer = replacerOf(r)
 	return x
 }
 

@@ -17,6 +17,9 @@ import (
 type learner struct {
 	x     *exchange
 	asked bool // the answer may be kept
+	// elsewhere says that the request is for another path than the endpoint, mcp
+	// that it may be of an MCP client all the same.
+	elsewhere, mcp bool
 
 	stream  bool // the answer is an event stream
 	watcher sse.Watcher
@@ -58,6 +61,10 @@ func (l *learner) begin(status int, header http.Header) {
 		x.endSessions() // some servers say that of one that they do not know
 	}
 	l.stream, l.between = isStream(header.Get("Content-Type")), true
+	if l.elsewhere {
+		l.beginElsewhere(status, header)
+		return
+	}
 	l.watcher.Format = sse.FormatOf(x.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
 	if x.r.Method != http.MethodPost {
 		return

@@ -24,6 +24,7 @@ type Look struct {
 // copy. Nothing is fetched, and nothing is remembered of the request.
 func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool) {
 	x := e.exchange(w, r)
+	x.begin()
 	if reason, err := x.understand(); reason != understood || err != nil {
 		return Look{}, false
 	}

@@ -13,7 +13,7 @@ import (
 // begin makes the placeholders of an exchange available to handlers, log
 // formats and response headers. They are worked out only if somebody asks.
 func (x *exchange) begin() {
-	if x.replacer = replacerOf(x.r); x.replacer != nil {
+	if x.replacer != nil {
 		x.replacer.Map(x.placeholder)
 	}
 }

@@ -1,0 +1,126 @@
+package exchange
+
+import (
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// pass hands a request for another path than the endpoint to the upstream, unless
+// it must not be let in. Servers may take such a path for their endpoint: whom
+// they bar there, and what they announce there, counts. Nobody is let in by it,
+// and nothing is kept.
+func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if reason := e.Settings.Origins.RefusesElsewhere(r); reason != "" {
+		return e.refuse(w, reason)
+	}
+	x := e.exchange(w, r)
+	x.context = x.identify()
+	if r.Method == http.MethodDelete {
+		x.endSessions()
+	}
+	o := &onlooker{below: w, learner: learner{x: x, elsewhere: true}}
+	if o.learner.mcp = speaksMCP(r.Header); o.learner.mcp {
+		r.Header.Del("Accept-Encoding") // the answer has to be read on its way
+	}
+	defer o.learner.close() // the upstream's handler may abort with a panic
+	err := e.backend.Upstream.ServeHTTP(o, r, next)
+	o.learner.end(err)
+	return err
+}
+
+// speaksMCP reports whether a request may be one of an MCP client: it names a
+// session, a revision or a method, or takes an event stream.
+func speaksMCP(h http.Header) bool {
+	if h["Mcp-Session-Id"] != nil || h["Mcp-Protocol-Version"] != nil || h["Mcp-Method"] != nil {
+		return true
+	}
+	for _, value := range h["Accept"] {
+		if strings.Contains(strings.ToLower(value), "event-stream") {
+			return true
+		}
+	}
+	return false
+}
+
+// beginElsewhere is called with the header of an answer that comes from another
+// path than the endpoint. What is not for an MCP client and cannot be read, such
+// as the compressed files of a site, announces nothing.
+func (l *learner) beginElsewhere(status int, header http.Header) {
+	x := l.x
+	l.watcher.Format = sse.FormatOf(l.mcp && x.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
+	if !l.mcp && l.watcher.Format == sse.Unreadable {
+		l.watcher.Format = sse.Unwatched
+	}
+	if x.sessions != nil && x.r.Method == http.MethodPost && status == http.StatusOK {
+		l.start(header, maxResult, l.learnResult) // it may say that there is no such session
+	}
+}
+
+// idle reports whether there is nothing to be learned from what follows.
+func (l *learner) idle() bool { return l.record == nil && l.watcher.Format == sse.Unwatched }
+
+// onlooker is the response writer of a request for another path than the endpoint.
+// It changes nothing and holds nothing back: it learns from bytes before it hands
+// them on.
+type onlooker struct {
+	below       http.ResponseWriter
+	learner     learner
+	wroteHeader bool
+}
+
+// Header implements [http.ResponseWriter].
+func (o *onlooker) Header() http.Header { return o.below.Header() }
+
+// WriteHeader implements [http.ResponseWriter].
+func (o *onlooker) WriteHeader(status int) {
+	if status >= http.StatusOK && !o.wroteHeader {
+		o.wroteHeader = true
+		o.learner.begin(status, o.below.Header())
+	}
+	o.below.WriteHeader(status)
+}
+
+// Write implements [io.Writer].
+func (o *onlooker) Write(p []byte) (int, error) {
+	if !o.wroteHeader {
+		o.WriteHeader(http.StatusOK)
+	}
+	o.learner.read(p)
+	return o.below.Write(p)
+}
+
+// ReadFrom implements [io.ReaderFrom], so that the system can still send files by
+// itself.
+func (o *onlooker) ReadFrom(r io.Reader) (int64, error) {
+	if !o.wroteHeader {
+		o.WriteHeader(http.StatusOK)
+	}
+	if o.learner.idle() {
+		return io.Copy(o.below, r)
+	}
+	return io.Copy(struct{ io.Writer }{o}, r)
+}
+
+// FlushError flushes what has been written. [http.ResponseController] calls it.
+func (o *onlooker) FlushError() error {
+	if !o.wroteHeader {
+		o.WriteHeader(http.StatusOK)
+	}
+	return http.NewResponseController(o.below).Flush()
+}
+
+// Unwrap returns the writer below, for what [http.ResponseController] can do
+// besides flushing.
+func (o *onlooker) Unwrap() http.ResponseWriter { return o.below }
+
+// Interface guards
+var (
+	_ http.ResponseWriter             = (*onlooker)(nil)
+	_ io.ReaderFrom                   = (*onlooker)(nil)
+	_ interface{ FlushError() error } = (*onlooker)(nil)
+)
