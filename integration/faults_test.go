@@ -43,6 +43,8 @@ func faultTable(release <-chan struct{}) map[string]fault {
 		"202":                {script: func(x *scripted.Exchange) { x.W.WriteHeader(202) }, status: 202},
 		"redirect":           {script: redirect, status: http.StatusTemporaryRedirect},
 		"wrong id":           {script: scripted.WrongID, listsOnly: true},
+		"answer and more":    {script: scripted.AndMore, listsOnly: true},
+		"JSON-RPC 1.0":       {script: scripted.OtherVersion, listsOnly: true},
 		"endless list":       {script: scripted.Endless, listsOnly: true},
 		"cursor cycle":       {script: scripted.CursorCycle, listsOnly: true},
 		"oversized list":     {script: scripted.Oversized(64 << 10), listsOnly: true},

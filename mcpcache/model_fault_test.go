@@ -1,6 +1,7 @@
 package mcpcache
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,11 +26,13 @@ const (
 	faultGarbage = "garbage"
 	faultRPC400  = "JSON-RPC error with 400"
 	faultPage    = "sign-in page with 200"
+	faultMore    = "an answer and more"
+	faultVersion = "an answer of JSON-RPC 1.0"
 )
 
 var modelFaults = []string{
 	faultStatus, faultBusy, faultError, faultAbort, faultHang, faultCut, faultRPC, faultGarbage,
-	faultRPC400, faultPage,
+	faultRPC400, faultPage, faultMore, faultVersion,
 }
 
 // fault is one way of failing, for the feed, the clients or both.
@@ -46,7 +49,7 @@ func (f *fault) beforeAnswer() bool {
 		return false
 	}
 	switch f.mode {
-	case faultCut, faultRPC, faultGarbage, faultRPC400, faultPage:
+	case faultCut, faultRPC, faultGarbage, faultRPC400, faultPage, faultMore, faultVersion:
 		return false
 	}
 	return true
@@ -268,6 +271,14 @@ func (p *reply) deliverFault(rw http.ResponseWriter, r *http.Request) error {
 		rw.Header().Set("Content-Type", "text/html")
 		p.begin(rw, http.StatusOK)
 		return p.write(rw, []byte("<html><title>Sign in</title></html>"))
+	case faultMore, faultVersion:
+		body := append(bytes.Clone(p.body), "{}"...)
+		if p.fault.mode == faultVersion {
+			body = bytes.Replace(p.body, []byte(`"2.0"`), []byte(`"1.0"`), 1)
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		p.begin(rw, p.status)
+		return p.write(rw, body)
 	case faultRPC, faultRPC400:
 		rw.Header().Set("Content-Type", "application/json")
 		if p.session != "" { // that is no session to be let in

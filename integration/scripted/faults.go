@@ -26,6 +26,18 @@ func WrongID(x *Exchange) {
 	x.Result(result)
 }
 
+// AndMore answers with a message and something after it.
+func AndMore(x *Exchange) {
+	result, _ := x.server.list(&x.Message)
+	x.Raw(http.StatusOK, "application/json", x.Envelope(result)+`{"more":1}`)
+}
+
+// OtherVersion answers in another version of JSON-RPC.
+func OtherVersion(x *Exchange) {
+	result, _ := x.server.list(&x.Message)
+	x.Raw(http.StatusOK, "application/json", strings.Replace(x.Envelope(result), `"2.0"`, `"1.0"`, 1))
+}
+
 // ErrorObject answers with 200 and a JSON-RPC error.
 func ErrorObject(x *Exchange) { x.Error(http.StatusOK, -32603, "database is down") }
 

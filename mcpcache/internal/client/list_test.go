@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -61,6 +62,51 @@ func TestLongLists(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// An answer with something after its message, or of another JSON-RPC, is none:
+// neither a list nor what opens a session.
+func TestWhatIsNoMessage(t *testing.T) {
+	const answers = `{"jsonrpc":%q,"id":%s,"result":{"resultType":"complete","tools":[{"name":"evil"}],"capabilities":{"tools":{}},` +
+		`"protocolVersion":"2025-11-25","supportedVersions":["2026-07-28"],"serverInfo":{"name":"x","version":"1"}}}%s`
+	for name, tt := range map[string]struct{ version, after string }{
+		"a value follows":    {"2.0", `{"x":1}`},
+		"a bracket follows":  {"2.0", `}`},
+		"a NUL follows":      {"2.0", "\x00"},
+		"JSON-RPC 1.0":       {"1.0", ""},
+		"JSON-RPC of no one": {"", ""},
+		"white space":        {"2.0", " \r\n\t"},
+	} {
+		for _, media := range []string{jsonType, eventType} {
+			for era, r := range both {
+				t.Run(name+" "+media+" "+era, func(t *testing.T) {
+					if media == eventType && tt.after != "" && !strings.Contains(tt.after, "x") {
+						t.Skip("an event is a line")
+					}
+					bad := func(w http.ResponseWriter, _ *http.Request, c call) error {
+						body := fmt.Sprintf(answers, tt.version, c.ID, tt.after)
+						if media == eventType {
+							body = "data: " + body + "\n\n"
+						}
+						return reply(w, http.StatusOK, media, body)
+					}
+					s := newServer(r)
+					run(t, r, s, func(w *world) {
+						session := w.open()
+						s.On(list, bad)
+						got, err := session.List(w.Context(), ListRequest{Kind: revision.Tools, Patient: true})
+						if well := name == "white space"; (err == nil) != well || (got != nil) != well {
+							t.Errorf("the list is %+v, %v", got, err)
+						}
+						s.On(opening[r], bad)
+						if _, err := w.try(); (err == nil) != (name == "white space") {
+							t.Errorf("opening a session gave %v", err)
+						}
+					})
+				})
+			}
 		}
 	}
 }

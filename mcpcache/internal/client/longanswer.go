@@ -76,26 +76,28 @@ func (a *longAnswer) replace(data []byte) ([]byte, error) {
 	return append(message.AppendPrefix(nil, response.ID, -1, false), "}}"...), nil
 }
 
-// longAnswers is an [http.RoundTripper] that has long answers kept apart: see
-// [longAnswer].
+// longAnswers is an [http.RoundTripper] that has long answers kept apart, see
+// [longAnswer], and JSON answers read whole.
 type longAnswers struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (l longAnswers) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := l.RoundTripper.RoundTrip(req)
-	a, _ := req.Context().Value(longAnswerKey{}).(*longAnswer)
-	if err != nil || a == nil {
+	if err != nil || res.StatusCode != http.StatusOK {
 		return res, err
 	}
+	a, _ := req.Context().Value(longAnswerKey{}).(*longAnswer)
 	b := longAnswerBody{ReadCloser: res.Body, ctx: req.Context(), answer: a, length: -1}
-	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media {
-	case "application/json":
+	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
+	case media == "application/json" && a == nil:
+		res.Body = &oneMessage{ReadCloser: res.Body, ctx: req.Context()}
+	case media == "application/json":
 		if n, err := strconv.ParseInt(res.Header.Get("Content-Length"), 10, 64); err == nil && n >= 0 && n <= a.limit {
 			b.length = n
 		}
 		b.fill = b.fillJSON
 		res.Body = &b
-	case "text/event-stream":
+	case media == "text/event-stream" && a != nil:
 		b.atLineStart = true
 		b.fill = b.fillEvents
 		res.Body = &b

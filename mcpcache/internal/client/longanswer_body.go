@@ -96,13 +96,18 @@ func (b *longAnswerBody) fillJSON() error {
 		}
 	}
 	data, long := b.end()
-	if long {
-		var err error
-		if data, err = b.answer.replace(data); err != nil {
-			return fmt.Errorf("reading an answer: %w", err)
+	if !long {
+		if err := checkOne(data); err != nil {
+			return err
 		}
+		b.ready = data
+		return io.EOF
 	}
-	b.ready = data
+	short, err := b.answer.replace(data)
+	if err != nil {
+		return fmt.Errorf("reading an answer: %w", err)
+	}
+	b.ready = short
 	return io.EOF
 }
 

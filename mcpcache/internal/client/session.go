@@ -151,6 +151,8 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		return nil, fmt.Errorf("calling %s: %w", method, &message.Error{
 			Code: res.Error.Code, Message: res.Error.Message, Supported: supported(res.Error.Data),
 		})
+	case res.JSONRPC != mcp.JSONRPC_VERSION:
+		return nil, fmt.Errorf("calling %s: the answer is not of JSON-RPC %s", method, mcp.JSONRPC_VERSION)
 	case len(res.Result) == 0 || res.Result[0] != '{':
 		return nil, fmt.Errorf("calling %s: the answer has no result object", method)
 	}

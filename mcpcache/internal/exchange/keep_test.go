@@ -73,6 +73,8 @@ func TestWhatIsKept(t *testing.T) {
 		"not 200":           {answer: answering(203, "application/json", `{"jsonrpc":"2.0","id":1,"result":{`+list+`}}`)},
 		"cut off":           {answer: answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{`+list+`}`)},
 		"and more":          {answer: answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{`+list+`}} {}`)},
+		"JSON-RPC 1.0":      {answer: answering(200, "application/json", `{"jsonrpc":"1.0","id":1,"result":{`+list+`}}`)},
+		"no JSON-RPC":       {answer: answering(200, "application/json", `{"id":1,"result":{`+list+`}}`)},
 		"compressed": {answer: func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Encoding", "gzip")
 			return resultOf(list)(w, r)
