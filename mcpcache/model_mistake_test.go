@@ -102,7 +102,7 @@ func (t *truth) changedBy(a *arrival, k revision.Kind, w *world) {
 
 // before returns the versions that count when a list is asked for now.
 func (l changedLists) before() map[view]int {
-	if time.Since(l.at) > promisedLag {
+	if time.Since(l.at) >= promisedLag {
 		return nil
 	}
 	return l.versions
@@ -149,7 +149,7 @@ func (w *world) stepMistake(r *rand.Rand) {
 	// the session of the feed is lost.
 	after := w.expect(other, q)
 	q.mustHit = before.fresh && !same && len(w.truth.feedLost) == 0 && w.up.refused[errs.ctx] == 0 &&
-		after.items == before.items && after.lifetime == before.lifetime
+		after.items == before.items && after.snapshot == before.snapshot && after.lifetime == before.lifetime
 	w.mu.Unlock()
 	w.send(other, q)
 	if r.IntN(2) == 0 {

@@ -19,7 +19,10 @@ type prospect struct {
 	fresh   bool
 	notices int
 	// items and lifetime are those of the copy.
-	items    [32]byte
+	items [32]byte
+	// snapshot are the items of the feed's list, by which it is known what clients
+	// of other variants are shown.
+	snapshot [32]byte
 	lifetime time.Duration
 	// stale says that the answer comes within a second.
 	stale bool
@@ -44,11 +47,16 @@ func (w *world) prospectOf(x *call, h *Handler) (p prospect) {
 	freshness := h.backend.Cache.Freshness(found, now)
 	p.fresh = look.Fresh && freshness == cache.Fresh && look.Doubt == nil && look.Told == nil && !own &&
 		(x.session == "" || !h.backend.Feeds.Doubted())
+	if e := h.backend.Cache.Pinned(x.c.rev, x.kind); e != nil {
+		p.snapshot = e.Body.ItemsDigest
+	}
 	p.notices, p.items, p.lifetime = len(w.up.notices), found.Body.ItemsDigest, found.Lifetime
 	told := !x.before.toldAt.IsZero() && (look.Told == nil || !found.Mark.Since(look.Told.Mark))
 	if look.Told == nil && found.Fetched.After(x.before.toldAt) && freshness != cache.Outdated {
 		told = false
 	}
+	// Whom the process before has told of a change is not known.
+	told = told || found.Mark.BeforeStart()
 	p.stale = !told && !own && w.cfg.stale > 0 && -found.Left(now) < w.cfg.stale
 	return p
 }
