@@ -106,6 +106,7 @@ func TestUncertainIsForwarded(t *testing.T) {
 			}
 			t.Run(o.name, func(t *testing.T) { wantUntouched(t, w, c, direct, &o) })
 		}
+		c.List(toolsList) // lets a session in again that was answered with 400
 		wantHit(t, c.List(toolsList), toolsList, "v1")
 	})
 }
