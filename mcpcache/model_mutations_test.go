@@ -101,7 +101,7 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "return found{fallback: fallback, hurry: hurry}", "return found{fallback: fallback, hurry: hurry && false}"},
 	}, `waited \S+, and there was a copy`},
 	{"wait for a sick upstream once told", []replacement{
-		{"internal/exchange/lookup.go", "(a.told == nil || fallback.Mark.Since(a.told.Mark))", "a.told == nil"},
+		{"internal/exchange/lookup.go", "(a.told == nil || fallback.Mark.Since(a.told.Mark) || x.backend.Settings.StaleAfterNotice)", "a.told == nil"},
 	}, `waited \S+, and there was a copy`},
 	{"give an old copy to who was told", []replacement{
 		{"internal/exchange/lookup.go", "case a.told == nil:", "default:"},

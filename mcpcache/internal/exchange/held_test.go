@@ -166,3 +166,27 @@ func TestClientLeavesWhileHeld(t *testing.T) {
 		}
 	})
 }
+
+// With `stale_if_error … after_notice`, who was told of a change waits no longer
+// for the upstream than others.
+func TestToldMayGetTheOldCopy(t *testing.T) {
+	const legacy = revision.V20251125
+	for _, allowed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFace(t, config{Gate: duration(0)})
+			f.backend.Settings.StaleAfterNotice = allowed
+			f.pinned(t, legacy, cache.Public, time.Hour, 0, "old")
+			f.session(t, "told", legacy)
+			f.upstreamIs(answering(200, "text/event-stream", noticeOf("tools/list_changed")))
+			f.serve(t, legacyRequest(legacy, "told", "tools/call"))
+			f.upstreamIs(hanging)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			began, w := time.Now(), httptest.NewRecorder()
+			_ = f.ServeHTTP(w, legacyRequest(legacy, "told", "tools/list").WithContext(ctx), nil)
+			if took := time.Since(began); allowed != (took == time.Second) || allowed != strings.Contains(w.Body.String(), `"old"`) {
+				t.Errorf("after_notice %v: after %s, got %d, %s", allowed, took, w.Code, w.Body)
+			}
+		})
+	}
+}

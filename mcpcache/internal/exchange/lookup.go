@@ -85,7 +85,7 @@ func (x *search) miss(best *cache.Entry, a asker) found {
 	fallback := x.fallback(best, a)
 	// A copy from after the change that a caller was told of is as good for this
 	// one as for others.
-	hurry := fallback != nil && (a.told == nil || fallback.Mark.Since(a.told.Mark))
+	hurry := fallback != nil && (a.told == nil || fallback.Mark.Since(a.told.Mark) || x.backend.Settings.StaleAfterNotice)
 	return found{fallback: fallback, hurry: hurry}
 }
 
