@@ -171,7 +171,9 @@ func (s *stage) set(ctx context.Context, c contender) (*target, error) {
 
 func (t *target) newRequest(session string) *request {
 	if t.call != "" {
-		return newRequest(t.addr, session, "tools/call",
+		// A session of its own: for a moment after a call, its caller's lists are
+		// the server's.
+		return newRequest(t.addr, session+"-calls", "tools/call",
 			`"name":"`+t.call+`","arguments":{"text":"`+strings.Repeat("x", t.size)+`"}`)
 	}
 	r := newRequest(t.addr, session, "tools/list", "")
