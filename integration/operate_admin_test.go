@@ -217,6 +217,7 @@ func TestRefreshesAtOnceShareOne(t *testing.T) {
 		go func() { results <- refreshNow(t, "tools") }()
 	}
 	await(t, "the fetches", func() bool { return w.host.CountFeed(toolsList) == before+len(revisions) })
+	await(t, "both requests", func() bool { return strings.Count(w.proxy.log(), "/mcp_cache/mcp_cache/refresh") >= 2 })
 	select {
 	case r := <-results:
 		t.Errorf("a refresh did not wait: %+v", r)
