@@ -259,16 +259,20 @@ func TestDifferential(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := startProxy(t, mcpCache(hosted.url))
-			session, own := "", ""
-			if !hosted.modern {
-				// A request may do something to its session: each way has one.
-				c := fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "")
-				c.Settle(toolsList)
-				session, own = c.Session, fixture.NewLegacy(t, hosted.url, scripted.LatestLegacy, "").Session
-			} else {
-				fixture.NewModern(t, p.URL, "").Settle(toolsList)
+			var senders sync.WaitGroup
+			seen := make(chan map[string]int, 4)
+			for seed := range uint64(cap(seen)) {
+				d := &difference{t: t, seed: seed, direct: wireTo{addr: addressOf(hosted.url)}, through: wireTo{addr: addressOf(p.URL)}}
+				if !hosted.modern {
+					// A request may do something to its session: each way has one.
+					d.direct.from = fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "").Session
+					d.direct.session = fixture.NewLegacy(t, hosted.url, scripted.LatestLegacy, "").Session
+				}
+				senders.Go(func() { seen <- d.search(wellFormed(d.direct.from), pick(250, 7500)) })
 			}
-			differ(t, wireTo{addr: addressOf(hosted.url), from: session, session: own}, addressOf(p.URL), wellFormed(session), pick(1000, 30_000))
+			senders.Wait()
+			close(seen)
+			wantCompared(t, seen)
 		})
 	}
 }
@@ -280,45 +284,70 @@ func addressOf(url string) string {
 	return addr
 }
 
-// differ sends n mutations of each of two seeds, and fails for what gets further
-// through the cache than directly.
-func differ(t *testing.T, server wireTo, proxy string, requests []rawRequest, n int) {
+// wantCompared says what became of all mutations, and fails if none was a hit or
+// none was refused.
+func wantCompared(t *testing.T, counts <-chan map[string]int) {
 	t.Helper()
-	var mu sync.Mutex
 	seen := make(map[string]int)
-	var senders sync.WaitGroup
-	for seed := range uint64(4) {
-		senders.Go(func() {
-			r := rand.New(rand.NewPCG(seed, 11))
-			direct, through := server, wireTo{addr: proxy}
-			defer direct.close()
-			defer through.close()
-			for range n / 4 {
-				q := requests[r.IntN(len(requests))]
-				// In a session no two requests under way may have one id.
-				q.body = strings.Replace(q.body, `"id":1`, fmt.Sprint(`"id":1`, seed), 1)
-				for range 1 + r.IntN(3) {
-					if mutate := requestMutations[r.IntN(len(requestMutations))]; len(q.body) > 2 && len(q.header) > 0 {
-						mutate(r, &q)
-					}
-				}
-				outcome, err := compareWires(&direct, &through, &q)
-				mu.Lock()
-				seen[outcome]++
-				mu.Unlock()
-				if err != nil {
-					t.Errorf("seed %d: %v:\n%q", seed, err, q.write("HOST"))
-					return
-				}
-			}
-		})
+	for count := range counts {
+		for outcome, n := range count {
+			seen[outcome] += n
+		}
 	}
-	senders.Wait()
 	for _, outcome := range slices.Sorted(maps.Keys(seen)) {
 		t.Logf("%6d %s", seen[outcome], outcome)
 	}
 	if seen["hit"] == 0 || seen["refused by both"] == 0 {
 		t.Errorf("no hit or no refusal among %v: nothing was compared", seen)
+	}
+}
+
+// difference looks for requests that get further through the cache than directly.
+type difference struct {
+	t               *testing.T
+	seed            uint64
+	direct, through wireTo
+}
+
+// search sends n mutations of the requests, and fails for the first that gets
+// further through the cache. It returns what became of how many.
+func (d *difference) search(requests []rawRequest, n int) map[string]int {
+	defer d.direct.close()
+	defer d.through.close()
+	r := rand.New(rand.NewPCG(d.seed, 11))
+	seen := make(map[string]int)
+	for range n {
+		if err := d.settle(&requests[0]); err != nil {
+			d.t.Errorf("seed %d, before a mutation: %v", d.seed, err)
+			break
+		}
+		q := requests[r.IntN(len(requests))]
+		for range 1 + r.IntN(3) {
+			if mutate := requestMutations[r.IntN(len(requestMutations))]; len(q.body) > 2 && len(q.header) > 0 {
+				mutate(r, &q)
+			}
+		}
+		outcome, err := compareWires(&d.direct, &d.through, &q)
+		seen[outcome]++
+		if err != nil {
+			d.t.Errorf("seed %d: %v:\n%q", d.seed, err, q.write("HOST"))
+			break
+		}
+	}
+	return seen
+}
+
+// settle sends a list until it is a hit: what the last mutation was refused for, or
+// has called, does not keep the next from being one.
+func (d *difference) settle(list *rawRequest) error {
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		outcome, err := compareWires(&d.direct, &d.through, list)
+		switch {
+		case err != nil || outcome == "hit":
+			return err
+		case time.Now().After(deadline):
+			return fmt.Errorf("the list is %s, and never a hit", outcome)
+		}
 	}
 }
 

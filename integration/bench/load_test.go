@@ -54,7 +54,9 @@ func TestDrive(t *testing.T) {
 		"refuses": http.NotFound, "says nothing": func(http.ResponseWriter, *http.Request) {},
 		"hangs up": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
-		server.Config.Handler = handler
+		faulty := httptest.NewServer(handler)
+		defer faulty.Close()
+		r := newRequest(faulty.Listener.Addr().String(), "s", "tools/list", `"a":1`)
 		if _, err := drive(r, 1, time.Millisecond); err == nil {
 			t.Errorf("a server that %s is driven", name)
 		}
