@@ -2,6 +2,7 @@ package mcpcache
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -62,7 +63,8 @@ func known(session, ctx string) bool { return session != "" || ctx != "-" }
 // misleads records that the upstream has refused what a caller took from a list.
 func (w *world) misleads(x *call) {
 	if x.params["name"] == nil || x.status != http.StatusOK && x.status != http.StatusBadRequest || !known(x.session, x.ctx) ||
-		!bytes.Contains(x.message(), []byte(`"code":-32602`)) || !bytes.Contains(x.message(), []byte(`"2.0"`)) {
+		!bytes.Contains(x.message(), []byte(`"code":-32602`)) || !bytes.Contains(x.message(), []byte(`"2.0"`)) ||
+		!json.Valid(x.message()) { // no client reads an answer with something behind it
 		return
 	}
 	w.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] = w.versionsOf(revision.Tools)

@@ -69,9 +69,6 @@ var mutations = []mutation{
 		{"internal/admission/caller.go", "c.refused.Or(uint32(kinds))", "_ = kinds"},
 		{"internal/admission/admission.go", "kinds | m.ended[k].kinds", "0"},
 	}, `the upstream has refused this caller the kind`},
-	{"keep the admission of who was refused a kind", []replacement{
-		{"internal/exchange/admit.go", "if c.Refused().Has(k) && x.offered(k) {", "if c.Refused().Has(k) && x == nil {"},
-	}, `the upstream has refused this caller the kind`},
 	{"bar nobody for an error with status 400", []replacement{
 		{"internal/exchange/learner.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
 	}, notLetIn},
