@@ -119,6 +119,34 @@ func TestWhatTellsCallersApart(t *testing.T) {
 	}
 }
 
+// TestOriginalURITellsApart has tenants told apart by what their URI was before a
+// rewrite, of which the server is told by a header.
+func TestOriginalURITellsApart(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(privateHour)
+	var setting sync.Mutex
+	w.SetScript(toolsList, func(x *scripted.Exchange) {
+		setting.Lock()
+		defer setting.Unlock()
+		w.SetPrivateList(x.Auth, x.Method, scripted.Items(x.Method, x.R.Header.Get("X-Original"), 3))
+		x.Default()
+	})
+	w.host.Start()
+	p := startProxy(t, "route {\nrewrite * /mcp\n"+
+		mcpCache(w.host.URL, "reverse_proxy {\nheader_up X-Original {http.request.orig_uri.path}\n}")+"\n}")
+	for round := range 3 {
+		for _, path := range []string{"/one/mcp", "/two/mcp"} {
+			a := fixture.NewModern(t, "http://"+p.Addr+path, "").List(toolsList)
+			if markOf(a, toolsList) != path {
+				t.Errorf("round %d, %s got %s", round, path, describe(a))
+			}
+			if round == 2 && !a.CacheStatus().Hit {
+				t.Errorf("%s is not served its own list: %s", path, describe(a))
+			}
+		}
+	}
+}
+
 // TestScopeOfMixedPages gives pages of different scopes: together they are
 // private.
 func TestScopeOfMixedPages(t *testing.T) {

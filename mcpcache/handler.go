@@ -242,7 +242,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.app = loaded.(*app)
 	h.backend = &backend.Tenant{
 		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
-		Identity: identity.Rules{Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost},
+		Identity: identity.Rules{
+			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
+			Original: identity.TellsOriginal(placeholders),
+		},
 	}
 	if own {
 		h.backend.Instance = h.app.instance

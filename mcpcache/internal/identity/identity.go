@@ -33,6 +33,9 @@ type Rules struct {
 	Partition []string
 	// Harmless has headers that do not, besides those that are known not to.
 	Harmless Headers
+	// Original says that the server is told what a request was before it was
+	// rewritten.
+	Original bool
 	// Host is the one that the server sees of the feeds, folded; "" if it does
 	// not see the clients'.
 	Host string
@@ -55,6 +58,11 @@ func (i *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
 	if placeholders != nil {
 		if user, ok := placeholders.GetString(userPlaceholder); ok && user != "" {
 			said = appendField(said, "user", user)
+		}
+		if i.Original {
+			if uri, ok := placeholders.GetString(originalPlaceholder); ok && uri != r.RequestURI {
+				said = appendField(said, "original", uri)
+			}
 		}
 		for _, placeholder := range i.Partition {
 			if value := placeholders.ReplaceAll(placeholder, ""); value != "" {
@@ -81,6 +89,15 @@ func (i *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
 // Host than the feed's: what it shows the feed may be another tenant's.
 func (i *Rules) atAnotherHost(r *http.Request) bool {
 	return i.Host != "" && r.Host != i.Host && origin.FoldHost(r.Host) != i.Host
+}
+
+// originalPlaceholder is where Caddy keeps the URI of a request as it came.
+const originalPlaceholder = "http.request.orig_uri"
+
+// TellsOriginal reports whether a configuration with those placeholders may tell
+// the server what a request was before it was rewritten.
+func TellsOriginal(placeholders []string) bool {
+	return slices.ContainsFunc(placeholders, func(name string) bool { return strings.HasPrefix(name, originalPlaceholder) })
 }
 
 // userPlaceholder is where Caddy's authenticating handlers put the user.

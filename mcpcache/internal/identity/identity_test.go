@@ -139,6 +139,31 @@ func TestPlaceholdersCountOnlyIfNamed(t *testing.T) {
 	}
 }
 
+// A server that is told the original URI may tell by it who asks, once the request
+// has been rewritten.
+func TestOriginalURI(t *testing.T) {
+	f := rules()
+	first, second := values{"http.request.orig_uri": "/one/mcp"}, values{"http.request.orig_uri": "/two/mcp"}
+	r := request()
+	if f.Of(r, first) != f.Of(r, second) {
+		t.Error("an original URI counts that the server does not see")
+	}
+	f.Original = true
+	if f.Of(r, first) == f.Of(r, second) || f.Of(r, first).IsAnonymous() {
+		t.Error("the original URI does not tell callers apart")
+	}
+	if !f.Of(r, values{"http.request.orig_uri": r.RequestURI}).IsAnonymous() {
+		t.Error("a request that nobody has rewritten is not anonymous")
+	}
+	for name, want := range map[string]bool{
+		"http.request.orig_uri": true, "http.request.orig_uri.path": true, "http.request.orig_uri.query": true, "http.request.uri": false,
+	} {
+		if got := TellsOriginal([]string{"env.A", name}); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // harmlessNames are headers of clients, browsers, proxies and tracers, in the
 // spelling of those who send them.
 var harmlessNames = []string{
