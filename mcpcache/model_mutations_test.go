@@ -84,9 +84,6 @@ var mutations = []mutation{
 	{"ignore what clients say of themselves", []replacement{
 		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language}", "{c.Language}"},
 	}, `the list is for clients such as \S+, not \S+`},
-	{"ignore the names of clients", []replacement{
-		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language}", "{string(c.Capabilities), c.Language}"},
-	}, `the list is for clients such as \S+, not \S+`},
 	{"share the snapshot with every variant", []replacement{
 		{"internal/exchange/variant.go", "return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)", "return true"},
 	}, `the list is for clients such as \S+, not \S+`},

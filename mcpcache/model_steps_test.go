@@ -233,6 +233,10 @@ func (w *world) stepInitialize(r *rand.Rand) {
 	if w.cfg.late || r.IntN(2) == 0 {
 		time.Sleep(pick(r, 0, 2*time.Second))
 		w.send(c, request{http: http.MethodPost, method: "notifications/initialized", notify: true})
+		w.settle()
+	}
+	if r.IntN(2) == 0 { // as clients do
+		w.send(c, w.question(r, c, revision.Tools))
 	}
 }
 

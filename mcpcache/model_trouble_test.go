@@ -88,17 +88,27 @@ func (w *world) stepSleep(r *rand.Rand) {
 	time.Sleep(d)
 }
 
-// stepForget is the upstream forgetting a session, or all.
+// stepForget is the upstream forgetting a session, or all. It may say so first to
+// what is no list.
 func (w *world) stepForget(r *rand.Rand) {
+	c := w.anyone(r)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	one := w.anyone(r).session
 	for id := range w.up.sessions {
-		if one == "" || one == id {
+		if c.session == "" || c.session == id {
 			w.up.loseSession(id)
 		}
 	}
-	w.note("upstream: forgets session %q (all if empty)", one)
+	w.note("upstream: forgets session %q (all if empty)", c.session)
+	w.mu.Unlock()
+	if r.IntN(2) == 0 {
+		c = w.anyoneWho(r, func(c *client) bool { return c.session != "" })
+	}
+	if c == nil || c.session == "" {
+		return
+	}
+	w.send(c, request{http: http.MethodPost, method: "ping"})
+	w.settle()
+	w.send(c, w.question(r, c, revision.Tools))
 }
 
 // stepUpstreamRestart is the upstream starting anew, at once or after an outage.
