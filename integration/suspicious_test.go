@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -18,41 +19,33 @@ func eraOnly(c *fixture.Raw, script scripted.Script) scripted.Script {
 	}
 }
 
-// TestSuddenlyEmpty has a list come back empty without a notice: it is believed
-// only when it comes back empty again.
+// TestSuddenlyEmpty has a list come back empty without a notice, and once more a
+// second later: it is not believed, and is there again.
 func TestSuddenlyEmpty(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
 		w.SetHints(publicBrief)
 		w.start("ttl 300ms", "refresh 10ms")
 		c := w.warm(revision)
-		empties, again := make(chan struct{}, 64), make(chan struct{})
+		var empties atomic.Int32
 		w.SetScript(toolsList, eraOnly(c, func(x *scripted.Exchange) {
-			select {
-			case empties <- struct{}{}:
-			default:
-			}
-			if len(empties) > 1 {
-				<-again
-			}
 			scripted.Empty(x)
+			empties.Add(1)
 		}))
-		await(t, "the confirming fetch", func() bool { return len(empties) > 1 })
-		for range 5 {
-			if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
-				t.Errorf("after one empty answer, a list gave %s", describe(a))
+		await(t, "the confirming fetch", func() bool {
+			if a := c.List(toolsList); !a.CacheStatus().Hit || markOf(a, toolsList) != "v1" {
+				t.Errorf("of a list that is empty all of a sudden, there is %s", describe(a))
 			}
-		}
-		close(again)
-		w.SetList(toolsList)
-		c.AwaitList(toolsList, "the empty list", func(a *fixture.Answer) bool {
-			return a.CacheStatus().Hit && a.Items("tools") != nil && len(a.Items("tools")) == 0
+			return empties.Load() > 1
 		})
+		w.SetScript(toolsList, nil)
+		w.mark(toolsList, "v2")
+		c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
 	})
 }
 
-// TestAnnouncedEmpty has a list become empty with a notice: it is believed at
-// once.
+// TestAnnouncedEmpty has a list become empty with a notice: it is believed when it
+// is confirmed.
 func TestAnnouncedEmpty(t *testing.T) {
 	w := newWorld(t, "refresh 10ms")
 	eachEra(t, func(t *testing.T, revision string) {
@@ -65,6 +58,34 @@ func TestAnnouncedEmpty(t *testing.T) {
 		w.Changed(scripted.Feeds, toolsList)
 		c.AwaitList(toolsList, "the empty list", func(a *fixture.Answer) bool {
 			return a.CacheStatus().Hit && a.Items("tools") != nil && len(a.Items("tools")) == 0
+		})
+	})
+}
+
+// TestAnnouncedEmptyIsNotHidden has a list become empty with a notice: until that is
+// confirmed, everybody gets it from the server, and nobody the list from before.
+func TestAnnouncedEmptyIsNotHidden(t *testing.T) {
+	eachEra(t, func(t *testing.T, revision string) {
+		w := newUpstream(t)
+		w.SetHints(publicBrief)
+		w.start("ttl 1h", "refresh 500ms")
+		clients := []*fixture.Raw{w.warm(revision), w.clientAs(revision, "Bearer another")}
+		w.SetList(toolsList)
+		w.Changed(scripted.Feeds, toolsList)
+		isEmpty := func(a *fixture.Answer) bool { return a.Items("tools") != nil && len(a.Items("tools")) == 0 }
+		clients[0].AwaitList(toolsList, "the empty list", isEmpty) // the feed was told
+		await(t, "empty hits for all", func() bool {
+			hits := 0
+			for _, c := range clients {
+				a := c.List(toolsList)
+				if !isEmpty(a) {
+					t.Errorf("after the notice, there was %s", describe(a))
+				}
+				if a.CacheStatus().Hit {
+					hits++
+				}
+			}
+			return hits == len(clients)
 		})
 	})
 }

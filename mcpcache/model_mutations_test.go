@@ -110,10 +110,13 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
 	}, `version \d+ of \S+ (misled this caller|is from before this caller's call)`},
 	{"believe in sudden emptiness", []replacement{
-		{"internal/feed/fetching.go", "return slot.empty < 2", "return false"},
+		{"internal/feed/fetching.go", "return !slot.empty.Believes(", "return false && slot.empty.Believes("},
+	}, `the list became empty for a moment`},
+	{"believe in emptiness when it is confirmed at once", []replacement{
+		{"internal/emptiness/watch.go", "return begun.Sub(w.since) >= patience(announced, refresh)", "return true"},
 	}, `the list became empty for a moment`},
 	{"believe in a variant's sudden emptiness", []replacement{
-		{"internal/variant/list.go", "l.empty.Add(1) < enoughEmpty", "false"},
+		{"internal/variant/list.go", "case l.full != nil && !l.empty.Believes(", "case false && l.empty.Believes("},
 	}, `the list became empty for a moment`},
 	{"catch no silent upstream", []replacement{
 		{"internal/feed/silence.go", "return s.offered && s.silence.caught", "return false"},

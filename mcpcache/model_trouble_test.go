@@ -192,6 +192,6 @@ func (w *world) stepBlip(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k := anyKind(r)
-	w.up.blips[k] = 1 + r.IntN(2)
+	w.up.blips[k] = 1 + r.IntN(6)
 	w.note("upstream: %s will be empty %d times", k, w.up.blips[k])
 }

@@ -32,15 +32,22 @@ type truth struct {
 	freshUntil map[content]time.Time
 	// feedHas is what was delivered to the feed of a revision last.
 	feedHas map[feedView]content
-	// blips counts the empty lists in a row that were delivered, after one that
-	// was not empty.
-	blips map[feedView]int
+	// blips has the empty lists in a row that were delivered, after one that was
+	// not empty.
+	blips map[feedView]blips
 	// shown is when the last list that was not empty was delivered to a feed.
 	shown map[feedView]int
 	// believed are the empty lists that may be published.
 	believed map[believable]bool
 	// confirmed is when there was reason last to believe in an empty list.
 	confirmed map[revision.Kind]stamp
+}
+
+// blips are empty lists in a row.
+type blips struct {
+	n         int
+	first     time.Time // when the first one was delivered
+	announced bool      // a change was, after the last list that was not empty
 }
 
 // believable is an empty list that was given for no reason.
@@ -71,7 +78,7 @@ func newTruth() *truth {
 		floor: make(map[view]int), staleFloor: make(map[view]int), told: make(map[string]map[view]int), own: make(map[sessionView]*own),
 		door: newDoor(), doubts: newDoubts(), toldAt: make(map[string]map[revision.Kind]time.Time),
 		freshUntil: make(map[content]time.Time), feedHas: make(map[feedView]content),
-		blips: make(map[feedView]int), shown: make(map[feedView]int), believed: make(map[believable]bool), confirmed: make(map[revision.Kind]stamp),
+		blips: make(map[feedView]blips), shown: make(map[feedView]int), believed: make(map[believable]bool), confirmed: make(map[revision.Kind]stamp),
 	}
 }
 
@@ -104,9 +111,10 @@ func (t *truth) restarts(saved bool) {
 // confirms records that there is reason to believe in an empty list.
 func (t *truth) confirms(k revision.Kind) {
 	t.confirmed[k] = stamp{t.next(), time.Now()}
-	for f := range t.blips {
+	for f, b := range t.blips {
 		if f.kind == k {
-			t.blips[f] = enoughBlips
+			b.announced = true
+			t.blips[f] = b
 		}
 	}
 }
@@ -118,8 +126,9 @@ func (t *truth) confirmsAll(n *notice) {
 	}
 }
 
-// enoughBlips is how often an empty list has to be given to be believed.
-const enoughBlips = 2
+// suddenFor is for how long a list has to be empty to be believed, if no change was
+// announced.
+const suddenFor = 15 * time.Second
 
 // hears records that a notice has been passed to somebody. caller is "" if
 // that was the feed. answering says that it was part of an answer.
@@ -182,17 +191,17 @@ func (t *truth) deliversToFeed(a *arrival, f feedView, p *page) {
 	case !p.state.Blip && p.end == p.state.Of && p.end > 0:
 		t.shown[f] = t.next()
 		// A feed may note a notice, and ask, in either order at that moment.
-		if c := t.confirmed[a.kind]; a.seq < c.seq || a.at.Equal(c.at) {
-			t.blips[f] = enoughBlips
-		} else {
-			t.blips[f] = 0
-		}
+		c := t.confirmed[a.kind]
+		t.blips[f] = blips{announced: a.seq < c.seq || a.at.Equal(c.at)}
 	case p.state.Of == 0 && a.kind.ItemsKey() != "", p.state.Blip:
-		n, shown := t.blips[f]
+		b, shown := t.blips[f]
 		if shown = shown && t.shown[f] < a.seq; shown {
-			t.blips[f] = n + 1
+			if b.n++; b.n == 1 {
+				b.first = time.Now()
+			}
+			t.blips[f] = b
 		}
-		if !shown || n+1 >= enoughBlips {
+		if !shown || b.n > 1 && (b.announced || time.Since(b.first) >= suddenFor) {
 			t.believed[believable{a.kind, p.state}] = true // if it is one for no reason
 		}
 	}

@@ -186,7 +186,9 @@ func (f *Feed) Poke() {
 		signal(f.retryNow)
 	}
 	for k := range f.slots {
-		if s := &f.slots[k]; s.failure != nil && !client.Refused(s.failure.Err) && s.due.After(time.Now()) {
+		s := &f.slots[k]
+		// Of an upstream whose list is empty it is known that it answers.
+		if s.failure != nil && !client.Refused(s.failure.Err) && !errors.Is(s.failure.Err, errEmpty) && s.due.After(time.Now()) {
 			s.ask(refresh)
 			signal(f.wake)
 		}

@@ -14,10 +14,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// errEmpty says that a list has become empty though no notice has announced a
-// change. An upstream that loses its tools for a moment must not empty everybody's
-// list, so the answer counts only when it is given twice.
-var errEmpty = errors.New("list is empty all of a sudden, asking once more")
+// errEmpty says that a list is empty that had items: see [emptiness.Watch].
+var errEmpty = errors.New("list is empty all of a sudden, asking again")
 
 // fetch fetches a kind in the background, in session s, as a client of variant v
 // asks: a nil one is the feed itself. The caller holds f.mu.
@@ -129,7 +127,7 @@ func (f *Feed) doneAs(k revision.Kind, fetch *Fetch) {
 		return
 	}
 	e := fetch.entry
-	if k != revision.Discover && !v.Believes(f.revision, k, e.Body.Items, fetch.mark) {
+	if k != revision.Discover && !v.Believes(e, fetch.begunAt, f.policy().Refresh) {
 		fetch.entry, fetch.err = nil, errEmpty
 		return
 	}
@@ -180,8 +178,11 @@ func (f *Feed) done(ctx context.Context, s *client.Session, k revision.Kind, fet
 // conclude pins what a fetch brought, or notes why it failed, and says when the
 // next one is due. The caller holds f.mu.
 func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache.Entry) {
-	if fetch.err == nil && f.suspicious(slot, before, fetch.entry) {
+	empty := fetch.err == nil && f.suspicious(slot, before, fetch)
+	if empty {
 		fetch.entry, fetch.err = nil, errEmpty
+	} else {
+		slot.empty.Full()
 	}
 	switch {
 	case fetch.err == nil:
@@ -194,7 +195,7 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		}
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.trust(slot.started)
-		slot.failure, slot.empty = nil, 0
+		slot.failure = nil
 		slot.retry.Reset()
 		f.schedule(slot, k, fetch.entry)
 	case before == nil && client.NotOffered(fetch.err):
@@ -206,6 +207,11 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		f.doubtIfGone(fetch.err)
 		slot.failure = &Failure{Stage: k.String(), Err: fetch.err, At: now}
 		slot.notBefore = now.Add(client.RetryAfter(fetch.err))
+		if empty {
+			refresh := f.policy().Refresh
+			slot.due = later(slot.empty.Next(!f.cache.Current(k, before.Mark), refresh), slot.started.Add(refresh))
+			return
+		}
 		slot.due = later(now.Add(slot.retry.NextBackOff()), slot.notBefore)
 	}
 }
@@ -227,14 +233,14 @@ func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
 	}
 }
 
-// suspicious reports whether an empty answer still has to be confirmed.
-func (f *Feed) suspicious(slot *slot, before, now *cache.Entry) bool {
-	if now.Kind == revision.Discover || now.Body.Items > 0 || before == nil || before.Body.Items == 0 ||
-		!f.cache.Current(now.Kind, before.Mark) {
+// suspicious reports whether an empty answer still has to be confirmed. before is
+// the list as it was, or nil.
+func (f *Feed) suspicious(slot *slot, before *cache.Entry, fetch *Fetch) bool {
+	now := fetch.entry
+	if now.Kind == revision.Discover || now.Body.Items > 0 || before == nil || before.Body.Items == 0 {
 		return false
 	}
-	slot.empty++
-	return slot.empty < 2
+	return !slot.empty.Believes(fetch.begunAt, !f.cache.Current(now.Kind, before.Mark), f.policy().Refresh)
 }
 
 // report tells the observer what a fetch has brought, and the log if it is new.

@@ -1,7 +1,9 @@
 package feed
 
 import (
+	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -164,15 +166,22 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// A list that is empty all of a sudden is asked for again after a second, five and
+// fifteen, and is what it was until then, whatever clients do meanwhile; after a
+// notice it is asked for once more.
 func TestEmptyAllOfASudden(t *testing.T) {
 	for name, tt := range map[string]struct {
-		notice bool
-		blip   bool // it is there again when it is asked for the second time
-		fetch  int  // which is believed
+		notice   bool
+		fetches  []time.Duration // after the first one that brought nothing, in seconds
+		there    time.Duration   // when it is there again, if ever, in seconds
+		believed bool
 	}{
-		"confirmed by a second fetch": {fetch: 2},
-		"confirmed by a notice":       {notice: true, fetch: 1},
-		"a blip":                      {blip: true},
+		"for good":                {fetches: []time.Duration{1, 5, 15}, believed: true},
+		"there at the last":       {fetches: []time.Duration{1, 5, 15}, there: 14},
+		"there again":             {fetches: []time.Duration{1, 5}, there: 4},
+		"there at once":           {fetches: []time.Duration{1}, there: 0},
+		"announced":               {notice: true, fetches: []time.Duration{1}, believed: true},
+		"announced, for a moment": {notice: true, fetches: []time.Duration{1}, there: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(modern)
@@ -183,31 +192,63 @@ func TestEmptyAllOfASudden(t *testing.T) {
 				s.Set(revision.Tools)
 				if tt.notice {
 					s.Notify("notifications/tools/list_changed")
-					w.after(0)
-				} else if _, err := f.Refresh(w.Context(), revision.Tools); err == nil {
-					t.Error("the first empty list was believed")
+					w.after(gather)
+				} else if _, err := f.Refresh(w.Context(), revision.Tools); !errors.Is(err, errEmpty) {
+					t.Errorf("the first empty list gave %v", err)
 				}
-				if tt.fetch != 1 {
-					w.after(0)
-					w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
-					w.wantState(f, Degraded)
+				first := time.Now()
+				var fetches []time.Duration
+				for second := range time.Duration(20) {
+					if second == tt.there && !tt.believed {
+						s.Set(revision.Tools, "tools_b")
+					}
+					for n := s.Count(list) - before - len(fetches); n > 1; n-- {
+						fetches = append(fetches, time.Since(first)/time.Second)
+					}
+					if over := len(fetches) == len(tt.fetches); !over {
+						w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
+						w.wantState(f, Degraded)
+						f.Poke() // clients are answered
+					}
+					w.after(time.Second)
 				}
-				if tt.blip {
-					s.Set(revision.Tools, "tools_b")
-				}
-				w.after(time.Second)
 				w.wantState(f, Ready)
-				if tt.blip {
-					w.wantItems(modern, revision.Tools, "tools_b")
-					return
+				if !slices.Equal(fetches, tt.fetches) {
+					t.Errorf("it was fetched again after %d seconds, want %d", fetches, tt.fetches)
 				}
-				w.wantItems(modern, revision.Tools)
-				if got := s.Count(list) - before; got != tt.fetch {
-					t.Errorf("it was fetched %d times, want %d", got, tt.fetch)
+				if tt.believed {
+					w.wantItems(modern, revision.Tools)
+				} else {
+					w.wantItems(modern, revision.Tools, "tools_b")
 				}
 			})
 		})
 	}
+}
+
+// A failure between them makes two empty lists none that agree.
+func TestEmptyAndFailing(t *testing.T) {
+	s := newServer(modern)
+	run(t, s, func(w *world) {
+		f := w.start(modern)
+		w.after(w.policy.Refresh)
+		s.Set(revision.Tools)
+		if _, err := f.Refresh(w.Context(), revision.Tools); !errors.Is(err, errEmpty) {
+			t.Errorf("the first empty list gave %v", err)
+		}
+		s.On(list, status(http.StatusServiceUnavailable))
+		w.after(20 * time.Second)
+		s.On(list, nil)
+		for range 14 {
+			if _, err := f.Refresh(w.Context(), revision.Tools); !errors.Is(err, errEmpty) {
+				t.Errorf("an empty list after failures gave %v", err)
+			}
+			w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
+			w.after(time.Second)
+		}
+		w.after(2 * time.Second)
+		w.wantItems(modern, revision.Tools)
+	})
 }
 
 func TestPartitionOfSnapshots(t *testing.T) {

@@ -173,6 +173,7 @@ func (f *Feed) offer(k revision.Kind, offered bool) {
 	slot := &f.slots[k]
 	slot.offered, slot.attempted = offered, !offered
 	slot.failure = nil
+	slot.empty.Full()
 	slot.due = later(time.Now(), slot.notBefore)
 	if !offered {
 		f.cache.Unpin(f.revision, k)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptiness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
@@ -31,9 +32,8 @@ type slot struct {
 	variantsDue, variantsStarted time.Time
 	// nextDone is closed when the next fetch for the feed's own snapshot ends.
 	nextDone chan struct{}
-	// empty counts answers in a row that were empty although the list was
-	// not, without a notice.
-	empty int
+	// empty is what is known of a list that is empty all of a sudden.
+	empty emptiness.Watch
 }
 
 // current returns the fetch that brings what is newest, or nil. is says so of one

@@ -1,10 +1,12 @@
 package variant
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptiness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -30,10 +32,13 @@ type list struct {
 	// compared with it.
 	base  atomic.Pointer[[32]byte]
 	scout atomic.Pointer[Scout]
+
+	mu sync.Mutex
 	// full is the moment of the last list with items that was fetched as a client
-	// of the variant; empty is how many without any have come since.
-	full  atomic.Pointer[cache.Mark]
-	empty atomic.Int32
+	// of the variant, nil if there was none; empty is what is known of those
+	// without any that have come since. Guarded by mu.
+	full  *cache.Mark
+	empty emptiness.Watch
 }
 
 type conflicts struct {
@@ -106,24 +111,22 @@ func (r *Record) Paged(rev revision.Revision, k revision.Kind) bool {
 	return r.lists[rev][k].paged.Load()
 }
 
-// enoughEmpty is how often a list that had items has to be empty to be believed.
-const enoughEmpty = 2
-
-// Believes reports whether a list of that many items, which was fetched as a
-// client of the variant, may be what its clients are given: one that has become
-// empty without a word counts only when it is given twice.
-func (r *Record) Believes(rev revision.Revision, k revision.Kind, items int, m cache.Mark) bool {
-	l := &r.lists[rev][k]
-	if items > 0 {
-		l.full.Store(&m)
-		l.empty.Store(0)
-		return true
-	}
-	full := l.full.Load()
-	if full != nil && full.SameEpoch(m) && l.empty.Add(1) < enoughEmpty {
+// Believes reports whether e, which was fetched as a client of the variant and
+// asked for at begun, may be what its clients are given: see [emptiness.Watch].
+func (r *Record) Believes(e *cache.Entry, begun time.Time, refresh time.Duration) bool {
+	l := &r.lists[e.Revision][e.Kind]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case e.Body.Items > 0:
+		mark := e.Mark // not to keep the entry
+		l.full = &mark
+	case l.full != nil && !l.empty.Believes(begun, !l.full.SameEpoch(e.Mark), refresh):
 		return false
+	default:
+		l.full = nil
 	}
-	l.full.Store(nil)
+	l.empty.Full()
 	return true
 }
 
