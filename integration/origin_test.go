@@ -76,3 +76,28 @@ func TestOriginsAreLetIn(t *testing.T) {
 		t.Errorf("named host got %s", describe(a))
 	}
 }
+
+// TestOriginThatTheServerRefuses names an origin whose pages the server refuses:
+// they get its 403, and nothing that lets them read a hit.
+func TestOriginThatTheServerRefuses(t *testing.T) {
+	const app = "https://app.example"
+	w := newUpstream(t)
+	w.start("origins " + app)
+	w.SetDoor(func(r *http.Request) int {
+		if r.Header.Get("Origin") == app {
+			return http.StatusForbidden
+		}
+		return http.StatusOK
+	})
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		c := w.warm(revision)
+		for range 3 {
+			a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Origin": {app}})
+			if a.Status != http.StatusForbidden || a.CacheStatus().Hit || a.Header["Access-Control-Allow-Origin"] != nil {
+				t.Errorf("a page that the server refuses got %s, %v", describe(a), a.Header)
+			}
+			c.AwaitList(toolsList, "a hit for others", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+		}
+	})
+}

@@ -23,8 +23,9 @@ type CORS struct {
 }
 
 const (
-	// maxCORSOrigins bounds how many origins it remembers.
-	maxCORSOrigins = 64
+	// maxCORSOrigins bounds how many origins it remembers. One more takes the place
+	// of any.
+	maxCORSOrigins = 256
 	// MaxPageRights is the most bytes that it remembers of a field, or of an
 	// origin.
 	MaxPageRights = 1 << 10
@@ -51,12 +52,32 @@ func (m *CORS) Learn(origin string, h http.Header) {
 		max(len(origin), len(c.AllowOrigin), len(c.AllowCredentials), len(c.ExposeHeaders)) > MaxPageRights {
 		return
 	}
+	m.change(func(next map[string]PageRights) {
+		if _, known := next[origin]; !known && len(next) == maxCORSOrigins {
+			for other := range next {
+				delete(next, other)
+				break
+			}
+		}
+		next[origin] = c
+	})
+}
+
+// Forget has nothing be known of an origin.
+func (m *CORS) Forget(origin string) {
+	if _, known := m.Of(origin); known {
+		m.change(func(next map[string]PageRights) { delete(next, origin) })
+	}
+}
+
+// change puts a changed copy in the place of what is remembered.
+func (m *CORS) change(change func(map[string]PageRights)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := make(map[string]PageRights)
-	if known := m.origins.Load(); known != nil && len(*known) < maxCORSOrigins {
+	if known := m.origins.Load(); known != nil {
 		maps.Copy(next, *known)
 	}
-	next[origin] = c
+	change(next)
 	m.origins.Store(&next)
 }

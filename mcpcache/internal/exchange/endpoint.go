@@ -74,6 +74,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	}
 	caller := x.caller()
 	x.resolve(caller, x.language())
+	if x.isPageUnknown() {
+		return x.forward(next, found{reason: bypassDoor}, true)
+	}
 	f := x.lookup(r.Context(), caller)
 	if f.entry == nil {
 		f.reason = x.blame(f.reason)

@@ -1,28 +1,29 @@
 package exchange
 
-import (
-	"net/http"
+import "net/http"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
-)
-
-// usualExposed are the headers that a client in a browser has to be able to
-// read, besides those that it always is.
-const usualExposed = "Mcp-Session-Id, Mcp-Protocol-Version"
+// isPageUnknown reports whether the request is of a page whose origin the operator
+// has named, and the upstream has not answered any of that origin: it may refuse
+// them, and what else it lets them do nobody knows either. Where a handler in
+// front of this one has decided, that counts.
+func (x *exchange) isPageUnknown() bool {
+	origin := x.r.Header["Origin"]
+	if len(origin) != 1 || !x.endpoint.Settings.Origins.Allows(origin[0]) || x.w.Header()["Access-Control-Allow-Origin"] != nil {
+		return false
+	}
+	_, known := x.backend.CORS.Of(origin[0])
+	return !known
+}
 
 // allowPage lets the page that asks, if it is one, do with the answer what it
-// might do with the upstream's. Before the upstream has answered one of its
-// origin, a page whose origin the operator has named may read it. Where a
-// handler in front of this one has decided, that is left alone.
+// might do with the upstream's. Where a handler in front of this one has decided,
+// that is left alone.
 func (x *exchange) allowPage(h http.Header) {
 	origin := x.r.Header["Origin"]
 	if len(origin) != 1 || h["Access-Control-Allow-Origin"] != nil {
 		return
 	}
-	c, known := x.backend.CORS.Of(origin[0])
-	if !known && x.endpoint.Settings.Origins.Allows(origin[0]) {
-		c = backend.PageRights{AllowOrigin: origin[0], ExposeHeaders: usualExposed}
-	}
+	c, _ := x.backend.CORS.Of(origin[0])
 	if c.AllowOrigin == "" {
 		return
 	}
@@ -38,9 +39,18 @@ func (x *exchange) allowPage(h http.Header) {
 	}
 }
 
-// learnCORS takes what an answer of the upstream lets the page do that asked.
+// learnCORS takes what an answer of the upstream lets the page do that asked. If it
+// is a refusal that the page may not even read, the upstream has to answer the
+// next one.
 func (x *exchange) learnCORS(status int, h http.Header) {
-	if origin := x.r.Header["Origin"]; len(origin) == 1 && status == http.StatusOK && x.r.Method == http.MethodPost {
+	origin := x.r.Header["Origin"]
+	if len(origin) != 1 || x.r.Method != http.MethodPost {
+		return
+	}
+	switch {
+	case status == http.StatusOK:
 		x.backend.CORS.Learn(origin[0], h)
+	case status == http.StatusForbidden && h["Access-Control-Allow-Origin"] == nil:
+		x.backend.CORS.Forget(origin[0])
 	}
 }

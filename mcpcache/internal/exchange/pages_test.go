@@ -59,10 +59,7 @@ func TestHitsForPages(t *testing.T) {
 		"nothing":                      {http.Header{}, app, http.Header{}},
 		"another origin":               {http.Header{"Access-Control-Allow-Origin": {"*"}}, "http://localhost", http.Header{}},
 		"no page":                      {http.Header{"Access-Control-Allow-Origin": {"*"}}, "", http.Header{}},
-		"more than is remembered":      {http.Header{"Access-Control-Allow-Origin": {app}, "Access-Control-Expose-Headers": {strings.Repeat("a", backend.MaxPageRights+1)}}, app, byDefault},
 		"as much as can be remembered": {http.Header{"Access-Control-Allow-Origin": {app}, "Access-Control-Expose-Headers": {strings.Repeat("a", backend.MaxPageRights)}}, app, http.Header{"Access-Control-Allow-Origin": {app}, "Vary": {"Origin"}, "Access-Control-Expose-Headers": {strings.Repeat("a", backend.MaxPageRights)}}},
-		"nothing yet":                  {nil, app, byDefault},
-		"nothing yet, small letters":   {nil, "https://APP.example", http.Header{"Access-Control-Allow-Origin": {"https://APP.example"}, "Vary": {"Origin"}, "Access-Control-Expose-Headers": {usualExposed}}},
 		"nothing yet, its own page":    {nil, "http://localhost", http.Header{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,9 +87,64 @@ func TestHitsForPages(t *testing.T) {
 	}
 }
 
-// byDefault is for pages of an origin that the operator has named.
-var byDefault = http.Header{
-	"Access-Control-Allow-Origin": {app}, "Vary": {"Origin"}, "Access-Control-Expose-Headers": {usualExposed},
+// A page whose origin the operator has named gets its list from the server until
+// the server has answered one of that origin: what it may do with the answer is the
+// server's to say, and so is whether it gets any.
+func TestPagesThatTheServerHasNotAnswered(t *testing.T) {
+	allows := http.Header{"Access-Control-Allow-Origin": {app}}
+	tooMuch := http.Header{"Access-Control-Allow-Origin": {app}, "Access-Control-Expose-Headers": {strings.Repeat("a", backend.MaxPageRights+1)}}
+	for name, c := range map[string]struct {
+		origin   string
+		statuses []int // of the server's answers to a call, one after the other
+		says     http.Header
+		hit      bool
+	}{
+		"never answered":                 {origin: app},
+		"never answered, great letters":  {origin: strings.ToUpper(app)},
+		"answered":                       {app, []int{200}, allows, true},
+		"answered without a word":        {app, []int{200}, nil, true},
+		"with more than is remembered":   {app, []int{200}, tooMuch, false},
+		"refused":                        {app, []int{403}, nil, false},
+		"answered, then refused":         {app, []int{200, 403}, nil, false},
+		"refused, then answered":         {app, []int{403, 200}, nil, true},
+		"refused for what the page asks": {app, []int{200, 403}, allows, true},
+		"unauthorized":                   {app, []int{401}, allows, false},
+		"answered, then unauthorized":    {app, []int{200, 401}, nil, true},
+		"its own page":                   {"http://localhost", nil, nil, true},
+		"its own page, refused":          {"http://localhost", []int{403}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFace(t, config{Origins: []string{app}})
+			f.pinned(t, revision.V20260728, cache.Public, time.Hour, 0, "a")
+			status := http.StatusForbidden
+			f.upstreamIs(func(w http.ResponseWriter, _ *http.Request) error {
+				maps.Copy(w.Header(), c.says)
+				w.WriteHeader(status)
+				return nil
+			})
+			for _, status = range c.statuses {
+				r := modernRequest("tools/call", "")
+				r.Header.Set("Origin", c.origin)
+				f.serve(t, r)
+			}
+			status = http.StatusForbidden
+			memo := f.backend.Admission
+			memo.AdmitContext(cache.Anonymous, revision.V20260728, 0, memo.Ticket(), time.Now().Add(time.Hour))
+			r := modernRequest("tools/list", "")
+			r.Header.Set("Origin", c.origin)
+			w := f.serve(t, r)
+			want := "mcp_cache; hit; ttl="
+			if !c.hit {
+				want = "mcp_cache; fwd=bypass; detail=admission"
+			}
+			if got := w.Header().Get("Cache-Status"); !strings.HasPrefix(got, want) || (w.Code == http.StatusOK) != c.hit {
+				t.Errorf("got %d, %q, want %q", w.Code, got, want)
+			}
+			if got := w.Header()["Access-Control-Allow-Origin"]; !slices.Equal(got, c.says["Access-Control-Allow-Origin"]) {
+				t.Errorf("%q may read it, the server says %v", got, c.says)
+			}
+		})
+	}
 }
 
 // What a handler in front has said counts.
