@@ -22,6 +22,8 @@ func TestRebindingIsRefused(t *testing.T) {
 			"two origins":          {"Origin": {"http://" + w.proxy.Addr, "http://evil.example"}},
 			"foreign host":         {"Host": {"evil.example"}},
 			"foreign host, origin": {"Host": {"evil.example"}, "Origin": {"http://evil.example"}},
+			"another site":         {"Sec-Fetch-Site": {"cross-site"}},
+			"another host":         {"Sec-Fetch-Site": {"same-site"}, "Sec-Fetch-Mode": {"no-cors"}},
 			"host with our port":   {"Host": {"evil.example:" + w.proxy.Addr[len("127.0.0.1:"):]}},
 		} {
 			for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
@@ -40,11 +42,22 @@ func TestRebindingIsRefused(t *testing.T) {
 		}
 		for name, header := range map[string]http.Header{
 			"same origin": {"Origin": {"http://" + w.proxy.Addr}},
+			"its page":    {"Sec-Fetch-Site": {"same-origin"}},
 			"localhost":   {"Host": {"localhost:" + w.proxy.Addr[len("127.0.0.1:"):]}},
 		} {
 			if a := c.Post(fixture.Message("1", toolsList, c.Params("")), with(header, "Mcp-Method", toolsList)); !isHit(a, toolsList, "v1") {
 				t.Errorf("%s: got %s", name, describe(a))
 			}
+		}
+		w.host.Forget()
+		link := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Accept": {"text/html"}}
+		res, err := c.Open(t.Context(), http.MethodGet, http.NoBody, link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if r, ok := w.host.Last(); !ok || r.HTTPMethod != http.MethodGet {
+			t.Errorf("somebody followed a link, and %v reached the upstream", r)
 		}
 	})
 }

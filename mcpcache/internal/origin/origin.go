@@ -46,8 +46,14 @@ func (o Rules) Refuses(r *http.Request) string {
 	if reason := o.refusesHost(r); reason != "" {
 		return reason
 	}
-	if values := r.Header["Origin"]; len(values) > 0 && !o.letsIn(values, r.Host) {
-		return foreignOrigin
+	if values := r.Header["Origin"]; len(values) > 0 {
+		if !o.letsIn(values, r.Host) {
+			return foreignOrigin
+		}
+		return ""
+	}
+	if isOfAnotherSite(r.Header) && !isNavigation(r) {
+		return foreignSite
 	}
 	return ""
 }
@@ -62,13 +68,21 @@ func (o Rules) RefusesElsewhere(r *http.Request) string {
 		return reason
 	}
 	values := r.Header["Origin"]
-	if len(values) == 0 || onlyReads(r) || o.letsIn(values, r.Host) || isOwnForm(r.Header) {
+	switch {
+	case onlyReads(r), isOwnForm(r.Header):
 		return ""
+	case len(values) > 0 && !o.letsIn(values, r.Host):
+		return foreignOrigin
+	case len(values) == 0 && isOfAnotherSite(r.Header):
+		return foreignSite
 	}
-	return foreignOrigin
+	return ""
 }
 
-const foreignOrigin = "Origin is not the endpoint's own, and origins does not list it"
+const (
+	foreignOrigin = "Origin is not the endpoint's own, and origins does not list it"
+	foreignSite   = "Sec-Fetch-Site says that a page of another origin sends the request, and there is no Origin that tells which"
+)
 
 // refusesHost returns why a request must not be answered for the Host that it
 // names, or "".
@@ -112,6 +126,27 @@ func onlyReads(r *http.Request) bool {
 func isOwnForm(h http.Header) bool {
 	origin, site := h["Origin"], h["Sec-Fetch-Site"]
 	return len(origin) == 1 && origin[0] == "null" && len(site) == 1 && site[0] == "same-origin"
+}
+
+// isOfAnotherSite reports whether the browser says that a page of another origin
+// sent the request: of another site, or of another host of the same one (Fetch
+// Metadata Request Headers, "Sec-Fetch-Site"; [http.CrossOriginProtection] reads it
+// so too). Clients other than browsers say nothing.
+func isOfAnotherSite(h http.Header) bool {
+	for _, site := range h["Sec-Fetch-Site"] {
+		if site != "" && site != "same-origin" && site != "none" {
+			return true
+		}
+	}
+	return false
+}
+
+// isNavigation reports whether somebody has followed a link to a page of its own:
+// no other page gets to see the answer, and no other can be behind it.
+func isNavigation(r *http.Request) bool {
+	mode, destination := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header["Upgrade"] == nil &&
+		len(mode) == 1 && mode[0] == "navigate" && len(destination) == 1 && destination[0] == "document"
 }
 
 // sameOrigin reports whether an Origin names that host. The scheme is left

@@ -134,6 +134,64 @@ func TestOriginsLetIn(t *testing.T) {
 	}
 }
 
+// A browser that says that a page of another origin sends the request, but not of
+// which, is not let in, unless somebody follows a link.
+func TestOtherSites(t *testing.T) {
+	header := func(pairs ...string) http.Header {
+		h := make(http.Header)
+		for i := 0; i < len(pairs); i += 2 {
+			h.Add(pairs[i], pairs[i+1])
+		}
+		return h
+	}
+	const endpoint, elsewhere = "endpoint", "elsewhere"
+	const reads, writes = "GET HEAD OPTIONS", "POST DELETE PUT QUERY get"
+	link := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	for name, c := range map[string]struct {
+		methods string
+		header  http.Header
+		refused string // where
+	}{
+		"no browser":             {methods: reads + " " + writes},
+		"its own page":           {methods: reads + " " + writes, header: header("Sec-Fetch-Site", "same-origin")},
+		"an address typed in":    {methods: reads + " " + writes, header: header("Sec-Fetch-Site", "none")},
+		"nothing said":           {methods: reads + " " + writes, header: header("Sec-Fetch-Site", "")},
+		"another site reads":     {methods: reads, header: header("Sec-Fetch-Site", "cross-site"), refused: endpoint},
+		"another site":           {methods: writes, header: header("Sec-Fetch-Site", "cross-site"), refused: endpoint + elsewhere},
+		"another host reads":     {methods: reads, header: header("Sec-Fetch-Site", "same-site"), refused: endpoint},
+		"another host":           {methods: writes, header: header("Sec-Fetch-Site", "same-site"), refused: endpoint + elsewhere},
+		"what nobody knows":      {methods: writes, header: header("Sec-Fetch-Site", "Same-Origin"), refused: endpoint + elsewhere},
+		"two sites":              {methods: writes, header: header("Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"), refused: endpoint + elsewhere},
+		"another, listed":        {methods: reads + " " + writes, header: header("Sec-Fetch-Site", "cross-site", "Origin", "https://app.example")},
+		"another, not listed":    {methods: writes, header: header("Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"), refused: endpoint + elsewhere},
+		"its own, behind TLS":    {methods: reads + " " + writes, header: header("Sec-Fetch-Site", "cross-site", "Origin", "http://mcp.example")},
+		"a link":                 {methods: "GET HEAD", header: header(link...)},
+		"a form":                 {methods: "POST", header: header(link...), refused: endpoint + elsewhere},
+		"OPTIONS of a link":      {methods: "OPTIONS", header: header(link...), refused: endpoint},
+		"a frame":                {methods: reads, header: header(append(link[:4:4], "Sec-Fetch-Dest", "iframe")...), refused: endpoint},
+		"a picture":              {methods: reads, header: header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"), refused: endpoint},
+		"a link, two modes":      {methods: reads, header: header(append(link[:6:6], "Sec-Fetch-Mode", "cors")...), refused: endpoint},
+		"a link to a WebSocket":  {methods: "GET", header: header(append(link[:6:6], "Upgrade", "websocket")...), refused: endpoint + elsewhere},
+		"a WebSocket of its own": {methods: "GET", header: header("Sec-Fetch-Site", "same-origin", "Upgrade", "websocket")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := Parse([]string{"https://app.example"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for method := range strings.FieldsSeq(c.methods) {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/mcp", nil)
+				r.Method, r.Host, r.Header = method, "mcp.example", c.header
+				for where, reason := range map[string]string{endpoint: o.Refuses(r), elsewhere: o.RefusesElsewhere(r)} {
+					if (reason != "") != strings.Contains(c.refused, where) {
+						t.Errorf("%s, %s: got %q", method, where, reason)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestBadOrigins(t *testing.T) {
 	for _, bad := range []string{
 		"", "app.example.com", "*", "null", "https://", "ftp://app.example.com", "https://app.example.com/",
