@@ -32,6 +32,49 @@ func mcpCommand(t testing.TB, want int, args ...string) (stdout, stderr string) 
 	return stdout, stderr
 }
 
+// TestDescribeStrangeNames describes items whose names a path might swallow.
+func TestDescribeStrangeNames(t *testing.T) {
+	w := newUpstream(t)
+	names := []string{
+		".", "..", "...", ".a", "a/..", "../a", "a/../b", "./a", "/", "//", "a//b", "a/", "/a", "a/b", "%2f", "%2F", "a%2fb", "%2E%2E",
+		"%", "%zz", "a b", " ", "a+b", "a?b=c", "?", "a#b", "#", "a;b", "a:b", "\\", "\n", "\x1b", "日本 😀", "refresh", "purge",
+	}
+	var page scripted.Page
+	for _, name := range names {
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = append(page, fmt.Sprintf(`{"name":%s,"inputSchema":{"type":"object"}}`, quoted))
+	}
+	w.SetList(toolsList, page)
+	w.start()
+	w.warm(scripted.Modern)
+	awaitReady(t, "mcp_cache")
+	for i, name := range names {
+		if out, _ := mcpCommand(t, 0, "describe", "tools", name, "--json"); out != page[i]+"\n" {
+			t.Errorf("%q is %s, want %s", name, out, page[i])
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"describe", "tools", "../tools/a"}, `no item of tools is called "../tools/a"`},
+		{[]string{"describe", "tools", ""}, `no item of tools is called ""`},
+		{[]string{"describe", "prompts", ".."}, `no item of prompts is called ".."`},
+		{[]string{"describe", "..", "a/b"}, `".." is not one of tools`},
+		{[]string{"describe", "", "a/b"}, `"" is not one of tools`},
+		{[]string{"list", ".."}, `".." is not one of tools`},
+		{[]string{"list", ""}, `"" is not one of tools`},
+		{[]string{"list", "tools", "--name", ".."}, `no handler is called ".."`},
+	} {
+		if _, complaint := mcpCommand(t, 1, c.args...); !strings.Contains(complaint, c.says) {
+			t.Errorf("%q complains: %s", c.args, complaint)
+		}
+	}
+}
+
 // fields returns the words of the line that begins with that one.
 func fields(table, first string) []string {
 	for line := range strings.Lines(table) {

@@ -105,7 +105,7 @@ func (c *adminClient) ask(method, query string, segments ...string) ([]byte, err
 		if i > 0 {
 			path.WriteByte('/')
 		}
-		path.WriteString(url.PathEscape(segment)) // with the slashes of a URI
+		path.WriteString(escaped(segment))
 	}
 	if query != "" {
 		path.WriteString("?" + query)
@@ -126,6 +126,15 @@ func (c *adminClient) ask(method, query string, segments ...string) ([]byte, err
 		return nil, fmt.Errorf("reading the answer of the admin API: %w", err)
 	}
 	return answer, nil
+}
+
+// escaped returns a segment of a path, with the slashes of a URI escaped. Servers
+// take the segments "." and ".." for steps on the way, unless they are escaped.
+func escaped(segment string) string {
+	if segment == "." || segment == ".." {
+		return strings.Repeat("%2E", len(segment))
+	}
+	return url.PathEscape(segment)
 }
 
 // saidBy returns what the admin API has to say to a request that failed, if it

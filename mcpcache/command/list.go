@@ -71,6 +71,9 @@ are those that the upstream wrote, in its order, indented for people. With
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
+		if _, err := report.ListKind(args[0]); err != nil { // an empty one would be lost in the path
+			return caddy.ExitCodeFailedStartup, err
+		}
 		item, err := c.get(name, args[0], args[1])
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
