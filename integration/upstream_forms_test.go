@@ -69,6 +69,16 @@ func TestReplicas(t *testing.T) {
 	replica := fixture.NewHost(t, w.Server)
 	w.proxy = startProxy(t, "mcp_cache "+w.host.URL+" "+replica.URL+" {\nreverse_proxy {\nlb_policy first\nlb_retries 1\nfail_duration 1m\n}\n}")
 	c := w.warm(scripted.Modern)
+	awaitReady(t, "mcp_cache")
+	one, other := w.host.URL, replica.URL
+	_, status := askAdmin(t, http.MethodGet, "/mcp_cache/", nil)
+	wantSchema(t, status)
+	if !strings.Contains(string(status), `"upstream":"`+one+`","upstreams":["`+one+`","`+other+`"]`) {
+		t.Errorf("the status is %s", status)
+	}
+	if text, _ := mcpCommand(t, 0, "status"); !strings.HasPrefix(text, "mcp_cache is ready, in front of "+one+", "+other+"\n") {
+		t.Errorf("status is\n%s", text)
+	}
 	w.host.Kill()
 	// The first call may still be lost on a resting connection to the dead one.
 	await(t, "a call to the replica", func() bool {

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -178,8 +176,9 @@ type Handler struct {
 	settings *settings
 	app      *app
 
-	endpointURL string // as the feeds see it
-	feedHost    string // the Host that the server sees of the feeds; "" if it does not see the clients'
+	endpointURL string   // as the feeds see it
+	replicaURLs []string // of all that the configuration names, that one first
+	feedHost    string   // the Host that the server sees of the feeds; "" if it does not see the clients'
 	backend     *backend.Tenant
 	endpoint    *exchange.Endpoint
 	telemetry   *telemetry.Telemetry
@@ -220,8 +219,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	// Loading the guests empties their raw configuration.
 	own, placeholders := ownUpstream(h.UpstreamRaw), placeholdersIn(h.UpstreamRaw)
-	base, known := upstreamURL(h.UpstreamRaw)
-	h.endpointURL = base + h.settings.exchange.Path
+	urls, known := upstreamURLs(h.UpstreamRaw, h.settings.exchange.Path)
+	h.endpointURL, h.replicaURLs = urls[0], urls
 	if known {
 		h.settings.backend.Feed.Endpoint = h.endpointURL
 	}
@@ -336,41 +335,6 @@ func (h *Handler) Cleanup() error {
 	ended, err := h.backend.Release()
 	h.app.departures.leave(ended)
 	return err
-}
-
-// upstreamURL returns the scheme and host of the feed's requests: those of the
-// first upstream of a reverse_proxy. They are what the Host header says, unless
-// the operator sets another with header_up. The way to the upstream is the
-// handler's own: known says that it leads to that address, and nowhere that is
-// found out for each request, behind a proxy or in another handler.
-func upstreamURL(raw json.RawMessage) (base string, known bool) {
-	var proxy struct {
-		Handler   string `json:"handler"`
-		Upstreams []struct {
-			Dial string `json:"dial"`
-		} `json:"upstreams"`
-		Dynamic   json.RawMessage `json:"dynamic_upstreams"`
-		Transport struct {
-			TLS          json.RawMessage `json:"tls"`
-			ForwardProxy string          `json:"forward_proxy_url"`
-			NetworkProxy json.RawMessage `json:"network_proxy"`
-		} `json:"transport"`
-	}
-	if json.Unmarshal(raw, &proxy) != nil || len(proxy.Upstreams) == 0 {
-		return "http://localhost", false
-	}
-	dial := proxy.Upstreams[0].Dial
-	scheme, defaultPort := "http://", ":80"
-	if proxy.Transport.TLS != nil {
-		scheme, defaultPort = "https://", ":443"
-	}
-	host, port, err := net.SplitHostPort(dial)
-	if err != nil || port == "" || strings.ContainsAny(dial, "{/") {
-		return scheme + "localhost", false
-	}
-	known = proxy.Handler == "reverse_proxy" && host != "" && proxy.Dynamic == nil &&
-		proxy.Transport.ForwardProxy == "" && proxy.Transport.NetworkProxy == nil
-	return scheme + strings.TrimSuffix(dial, defaultPort), known
 }
 
 // Interface guards

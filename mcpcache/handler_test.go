@@ -427,8 +427,24 @@ func TestUpstreamURL(t *testing.T) {
 		`{"handler":"reverse_proxy","upstreams":[{"dial":"{http.request.header.X}:3001"}]}`:                               {"http://localhost", false},
 		`{"handler":"reverse_proxy","transport":{"protocol":"upstream_host"},"upstreams":[{"dial":"10.255.255.1:3001"}]}`: {"http://10.255.255.1:3001", true},
 	} {
-		if base, known := upstreamURL(json.RawMessage(config)); base != want.base || known != want.known {
-			t.Errorf("%s: got %s, %v, want %+v", config, base, known, want)
+		if urls, known := upstreamURLs(json.RawMessage(config), "/x"); urls[0] != want.base+"/x" || known != want.known {
+			t.Errorf("%s: got %s, %v, want %+v", config, urls, known, want)
+		}
+	}
+}
+
+// Of several upstreams, status tells all, each once.
+func TestReplicaURLs(t *testing.T) {
+	for upstreams, want := range map[string][]string{
+		`{"dial":"a:1"}`: {"http://a:1/mcp"},
+		`{"dial":"a:1"},{"dial":"b:80"},{"dial":"c:1"}`: {"http://a:1/mcp", "http://b/mcp", "http://c:1/mcp"},
+		`{"dial":"a:1"},{"dial":"b:1"},{"dial":"a:1"}`:  {"http://a:1/mcp", "http://b:1/mcp"},
+		`{"dial":"unix//a"},{"dial":"unix//b"}`:         {"http://localhost/mcp"},
+		`{"dial":"{env.A}:1"},{"dial":"b:1"}`:           {"http://localhost/mcp", "http://b:1/mcp"},
+	} {
+		got, _ := upstreamURLs(json.RawMessage(`{"handler":"reverse_proxy","upstreams":[`+upstreams+`]}`), "/mcp")
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", upstreams, got, want)
 		}
 	}
 }

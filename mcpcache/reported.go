@@ -16,6 +16,9 @@ func (r reported) Name() string { return r.h.settings.exchange.Name }
 // Upstream implements [report.Source].
 func (r reported) Upstream() string { return r.h.endpointURL }
 
+// Replicas implements [report.Source].
+func (r reported) Replicas() []string { return r.h.replicaURLs }
+
 // Feeds implements [report.Source].
 func (r reported) Feeds() *feed.Group { return r.h.backend.Feeds }
 

@@ -89,7 +89,11 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 		if !status.Ready {
 			ready = "not ready"
 		}
-		if _, err := fmt.Fprintf(out, "%s is %s, in front of %s\n\n", status.Name, ready, printable(status.Upstream)); err != nil {
+		upstreams := status.Upstreams
+		if upstreams == nil { // there is one
+			upstreams = []string{status.Upstream}
+		}
+		if _, err := fmt.Fprintf(out, "%s is %s, in front of %s\n\n", status.Name, ready, printable(strings.Join(upstreams, ", "))); err != nil {
 			return err
 		}
 		if err := writeTable(out, feedRows(status.Feeds, now)); err != nil {

@@ -17,7 +17,7 @@ func TestStatusForPeople(t *testing.T) {
 	if err := writeStatuses(&out, []report.Status{reporttest.Full(), other}, now); err != nil {
 		t.Fatal(err)
 	}
-	const want = `full is ready, in front of http://127.0.0.1:3001/mcp
+	const want = `full is ready, in front of http://127.0.0.1:3001/mcp, http://127.0.0.1:3002/mcp
 
 ERA     REVISION    STATE        SINCE       LISTENING  NEXT REFRESH  LAST FAILURE
 legacy  2025-11-25  degraded     1h0m0s ago  yes        in 1m30s      tools, 1m0s ago: calling tools/list: [31mred

@@ -13,6 +13,8 @@ import (
 type Status struct {
 	Name     string `json:"name"`
 	Upstream string `json:"upstream"`
+	// Upstreams are the URLs of all replicas, Upstream first, if there are several.
+	Upstreams []string `json:"upstreams,omitempty"`
 	// Ready is false until there is a copy of every list.
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
@@ -61,6 +63,9 @@ func Describe(source Source, now time.Time) Status {
 	status := Status{
 		Name: source.Name(), Upstream: source.Upstream(),
 		Feeds: []Feed{}, Kinds: []Snapshot{},
+	}
+	if replicas := source.Replicas(); len(replicas) > 1 {
+		status.Upstreams = replicas
 	}
 	for _, f := range source.Feeds().All() {
 		s := f.Status()

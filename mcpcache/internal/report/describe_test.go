@@ -37,8 +37,12 @@ func TestDescribe(t *testing.T) {
 		source.Count[revision.LatestLegacy][revision.Tools].Add(5)
 		time.Sleep(10 * time.Second)
 		s := report.Describe(source, time.Now())
-		if !s.Ready || s.Name != "hydrated" || s.Upstream != "http://127.0.0.1:1/mcp" {
+		if !s.Ready || s.Name != "hydrated" || s.Upstream != "http://127.0.0.1:1/mcp" || s.Upstreams != nil {
 			t.Errorf("status is %+v", s)
+		}
+		source.Others = []string{"http://127.0.0.1:2/mcp"}
+		if s := report.Describe(source, time.Now()); s.Upstream != "http://127.0.0.1:1/mcp" || !slices.Equal(s.Upstreams, []string{"http://127.0.0.1:1/mcp", "http://127.0.0.1:2/mcp"}) {
+			t.Errorf("status of replicas is %+v", s)
 		}
 		if len(s.Feeds) != 1 || s.Feeds[0].State != feed.Ready || s.Feeds[0].Era != "modern" || s.Feeds[0].Failure != nil ||
 			s.Feeds[0].Next == nil || !time.Now().Equal(s.Feeds[0].Since.Add(10*time.Second)) {
@@ -144,7 +148,7 @@ func TestStatusMatchesItsSchema(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	optional := map[string]bool{"last_failure": true, "next_refresh": true, "uncacheable": true}
+	optional := map[string]bool{"upstreams": true, "last_failure": true, "next_refresh": true, "uncacheable": true}
 	for _, path := range []string{"", "feeds", "kinds", "last_failure"} {
 		find := func(value []any) map[string]any {
 			object := value[0].(map[string]any)

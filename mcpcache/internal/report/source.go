@@ -21,6 +21,9 @@ type Source interface {
 	Name() string
 	// Upstream is the URL of the MCP endpoint, as the feeds see it.
 	Upstream() string
+	// Replicas are the URLs of the MCP endpoint at all servers that are one
+	// upstream, the feeds' first.
+	Replicas() []string
 	// Feeds are those of the upstream: sources with the same ones are in front
 	// of the same upstream.
 	Feeds() *feed.Group

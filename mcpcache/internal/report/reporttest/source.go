@@ -26,6 +26,8 @@ type Source struct {
 	Server *ListServer
 	// Count is what Hits returns.
 	Count [revision.Count][revision.NumKinds]atomic.Uint64
+	// Others are replicas besides the upstream.
+	Others []string
 	// Remembered is what Callers returns.
 	Remembered int
 
@@ -89,6 +91,9 @@ func (s *Source) Name() string { return s.name }
 
 // Upstream implements [report.Source].
 func (*Source) Upstream() string { return "http://127.0.0.1:1/mcp" }
+
+// Replicas implements [report.Source].
+func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.Others...) }
 
 // Feeds implements [report.Source].
 func (s *Source) Feeds() *feed.Group { return s.feeds }

@@ -14,6 +14,7 @@ func Full() report.Status {
 	next := at.Add(90 * time.Second)
 	return report.Status{
 		Name: "full", Upstream: "http://127.0.0.1:3001/mcp", Ready: true,
+		Upstreams: []string{"http://127.0.0.1:3001/mcp", "http://127.0.0.1:3002/mcp"},
 		Feeds: []report.Feed{
 			{
 				Era: "legacy", Revision: "2025-11-25", State: feed.Degraded, Since: at.Add(-time.Hour), Listening: true, Next: &next,
