@@ -41,6 +41,8 @@ type Fetch struct {
 	done  chan struct{}
 	entry *cache.Entry
 	err   error
+	// times are those that the entry's lifetime is by.
+	times Times
 	// server is what a fetch of [revision.Discover] says of the upstream, or nil.
 	server *client.ServerInfo
 	// change is what the entry has new, of a fetch for the feed's own snapshot.

@@ -89,6 +89,7 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 		request.Before = own.Size()
 	}
 	policy := f.policy()
+	fetch.times = policy.Of(k)
 	list, err := s.List(ctx, request)
 	if err != nil {
 		return nil, client.Brief(err)
@@ -195,7 +196,7 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		}
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.trust(slot.started)
-		slot.failure = nil
+		slot.failure, slot.times = nil, fetch.times
 		slot.retry.Reset()
 		f.schedule(slot, k, fetch.entry)
 	case before == nil && client.NotOffered(fetch.err):
@@ -228,7 +229,8 @@ func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
 	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
 	// Something may have asked for another fetch while this one was under way.
 	slot.hasten(due)
-	if !f.cache.Current(k, e.Mark) && !slot.refreshing() {
+	outdated := !f.cache.Current(k, e.Mark) || slot.times != p.Of(k)
+	if outdated && !slot.refreshing() {
 		slot.due = slot.started.Add(p.Refresh)
 	}
 }

@@ -251,6 +251,49 @@ func TestEmptyAndFailing(t *testing.T) {
 	})
 }
 
+// When the operator changes how long lists are fresh, those that are there are
+// fetched again: their lifetime is by what counted before.
+func TestChangedTimes(t *testing.T) {
+	for name, r := range both {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				w.start(r)
+				w.after(w.policy.Refresh)
+				fetched := s.Count(list)
+				lives := func(want time.Duration, fetches int) {
+					t.Helper()
+					w.after(w.policy.Refresh + gather)
+					fetched += fetches
+					w.wantCalls(list, fetched)
+					if e := w.wantItems(r, revision.Tools, "tools_a", "tools_b"); e.Lifetime != want {
+						t.Errorf("it lives for %v, want %v", e.Lifetime, want)
+					}
+				}
+				w.set(func(p *Policy) { p.TTL = time.Hour })
+				lives(time.Hour, 1)
+				w.set(func(p *Policy) { p.MaxPages++ })
+				lives(time.Hour, 0)
+				w.set(func(p *Policy) { p.ByKind[revision.Tools].TTL = time.Minute })
+				lives(time.Minute, 1)
+				w.set(func(p *Policy) { p.ByKind[revision.Prompts].MinTTL = time.Hour })
+				lives(time.Minute, 0)
+
+				s.On(list, func(rw http.ResponseWriter, _ *http.Request, c call) error {
+					s.On(list, nil)
+					p := w.policy
+					p.ByKind[revision.Tools].TTL = 2 * time.Minute
+					w.group.Set(&p, w.logger) // while it is being fetched
+					return result(rw, c, `{"tools":[{"name":"tools_a"},{"name":"tools_b"}]}`)
+				})
+				w.outdate(revision.Tools)
+				lives(2*time.Minute, 2)
+				lives(2*time.Minute, 0)
+			})
+		})
+	}
+}
+
 func TestPartitionOfSnapshots(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hints   string

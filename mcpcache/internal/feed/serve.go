@@ -145,16 +145,22 @@ func (f *Feed) hydrate(s *client.Session) {
 	f.progress(state, failure)
 }
 
-// reconsider takes over a change of the kinds that the operator wants.
+// reconsider takes over a change of the kinds that the operator wants, and of how
+// long they are fresh: what was fetched before lives by what counted then.
 func (f *Feed) reconsider() {
 	f.mu.Lock()
 	if !f.hydrated {
 		f.mu.Unlock()
 		return // the next hydrate takes it over
 	}
+	p := f.policy()
 	for _, k := range revision.Kinds() {
-		if wanted := f.wants(f.session, k); wanted != f.slots[k].offered {
+		slot := &f.slots[k]
+		switch wanted := f.wants(f.session, k); {
+		case wanted != slot.offered:
 			f.offer(k, wanted)
+		case wanted && slot.failure == nil && slot.times != Times{} && slot.times != p.Of(k):
+			slot.ask(p.Refresh)
 		}
 	}
 	f.mu.Unlock()

@@ -32,6 +32,8 @@ type slot struct {
 	variantsDue, variantsStarted time.Time
 	// nextDone is closed when the next fetch for the feed's own snapshot ends.
 	nextDone chan struct{}
+	// times are those that the last snapshot's lifetime is by.
+	times Times
 	// empty is what is known of a list that is empty all of a sudden.
 	empty emptiness.Watch
 }
