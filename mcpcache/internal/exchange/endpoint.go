@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // Settings are what a handler's configuration says of requests, whatever
@@ -42,6 +43,7 @@ type Endpoint struct {
 	notedHost sync.Once
 
 	revalidations revalidations
+	scouts        variant.Scouts // of authorization contexts
 }
 
 // New returns an endpoint in front of a server.
@@ -77,7 +79,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if x.isPageUnknown() {
 		return x.forward(next, found{reason: bypassDoor}, true)
 	}
-	f := x.lookup(r.Context(), caller)
+	f := x.awaitOwn(x.lookup(r.Context(), caller))
 	if f.entry == nil {
 		f.reason = x.blame(f.reason)
 		return x.forward(next, f, true)

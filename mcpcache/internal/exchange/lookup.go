@@ -30,6 +30,9 @@ type found struct {
 	fallback *cache.Entry
 	// hurry says that the fallback is to be given rather than waited for.
 	hurry bool
+	// none says that there is no copy at all, and nothing that tells this caller
+	// apart from others with the same credentials.
+	none bool
 	// reason is why the cache was not asked, if it was not.
 	reason bypass
 }
@@ -73,6 +76,7 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	case late && f.hurry:
 		return found{entry: f.fallback, stale: true}
 	}
+	f.none = best == nil && f.fallback == nil && a.told == nil && a.doubt == nil
 	return f
 }
 

@@ -2,6 +2,7 @@ package variant
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +15,7 @@ const maxWaiters = 10_000
 // Scout is the first of several requests for a list: it goes to the upstream,
 // and its answer tells what the others may be given.
 type Scout struct {
-	place   *atomic.Pointer[Scout]
+	leave   func() // makes room for the next one
 	began   time.Time
 	waiters atomic.Int64
 	back    chan struct{}
@@ -24,7 +25,8 @@ type Scout struct {
 // to be told to return.
 func (r *Record) Send(rev revision.Revision, k revision.Kind, now time.Time) (s *Scout, first bool) {
 	place := &r.lists[rev][k].scout
-	own := &Scout{place: place, began: now, back: make(chan struct{})}
+	own := &Scout{began: now, back: make(chan struct{})}
+	own.leave = func() { place.CompareAndSwap(own, nil) }
 	for {
 		if place.CompareAndSwap(nil, own) {
 			return own, true
@@ -35,10 +37,40 @@ func (r *Record) Send(rev revision.Revision, k revision.Kind, now time.Time) (s 
 	}
 }
 
+// maxScouts bounds how many scouts are under way by key.
+const maxScouts = 256
+
+// Scouts are sent for lists that are told apart by keys. The zero value is ready
+// for use, by several goroutines at once.
+type Scouts struct {
+	mu  sync.Mutex
+	out map[string]*Scout
+}
+
+// Send makes the caller the scout for a key, unless there is one. The scout has to
+// be told to return. It returns nil if too many are under way.
+func (ss *Scouts) Send(key string, now time.Time) (s *Scout, first bool) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if other := ss.out[key]; other != nil || len(ss.out) == maxScouts {
+		return other, false
+	}
+	if ss.out == nil {
+		ss.out = make(map[string]*Scout)
+	}
+	own := &Scout{began: now, back: make(chan struct{}), leave: func() {
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		delete(ss.out, key)
+	}}
+	ss.out[key] = own
+	return own, true
+}
+
 // Return ends the wait for the scout: what its answer tells is known now, or
 // never will be. It must be called once.
 func (s *Scout) Return() {
-	s.place.CompareAndSwap(s, nil)
+	s.leave()
 	close(s.back)
 }
 

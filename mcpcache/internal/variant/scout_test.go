@@ -2,6 +2,7 @@ package variant
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,5 +156,35 @@ func TestClientHasTheLastWord(t *testing.T) {
 	}
 	if !r.Confirm(&cache.Seen{Items: [32]byte{2}}, entry(2), entry(2)) {
 		t.Error("the same list is not confirmed")
+	}
+}
+
+// There is one scout for a key at a time, and so many at all.
+func TestScoutsAreBounded(t *testing.T) {
+	var scouts Scouts
+	now := time.Now()
+	var out []*Scout
+	for i := range maxScouts {
+		s, first := scouts.Send(strconv.Itoa(i), now)
+		if !first {
+			t.Fatalf("number %d is not the first one", i)
+		}
+		out = append(out, s)
+	}
+	if s, first := scouts.Send("one more", now); s != nil || first {
+		t.Error("one more is sent")
+	}
+	if s, first := scouts.Send("0", now); s != out[0] || first {
+		t.Error("there is another scout of the same key")
+	}
+	out[0].Return()
+	if s, first := scouts.Send("one more", now); s == nil || !first {
+		t.Error("when one has returned, none is sent")
+	}
+	for _, s := range out[1:] {
+		s.Return()
+	}
+	if len(scouts.out) != 1 {
+		t.Errorf("%d are under way", len(scouts.out))
 	}
 }

@@ -1,0 +1,34 @@
+package exchange
+
+import (
+	"context"
+	"time"
+)
+
+// awaitOwn has one request at a time ask the upstream for a list of an
+// authorization context's own of which there is no copy. Who comes meanwhile, with
+// the same credentials, waits until it is kept, and looks again: nobody is given
+// what would not be given a moment later too. Lists that are not kept are each
+// caller's to ask for.
+func (x *exchange) awaitOwn(f found) found {
+	if !f.none || x.scout != nil || x.context.IsAnonymous() || x.question.detail != nil || !x.worthKeeping() {
+		return f
+	}
+	scout, first := x.endpoint.scouts.Send(string(x.question.in(x.context).Key()), time.Now())
+	switch {
+	case scout == nil:
+		return f
+	case first:
+		x.scout = scout
+		return f
+	}
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(patience)) // it may have waited already
+	defer cancel()
+	if !scout.Wait(ctx, time.Now(), patience) {
+		return f
+	}
+	x.now = time.Now()
+	again := x.lookup(x.r.Context(), x.caller())
+	again.fetched = again.entry != nil && !again.stale
+	return again
+}
