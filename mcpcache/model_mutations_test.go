@@ -95,10 +95,10 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "return found{fallback: fallback, hurry: hurry}", "return found{fallback: fallback, hurry: hurry && false}"},
 	}, `waited \S+, and there was a copy`},
 	{"wait for a sick upstream once told", []replacement{
-		{"internal/exchange/lookup.go", "(a.told == nil || fallback.Mark.Since(a.told.Mark) || x.backend.Settings.StaleAfterNotice)", "a.told == nil"},
+		{"internal/exchange/lookup.go", "(a.noticeSeen == nil || fallback.Mark.Since(a.noticeSeen.Mark) || x.backend.Settings.StaleAfterNotice)", "a.noticeSeen == nil"},
 	}, `waited \S+, and there was a copy`},
 	{"give an old copy to who was told", []replacement{
-		{"internal/exchange/lookup.go", "case a.told == nil:", "default:"},
+		{"internal/exchange/lookup.go", "case a.noticeSeen == nil:", "default:"},
 	}, `version \d+ of \S+ is old, and this caller was told`},
 	{"forget over a restart what was announced", []replacement{
 		{"internal/snapshot/snapshot.go", "if !said.Announced {", "if true {"},

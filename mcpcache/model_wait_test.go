@@ -45,14 +45,14 @@ func (w *world) prospectOf(x *call, h *Handler) (p prospect) {
 	found := look.Entry
 	_, own := x.before.own[x.session]
 	freshness := h.backend.Cache.Freshness(found, now)
-	p.fresh = look.Fresh && freshness == cache.Fresh && look.Doubt == nil && look.Told == nil && !own &&
+	p.fresh = look.Fresh && freshness == cache.Fresh && look.Doubt == nil && look.NoticeSeen == nil && !own &&
 		(x.session == "" || !h.backend.Feeds.Doubted())
 	if e := h.backend.Cache.Pinned(x.c.rev, x.kind); e != nil {
 		p.snapshot = e.Body.ItemsDigest
 	}
 	p.notices, p.items, p.lifetime = len(w.up.notices), found.Body.ItemsDigest, found.Lifetime
-	told := !x.before.toldAt.IsZero() && (look.Told == nil || !found.Mark.Since(look.Told.Mark))
-	if look.Told == nil && found.Fetched.After(x.before.toldAt) && freshness != cache.Outdated {
+	told := !x.before.toldAt.IsZero() && (look.NoticeSeen == nil || !found.Mark.Since(look.NoticeSeen.Mark))
+	if look.NoticeSeen == nil && found.Fetched.After(x.before.toldAt) && freshness != cache.Outdated {
 		told = false
 	}
 	// Whom the process before has told of a change is not known.

@@ -168,15 +168,15 @@ func TestSessionWithOtherCredentials(t *testing.T) {
 	m := New(10)
 	m.AdmitSession("s", alice, legacy, 0, m.Ticket(), later)
 	before := m.Session("s")
-	before.Tell(revision.Tools, Told{})
-	told := before.Told(revision.Tools)
+	before.SeeNotice(revision.Tools, NoticeSeen{})
+	told := before.NoticeSeen(revision.Tools)
 	underWay := m.Ticket()
 	m.AdmitSession("s", bob, legacy, 0, m.Ticket(), later)
 	after := m.Session("s")
 	if after == before || after.Context != bob || before.Context != alice {
 		t.Fatalf("got context %v, and %v of the caller from before", after.Context, before.Context)
 	}
-	if after.Told(revision.Tools) != told {
+	if after.NoticeSeen(revision.Tools) != told {
 		t.Error("what the session was told is forgotten")
 	}
 	m.EndSession("s")
@@ -239,23 +239,23 @@ func TestEndedCallersAreBounded(t *testing.T) {
 
 func TestToldAndSettled(t *testing.T) {
 	var c Caller
-	c.Tell(revision.Tools, Told{})
-	first := c.Told(revision.Tools)
-	if first == nil || first.Differs || c.Told(revision.Prompts) != nil {
+	c.SeeNotice(revision.Tools, NoticeSeen{})
+	first := c.NoticeSeen(revision.Tools)
+	if first == nil || first.Differs || c.NoticeSeen(revision.Prompts) != nil {
 		t.Fatal("not told of tools, or of prompts too")
 	}
 	c.Differ(revision.Tools, first)
-	c.Tell(revision.Tools, Told{})
-	second := c.Told(revision.Tools)
+	c.SeeNotice(revision.Tools, NoticeSeen{})
+	second := c.NoticeSeen(revision.Tools)
 	if !second.Differs {
 		t.Error("a list that differed is an ordinary one after another change")
 	}
-	c.Settle(revision.Tools, first)
-	if c.Told(revision.Tools) != second {
+	c.ResolveNotice(revision.Tools, first)
+	if c.NoticeSeen(revision.Tools) != second {
 		t.Error("settling the first change has settled the second")
 	}
-	c.Settle(revision.Tools, second)
-	if c.Told(revision.Tools) != nil {
+	c.ResolveNotice(revision.Tools, second)
+	if c.NoticeSeen(revision.Tools) != nil {
 		t.Error("the second change is not settled")
 	}
 }
@@ -273,9 +273,9 @@ func TestRememberedIsNotAdmitted(t *testing.T) {
 		m.RememberSession(strings.Repeat("x", MaxSessionID+1), alice, legacy) != nil {
 		t.Error("what cannot be told apart is remembered")
 	}
-	c.Tell(revision.Tools, Told{})
+	c.SeeNotice(revision.Tools, NoticeSeen{})
 	m.AdmitContext(alice, legacy, 0, m.Ticket(), later)
-	if c = m.Context(alice, legacy); !admitted(c) || c.Told(revision.Tools) == nil {
+	if c = m.Context(alice, legacy); !admitted(c) || c.NoticeSeen(revision.Tools) == nil {
 		t.Error("whoever was remembered is not let in, or has forgotten what he was told")
 	}
 	session := m.RememberSession("over", alice, legacy)

@@ -30,22 +30,22 @@ type Caller struct {
 	// variant is nil as long as nobody knows which one it is.
 	variant atomic.Pointer[cache.Variant]
 
-	told  [revision.NumKinds]atomic.Pointer[Told]
-	doubt [revision.NumKinds]atomic.Pointer[Doubt]
-	seen  [revision.NumKinds]atomic.Pointer[cache.Seen]
+	noticesSeen [revision.NumKinds]atomic.Pointer[NoticeSeen]
+	doubt       [revision.NumKinds]atomic.Pointer[Doubt]
+	seen        [revision.NumKinds]atomic.Pointer[cache.Seen]
 
 	returned atomic.Bool
 }
 
-// Told is what a caller knows of changes: a notice has passed on a stream of
-// its own.
-type Told struct {
-	// Mark is the moment of the notice: what was fetched before it is not
-	// what this caller was told of.
+// NoticeSeen is a change notice that has passed to a caller, on a stream of its
+// own.
+type NoticeSeen struct {
+	// Mark is the moment of the notice: what was fetched before it lacks the
+	// change.
 	Mark cache.Mark
-	// Differs says that the change was this caller's own: it was announced
-	// in the answer to a request of its own, or another list than the feed's
-	// was given to it since.
+	// Differs says that the change was this caller's own: the notice came in the
+	// answer to a request of its own, or the upstream has since given it another
+	// list than the feed's.
 	Differs bool
 }
 
@@ -151,8 +151,8 @@ func (c *Caller) Variant() (cache.Variant, bool) {
 func (c *Caller) inherit(from *Caller) {
 	c.let.Store(from.let.Load())
 	c.variant.Store(from.variant.Load())
-	for k := range from.told {
-		c.told[k].Store(from.told[k].Load())
+	for k := range from.noticesSeen {
+		c.noticesSeen[k].Store(from.noticesSeen[k].Load())
 		c.doubt[k].Store(from.doubt[k].Load())
 	}
 }
@@ -172,7 +172,7 @@ func (c *Caller) Doubt(k revision.Kind, d Doubt) {
 func (c *Caller) Doubted(k revision.Kind, now time.Time) *Doubt {
 	d := c.doubt[k].Load()
 	if d != nil && !d.Misled && !d.Silent && now.After(d.Until) {
-		c.Resolve(k, d)
+		c.ResolveDoubt(k, d)
 		return nil
 	}
 	return d
@@ -187,7 +187,7 @@ func (c *Caller) Listed(k revision.Kind, m cache.Mark) {
 }
 
 // Resolve forgets that doubt. A later one stays.
-func (c *Caller) Resolve(k revision.Kind, d *Doubt) { c.doubt[k].CompareAndSwap(d, nil) }
+func (c *Caller) ResolveDoubt(k revision.Kind, d *Doubt) { c.doubt[k].CompareAndSwap(d, nil) }
 
 // See records what list of k the upstream gave to this caller. It is of use for
 // a session of which nobody knows the variant.
@@ -206,28 +206,30 @@ func (c *Caller) Return() {
 // Returned reports whether the caller has come again while it was admitted.
 func (c *Caller) Returned() bool { return c.returned.Load() }
 
-// Tell records that this caller has been told of a change of k. A list that
-// differs goes on to do so.
-func (c *Caller) Tell(k revision.Kind, t Told) {
+// SeeNotice records that a notice about k has passed to this caller. Differs
+// stays set once an earlier notice had it.
+func (c *Caller) SeeNotice(k revision.Kind, n NoticeSeen) {
 	for {
-		earlier := c.told[k].Load()
-		t.Differs = t.Differs || earlier != nil && earlier.Differs
-		if c.told[k].CompareAndSwap(earlier, &t) {
+		earlier := c.noticesSeen[k].Load()
+		n.Differs = n.Differs || earlier != nil && earlier.Differs
+		if c.noticesSeen[k].CompareAndSwap(earlier, &n) {
 			return
 		}
 	}
 }
 
-// Told returns the last change of k that this caller has been told of and that
-// has not been settled since, or nil.
-func (c *Caller) Told(k revision.Kind) *Told { return c.told[k].Load() }
+// NoticeSeen returns the last notice about k that this caller has seen, or nil
+// if there was none or it has been resolved.
+func (c *Caller) NoticeSeen(k revision.Kind) *NoticeSeen { return c.noticesSeen[k].Load() }
 
-// Settle forgets that change: what the caller would be given is what it was
-// told of. A later one stays.
-func (c *Caller) Settle(k revision.Kind, t *Told) { c.told[k].CompareAndSwap(t, nil) }
+// ResolveNotice forgets a notice: the list that the caller would be given has
+// the change. A later notice stays.
+func (c *Caller) ResolveNotice(k revision.Kind, n *NoticeSeen) {
+	c.noticesSeen[k].CompareAndSwap(n, nil)
+}
 
-// Differ records that what the caller was told of is a change of its own: that
-// the feed's list changes later settles nothing.
-func (c *Caller) Differ(k revision.Kind, t *Told) {
-	c.told[k].CompareAndSwap(t, &Told{Mark: t.Mark, Differs: true})
+// Differ records that the change behind a notice was this caller's own: a later
+// change of the feed's list does not resolve it.
+func (c *Caller) Differ(k revision.Kind, n *NoticeSeen) {
+	c.noticesSeen[k].CompareAndSwap(n, &NoticeSeen{Mark: n.Mark, Differs: true})
 }

@@ -22,7 +22,7 @@ func TestConcurrentUse(t *testing.T) {
 				all.Go(func() {
 					m.AdmitSession(id, alice, legacy, 0, ticket, later)
 					if c := m.Session(id); c != nil {
-						c.Tell(revision.Tools, Told{})
+						c.SeeNotice(revision.Tools, NoticeSeen{})
 						c.Admitted(revision.Tools, now)
 					}
 				})

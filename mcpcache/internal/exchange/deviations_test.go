@@ -183,13 +183,13 @@ var legacyDeviations = map[string]struct {
 	"modern _meta":        {addMeta(`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`), bypassRevision},
 	"capabilities only":   {addMeta(`"io.modelcontextprotocol/clientCapabilities":{}`), bypassRevision},
 	"legacy one in _meta": {addMeta(`"io.modelcontextprotocol/protocolVersion":"2025-11-25"`), bypassRevision},
-	"another's session":   {setHeader("Mcp-Session-Id", "session-of-bob"), bypassDoor},
-	"unknown session":     {setHeader("Mcp-Session-Id", "never-seen"), bypassDoor},
-	"another credential":  {setHeader("Authorization", "Bearer bob"), bypassDoor},
-	"no session":          {setHeader("Mcp-Session-Id"), bypassDoor},
+	"another's session":   {setHeader("Mcp-Session-Id", "session-of-bob"), bypassAdmission},
+	"unknown session":     {setHeader("Mcp-Session-Id", "never-seen"), bypassAdmission},
+	"another credential":  {setHeader("Authorization", "Bearer bob"), bypassAdmission},
+	"no session":          {setHeader("Mcp-Session-Id"), bypassAdmission},
 	"another revision": {func(r *http.Request) {
 		r.Header.Set("Mcp-Protocol-Version", another(r.Header.Get("Mcp-Protocol-Version")))
-	}, bypassDoor},
+	}, bypassAdmission},
 	"discover": {edit("tools/list", "server/discover"), bypassRevision},
 }
 

@@ -64,9 +64,9 @@ const (
 	bypassCursor    bypass = "cursor"    // a cursor of a legacy session
 	bypassAccept    bypass = "accept"    // not both content types are accepted
 	bypassRevision  bypass = "revision"  // headers and body do not agree on one
-	bypassDoor      bypass = "admission" // the upstream has not let this caller in
+	bypassAdmission bypass = "admission" // the upstream has not let this caller in
 	bypassHeader    bypass = "header"    // the same, and a header is why: it has a new value each time
-	bypassTold      bypass = "changed"   // the caller was told of a change of its own
+	bypassChanged   bypass = "changed"   // the caller has seen a notice of a change of its own
 )
 
 // understand finds out who asks, and for what. It returns why the request cannot

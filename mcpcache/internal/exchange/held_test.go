@@ -74,7 +74,7 @@ func TestNobodyWaitsLongerThanASecond(t *testing.T) {
 				told := f.session(t, "told", legacy)
 				f.upstreamIs(answering(200, "text/event-stream", noticeOf("tools/list_changed")))
 				f.serve(t, legacyRequest(legacy, "told", "tools/call"))
-				if told.Told(revision.Tools) == nil {
+				if told.NoticeSeen(revision.Tools) == nil {
 					t.Fatal("nothing is known of the notice")
 				}
 				f.upstreamIs(c.answer)

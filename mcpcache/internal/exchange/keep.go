@@ -49,7 +49,7 @@ func (x *exchange) keep(page *message.Page) {
 	paged := page.NextCursor != nil && q.revision.Era() == revision.Legacy
 	usable := lifetime > 0 && !paged && (q.kind != revision.Reads || page.HasTTL)
 	x.noteKeeping(page, lifetime, usable)
-	if !x.settleTold(page, body) || snapshot != nil && !x.hasOwn() {
+	if !x.resolveNotice(page, body) || snapshot != nil && !x.hasOwn() {
 		return
 	}
 	switch {
@@ -93,32 +93,33 @@ func (x *exchange) resolveDoubt() {
 	}
 }
 
-// settleTold ends the exception for a session that was told of a change: its
-// list is what others are given again. It reports whether the answer may be
-// kept: one that differs is this session's own, and so are those to come.
-func (x *exchange) settleTold(page *message.Page, body *message.Body) bool {
+// resolveNotice compares the answer to a session that has seen a notice with what
+// others are given. If they are the same, the session is treated like others
+// again; if not, the session has a list of its own, now and from then on. It
+// reports whether the answer may be kept.
+func (x *exchange) resolveNotice(page *message.Page, body *message.Body) bool {
 	caller := x.caller()
 	if caller == nil || x.session == "" {
 		return true
 	}
 	q := &x.question
-	told := caller.Told(q.kind)
-	if told == nil {
+	notice := caller.NoticeSeen(q.kind)
+	if notice == nil {
 		return true
 	}
-	if !q.mark.Since(told.Mark) || page.NextCursor != nil {
+	if !q.mark.Since(notice.Mark) || page.NextCursor != nil {
 		return false
 	}
 	own := &cache.Seen{Items: body.ItemsDigest, Mark: q.mark, At: time.Now(), ByClient: true}
 	caller.See(q.kind, own)
 	switch reference := x.reference(caller); {
 	case reference == nil || !x.backend.Cache.Current(q.kind, reference.Mark):
-		return false // what others are given now will be known later
+		return false // what others are given is not known yet
 	case own.Agrees(reference):
-		caller.Settle(q.kind, told)
+		caller.ResolveNotice(q.kind, notice)
 		return true
 	}
-	caller.Differ(q.kind, told)
+	caller.Differ(q.kind, notice)
 	return false
 }
 

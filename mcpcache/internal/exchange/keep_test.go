@@ -230,7 +230,7 @@ func TestToldSession(t *testing.T) {
 	}
 	f.upstreamIs(answering(200, "text/event-stream", noticeOf("tools/list_changed")))
 	f.serve(t, legacyRequest(r, "session", "tools/call"))
-	if caller.Told(revision.Tools) == nil {
+	if caller.NoticeSeen(revision.Tools) == nil {
 		t.Fatal("nothing is known of the notice")
 	}
 	// The feed's list is the same as before: the change was the session's own.
@@ -241,7 +241,7 @@ func TestToldSession(t *testing.T) {
 	if got := list("another", refusing); !strings.HasPrefix(got, "mcp_cache; hit") {
 		t.Errorf("another session got %q", got)
 	}
-	if caller.Told(revision.Tools) == nil {
+	if caller.NoticeSeen(revision.Tools) == nil {
 		t.Error("a list of its own has settled what the session was told")
 	}
 	// That the feed's list changes later settles nothing, until the two are equal.
@@ -252,7 +252,7 @@ func TestToldSession(t *testing.T) {
 	if got := list("session", listing("new")); got != "mcp_cache; fwd=bypass; detail=changed" {
 		t.Errorf("before its list was the feed's again, the session got %q", got)
 	}
-	if caller.Told(revision.Tools) != nil {
+	if caller.NoticeSeen(revision.Tools) != nil {
 		t.Error("what the session was told is not settled")
 	}
 	if got := list("session", refusing); !strings.HasPrefix(got, "mcp_cache; hit") {
@@ -271,7 +271,7 @@ func TestToldSessionIsSettledByTheSameList(t *testing.T) {
 	f.pinned(t, r, cache.Public, time.Hour, 0, "old")
 	f.upstreamIs(listing("old"))
 	f.serve(t, legacyRequest(r, "session", "tools/list"))
-	if caller.Told(revision.Tools) != nil {
+	if caller.NoticeSeen(revision.Tools) != nil {
 		t.Error("what the session was told is not settled")
 	}
 	f.upstreamIs(refusing)

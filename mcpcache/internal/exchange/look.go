@@ -13,10 +13,10 @@ type Look struct {
 	// counts as fresh for such a client.
 	Entry *cache.Entry
 	Fresh bool
-	// Told is not nil if the caller was told of a change of the list, Doubt if it
-	// may have changed the list itself.
-	Told  *admission.Told
-	Doubt *admission.Doubt
+	// NoticeSeen is not nil if the caller has seen a notice about the list, Doubt
+	// if it may have changed the list itself.
+	NoticeSeen *admission.NoticeSeen
+	Doubt      *admission.Doubt
 }
 
 // Look looks for a copy for a request, whose body it reads. ok is false if the
@@ -35,9 +35,9 @@ func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool
 	}
 	a := asker{Caller: caller}
 	if caller != nil {
-		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind, x.now)
+		a.noticeSeen, a.doubt = caller.NoticeSeen(x.question.kind), caller.Doubted(x.question.kind, x.now)
 	}
-	l = Look{Told: a.told, Doubt: a.doubt}
+	l = Look{NoticeSeen: a.noticeSeen, Doubt: a.doubt}
 	if l.Entry, l.Fresh = x.freshest(a); l.Entry == nil {
 		l.Entry = x.substitute()
 	}

@@ -41,20 +41,20 @@ type found struct {
 type asker struct {
 	*admission.Caller // nil if nothing is known
 
-	told  *admission.Told
-	doubt *admission.Doubt
+	noticeSeen *admission.NoticeSeen
+	doubt      *admission.Doubt
 }
 
 // lookup answers an understood question of a resolved client from the cache if
 // that can be done for this caller, nil if nothing is known of it. It may wait for a fetch that is under way.
 func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	if !x.admitted(caller) {
-		return found{reason: bypassDoor}
+		return found{reason: bypassAdmission}
 	}
 	a := asker{Caller: caller}
 	if caller != nil {
 		caller.Return()
-		a.told, a.doubt = caller.Told(x.question.kind), caller.Doubted(x.question.kind, x.now)
+		a.noticeSeen, a.doubt = caller.NoticeSeen(x.question.kind), caller.Doubted(x.question.kind, x.now)
 	}
 	x.awaitChange(ctx, a)
 	best, fresh := x.freshest(a)
@@ -87,9 +87,9 @@ func (x *search) miss(best *cache.Entry, a asker) found {
 		best = x.substitute()
 	}
 	fallback := x.fallback(best, a)
-	// A copy from after the change that a caller was told of is as good for this
-	// one as for others.
-	hurry := fallback != nil && (a.told == nil || fallback.Mark.Since(a.told.Mark) || x.backend.Settings.StaleAfterNotice)
+	// A copy from after the notice that a caller has seen is as good for this
+	// caller as for others.
+	hurry := fallback != nil && (a.noticeSeen == nil || fallback.Mark.Since(a.noticeSeen.Mark) || x.backend.Settings.StaleAfterNotice)
 	return found{fallback: fallback, hurry: hurry}
 }
 
@@ -149,36 +149,36 @@ func (x *search) inDoubt(best *cache.Entry, a asker) bool {
 	case a.doubt.Misled:
 		return true
 	case best != nil && best.Mark.AskedSince(a.doubt.Mark):
-		a.Resolve(x.question.kind, a.doubt)
+		a.ResolveDoubt(x.question.kind, a.doubt)
 		return false
 	}
 	return !x.backend.Hanging(x.now)
 }
 
-// checked makes sure that a caller who was told of a change on a stream of its
-// own gets a list that has changed. Legacy lists may differ by session: if the
-// list of its variant has not changed with the notice, the change was this
-// session's own, and the upstream has to answer.
+// checked makes sure that a caller who has seen a notice on a stream of its own
+// gets a list that has changed. Legacy lists may differ by session: if the list
+// of its variant has not changed with the notice, the change was this session's
+// own, and the upstream has to answer.
 func (x *search) checked(f found, a asker) found {
-	if a.told == nil || x.session == "" {
+	if a.noticeSeen == nil || x.session == "" {
 		return f
 	}
-	if own := a.Seen(x.question.kind); own != nil && own.Mark.Since(a.told.Mark) && own.Agrees(f.entry) {
-		// It has been given this list itself since.
-		a.Settle(x.question.kind, a.told)
+	if own := a.Seen(x.question.kind); own != nil && own.Mark.Since(a.noticeSeen.Mark) && own.Agrees(f.entry) {
+		// The upstream has given it this very list since.
+		a.ResolveNotice(x.question.kind, a.noticeSeen)
 		return f
 	}
-	if x.ownChange(a.told, f.entry) {
-		return found{reason: bypassTold}
+	if x.ownChange(a.noticeSeen, f.entry) {
+		return found{reason: bypassChanged}
 	}
-	a.Settle(x.question.kind, a.told)
+	a.ResolveNotice(x.question.kind, a.noticeSeen)
 	return f
 }
 
-// ownChange reports whether e may lack what this session was told of: the
-// change was its own.
-func (x *search) ownChange(told *admission.Told, e *cache.Entry) bool {
-	return told.Differs || !x.backend.Cache.ChangedWith(e, told.Mark)
+// ownChange reports whether e may lack the change behind a notice, which was
+// this session's own.
+func (x *search) ownChange(notice *admission.NoticeSeen, e *cache.Entry) bool {
+	return notice.Differs || !x.backend.Cache.ChangedWith(e, notice.Mark)
 }
 
 // snapshot returns the feed's snapshot, if it belongs to everybody or to this
@@ -257,9 +257,9 @@ func (x *search) struggling() bool {
 	return f != nil && f.Struggling(x.question.kind)
 }
 
-// fallback returns what may be served if the upstream fails now. Whoever was
-// told of a change, or may have been before a restart, gets the failure rather
-// than the list from before.
+// fallback returns what may be served if the upstream fails now. A caller who
+// has seen a notice, or may have seen one before a restart, gets the failure
+// rather than the list from before the change.
 func (x *search) fallback(e *cache.Entry, a asker) *cache.Entry {
 	if e == nil || !x.usableStale(e) {
 		return nil
@@ -268,12 +268,12 @@ func (x *search) fallback(e *cache.Entry, a asker) *cache.Entry {
 	case x.backend.Settings.StaleAfterNotice:
 		return e
 	case e.Mark.BeforeStart():
-		return nil // anybody may have been told
-	case a.told == nil:
+		return nil // anybody may have seen the notice
+	case a.noticeSeen == nil:
 		return e
 	}
 	outdated := x.backend.Cache.Freshness(e, x.now) == cache.Outdated
-	if outdated && !e.Mark.Since(a.told.Mark) || x.session != "" && x.ownChange(a.told, e) {
+	if outdated && !e.Mark.Since(a.noticeSeen.Mark) || x.session != "" && x.ownChange(a.noticeSeen, e) {
 		return nil
 	}
 	return e

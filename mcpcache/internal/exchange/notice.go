@@ -59,8 +59,8 @@ func updatedURIs(events []byte) (uris []string) {
 	return uris
 }
 
-// noticed bumps what a notice on this caller's own stream concerns, kinds and
-// single resources, and remembers that the caller was told.
+// noticed outdates what a notice on this caller's own stream concerns, kinds and
+// single resources, and remembers that the caller has seen it.
 func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 	x.bump(kinds, FromClient)
 	if len(resources) > 0 {
@@ -71,13 +71,13 @@ func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 	if kinds == 0 || caller == nil {
 		return
 	}
-	// What everybody is told comes on the stream that is there for it; an
-	// answer to a request speaks of that request (Streamable HTTP, "Sending
+	// Notices for everybody come on the stream that is there for them; one in the
+	// answer to a request is about that request (Streamable HTTP, "Sending
 	// Messages to the Server", 6).
 	own := x.session != "" && x.r.Method == http.MethodPost
 	for k := range revision.Kind(revision.NumKinds) {
 		if kinds.Has(k) {
-			caller.Tell(k, admission.Told{Mark: x.backend.Cache.Mark(k), Differs: own})
+			caller.SeeNotice(k, admission.NoticeSeen{Mark: x.backend.Cache.Mark(k), Differs: own})
 		}
 	}
 }

@@ -173,7 +173,7 @@ func TestNoticesElsewhere(t *testing.T) {
 				if changed := !f.backend.Cache.Current(revision.Tools, mark); changed != c.change {
 					t.Errorf("%s: changed %v, want %v: %s", path, changed, c.change, w.Body)
 				}
-				told := f.backend.Admission.Session("s").Told(revision.Tools) != nil
+				told := f.backend.Admission.Session("s").NoticeSeen(revision.Tools) != nil
 				if want := c.change && c.request().Header.Get("Mcp-Session-Id") == "s"; told != want {
 					t.Errorf("%s: told %v, want %v", path, told, want)
 				}

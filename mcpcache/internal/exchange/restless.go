@@ -62,7 +62,7 @@ func newRestless() *restless {
 // that the upstream has not let this caller in, if a header is to blame for
 // that. The first time, it is logged.
 func (x *exchange) blame(reason bypass) bypass {
-	if reason != bypassDoor && reason != understood {
+	if reason != bypassAdmission && reason != understood {
 		return reason
 	}
 	x.noteHost()
@@ -81,7 +81,7 @@ func (x *exchange) blame(reason bypass) bypass {
 			x.logRestless(name)
 		}
 	}
-	if blamed && reason == bypassDoor {
+	if blamed && reason == bypassAdmission {
 		return bypassHeader
 	}
 	return reason

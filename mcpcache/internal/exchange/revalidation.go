@@ -172,7 +172,7 @@ func (x *exchange) awaitOther(next caddyhttp.Handler, f found, r *revalidation) 
 	x.now = time.Now()
 	caller := x.caller()
 	if !x.admitted(caller) { // the upstream has refused it
-		return x.forward(next, found{reason: bypassDoor}, true)
+		return x.forward(next, found{reason: bypassAdmission}, true)
 	}
 	now := x.lookup(x.r.Context(), caller)
 	switch {

@@ -125,12 +125,12 @@ func (x *search) learnSeen(page *message.Page, body *message.Body, snapshot *cac
 	}
 }
 
-// isOwn reports whether a list that differs from what clients of the variant are
-// given is rather the session's own: it was told of a change of its own.
+// isOwn reports whether a list that differs from what other clients of the variant
+// are given is this session's own: it has seen a notice about it.
 func (x *search) isOwn(seen *cache.Seen) bool {
 	q := &x.question
 	caller := x.caller()
-	if x.session == "" || caller == nil || caller.Told(q.kind) == nil {
+	if x.session == "" || caller == nil || caller.NoticeSeen(q.kind) == nil {
 		return false
 	}
 	known := q.record.Seen(q.revision, q.kind)
