@@ -15,7 +15,7 @@
 // A snapshot is the immutable result of one fetch of one kind. An entry is one
 // cached answer: a snapshot's, or one that a client's own request brought. Its
 // partition says who may be given it: everybody, or one authorization context.
-// An admission is the memo that the upstream has lately accepted a client's
+// An admission is our record that the upstream has lately accepted a client's
 // session or credentials.
 //
 // # The way of a request

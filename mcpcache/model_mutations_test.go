@@ -67,7 +67,7 @@ var mutations = []mutation{
 	}, notLetIn},
 	{"forget what a caller was refused", []replacement{
 		{"internal/admission/caller.go", "c.refused.Or(uint32(kinds))", "_ = kinds"},
-		{"internal/admission/admission.go", "kinds | m.ended[k].kinds", "0"},
+		{"internal/admission/admission.go", "kinds | l.ended[k].kinds", "0"},
 	}, `the upstream has refused this caller the kind`},
 	{"bar nobody for an error with status 400", []replacement{
 		{"internal/exchange/learner.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
@@ -76,7 +76,7 @@ var mutations = []mutation{
 		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
 	}, `session s\d+ has ended|the upstream has refused this caller`},
 	{"keep lost sessions", []replacement{
-		{"internal/admission/admission.go", "func (m *Ledger) LoseSessions() { m.lost.Store(m.clock.Add(1)) }", "func (m *Ledger) LoseSessions() {}"},
+		{"internal/admission/admission.go", "func (l *Ledger) LoseSessions() { l.lost.Store(l.clock.Add(1)) }", "func (l *Ledger) LoseSessions() {}"},
 	}, `the upstream has lost session s\d+`},
 	{"trust the upstream after an outage", []replacement{
 		{"internal/feed/doubt.go", "return f.doubted.Load() != 0", "return false"},

@@ -101,7 +101,7 @@ var ways = map[string]struct {
 }
 
 // An answer that was under way when a caller was ended cannot admit it again,
-// whether the memo knew the caller, did not yet or does no longer.
+// whether the ledger knew the caller, did not yet or does no longer.
 func TestAnswerUnderWayCannotUndoAnEnd(t *testing.T) {
 	for name, way := range ways {
 		for state, prepare := range map[string]func(m *Ledger){

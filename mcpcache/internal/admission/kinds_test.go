@@ -60,7 +60,7 @@ func TestDiscoverIsNoList(t *testing.T) {
 }
 
 // What was refused stays refused until it is answered itself, whatever else is,
-// whether the memo has known the caller, did not or does no longer.
+// whether the ledger has known the caller, did not or does no longer.
 func TestRefusedKindStaysRefused(t *testing.T) {
 	for name, way := range map[string]struct {
 		admit  func(m *Ledger, kinds revision.KindSet, t Ticket)

@@ -12,36 +12,35 @@ import (
 // admit records that the upstream has answered this caller a list.
 func (l *learner) admit() {
 	x := l.x
-	memo, r := x.backend.Admission, x.question.revision
+	ledger, r := x.backend.Admission, x.question.revision
 	until := identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
 	kind := x.question.kind
 	answered := revision.SetOf(kind)
 	switch {
 	case kind == revision.Reads && x.session == "":
-		memo.AnswerContext(x.context, r, answered, x.ticket)
+		ledger.AnswerContext(x.context, r, answered, x.ticket)
 	case kind == revision.Reads:
-		memo.RenewSession(x.session, x.context, answered, x.ticket, until)
+		ledger.RenewSession(x.session, x.context, answered, x.ticket, until)
 	case x.session == "":
-		memo.AdmitContext(x.context, r, answered, x.ticket, until)
+		ledger.AdmitContext(x.context, r, answered, x.ticket, until)
 		x.keepAdmission(until)
 	default:
-		if known := memo.Session(x.session); known != nil {
+		if known := ledger.Session(x.session); known != nil {
 			r = known.Revision // what was negotiated
 		}
-		memo.AdmitSession(x.session, x.context, r, answered, x.ticket, until)
+		ledger.AdmitSession(x.session, x.context, r, answered, x.ticket, until)
 	}
 }
 
-// keepAdmission has a restart not end the admission of callers without
-// credentials. What is kept says nothing of kinds, so there must be none that
-// they are refused.
+// keepAdmission has the admission of callers without credentials outlive a
+// restart. What is stored says nothing of kinds, so they must be refused none.
 func (x *exchange) keepAdmission(until time.Time) {
 	if x.context != cache.Anonymous || x.question.kind == revision.Discover {
 		return
 	}
 	c := x.caller()
 	if c == nil || !c.Admitted(x.question.kind, x.now) {
-		return // it was refused meanwhile
+		return // it has been refused meanwhile
 	}
 	for k := range revision.Kind(revision.NumKinds) {
 		if c.Refused().Has(k) && x.offered(k) {
@@ -51,15 +50,15 @@ func (x *exchange) keepAdmission(until time.Time) {
 	x.backend.Keeper.Admit(x.question.revision, until)
 }
 
-// offered reports whether the upstream answers anybody a list of k, as far as
-// the feed knows.
+// offered reports whether the upstream offers lists of k, as far as the feed
+// knows.
 func (x *exchange) offered(k revision.Kind) bool {
 	f := x.backend.Feeds.Of(x.question.revision)
 	return f == nil || f.Offers(k)
 }
 
-// learnRefusal takes the answer to a question that has a status of errors: the
-// modern era's, or that of a server which does not know the session any more.
+// learnRefusal takes the answer to a question with status 400: an error of the
+// modern era, or of a server that does not know the session any more.
 func (l *learner) learnRefusal(r message.Response) {
 	if r.Error != nil {
 		l.learnAnswer(r)
@@ -72,18 +71,18 @@ func (l *learner) bar(code int) {
 	q := &x.question
 	const methodNotFound, invalidParams = -32601, -32602
 	if q.kind == revision.Reads {
-		return // that is no list
+		return // resources/read is not a list
 	}
 	if q.detail != nil && code == invalidParams {
-		return // that is about a cursor, which anybody can make up
+		return // it is about the cursor, which anybody can make up
 	}
 	if code == methodNotFound && !x.offered(q.kind) {
-		return // nobody is answered that list
+		return // the upstream has no such list for anybody
 	}
 	if isAboutMethod(code) {
 		x.backend.Admission.RefuseKind(x.session, x.context, q.revision, q.kind)
 		if x.session == "" && x.context == cache.Anonymous {
-			x.backend.Keeper.Refuse(q.revision) // what is kept says nothing of kinds
+			x.backend.Keeper.Refuse(q.revision) // what is stored says nothing of kinds
 		}
 		return
 	}
@@ -94,9 +93,9 @@ func (l *learner) bar(code int) {
 	x.refuseContext()
 }
 
-// isAboutMethod reports whether an error is about what was asked for, not about
-// who asks: the method is not there, its parameters are bad, or it has failed
-// (JSON-RPC 2.0, "Error object"). Other lists are then what they were.
+// isAboutMethod reports whether an error is about the request, not about who
+// sends it: the method does not exist, its parameters are bad, or it has failed
+// (JSON-RPC 2.0, "Error object"). It says nothing of other lists.
 func isAboutMethod(code int) bool {
 	const methodNotFound, invalidParams, internalError = -32601, -32602, -32603
 	return code == methodNotFound || code == invalidParams || code == internalError
@@ -111,8 +110,8 @@ func (x *exchange) refuseContext() {
 	}
 }
 
-// endSessions records that the sessions which the request names are over, or may
-// be: each has to be let in anew, by the server's answer to its next list.
+// endSessions records that the sessions which the request names are or may be
+// over: each has to be admitted again, by the server's answer to its next list.
 func (x *exchange) endSessions() {
 	for _, id := range x.sessions {
 		x.backend.Admission.EndSession(id)
@@ -122,18 +121,18 @@ func (x *exchange) endSessions() {
 // refused records that the upstream does not let this caller in.
 func (l *learner) refused() {
 	x := l.x
-	memo := x.backend.Admission
+	ledger := x.backend.Admission
 	var kinds revision.KindSet
-	if l.asked || x.reason == bypassCursor { // a page is part of a list
+	if l.asked || x.reason == bypassCursor { // a page of a list counts as the list
 		kinds = revision.SetOf(x.question.kind)
 	}
 	x.endSessions()
-	memo.RefuseSession(x.session, kinds)
+	ledger.RefuseSession(x.session, kinds)
 	if !x.context.IsAnonymous() {
-		memo.Revoke(x.context)
+		ledger.Revoke(x.context)
 	}
 	if x.session == "" && kinds != 0 {
-		// That a caller without credentials may not do something else says
+		// kinds is 0 if something else than a list was refused, which says
 		// nothing about lists.
 		x.refuseContext()
 	}

@@ -71,13 +71,13 @@ func TestEveryDeviationIsForwarded(t *testing.T) {
 		t.Run(r.String(), func(t *testing.T) {
 			f := newFace(t, config{})
 			f.pinned(t, r, cache.Public, time.Hour, 0, "cached")
-			memo := f.backend.Admission
+			ledger := f.backend.Admission
 			until := time.Now().Add(time.Hour)
-			memo.OpenSession("session", cache.Anonymous, r, cache.Variant{}, memo.Ticket(), until)
-			memo.OpenSession("session-of-bob", cache.ContextOf([16]byte{1}), r, cache.Variant{}, memo.Ticket(), until)
+			ledger.OpenSession("session", cache.Anonymous, r, cache.Variant{}, ledger.Ticket(), until)
+			ledger.OpenSession("session-of-bob", cache.ContextOf([16]byte{1}), r, cache.Variant{}, ledger.Ticket(), until)
 			modern := r.Era() == revision.Modern
 			if modern {
-				memo.AdmitContext(cache.Anonymous, r, 0, memo.Ticket(), until)
+				ledger.AdmitContext(cache.Anonymous, r, 0, ledger.Ticket(), until)
 			}
 			request := func() *http.Request {
 				if modern {

@@ -266,11 +266,11 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	x := l.x
 	x.session = session
 	x.question.revision = negotiated
-	memo, until := x.backend.Admission, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
+	ledger, until := x.backend.Admission, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
 	if v, known := x.backend.VariantOfClient(x.body.bytes); known {
-		memo.OpenSession(session, x.context, negotiated, v, x.ticket, until)
+		ledger.OpenSession(session, x.context, negotiated, v, x.ticket, until)
 	} else {
-		memo.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)
+		ledger.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)
 	}
 	if f := x.feed(); f != nil { // there is none while the configuration ends
 		x.awaitFeed(x.r.Context(), f)

@@ -74,16 +74,16 @@ func TestWhoIsAdmitted(t *testing.T) {
 				r = reading(revision.V20251125, `"test://a"`)
 			}
 			_ = f.ServeHTTP(&wire{header: make(http.Header)}, r, nil)
-			memo := f.backend.Admission
+			ledger := f.backend.Admission
 			for who, caller := range map[string]*admission.Caller{
-				"the context": memo.Context(context, revision.V20260728),
-				"the session": memo.Session("session"),
+				"the context": ledger.Context(context, revision.V20260728),
+				"the session": ledger.Session("session"),
 			} {
 				if got := caller != nil && caller.Admitted(revision.Tools, time.Now()); got != c.want {
 					t.Errorf("%s is admitted %v, want %v", who, got, c.want)
 				}
 			}
-			if got, _ := memo.Count(); got > 2 {
+			if got, _ := ledger.Count(); got > 2 {
 				t.Errorf("%d callers are remembered", got)
 			}
 		})
@@ -171,8 +171,8 @@ func (f *face) session(t *testing.T, id string, r revision.Revision) *admission.
 	f.initialize(t, id, r.String(), "application/json")
 	c := f.backend.Admission.Session(id)
 	if c != nil { // a client that is shown what the feed is
-		memo := f.backend.Admission
-		memo.OpenSession(id, c.Context, r, cache.Variant{}, memo.Ticket(), time.Now().Add(backend.Defaults().AdmitFor))
+		ledger := f.backend.Admission
+		ledger.OpenSession(id, c.Context, r, cache.Variant{}, ledger.Ticket(), time.Now().Add(backend.Defaults().AdmitFor))
 	}
 	if c == nil || !c.Admitted(revision.Tools, time.Now()) || c.Revision != r {
 		t.Fatalf("the session is known as %+v", c)

@@ -97,11 +97,11 @@ func (x *search) miss(best *cache.Entry, a asker) found {
 // context where there is none. It is nil if nothing is known, or if what is
 // known is of other credentials or another revision.
 func (x *search) caller() *admission.Caller {
-	memo := x.backend.Admission
+	ledger := x.backend.Admission
 	if x.session == "" {
-		return memo.Context(x.context, x.question.revision)
+		return ledger.Context(x.context, x.question.revision)
 	}
-	c := memo.Session(x.session)
+	c := ledger.Session(x.session)
 	if c == nil || c.Context != x.context || c.Revision != x.question.revision {
 		return nil
 	}

@@ -100,15 +100,15 @@ func (x *exchange) update(resources []string) {
 // streamCaller returns what is known of the caller whose stream this is,
 // remembering it from now on. It is nil if that is not possible.
 func (x *exchange) streamCaller() *admission.Caller {
-	memo := x.backend.Admission
+	ledger := x.backend.Admission
 	r := x.streamRevision()
 	if r.Era() != revision.Legacy || x.session == "" {
-		return memo.RememberContext(x.context, r)
+		return ledger.RememberContext(x.context, r)
 	}
-	if known := memo.Session(x.session); known != nil || x.r.Header.Get("Mcp-Protocol-Version") == "" {
+	if known := ledger.Session(x.session); known != nil || x.r.Header.Get("Mcp-Protocol-Version") == "" {
 		return known
 	}
-	return memo.RememberSession(x.session, x.context, r)
+	return ledger.RememberSession(x.session, x.context, r)
 }
 
 // streamRevision returns the revision of the caller whose stream this is.

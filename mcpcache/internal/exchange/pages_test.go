@@ -20,8 +20,8 @@ const app = "https://app.example"
 // hitFor returns the header of a hit for a page of that origin.
 func hitFor(t *testing.T, f *face, origin string, before http.Header) http.Header {
 	t.Helper()
-	memo := f.backend.Admission
-	memo.AdmitContext(cache.Anonymous, revision.V20260728, 0, memo.Ticket(), time.Now().Add(time.Hour))
+	ledger := f.backend.Admission
+	ledger.AdmitContext(cache.Anonymous, revision.V20260728, 0, ledger.Ticket(), time.Now().Add(time.Hour))
 	r := modernRequest("tools/list", "")
 	if origin != "" {
 		r.Header.Set("Origin", origin)

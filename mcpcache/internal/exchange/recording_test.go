@@ -164,8 +164,8 @@ func TestAbortedRecordingIsGivenBack(t *testing.T) {
 func TestHitWithoutRoom(t *testing.T) {
 	f := newFace(t, config{Gate: duration(0), Memory: 1 << 20})
 	f.pinned(t, revision.V20260728, cache.Public, 0, 0, strings.Repeat("x", 1<<20))
-	memo := f.backend.Admission
-	memo.AdmitContext(cache.Anonymous, revision.V20260728, 0, memo.Ticket(), time.Now().Add(time.Hour))
+	ledger := f.backend.Admission
+	ledger.AdmitContext(cache.Anonymous, revision.V20260728, 0, ledger.Ticket(), time.Now().Add(time.Hour))
 	e := f.backend.Cache.Pinned(revision.V20260728, revision.Tools)
 	if !f.backend.Cache.Hold(e) {
 		t.Fatal("the snapshot is refused")

@@ -141,14 +141,14 @@ func (t *trail) add(value uint64, context cache.Partition) (enough bool) {
 // leadsNowhere reports whether the upstream let the client in before, and none
 // of the callers that it seemed to be has come again.
 func (t *trail) leadsNowhere(x *exchange) bool {
-	memo := x.backend.Admission
+	ledger := x.backend.Admission
 	if x.session != "" {
-		session := memo.Session(x.session)
+		session := ledger.Session(x.session)
 		return session != nil && session.Alive()
 	}
 	letIn := 0
 	for _, context := range t.contexts[:t.n-1] {
-		if c := memo.Context(context, x.question.revision); c != nil && c.Alive() {
+		if c := ledger.Context(context, x.question.revision); c != nil && c.Alive() {
 			if c.Returned() {
 				return false
 			}

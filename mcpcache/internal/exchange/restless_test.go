@@ -135,8 +135,8 @@ func TestWhatIsRestless(t *testing.T) {
 			}
 		}, nil},
 		"in a session": {config{}, nil, func(t *testing.T, f *face) {
-			memo := f.backend.Admission
-			memo.AdmitSession("s", cache.Anonymous, revision.V20251125, 0, memo.Ticket(), time.Now().Add(time.Hour))
+			ledger := f.backend.Admission
+			ledger.AdmitSession("s", cache.Anonymous, revision.V20251125, 0, ledger.Ticket(), time.Now().Add(time.Hour))
 			for i := range newValues {
 				r := legacyRequest(revision.V20251125, "s", "tools/list")
 				r.Header.Set("X-Nonce", fmt.Sprint(i))

@@ -24,8 +24,8 @@ func fallbackFace(t *testing.T) *face {
 	f := newFace(t, config{Gate: duration(0)})
 	f.pinned(t, revision.V20260728, cache.Public, time.Hour, time.Minute, "old")
 	f.backend.Cache.Bump(revision.SetOf(revision.Tools))
-	memo := f.backend.Admission
-	memo.AdmitContext(cache.Anonymous, revision.V20260728, 0, memo.Ticket(), time.Now().Add(time.Hour))
+	ledger := f.backend.Admission
+	ledger.AdmitContext(cache.Anonymous, revision.V20260728, 0, ledger.Ticket(), time.Now().Add(time.Hour))
 	return f
 }
 
