@@ -16,18 +16,18 @@ type Caller struct {
 	// Revision is the one that was negotiated.
 	Revision revision.Revision
 
-	// until is until when the caller is admitted, discover until when to
-	// server/discover if that is later, in Unix nanoseconds.
+	// until is when the admission of the caller ends, discover when that to
+	// server/discover does if it is later, in Unix nanoseconds.
 	until, discover atomic.Int64
-	// refused are the kinds that were refused to it and have not been answered
-	// since, a [revision.KindSet].
+	// refused are the kinds that the upstream has refused and not answered since, a
+	// [revision.KindSet].
 	refused atomic.Uint32
 
 	let    atomic.Uint64  // the ticket of the last request whose answer let it in
-	barred atomic.Uint64  // the ticket up to which admissions do not count
+	barred atomic.Uint64  // answers with tickets up to this one do not admit
 	lost   *atomic.Uint64 // Ledger.lost; nil for callers without a session
 
-	// variant is nil as long as nobody knows which one it is.
+	// variant is nil while it is not known.
 	variant atomic.Pointer[cache.Variant]
 
 	noticesSeen [revision.NumKinds]atomic.Pointer[NoticeSeen]
@@ -52,14 +52,14 @@ type NoticeSeen struct {
 // Doubt is why a list that is fresh for everybody else may not be what this
 // caller expects: something that it did itself.
 type Doubt struct {
-	// Mark is the moment of it: what was asked for since is beyond doubt.
+	// Mark is when it did: what was asked for since is beyond doubt.
 	Mark cache.Mark
-	// Misled says that the upstream refused what the caller took from a list, and
-	// Silent that a call of the caller may have changed the list and the upstream
-	// does not say so. Either lasts until the upstream has answered it a list.
+	// Misled says that the upstream refused a call that the caller had made by the
+	// list, Silent that a call may have changed the list and the upstream does not
+	// announce that. Either lasts until the upstream has answered with a list.
 	Misled, Silent bool
-	// Until is when the upstream would have announced what a call of the caller
-	// has changed. Until then an older copy may be fresh for everybody else.
+	// Until is when a notice of what the caller's call has changed would have
+	// come. Before that, an older copy may be fresh for everybody else.
 	Until time.Time
 }
 
@@ -84,15 +84,15 @@ func (c *Caller) Admitted(k revision.Kind, now time.Time) bool {
 	return until > now.UnixNano() && !c.Refused().Has(k) && c.known()
 }
 
-// Refused are the kinds that the upstream has refused to the caller and has not
+// Refused returns the kinds that the upstream has refused to the caller and not
 // answered since.
 func (c *Caller) Refused() revision.KindSet { return revision.KindSet(c.refused.Load()) }
 
-// onlyDiscover are the answers and refusals that are about nothing else.
+// onlyDiscover is the set of the kinds of server/discover.
 const onlyDiscover = revision.KindSet(1 << revision.Discover)
 
-// admittedTo returns until when the caller is admitted to what an answer of those
-// kinds lets in to.
+// admittedTo returns the end of the admission that an answer of those kinds
+// grants.
 func (c *Caller) admittedTo(answered revision.KindSet) *atomic.Int64 {
 	if answered == onlyDiscover {
 		return &c.discover
@@ -100,8 +100,8 @@ func (c *Caller) admittedTo(answered revision.KindSet) *atomic.Int64 {
 	return &c.until
 }
 
-// bar ends what a refusal of those kinds ends: everything, unless it is about
-// those alone. Whoever calls it holds the ledger's lock.
+// bar ends what a refusal of those kinds ends: with alone the admission to those,
+// else to everything. Whoever calls it holds the ledger's lock.
 func (c *Caller) bar(now uint64, kinds revision.KindSet, alone bool) {
 	c.barred.Store(now)
 	c.refused.Or(uint32(kinds))
@@ -113,33 +113,31 @@ func (c *Caller) bar(now uint64, kinds revision.KindSet, alone bool) {
 	}
 }
 
-// refusal returns what is known of refusals of the caller.
 func (c *Caller) refusal() refusal { return refusal{c.barred.Load(), c.Refused()} }
 
-// restore takes over what is known of refusals of the caller.
+// restore takes over what was known of refusals of the caller.
 func (c *Caller) restore(known refusal) {
 	c.barred.Store(known.barred)
 	c.refused.Store(uint32(known.kinds))
 }
 
-// known reports whether the upstream has lost no sessions since it let this
-// one in.
+// known reports whether the upstream has lost no sessions since it let this one
+// in.
 func (c *Caller) known() bool { return c.lost == nil || c.let.Load() > c.lost.Load() }
 
-// admittedAbout reports whether the caller is admitted until that time already,
-// or until a moment before, to what an answer of those kinds lets in to. A longer
-// admission has to be shortened.
+// admittedAbout reports whether the admission that an answer of those kinds grants
+// ends at that time already, or a moment before. A longer one has to be shortened.
 func (c *Caller) admittedAbout(answered revision.KindSet, until time.Time) bool {
 	later := until.UnixNano() - c.admittedTo(answered).Load()
 	return 0 <= later && later < int64(enough) && c.Refused()&answered == 0 && c.known()
 }
 
-// Alive reports whether the upstream has accepted this caller to lists at all,
-// however long ago, and has not refused it, ended it or lost it since.
+// Alive reports whether the upstream has ever let this caller in to lists, and has
+// not refused it, ended it or lost it since.
 func (c *Caller) Alive() bool { return c.until.Load() != 0 && c.known() }
 
-// Variant returns of what variant the client of a session is; false if its
-// initialize has not been seen.
+// Variant returns the variant of a session's client; false if its initialize has
+// not been seen.
 func (c *Caller) Variant() (cache.Variant, bool) {
 	if v := c.variant.Load(); v != nil {
 		return *v, true
@@ -157,7 +155,7 @@ func (c *Caller) inherit(from *Caller) {
 	}
 }
 
-// Doubt records that a list of k may not be what this caller expects.
+// Doubt records why a list of k may not be what this caller expects.
 func (c *Caller) Doubt(k revision.Kind, d Doubt) {
 	for {
 		earlier := c.doubt[k].Load()
@@ -178,22 +176,22 @@ func (c *Caller) Doubted(k revision.Kind, now time.Time) *Doubt {
 	return d
 }
 
-// Listed records that the upstream has answered the caller a list of k that was
-// asked for at m.
+// Listed records that the upstream has given the caller a list of k that was asked
+// for at m.
 func (c *Caller) Listed(k revision.Kind, m cache.Mark) {
 	if d := c.doubt[k].Load(); d != nil && m.AskedSince(d.Mark) {
 		c.doubt[k].CompareAndSwap(d, &Doubt{Mark: d.Mark, Until: d.Until})
 	}
 }
 
-// Resolve forgets that doubt. A later one stays.
+// ResolveDoubt forgets a doubt. A later one stays.
 func (c *Caller) ResolveDoubt(k revision.Kind, d *Doubt) { c.doubt[k].CompareAndSwap(d, nil) }
 
-// See records what list of k the upstream gave to this caller. It is of use for
-// a session of which nobody knows the variant.
+// See records which list of k the upstream gave to this caller. It is of use for a
+// session whose variant is not known.
 func (c *Caller) See(k revision.Kind, s *cache.Seen) { c.seen[k].Store(s) }
 
-// Seen returns what list of k the upstream last gave to this caller, or nil.
+// Seen returns which list of k the upstream last gave to this caller, or nil.
 func (c *Caller) Seen(k revision.Kind) *cache.Seen { return c.seen[k].Load() }
 
 // Return records that the caller has come again while it was admitted.
