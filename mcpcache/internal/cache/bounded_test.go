@@ -62,7 +62,7 @@ func TestPutKeepsTheNewest(t *testing.T) {
 
 func TestOneEntryMayTakeItsShare(t *testing.T) {
 	const memory = 1 << 20
-	const largest = memory / eighths * (boundedShare + formShare) / largestShare
+	const largest = memory / eighths * (boundedShare + compressedShare) / largestShare
 	c := newCache(t, memory)
 	for cost, want := range map[int64]bool{largest: true, largest + 1: false} {
 		q := toolsOf(contextNumber(int(cost)))
@@ -95,7 +95,7 @@ func TestRefusedEntryTakesTheOldOneWithIt(t *testing.T) {
 func TestMemoryBoundsEntriesThatGrow(t *testing.T) {
 	const memory, entries = 1 << 20, 64
 	c := newCache(t, memory)
-	for round, cost := range []int64{1 << 10, memory / eighths * (boundedShare + formShare) / largestShare} {
+	for round, cost := range []int64{1 << 10, memory / eighths * (boundedShare + compressedShare) / largestShare} {
 		for n := range entries {
 			c.Put(c.entry(toolsOf(contextNumber(n)), "", time.Duration(round)*time.Second).ofCost(cost))
 			if got := c.used(); got > memory {

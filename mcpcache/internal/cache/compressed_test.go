@@ -238,8 +238,8 @@ func TestCompressedBytesCount(t *testing.T) {
 		}
 		ready()
 		c.compress(t)
-		if total := c.compressed.Bytes(); total > memory/eighths*formShare || total < memory/eighths*formShare*3/4 {
-			t.Errorf("compressed forms take %d bytes of %d", total, memory/eighths*formShare)
+		if total := c.compressed.Bytes(); total > memory/eighths*compressedShare || total < memory/eighths*compressedShare*3/4 {
+			t.Errorf("compressed forms take %d bytes of %d", total, memory/eighths*compressedShare)
 		}
 		if got := c.used(); got > memory || got <= entries*size {
 			t.Errorf("uses %d bytes of %d", got, memory)
@@ -264,15 +264,15 @@ func TestCompressedBytesCount(t *testing.T) {
 			t.Errorf("%d bodies were compressed, want %d", got, entries-some)
 		}
 		total := c.compressed.Bytes()
-		if total > memory/eighths*formShare {
-			t.Errorf("later, compressed forms take %d bytes of %d", total, memory/eighths*formShare)
+		if total > memory/eighths*compressedShare {
+			t.Errorf("later, compressed forms take %d bytes of %d", total, memory/eighths*compressedShare)
 		}
 		for i := range entries {
 			switch {
 			case !late[i] && compressed(i):
 				t.Errorf("%d keeps its room although nobody asks for it", i)
-			case late[i] && !compressed(i) && total+largest <= memory/eighths*formShare:
-				t.Errorf("%d has no room although %d bytes of %d are taken", i, total, memory/eighths*formShare)
+			case late[i] && !compressed(i) && total+largest <= memory/eighths*compressedShare:
+				t.Errorf("%d has no room although %d bytes of %d are taken", i, total, memory/eighths*compressedShare)
 			}
 		}
 		c.Close()

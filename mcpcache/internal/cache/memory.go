@@ -8,9 +8,9 @@ import "github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 const (
 	eighths = 8
 
-	boundedShare = 2 // what is kept as it is
-	formShare    = 1 // what is kept compressed
-	workShare    = 1 // what is in progress
+	boundedShare    = 2 // what is kept as it is
+	compressedShare = 1 // what is kept compressed
+	workShare       = 1 // what is in progress
 )
 
 // Work returns what may be taken of the memory for what is in progress: answers
@@ -40,11 +40,11 @@ func (c *Cache) SetPrecompress(on bool) {
 func (c *Cache) share() {
 	eighth := c.memory / eighths
 	if c.precompress {
-		c.compressed.SetLimit(formShare * eighth)
+		c.compressed.SetLimit(compressedShare * eighth)
 		c.bounded.setMemory(boundedShare * eighth)
 	} else {
 		c.compressed.SetLimit(0)
-		c.bounded.setMemory((boundedShare + formShare) * eighth)
+		c.bounded.setMemory((boundedShare + compressedShare) * eighth)
 	}
 	c.work.SetLimit(workShare * eighth)
 	c.reading.setLimit(boundedShare * eighth)

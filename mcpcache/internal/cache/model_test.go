@@ -76,7 +76,7 @@ func (m *model) put(e *Entry) {
 func (m *model) compare(q Question) {
 	want := m.newest[string(appendKey(nil, q))]
 	got := m.c.Get(q)
-	fits := want != nil && want.cost() <= m.memory/eighths*(boundedShare+formShare)/largestShare
+	fits := want != nil && want.cost() <= m.memory/eighths*(boundedShare+compressedShare)/largestShare
 	if got != want && (got != nil || m.roomy && fits) {
 		m.t.Fatalf("after %d puts: %+v gives %v, want %v", m.attempts, q, got, want)
 	}

@@ -329,7 +329,7 @@ func TestConcurrentSharing(t *testing.T) {
 // When all that is charged to nobody leaves no room for anything, the bounded store
 // starts over rather than refuse everything.
 func TestBoundedDoesNotGetStuck(t *testing.T) {
-	const memory = (1 << 20) / (boundedShare + formShare) * eighths // a MiB of it for the bounded store
+	const memory = (1 << 20) / (boundedShare + compressedShare) * eighths // a MiB of it for the bounded store
 	c := newCache(t, memory)
 	refused := 0
 	for n := range 100 {

@@ -43,8 +43,8 @@ func (x *exchange) answer(f found) error {
 		env.prefix, env.framing = append(env.prefix, sse.Start...), encoded.Event
 	}
 	env.prefix = message.AppendPrefix(env.prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
-	if encoded, coding := x.encoded(e, env.framing); encoded != nil {
-		x.writeEncoded(env, encoded, coding)
+	if compressed, coding := x.compressed(e, env.framing); compressed != nil {
+		x.writeCompressed(env, compressed, coding)
 	} else {
 		x.writeIdentity(env, e)
 	}
@@ -69,11 +69,11 @@ func ttlOf(e *cache.Entry, left time.Duration) time.Duration {
 	return max(left, 0)
 }
 
-// writeEncoded writes a compressed answer.
-func (x *exchange) writeEncoded(env envelope, encoded *splice.Encoded, coding splice.Encoding) {
+// writeCompressed writes a compressed answer.
+func (x *exchange) writeCompressed(env envelope, compressed *splice.Encoded, coding splice.Encoding) {
 	out := outputs.Get().(*output)
 	defer out.release()
-	parts, _ := encoded.Splice(out.buf[:0], coding, env.prefix)
+	parts, _ := compressed.Splice(out.buf[:0], coding, env.prefix)
 	h := x.w.Header()
 	x.values.Set(h, "Content-Encoding", string(coding))
 	x.values.Vary(h, "Accept-Encoding")
@@ -121,10 +121,10 @@ func (x *exchange) begin200(env envelope, size int) {
 	x.w.WriteHeader(http.StatusOK)
 }
 
-// encoded returns the compressed forms of an entry and which of them the
-// client would rather have. It returns nil if the answer has to be sent as it
-// is: the client wants it so, or nothing is there yet.
-func (x *exchange) encoded(e *cache.Entry, framing encoded.Framing) (*splice.Encoded, splice.Encoding) {
+// compressed returns an entry compressed and the coding that its client prefers.
+// It returns nil if the answer has to be sent uncompressed: the client prefers
+// that, or the entry has not been compressed yet.
+func (x *exchange) compressed(e *cache.Entry, framing encoded.Framing) (*splice.Encoded, splice.Encoding) {
 	if !x.compressible(e) {
 		return nil, ""
 	}
@@ -132,20 +132,20 @@ func (x *exchange) encoded(e *cache.Entry, framing encoded.Framing) (*splice.Enc
 	if best == "" {
 		return nil, ""
 	}
-	forms := x.backend.Cache.Encoded(e, framing, x.now)
+	compressed := x.backend.Cache.Encoded(e, framing, x.now)
 	switch {
-	case forms == nil:
+	case compressed == nil:
 		return nil, ""
-	case forms.Has(best):
-		return forms, best
-	case second != "" && forms.Has(second):
-		return forms, second
+	case compressed.Has(best):
+		return compressed, best
+	case second != "" && compressed.Has(second):
+		return compressed, second
 	}
 	return nil, ""
 }
 
-// compressible reports whether answers of the entry differ with what the
-// client accepts.
+// compressible reports whether the coding of answers made of the entry depends on
+// what the client accepts.
 func (x *exchange) compressible(e *cache.Entry) bool {
 	return x.backend.Settings.Precompress && e.Size() >= encoded.LeastSize
 }

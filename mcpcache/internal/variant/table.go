@@ -22,12 +22,11 @@ const (
 	// Max is how many variants of one upstream are remembered. Real clients come
 	// in a handful.
 	Max = 64
-	// MaxClient is how many bytes a client may say of itself. One that says more
-	// is of no variant that can be remembered.
+	// MaxClient is how many bytes a client may say of itself. The variant of one
+	// that says more is not remembered.
 	MaxClient = 4 << 10
-	// maxForms is for how many ways of writing capabilities it is remembered
-	// which variant they make.
-	maxForms = 256
+	// maxSpellings bounds Table.spellings.
+	maxSpellings = 256
 )
 
 // Client is how a client of a variant asks.
@@ -48,20 +47,23 @@ type Table struct {
 
 	mu    sync.RWMutex
 	known map[cache.Variant]*Record
-	forms map[string]cache.Variant
+	// spellings has the variant of each description of a client, as written: the
+	// same capabilities can be written in several ways.
+	spellings map[string]cache.Variant
 }
 
 // New returns an empty table.
 func New(secret [32]byte) *Table {
 	return &Table{
 		secret: secret, now: time.Now,
-		known: make(map[cache.Variant]*Record), forms: make(map[string]cache.Variant),
+		known: make(map[cache.Variant]*Record), spellings: make(map[string]cache.Variant),
 	}
 }
 
 // Learn returns what is known of a client's variant, and remembers it if it is
-// new: the least lately used makes room. Capabilities may be in any form. It
-// returns nil if the client says too much, or what parsers may read differently.
+// new: the least recently used makes room. Capabilities need not be canonical. It
+// returns nil if the client says too much, or if parsers may differ about what it
+// says.
 func (t *Table) Learn(c Client) *Record {
 	if len(c.Capabilities)+len(c.Name)+len(c.Language) > MaxClient {
 		return nil
@@ -71,7 +73,7 @@ func (t *Table) Learn(c Client) *Record {
 	written = append(append(written, 0), c.Name...)
 	written = append(append(written, 0), c.Language...)
 	t.mu.RLock()
-	key, ok := t.forms[string(written)]
+	key, ok := t.spellings[string(written)]
 	record := t.known[key]
 	t.mu.RUnlock()
 	if ok && record != nil {
@@ -108,9 +110,9 @@ func (t *Table) remember(c Client, written string) *Record {
 	key := t.keyOf(c)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, known := t.forms[written]; !known {
-		t.makeRoomForForm()
-		t.forms[written] = key
+	if _, known := t.spellings[written]; !known {
+		t.makeRoomForSpelling()
+		t.spellings[written] = key
 	}
 	record := t.known[key]
 	if record == nil {
@@ -124,14 +126,14 @@ func (t *Table) remember(c Client, written string) *Record {
 	return record
 }
 
-// makeRoomForForm forgets any one of the forms if there are too many: it costs
-// the next request of that form a little time. The caller holds t.mu.
-func (t *Table) makeRoomForForm() {
-	if len(t.forms) < maxForms {
+// makeRoomForSpelling forgets any one of the spellings if there are too many,
+// which costs the next request with that one a little time. The caller holds t.mu.
+func (t *Table) makeRoomForSpelling() {
+	if len(t.spellings) < maxSpellings {
 		return
 	}
-	for form := range t.forms {
-		delete(t.forms, form)
+	for spelling := range t.spellings {
+		delete(t.spellings, spelling)
 		return
 	}
 }

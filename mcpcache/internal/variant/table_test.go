@@ -86,11 +86,11 @@ func TestVariantsAreBounded(t *testing.T) {
 		t.Errorf("with one more, %d are remembered; the least used: %v, the one just met: %v",
 			got, table.Of(second), table.Of(oldest.Key))
 	}
-	for n := range 10 * maxForms {
+	for n := range 10 * maxSpellings {
 		table.Learn(Client{Capabilities: []byte(`{}` + strings.Repeat(" ", n))})
 	}
-	if len(table.forms) > maxForms {
-		t.Errorf("%d forms are remembered", len(table.forms))
+	if len(table.spellings) > maxSpellings {
+		t.Errorf("%d spellings are remembered", len(table.spellings))
 	}
 	if table.Of(oldest.Key) == nil {
 		t.Error("other ways to write one variant have pushed another out")

@@ -45,7 +45,7 @@ func newChecker() (*checker, error) {
 	}, nil
 }
 
-// all fails if a form of e does not decode to body with a prefix before it.
+// all fails if an encoding of e does not decode to body with a prefix before it.
 func (c *checker) all(e *Encoded, body []byte) error {
 	if p, ok := e.Splice(c.head, Gzip, []byte(probe)); ok {
 		if err := c.checkGzip(p, body); err != nil {

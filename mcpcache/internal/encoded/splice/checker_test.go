@@ -34,11 +34,11 @@ func TestCheckerFindsFaults(t *testing.T) {
 		{"blocks", func(e *Encoded) { e.zstd.blocks = flip(e.zstd.blocks) }, body, "zstd"},
 		{"blocks cut", func(e *Encoded) { e.zstd.blocks = e.zstd.blocks[:100] }, body, "zstd"},
 		{"window", func(e *Encoded) { e.zstd.window = windowDescriptor(2 * maxWindow) }, body, "zstd"},
-		{"other gzip body", func(e *Encoded) { e.zstd = zstdForm{} }, flip(body), "gzip"},
-		{"other zstd body", func(e *Encoded) { e.gzip = gzipForm{} }, flip(body), "zstd"},
-		{"longer gzip body", func(e *Encoded) { e.zstd = zstdForm{} }, body[:len(body)-1], "gzip"},
-		{"longer zstd body", func(e *Encoded) { e.gzip = gzipForm{} }, body[:len(body)-1], "zstd"},
-		{"shorter zstd body", func(e *Encoded) { e.gzip = gzipForm{} }, append(bytes.Clone(body), '}'), "zstd"},
+		{"other gzip body", func(e *Encoded) { e.zstd = zstdBody{} }, flip(body), "gzip"},
+		{"other zstd body", func(e *Encoded) { e.gzip = gzipBody{} }, flip(body), "zstd"},
+		{"longer gzip body", func(e *Encoded) { e.zstd = zstdBody{} }, body[:len(body)-1], "gzip"},
+		{"longer zstd body", func(e *Encoded) { e.gzip = gzipBody{} }, body[:len(body)-1], "zstd"},
+		{"shorter zstd body", func(e *Encoded) { e.gzip = gzipBody{} }, append(bytes.Clone(body), '}'), "zstd"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := *good

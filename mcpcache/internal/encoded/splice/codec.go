@@ -19,8 +19,8 @@ type Codec struct {
 	release *time.Timer
 }
 
-// Encode compresses body with gzip and zstd. Each form is decoded again, with
-// a prefix spliced on, and compared before it is returned; a form that is not
+// Encode compresses body with gzip and zstd. What each of them makes is decoded
+// again, with a prefix spliced on, and compared before it is returned; what is not
 // smaller than the body is left out. It is work for the background: a list of
 // 400 KB takes some 10 ms. It fails when ctx is done before the work is.
 func (c *Codec) Encode(ctx context.Context, body []byte) (*Encoded, error) {

@@ -3,8 +3,8 @@ package splice
 // Encoded is one body, compressed once, to which any prefix can be spliced.
 // It is immutable and safe for concurrent use.
 type Encoded struct {
-	gzip gzipForm
-	zstd zstdForm
+	gzip gzipBody
+	zstd zstdBody
 }
 
 // Has reports whether the body is there in encoding enc. It is not when that
@@ -19,7 +19,7 @@ func (e *Encoded) Has(enc Encoding) bool {
 	return false
 }
 
-// Size returns how many bytes of memory the encoded forms keep.
+// Size returns how many bytes of memory the encodings keep.
 func (e *Encoded) Size() int { return cap(e.gzip.deflate) + cap(e.zstd.blocks) }
 
 // Len returns the length in bytes of an answer in encoding enc with a prefix

@@ -168,7 +168,7 @@ func TestSpliceParts(t *testing.T) {
 
 func TestMaxCopied(t *testing.T) {
 	for _, n := range []int{maxCopied, maxCopied + 1} {
-		f := gzipForm{deflate: make([]byte, n)}
+		f := gzipBody{deflate: make([]byte, n)}
 		p := f.splice(make([]byte, 0, f.len(1)), []byte("{"))
 		if whole := p.Tail == nil; whole != (n == maxCopied) {
 			t.Errorf("%d bytes: copied %t", n, whole)

@@ -50,7 +50,7 @@ func FuzzFrame(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, prefix, b []byte) {
-		form, err := newZstdForm(b)
+		encoded, err := newZstdBody(b)
 		if err != nil || len(prefix) > MaxPrefix {
 			return
 		}
@@ -58,6 +58,6 @@ func FuzzFrame(f *testing.F) {
 		if err != nil {
 			return
 		}
-		checkAnswers(t, &Encoded{zstd: form}, prefix, body)
+		checkAnswers(t, &Encoded{zstd: encoded}, prefix, body)
 	})
 }

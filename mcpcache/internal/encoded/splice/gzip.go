@@ -21,18 +21,18 @@ const (
 	maxCopied = 64 << 10
 )
 
-// gzipForm is a body as deflate blocks, and what the trailer needs of it.
-type gzipForm struct {
-	// deflate is a complete deflate stream. Nil: there is no such form.
+// gzipBody is a body as deflate blocks, and what the trailer needs of it.
+type gzipBody struct {
+	// deflate is a complete deflate stream. Nil: the body is not there in gzip.
 	deflate []byte
 	size    uint32 // length of the body, modulo 2^32
 	sum     uint32 // CRC-32 of the body
 	shift   polynomial
 }
 
-// newGzipForm returns the form of body, which deflate inflates to.
-func newGzipForm(deflate, body []byte) gzipForm {
-	return gzipForm{
+// newGzipBody returns body in gzip; deflate is its deflate stream.
+func newGzipBody(deflate, body []byte) gzipBody {
+	return gzipBody{
 		deflate: deflate,
 		size:    uint32(len(body)),
 		sum:     crc32.ChecksumIEEE(body),
@@ -40,16 +40,16 @@ func newGzipForm(deflate, body []byte) gzipForm {
 	}
 }
 
-func (f *gzipForm) len(prefixLen int) int {
-	n := gzipHeaderLen + len(f.deflate) + gzipTrailerLen
+func (b *gzipBody) len(prefixLen int) int {
+	n := gzipHeaderLen + len(b.deflate) + gzipTrailerLen
 	if prefixLen > 0 {
 		n += storedHeaderLen + prefixLen
 	}
 	return n
 }
 
-func (f *gzipForm) splice(dst, prefix []byte) Parts {
-	whole := len(f.deflate) <= maxCopied && f.len(len(prefix)) <= cap(dst)-len(dst)
+func (b *gzipBody) splice(dst, prefix []byte) Parts {
+	whole := len(b.deflate) <= maxCopied && b.len(len(prefix)) <= cap(dst)-len(dst)
 	dst = append(dst, gzipHeader...)
 	if len(prefix) > 0 {
 		dst = append(dst, 0) // not the last block, stored
@@ -58,13 +58,13 @@ func (f *gzipForm) splice(dst, prefix []byte) Parts {
 		dst = append(dst, prefix...)
 	}
 	if whole {
-		dst = append(dst, f.deflate...)
+		dst = append(dst, b.deflate...)
 	}
 	end := len(dst)
-	dst = binary.LittleEndian.AppendUint32(dst, combine(crc32.ChecksumIEEE(prefix), f.sum, f.shift))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(prefix))+f.size)
+	dst = binary.LittleEndian.AppendUint32(dst, combine(crc32.ChecksumIEEE(prefix), b.sum, b.shift))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(prefix))+b.size)
 	if whole {
 		return Parts{Head: dst}
 	}
-	return Parts{Head: dst[:end], Tail: f.deflate, Foot: dst[end:]}
+	return Parts{Head: dst[:end], Tail: b.deflate, Foot: dst[end:]}
 }

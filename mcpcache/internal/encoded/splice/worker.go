@@ -53,7 +53,7 @@ func newWorker() (*worker, error) {
 	return &worker{deflate: deflate, zstd: encoder, check: check}, nil
 }
 
-// encode returns body in those forms that are smaller than it.
+// encode returns body in those encodings that are smaller than it.
 func (w *worker) encode(ctx context.Context, body []byte) (*Encoded, error) {
 	e := new(Encoded)
 	gzip, err := w.encodeGzip(body)
@@ -84,25 +84,25 @@ func (w *worker) encode(ctx context.Context, body []byte) (*Encoded, error) {
 	return e, nil
 }
 
-// encodeGzip returns the gzip form of body, however large. It is good until
+// encodeGzip returns body in gzip, however large that is. It is valid until
 // the worker is used again.
-func (w *worker) encodeGzip(body []byte) (gzipForm, error) {
+func (w *worker) encodeGzip(body []byte) (gzipBody, error) {
 	w.scratch = w.scratch[:0]
 	w.deflate.Reset(&w.scratch)
 	if _, err := w.deflate.Write(body); err != nil {
-		return gzipForm{}, err
+		return gzipBody{}, err
 	}
 	if err := w.deflate.Close(); err != nil {
-		return gzipForm{}, err
+		return gzipBody{}, err
 	}
-	return newGzipForm(w.scratch, body), nil
+	return newGzipBody(w.scratch, body), nil
 }
 
-// encodeZstd returns the zstd form of body, however large. It is good until
+// encodeZstd returns body in zstd, however large that is. It is valid until
 // the worker is used again.
-func (w *worker) encodeZstd(body []byte) (zstdForm, error) {
+func (w *worker) encodeZstd(body []byte) (zstdBody, error) {
 	w.scratch = w.zstd.EncodeAll(body, w.scratch[:0])
-	return newZstdForm(w.scratch)
+	return newZstdBody(w.scratch)
 }
 
 // sink is a buffer to write to.

@@ -34,42 +34,43 @@ var (
 	errWindow    = errors.New("window larger than 8 MiB")
 )
 
-// zstdForm is a body as the blocks of a frame.
-type zstdForm struct {
-	// blocks ends with the last block of the frame. Nil: there is no such form.
+// zstdBody is a body as the blocks of a frame.
+type zstdBody struct {
+	// blocks ends with the last block of the frame. Nil: the body is not there in
+	// zstd.
 	blocks []byte
 	// window is the Window_Descriptor of the frame (RFC 8878, 3.1.1.1.2).
 	window byte
 }
 
-// newZstdForm takes the blocks out of a frame. The frame must be one without
-// checksum and dictionary. The form refers to its bytes.
+// newZstdBody takes the blocks out of a frame. The frame must be one without
+// checksum and dictionary. The result refers to its bytes.
 //
 // Blocks refer backwards by distance, never to before the body. So what is in
 // front of them does not matter, and the window that was enough stays enough.
 // A frame of a single segment has its content as its window; its blocks may
 // not be larger than that. Ours can be, and the prefix as well: therefore the
 // window is never smaller than the largest block.
-func newZstdForm(frame []byte) (zstdForm, error) {
+func newZstdBody(frame []byte) (zstdBody, error) {
 	var header zstd.Header
 	blocks, err := header.DecodeAndStrip(frame)
 	if err != nil {
-		return zstdForm{}, fmt.Errorf("parsing frame header: %w", err)
+		return zstdBody{}, fmt.Errorf("parsing frame header: %w", err)
 	}
 	if header.Skippable || header.HasCheckSum || header.DictionaryID != 0 {
-		return zstdForm{}, errNotPlain
+		return zstdBody{}, errNotPlain
 	}
 	if err := checkBlocks(blocks); err != nil {
-		return zstdForm{}, fmt.Errorf("parsing blocks: %w", err)
+		return zstdBody{}, fmt.Errorf("parsing blocks: %w", err)
 	}
 	window := header.WindowSize
 	if header.SingleSegment {
 		window = header.FrameContentSize
 	}
 	if window > maxWindow {
-		return zstdForm{}, errWindow
+		return zstdBody{}, errWindow
 	}
-	return zstdForm{
+	return zstdBody{
 		blocks: blocks,
 		window: windowDescriptor(max(window, maxBlock)),
 	}, nil
@@ -116,21 +117,21 @@ func windowDescriptor(size uint64) byte {
 	return byte(uint64(exponent-10)<<3 + mantissa)
 }
 
-func (f *zstdForm) len(prefixLen int) int {
-	n := zstdHeaderLen + len(f.blocks)
+func (b *zstdBody) len(prefixLen int) int {
+	n := zstdHeaderLen + len(b.blocks)
 	if prefixLen > 0 {
 		n += blockHeaderLen + prefixLen
 	}
 	return n
 }
 
-func (f *zstdForm) splice(dst, prefix []byte) Parts {
+func (b *zstdBody) splice(dst, prefix []byte) Parts {
 	dst = append(dst, zstdMagic...)
-	dst = append(dst, 0, f.window)
+	dst = append(dst, 0, b.window)
 	if n := len(prefix); n > 0 {
 		header := n << 3 // not the last block, raw
 		dst = append(dst, byte(header), byte(header>>8), byte(header>>16))
 		dst = append(dst, prefix...)
 	}
-	return Parts{Head: dst, Tail: f.blocks}
+	return Parts{Head: dst, Tail: b.blocks}
 }

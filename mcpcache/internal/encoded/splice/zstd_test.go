@@ -65,7 +65,7 @@ func TestFrames(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			body := list[:test.size]
-			f, err := newZstdForm(frame(t, body, test.opts...))
+			f, err := newZstdBody(frame(t, body, test.opts...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,18 +114,18 @@ func TestFramesRefused(t *testing.T) {
 		{"window", frame(t, large, zstd.WithSingleSegment(true)), errWindow},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := newZstdForm(test.frame); !errors.Is(err, test.err) {
+			if _, err := newZstdBody(test.frame); !errors.Is(err, test.err) {
 				t.Errorf("error %v, want %v", err, test.err)
 			}
 		})
 	}
 	t.Run("largest block", func(t *testing.T) {
-		if _, err := newZstdForm(append(withBlock(0x01, 0, 0x10), make([]byte, maxBlock)...)); err != nil {
+		if _, err := newZstdBody(append(withBlock(0x01, 0, 0x10), make([]byte, maxBlock)...)); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("largest window", func(t *testing.T) {
-		if _, err := newZstdForm(frame(t, large[1:], zstd.WithSingleSegment(true))); err != nil {
+		if _, err := newZstdBody(frame(t, large[1:], zstd.WithSingleSegment(true))); err != nil {
 			t.Error(err)
 		}
 	})
