@@ -48,7 +48,7 @@ type bounded struct {
 }
 
 func newBounded(memory int64, compressed *encoded.Set) (*bounded, error) {
-	t := &bounded{seed: maphash.MakeSeed(), memory: memory, contents: newContents(memory, compressed)}
+	b := &bounded{seed: maphash.MakeSeed(), memory: memory, contents: newContents(memory, compressed)}
 	store, err := ristretto.NewCache(&ristretto.Config[[]byte, *kept]{
 		NumCounters:        min(max(10*memory/averageEntry, minCounters), maxCounters),
 		MaxCost:            memory,
@@ -57,27 +57,27 @@ func newBounded(memory int64, compressed *encoded.Set) (*bounded, error) {
 		ShouldUpdate:       func(k, present *kept) bool { return !present.entry.newerThan(k.entry) },
 		OnExit: func(k *kept) {
 			if k != nil {
-				t.contents.drop(k)
+				b.contents.drop(k)
 			}
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting ristretto: %w", err)
 	}
-	t.store, t.contents.resize = store, store.UpdateMaxCost
-	return t, nil
+	b.store, b.contents.resize = store, store.UpdateMaxCost
+	return b, nil
 }
 
 // get returns the answer to q. The entry itself says once more what it
 // is: the store tells keys apart by hashes.
-func (t *bounded) get(q Question) *Entry {
-	t.closing.RLock()
-	defer t.closing.RUnlock()
-	if t.closed {
+func (b *bounded) get(q Question) *Entry {
+	b.closing.RLock()
+	defer b.closing.RUnlock()
+	if b.closed {
 		return nil
 	}
 	var buf [128]byte
-	k, ok := t.store.Get(appendKey(buf[:0], q))
+	k, ok := b.store.Get(appendKey(buf[:0], q))
 	if !ok || !k.entry.answers(q) {
 		return nil
 	}
@@ -85,60 +85,60 @@ func (t *bounded) get(q Question) *Entry {
 }
 
 // put keeps e and reports whether it can be found.
-func (t *bounded) put(e *Entry) bool {
-	found, stuck := t.tryPut(e)
+func (b *bounded) put(e *Entry) bool {
+	found, stuck := b.tryPut(e)
 	if stuck {
-		t.purge()
+		b.purge()
 	}
 	return found
 }
 
 // forget removes the answer to a question, if there is one.
-func (t *bounded) forget(q Question) {
-	t.closing.RLock()
-	defer t.closing.RUnlock()
-	if t.closed {
+func (b *bounded) forget(q Question) {
+	b.closing.RLock()
+	defer b.closing.RUnlock()
+	if b.closed {
 		return
 	}
 	key := appendKey(make([]byte, 0, 32+len(q.Detail)), q)
-	lock := &t.locks[maphash.Bytes(t.seed, key)%stripes]
+	lock := &b.locks[maphash.Bytes(b.seed, key)%stripes]
 	lock.Lock()
 	defer lock.Unlock()
-	t.delete(key)
+	b.delete(key)
 }
 
 // tryPut is put. It also reports whether the bounded store is full of what cannot make
 // room: bytes whose payers are gone, while entries that cost little use them.
-func (t *bounded) tryPut(e *Entry) (found, stuck bool) {
-	t.closing.RLock()
-	defer t.closing.RUnlock()
-	if t.closed {
+func (b *bounded) tryPut(e *Entry) (found, stuck bool) {
+	b.closing.RLock()
+	defer b.closing.RUnlock()
+	if b.closed {
 		return false, false
 	}
 	key := e.appendKey(make([]byte, 0, 32+len(e.Detail)))
-	lock := &t.locks[maphash.Bytes(t.seed, key)%stripes]
+	lock := &b.locks[maphash.Bytes(b.seed, key)%stripes]
 	lock.Lock()
 	defer lock.Unlock()
-	present, ok := t.store.Get(key)
+	present, ok := b.store.Get(key)
 	if ok && present.entry.newerThan(e) {
 		return false, false
 	}
-	if e.cost() > t.memory/largestShare {
+	if e.cost() > b.memory/largestShare {
 		// What has been replaced must not be found any more.
-		t.delete(key)
+		b.delete(key)
 		return false, false
 	}
 	for range attempts {
-		k := t.contents.keep(e, present)
-		if present != nil && k.cost-present.cost > t.store.RemainingCost() {
-			t.store.Del(key) // the store makes room for new keys only
+		k := b.contents.keep(e, present)
+		if present != nil && k.cost-present.cost > b.store.RemainingCost() {
+			b.store.Del(key) // the store makes room for new keys only
 		}
-		if t.set(key, k) {
+		if b.set(key, k) {
 			return true, false
 		}
-		stuck = k.cost > t.store.MaxCost()
-		t.delete(key)
-		t.contents.drop(k)
+		stuck = k.cost > b.store.MaxCost()
+		b.delete(key)
+		b.contents.drop(k)
 		present = nil
 	}
 	return false, stuck
@@ -147,47 +147,47 @@ func (t *bounded) tryPut(e *Entry) (found, stuck bool) {
 // set stores k and reports whether it can be found and there is room for it.
 // There may be none although the store has let others go, if what they paid
 // for is still in use.
-func (t *bounded) set(key []byte, k *kept) bool {
-	if !t.store.SetWithTTL(key, k, k.cost, retention) {
+func (b *bounded) set(key []byte, k *kept) bool {
+	if !b.store.SetWithTTL(key, k, k.cost, retention) {
 		return false
 	}
-	t.store.Wait()
-	found, ok := t.store.Get(key)
-	return ok && found == k && t.store.RemainingCost() >= 0
+	b.store.Wait()
+	found, ok := b.store.Get(key)
+	return ok && found == k && b.store.RemainingCost() >= 0
 }
 
 // delete forgets what is kept under a key, at once.
-func (t *bounded) delete(key []byte) {
-	t.store.Del(key)
-	t.store.Wait()
+func (b *bounded) delete(key []byte) {
+	b.store.Del(key)
+	b.store.Wait()
 }
 
-func (t *bounded) setMemory(memory int64) {
-	t.closing.Lock()
-	defer t.closing.Unlock()
-	if t.closed || t.memory == memory {
+func (b *bounded) setMemory(memory int64) {
+	b.closing.Lock()
+	defer b.closing.Unlock()
+	if b.closed || b.memory == memory {
 		return
 	}
-	t.memory = memory
-	t.contents.setMemory(memory)
-	if t.store.RemainingCost() < 0 {
-		t.store.Clear() // the store itself would make room with the next new key only
+	b.memory = memory
+	b.contents.setMemory(memory)
+	if b.store.RemainingCost() < 0 {
+		b.store.Clear() // the store itself would make room with the next new key only
 	}
 }
 
-func (t *bounded) purge() {
-	t.closing.Lock()
-	defer t.closing.Unlock()
-	if !t.closed {
-		t.store.Clear()
+func (b *bounded) purge() {
+	b.closing.Lock()
+	defer b.closing.Unlock()
+	if !b.closed {
+		b.store.Clear()
 	}
 }
 
-func (t *bounded) close() {
-	t.closing.Lock()
-	defer t.closing.Unlock()
-	if !t.closed {
-		t.closed = true
-		t.store.Close()
+func (b *bounded) close() {
+	b.closing.Lock()
+	defer b.closing.Unlock()
+	if !b.closed {
+		b.closed = true
+		b.store.Close()
 	}
 }

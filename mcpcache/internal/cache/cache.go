@@ -93,12 +93,12 @@ type watch struct{ changed func(revision.KindSet) }
 // snapshots, see SetMemory.
 func New(memory int64) (*Cache, error) {
 	compressed := encoded.NewSet()
-	t, err := newBounded(memory, compressed)
+	b, err := newBounded(memory, compressed)
 	if err != nil {
 		return nil, fmt.Errorf("building the cache: %w", err)
 	}
 	c := &Cache{
-		bounded: t, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
+		bounded: b, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
 	}
 	for k := range c.epochs {
 		c.epochs[k].Store(firstEpoch)

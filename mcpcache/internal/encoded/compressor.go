@@ -31,11 +31,11 @@ func NewCompressor(wanted <-chan Wanted, logger func() *zap.Logger) *Compressor 
 }
 
 // Run compresses until ctx ends.
-func (p *Compressor) Run(ctx context.Context) {
+func (c *Compressor) Run(ctx context.Context) {
 	for {
 		select {
-		case wanted := <-p.wanted:
-			p.Compress(ctx, wanted)
+		case wanted := <-c.wanted:
+			c.Compress(ctx, wanted)
 		case <-ctx.Done():
 			return
 		}
@@ -43,11 +43,11 @@ func (p *Compressor) Run(ctx context.Context) {
 }
 
 // Compress compresses one body. What goes wrong concerns that body only.
-func (p *Compressor) Compress(ctx context.Context, wanted Wanted) {
+func (c *Compressor) Compress(ctx context.Context, wanted Wanted) {
 	done := false
 	defer func() {
 		if r := recover(); r != nil {
-			p.logger().Error("compressing an answer panicked", zap.Any("panic", r), zap.Stack("stack"))
+			c.logger().Error("compressing an answer panicked", zap.Any("panic", r), zap.Stack("stack"))
 		}
 		if !done {
 			wanted.Fail()
@@ -56,14 +56,14 @@ func (p *Compressor) Compress(ctx context.Context, wanted Wanted) {
 	if !wanted.Current() {
 		return
 	}
-	body, room := wanted.Body(p.room[:0])
-	if p.room = room; cap(room) > maxAssembled {
-		p.room = nil
+	body, room := wanted.Body(c.room[:0])
+	if c.room = room; cap(room) > maxAssembled {
+		c.room = nil
 	}
-	encoded, err := p.codec.Encode(ctx, body)
+	encoded, err := c.codec.Encode(ctx, body)
 	if err != nil {
 		if ctx.Err() == nil {
-			p.logger().Error("answer cannot be compressed and is sent as it is", zap.Error(err))
+			c.logger().Error("answer cannot be compressed and is sent as it is", zap.Error(err))
 		}
 		return
 	}

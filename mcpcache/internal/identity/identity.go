@@ -44,11 +44,11 @@ type Rules struct {
 // Of returns the authorization context of a request: a keyed hash of everything
 // that can tell callers apart. A request that has nothing of that kind is
 // anonymous. The placeholders may be nil.
-func (i *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
+func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
 	var room [512]byte
-	seed := append(room[:0], i.Secret[:]...)
+	seed := append(room[:0], rules.Secret[:]...)
 	said := seed
-	said = i.appendHeaders(said, r.Header)
+	said = rules.appendHeaders(said, r.Header)
 	if r.URL.RawQuery != "" {
 		said = appendField(said, "query", r.URL.RawQuery)
 	}
@@ -59,19 +59,19 @@ func (i *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
 		if user, ok := placeholders.GetString(userPlaceholder); ok && user != "" {
 			said = appendField(said, "user", user)
 		}
-		if i.Original {
+		if rules.Original {
 			if uri, ok := placeholders.GetString(originalPlaceholder); ok && uri != r.RequestURI {
 				said = appendField(said, "original", uri)
 			}
 		}
-		for _, placeholder := range i.Partition {
+		for _, placeholder := range rules.Partition {
 			if value := placeholders.ReplaceAll(placeholder, ""); value != "" {
 				said = appendField(appendField(said, "partition", placeholder), "value", value)
 			}
 		}
 	}
 	anonymous := len(said) == len(seed)
-	elsewhere := i.atAnotherHost(r)
+	elsewhere := rules.atAnotherHost(r)
 	if anonymous && !elsewhere {
 		return cache.Anonymous
 	}
@@ -87,8 +87,8 @@ func (i *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
 
 // atAnotherHost reports whether the server sees that the request is for another
 // Host than the feed's: what it shows the feed may be another tenant's.
-func (i *Rules) atAnotherHost(r *http.Request) bool {
-	return i.Host != "" && r.Host != i.Host && origin.FoldHost(r.Host) != i.Host
+func (rules *Rules) atAnotherHost(r *http.Request) bool {
+	return rules.Host != "" && r.Host != rules.Host && origin.FoldHost(r.Host) != rules.Host
 }
 
 // originalPlaceholder is where Caddy keeps the URI of a request as it came.
@@ -105,11 +105,11 @@ const userPlaceholder = "http.auth.user.id"
 
 // appendHeaders appends the headers that are not known to be harmless, in an
 // order of its own.
-func (i *Rules) appendHeaders(dst []byte, header http.Header) []byte {
+func (rules *Rules) appendHeaders(dst []byte, header http.Header) []byte {
 	var room [8]string
 	names := room[:0]
 	for name := range header {
-		if !i.Harmless.Has(name) {
+		if !rules.Harmless.Has(name) {
 			names = append(names, name)
 		}
 	}

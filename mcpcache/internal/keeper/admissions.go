@@ -12,48 +12,48 @@ import (
 
 // Admit is told until when callers without credentials are admitted. It is saved
 // when that is much later than what is stored.
-func (w *Keeper) Admit(r revision.Revision, until time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.admitted[r] = until
-	if until.Sub(w.stored[r]) >= resave {
-		w.saveAdmission(r)
+func (kp *Keeper) Admit(r revision.Revision, until time.Time) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	kp.admitted[r] = until
+	if until.Sub(kp.stored[r]) >= resave {
+		kp.saveAdmission(r)
 	}
 }
 
 // Refuse is told that callers without credentials are refused.
-func (w *Keeper) Refuse(r revision.Revision) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.admitted[r] = time.Time{}
-	if !w.stored[r].IsZero() {
-		w.saveAdmission(r)
+func (kp *Keeper) Refuse(r revision.Revision) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	kp.admitted[r] = time.Time{}
+	if !kp.stored[r].IsZero() {
+		kp.saveAdmission(r)
 	}
 }
 
-// saveAdmission has the snapshots of a revision saved. The caller holds w.mu.
-func (w *Keeper) saveAdmission(r revision.Revision) {
-	w.stored[r] = w.admitted[r]
+// saveAdmission has the snapshots of a revision saved. The caller holds kp.mu.
+func (kp *Keeper) saveAdmission(r revision.Revision) {
+	kp.stored[r] = kp.admitted[r]
 	for _, key := range slotKeys() {
-		if key.revision == r && w.cache.Pinned(r, key.kind) != nil {
-			w.of(key).dirty = true
+		if key.revision == r && kp.cache.Pinned(r, key.kind) != nil {
+			kp.of(key).dirty = true
 		}
 	}
-	w.signal()
+	kp.signal()
 }
 
 // AdmittedUntil is until when callers without credentials are admitted.
-func (w *Keeper) AdmittedUntil(r revision.Revision) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.admitted[r]
+func (kp *Keeper) AdmittedUntil(r revision.Revision) time.Time {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	return kp.admitted[r]
 }
 
 // remember takes what a store says, unless something is known by now.
-func (w *Keeper) remember(r revision.Revision, until time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.admitted[r].IsZero() && until.After(time.Now()) {
-		w.admitted[r], w.stored[r] = until, until
+func (kp *Keeper) remember(r revision.Revision, until time.Time) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	if kp.admitted[r].IsZero() && until.After(time.Now()) {
+		kp.admitted[r], kp.stored[r] = until, until
 	}
 }

@@ -90,30 +90,30 @@ type slotKey struct {
 // New returns a Keeper of the upstream that key stands for, which watches what
 // feeds pin in c and what is announced. If instance is not nil, the upstream is this instance's own: the one that instance names.
 func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
-	w := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1)}
-	c.OnPin(w.pinned)
-	c.Watch(func(revision.KindSet) { signal(w.announced) })
-	return w
+	kp := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1)}
+	c.OnPin(kp.pinned)
+	c.Watch(func(revision.KindSet) { signal(kp.announced) })
+	return kp
 }
 
 // Use makes s the store from now on. A store that was not used before is given
 // everything there is. No list of more than maxList bytes is brought back.
-func (w *Keeper) Use(s stores.Store, maxList int64, logger *zap.Logger) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.logger, w.maxList = logger, maxList
-	if w.store != nil && w.store.Store == s {
+func (kp *Keeper) Use(s stores.Store, maxList int64, logger *zap.Logger) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	kp.logger, kp.maxList = logger, maxList
+	if kp.store != nil && kp.store.Store == s {
 		return
 	}
-	w.store, w.failed = newBoundedStore(s), false
+	kp.store, kp.failed = newBoundedStore(s), false
 	for _, key := range slotKeys() {
-		*w.of(key) = storedCopy{dirty: w.cache.Pinned(key.revision, key.kind) != nil}
+		*kp.of(key) = storedCopy{dirty: kp.cache.Pinned(key.revision, key.kind) != nil}
 	}
-	w.signal()
+	kp.signal()
 }
 
-// signal asks for a round of saving. The caller holds w.mu.
-func (w *Keeper) signal() { signal(w.wake) }
+// signal asks for a round of saving. The caller holds kp.mu.
+func (kp *Keeper) signal() { signal(kp.wake) }
 
 // signal puts a token into a channel with room for one, unless it has one.
 func signal(c chan<- struct{}) {
@@ -123,33 +123,33 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// unsignal takes back what signal asked for. The caller holds w.mu.
-func (w *Keeper) unsignal() {
+// unsignal takes back what signal asked for. The caller holds kp.mu.
+func (kp *Keeper) unsignal() {
 	select {
-	case <-w.wake:
+	case <-kp.wake:
 	default:
 	}
 }
 
-// of returns the copy of a snapshot. The caller holds w.mu.
-func (w *Keeper) of(key slotKey) *storedCopy { return &w.copies[key.revision][key.kind] }
+// of returns the copy of a snapshot. The caller holds kp.mu.
+func (kp *Keeper) of(key slotKey) *storedCopy { return &kp.copies[key.revision][key.kind] }
 
 // Store returns the store in use.
-func (w *Keeper) Store() stores.Store {
-	store, _ := w.current()
+func (kp *Keeper) Store() stores.Store {
+	store, _ := kp.current()
 	return store.Store
 }
 
 // Logger returns the logger of whoever has set the store.
-func (w *Keeper) Logger() *zap.Logger {
-	_, logger := w.current()
+func (kp *Keeper) Logger() *zap.Logger {
+	_, logger := kp.current()
 	return logger
 }
 
-func (w *Keeper) current() (*boundedStore, *zap.Logger) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.store, w.logger
+func (kp *Keeper) current() (*boundedStore, *zap.Logger) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	return kp.store, kp.logger
 }
 
 func (k slotKey) in(place string) string {
@@ -172,14 +172,14 @@ func slotKeys() []slotKey {
 // Load brings back every snapshot that the feeds have not fetched yet. What
 // cannot be used is left alone; a store that fails delays the feeds by no more
 // than its time limit.
-func (w *Keeper) Load(ctx context.Context) {
+func (kp *Keeper) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	store, logger := w.current()
-	place, failure := w.place()
+	store, logger := kp.current()
+	place, failure := kp.place()
 	if failure == nil {
 		for _, key := range slotKeys() {
-			failure = cmp.Or(failure, w.loadOne(ctx, store, key, key.in(place), logger))
+			failure = cmp.Or(failure, kp.loadOne(ctx, store, key, key.in(place), logger))
 		}
 	}
 	if failure != nil {
@@ -188,8 +188,8 @@ func (w *Keeper) Load(ctx context.Context) {
 }
 
 // loadOne brings back one snapshot, if there is one.
-func (w *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, path string, logger *zap.Logger) error {
-	limit := w.largest()
+func (kp *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, path string, logger *zap.Logger) error {
+	limit := kp.largest()
 	size, err := store.Size(ctx, path)
 	var data []byte
 	if err == nil && size <= limit+snapshot.Overhead {
@@ -197,7 +197,7 @@ func (w *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, 
 		size = int64(len(data))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		w.note(store, key, storedCopy{there: notThere})
+		kp.note(store, key, storedCopy{there: notThere})
 		return nil
 	}
 	if err != nil {
@@ -208,9 +208,9 @@ func (w *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, 
 		logger.Warn("stored snapshot ignored", zap.String("key", path), zap.Error(err))
 		return nil
 	}
-	w.cache.Restore(e)
-	w.remember(key.revision, snapshot.Admitted(data))
-	w.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest, announced: e.Mark.BeforeStart()})
+	kp.cache.Restore(e)
+	kp.remember(key.revision, snapshot.Admitted(data))
+	kp.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest, announced: e.Mark.BeforeStart()})
 	return nil
 }
 
@@ -229,46 +229,48 @@ func decode(data []byte, size int64, key slotKey, limit int64) (*cache.Entry, er
 	return e, err
 }
 
-func (w *Keeper) largest() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.maxList
+func (kp *Keeper) largest() int64 {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	return kp.maxList
 }
 
 // note records what has become of a copy, unless another store is in use by
 // now. What became dirty meanwhile stays so.
-func (w *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.store != store {
+func (kp *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	if kp.store != store {
 		return
 	}
-	c := w.of(key)
+	c := kp.of(key)
 	now.dirty = now.dirty || c.dirty
 	*c = now
-	if w.fetched(key, now) {
-		w.signal()
+	if kp.fetched(key, now) {
+		kp.signal()
 	}
 }
 
 // fetched reports whether a copy tells of a change that has been fetched since.
-// The caller holds w.mu.
-func (w *Keeper) fetched(key slotKey, c storedCopy) bool {
-	return c.announced && !w.isOutdated(w.cache.Pinned(key.revision, key.kind))
+// The caller holds kp.mu.
+func (kp *Keeper) fetched(key slotKey, c storedCopy) bool {
+	return c.announced && !kp.isOutdated(kp.cache.Pinned(key.revision, key.kind))
 }
 
 // isOutdated reports whether a change of a snapshot was announced that has not
 // been fetched. e may be nil.
-func (w *Keeper) isOutdated(e *cache.Entry) bool { return e != nil && !w.cache.Current(e.Kind, e.Mark) }
+func (kp *Keeper) isOutdated(e *cache.Entry) bool {
+	return e != nil && !kp.cache.Current(e.Kind, e.Mark)
+}
 
 // pinned is told of each snapshot that a feed has brought.
-func (w *Keeper) pinned(r revision.Revision, k revision.Kind, same bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (kp *Keeper) pinned(r revision.Revision, k revision.Kind, same bool) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
 	key := slotKey{r, k}
-	c := w.of(key)
-	if !same || time.Since(c.saved) >= resave || w.fetched(key, *c) {
+	c := kp.of(key)
+	if !same || time.Since(c.saved) >= resave || kp.fetched(key, *c) {
 		c.dirty = true
-		w.signal()
+		kp.signal()
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Run saves until ctx ends; what is still to be saved then is saved last.
-func (w *Keeper) Run(ctx context.Context) {
+func (kp *Keeper) Run(ctx context.Context) {
 	upkeep, again := time.NewTimer(untilUpkeep()), time.NewTimer(resave)
 	defer upkeep.Stop()
 	defer again.Stop()
@@ -21,23 +21,23 @@ func (w *Keeper) Run(ctx context.Context) {
 	for {
 		done := true
 		select {
-		case <-w.announced:
+		case <-kp.announced:
 			if announced == nil {
 				announced = time.After(announceDelay)
 			}
 		case <-announced:
 			announced = nil
-			done = w.save(ctx, saveTimeout)
-		case <-w.wake:
-			done = w.save(ctx, saveTimeout)
+			done = kp.save(ctx, saveTimeout)
+		case <-kp.wake:
+			done = kp.save(ctx, saveTimeout)
 		case <-again.C:
-			done = w.save(ctx, saveTimeout)
+			done = kp.save(ctx, saveTimeout)
 		case <-upkeep.C:
-			w.keep(ctx)
-			done = w.save(ctx, saveTimeout)
+			kp.keep(ctx)
+			done = kp.save(ctx, saveTimeout)
 			upkeep.Reset(untilUpkeep())
 		case <-ctx.Done():
-			w.save(context.WithoutCancel(ctx), FarewellTimeout)
+			kp.save(context.WithoutCancel(ctx), FarewellTimeout)
 			return
 		}
 		if !done {
@@ -49,23 +49,23 @@ func (w *Keeper) Run(ctx context.Context) {
 // save saves everything that is dirty, and deletes what must not be there any
 // more. What fails is tried again in the next round. It reports whether nothing
 // did. The last quarter of the time is for deleting what could not be replaced.
-func (w *Keeper) save(ctx context.Context, limit time.Duration) bool {
+func (kp *Keeper) save(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	saving, cancelSaving := context.WithTimeout(ctx, limit*3/4)
 	defer cancelSaving()
-	store, due := w.take()
+	store, due := kp.take()
 	var failure error
 	for key, c := range due {
-		now, err := w.saveOne(saving, store, key, c)
+		now, err := kp.saveOne(saving, store, key, c)
 		if err != nil {
 			failure = cmp.Or(failure, err)
-			now = w.withdraw(ctx, store, key, c)
+			now = kp.withdraw(ctx, store, key, c)
 		}
-		w.note(store, key, now)
+		kp.note(store, key, now)
 	}
 	if len(due) > 0 {
-		w.report(ctx, failure)
+		kp.report(ctx, failure)
 	}
 	return failure == nil
 }
@@ -73,68 +73,68 @@ func (w *Keeper) save(ctx context.Context, limit time.Duration) bool {
 // withdraw deletes the copy of a list that is another by now, or of which a change
 // was announced that it does not tell of, and that could not be saved: those who were told of the change must not get the old list after a
 // restart.
-func (w *Keeper) withdraw(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) storedCopy {
+func (kp *Keeper) withdraw(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) storedCopy {
 	c.dirty = true
 	if c.there == notThere {
 		return c
 	}
-	if e := w.cache.Pinned(key.revision, key.kind); e != nil && c.there == isThere && e.Body.Digest == c.digest &&
-		(c.announced || !w.isOutdated(e)) {
+	if e := kp.cache.Pinned(key.revision, key.kind); e != nil && c.there == isThere && e.Body.Digest == c.digest &&
+		(c.announced || !kp.isOutdated(e)) {
 		return c // it is only not known to be that young
 	}
-	if place, err := w.place(); err == nil && store.Delete(ctx, key.in(place)) == nil {
+	if place, err := kp.place(); err == nil && store.Delete(ctx, key.in(place)) == nil {
 		c.there = notThere
 	}
 	return c
 }
 
 // report logs that saving fails, once until it works again.
-func (w *Keeper) report(ctx context.Context, failure error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (kp *Keeper) report(ctx context.Context, failure error) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
 	if failure != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return // it is tried once more
 	}
-	if failure != nil && !w.failed {
-		w.logger.Warn("saving snapshots failed", zap.Error(failure))
+	if failure != nil && !kp.failed {
+		kp.logger.Warn("saving snapshots failed", zap.Error(failure))
 	}
-	w.failed = failure != nil
+	kp.failed = failure != nil
 }
 
 // take returns the copies that have to be brought up to date. Among them are
 // those of lists that are not there any more: the upstream or the operator has
 // given up the kind; and those that do not tell rightly whether a change was
 // announced.
-func (w *Keeper) take() (*boundedStore, map[slotKey]storedCopy) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unsignal() // whatever it was for is among them
+func (kp *Keeper) take() (*boundedStore, map[slotKey]storedCopy) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	kp.unsignal() // whatever it was for is among them
 	due := make(map[slotKey]storedCopy)
 	for _, key := range slotKeys() {
-		c, e := w.of(key), w.cache.Pinned(key.revision, key.kind)
-		if c.dirty || c.there == isThere && (e == nil || c.announced != w.isOutdated(e)) {
+		c, e := kp.of(key), kp.cache.Pinned(key.revision, key.kind)
+		if c.dirty || c.there == isThere && (e == nil || c.announced != kp.isOutdated(e)) {
 			due[key] = *c
 			c.dirty = false
 		}
 	}
-	return w.store, due
+	return kp.store, due
 }
 
 // saveOne brings one copy up to date: a list that is private by now has none.
-func (w *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) (storedCopy, error) {
-	place, err := w.place()
+func (kp *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) (storedCopy, error) {
+	place, err := kp.place()
 	if err != nil {
 		return c, err
 	}
-	e := w.cache.Pinned(key.revision, key.kind)
+	e := kp.cache.Pinned(key.revision, key.kind)
 	if e == nil || !snapshot.Shareable(e) {
 		if c.there == notThere {
 			return storedCopy{there: notThere}, nil
 		}
 		return storedCopy{there: notThere}, store.Delete(ctx, key.in(place))
 	}
-	announced := w.isOutdated(e)
-	data, err := snapshot.Encode(e, announced, w.AdmittedUntil(key.revision))
+	announced := kp.isOutdated(e)
+	data, err := snapshot.Encode(e, announced, kp.AdmittedUntil(key.revision))
 	if err != nil {
 		return c, err
 	}

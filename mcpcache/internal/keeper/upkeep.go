@@ -30,15 +30,15 @@ func untilUpkeep() time.Duration {
 
 // keep has the copies saved that have not been saved for long, and deletes those
 // that nobody has saved for much longer, of whatever upstream and instance.
-func (w *Keeper) keep(ctx context.Context) {
-	w.mu.Lock()
-	store, logger := w.store, w.logger
+func (kp *Keeper) keep(ctx context.Context) {
+	kp.mu.Lock()
+	store, logger := kp.store, kp.logger
 	for _, key := range slotKeys() {
-		if c := w.of(key); c.there == isThere && time.Since(c.saved) >= touch {
+		if c := kp.of(key); c.there == isThere && time.Since(c.saved) >= touch {
 			c.dirty = true
 		}
 	}
-	w.mu.Unlock()
+	kp.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	if err := store.Sweep(ctx, time.Now().Add(-unused)); err != nil && ctx.Err() == nil {
