@@ -12,8 +12,8 @@ func TestLimit(t *testing.T) {
 	if !one.Grow(Small-1) || other.Grow(2) || !other.Grow(1) {
 		t.Error("not exactly the limit can be reserved")
 	}
-	if b.Used() != Small || one.Size() != Small-1 || other.Size() != 1 {
-		t.Errorf("%d bytes are used, by %d and %d", b.Used(), one.Size(), other.Size())
+	if b.Used() != Small || one.size != Small-1 || other.size != 1 {
+		t.Errorf("%d bytes are used, by %d and %d", b.Used(), one.size, other.size)
 	}
 	b.SetLimit(Small / 2)
 	one.Release()
@@ -109,7 +109,7 @@ func TestBuffer(t *testing.T) {
 			if got, _ := buffer.Bytes(); string(got) != "again" {
 				t.Errorf("got %q after a reset", got)
 			}
-			buffer.Free()
+			s.Release()
 			if b.Used() != 0 {
 				t.Errorf("%d bytes are left", b.Used())
 			}
@@ -153,7 +153,8 @@ func TestSpareChunksAreBounded(t *testing.T) {
 		for buffer.Len() < limit/2 {
 			buffer.Write(make([]byte, chunkSize))
 		}
-		buffer.Free()
+		buffer.Reset()
+		s.Release()
 		if n := len(b.spare.chunks); n == 0 || n*chunkSize > limit/keptShare {
 			t.Errorf("%d chunks are kept", n)
 		}

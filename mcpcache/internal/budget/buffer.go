@@ -58,7 +58,7 @@ func (b *Buffer) Write(p []byte) bool {
 	return true
 }
 
-// Bytes returns all bytes in one piece, which stays the buffer's until Free. It
+// Bytes returns all bytes in one piece, which stays the buffer's until Reset. It
 // reports false if there is no room to put them together.
 func (b *Buffer) Bytes() ([]byte, bool) {
 	if len(b.chunks) == 0 {
@@ -86,13 +86,6 @@ func (b *Buffer) Bytes() ([]byte, bool) {
 func (b *Buffer) Reset() {
 	b.freeChunks()
 	b.whole = b.whole[:0]
-}
-
-// Free forgets everything and gives it back.
-func (b *Buffer) Free() {
-	b.freeChunks()
-	b.share.Shrink(int64(cap(b.whole)))
-	b.whole = nil
 }
 
 func (b *Buffer) freeChunks() {

@@ -36,9 +36,6 @@ func (s *Share) Shrink(n int64) {
 	s.size -= n
 }
 
-// Size returns how many bytes the share has.
-func (s *Share) Size() int64 { return s.size }
-
 // Release gives all bytes back. It may be called more than once.
 func (s *Share) Release() {
 	if s.size != 0 {

@@ -30,9 +30,6 @@ type ServerInfo struct {
 	Size int
 }
 
-// Era returns the era of the revision.
-func (i *ServerInfo) Era() revision.Era { return i.Revision.Era() }
-
 // parseServerInfo takes apart a result at that revision. It keeps none of its
 // bytes alive.
 func parseServerInfo(r revision.Revision, result []byte) (*ServerInfo, error) {

@@ -32,8 +32,8 @@ func TestServerInfo(t *testing.T) {
 				run(t, r, s, func(w *world) {
 					session := w.open()
 					info := session.Server()
-					if info.Revision != r || info.Era() != r.Era() || info.Size != size {
-						t.Errorf("it is of %s, %s, and has %d bytes", info.Revision, info.Era(), info.Size)
+					if info.Revision != r || info.Size != size {
+						t.Errorf("it is of %s, and has %d bytes", info.Revision, info.Size)
 					}
 					want, capabilities, versions := described(r, size), []string{"extensions", "logging", "tools"}, 2
 					if size > MaxServerInfo {

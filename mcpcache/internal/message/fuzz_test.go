@@ -261,8 +261,8 @@ func FuzzJoin(f *testing.F) {
 			t.Fatalf("id %q of %q: %v", resp.ID, whole, err)
 		}
 		again, err := ParsePage(resp.Result, revision.Tools)
-		if err != nil || !slices.Equal(again.Names(), b.Names()) {
-			t.Fatalf("names %q of %q: %v", again.Names(), whole, err)
+		if err != nil || !slices.Equal(again.itemNames(), b.Names()) {
+			t.Fatalf("names %q of %q: %v", again.itemNames(), whole, err)
 		}
 	})
 }

@@ -72,15 +72,6 @@ func ParsePage(result []byte, kind revision.Kind) (*Page, error) {
 	return p, nil
 }
 
-// Names returns the unescaped names of the items, in order.
-func (p *Page) Names() []string {
-	names := make([]string, 0, p.items.len())
-	for i := range p.items.len() {
-		names = append(names, string(p.items.name(uint32(i))))
-	}
-	return names
-}
-
 func (p *Page) member(key int, value []byte, kind revision.Kind) (err error) {
 	switch key {
 	case pageType:

@@ -65,7 +65,7 @@ func TestParsePage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.Names(); !slices.Equal(got, tt.names) {
+			if got := p.itemNames(); !slices.Equal(got, tt.names) {
 				t.Errorf("got names %q, want %q", got, tt.names)
 			}
 			got := *p
@@ -130,4 +130,13 @@ func TestParsePageTTL(t *testing.T) {
 			t.Errorf("ttlMs %s: got %v, want %v", raw, p.TTL, want)
 		}
 	}
+}
+
+// itemNames returns the unescaped names of the items, in order.
+func (p *Page) itemNames() []string {
+	names := make([]string, 0, p.items.len())
+	for i := range p.items.len() {
+		names = append(names, string(p.items.name(uint32(i))))
+	}
+	return names
 }

@@ -21,19 +21,18 @@ var lineEnds = regexp.MustCompile("\r\n|\r|\n")
 // refEvents reads a stream as the standard has it, all at once.
 func refEvents(stream string) (events []Event) {
 	lines := lineEnds.Split(strings.TrimPrefix(stream, "\ufeff"), -1)
-	var name, id, lastID string
+	var name string
 	var data strings.Builder
 	for _, line := range lines[:len(lines)-1] { // what follows the last end is no line
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {
 		case line == "":
-			lastID = id
 			if text, ok := strings.CutSuffix(data.String(), "\n"); ok {
 				if name == "" {
 					name = "message"
 				}
-				events = append(events, Event{Name: name, ID: lastID, Data: []byte(text)})
+				events = append(events, Event{Name: name, Data: []byte(text)})
 			}
 			name = ""
 			data.Reset()
@@ -41,8 +40,6 @@ func refEvents(stream string) (events []Event) {
 			data.WriteString(value + "\n")
 		case field == "event":
 			name = value
-		case field == "id" && !strings.Contains(value, "\x00"):
-			id = value
 		}
 	}
 	return events
@@ -62,7 +59,7 @@ func FuzzReader(f *testing.F) {
 				t.Fatalf("got %+v, error %v, want %+v", got, err, want)
 			}
 			for i, event := range got {
-				if event.Name != want[i].Name || event.ID != want[i].ID || !bytes.Equal(event.Data, want[i].Data) {
+				if event.Name != want[i].Name || !bytes.Equal(event.Data, want[i].Data) {
 					t.Fatalf("event %d: got %+v, want %+v", i, event, want[i])
 				}
 			}

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"time"
 )
 
 // ErrTooLarge says that one event of a stream is larger than the reader allows.
@@ -21,11 +19,6 @@ var ErrTooLarge = errors.New("event is too large")
 type Event struct {
 	Name string // "message" when the event has no name
 	Data []byte // lines joined by \n; valid until the next call of Next
-
-	// ID and Retry are what the stream has said last, in this event or before.
-	ID       string        // the last event ID; "" when there is none
-	Retry    time.Duration // the reconnection time
-	HasRetry bool          // the stream has given a reconnection time
 }
 
 const (
@@ -49,12 +42,8 @@ type Reader struct {
 	skipLF bool   // the last line ended in CR, so that LF would belong to it
 	begun  bool   // the first line has been read
 
-	name     string
-	data     []byte // with a \n after each line
-	id       string // takes effect with the blank line
-	lastID   string
-	retry    time.Duration
-	hasRetry bool
+	name string
+	data []byte // with a \n after each line
 }
 
 // NewReader returns a reader of the event stream r. No event may have more than
@@ -64,40 +53,35 @@ func NewReader(r io.Reader, maxEvent int) *Reader {
 }
 
 // Next returns the next event. At the end of the stream it returns io.EOF and
-// drops an event whose blank line is missing; the event returned with the error
-// still has ID and Retry. When an event is too large it returns an
-// [ErrTooLarge]. All errors are final.
+// drops an event whose blank line is missing. When an event is too large it
+// returns an [ErrTooLarge]. All errors are final. IDs and reconnection times are
+// not read.
 func (r *Reader) Next() (Event, error) {
 	if r.err != nil {
-		return r.event("", nil), r.err
+		return Event{}, r.err
 	}
 	r.name, r.data = "", kept(r.data)
 	for {
 		line, err := r.readLine()
 		if err != nil {
 			r.err = err
-			return r.event("", nil), err
+			return Event{}, err
 		}
 		if len(line) > 0 {
 			if err := r.field(line); err != nil {
 				r.err = err
-				return r.event("", nil), err
+				return Event{}, err
 			}
 			continue
 		}
-		r.lastID = r.id
 		if len(r.data) > 0 {
 			if r.name == "" {
 				r.name = "message"
 			}
-			return r.event(r.name, r.data[:len(r.data)-1]), nil
+			return Event{Name: r.name, Data: r.data[:len(r.data)-1]}, nil
 		}
 		r.name = ""
 	}
-}
-
-func (r *Reader) event(name string, data []byte) Event {
-	return Event{Name: name, Data: data, ID: r.lastID, Retry: r.retry, HasRetry: r.hasRetry}
 }
 
 // field handles a line that is not blank. A comment is a field without a name.
@@ -112,27 +96,9 @@ func (r *Reader) field(line []byte) error {
 		r.data = append(append(r.data, value...), '\n')
 	case "event":
 		r.name = string(value)
-	case "id":
-		if bytes.IndexByte(value, 0) < 0 {
-			r.id = string(value)
-		}
-	case "retry":
-		r.setRetry(value)
 	}
 	return nil
 }
-
-// setRetry takes a value that consists of digits only; any other is ignored, as
-// is one that no Duration holds.
-func (r *Reader) setRetry(value []byte) {
-	ms, err := strconv.ParseUint(string(value), 10, 63)
-	if err != nil || ms > uint64(maxRetry/time.Millisecond) {
-		return
-	}
-	r.retry, r.hasRetry = time.Duration(ms)*time.Millisecond, true
-}
-
-const maxRetry = time.Duration(1<<63 - 1)
 
 // readLine returns the next line without its end, which is LF, CRLF or CR. An
 // LF after a CR is skipped only with the next line: waiting for it could take

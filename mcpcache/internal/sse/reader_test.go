@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 )
 
 // readAll returns all events with their data copied, and the last one's error.
@@ -28,31 +27,22 @@ func TestReader(t *testing.T) {
 		stream string
 		want   []Event
 	}{
-		"nothing":          {"", nil},
-		"one":              {"data: a\n\n", []Event{{Name: "message", Data: []byte("a")}}},
-		"named":            {"event: x\ndata: a\n\ndata: b\n\n", []Event{{Name: "x", Data: []byte("a")}, {Name: "message", Data: []byte("b")}}},
-		"CRLF":             {"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []Event{{Name: "message", Data: []byte("a\nb")}, {Name: "message", Data: []byte("c")}}},
-		"CR":               {"data: a\rdata: b\r\rdata: c\r\r", []Event{{Name: "message", Data: []byte("a\nb")}, {Name: "message", Data: []byte("c")}}},
-		"mixed ends":       {"data: a\n\rdata: b\r\n\ndata: c\r\r\n", []Event{{Name: "message", Data: []byte("a")}, {Name: "message", Data: []byte("b")}, {Name: "message", Data: []byte("c")}}},
-		"byte order mark":  {"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n", []Event{{Name: "message", Data: []byte("a")}}},
-		"comments":         {": hi\n\n:\ndata: a\n:x\ndata: b\n\n", []Event{{Name: "message", Data: []byte("a\nb")}}},
-		"one space":        {"data:a\ndata:  b\ndata\ndata: \n\n", []Event{{Name: "message", Data: []byte("a\n b\n\n")}}},
-		"empty data":       {"data\n\ndata:\n\n", []Event{{Name: "message", Data: []byte{}}, {Name: "message", Data: []byte{}}}},
-		"no data":          {"event: x\n\ndata: a\n\n", []Event{{Name: "message", Data: []byte("a")}}},
-		"unknown field":    {"foo: x\nData: y\n data: z\ndata: a\n\n", []Event{{Name: "message", Data: []byte("a")}}},
-		"colons":           {"data: {\"a\":1}\n\n", []Event{{Name: "message", Data: []byte(`{"a":1}`)}}},
-		"pending":          {"data: a\n\ndata: b\n", []Event{{Name: "message", Data: []byte("a")}}},
-		"pending line":     {"data: a\n\ndata: b", []Event{{Name: "message", Data: []byte("a")}}},
-		"id is remembered": {"id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n", []Event{{Name: "message", ID: "1", Data: []byte("a")}, {Name: "message", ID: "1", Data: []byte("b")}, {Name: "message", Data: []byte("c")}}},
-		"id without data":  {"id: 1\n\ndata: b\n\n", []Event{{Name: "message", ID: "1", Data: []byte("b")}}},
-		"id with NUL":      {"id: 1\nid: 2\x00\ndata: a\n\n", []Event{{Name: "message", ID: "1", Data: []byte("a")}}},
-		"retry": {
-			"retry: 1500\n\ndata: a\n\nretry: 1.5\nretry: -1\nretry:\nretry: +2\nretry: 99999999999999999999\nretry: 9223372036855\ndata: b\n\n",
-			[]Event{
-				{Name: "message", Data: []byte("a"), Retry: 1500 * time.Millisecond, HasRetry: true},
-				{Name: "message", Data: []byte("b"), Retry: 1500 * time.Millisecond, HasRetry: true},
-			},
-		},
+		"nothing":         {"", nil},
+		"one":             {"data: a\n\n", []Event{{Name: "message", Data: []byte("a")}}},
+		"named":           {"event: x\ndata: a\n\ndata: b\n\n", []Event{{Name: "x", Data: []byte("a")}, {Name: "message", Data: []byte("b")}}},
+		"CRLF":            {"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []Event{{Name: "message", Data: []byte("a\nb")}, {Name: "message", Data: []byte("c")}}},
+		"CR":              {"data: a\rdata: b\r\rdata: c\r\r", []Event{{Name: "message", Data: []byte("a\nb")}, {Name: "message", Data: []byte("c")}}},
+		"mixed ends":      {"data: a\n\rdata: b\r\n\ndata: c\r\r\n", []Event{{Name: "message", Data: []byte("a")}, {Name: "message", Data: []byte("b")}, {Name: "message", Data: []byte("c")}}},
+		"byte order mark": {"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n", []Event{{Name: "message", Data: []byte("a")}}},
+		"comments":        {": hi\n\n:\ndata: a\n:x\ndata: b\n\n", []Event{{Name: "message", Data: []byte("a\nb")}}},
+		"one space":       {"data:a\ndata:  b\ndata\ndata: \n\n", []Event{{Name: "message", Data: []byte("a\n b\n\n")}}},
+		"empty data":      {"data\n\ndata:\n\n", []Event{{Name: "message", Data: []byte{}}, {Name: "message", Data: []byte{}}}},
+		"no data":         {"event: x\n\ndata: a\n\n", []Event{{Name: "message", Data: []byte("a")}}},
+		"unknown field":   {"foo: x\nData: y\n data: z\ndata: a\n\n", []Event{{Name: "message", Data: []byte("a")}}},
+		"colons":          {"data: {\"a\":1}\n\n", []Event{{Name: "message", Data: []byte(`{"a":1}`)}}},
+		"pending":         {"data: a\n\ndata: b\n", []Event{{Name: "message", Data: []byte("a")}}},
+		"pending line":    {"data: a\n\ndata: b", []Event{{Name: "message", Data: []byte("a")}}},
+		"id and retry":    {"id: 1\nretry: 5\n\nid: 2\nretry: 5\ndata: b\n\n", []Event{{Name: "message", Data: []byte("b")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, src := range []io.Reader{
@@ -69,16 +59,6 @@ func TestReader(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestReaderTellsLastAtEnd(t *testing.T) {
-	r := NewReader(strings.NewReader("id: 7\nretry: 3000\n\nid: 8\ndata: dropped\n"), 100)
-	for range 2 {
-		event, err := r.Next()
-		if want := (Event{ID: "7", Retry: 3 * time.Second, HasRetry: true}); err != io.EOF || !reflect.DeepEqual(event, want) {
-			t.Errorf("got %+v, error %v, want %+v", event, err, want)
-		}
 	}
 }
 

@@ -99,13 +99,6 @@ func (t *Table) Of(v cache.Variant) *Record {
 	return record
 }
 
-// Len returns how many variants are remembered.
-func (t *Table) Len() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.known)
-}
-
 func (t *Table) remember(c Client, written string) *Record {
 	key := t.keyOf(c)
 	t.mu.Lock()

@@ -64,7 +64,7 @@ func TestWhatIsNoVariant(t *testing.T) {
 			t.Errorf("%s: got %+v", name, r)
 		}
 	}
-	if got := table.Len(); got != 1 {
+	if got := len(table.known); got != 1 {
 		t.Errorf("%d variants are remembered", got)
 	}
 }
@@ -77,12 +77,12 @@ func TestVariantsAreBounded(t *testing.T) {
 		table.Learn(client(n))
 		forward(2 * touchEach)
 	}
-	if got := table.Len(); got != Max {
+	if got := len(table.known); got != Max {
 		t.Fatalf("%d variants are remembered, want %d", got, Max)
 	}
 	oldest, second := table.Learn(client(0)), table.keyOf(client(1)) // the oldest is met again
 	table.Learn(client(Max))
-	if got := table.Len(); got != Max || table.Of(second) != nil || table.Of(oldest.Key) == nil {
+	if got := len(table.known); got != Max || table.Of(second) != nil || table.Of(oldest.Key) == nil {
 		t.Errorf("with one more, %d are remembered; the least used: %v, the one just met: %v",
 			got, table.Of(second), table.Of(oldest.Key))
 	}

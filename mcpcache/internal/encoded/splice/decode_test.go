@@ -118,7 +118,7 @@ func checkAnswers(t testing.TB, e *Encoded, prefix, body []byte) {
 			continue
 		}
 		got := answer(t, e, nil, enc, prefix)
-		if n := e.Len(enc, len(prefix)); n != len(got) {
+		if n := e.answerLen(enc, len(prefix)); n != len(got) {
 			t.Fatalf("%s: Len = %d, want %d", enc, n, len(got))
 		}
 		decode := gunzip

@@ -22,18 +22,6 @@ func (e *Encoded) Has(enc Encoding) bool {
 // Size returns how many bytes of memory the encodings keep.
 func (e *Encoded) Size() int { return cap(e.gzip.deflate) + cap(e.zstd.blocks) }
 
-// Len returns the length in bytes of an answer in encoding enc with a prefix
-// of prefixLen bytes. It returns 0 for answers that Splice would refuse.
-func (e *Encoded) Len(enc Encoding, prefixLen int) int {
-	if !e.Has(enc) || prefixLen > MaxPrefix {
-		return 0
-	}
-	if enc == Gzip {
-		return e.gzip.len(prefixLen)
-	}
-	return e.zstd.len(prefixLen)
-}
-
 // Splice returns the answer that decodes to prefix and body. The parts that
 // are its own are appended to dst; nothing is allocated if dst has room for
 // the prefix and MaxOverhead bytes more. The prefix is copied; it must not lie
