@@ -23,8 +23,8 @@ import (
 // DefaultCapacity is how many callers the ledger of a backend remembers.
 const DefaultCapacity = 100_000
 
-// MaxSessionID is the longest session ID, in bytes, that is remembered.
-const MaxSessionID = 256
+// maxSessionID is the longest session ID, in bytes, that is remembered.
+const maxSessionID = 256
 
 // Ticket orders what a ledger records. It is taken before a request is sent, so
 // that its answer cannot undo what has happened meanwhile.
@@ -101,7 +101,7 @@ func (l *Ledger) load(k key) *Caller {
 // kind of the list, if it was one. It counts until the time given. A session that
 // has ended since the ticket was taken stays ended.
 func (l *Ledger) AdmitSession(id string, c cache.Partition, r revision.Revision, answered revision.KindSet, t Ticket, until time.Time) {
-	if id == "" || len(id) > MaxSessionID || r == revision.Unknown {
+	if id == "" || len(id) > maxSessionID || r == revision.Unknown {
 		return
 	}
 	l.admit(key{session: id}, c, r, answered, t, until)
@@ -159,7 +159,7 @@ func (l *Ledger) AdmitContext(c cache.Partition, r revision.Revision, answered r
 // with its credentials and revision. Nobody is admitted by that. It returns nil
 // if the ID is too long.
 func (l *Ledger) RememberSession(id string, c cache.Partition, r revision.Revision) *Caller {
-	if id == "" || len(id) > MaxSessionID {
+	if id == "" || len(id) > maxSessionID {
 		return nil
 	}
 	return l.remember(key{session: id}, c, r)
@@ -253,7 +253,7 @@ func (l *Ledger) EndSession(id string) { l.RefuseSession(id, 0) }
 // RefuseSession records that the upstream refused lists of those kinds to a
 // session.
 func (l *Ledger) RefuseSession(id string, kinds revision.KindSet) {
-	if id != "" && len(id) <= MaxSessionID {
+	if id != "" && len(id) <= maxSessionID {
 		l.bar(key{session: id}, kinds, false)
 	}
 }
@@ -272,7 +272,7 @@ func (l *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds rev
 // of that kind and no others.
 func (l *Ledger) RefuseKind(id string, c cache.Partition, r revision.Revision, k revision.Kind) {
 	switch {
-	case id != "" && len(id) <= MaxSessionID:
+	case id != "" && len(id) <= maxSessionID:
 		l.bar(key{session: id}, revision.SetOf(k), true)
 	case id == "" && r != revision.Unknown:
 		l.bar(key{context: c, revision: r}, revision.SetOf(k), true)

@@ -69,13 +69,13 @@ func TestWhoIsNotRemembered(t *testing.T) {
 	m.AdmitContext(alice, revision.Unknown, 0, m.Ticket(), later)
 	m.AdmitSession("s", alice, revision.Unknown, 0, m.Ticket(), later)
 	m.AdmitSession("", alice, legacy, 0, m.Ticket(), later)
-	m.AdmitSession(strings.Repeat("x", MaxSessionID+1), alice, legacy, 0, m.Ticket(), later)
+	m.AdmitSession(strings.Repeat("x", maxSessionID+1), alice, legacy, 0, m.Ticket(), later)
 	m.EndSession("")
-	m.EndSession(strings.Repeat("x", MaxSessionID+1))
+	m.EndSession(strings.Repeat("x", maxSessionID+1))
 	if got, _ := m.Count(); got != 0 || len(m.ended) != 0 {
 		t.Errorf("%d callers are remembered, and %d that ended", got, len(m.ended))
 	}
-	longest := strings.Repeat("x", MaxSessionID)
+	longest := strings.Repeat("x", maxSessionID)
 	m.AdmitSession(longest, alice, legacy, 0, m.Ticket(), later)
 	if !admitted(m.Session(longest)) {
 		t.Error("the longest session ID is not remembered")
@@ -270,7 +270,7 @@ func TestRememberedIsNotAdmitted(t *testing.T) {
 		t.Error("whoever is remembered is let in, or forgotten at once")
 	}
 	if m.RememberContext(alice, revision.Unknown) != nil || m.RememberSession("", alice, legacy) != nil ||
-		m.RememberSession(strings.Repeat("x", MaxSessionID+1), alice, legacy) != nil {
+		m.RememberSession(strings.Repeat("x", maxSessionID+1), alice, legacy) != nil {
 		t.Error("what cannot be told apart is remembered")
 	}
 	c.SeeNotice(revision.Tools, NoticeSeen{})

@@ -7,22 +7,22 @@ import (
 )
 
 func TestLimit(t *testing.T) {
-	b := New(Small)
+	b := New(smallShare)
 	one, other := b.Share(), b.Share()
-	if !one.Grow(Small-1) || other.Grow(2) || !other.Grow(1) {
+	if !one.Grow(smallShare-1) || other.Grow(2) || !other.Grow(1) {
 		t.Error("not exactly the limit can be reserved")
 	}
-	if b.Used() != Small || one.size != Small-1 || other.size != 1 {
+	if b.Used() != smallShare || one.size != smallShare-1 || other.size != 1 {
 		t.Errorf("%d bytes are used, by %d and %d", b.Used(), one.size, other.size)
 	}
-	b.SetLimit(Small / 2)
+	b.SetLimit(smallShare / 2)
 	one.Release()
-	if other.Grow(Small / 2) {
+	if other.Grow(smallShare / 2) {
 		t.Error("more than the new limit was reserved")
 	}
 	other.Release()
 	other.Release()
-	if b.Used() != 0 || !other.Grow(Small/2) {
+	if b.Used() != 0 || !other.Grow(smallShare/2) {
 		t.Error("not everything was given back")
 	}
 	var none Share
@@ -34,13 +34,13 @@ func TestLimit(t *testing.T) {
 
 // Whoever is large leaves a quarter to the small.
 func TestLargeLeaveRoomForSmall(t *testing.T) {
-	const limit = 16 * Small
+	const limit = 16 * smallShare
 	b := New(limit)
 	large, small := b.Share(), b.Share()
 	if large.Grow(limit/4*3+1) || !large.Grow(limit/4*3) || large.Grow(1) {
 		t.Error("not exactly three quarters can be had by one")
 	}
-	if small.Grow(Small+1) || !small.Grow(Small) || small.Grow(1) {
+	if small.Grow(smallShare+1) || !small.Grow(smallShare) || small.Grow(1) {
 		t.Error("not exactly a small share can be had of the rest")
 	}
 	large.Release()
@@ -119,9 +119,9 @@ func TestBuffer(t *testing.T) {
 
 // A buffer takes no more than there is, also when it is put together.
 func TestBufferWithoutRoom(t *testing.T) {
-	b := New(2 * Small)
+	b := New(2 * smallShare)
 	s := b.Share()
-	if _, ok := NewBuffer(&s, 2*Small+1); ok || b.Used() != 0 {
+	if _, ok := NewBuffer(&s, 2*smallShare+1); ok || b.Used() != 0 {
 		t.Error("more than all was reserved")
 	}
 	buffer, _ := NewBuffer(&s, -1)

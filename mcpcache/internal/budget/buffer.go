@@ -77,7 +77,7 @@ func (b *Buffer) Bytes() ([]byte, bool) {
 		}
 	}
 	b.freeChunks()
-	b.share.Shrink(int64(before))
+	b.share.shrink(int64(before))
 	b.whole = whole
 	return whole, true
 }
@@ -90,6 +90,6 @@ func (b *Buffer) Reset() {
 
 func (b *Buffer) freeChunks() {
 	b.share.of.keep(b.chunks)
-	b.share.Shrink(int64(len(b.chunks)) * chunkSize)
+	b.share.shrink(int64(len(b.chunks)) * chunkSize)
 	b.chunks, b.last = nil, 0
 }

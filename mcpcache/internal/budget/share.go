@@ -1,9 +1,9 @@
 package budget
 
-// Small is the size in bytes of a share that may take the last of a budget.
+// smallShare is the size in bytes of a share that may take the last of a budget.
 // Larger ones leave a quarter of it to the small ones: a few who work on what is
 // long must not keep everybody from what is short.
-const Small = 64 << 10
+const smallShare = 64 << 10
 
 const leftToSmall = 0.25
 
@@ -20,7 +20,7 @@ func (b *Budget) Share() Share { return Share{of: b} }
 // Grow adds n bytes to the share. It reports whether there were so many.
 func (s *Share) Grow(n int64) bool {
 	free := 0.0
-	if s.size+n > Small {
+	if s.size+n > smallShare {
 		free = leftToSmall
 	}
 	if s.of == nil || !s.of.reserve(n, free) {
@@ -30,8 +30,8 @@ func (s *Share) Grow(n int64) bool {
 	return true
 }
 
-// Shrink gives back n of the bytes.
-func (s *Share) Shrink(n int64) {
+// shrink gives back n of the bytes.
+func (s *Share) shrink(n int64) {
 	s.of.release(n)
 	s.size -= n
 }
@@ -39,6 +39,6 @@ func (s *Share) Shrink(n int64) {
 // Release gives all bytes back. It may be called more than once.
 func (s *Share) Release() {
 	if s.size != 0 {
-		s.Shrink(s.size)
+		s.shrink(s.size)
 	}
 }

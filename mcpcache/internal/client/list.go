@@ -28,7 +28,7 @@ type ListRequest struct {
 	// was: what was long is likely to be so again.
 	Before int
 	// Patient requests wait while another long list of the upstream is being
-	// read; others then fail with [ErrBusy], if the list is long.
+	// read; others then fail with [errBusy], if the list is long.
 	Patient bool
 }
 

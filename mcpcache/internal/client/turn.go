@@ -16,9 +16,9 @@ const (
 	longList = 1 << 20
 )
 
-// ErrBusy says that a list was given up because another long list was being
+// errBusy says that a list was given up because another long list was being
 // fetched, and it was not to wait.
-var ErrBusy = errors.New("another long list of the upstream is being fetched")
+var errBusy = errors.New("another long list of the upstream is being fetched")
 
 // Turn has the clients of an upstream read one long list at a time. Such a list is
 // kept whatever its size, and while it arrives it takes more memory than that: so no
@@ -56,7 +56,7 @@ func (c *claim) take(ctx context.Context) error {
 			c.held = true
 			return nil
 		default:
-			return ErrBusy
+			return errBusy
 		}
 	}
 	select {

@@ -42,8 +42,8 @@ func TestLongListsTakeTurns(t *testing.T) {
 		go read(slow)
 		w.after(time.Second)
 		s.On(list, gives(long("waits")))
-		if _, err := session.List(w.Context(), ListRequest{Kind: revision.Tools}); !errors.Is(err, ErrBusy) {
-			t.Errorf("got error %v, want %v", err, ErrBusy)
+		if _, err := session.List(w.Context(), ListRequest{Kind: revision.Tools}); !errors.Is(err, errBusy) {
+			t.Errorf("got error %v, want %v", err, errBusy)
 		}
 		go read(waits)
 		w.after(time.Second)
@@ -68,8 +68,8 @@ func TestTurn(t *testing.T) {
 				t.Fatal("nobody else has the turn, and yet it cannot be taken")
 			}
 		}
-		if err := impatient.take(t.Context()); !errors.Is(err, ErrBusy) {
-			t.Errorf("got error %v, want %v", err, ErrBusy)
+		if err := impatient.take(t.Context()); !errors.Is(err, errBusy) {
+			t.Errorf("got error %v, want %v", err, errBusy)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

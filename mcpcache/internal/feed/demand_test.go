@@ -251,7 +251,7 @@ func TestWaitersAreBounded(t *testing.T) {
 				served.Add(1)
 			case errors.Is(err, context.Canceled):
 				left.Add(1)
-			case errors.Is(err, ErrTooManyWaiters):
+			case errors.Is(err, errTooManyWaiters):
 				refused.Add(1)
 			}
 		}

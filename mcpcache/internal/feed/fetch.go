@@ -16,9 +16,9 @@ import (
 // better place to wait.
 const maxWaiters = 10_000
 
-// ErrTooManyWaiters says that as many callers wait for a fetch as may. This
+// errTooManyWaiters says that as many callers wait for a fetch as may. This
 // one should ask the upstream itself.
-var ErrTooManyWaiters = errors.New("too many callers wait for the list already")
+var errTooManyWaiters = errors.New("too many callers wait for the list already")
 
 // Fetch is one request for a whole list, whose result up to 10,000 callers wait
 // for.
@@ -53,11 +53,11 @@ type Fetch struct {
 
 // Wait returns the snapshot that the fetch brings, or why it brings none. It
 // waits no longer than ctx lasts; the fetch goes on without its callers. It
-// does not wait at all, and returns [ErrTooManyWaiters], if too many do.
+// does not wait at all, and returns [errTooManyWaiters], if too many do.
 func (f *Fetch) Wait(ctx context.Context) (*cache.Entry, error) {
 	defer f.waiters.Add(-1)
 	if f.waiters.Add(1) > maxWaiters {
-		return nil, ErrTooManyWaiters
+		return nil, errTooManyWaiters
 	}
 	select {
 	case <-f.done:

@@ -63,9 +63,9 @@ func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry
 	}
 }
 
-// Silent reports whether the upstream has been caught: a list of kind k has
+// isSilent reports whether the upstream has been caught: a list of kind k has
 // changed, and no notice has said so.
-func (f *Feed) Silent(k revision.Kind) bool {
+func (f *Feed) isSilent(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &f.slots[k]
@@ -99,11 +99,11 @@ func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
 }
 
 // CheckSilence has kind k fetched in the background, and reports whether the
-// upstream has been caught: see [Feed.Silent].
+// upstream has been caught: see [Feed.isSilent].
 func (f *Feed) CheckSilence(k revision.Kind) (silent bool) {
 	f.mu.Lock()
 	f.slots[k].silence.checked = time.Now()
 	f.mu.Unlock()
 	f.Recheck(k)
-	return f.Silent(k)
+	return f.isSilent(k)
 }

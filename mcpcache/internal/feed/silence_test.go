@@ -69,13 +69,13 @@ func TestSilentServersAreCaught(t *testing.T) {
 				w.after(2 * time.Second)
 				c.change(s, w)
 				w.after(2 * time.Second)
-				if got := f.Silent(tools); got != c.want {
+				if got := f.isSilent(tools); got != c.want {
 					t.Errorf("caught %v, want %v", got, c.want)
 				}
 				if got := slices.Equal(f.Status().Silent, []revision.Kind{tools}); got != c.want {
 					t.Errorf("status says %v, want tools: %v", f.Status().Silent, c.want)
 				}
-				if f.Silent(revision.Prompts) {
+				if f.isSilent(revision.Prompts) {
 					t.Error("caught at a list that has not changed")
 				}
 			})

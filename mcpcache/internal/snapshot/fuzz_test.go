@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 		for _, data := range [][]byte{head, seal(head, list)} {
 			e, err := Decode(data, revision.V20260728, revision.Tools, later)
 			if err != nil {
-				if e != nil || !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) {
+				if e != nil || !errors.Is(err, errCorrupt) && !errors.Is(err, errForeign) {
 					t.Fatalf("got %v, %v", e, err)
 				}
 				continue

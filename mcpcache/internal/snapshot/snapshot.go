@@ -22,13 +22,13 @@ import (
 const title = "mcp_cache snapshot 1 "
 
 var (
-	// ErrPrivate says that a snapshot must not leave the process.
-	ErrPrivate = errors.New("snapshot is not public or anonymous")
-	// ErrForeign says that what was read is no snapshot of this version and
+	// errPrivate says that a snapshot must not leave the process.
+	errPrivate = errors.New("snapshot is not public or anonymous")
+	// errForeign says that what was read is no snapshot of this version and
 	// this list, or that its time is yet to come.
-	ErrForeign = errors.New("not a snapshot of this list")
-	// ErrCorrupt says that what was read is not what was written.
-	ErrCorrupt = errors.New("snapshot is corrupt")
+	errForeign = errors.New("not a snapshot of this list")
+	// errCorrupt says that what was read is not what was written.
+	errCorrupt = errors.New("snapshot is corrupt")
 )
 
 // about is what is to be known of the list besides its bytes.
@@ -55,10 +55,10 @@ func Shareable(e *cache.Entry) bool {
 
 // Encode writes a snapshot down, whether a change of it was announced since it was
 // fetched, and until when callers without credentials are admitted; zero if they
-// are not. Of a snapshot that is not [Shareable] it returns [ErrPrivate].
+// are not. Of a snapshot that is not [Shareable] it returns [errPrivate].
 func Encode(e *cache.Entry, announced bool, admitted time.Time) ([]byte, error) {
 	if !Shareable(e) {
-		return nil, ErrPrivate
+		return nil, errPrivate
 	}
 	head, err := json.Marshal(about{
 		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
@@ -94,21 +94,21 @@ func writeSeal(dst, sealed []byte) {
 // open returns what is sealed.
 func open(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte(title)) {
-		return nil, ErrForeign
+		return nil, errForeign
 	}
 	said, sealed, ok := bytes.Cut(data, []byte("\n"))
 	var want [sealLength]byte
 	writeSeal(want[:], sealed)
 	if !ok || !bytes.Equal(said, want[:]) {
-		return nil, ErrCorrupt
+		return nil, errCorrupt
 	}
 	return sealed, nil
 }
 
 // Decode reads a snapshot of that list back. It is as old as it says and no
 // longer fresh: what has changed since was announced to nobody here. If a change
-// was announced before, it has no mark. The error is an [ErrForeign] or an
-// [ErrCorrupt].
+// was announced before, it has no mark. The error is an [errForeign] or an
+// [errCorrupt].
 func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*cache.Entry, error) {
 	sealed, err := open(data)
 	if err != nil {
@@ -117,10 +117,10 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*
 	head, list, _ := bytes.Cut(sealed, []byte("\n"))
 	var said about
 	if json.Unmarshal(head, &said) != nil || said.Kind != k.String() || said.Revision != r.String() {
-		return nil, ErrForeign
+		return nil, errForeign
 	}
 	if said.Fetched.After(now) {
-		return nil, fmt.Errorf("%w: it is from the future", ErrForeign)
+		return nil, fmt.Errorf("%w: it is from the future", errForeign)
 	}
 	body, err := readBody(list, k)
 	if err != nil {
@@ -162,15 +162,15 @@ func Admitted(data []byte) time.Time {
 func readBody(list []byte, k revision.Kind) (*message.Body, error) {
 	result, ok := bytes.CutSuffix(list, []byte("}"))
 	if !ok {
-		return nil, ErrCorrupt
+		return nil, errCorrupt
 	}
 	page, err := message.ParsePage(append([]byte{'{'}, result...), k)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	body := message.Single(k, page)
 	if !page.Complete || page.NextCursor != nil || !bytes.Equal(body.Bytes, list) {
-		return nil, ErrCorrupt
+		return nil, errCorrupt
 	}
 	return body, nil
 }

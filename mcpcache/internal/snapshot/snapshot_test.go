@@ -179,7 +179,7 @@ func TestPrivateIsNeverWritten(t *testing.T) {
 	} {
 		e := entry(t, revision.Tools, tools)
 		e.Partition = p
-		if data, err := Encode(e, false, admittedUntil); !errors.Is(err, ErrPrivate) || data != nil {
+		if data, err := Encode(e, false, admittedUntil); !errors.Is(err, errPrivate) || data != nil {
 			t.Errorf("%s: wrote %q, %v", name, data, err)
 		}
 		if Shareable(e) {
@@ -209,15 +209,15 @@ func TestEveryDamageIsNoticed(t *testing.T) {
 		for bit := range 8 {
 			damaged := bytes.Clone(whole)
 			damaged[i] ^= 1 << bit
-			wantRefused(t, fmt.Sprintf("bit %d of byte %d flipped", bit, i), damaged, ErrCorrupt, ErrForeign)
+			wantRefused(t, fmt.Sprintf("bit %d of byte %d flipped", bit, i), damaged, errCorrupt, errForeign)
 		}
-		wantRefused(t, fmt.Sprintf("cut at byte %d", i), whole[:i], ErrCorrupt, ErrForeign)
-		wantRefused(t, fmt.Sprintf("zeros from byte %d", i), append(bytes.Clone(whole[:i]), make([]byte, len(whole)-i)...), ErrCorrupt, ErrForeign)
-		wantRefused(t, fmt.Sprintf("without byte %d", i), append(bytes.Clone(whole[:i]), whole[i+1:]...), ErrCorrupt, ErrForeign)
-		wantRefused(t, fmt.Sprintf("without the first %d bytes", i+1), whole[i+1:], ErrCorrupt, ErrForeign)
+		wantRefused(t, fmt.Sprintf("cut at byte %d", i), whole[:i], errCorrupt, errForeign)
+		wantRefused(t, fmt.Sprintf("zeros from byte %d", i), append(bytes.Clone(whole[:i]), make([]byte, len(whole)-i)...), errCorrupt, errForeign)
+		wantRefused(t, fmt.Sprintf("without byte %d", i), append(bytes.Clone(whole[:i]), whole[i+1:]...), errCorrupt, errForeign)
+		wantRefused(t, fmt.Sprintf("without the first %d bytes", i+1), whole[i+1:], errCorrupt, errForeign)
 	}
-	wantRefused(t, "something appended", append(bytes.Clone(whole), '\n'), ErrCorrupt)
-	wantRefused(t, "twice", append(bytes.Clone(whole), whole...), ErrCorrupt)
+	wantRefused(t, "something appended", append(bytes.Clone(whole), '\n'), errCorrupt)
+	wantRefused(t, "twice", append(bytes.Clone(whole), whole...), errCorrupt)
 }
 
 // Two writes that got mixed up make no list of either.
@@ -232,7 +232,7 @@ func TestMixedWritesAreNoticed(t *testing.T) {
 		if bytes.Equal(mixed, a) || bytes.Equal(mixed, b) {
 			continue
 		}
-		wantRefused(t, fmt.Sprintf("the other from byte %d", i), mixed, ErrCorrupt)
+		wantRefused(t, fmt.Sprintf("the other from byte %d", i), mixed, errCorrupt)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestForeign(t *testing.T) {
 		"head is an array": string(seal([]byte(`["tools"]`), e.Body.Bytes)),
 		"empty head":       string(seal(nil, e.Body.Bytes)),
 	} {
-		wantRefused(t, name, []byte(data), ErrForeign)
+		wantRefused(t, name, []byte(data), errForeign)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestForeignList(t *testing.T) {
 		for _, k := range revision.Kinds() {
 			e, err := Decode(data, r, k, later)
 			own := r == revision.V20260728 && k == revision.Tools
-			if own != (err == nil) || own != (e != nil) || !own && !errors.Is(err, ErrForeign) {
+			if own != (err == nil) || own != (e != nil) || !own && !errors.Is(err, errForeign) {
 				t.Errorf("as %s of %s: got %v, %v", k, r, e, err)
 			}
 		}
@@ -269,7 +269,7 @@ func TestForeignList(t *testing.T) {
 func TestFromTheFuture(t *testing.T) {
 	data := encoded(t, entry(t, revision.Tools, tools))
 	for now, want := range map[time.Time]error{
-		fetched.Add(-1): ErrForeign, fetched.Add(-time.Hour): ErrForeign, fetched: nil, fetched.Add(1): nil,
+		fetched.Add(-1): errForeign, fetched.Add(-time.Hour): errForeign, fetched: nil, fetched.Add(1): nil,
 	} {
 		if _, err := Decode(data, revision.V20260728, revision.Tools, now); !errors.Is(err, want) {
 			t.Errorf("%v after it was fetched: got %v, want %v", now.Sub(fetched), err, want)
@@ -295,7 +295,7 @@ func TestSealedNonsense(t *testing.T) {
 		"a second message":  `"tools":[]}},{"tools":[]}}`,
 		"something besides": `"tools":[]},"id":1}`,
 	} {
-		wantRefused(t, name, seal([]byte(head), []byte(list)), ErrCorrupt)
+		wantRefused(t, name, seal([]byte(head), []byte(list)), errCorrupt)
 	}
 	if _, err := Decode(seal([]byte(head), []byte(`"tools":[]}}`)), revision.V20260728, revision.Tools, later); err != nil {
 		t.Errorf("a list is refused: %v", err)

@@ -18,8 +18,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// ErrDetached is returned for a request while there is no handler to use.
-var ErrDetached = errors.New("there is no upstream handler")
+// errDetached is returned for a request while there is no handler to use.
+var errDetached = errors.New("there is no upstream handler")
 
 // Transport is an [http.RoundTripper] that answers requests through a Caddy
 // handler. Handlers come and go with configurations; the transport stays, and
@@ -49,7 +49,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	handler := t.handler.Load()
 	if handler == nil {
 		closeBody(req)
-		return nil, ErrDetached
+		return nil, errDetached
 	}
 	// The request goes on for a moment after its caller has what it wants:
 	// reverse_proxy takes an answer that is not read to its end for an accident.

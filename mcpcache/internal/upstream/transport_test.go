@@ -132,7 +132,7 @@ func TestDetached(t *testing.T) {
 	body := &closable{}
 	req := newRequest(t.Context(), t, http.MethodPost, endpoint, "")
 	req.Body = body
-	if _, err := rt.RoundTrip(req); !errors.Is(err, ErrDetached) || !body.closed {
+	if _, err := rt.RoundTrip(req); !errors.Is(err, errDetached) || !body.closed {
 		t.Errorf("got error %v, request body closed: %v", err, body.closed)
 	}
 	close(release)

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// Max is how many variants of one upstream are remembered. Real clients come
+	// maxVariants is how many variants of one upstream are remembered. Real clients come
 	// in a handful.
-	Max = 64
-	// MaxClient is how many bytes a client may say of itself. The variant of one
+	maxVariants = 64
+	// maxClient is how many bytes a client may say of itself. The variant of one
 	// that says more is not remembered.
-	MaxClient = 4 << 10
+	maxClient = 4 << 10
 	// maxSpellings bounds Table.spellings.
 	maxSpellings = 256
 )
@@ -65,7 +65,7 @@ func New(secret [32]byte) *Table {
 // returns nil if the client says too much, or if parsers may differ about what it
 // says.
 func (t *Table) Learn(c Client) *Record {
-	if len(c.Capabilities)+len(c.Name)+len(c.Language) > MaxClient {
+	if len(c.Capabilities)+len(c.Name)+len(c.Language) > maxClient {
 		return nil
 	}
 	var room [256]byte
@@ -109,7 +109,7 @@ func (t *Table) remember(c Client, written string) *Record {
 	}
 	record := t.known[key]
 	if record == nil {
-		if len(t.known) >= Max {
+		if len(t.known) >= maxVariants {
 			t.forgetOne()
 		}
 		record = &Record{Key: key, Client: c}

@@ -51,7 +51,7 @@ func TestVariantsAreCanonical(t *testing.T) {
 
 func TestWhatIsNoVariant(t *testing.T) {
 	table, _ := newTable()
-	longest := strings.Repeat("n", MaxClient-len(`{}`))
+	longest := strings.Repeat("n", maxClient-len(`{}`))
 	if table.Learn(Client{Capabilities: []byte(`{}`), Name: longest}) == nil {
 		t.Error("a client that says as much as it may is not remembered")
 	}
@@ -73,16 +73,16 @@ func TestWhatIsNoVariant(t *testing.T) {
 func TestVariantsAreBounded(t *testing.T) {
 	table, forward := newTable()
 	client := func(n int) Client { return Client{Capabilities: fmt.Appendf(nil, `{"x":%d}`, n)} }
-	for n := range Max {
+	for n := range maxVariants {
 		table.Learn(client(n))
 		forward(2 * touchEach)
 	}
-	if got := len(table.known); got != Max {
-		t.Fatalf("%d variants are remembered, want %d", got, Max)
+	if got := len(table.known); got != maxVariants {
+		t.Fatalf("%d variants are remembered, want %d", got, maxVariants)
 	}
 	oldest, second := table.Learn(client(0)), table.keyOf(client(1)) // the oldest is met again
-	table.Learn(client(Max))
-	if got := len(table.known); got != Max || table.Of(second) != nil || table.Of(oldest.Key) == nil {
+	table.Learn(client(maxVariants))
+	if got := len(table.known); got != maxVariants || table.Of(second) != nil || table.Of(oldest.Key) == nil {
 		t.Errorf("with one more, %d are remembered; the least used: %v, the one just met: %v",
 			got, table.Of(second), table.Of(oldest.Key))
 	}

@@ -32,9 +32,9 @@ func (e *Encoded) Size() int { return cap(e.gzip.deflate) + cap(e.zstd.blocks) }
 // because copying that much costs less than a third write.
 //
 // It returns false if the body is not there in that encoding or the prefix is
-// longer than MaxPrefix. dst is then unchanged.
+// longer than maxPrefix. dst is then unchanged.
 func (e *Encoded) Splice(dst []byte, enc Encoding, prefix []byte) (Parts, bool) {
-	if !e.Has(enc) || len(prefix) > MaxPrefix {
+	if !e.Has(enc) || len(prefix) > maxPrefix {
 		return Parts{}, false
 	}
 	if enc == Gzip {

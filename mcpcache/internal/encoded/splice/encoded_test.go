@@ -31,7 +31,7 @@ var bodies = sync.OnceValue(func() map[string][]byte {
 // prefixes go from none to the longest.
 var prefixes = sync.OnceValue(func() [][]byte {
 	return [][]byte{
-		nil, []byte("{"), []byte(probe), listBody(100)[:1<<15], randomBody(MaxPrefix - 1), listBody(100)[:MaxPrefix],
+		nil, []byte("{"), []byte(probe), listBody(100)[:1<<15], randomBody(maxPrefix - 1), listBody(100)[:maxPrefix],
 	}
 })
 
@@ -110,10 +110,10 @@ func TestSpliceRefuses(t *testing.T) {
 		prefix int
 		ok     bool
 	}{
-		{"gzip, longest prefix", full, Gzip, MaxPrefix, true},
-		{"gzip, prefix too long", full, Gzip, MaxPrefix + 1, false},
-		{"zstd, longest prefix", full, Zstd, MaxPrefix, true},
-		{"zstd, prefix too long", full, Zstd, MaxPrefix + 1, false},
+		{"gzip, longest prefix", full, Gzip, maxPrefix, true},
+		{"gzip, prefix too long", full, Gzip, maxPrefix + 1, false},
+		{"zstd, longest prefix", full, Zstd, maxPrefix, true},
+		{"zstd, prefix too long", full, Zstd, maxPrefix + 1, false},
 		{"no gzip form", none, Gzip, 0, false},
 		{"no zstd form", none, Zstd, 0, false},
 		{"other encoding", full, "br", 0, false},
@@ -179,7 +179,7 @@ func TestMaxCopied(t *testing.T) {
 func TestSpliceAllocatesNothing(t *testing.T) {
 	e := mustEncode(t, listBody(50))
 	for _, enc := range []Encoding{Gzip, Zstd} {
-		for _, prefix := range [][]byte{nil, []byte(probe), make([]byte, MaxPrefix)} {
+		for _, prefix := range [][]byte{nil, []byte(probe), make([]byte, maxPrefix)} {
 			dst := make([]byte, 0, len(prefix)+MaxOverhead)
 			if n := testing.AllocsPerRun(50, func() {
 				if p, ok := e.Splice(dst, enc, prefix); !ok || &p.Head[0] != &dst[:1][0] {
@@ -209,7 +209,7 @@ func TestConcurrentUse(t *testing.T) {
 // answerLen returns the length in bytes of an answer in encoding enc with a prefix
 // of prefixLen bytes. It returns 0 for answers that Splice would refuse.
 func (e *Encoded) answerLen(enc Encoding, prefixLen int) int {
-	if !e.Has(enc) || prefixLen > MaxPrefix {
+	if !e.Has(enc) || prefixLen > maxPrefix {
 		return 0
 	}
 	if enc == Gzip {

@@ -9,7 +9,7 @@ const (
 	Zstd Encoding = "zstd"
 )
 
-// MaxPrefix is the length in bytes of the longest prefix that can be spliced
+// maxPrefix is the length in bytes of the longest prefix that can be spliced
 // to a body. It is what fits one stored block of deflate (RFC 1951, 3.2.4); a
 // raw block of zstd holds more, 128 KiB (RFC 8878, 3.1.1.2.4).
-const MaxPrefix = 1<<16 - 1
+const maxPrefix = 1<<16 - 1

@@ -11,15 +11,15 @@ import (
 // blocks and prefixes of any length out of short inputs.
 func FuzzSplice(f *testing.F) {
 	f.Add([]byte(probe), uint16(0), listBody(3), uint16(0))
-	f.Add([]byte("{"), uint16(MaxPrefix-1), []byte("}"), uint16(1000))
-	f.Add([]byte("{"), uint16(MaxPrefix), []byte("abc"), uint16(100))
+	f.Add([]byte("{"), uint16(maxPrefix-1), []byte("}"), uint16(1000))
+	f.Add([]byte("{"), uint16(maxPrefix), []byte("abc"), uint16(100))
 	f.Add([]byte{}, uint16(0), []byte{}, uint16(0))
 	f.Add(randomBody(300), uint16(200), randomBody(1000), uint16(300))
 	w := mustWorker(f)
 	f.Fuzz(func(t *testing.T, prefix []byte, prefixRepeat uint16, body []byte, bodyRepeat uint16) {
 		prefix, body = repeat(prefix, prefixRepeat), repeat(body, bodyRepeat)
 		e := encodeAnyway(t, w, body)
-		if len(prefix) <= MaxPrefix {
+		if len(prefix) <= maxPrefix {
 			checkAnswers(t, e, prefix, body)
 		} else if _, ok := e.Splice(nil, Zstd, prefix); ok {
 			t.Fatalf("a prefix of %d bytes was taken", len(prefix))
@@ -51,7 +51,7 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, prefix, b []byte) {
 		encoded, err := newZstdBody(b)
-		if err != nil || len(prefix) > MaxPrefix {
+		if err != nil || len(prefix) > maxPrefix {
 			return
 		}
 		body, err := d.DecodeAll(b, nil)

@@ -70,7 +70,7 @@ func TestFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := &Encoded{zstd: f}
-			for _, prefix := range [][]byte{nil, []byte(probe), randomBody(MaxPrefix)} {
+			for _, prefix := range [][]byte{nil, []byte(probe), randomBody(maxPrefix)} {
 				checkAnswers(t, e, prefix, body)
 			}
 			var header zstd.Header
