@@ -234,23 +234,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.guard != nil {
 		key = append(key, h.guard.Identity()...)
 	}
-	loaded, err = ctx.App("mcp_cache")
-	if err != nil {
+	if loaded, err = ctx.App("mcp_cache"); err != nil {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)
 	}
 	h.app = loaded.(*app)
-	h.backend = &backend.Tenant{
-		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
-		Identity: identity.Rules{
-			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
-			Original: identity.TellsOriginal(placeholders),
-		},
-	}
-	if own {
-		h.backend.Instance = h.app.instance
-	}
-	sum := sha256.Sum256(key)
-	if err := h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL); err != nil {
+	if err := h.acquire(key, own, placeholders); err != nil {
 		return err
 	}
 	h.app.departures.join()
@@ -270,6 +258,23 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.logger)
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
 	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
+}
+
+// acquire takes the backend that key stands for, or makes it. With own it is this
+// instance's alone. The names of placeholders are those that the upstream uses.
+func (h *Handler) acquire(key []byte, own bool, placeholders []string) error {
+	h.backend = &backend.Tenant{
+		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
+		Identity: identity.Rules{
+			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
+			Original: identity.TellsOriginal(placeholders),
+		},
+	}
+	if own {
+		h.backend.Instance = h.app.instance
+	}
+	sum := sha256.Sum256(key)
+	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
 }
 
 // feedKey is what shapes the feeds and the cache besides the guard: with the
