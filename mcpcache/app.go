@@ -16,7 +16,7 @@ func init() {
 // also has them end together.
 type app struct {
 	runs       []func()
-	departures *departures
+	shutdown *shutdown
 	// instance names this instance of Caddy.
 	instance func() (string, error)
 }
@@ -27,7 +27,7 @@ func (app) CaddyModule() caddy.ModuleInfo {
 }
 
 func newApp() *app {
-	return &app{departures: new(departures), instance: sync.OnceValues(instanceName)}
+	return &app{shutdown: new(shutdown), instance: sync.OnceValues(instanceName)}
 }
 
 // onStart has run called when the configuration starts. It is called while

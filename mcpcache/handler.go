@@ -241,7 +241,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.acquire(key, own, placeholders); err != nil {
 		return err
 	}
-	h.app.departures.join()
+	h.app.shutdown.add()
 	h.observe(ctx, events)
 	h.backend.Attach()
 	report.Live.Add(reported{h})
@@ -338,7 +338,7 @@ func (h *Handler) Cleanup() error {
 	report.Live.Remove(reported{h}, telemetry.Forget)
 	h.telemetry.Stop()
 	ended, err := h.backend.Release()
-	h.app.departures.leave(ended)
+	h.app.shutdown.done(ended)
 	return err
 }
 

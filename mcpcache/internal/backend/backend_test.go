@@ -76,8 +76,8 @@ func TestFeedsDoNotWaitForAStore(t *testing.T) {
 				start := time.Now()
 				s.Detach()
 				s.await(t)
-				if took := time.Since(start); took > keeper.FarewellTimeout {
-					t.Errorf("the end took %v, more than %v", took, keeper.FarewellTimeout)
+				if took := time.Since(start); took > keeper.ShutdownTimeout {
+					t.Errorf("the end took %v, more than %v", took, keeper.ShutdownTimeout)
 				}
 			})
 		})

@@ -35,10 +35,10 @@ const (
 	// announceDelay is how long a change is known before it is saved that it was
 	// announced: most are fetched until then.
 	announceDelay = 250 * time.Millisecond
-	// FarewellTimeout is how long a keeper takes at most to save what is still
+	// ShutdownTimeout is how long a keeper takes at most to save what is still
 	// to be saved when it ends. Somebody waits for a reload, and for a process
 	// to stop.
-	FarewellTimeout = 2 * time.Second
+	ShutdownTimeout = 2 * time.Second
 )
 
 // Keeper keeps the feeds' snapshots in a store and brings them back after a

@@ -299,8 +299,8 @@ func TestKeeperWithAHangingStore(t *testing.T) {
 		time.Sleep(10 * saveTimeout)
 		start = time.Now()
 		r.stop()
-		if took := time.Since(start); took > FarewellTimeout {
-			t.Errorf("the end took %v, more than %v", took, FarewellTimeout)
+		if took := time.Since(start); took > ShutdownTimeout {
+			t.Errorf("the end took %v, more than %v", took, ShutdownTimeout)
 		}
 		r.wantLog("hung", "loading stored snapshots failed", 1)
 		r.wantLog("hung", "saving snapshots failed", 1)

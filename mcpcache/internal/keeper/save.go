@@ -37,7 +37,7 @@ func (kp *Keeper) Run(ctx context.Context) {
 			done = kp.save(ctx, saveTimeout)
 			upkeep.Reset(untilUpkeep())
 		case <-ctx.Done():
-			kp.save(context.WithoutCancel(ctx), FarewellTimeout)
+			kp.save(context.WithoutCancel(ctx), ShutdownTimeout)
 			return
 		}
 		if !done {

@@ -15,7 +15,7 @@ func after(d time.Duration) <-chan struct{} {
 	return c
 }
 
-func TestDeparturesAreSideBySide(t *testing.T) {
+func TestShutdownsAreSideBySide(t *testing.T) {
 	const never = -1
 	for name, tt := range map[string]struct {
 		endings []time.Duration
@@ -23,22 +23,22 @@ func TestDeparturesAreSideBySide(t *testing.T) {
 	}{
 		"one":          {[]time.Duration{time.Second}, time.Second},
 		"many":         {[]time.Duration{time.Second, 100, 1500 * time.Millisecond, time.Second}, 1500 * time.Millisecond},
-		"one hangs":    {[]time.Duration{time.Second, never, time.Second}, farewellTimeout},
-		"all hang":     {[]time.Duration{never, never, never}, farewellTimeout},
-		"just in time": {[]time.Duration{farewellTimeout - 1}, farewellTimeout - 1},
+		"one hangs":    {[]time.Duration{time.Second, never, time.Second}, shutdownTimeout},
+		"all hang":     {[]time.Duration{never, never, never}, shutdownTimeout},
+		"just in time": {[]time.Duration{shutdownTimeout - 1}, shutdownTimeout - 1},
 		"just too late": {
-			[]time.Duration{farewellTimeout + 1}, farewellTimeout,
+			[]time.Duration{shutdownTimeout + 1}, shutdownTimeout,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var d departures
+				var d shutdown
 				for range tt.endings {
-					d.join()
+					d.add()
 				}
 				begun := time.Now()
 				for i, ending := range tt.endings {
-					d.leave(after(ending))
+					d.done(after(ending))
 					if took := time.Since(begun); i < len(tt.endings)-1 && took > 0 {
 						t.Errorf("handler %d waited %v", i, took)
 					}
@@ -52,25 +52,25 @@ func TestDeparturesAreSideBySide(t *testing.T) {
 }
 
 // What others go on to use has no end to wait for, wherever it stands.
-func TestDeparturesOfWhatLivesOn(t *testing.T) {
+func TestShutdownsOfWhatLivesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d departures
+		var d shutdown
 		for range 4 {
-			d.join()
+			d.add()
 		}
 		begun := time.Now()
-		d.leave(nil)
-		d.leave(after(time.Second))
-		d.leave(nil)
+		d.done(nil)
+		d.done(after(time.Second))
+		d.done(nil)
 		time.Sleep(time.Second / 2) // others are cleaned up in between
-		d.leave(nil)
+		d.done(nil)
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("it took %v, want a second", took)
 		}
 		// A configuration that is given up while it is provisioned.
-		d.join()
+		d.add()
 		begun = time.Now()
-		d.leave(nil)
+		d.done(nil)
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("it took %v to leave nothing", took)
 		}
