@@ -15,7 +15,7 @@ func init() {
 // so that `caddy validate` and a configuration that is rejected reach nobody. It
 // also has them end together.
 type app struct {
-	runs       []func()
+	runs     []func()
 	shutdown *shutdown
 	// instance names this instance of Caddy.
 	instance func() (string, error)

@@ -13,21 +13,21 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// Sizes of the buffers in which answers are begun, in bytes. What is longer is
+// Sizes of the buffers for the beginning of an answer, in bytes. What is longer is
 // allocated.
 const (
-	maxPrefix = 512 // only a very long id does not fit
+	maxPrefix = 512 // all but a very long id fits
 	maxStatus = 128 // the value of Cache-Status and the length
 )
 
-// maxCopied is the longest answer that is put together in a buffer, although
-// its bytes are there in one piece.
+// maxCopied is the longest answer, in bytes, that is copied into a buffer and
+// written at once although its body is there in one piece.
 const maxCopied = 16 << 10
 
 var envelopes = sync.Pool{New: func() any { return new([maxPrefix + maxStatus]byte) }}
 
-// answer writes an entry: a small prefix that is this request's own, and the
-// bytes that the upstream wrote.
+// answer writes an entry: a short prefix made for this request, and the bytes that
+// the upstream wrote.
 func (x *exchange) answer(f found) error {
 	defer x.body.release()
 	e := f.entry
@@ -51,7 +51,7 @@ func (x *exchange) answer(f found) error {
 	return nil
 }
 
-// envelope is what an answer has that is not in the entry.
+// envelope is what an answer has besides the entry.
 type envelope struct {
 	found   found
 	left    time.Duration // of its freshness
@@ -60,8 +60,8 @@ type envelope struct {
 	spare   []byte // room for the header
 }
 
-// ttlOf is the ttlMs that an answer carries: what is left of the upstream's, if
-// the upstream gave one.
+// ttlOf returns the ttlMs of an answer: what is left of the upstream's, or -1 if
+// the upstream gave none.
 func ttlOf(e *cache.Entry, left time.Duration) time.Duration {
 	if !e.Body.HasTTL {
 		return -1
@@ -79,13 +79,13 @@ func (x *exchange) writeCompressed(env envelope, compressed *splice.Encoded, cod
 	x.values.Vary(h, "Accept-Encoding")
 	size := len(parts.Head) + len(parts.Tail) + len(parts.Foot)
 	x.begin200(env, size)
-	// An error says that the client has gone; there is nobody to tell.
+	// It fails if the client has gone; there is nobody to report that to.
 	_, _ = parts.WriteTo(x.w)
 }
 
-// writeIdentity writes an answer as it is. Bytes that are kept in one piece
-// are not copied, unless they are so few that another write costs more: Caddy
-// has a deadline set for each.
+// writeIdentity writes an answer uncompressed. A body in one piece is not copied,
+// unless it is so short that a second write costs more: Caddy sets a deadline for
+// each.
 func (x *exchange) writeIdentity(env envelope, e *cache.Entry) {
 	if x.compressible(e) {
 		x.values.Vary(x.w.Header(), "Accept-Encoding")

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 )
 
-// body is what has been read of a request body. The zero value is one that has
-// not been looked at.
+// body is what has been read of a request body. Nothing has been read of the zero
+// value.
 type body struct {
 	bytes []byte
 	whole bool    // nothing is left to read
@@ -24,15 +24,15 @@ type body struct {
 }
 
 const (
-	// firstRead is how many bytes a buffer for a request of unknown length has
-	// first, and by how many it grows.
+	// firstRead is the first size of a buffer for a request of unknown length, in
+	// bytes, and by how much it grows at least.
 	firstRead = 1 << 10
 	// maxPooled is the largest buffer that goes back to the pool, in bytes.
 	maxPooled = 64 << 10
 )
 
-// buffers holds buffers of hits. A forwarded request keeps its own, so a new one
-// is not larger than its request.
+// buffers holds the buffers of requests that were hits. Forwarded requests keep
+// theirs, so buffers are made no larger than their request.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read reads a request body of at most limit bytes, or the beginning of a
@@ -41,7 +41,7 @@ func (b *body) read(r *http.Request, limit int64) error {
 	b.room = buffers.Get().(*[]byte)
 	data := (*b.room)[:0]
 	if n := r.ContentLength; n > 0 && n <= limit {
-		// One byte more has room for the end to be seen.
+		// With room for one byte more, the last read returns io.EOF.
 		data = slices.Grow(data, int(n)+1)
 	}
 	for {
@@ -66,7 +66,7 @@ func (b *body) read(r *http.Request, limit int64) error {
 	}
 }
 
-// replay makes r's body what it was before it was read.
+// replay gives r a body that can be read from the start again.
 func (b *body) replay(r *http.Request) {
 	if b.bytes == nil {
 		return
@@ -115,11 +115,11 @@ func plainJSON(h http.Header) bool {
 // usualAccept is what nearly every client sends.
 const usualAccept = "application/json, text/event-stream"
 
-// accepts reads an Accept header. A client must list both content types that
-// an answer can have (2025-03-26 and later, "Sending Messages to the Server"
-// 2), in one line, for some servers read one only; ok is false if it does not, so
-// that the upstream judges it. Which of the two it prefers is decided by their
-// weights; JSON if they are equal.
+// accepts reads an Accept header. A client must accept both content types that an
+// answer can have (2025-03-26 and later, "Sending Messages to the Server" 2), here
+// in one field line, since some servers read only one; if it does not, ok is false
+// and the upstream decides. stream says that it prefers an event stream, by the
+// weights of the two.
 func accepts(values []string) (stream, ok bool) {
 	if len(values) != 1 {
 		return false, false
@@ -150,8 +150,8 @@ func hasPrefixed(h http.Header, prefix string) bool {
 	return false
 }
 
-// quotes reports whether raw is the JSON string of s, written plainly. An
-// escape or an encoded header makes it false, although they may mean the same.
+// quotes reports whether raw is s as a JSON string without escapes. With an escape
+// or an encoded header it returns false although the two may be equal.
 func quotes(raw []byte, s string) bool {
 	return len(raw) == len(s)+2 && string(raw[1:len(raw)-1]) == s &&
 		!strings.ContainsRune(s, '\\') && !strings.HasPrefix(s, "=?")

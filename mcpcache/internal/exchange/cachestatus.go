@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// statusTexts are the values of the Cache-Status header (RFC 9211) that a
-// handler gives.
+// statusTexts are the values of the Cache-Status header (RFC 9211) of one handler.
 type statusTexts struct {
 	name string
 	miss string
 }
 
 func newStatusTexts(name string) statusTexts {
-	// A cache is named by a token, which begins with a letter, or a string.
+	// A cache's name is a token, which begins with a letter, or a string.
 	if c := name[0] | 0x20; c < 'a' || c > 'z' {
 		name = `"` + name + `"`
 	}
@@ -34,7 +33,7 @@ func (s statusTexts) appendHit(dst []byte, f found, left time.Duration) []byte {
 	return dst
 }
 
-// forwarded is the status of an answer of the upstream.
+// forwarded returns the status of an answer of the upstream.
 func (s statusTexts) forwarded(reason bypass, stored bool) string {
 	switch {
 	case reason == understood && stored:
@@ -45,7 +44,7 @@ func (s statusTexts) forwarded(reason bypass, stored bool) string {
 	return s.name + "; fwd=bypass; detail=" + string(reason)
 }
 
-// refused is the status of the refusal of a request for where it comes from.
+// refused returns the status of the refusal of a request for its origin.
 func (s statusTexts) refused() string { return s.name + "; detail=origin" }
 
 // floorSeconds rounds down, so that what is not fresh is never shown as 0 or more.

@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// misled is called when the upstream has refused a call for what the client took
-// from a list. The caller's next list comes from the upstream; everybody else's
-// stays what it is, and the feed looks whether it has changed.
+// misled is called when the upstream has refused a call that the client made by a
+// list. The caller's next list comes from the upstream. Other callers are given
+// the same list as before, and the feed checks whether it has changed.
 func (x *exchange) misled() {
 	b := x.backend
 	doubt := admission.Doubt{Mark: b.Cache.Doubt(revision.Tools), Misled: true}
@@ -22,8 +22,8 @@ func (x *exchange) misled() {
 	}
 }
 
-// marked returns the caller of whom something can be noted, or nil: callers
-// without credentials and without a session cannot be told apart.
+// marked returns the caller, or nil if it has neither credentials nor a session:
+// such callers cannot be told apart, so nothing can be recorded of one of them.
 func (x *exchange) marked() *admission.Caller {
 	inSession := x.session != "" && x.streamRevision().Era() == revision.Legacy
 	if x.context.IsAnonymous() && !inSession {
@@ -32,12 +32,11 @@ func (x *exchange) marked() *admission.Caller {
 	return x.streamCaller()
 }
 
-// noticeLag is how long after the result of a call the notice of what the call has
-// changed may come.
+// noticeLag is how long after the result of a call its change notice may come.
 const noticeLag = 250 * time.Millisecond
 
-// called is called when the result of a call is about to leave: a tool may have
-// changed what there is, and upstreams say so later than they answer, or never.
+// called is called when the result of a tool call is about to be passed on: the
+// call may have changed lists, which upstreams announce later, or never.
 func (x *exchange) called() {
 	if x.method != "tools/call" || x.noticedCall {
 		return

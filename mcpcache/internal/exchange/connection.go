@@ -9,10 +9,9 @@ import (
 )
 
 // removeConnectionFields removes the fields that the Connection header names, and
-// the header itself: they are for the next hop, which we are (RFC 9110 section
-// 7.6.1). What tells callers apart is then what the server gets to see of them,
-// for reverse_proxy would remove the same. It is left to ask for another protocol,
-// with the Upgrade header.
+// the header itself: they are for the next hop only, which is us (RFC 9110 section
+// 7.6.1). reverse_proxy would remove them too, so callers are told apart only by
+// what the server gets to see. A request to upgrade the protocol stays.
 func removeConnectionFields(h http.Header) {
 	values := h["Connection"]
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// Settings are what a handler's configuration says of requests, whatever
-// server answers them. The options of the same names tell what they are.
+// Settings are the options of a handler that are about requests, whichever server
+// answers them. See the options of the same names.
 type Settings struct {
 	Name string
 	// Path is that of the MCP endpoint, the option endpoint.
@@ -25,17 +25,17 @@ type Settings struct {
 	Origins    origin.Rules
 }
 
-// Defaults returns the settings of a configuration that says nothing.
+// Defaults returns the settings without any option.
 func Defaults() Settings { return Settings{Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10} }
 
-// Endpoint answers the requests of clients. See [New].
+// Endpoint answers the requests of clients. It is made by [New].
 type Endpoint struct {
 	Settings Settings
 	Observer Observer
 	Logger   *zap.Logger
 
 	backend   *backend.Tenant
-	catalog   *catalog.Catalog // what callers see of it
+	catalog   *catalog.Catalog // the lists as callers see them
 	status    statusTexts
 	requests  message.Templates
 	keeping   keeping
@@ -48,19 +48,23 @@ type Endpoint struct {
 
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
-	return &Endpoint{Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache), status: newStatusTexts(s.Name), restless: newRestless()}
+	return &Endpoint{
+		Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache),
+		status: newStatusTexts(s.Name), restless: newRestless(),
+	}
 }
 
 // ServeHTTP answers a request. It implements [caddyhttp.MiddlewareHandler].
 //
-// A request to the MCP endpoint goes one way: it is let in or refused by where it comes from;
-// understood or not; answered from the cache or forwarded. When in doubt, it is
-// forwarded, and the upstream's own answer comes back.
+// A request to the MCP endpoint is first refused or let in by its origin. If it is
+// fully understood, it is looked up in the cache, and answered from there or
+// forwarded. When in doubt it is forwarded, and the upstream's own answer comes
+// back.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if r.URL.Path != e.Settings.Path {
 		return e.pass(w, r, next)
 	}
-	refusal := e.Settings.Origins.Refuses(r) // by all that a browser has written
+	refusal := e.Settings.Origins.Refuses(r) // before fields are removed from the header
 	x := e.exchange(w, r)
 	x.begin()
 	defer x.end()
@@ -91,8 +95,8 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	return x.answer(f)
 }
 
-// exchange begins an exchange, which it routes to its backend. The request is
-// rid of what was for us alone.
+// exchange begins an exchange and routes it to its backend. It removes the header
+// fields that are meant for us alone.
 func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	removeConnectionFields(r.Header)
 	now := time.Now()

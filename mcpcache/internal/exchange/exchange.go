@@ -1,7 +1,8 @@
-// Package exchange is the way of one request to the MCP endpoint: it is read,
-// understood, routed to its backend, looked up, and then answered or forwarded;
-// what is learned from an answer that passes is told to the backend. It knows
-// nothing of configuration, and of how a backend comes by its lists.
+// Package exchange handles one request to the MCP endpoint: the request is read,
+// understood, routed to its backend, looked up in the cache, and then answered or
+// forwarded. What a forwarded answer says goes to the backend: sessions,
+// admissions, change notices. The package knows nothing of configuration, and of
+// how a backend comes by its lists.
 package exchange
 
 import (
@@ -26,8 +27,8 @@ type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	replacer *caddy.Replacer // of the request; nil if there is none
-	// sessions are all that the request names, in whatever era: servers differ in
-	// which of several they take.
+	// sessions are all session IDs in the request, in whatever era: of several,
+	// servers differ in which one they take.
 	sessions []string
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
@@ -36,11 +37,11 @@ type exchange struct {
 	request message.Request // what it says, once decoded
 	method  string          // the JSON-RPC method, "" if unknown
 
-	// What became of the exchange, for those who watch.
+	// What became of the exchange, for metrics, logs and placeholders.
 	outcome  Outcome
 	reason   bypass
 	toolName string // the tool that is called, once somebody asked
-	// noticedCall says that it is known what the call may have changed.
+	// noticedCall says that what the call may have changed has been noted.
 	noticedCall bool
 
 	values header.Values // of the answer
@@ -65,20 +66,21 @@ const (
 	bypassAccept    bypass = "accept"    // not both content types are accepted
 	bypassRevision  bypass = "revision"  // headers and body do not agree on one
 	bypassAdmission bypass = "admission" // the upstream has not let this caller in
-	bypassHeader    bypass = "header"    // the same, and a header is why: it has a new value each time
+	bypassHeader    bypass = "header"    // the same, because a header has a new value each time
 	bypassChanged   bypass = "changed"   // the caller has seen a notice of a change of its own
 )
 
-// understand finds out who asks, and for what. It returns why the request cannot
-// be answered from the cache, or understood.
+// understand finds out who asks, and for what. It returns understood, or why the
+// request cannot be answered from the cache.
 func (x *exchange) understand() (bypass, error) {
 	x.context = x.identify()
 	if x.r.Method != http.MethodPost {
 		return bypassMethod, nil
 	}
-	// A modern request names its method in a header too. If the two do not
-	// agree the upstream will say so: it is forwarded either way. Some legacy
-	// clients do so too: their initialize is what opens a session.
+	// Modern requests, and those of some legacy clients, name their method in a
+	// header too. If it is not a cached method the request is forwarded whatever
+	// its body says, and the upstream finds out if the two disagree. The body of
+	// an initialize has to be read, because it opens a session.
 	if named := x.r.Header["Mcp-Method"]; len(named) == 1 {
 		if _, cached := revision.KindOf(named[0]); !cached && named[0] != "initialize" {
 			x.method = named[0]
@@ -111,9 +113,8 @@ func (x *exchange) identify() cache.Partition {
 	return x.backend.Identity.Of(x.r, x.replacer)
 }
 
-// decode finds out what the body says. Of a message that cannot be answered from
-// the cache, nor opens a session, only the method is read: whatever else it
-// says, it is forwarded.
+// decode decodes the body. Of a message that is neither for the cache nor opens a
+// session, only the method is read: it is forwarded whatever else it says.
 func (x *exchange) decode() bypass {
 	if x.endpoint.requests.Recall(x.body.bytes, &x.request) {
 		return understood
@@ -153,13 +154,13 @@ func (x *exchange) ask() bypass {
 	case x.request.ID == nil || x.request.ExtraMembers:
 		return bypassInvalid
 	case x.request.UnsafeInteger, x.r.Header["Last-Event-Id"] != nil:
-		// Some servers refuse such an integer, and others answer another id; only a
-		// GET resumes a stream.
+		// Some servers refuse such an integer and others round it; only a GET can
+		// resume a stream.
 		return bypassInvalid
 	case !x.backend.Settings.Caches(kind):
 		return bypassKind
 	case x.r.URL.RawPath != "":
-		return bypassAmbiguous // not every server takes /%6dcp for /mcp
+		return bypassAmbiguous // servers differ in whether /%6dcp is /mcp
 	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
 		return bypassParams
 	case x.request.Meta.Extra, x.request.Meta.Baggage != nil && !identity.IsTracers(string(x.request.Meta.Baggage)):
@@ -171,7 +172,7 @@ func (x *exchange) ask() bypass {
 	q.detail = x.request.URI
 	if x.request.Cursor != nil {
 		if q.revision.Era() == revision.Legacy || kind == revision.Discover || kind == revision.Reads {
-			return bypassCursor // a legacy cursor is its session's own
+			return bypassCursor // a legacy cursor may mean something to its session only
 		}
 		q.detail = x.request.Cursor
 	}
@@ -183,8 +184,8 @@ func (x *exchange) ask() bypass {
 	return understood
 }
 
-// readRevision finds out which revision a request is made at, and checks that
-// everything which has to agree about it does.
+// readRevision finds out which revision a request is made at, and checks that its
+// headers and its body agree about it.
 func (x *exchange) readRevision() bypass {
 	header := x.r.Header["Mcp-Protocol-Version"]
 	meta := &x.request.Meta
@@ -206,8 +207,8 @@ func (x *exchange) readRevision() bypass {
 	return understood
 }
 
-// nameMatches checks the Mcp-Name header: resources/read carries its URI
-// there, lists carry none.
+// nameMatches checks the Mcp-Name header: it has the URI of a resources/read, and
+// lists do not have it.
 func (x *exchange) nameMatches() bool {
 	name := x.r.Header["Mcp-Name"]
 	if x.question.kind != revision.Reads {
