@@ -34,7 +34,7 @@ var mutations = []mutation{
 		{"internal/exchange/admit.go", "for _, id := range x.sessions {", "for _, id := range x.sessions[:min(len(x.sessions), 1)] {"},
 	}, `the upstream has refused this caller|the upstream has not let session`},
 	{"trust a session after a 400", []replacement{
-		{"internal/exchange/learner.go", "x.endSessions() // some servers say that of one that they do not know", ""},
+		{"internal/exchange/learner.go", "x.endSessions() // some servers say that of a session that they do not know", ""},
 	}, `the upstream has refused this caller|the upstream has not let session`},
 	{"trust a session that is said to be unknown", []replacement{
 		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},

@@ -10,10 +10,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// fetch has the feed bring the list as it is now, together with everybody else
-// who asks for it, and returns it if this caller may be given it. best is the
-// copy there is, or nil. A caller in a hurry waits for a second, and it is late
-// if that was too short.
+// fetch has the feed fetch the list as it is now, for all callers who ask for it at
+// once, and returns it if this caller may be given it. best is the cached copy, or
+// nil. A caller in a hurry waits for at most a second; late says that this was not
+// enough.
 func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a asker) (e *cache.Entry, late bool) {
 	q := &x.question
 	if q.detail != nil || q.kind == revision.Reads || best != nil && best.Lifetime == 0 {
@@ -52,22 +52,22 @@ func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a ask
 	return nil, false
 }
 
-// asking says who asks the upstream for a list that is not fresh.
+// asking says whose request brings a list that is not fresh.
 type asking uint8
 
 const (
-	// clientAsks: each client for itself.
+	// clientAsks: each client's own.
 	clientAsks asking = iota
-	// feedAsks: the feed, as itself.
+	// feedAsks: the feed's.
 	feedAsks
-	// feedAsksAs: the feed, as a client of the variant.
+	// feedAsksAs: the feed's, sent as a client of the variant.
 	feedAsksAs
-	// scoutAsks: one client, whose answer tells what the others of its variant
-	// are given.
+	// scoutAsks: the first client's. Its answer shows what others of its variant are
+	// given.
 	scoutAsks
 )
 
-// whoAsks decides who brings the list for a client of this variant.
+// whoAsks decides whose request brings the list for a client of this variant.
 func (x *search) whoAsks() asking {
 	q := &x.question
 	r := q.record
@@ -92,8 +92,8 @@ func (x *search) whoAsks() asking {
 	return scoutAsks
 }
 
-// join waits for the feed to fetch the list as a client of variant v, or as
-// itself. It is late if it has waited as long as anybody does.
+// join waits for the feed to fetch the list as a client of variant v, or as itself
+// if v is nil. late says that the time was over.
 func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limit time.Duration, a asker) (e *cache.Entry, late bool) {
 	flight := f.Demand(x.question.kind, v)
 	if flight == nil {
@@ -116,8 +116,7 @@ func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limi
 	return e, false
 }
 
-// feed returns the feed of the question's revision. A revision that nobody has
-// asked for before gets one.
+// feed returns the feed of the question's revision, and starts it if need be.
 func (x *search) feed() *feed.Feed {
 	feeds := x.backend.Feeds
 	if f := feeds.Of(x.question.revision); f != nil {
@@ -127,8 +126,7 @@ func (x *search) feed() *feed.Feed {
 	return feeds.Of(x.question.revision)
 }
 
-// mayShare reports whether what the feed is given could be given to this
-// caller too.
+// mayShare reports whether this caller could be given what the feed fetches.
 func (x *search) mayShare(f *feed.Feed) bool {
 	e := x.catalog.List(x.question.revision, x.question.kind)
 	if e != nil {
@@ -137,7 +135,7 @@ func (x *search) mayShare(f *feed.Feed) bool {
 	return f.Owner() == x.context || x.backend.Settings.Feed.PublicByDefault || x.backend.Settings.Feed.PublicAlways
 }
 
-// awaitFeed waits for a feed that has just been started to have tried.
+// awaitFeed waits until a feed has tried to fetch every kind, within the gate.
 func (x *search) awaitFeed(ctx context.Context, f *feed.Feed) {
 	select {
 	case <-f.Attempted():

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// maxHeld is how much of an answer is held back, in bytes. One that is longer is
-// on its way: its reader need not wait for the rest.
+// maxHeld is how much of an answer is held back, in bytes. A longer one is passed on
+// from then on: the upstream is answering.
 const maxHeld = 64 << 10
 
-// hangingFor is for how long nobody waits again to find out whether an upstream
-// that has not answered in time was started anew.
+// hangingFor is how long after an upstream has not answered in time nobody waits
+// again to find out whether it has been restarted.
 const hangingFor = 5 * time.Second
 
-// held is an answer of the upstream that is held back until it is whole, so that
-// a stale copy can still be given in its place when a second is over.
+// held is an answer of the upstream that is held back until it is complete, so
+// that a stale copy can be given in its place after a second.
 type held struct {
 	status int
 	data   []byte
 	state  atomic.Uint32
 }
 
-// The states of a held answer. It is either handed on or over, not both.
+// The states of a held answer. It ends up either handed on or over.
 const (
 	heldBack uint32 = iota
 	handedOn

@@ -17,8 +17,8 @@ func (l *learner) learnAnswer(r message.Response) {
 	if r.Error != nil {
 		l.bar(r.Error.Code)
 		if x.request.Cursor != nil {
-			// A page that cannot be reached any more: the others belong to
-			// the same walk (CACHE, "Pagination").
+			// The cursor is no good any more, so neither are the other pages that
+			// are kept by theirs (CACHE, "Pagination").
 			x.backend.Cache.DropPages(q.kind)
 		}
 		return
@@ -34,18 +34,18 @@ func (l *learner) learnAnswer(r message.Response) {
 	x.returnScout()
 }
 
-// keep takes note of what this caller was given, and keeps it for callers of the
-// same authorization context. Others may share only what the feed has asked for:
-// an answer to a client may repeat what that client sent.
+// keep notes which list this caller was given, and keeps it for callers of the same
+// authorization context. Others may share only what the feed has asked for: the
+// answer to a client may repeat what that client sent.
 func (x *exchange) keep(page *message.Page) {
 	q := &x.question
 	body := message.Single(q.kind, page)
 	snapshot := x.snapshot()
 	x.learnSeen(page, body, snapshot)
-	// Only when what is kept is as new may the caller be given it again.
+	// Deferred: until this answer is kept, the caller must not get an older copy.
 	defer x.resolveDoubt()
 	lifetime := x.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL)
-	// The rest of a legacy list can be had by its session only.
+	// Only its own session can get the rest of a legacy list.
 	paged := page.NextCursor != nil && q.revision.Era() == revision.Legacy
 	usable := lifetime > 0 && !paged && (q.kind != revision.Reads || page.HasTTL)
 	x.noteKeeping(page, lifetime, usable)
@@ -67,14 +67,14 @@ func (x *exchange) keep(page *message.Page) {
 	})
 }
 
-// hasOwn reports whether an answer to the question is kept for this caller's
-// credentials: the feed's snapshot does not take its place, a newer answer does.
+// hasOwn reports whether an answer to the question is already kept for this
+// caller's credentials, which the new one has to replace.
 func (x *exchange) hasOwn() bool {
 	return !x.context.IsAnonymous() && x.backend.Cache.Get(x.question.in(x.context)) != nil
 }
 
-// readForAll has the feed read what an anonymous caller was given and anybody
-// may be given.
+// readForAll has the feed read a resource that an anonymous caller has read and
+// that is public, so that others can be given it.
 func (x *exchange) readForAll(page *message.Page) {
 	q := &x.question
 	f := x.backend.Feeds.Of(q.revision)
@@ -85,8 +85,8 @@ func (x *exchange) readForAll(page *message.Page) {
 	f.Read(bytes.Clone(q.detail), x.r.Header.Get("Mcp-Name"), q.record)
 }
 
-// resolveDoubt ends a caller's doubt about a list that it has now been given by
-// the upstream.
+// resolveDoubt records that the upstream has given this caller the list, which
+// resolves doubts about it.
 func (x *exchange) resolveDoubt() {
 	if caller := x.caller(); caller != nil {
 		caller.Listed(x.question.kind, x.question.mark)
@@ -123,7 +123,8 @@ func (x *exchange) resolveNotice(page *message.Page, body *message.Body) bool {
 	return false
 }
 
-// reference is what the session's caller would be given from the cache.
+// reference returns what the session's caller would be given from the cache, or
+// nil.
 func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
 	if e := x.snapshot(); e != nil && x.shares(e, caller) {
 		return e
@@ -136,7 +137,7 @@ func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
 	return nil
 }
 
-// returnScout lets those go on who wait for what this exchange learns.
+// returnScout ends the wait of callers for what this exchange learns.
 func (x *exchange) returnScout() {
 	if x.scout != nil {
 		x.scout.Return()

@@ -10,15 +10,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// sayAgain is how long a handler says nothing more of a list whose ttlMs keeps
-// changing between 0 and more.
+// sayAgain is the least time between two log lines about a list whose ttlMs keeps
+// becoming 0.
 const sayAgain = time.Minute
 
 // keeping remembers of each kind, at each revision, whether the last list that
 // went to a client could be kept. Its zero value knows nothing.
 type keeping [revision.Count][revision.NumKinds]struct {
 	last atomic.Uint32
-	said atomic.Int64 // when the log was told, in Unix nanoseconds
+	said atomic.Int64 // when that was logged, in Unix nanoseconds
 }
 
 // What became of the last list.
@@ -29,9 +29,8 @@ const (
 	keepingTTLZero
 )
 
-// noteKeeping takes note of whether the answer to a question could be kept. That
-// the upstream does not let it be kept is one line in the log, and one more when
-// that has changed and changed back.
+// noteKeeping notes whether the answer to a question could be kept. It logs when a
+// list's ttlMs has become 0.
 func (x *exchange) noteKeeping(page *message.Page, lifetime time.Duration, kept bool) {
 	q := &x.question
 	if q.kind == revision.Reads {
@@ -56,8 +55,8 @@ func (x *exchange) noteKeeping(page *message.Page, lifetime time.Duration, kept 
 		zap.Stringer("kind", q.kind), zap.Stringer("revision", q.revision))
 }
 
-// worthKeeping reports whether the answer to a question will be of use to this
-// caller again, as far as can be known before it is there.
+// worthKeeping reports whether this caller is likely to be given the answer to a
+// question again, as far as can be known before the answer has been read.
 func (x *exchange) worthKeeping() bool {
 	q := &x.question
 	c := x.backend.Cache

@@ -12,24 +12,25 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
-// learner is what can be learned from one answer of the upstream as it passes:
-// whom it lets in, what it announces, what it answers.
+// learner learns from one answer of the upstream as it passes: whom it lets in,
+// which changes it announces, which list it holds.
 type learner struct {
 	x     *exchange
 	asked bool // the answer may be kept
-	// elsewhere says that the request is for another path than the endpoint, mcp
-	// that it may be of an MCP client all the same.
+	// elsewhere says that the request is for another path than the endpoint's, mcp
+	// that it may come from an MCP client all the same.
 	elsewhere, mcp bool
 
 	stream  bool // the answer is an event stream
 	watcher sse.Watcher
-	// between says that no event has begun that has not ended.
+	// between says that the last byte has ended an event.
 	between bool
 
-	// record collects an answer that has to be read as a whole; nil when
-	// there is nothing to read, or it has been read.
+	// record collects an answer that has to be read as a whole; nil if it need not
+	// be, or has been.
 	record *recording
-	// unread says that it is a list and is not recorded.
+	// unread says that the answer is to a list request and there was no room to
+	// record it.
 	unread bool
 	// ok says that the answer has status 200 and is not cached.
 	ok bool
@@ -38,8 +39,8 @@ type learner struct {
 const (
 	// maxInitialize is the largest answer to initialize that is read, in bytes.
 	maxInitialize = 1 << 20
-	// maxResult is how much of the answer to a request that is not cached is
-	// read to find out whether it is a result, in bytes.
+	// maxResult is how much is read of the answer to a request that is not cached,
+	// in bytes, to find out whether it is a result.
 	maxResult = 16 << 10
 	// sessionNotFound is the error of SDKs for a session that they do not know.
 	sessionNotFound = -32001
@@ -58,7 +59,7 @@ func (l *learner) begin(status int, header http.Header) {
 		x.endSessions()
 		return
 	case status == http.StatusBadRequest:
-		x.endSessions() // some servers say that of one that they do not know
+		x.endSessions() // some servers say that of a session that they do not know
 	}
 	l.stream, l.between = isStream(header.Get("Content-Type")), true
 	if l.elsewhere {
@@ -98,7 +99,7 @@ func (x *exchange) poke() {
 	}
 }
 
-// isStream reports whether that is the content type of an event stream.
+// isStream reports whether a content type is that of an event stream.
 func isStream(contentType string) bool {
 	switch contentType { // what nearly every server sends
 	case "application/json":
@@ -121,8 +122,8 @@ func (l *learner) start(header http.Header, limit int64, learn func(message.Resp
 	l.unread = l.asked && l.record == nil && header.Get("Content-Encoding") == ""
 }
 
-// storing reports whether the answer is likely to be kept. The feed's snapshot
-// needs no second copy, and what will not be used again is not called stored.
+// storing reports whether the answer is likely to be kept: a list of which the feed
+// has a snapshot is not, nor what will not be used again.
 func (l *learner) storing() bool {
 	return l.asked && l.record != nil && !l.x.context.IsAnonymous() && l.x.snapshot() == nil && l.x.worthKeeping()
 }
@@ -154,15 +155,15 @@ func (l *learner) over() {
 	}
 }
 
-// glance looks at the beginning of a list that is not recorded, for there is no
-// room. That it is a result lets the caller in all the same.
+// glance looks at the beginning of a list that there was no room to record: if it
+// is a result, it lets the caller in all the same.
 func (l *learner) glance(p []byte, starts bool) {
 	if l.unread && starts && l.isResult(p) {
 		l.letIn()
 	}
 }
 
-// letIn records that a list that is not read is a result.
+// letIn records that a list that was not recorded is a result.
 func (l *learner) letIn() {
 	if l.unread {
 		l.unread = false
@@ -171,8 +172,8 @@ func (l *learner) letIn() {
 	}
 }
 
-// judge reports whether the beginning of a message has told all there is to know
-// of it: it is a result. Most are, and large ones need not be recorded.
+// judge reports whether the beginning of a message already shows that it is a
+// result. Most are, and need not be recorded.
 func (l *learner) judge(p []byte) bool {
 	if !l.isResult(p) {
 		return false
@@ -202,7 +203,7 @@ func (l *learner) end(err error) {
 		x.called()
 	}
 	if x.r.Method == http.MethodDelete {
-		// Answers that were under way meanwhile let nobody in again.
+		// Again, so that answers to requests sent meanwhile let nobody in.
 		x.endSessions()
 	}
 	if err != nil && upstream.Refused(err) {
@@ -220,9 +221,9 @@ func (l *learner) close() {
 	}
 }
 
-// answers reports whether r is the response to the request. Of one that is not
-// cached the id has not been read; it is the only request. An error without an id
-// comes from a server that has not read it either.
+// answers reports whether r is the response to the request. The id of a request
+// that is not cached has not been read, so any response is. An error without an id
+// comes from a server that could not read the id.
 func (l *learner) answers(r message.Response) bool {
 	id := l.x.request.ID
 	return id == nil || bytes.Equal(r.ID, id) || r.ID == nil && r.Error != nil
@@ -234,16 +235,16 @@ func (l *learner) learnResult(r message.Response) {
 		l.result()
 		return
 	}
-	// The tool is unknown, or its arguments or headers do not fit: the client was
-	// misled by a list. It will list the tools again.
+	// The tool is unknown, or its arguments or headers are wrong: the client was
+	// misled by an old list, and will ask for a new one.
 	const invalidParams, headerMismatch = -32602, -32020
 	if l.x.method == "tools/call" && (r.Error.Code == invalidParams || r.Error.Code == headerMismatch) {
 		l.x.misled()
 	}
 }
 
-// result records that a request which is not cached was answered with a result:
-// that lets nobody in, but a session that was let in stays so.
+// result records that a request which is not cached was answered with a result. It
+// prolongs the admission of a session, but admits nobody.
 func (l *learner) result() {
 	x := l.x
 	if l.ok && x.session != "" {
@@ -272,7 +273,7 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	} else {
 		ledger.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)
 	}
-	if f := x.feed(); f != nil { // there is none while the configuration ends
+	if f := x.feed(); f != nil { // nil while the backend ends
 		x.awaitFeed(x.r.Context(), f)
 	}
 }

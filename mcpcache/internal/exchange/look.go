@@ -7,10 +7,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 )
 
-// Look is what the cache has for a request as it is, before anybody is asked.
+// Look is what the cache has for a request before anything is fetched.
 type Look struct {
-	// Entry is the best copy that its caller may be given, and Fresh whether it
-	// counts as fresh for such a client.
+	// Entry is the best copy that the caller may be given, and Fresh whether that is
+	// fresh for such a client.
 	Entry *cache.Entry
 	Fresh bool
 	// NoticeSeen is not nil if the caller has seen a notice about the list, Doubt
@@ -19,9 +19,9 @@ type Look struct {
 	Doubt      *admission.Doubt
 }
 
-// Look looks for a copy for a request, whose body it reads. ok is false if the
-// request would be forwarded without a look into the cache, or if there is no
-// copy. Nothing is fetched, and nothing is remembered of the request.
+// Look looks up a request, whose body it reads. ok is false if the request would be
+// forwarded without a lookup, or if there is no copy. Nothing is fetched, and
+// nothing is remembered of the request.
 func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool) {
 	x := e.exchange(w, r)
 	x.begin()

@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// patience is how long a caller waits for what it shares with others before
-	// it goes to the upstream by itself.
+	// patience is how long a caller waits for a shared fetch before its own request
+	// is forwarded.
 	patience = 5 * time.Second
-	// stalePatience is how long a caller waits who can be given a stale copy.
+	// stalePatience is the same for a caller who can be given a stale copy.
 	stalePatience = time.Second
 )
 
-// found is what a look into the cache brings.
+// found is the result of a lookup.
 type found struct {
 	// entry is to be answered with; nil if the request has to be forwarded.
 	entry *cache.Entry
 	// stale says that the entry is no longer fresh.
 	stale bool
-	// fetched says that the entry was fetched for this caller and those who
-	// came with it.
+	// fetched says that the entry was fetched for this caller and others who asked
+	// at the same time.
 	fetched bool
 	// fallback may be answered with, as stale, if the upstream fails.
 	fallback *cache.Entry
-	// hurry says that the fallback is to be given rather than waited for.
+	// hurry says that the fallback is given if the upstream takes too long.
 	hurry bool
 	// none says that there is no copy at all, and nothing that tells this caller
 	// apart from others with the same credentials.
 	none bool
-	// reason is why the cache was not asked, if it was not.
+	// reason is why there was no lookup, if there was none.
 	reason bypass
 }
 
-// asker is what a look into the cache has to know of who asks.
+// asker is what a lookup has to know of who asks.
 type asker struct {
 	*admission.Caller // nil if nothing is known
 
@@ -45,8 +45,9 @@ type asker struct {
 	doubt      *admission.Doubt
 }
 
-// lookup answers an understood question of a resolved client from the cache if
-// that can be done for this caller, nil if nothing is known of it. It may wait for a fetch that is under way.
+// lookup looks for an answer that this caller may be given; caller is nil if nothing
+// is known of it. The question has been understood, and the client resolved. It
+// may wait for a fetch.
 func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	if !x.admitted(caller) {
 		return found{reason: bypassAdmission}
@@ -64,8 +65,8 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	case fresh:
 		return x.checked(found{entry: best}, a)
 	case best != nil && x.expiredOnly(best) && best == x.snapshot() && x.struggling():
-		// The upstream does not deliver: nobody waits for it. (Of a list that the
-		// feed does not bring, that it gets none says nothing.)
+		// The upstream does not deliver, so nobody waits for it. (Only of a list that
+		// the feed fetches can that be known.)
 		return x.checked(found{entry: best, stale: true}, a)
 	}
 	f := x.miss(best, a)
@@ -80,10 +81,10 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	return f
 }
 
-// miss has the request forwarded, with what may be given if the upstream fails.
+// miss returns that the request is to be forwarded, and with which fallback.
 func (x *search) miss(best *cache.Entry, a asker) found {
 	if best == nil {
-		// Rather the list that clients of other variants get than none.
+		// The list of clients of another variant is better than none.
 		best = x.substitute()
 	}
 	fallback := x.fallback(best, a)
@@ -93,9 +94,9 @@ func (x *search) miss(best *cache.Entry, a asker) found {
 	return found{fallback: fallback, hurry: hurry}
 }
 
-// caller returns what is known of who asks: the session, or the authorization
-// context where there is none. It is nil if nothing is known, or if what is
-// known is of other credentials or another revision.
+// caller returns what is known of the session that asks, or of the authorization
+// context if there is no session; nil if nothing is known, or if the session has
+// used other credentials or another revision.
 func (x *search) caller() *admission.Caller {
 	ledger := x.backend.Admission
 	if x.session == "" {
@@ -108,10 +109,10 @@ func (x *search) caller() *admission.Caller {
 	return c
 }
 
-// admitted reports whether this caller may be answered without the upstream.
-// Without a door that is everybody, but a legacy request still has to be one
-// that the upstream would take: of a session that lives, or without a session
-// where it opens none.
+// admitted reports whether this caller may be answered from the cache. With `admit
+// all` everybody may, but a legacy request must still be one that the upstream would
+// take: in a live session, or without one if the upstream has answered such a
+// request.
 func (x *search) admitted(caller *admission.Caller) bool {
 	if x.backend.Settings.AdmitAll {
 		return x.question.revision.Era() == revision.Modern || caller != nil && caller.Alive()
@@ -119,15 +120,15 @@ func (x *search) admitted(caller *admission.Caller) bool {
 	return caller != nil && caller.Admitted(x.question.kind, x.now)
 }
 
-// mayBeLost reports whether the upstream may have forgotten the session and can
-// be asked: while it does not even answer, nobody waits to find out.
+// mayBeLost reports whether the upstream may have lost the session and has to be
+// asked. It is not asked while it is known not to answer.
 func (x *search) mayBeLost() bool {
 	return x.session != "" && x.backend.Feeds.Doubted() && !x.backend.Hanging(x.now)
 }
 
-// awaitChange waits for what a call of this caller may have changed on an
-// upstream that was caught at saying nothing about it: for no longer than a
-// second, and only if the feed asks for it about now.
+// awaitChange waits for the feed to fetch what a call of this caller may have
+// changed: for a second at most, and only if the fetch is under way or about to
+// begin.
 func (x *search) awaitChange(ctx context.Context, a asker) {
 	if a.doubt == nil || a.doubt.Misled {
 		return
@@ -140,8 +141,8 @@ func (x *search) awaitChange(ctx context.Context, a asker) {
 	}
 }
 
-// inDoubt reports whether best may lack what this caller has done itself. Then
-// the upstream has to answer, unless it is known not to.
+// inDoubt reports whether best may lack a change that this caller has made itself.
+// Then the upstream has to answer, unless it is known not to.
 func (x *search) inDoubt(best *cache.Entry, a asker) bool {
 	switch {
 	case a.doubt == nil:
@@ -205,8 +206,8 @@ func (x *search) substitute() *cache.Entry {
 	return x.snapshot()
 }
 
-// freshest returns the best entry for the question: the first fresh one that such
-// a client is given, else the first one at all.
+// freshest returns the best entry for the question: the first fresh one that such a
+// client may be given, or else the first one.
 func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 	c, q := x.backend.Cache, &x.question
 	snapshot := x.snapshot()
@@ -221,7 +222,7 @@ func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 		if e == nil {
 			continue
 		}
-		// Of clients that share the feed's lists it is known what they are given.
+		// When the feed's list has changed, the variant's may have changed too.
 		shown := snapshot == nil || q.record == nil || q.record.Shown(e, snapshot)
 		if shown && c.Freshness(e, x.now) == cache.Fresh {
 			return e, true
@@ -233,14 +234,14 @@ func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 	return best, false
 }
 
-// in returns the question as the cache knows it.
+// in returns the cache's key for the question in a partition.
 func (q *question) in(p cache.Partition) cache.Question {
 	return cache.Question{Revision: q.revision, Kind: q.kind, Partition: p, Variant: q.variant, Detail: q.detail}
 }
 
-// expiredOnly reports whether all that is wrong with e is that its lifetime is
-// over, and for no longer than a stale copy may be served. A list that never
-// was fresh is not served that way: the upstream wants to be asked each time.
+// expiredOnly reports whether e is only expired, not outdated, and may still be
+// served stale. A list that is never fresh may not: the upstream wants to be asked
+// each time.
 func (x *search) expiredOnly(e *cache.Entry) bool {
 	return e.Lifetime > 0 && x.usableStale(e) && x.backend.Cache.Freshness(e, x.now) == cache.Expired
 }
@@ -250,8 +251,8 @@ func (x *search) usableStale(e *cache.Entry) bool {
 	return x.backend.Settings.StaleIfError > 0 && -e.Left(x.now) < x.backend.Settings.StaleIfError
 }
 
-// struggling reports whether the feed of the question's revision fails to keep
-// it right.
+// struggling reports whether the feed of the question's revision fails to refresh
+// the list.
 func (x *search) struggling() bool {
 	f := x.backend.Feeds.Of(x.question.revision)
 	return f != nil && f.Struggling(x.question.kind)

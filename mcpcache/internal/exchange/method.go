@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Methods are the methods that metrics tell apart: the ones of MCP, and
-// the HTTP methods of requests that carry no message. Everything else is
-// "other", so that no client can make up a label.
+// Methods are the methods that metrics tell apart: those of MCP, and the HTTP
+// methods of requests that carry no message. Everything else is "other", so that no
+// client can make up a label.
 var Methods = [...]string{
 	"other", "notification", http.MethodGet, http.MethodDelete,
 	"initialize", "ping", "server/discover", "subscriptions/listen",
@@ -25,7 +25,7 @@ var methodIndex = func() map[string]int {
 	return index
 }()
 
-// methodLabel returns the index of the label of an exchange's method.
+// methodLabel returns the index of the method's label in [Methods].
 func (x *exchange) methodLabel() int {
 	switch {
 	case x.method == "" && x.r.Method != http.MethodPost:

@@ -10,8 +10,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// watch looks for notices in a part of an answer. Most servers send an event in
-// one piece: then a notice about a resource concerns that resource alone.
+// watch looks for notices in a part of an answer. If the part consists of whole
+// events, as most do, a notice about a resource outdates that resource alone, else
+// all resources.
 func (l *learner) watch(p []byte) {
 	ends := sse.EndsEvent(p)
 	whole := l.between && ends && l.watcher.Format == sse.Stream
@@ -30,7 +31,7 @@ func (l *learner) watch(p []byte) {
 	}
 	var uris []string
 	if updates > 0 && whole {
-		// One notice that was not understood could be about any resource.
+		// A notice that was not understood could be about any resource.
 		if uris = updatedURIs(p); len(uris) == updates {
 			kinds &^= revision.SetOf(revision.Reads)
 		} else {
@@ -44,8 +45,8 @@ func (l *learner) watch(p []byte) {
 // Where there are more, all count.
 const maxNamed = 64
 
-// updatedURIs returns the resource of each notice in whole events that says in
-// just one way which has been updated, of at most [maxNamed].
+// updatedURIs returns the URI of each notice about a resource in whole events, of
+// at most [maxNamed]. Notices that parsers may read differently are left out.
 func updatedURIs(events []byte) (uris []string) {
 	sse.Find(events, func(data []byte) bool {
 		var m message.Request
@@ -82,7 +83,7 @@ func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 	}
 }
 
-// bump marks everything of those kinds as outdated, and counts where the
+// bump marks everything of those kinds as outdated, and tells the observer where the
 // change was noticed.
 func (x *exchange) bump(kinds revision.KindSet, source Source) {
 	x.backend.Cache.Bump(kinds)
@@ -97,8 +98,8 @@ func (x *exchange) update(resources []string) {
 	x.endpoint.Observer.Noticed(revision.SetOf(revision.Reads), FromClient)
 }
 
-// streamCaller returns what is known of the caller whose stream this is,
-// remembering it from now on. It is nil if that is not possible.
+// streamCaller returns what is known of the caller whose stream this is, and
+// remembers a new one. It is nil if that is not possible.
 func (x *exchange) streamCaller() *admission.Caller {
 	ledger := x.backend.Admission
 	r := x.streamRevision()

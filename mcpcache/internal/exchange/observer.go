@@ -29,8 +29,8 @@ const (
 	FromCall Source = "call"
 )
 
-// Answered is a request that has been answered. It is good for the time of the
-// call that it is an argument of.
+// Answered is a request that has been answered. It is valid until the call with it
+// as an argument returns.
 type Answered struct {
 	x *exchange
 	// Took is the time since the request arrived.
@@ -56,7 +56,7 @@ func (a Answered) Kind() revision.Kind { return a.x.question.kind }
 // somebody asks.
 func (a Answered) Tool() string { return a.x.tool() }
 
-// end tells those who want to know what has become of the exchange.
+// end reports what has become of the exchange.
 func (x *exchange) end() {
 	x.returnScout()
 	took := time.Since(x.arrived)

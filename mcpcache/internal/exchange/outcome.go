@@ -4,7 +4,7 @@ package exchange
 type Outcome uint8
 
 const (
-	// OutcomeBypass: forwarded without a look into the cache.
+	// OutcomeBypass: forwarded without a lookup.
 	OutcomeBypass Outcome = iota
 	// OutcomeMiss: the cache had nothing to answer with.
 	OutcomeMiss
@@ -21,7 +21,7 @@ func (o Outcome) String() string {
 	return [NumOutcomes]string{"bypass", "miss", "hit", "stale"}[o]
 }
 
-// outcome is what becomes of a request for which the cache had f.
+// outcome returns what becomes of a request whose lookup found f.
 func (f found) outcome() Outcome {
 	switch {
 	case f.entry == nil && f.reason != understood:

@@ -10,9 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// outputSize is the size of the buffers in which answers are put together, in
-// bytes: 64 KiB and a little, so that a compressed answer of up to 64 KiB
-// can be written at once.
+// outputSize is the size of the buffers for whole answers, in bytes. A compressed
+// answer of up to 64 KiB fits with its prefix.
 const outputSize = 64<<10 + maxPrefix + splice.MaxOverhead
 
 var outputs = sync.Pool{New: func() any { return &output{buf: make([]byte, 0, outputSize)} }}
@@ -29,8 +28,8 @@ func (o *output) release() {
 	outputs.Put(o)
 }
 
-// writeEntry writes an answer whose body is kept in parts, or has to be framed.
-// It ends early when the client has gone.
+// writeEntry writes a prefix and an entry in a framing. It ends early when the
+// client has gone.
 func (o *output) writeEntry(w io.Writer, prefix []byte, e *cache.Entry, framing encoded.Framing) {
 	o.to = w
 	add := o.add

@@ -15,9 +15,8 @@ func (x *exchange) isPageUnknown() bool {
 	return !known
 }
 
-// allowPage lets the page that asks, if it is one, do with the answer what it
-// might do with the upstream's. Where a handler in front of this one has decided,
-// that is left alone.
+// allowPage gives an answer to a page in a browser the CORS fields that the upstream
+// gives to pages of its origin. What a handler in front of this one has set stays.
 func (x *exchange) allowPage(h http.Header) {
 	origin := x.r.Header["Origin"]
 	if len(origin) != 1 || h["Access-Control-Allow-Origin"] != nil {

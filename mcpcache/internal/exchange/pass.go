@@ -10,10 +10,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// pass hands a request for another path than the endpoint to the upstream, unless
-// it must not be let in. Servers may take such a path for their endpoint: whom
-// they bar there, and what they announce there, counts. Nobody is let in by it,
-// and nothing is kept.
+// pass hands a request for another path than the endpoint's to the upstream, unless
+// its origin is refused. A server may serve MCP there too, so refusals, ends of
+// sessions and change notices count. Nobody is admitted by it, and nothing is kept.
 func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if reason := e.Settings.Origins.RefusesElsewhere(r); reason != "" {
 		return e.refuse(w, reason)
@@ -47,9 +46,9 @@ func speaksMCP(h http.Header) bool {
 	return false
 }
 
-// beginElsewhere is called with the header of an answer that comes from another
-// path than the endpoint. What is not for an MCP client and cannot be read, such
-// as the compressed files of a site, announces nothing.
+// beginElsewhere is called with the header of an answer from another path than the
+// endpoint's. An answer that is not for an MCP client and cannot be read, such as a
+// compressed file of a site, is not taken for a notice.
 func (l *learner) beginElsewhere(status int, header http.Header) {
 	x := l.x
 	l.watcher.Format = sse.FormatOf(l.mcp && x.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
@@ -64,7 +63,7 @@ func (l *learner) beginElsewhere(status int, header http.Header) {
 // idle reports whether there is nothing to be learned from what follows.
 func (l *learner) idle() bool { return l.record == nil && l.watcher.Format == sse.Unwatched }
 
-// onlooker is the response writer of a request for another path than the endpoint.
+// onlooker is the response writer of a request for another path than the endpoint's.
 // It changes nothing and holds nothing back: it learns from bytes before it hands
 // them on.
 type onlooker struct {
@@ -94,8 +93,7 @@ func (o *onlooker) Write(p []byte) (int, error) {
 	return o.below.Write(p)
 }
 
-// ReadFrom implements [io.ReaderFrom], so that the system can still send files by
-// itself.
+// ReadFrom implements [io.ReaderFrom], so that files can still be sent by sendfile.
 func (o *onlooker) ReadFrom(r io.Reader) (int64, error) {
 	if !o.wroteHeader {
 		o.WriteHeader(http.StatusOK)

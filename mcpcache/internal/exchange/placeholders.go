@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// begin makes the placeholders of an exchange available to handlers, log
-// formats and response headers. They are worked out only if somebody asks.
+// begin makes the placeholders of an exchange available to handlers, log formats
+// and response headers. They are worked out only when they are used.
 func (x *exchange) begin() {
 	if x.replacer != nil {
 		x.replacer.Map(x.placeholder)
@@ -46,7 +46,7 @@ func (x *exchange) placeholder(key string) (any, bool) {
 	return nil, false
 }
 
-// revision is the one a request names, in its headers if not in its body.
+// revision returns the one that a request names, in its headers if not in its body.
 func (x *exchange) revision() revision.Revision {
 	if r := x.question.revision; r != revision.Unknown {
 		return r
@@ -54,8 +54,8 @@ func (x *exchange) revision() revision.Revision {
 	return revision.Parse(x.r.Header.Get("Mcp-Protocol-Version"))
 }
 
-// tool is the tool that a tools/call names. The body is read for it only if
-// somebody asks.
+// tool returns the tool that a tools/call names. The body is decoded for it only
+// when it is used.
 func (x *exchange) tool() string {
 	if x.method != "tools/call" {
 		return ""

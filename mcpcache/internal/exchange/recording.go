@@ -10,21 +10,21 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// recording is a copy of an answer on its way to the client. It takes what it
-// needs from the memory for work in progress; where that does not suffice, the
-// answer is passed on all the same, and nothing is learned from it.
+// recording is a copy of an answer on its way to the client. It takes its memory
+// from the budget for work in progress; where that does not suffice, the answer is
+// passed on all the same, and all that is learned is whether it is a result.
 type recording struct {
 	share  budget.Share
 	buffer *budget.Buffer
 	limit  int64
 	length int64 // of the whole answer, -1 if unknown
-	// stream says that it is an event stream; tail is where it has got to.
+	// stream says that it is an event stream; tail is the last few bytes of it.
 	stream  bool
 	tail    []byte
 	answers func(message.Response) bool
 	learn   func(message.Response)
-	// unread says that there was no room to read the answer; it begins with
-	// beginning, if it is not known to be a result.
+	// unread says that there was no room to read the answer. Then either isResult is
+	// set, or beginning has the first bytes of the message.
 	unread    bool
 	beginning []byte
 	isResult  bool
@@ -33,9 +33,9 @@ type recording struct {
 // eventEnd is how many bytes the end of an event has at most.
 const eventEnd = len("\r\n\r\n")
 
-// newRecording begins to record an answer with that header, of at most limit
-// bytes. learn is called with the response for which answers returns true; what it
-// is given is its own. It returns nil if the answer cannot be recorded.
+// newRecording begins to record an answer with that header, of at most limit bytes.
+// learn is called with the response for which answers returns true, and may keep
+// it. It returns nil if the answer cannot be recorded.
 func newRecording(
 	memory *budget.Budget, header http.Header, stream bool, limit int64,
 	answers func(message.Response) bool, learn func(message.Response),
@@ -53,8 +53,8 @@ func newRecording(
 // empty reports whether nothing of a message has been recorded.
 func (r *recording) empty() bool { return r.buffer == nil || r.buffer.Len() == 0 }
 
-// write adds a part of the answer. It reports whether the recording goes on: not
-// if it is over, or there is no room.
+// write adds a part of the answer. It returns false when the recording is over, or
+// there is no room.
 func (r *recording) write(p []byte) bool {
 	if !r.add(p) {
 		r.drop(p)
@@ -62,7 +62,7 @@ func (r *recording) write(p []byte) bool {
 	}
 	switch {
 	case r.stream:
-		// The client can act on an event as soon as it has it.
+		// An event is read before it is passed on: the client may act on it at once.
 		r.tail = append(r.tail, p[max(0, len(p)-eventEnd):]...)
 		r.tail = append(r.tail[:0], r.tail[max(0, len(r.tail)-eventEnd):]...)
 		return !sse.EndsEvent(r.tail) || !r.read(false)
@@ -85,8 +85,8 @@ func (r *recording) add(p []byte) bool {
 	return int64(r.buffer.Len()+len(p)) <= r.limit && r.buffer.Write(p)
 }
 
-// drop ends the recording without having read it, and keeps the beginning of the
-// message. p is what follows on what is recorded.
+// drop ends the recording unread, and keeps the beginning of the message. p is what
+// follows what is recorded.
 func (r *recording) drop(p []byte) {
 	if !r.empty() {
 		p = r.buffer.Beginning()
@@ -101,8 +101,8 @@ func (r *recording) free() {
 	r.share.Release()
 }
 
-// read reads what has been recorded. It reports whether the recording is over.
-// whole says that nothing will follow.
+// read reads what has been recorded; whole says that nothing will follow. It reports
+// whether the recording is over.
 func (r *recording) read(whole bool) (over bool) {
 	if r.buffer == nil {
 		return whole
@@ -135,9 +135,9 @@ func (r *recording) read(whole bool) (over bool) {
 	return true
 }
 
-// hand has a response learned that takes so many bytes with what is around it.
+// hand passes on a response, which is within a buffer of that size.
 func (r *recording) hand(response message.Response, size int) {
-	// The tables of the items come to that, and another copy of what is kept.
+	// Parsing it takes a table of the items, and keeping it another copy.
 	if !r.share.Grow(message.TableSize(response.Result) + int64(len(response.Result))) {
 		r.unread, r.isResult = true, response.Error == nil
 		return

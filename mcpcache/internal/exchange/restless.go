@@ -13,20 +13,20 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 )
 
-// restless finds the request headers that keep callers from ever being a hit:
-// each request has another value, and so an authorization context of its own,
-// which the upstream has not let in yet. It is asked only about requests that
-// are forwarded, and keeps no value, only hashes.
+// restless finds the request headers that keep requests from ever being hits: their
+// value is new in each request, which gives each request an authorization context
+// of its own that the upstream has not let in yet. It looks at forwarded requests
+// only, and keeps hashes, never values.
 //
-// A header is found when one client has sent newValues of its values in a row,
-// and the upstream let the client in, but none came again. All methods may be
-// called from several goroutines at once.
+// A header is found when one client has sent newValues new values of it in a row,
+// and was let in by the upstream each time but never came back with the same one.
+// All methods may be called from several goroutines at once.
 type restless struct {
 	seed maphash.Seed
 
 	mu sync.Mutex
-	// trails are found by their key. One that goes on is not displaced by
-	// another, so that some come to their end however many clients there are.
+	// trails are found by their key. One that is being added to is not displaced,
+	// so that some are completed however many clients there are.
 	trails [numTrails]trail
 	found  map[string]bool // at most maxFound
 }
@@ -41,11 +41,11 @@ type trail struct {
 }
 
 const (
-	// newValues is how many new values in a row are taken for a habit.
+	// newValues is how many new values in a row it takes.
 	newValues = 8
 	// numTrails bounds how many trails are kept.
 	numTrails = 256
-	// cold is after which time without a request a trail gives way.
+	// cold is how long after its last request a trail may be displaced.
 	cold = time.Minute
 	// maxFound bounds how many headers are named, because clients can make
 	// them up.
@@ -58,9 +58,9 @@ func newRestless() *restless {
 	return &restless{seed: maphash.MakeSeed(), found: make(map[string]bool)}
 }
 
-// blame returns a better reason why the cache does not answer a question than
-// that the upstream has not let this caller in, if a header is to blame for
-// that. The first time, it is logged.
+// blame returns [bypassHeader] instead of [bypassAdmission] if a header with ever
+// new values is why the upstream has not let this caller in. The first time, that
+// is logged.
 func (x *exchange) blame(reason bypass) bypass {
 	if reason != bypassAdmission && reason != understood {
 		return reason
@@ -71,7 +71,7 @@ func (x *exchange) blame(reason bypass) bypass {
 	}
 	blamed := false
 	for name, values := range x.r.Header {
-		// New credentials are new callers; but proofs are made anew each time.
+		// New credentials are new callers, but a DPoP proof is new in each request.
 		if x.backend.Identity.Harmless.Has(name) || identity.IsCredential(name) && name != "Dpop" {
 			continue
 		}
@@ -98,9 +98,8 @@ func (x *exchange) logRestless(name string) {
 		"if it does not tell callers apart, name it in the option harmless", zap.String("header", name))
 }
 
-// watch takes note of the values that a header of a request has, whose caller
-// is not known. It reports whether the header has been found to be restless,
-// and whether that is new.
+// watch notes the values of a header in a request whose caller is not known. It
+// reports whether the header is known to be restless, and whether that is new.
 func (s *restless) watch(x *exchange, name string, values []string) (found, first bool) {
 	key, value := s.hash(append(clientOf(x), name)), s.hash(values)
 	s.mu.Lock()
@@ -127,8 +126,8 @@ func (s *restless) watch(x *exchange, name string, values []string) (found, firs
 	return true, true
 }
 
-// add adds a value, and reports whether there are enough. One that came before
-// begins the trail anew.
+// add adds a value, and reports whether there are enough. A value that is not new
+// starts the trail over.
 func (t *trail) add(value uint64, context cache.Partition) (enough bool) {
 	if t.n == newValues || slices.Contains(t.values[:t.n], value) {
 		t.n = 0
@@ -138,8 +137,8 @@ func (t *trail) add(value uint64, context cache.Partition) (enough bool) {
 	return t.n == newValues
 }
 
-// leadsNowhere reports whether the upstream let the client in before, and none
-// of the callers that it seemed to be has come again.
+// leadsNowhere reports whether the upstream has let the client in, and it has not
+// come back in any of the authorization contexts of the trail.
 func (t *trail) leadsNowhere(x *exchange) bool {
 	ledger := x.backend.Admission
 	if x.session != "" {
@@ -181,8 +180,8 @@ func (s *restless) hash(texts []string) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// noteHost logs, once, that a list which the feed has was not given to a client
-// for no other reason than the Host.
+// noteHost logs, once, that a client was not given a list of the feed for no other
+// reason than its Host.
 func (x *exchange) noteHost() {
 	if x.context == cache.Anonymous || !x.context.IsAnonymous() {
 		return

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// revalidationTimeout is how long an upstream may take for a list whose
-	// clients have been given a stale copy meanwhile.
+	// revalidationTimeout is how long an upstream may take for a list while its
+	// clients are given stale copies.
 	revalidationTimeout = 30 * time.Second
-	// maxRevalidations bounds how many are under way for one endpoint. Callers
-	// beyond it are given their stale copies at once.
+	// maxRevalidations bounds how many are under way for one endpoint. Other callers
+	// are given their stale copies at once.
 	maxRevalidations = 256
 )
 
-// revalidation asks the upstream for a list on behalf of a caller who can be
-// given a stale copy. The caller waits for a second at most; the upstream has
-// longer, so that the next caller is given the list as it is, however slow the
-// upstream (RFC 5861 section 3). Callers with the same question share it.
+// revalidation asks the upstream for a list on behalf of a caller who can be given a
+// stale copy. The caller waits for a second at most; the upstream has longer, so
+// that the next caller gets a fresh list even from a slow upstream (RFC 5861 section
+// 3). Callers with the same question share it.
 //
-// It has a request of its own: the client's ends with the client.
+// It has a request of its own, because the client's ends when the client goes.
 type revalidation struct {
 	began time.Time
 	// done is closed when the upstream's handler has returned, after the others
@@ -39,11 +39,11 @@ type revalidation struct {
 	done chan struct{}
 	// failed says that the upstream has not answered.
 	failed bool
-	err    error // of handing the answer on
-	panic  any   // what the upstream's handler ended with while its answer was handed on
+	err    error // why passing the answer on failed
+	panic  any   // of the upstream's handler, while its answer was being passed on
 }
 
-// asked is what callers share who share a revalidation.
+// asked is what the callers of one revalidation have in common.
 type asked struct {
 	question string // the cache's key
 	session  string
@@ -81,8 +81,8 @@ func (rs *revalidations) end(a asked, r *revalidation) {
 	close(r.done)
 }
 
-// revalidate has the upstream asked, and answers with what it says, if it does so
-// within the second that the caller has, or else with the fallback.
+// revalidate asks the upstream. It passes on the upstream's answer if that comes
+// within a second, and gives the fallback otherwise.
 func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 	key := asked{string(x.question.in(x.context).Key()), x.session}
 	r, first := x.endpoint.revalidations.join(key, x.now)
@@ -94,7 +94,7 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 	}
 	h := new(held)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), revalidationTimeout)
-	// The backend's end is no reason to give up what a client waits for.
+	// The end of the backend cancels it only when no client waits for it any more.
 	detach := func() { context.AfterFunc(x.backend.Context(), cancel) }
 	t := x.detached(ctx).tap(f, true)
 	t.header, t.held = x.w.Header().Clone(), h
@@ -132,7 +132,7 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 	return r.err
 }
 
-// run has the upstream answer t's exchange. The answer is handed on to the client
+// run has the upstream answer t's exchange. The answer is passed on to the client
 // unless the time of h is over.
 func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 	x := t.x
@@ -194,8 +194,8 @@ func (x *exchange) answerStale(e *cache.Entry) error {
 	return x.answer(found{entry: e, stale: true})
 }
 
-// detached returns the exchange with a request of its own, which nothing of the
-// client's can end. What others wait for comes from it.
+// detached returns a copy of the exchange with a request of its own, which does not
+// end with the client's. Callers that wait for this exchange wait for the copy.
 func (x *exchange) detached(ctx context.Context) *exchange {
 	x.body.room = nil // the answer may be read when the client has gone
 	own := *x

@@ -10,24 +10,23 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// search is a question and who asks it: all that a look into the cache needs to
-// know of a request.
+// search is a question and who asks it: all that a lookup needs to know of a
+// request.
 type search struct {
 	catalog *catalog.Catalog
 	// backend is what answers the request.
 	backend *backend.Tenant
-	// arrived is when the request did; now is later if it has waited since.
+	// arrived is when the request arrived; now is later if it has waited since.
 	arrived, now time.Time
 
 	session  string          // the Mcp-Session-Id header, of legacy requests
 	context  cache.Partition // the authorization context
 	question question
-	// scout is not nil if others wait for what this exchange learns.
+	// scout is not nil if other callers wait for what this exchange learns.
 	scout *variant.Scout
 }
 
-// question is a request that can be answered from the cache, if its answer is
-// there.
+// question is what a request that the cache could answer asks for.
 type question struct {
 	kind     revision.Kind
 	revision revision.Revision
@@ -35,11 +34,11 @@ type question struct {
 	detail []byte
 	// capabilities are those of a modern client.
 	capabilities []byte
-	// variant is that of the client; record is what is known of it, nil if it is
-	// how the feed itself asks, or if nobody knows what it is.
+	// variant is that of the client; record is what is known of it, nil if it is the
+	// feed's own variant, or not known.
 	variant cache.Variant
 	record  *variant.Record
-	// stream says that the client would rather have an event stream.
+	// stream says that the client prefers an event stream.
 	stream bool
 	// mark is the moment the question was asked.
 	mark cache.Mark

@@ -44,12 +44,12 @@ func (x *exchange) tap(f found, asked bool) *tap {
 	}
 }
 
-// serve runs the upstream's handler. That it aborts while its answer is being
-// withheld is one more failure, not the client's.
+// serve runs the upstream's handler. If that panics while its answer is withheld,
+// the fallback is given as for any other failure.
 func (t *tap) serve(next caddyhttp.Handler) (err error) {
 	defer func() {
 		if !t.withheld {
-			return // whoever panics, panics on
+			return // the panic goes on
 		}
 		if p := recover(); p != nil {
 			err = fmt.Errorf("upstream handler aborted: %v", p)
@@ -58,9 +58,9 @@ func (t *tap) serve(next caddyhttp.Handler) (err error) {
 	return t.x.backend.Upstream.ServeHTTP(t, t.x.r, next)
 }
 
-// tap is the response writer of a forwarded request. It changes nothing but
-// the Cache-Status header and holds nothing back: it learns from bytes before
-// it hands them on.
+// tap is the response writer of a forwarded request. It changes nothing but the
+// Cache-Status header, and learns from bytes before it passes them on. It holds
+// nothing back unless held is set.
 type tap struct {
 	below   http.ResponseWriter
 	x       *exchange
@@ -69,11 +69,11 @@ type tap struct {
 
 	header      http.Header
 	wroteHeader bool
-	// fallback is answered with if the upstream fails; withheld says that it
-	// has failed, and that its answer is dropped.
+	// fallback is given if the upstream fails; withheld says that it has failed, and
+	// that its answer is dropped.
 	fallback *cache.Entry
 	withheld bool
-	// held is not nil while the upstream's answer is waited for for a second.
+	// held is not nil while the upstream's answer is held back, for a second at most.
 	held *held
 }
 
@@ -116,8 +116,8 @@ func (t *tap) passHeader(status int) {
 	t.below.WriteHeader(status)
 }
 
-// replaceHeader makes the header that the upstream's handler has seen the real
-// one.
+// replaceHeader makes the header that the upstream's handler has set the one of the
+// answer.
 func (t *tap) replaceHeader() {
 	actual := t.below.Header()
 	clear(actual)
@@ -125,8 +125,8 @@ func (t *tap) replaceHeader() {
 	t.header = actual
 }
 
-// addStatus adds our Cache-Status to those of caches nearer to the origin
-// (RFC 9211 section 2).
+// addStatus adds our Cache-Status after those of caches nearer to the origin (RFC
+// 9211 section 2).
 func (t *tap) addStatus() {
 	value := t.x.endpoint.status.forwarded(t.reason, t.learner.storing())
 	present := t.header["Cache-Status"]
@@ -162,8 +162,9 @@ func (t *tap) FlushError() error {
 	return http.NewResponseController(t.below).Flush()
 }
 
-// Unwrap returns the writer below, for what [http.ResponseController] can do
-// besides flushing. While an answer is held back, its client may have gone.
+// Unwrap returns the writer below, for what [http.ResponseController] can do besides
+// flushing. While an answer is held back it is of no use, since the client may have
+// gone.
 func (t *tap) Unwrap() http.ResponseWriter {
 	if t.held != nil {
 		return unread{}

@@ -11,11 +11,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// none are the capabilities of a client that has none.
+// none is how a client without capabilities describes them.
 const none = "{}"
 
-// resolve finds out of what variant the client is that asks, whose
-// Accept-Language is language if the upstream minds it.
+// resolve finds out the variant of the client; language is its Accept-Language, ""
+// if the upstream ignores that.
 func (x *search) resolve(caller *admission.Caller, language string) {
 	q := &x.question
 	switch {
@@ -36,7 +36,7 @@ func (x *search) resolve(caller *admission.Caller, language string) {
 	q.variant = q.record.Key
 }
 
-// resolveSession takes what the client said when it opened its session.
+// resolveSession takes the variant from the initialize that opened the session.
 func (x *search) resolveSession(caller *admission.Caller, language string) {
 	q := &x.question
 	if caller != nil {
@@ -60,7 +60,7 @@ func (x *search) resolveSession(caller *admission.Caller, language string) {
 	q.variant = q.record.Key
 }
 
-// language is the Accept-Language of a request, if the upstream minds it.
+// language returns the Accept-Language of a request; "" if the upstream ignores it.
 func (x *exchange) language() string {
 	if !x.backend.MindsLanguage() {
 		return ""
@@ -72,7 +72,7 @@ func (x *exchange) language() string {
 	return language
 }
 
-// seen is the list that the upstream has last given to such a client as asks.
+// seen returns which list the upstream last gave to a client of the variant, or nil.
 func (x *search) seen(caller *admission.Caller) *cache.Seen {
 	q := &x.question
 	switch {
@@ -84,16 +84,15 @@ func (x *search) seen(caller *admission.Caller) *cache.Seen {
 	return nil
 }
 
-// shares reports whether the feed's snapshot is what such a client as asks is
-// given.
+// shares reports whether the upstream gives clients of the variant the list that
+// the feed was given.
 func (x *search) shares(snapshot *cache.Entry, caller *admission.Caller) bool {
 	return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)
 }
 
-// learnSeen takes note of a whole list that the upstream has given to the client.
-// If that is not what the feed was given, the feed finds out what such a client
-// is shown. What credentials of the client's own have brought says nothing of
-// what clients like it are given without them.
+// learnSeen notes which list the upstream has given to the client. If the feed was
+// given another, it fetches the list as a client of the variant. A list that
+// belongs to credentials of the client's own says nothing about other clients.
 func (x *search) learnSeen(page *message.Page, body *message.Body, snapshot *cache.Entry) {
 	q := &x.question
 	if q.detail != nil || q.kind == revision.Reads || q.variant == (cache.Variant{}) {
@@ -137,7 +136,7 @@ func (x *search) isOwn(seen *cache.Seen) bool {
 	return known != nil && known.Mark.SameEpoch(seen.Mark) && known.Items != seen.Items
 }
 
-// askAs has the feed ask as a client of a variant, in the background.
+// askAs has the feed fetch the list as a client of a variant, in the background.
 func (x *search) askAs(r *variant.Record, snapshot *cache.Entry) {
 	q := &x.question
 	if r == nil || snapshot == nil || r.Hopeless(q.revision, q.kind, q.mark) {
