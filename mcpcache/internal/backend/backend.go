@@ -1,7 +1,7 @@
-// Package backend is everything of one MCP server in this process: its feeds,
-// its cache, who has been let in, what is known of its clients. It outlives the
-// configurations that use it. It knows nothing of requests on their way, and of
-// how a list is put together for a caller.
+// Package backend has everything that this process keeps of one MCP server: its
+// feeds, its cache, its admissions, what is known of its clients. It outlives the
+// configurations that use it. It knows nothing of requests on their way, and of how
+// a list is put together for a caller.
 package backend
 
 import (
@@ -40,10 +40,9 @@ type Backend struct {
 
 	transport upstream.Transport
 	readOnlyLists
-	// languages says that the upstream has been seen to mind Accept-Language.
+	// languages says that answers of the upstream depend on Accept-Language.
 	languages atomic.Bool
-	// hanging is until when the upstream, which may have been started anew, is
-	// known not to answer, in Unix nanoseconds.
+	// hanging is until when the upstream is taken not to answer, in Unix nanoseconds.
 	hanging atomic.Int64
 
 	ctx     context.Context // until Destruct
@@ -56,9 +55,9 @@ type Backend struct {
 	tenants []*Tenant
 }
 
-// New returns what belongs to the server that key stands for, without anybody
-// who uses it. Of t only the settings and the logger are looked at. The feeds
-// send their requests to endpointURL.
+// New returns the backend of the server that key stands for, without tenants yet.
+// It takes settings, instance and logger from t. The feeds send their requests to
+// endpointURL.
 func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 	c, err := cache.New(t.Settings.Memory)
 	if err != nil {
@@ -77,11 +76,10 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 	return b, nil
 }
 
-// apply puts the newest tenant's part to use. A feed keeps every kind that any
-// of them wants, lists are compressed if any of them wants that, and the memory
-// is what the one wants that wants the most. The last handler stays in use
-// until the feeds have ended: their last requests go through it. The caller
-// holds b.mu.
+// apply puts the newest tenant's handler and settings to use, but keeps every kind
+// that any tenant caches, compresses if any of them does, and takes as much memory
+// as the largest of them. After the last tenant its handler stays in use until the
+// feeds have ended, for their last requests. The caller holds b.mu.
 func (b *Backend) apply() {
 	if len(b.tenants) == 0 {
 		return
@@ -101,8 +99,8 @@ func (b *Backend) apply() {
 	b.Feeds.Set(&policy, newest.Logger)
 }
 
-// Run starts the feeds, after what they can have from before a restart. It
-// starts them once, whichever configuration comes first.
+// Run starts the feeds, after the stored snapshots have been loaded. All calls but
+// the first do nothing.
 func (b *Backend) Run() {
 	b.started.Do(func() {
 		b.running.Go(func() {
@@ -119,7 +117,7 @@ func (b *Backend) Run() {
 	})
 }
 
-// admitStored lets in callers without credentials whom the upstream had let in
+// admitStored admits callers without credentials if the upstream had let them in
 // before a restart, for no longer than the newest settings allow.
 func (b *Backend) admitStored() {
 	b.mu.Lock()
@@ -147,15 +145,13 @@ func (b *Backend) recover() {
 	}
 }
 
-// logger returns the newest handler'b.
-func (b *Backend) logger() *zap.Logger {
-	return b.Keeper.Logger()
-}
+// logger returns the newest tenant's.
+func (b *Backend) logger() *zap.Logger { return b.Keeper.Logger() }
 
 // Context ends when the backend does.
 func (b *Backend) Context() context.Context { return b.ctx }
 
-// Ended is closed when all has ended that Destruct ends.
+// Ended is closed when everything has ended that Destruct ends.
 func (b *Backend) Ended() <-chan struct{} { return b.ended }
 
 // Destruct implements [github.com/caddyserver/caddy/v2.Destructor]. It waits
@@ -165,8 +161,8 @@ func (b *Backend) Destruct() error {
 	return nil
 }
 
-// end ends the feeds. What they have brought last is saved while the servers
-// are told that their sessions are over.
+// end ends the feeds. Their last snapshots are saved while their sessions are being
+// closed.
 func (b *Backend) end() {
 	defer close(b.ended)
 	defer b.recover()
@@ -178,9 +174,9 @@ func (b *Backend) end() {
 	b.Cache.Close()
 }
 
-// Hanging reports whether the upstream is known not to answer at all, so that
-// nobody should wait to find out.
+// Hanging reports whether the upstream is taken not to answer, so that nobody should
+// wait to find out.
 func (b *Backend) Hanging(now time.Time) bool { return b.hanging.Load() >= now.UnixNano() }
 
-// SetHanging has the upstream be known not to answer until then.
+// SetHanging has the upstream taken not to answer until then.
 func (b *Backend) SetHanging(until time.Time) { b.hanging.Store(until.UnixNano()) }

@@ -8,13 +8,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// readOnlyTools are the tools of one list that say they change nothing.
+// readOnlyTools are the tools of one list that are marked as read-only.
 type readOnlyTools struct {
 	digest [32]byte
 	names  map[string]bool
 }
 
-// readOnlyLists has one set for each revision.
+// readOnlyLists has the read-only tools of each revision's list.
 type readOnlyLists [revision.Count]atomic.Pointer[readOnlyTools]
 
 // ReadOnly reports whether the list of tools marks that one as read-only.

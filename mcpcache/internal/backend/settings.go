@@ -7,32 +7,32 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Settings are what a handler's configuration says of one server, with the
-// defaults filled in. The options of the same names tell what they are.
+// Settings are the options of a handler that are about one server, with the defaults
+// filled in. See the options of the same names.
 type Settings struct {
 	// Kinds are cached.
 	Kinds revision.KindSet
 	// StaleIfError is how long a copy may be served after it went stale while the
-	// server fails. 0: not at all. StaleAfterNotice: also to callers who were told
-	// of a change.
+	// server fails. 0: not at all. StaleAfterNotice: also to callers who have seen a
+	// change notice.
 	StaleIfError     time.Duration
 	StaleAfterNotice bool
 	// Gate is how long the answer to initialize may wait for the first hydrate.
 	Gate time.Duration
-	// AdmitAll says that handlers in front let callers in; if not, the server's
-	// acceptance counts for AdmitFor.
+	// AdmitAll says that handlers in front decide whom to let in; if not, the server
+	// does, and its acceptance counts for AdmitFor.
 	AdmitAll bool
 	AdmitFor time.Duration
 	// Host is what the feed sends; "" is the server's address.
 	Host string
-	// Memory is how many bytes all but the snapshots may take.
+	// Memory is how many bytes everything but the snapshots may take.
 	Memory int64
-	// Precompress says whether answers are compressed ahead.
+	// Precompress says whether answers are compressed ahead of requests.
 	Precompress bool
 	Feed        feed.Policy
 }
 
-// Defaults returns the settings of a configuration that says nothing.
+// Defaults returns the settings without any option.
 func Defaults() *Settings {
 	kinds := revision.SetOf(revision.Kinds()...)
 	return &Settings{

@@ -19,17 +19,17 @@ type Tenant struct {
 	// Upstream is the handler that reaches the server.
 	Upstream caddyhttp.MiddlewareHandler
 	Settings *Settings
-	// Placeholders are the names of those that the handler's configuration uses.
+	// Placeholders are the names of the placeholders that Upstream uses.
 	Placeholders []string
 	// Identity tells the callers of the server apart. [Tenant.Acquire] sets its
 	// secret.
 	Identity identity.Rules
 	Store    stores.Store
-	// Instance names this instance of Caddy, if the server is its own.
+	// Instance names this instance of Caddy if the backend is its alone; nil if not.
 	Instance func() (string, error)
 	Logger   *zap.Logger
 
-	// Key is the one in the pool; "" while nothing is acquired.
+	// Key is the key in the pool; "" while nothing is acquired.
 	Key string
 
 	pool *caddy.UsagePool
@@ -61,7 +61,7 @@ func (t *Tenant) Attach() {
 	b.apply()
 }
 
-// Detach takes away what Attach has put to use.
+// Detach takes the tenant's handler and settings out of use.
 func (t *Tenant) Detach() {
 	b := t.Backend
 	b.mu.Lock()
@@ -70,8 +70,8 @@ func (t *Tenant) Detach() {
 	b.apply()
 }
 
-// Release gives the backend back. With the last tenant the backend ends: ended is
-// then closed when it has.
+// Release gives the backend back. With its last tenant the backend ends: ended is
+// closed when it has. Otherwise ended is nil.
 func (t *Tenant) Release() (ended <-chan struct{}, err error) {
 	last, err := t.pool.Delete(t.Key)
 	t.Key = ""

@@ -10,7 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// NoteLanguage notes that the upstream minds Accept-Language.
+// NoteLanguage notes whether an answer shows that the upstream's answers depend on
+// Accept-Language.
 func (b *Backend) NoteLanguage(answer http.Header) {
 	if b.languages.Load() {
 		return
@@ -20,20 +21,20 @@ func (b *Backend) NoteLanguage(answer http.Header) {
 	}
 }
 
-// MindsLanguage reports whether the upstream has been seen to mind
-// Accept-Language.
+// MindsLanguage reports whether answers of the upstream depend on Accept-Language,
+// as far as has been seen.
 func (b *Backend) MindsLanguage() bool { return b.languages.Load() }
 
-// UnknownVariant is the variant of a client of which nobody knows what it can do:
-// it has one of its own.
+// UnknownVariant returns a variant for a client whose capabilities are not known:
+// one of its own.
 func (b *Backend) UnknownVariant(what, of string) cache.Variant {
 	said := append(append(append(append([]byte{}, b.Secret[:]...), what...), 0), of...)
 	sum := sha256.Sum256(said)
 	return cache.Variant(sum[:8])
 }
 
-// VariantOfClient returns the variant of a session's client; false if its
-// initialize can be read in two ways or says too much.
+// VariantOfClient returns the variant of a session's client; false if its initialize
+// is ambiguous or too long.
 func (b *Backend) VariantOfClient(initialize []byte) (cache.Variant, bool) {
 	client, err := message.ParseClient(initialize)
 	if err != nil {

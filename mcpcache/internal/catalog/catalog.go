@@ -1,7 +1,6 @@
-// Package catalog is the lists as the callers of an endpoint see them. There is
-// one server behind an endpoint: its catalogue is of one, with the identity
-// view. Everybody sees the lists as they are, and what is handed out is the
-// pinned entry itself.
+// Package catalog has the lists as the callers of an endpoint see them. There is one
+// server behind an endpoint, and everybody sees its lists as they are: what the
+// catalogue returns is the server's pinned entry itself.
 //
 // It knows nothing of requests, of Caddy, and of how a backend comes by its
 // lists.
@@ -20,8 +19,8 @@ type Catalog struct {
 // Of returns the catalogue of the one backend that has that cache.
 func Of(c *cache.Cache) *Catalog { return &Catalog{cache: c} }
 
-// List returns the list that the feeds were given for all whom its partition
-// admits, or nil. It is the snapshot itself, and its mark the backend's.
+// List returns the feed's snapshot of a list, which everybody whom its partition
+// admits may be given, or nil.
 func (c *Catalog) List(r revision.Revision, k revision.Kind) *cache.Entry {
 	return c.cache.Pinned(r, k)
 }

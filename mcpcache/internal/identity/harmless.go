@@ -9,18 +9,17 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// harmless reports whether a request header does not tell callers apart. One
-// that is not known here may be a credential of a kind we have never heard of,
-// or choose what the server lists, so it makes an authorization context of its
-// own: a list is rather fetched once too often than given to somebody else. The
-// names are canonical. (A switch takes half the time of a map, eight times a
-// request.)
+// harmless reports whether a request header does not tell callers apart. A header
+// that is not here may be an unknown kind of credential, or choose what the server
+// lists, so each value of it is an authorization context of its own: better to fetch
+// a list too often than to give it to somebody else. The names are canonical. (A
+// switch takes half the time of a map, eight times a request.)
 //
-// Of headers that say how a request came those are here which nearly every
-// proxy adds, and which hits behind it need. They may hold a client's address:
-// a server that lists by that, or by anything else here, needs `partition`. Not
-// here are Forwarded and X-Original-Url, which have a Host and a path that
-// servers may go by, and session IDs of any kind but MCP's.
+// Of the headers that proxies add, the common ones are here: without them there
+// would be no hits behind a proxy. Some hold the client's address: for a server that
+// lists by that, or by anything else here, there is the option partition. Not here
+// are Forwarded and X-Original-Url, since servers may use the Host and the path in
+// them, and session IDs of any kind but MCP's.
 func harmless(name string) bool {
 	switch name {
 	case
@@ -107,17 +106,16 @@ func IsCredential(name string) bool {
 	return slices.ContainsFunc(credentialWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// baggage is a header of values that belong to a whole trace (W3C Baggage).
-// Tracers keep some of their own in it, new ones for each trace. Others, such
-// as a tenant's name, servers may go by.
+// baggage is a header of values that belong to a whole trace (W3C Baggage). Tracers
+// add values that are new in each trace. Servers may go by others, such as a
+// tenant's name.
 const baggage = "Baggage"
 
-// IsTracers reports whether a Baggage value has nothing but members of tracers,
-// which do not tell callers apart.
+// IsTracers reports whether a Baggage value has only members that tracers add, which
+// do not tell callers apart.
 func IsTracers(value string) bool { return withoutTracers(value) == "" }
 
-// withoutTracers returns what a Baggage header has besides the members of
-// tracers.
+// withoutTracers returns the members of a Baggage header that tracers do not add.
 func withoutTracers(value string) string {
 	var rest strings.Builder
 	for member := range strings.SplitSeq(value, ",") {

@@ -1,7 +1,6 @@
-// Package identity finds out who asks: the authorization context of a request,
-// from everything in it that a server may tell callers apart by, and until when
-// a credential says it is good. It knows nothing of what is asked for, of
-// sessions, and of who has been let in.
+// Package identity finds out who sends a request: its authorization context, made of
+// everything in it by which a server may tell callers apart, and when its credential
+// expires. It knows nothing of what is asked for, of sessions and of admissions.
 package identity
 
 import (
@@ -18,8 +17,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 )
 
-// Placeholders are the values that handlers in front have left with a request:
-// a [github.com/caddyserver/caddy/v2.Replacer].
+// Placeholders are the placeholders of a request: a
+// [github.com/caddyserver/caddy/v2.Replacer].
 type Placeholders interface {
 	GetString(name string) (value string, known bool)
 	ReplaceAll(text, empty string) string
@@ -27,17 +26,16 @@ type Placeholders interface {
 
 // Rules are what tells the callers of one server apart.
 type Rules struct {
-	// Secret keys the hashes: what one process remembers says nothing to another.
+	// Secret keys the hashes, which are of no use outside this process.
 	Secret [32]byte
 	// Partition has placeholders that tell callers apart too.
 	Partition []string
 	// Harmless has headers that do not, besides those that are known not to.
 	Harmless Headers
-	// Original says that the server is told what a request was before it was
-	// rewritten.
+	// Original says that the server is sent the URI from before a rewrite.
 	Original bool
-	// Host is the one that the server sees of the feeds, folded; "" if it does
-	// not see the clients'.
+	// Host is the one in the feeds' requests, folded; "" if the Hosts of clients do
+	// not reach the server.
 	Host string
 }
 
@@ -85,8 +83,8 @@ func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partiti
 	return cache.ContextOf([16]byte(sum[:16]))
 }
 
-// atAnotherHost reports whether the server sees that the request is for another
-// Host than the feed's: what it shows the feed may be another tenant's.
+// atAnotherHost reports whether the request reaches the server with another Host
+// than the feeds' requests: the server may show different lists at each.
 func (rules *Rules) atAnotherHost(r *http.Request) bool {
 	return rules.Host != "" && r.Host != rules.Host && origin.FoldHost(r.Host) != rules.Host
 }
@@ -135,10 +133,10 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, value...)
 }
 
-// AdmittedUntil is how long the server's acceptance of a request counts: the
-// operator's limit, or the end that the token itself claims if that is sooner.
-// The claim is not verified. It needs not be: the server has just accepted
-// the token, and a lie can only make the time shorter.
+// AdmittedUntil returns until when the server's acceptance of a request counts: up to
+// the operator's limit, or up to the expiry that the token itself claims if that is
+// sooner. The claim need not be verified: the server has just accepted the token, and
+// a lie can only make the time shorter.
 func AdmittedUntil(r *http.Request, now time.Time, limit time.Duration) time.Time {
 	until := now.Add(limit)
 	for _, value := range r.Header["Authorization"] {

@@ -1,6 +1,7 @@
-// Package snapshot writes snapshots down and reads them back: a sealed line
-// that says what follows, a line about the list, and the bytes of the list.
-// What is torn, foreign or from the future is told apart from what can be used.
+// Package snapshot encodes the feeds' snapshots for a store, and decodes them: a line
+// with a title and a checksum, a line about the list, and the bytes of the list. It
+// rejects what is damaged, of another list or version, or from the future. It knows
+// nothing of stores.
 package snapshot
 
 import (
@@ -17,29 +18,29 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// title begins every snapshot. The number is the version of what follows;
-// another one is not read.
+// title begins every snapshot. The number is the version of the format; no other is
+// read.
 const title = "mcp_cache snapshot 1 "
 
 var (
 	// errPrivate says that a snapshot must not leave the process.
 	errPrivate = errors.New("snapshot is not public or anonymous")
-	// errForeign says that what was read is no snapshot of this version and
-	// this list, or that its time is yet to come.
+	// errForeign says that what was read is of another version or another list, or
+	// from the future.
 	errForeign = errors.New("not a snapshot of this list")
-	// errCorrupt says that what was read is not what was written.
+	// errCorrupt says that what was read is damaged.
 	errCorrupt = errors.New("snapshot is corrupt")
 )
 
-// about is what is to be known of the list besides its bytes.
+// about is what is stored of a list besides its bytes.
 type about struct {
 	Kind       string `json:"kind"`
 	Revision   string `json:"revision"`
 	Public     bool   `json:"public,omitempty"`
 	TTL        bool   `json:"ttl,omitempty"`         // the upstream gave a ttlMs
-	NeverFresh bool   `json:"never_fresh,omitempty"` // it wants to be asked each time
-	// Announced says that a change of the list was announced, and that the new
-	// one has not been fetched.
+	NeverFresh bool   `json:"never_fresh,omitempty"` // its lifetime is 0
+	// Announced says that a change of the list was announced and the new list not
+	// fetched yet.
 	Announced bool      `json:"announced,omitempty"`
 	Fetched   time.Time `json:"fetched"`
 	// Admitted is until when the upstream's acceptance of callers without
@@ -53,9 +54,9 @@ func Shareable(e *cache.Entry) bool {
 	return e.Partition == cache.Public || e.Partition == cache.Anonymous
 }
 
-// Encode writes a snapshot down, whether a change of it was announced since it was
-// fetched, and until when callers without credentials are admitted; zero if they
-// are not. Of a snapshot that is not [Shareable] it returns [errPrivate].
+// Encode encodes a snapshot, whether a change of it has been announced since it was
+// fetched, and until when callers without credentials are admitted; zero if they are
+// not. It fails if the snapshot is not [Shareable].
 func Encode(e *cache.Entry, announced bool, admitted time.Time) ([]byte, error) {
 	if !Shareable(e) {
 		return nil, errPrivate
@@ -71,10 +72,11 @@ func Encode(e *cache.Entry, announced bool, admitted time.Time) ([]byte, error) 
 	return seal(head, e.Body.Bytes), nil
 }
 
-// Overhead is more than what a snapshot has besides the bytes of its list.
+// Overhead is an upper bound of what a snapshot has besides the bytes of its list, in
+// bytes.
 const Overhead = 4 << 10
 
-// seal puts the title and the SHA-256 of all that follows in front.
+// seal joins head and list, and puts the title and their SHA-256 in front.
 func seal(head, list []byte) []byte {
 	const lines = 2
 	data := make([]byte, sealLength, sealLength+lines+len(head)+len(list))
@@ -91,7 +93,7 @@ func writeSeal(dst, sealed []byte) {
 	hex.Encode(dst[copy(dst, title):], sum[:])
 }
 
-// open returns what is sealed.
+// open checks the first line and returns what follows it.
 func open(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte(title)) {
 		return nil, errForeign
@@ -105,9 +107,9 @@ func open(data []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// Decode reads a snapshot of that list back. It is as old as it says and no
-// longer fresh: what has changed since was announced to nobody here. If a change
-// was announced before, it has no mark. The error is an [errForeign] or an
+// Decode decodes a snapshot of that list. It is not fresh, since nobody here has seen
+// the notices of changes since it was fetched. If a change had been announced before
+// it was stored, its mark is the zero one. The error is an [errForeign] or an
 // [errCorrupt].
 func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*cache.Entry, error) {
 	sealed, err := open(data)
@@ -143,8 +145,8 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*
 	return e, nil
 }
 
-// Admitted returns until when callers without credentials are admitted, of what
-// [Decode] has accepted; zero if they are not.
+// Admitted returns until when callers without credentials are admitted, according to
+// data that [Decode] has accepted; zero if they are not.
 func Admitted(data []byte) time.Time {
 	sealed, err := open(data)
 	if err != nil {
@@ -158,7 +160,7 @@ func Admitted(data []byte) time.Time {
 	return said.Admitted
 }
 
-// readBody makes a body of its own bytes.
+// readBody makes a body of the bytes that [message.Body.Bytes] had.
 func readBody(list []byte, k revision.Kind) (*message.Body, error) {
 	result, ok := bytes.CutSuffix(list, []byte("}"))
 	if !ok {
