@@ -6,12 +6,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Callers without credentials and without a session are one caller: the upstream
-// has let them in, or not. That is kept with the snapshots, so that after a restart
-// they need not be let in anew by an upstream that is down.
+// Callers without credentials and without a session are admitted or refused all
+// together. That is stored with the snapshots, so that they can be served after a
+// restart while the upstream is down.
 
-// Admit is told until when callers without credentials are admitted. It is saved
-// when that is much later than what is stored.
+// Admit records until when callers without credentials are admitted. It is saved if
+// that is much later than what is stored.
 func (kp *Keeper) Admit(r revision.Revision, until time.Time) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
@@ -21,7 +21,7 @@ func (kp *Keeper) Admit(r revision.Revision, until time.Time) {
 	}
 }
 
-// Refuse is told that callers without credentials are refused.
+// Refuse records that callers without credentials are refused.
 func (kp *Keeper) Refuse(r revision.Revision) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
@@ -42,14 +42,14 @@ func (kp *Keeper) saveAdmission(r revision.Revision) {
 	kp.signal()
 }
 
-// AdmittedUntil is until when callers without credentials are admitted.
+// AdmittedUntil returns until when callers without credentials are admitted.
 func (kp *Keeper) AdmittedUntil(r revision.Revision) time.Time {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
 	return kp.admitted[r]
 }
 
-// remember takes what a store says, unless something is known by now.
+// remember takes over what was stored, unless something newer is known.
 func (kp *Keeper) remember(r revision.Revision, until time.Time) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()

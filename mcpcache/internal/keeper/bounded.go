@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// boundedStore asks a store for one thing at a time, and waits no longer than
-// it is told. A store that hangs holds one goroutine, which ends when the store
-// comes back; one that panics fails.
+// boundedStore calls a store once at a time, and waits no longer than the context of
+// a call lasts. A store that hangs holds one goroutine, which ends when the store
+// returns; a panic is an error.
 type boundedStore struct {
 	stores.Store
 
@@ -47,7 +47,7 @@ func (b *boundedStore) Delete(ctx context.Context, key string) error {
 	return b.ask(ctx, func() error { return b.Store.Delete(ctx, key) })
 }
 
-// Size implements [stores.Sizer]. It is unknown, -1, of a store that cannot tell.
+// Size implements [stores.Sizer]. It returns -1 if the store does not.
 func (b *boundedStore) Size(ctx context.Context, key string) (int64, error) {
 	sizer, can := b.Store.(stores.Sizer)
 	if !can {
@@ -65,7 +65,7 @@ func (b *boundedStore) Size(ctx context.Context, key string) (int64, error) {
 	return <-found, nil
 }
 
-// Sweep implements [stores.Sweeper], for a store that is one.
+// Sweep implements [stores.Sweeper]. It does nothing if the store does not.
 func (b *boundedStore) Sweep(ctx context.Context, since time.Time) error {
 	sweeper, can := b.Store.(stores.Sweeper)
 	if !can {
@@ -74,7 +74,7 @@ func (b *boundedStore) Sweep(ctx context.Context, since time.Time) error {
 	return b.ask(ctx, func() error { return sweeper.Sweep(ctx, since) })
 }
 
-// ask has the store do something once it is idle.
+// ask calls the store once it is idle.
 func (b *boundedStore) ask(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("asking the store: %w", err)

@@ -1,7 +1,7 @@
-// Package keeper keeps the feeds' snapshots in a store, so that lists are there
-// after a restart even while the upstream is not, and with them until when
-// callers without credentials are let in. It knows nothing of requests, of
-// feeds, and of what a store is made of.
+// Package keeper keeps the feeds' snapshots in a store, and with them until when
+// callers without credentials are admitted, so that lists can be served after a
+// restart even while the upstream is down. It knows nothing of requests, of feeds,
+// and of what a store is made of.
 package keeper
 
 import (
@@ -23,21 +23,20 @@ import (
 )
 
 const (
-	// loadTimeout is how long the feeds wait for what a store has, all in
-	// all. What comes later is not used.
+	// loadTimeout is how long the feeds wait for everything that a store has. What
+	// comes later is not used.
 	loadTimeout = 3 * time.Second
 	// saveTimeout is how long one round of saving may take.
 	saveTimeout = 10 * time.Second
-	// resave is how often a snapshot is saved that has not changed: a restart
-	// has to know how old it is, give or take this. It is also when a round of
-	// saving that failed is repeated.
+	// resave is how often an unchanged snapshot is saved, with the time when it was
+	// last fetched: by so much it may seem too old after a restart. It is also how
+	// long after a failed round of saving the next one is.
 	resave = time.Minute
-	// announceDelay is how long a change is known before it is saved that it was
-	// announced: most are fetched until then.
+	// announceDelay is how long after a change notice the stored copy is marked as
+	// outdated: most changes are fetched before.
 	announceDelay = 250 * time.Millisecond
-	// ShutdownTimeout is how long a keeper takes at most to save what is still
-	// to be saved when it ends. Somebody waits for a reload, and for a process
-	// to stop.
+	// ShutdownTimeout is how long a keeper takes at most to save what is left when it
+	// ends. Somebody waits for a reload, and for a process to stop.
 	ShutdownTimeout = 2 * time.Second
 )
 
@@ -45,21 +44,21 @@ const (
 // restart. Saving never delays a feed: one goroutine saves what is newest.
 type Keeper struct {
 	cache *cache.Cache
-	// place returns the first part of every key: the upstream's.
+	// place returns the first part of every key, which stands for the upstream.
 	place func() (string, error)
 
 	wake      chan struct{}
-	announced chan struct{} // a change was
+	announced chan struct{} // a change has been announced
 
 	mu      sync.Mutex
 	store   *boundedStore
 	maxList int64 // the largest list that is brought back, in bytes
 	logger  *zap.Logger
 	copies  [revision.Count][revision.NumKinds]storedCopy
-	// admitted is until when the upstream's acceptance of callers without
-	// credentials counts, and stored what the store says of it.
+	// admitted is until when callers without credentials are admitted, stored what
+	// the store has of that.
 	admitted, stored [revision.Count]time.Time
-	failed           bool // the last round of saving has
+	failed           bool // the last round of saving failed
 }
 
 // storedCopy is what is known of a snapshot's copy in the store.
@@ -68,8 +67,8 @@ type storedCopy struct {
 	saved  time.Time
 	digest [sha256.Size]byte // of the list, if it is there
 	dirty  bool              // it is to be saved, or deleted
-	// announced says that it tells of a change that was announced since the list
-	// was fetched.
+	// announced says that it is marked as outdated: a change has been announced since
+	// the list was fetched.
 	announced bool
 }
 
@@ -87,8 +86,9 @@ type slotKey struct {
 	kind     revision.Kind
 }
 
-// New returns a Keeper of the upstream that key stands for, which watches what
-// feeds pin in c and what is announced. If instance is not nil, the upstream is this instance's own: the one that instance names.
+// New returns a Keeper of the upstream that key stands for, which watches the
+// snapshots that feeds pin in c, and change notices. If instance is not nil, the
+// copies are for this instance of Caddy alone, which it names.
 func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
 	kp := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1)}
 	c.OnPin(kp.pinned)
@@ -96,8 +96,8 @@ func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
 	return kp
 }
 
-// Use makes s the store from now on. A store that was not used before is given
-// everything there is. No list of more than maxList bytes is brought back.
+// Use makes s the store from now on. All snapshots are saved to a store other than
+// the one before. Lists of more than maxList bytes are not loaded.
 func (kp *Keeper) Use(s stores.Store, maxList int64, logger *zap.Logger) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
@@ -169,9 +169,8 @@ func slotKeys() []slotKey {
 	return keys
 }
 
-// Load brings back every snapshot that the feeds have not fetched yet. What
-// cannot be used is left alone; a store that fails delays the feeds by no more
-// than its time limit.
+// Load loads every snapshot that the feeds have not fetched yet. What cannot be used
+// is left alone; a store that fails delays the feeds by no more than loadTimeout.
 func (kp *Keeper) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -187,7 +186,7 @@ func (kp *Keeper) Load(ctx context.Context) {
 	}
 }
 
-// loadOne brings back one snapshot, if there is one.
+// loadOne loads one snapshot, if there is one.
 func (kp *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, path string, logger *zap.Logger) error {
 	limit := kp.largest()
 	size, err := store.Size(ctx, path)
@@ -214,7 +213,7 @@ func (kp *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey,
 	return nil
 }
 
-// errLarge says that a stored list is one that would not have been kept.
+// errLarge says that a stored list is larger than those that the feeds keep.
 var errLarge = errors.New("list is larger than max_list allows")
 
 // decode makes a snapshot of what was stored, which has size bytes.
@@ -235,8 +234,8 @@ func (kp *Keeper) largest() int64 {
 	return kp.maxList
 }
 
-// note records what has become of a copy, unless another store is in use by
-// now. What became dirty meanwhile stays so.
+// note records what has become of a copy, unless another store is in use by now. A
+// copy that has become dirty meanwhile stays so.
 func (kp *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
@@ -257,13 +256,13 @@ func (kp *Keeper) fetched(key slotKey, c storedCopy) bool {
 	return c.announced && !kp.isOutdated(kp.cache.Pinned(key.revision, key.kind))
 }
 
-// isOutdated reports whether a change of a snapshot was announced that has not
-// been fetched. e may be nil.
+// isOutdated reports whether a change of a snapshot has been announced and not been
+// fetched. e may be nil.
 func (kp *Keeper) isOutdated(e *cache.Entry) bool {
 	return e != nil && !kp.cache.Current(e.Kind, e.Mark)
 }
 
-// pinned is told of each snapshot that a feed has brought.
+// pinned is called for each snapshot that a feed has pinned.
 func (kp *Keeper) pinned(r revision.Revision, k revision.Kind, same bool) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()

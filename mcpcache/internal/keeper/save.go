@@ -11,13 +11,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
 )
 
-// Run saves until ctx ends; what is still to be saved then is saved last.
+// Run saves until ctx ends, and then what is left.
 func (kp *Keeper) Run(ctx context.Context) {
 	upkeep, again := time.NewTimer(untilUpkeep()), time.NewTimer(resave)
 	defer upkeep.Stop()
 	defer again.Stop()
 	again.Stop()
-	var announced <-chan time.Time // nil while nothing is to be saved for that
+	var announced <-chan time.Time // nil unless a notice is to be saved
 	for {
 		done := true
 		select {
@@ -46,9 +46,9 @@ func (kp *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// save saves everything that is dirty, and deletes what must not be there any
-// more. What fails is tried again in the next round. It reports whether nothing
-// did. The last quarter of the time is for deleting what could not be replaced.
+// save saves everything that is dirty, and deletes what must not be stored any more.
+// What fails is tried again in the next round. It reports whether nothing failed. The
+// last quarter of the time is for deleting what could not be replaced.
 func (kp *Keeper) save(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -70,9 +70,9 @@ func (kp *Keeper) save(ctx context.Context, limit time.Duration) bool {
 	return failure == nil
 }
 
-// withdraw deletes the copy of a list that is another by now, or of which a change
-// was announced that it does not tell of, and that could not be saved: those who were told of the change must not get the old list after a
-// restart.
+// withdraw deletes a copy that could not be replaced, if the list is another by now
+// or the copy is not marked as outdated though it is: after a restart, callers who
+// have seen the notice must not get the old list.
 func (kp *Keeper) withdraw(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) storedCopy {
 	c.dirty = true
 	if c.there == notThere {
@@ -80,7 +80,7 @@ func (kp *Keeper) withdraw(ctx context.Context, store *boundedStore, key slotKey
 	}
 	if e := kp.cache.Pinned(key.revision, key.kind); e != nil && c.there == isThere && e.Body.Digest == c.digest &&
 		(c.announced || !kp.isOutdated(e)) {
-		return c // it is only not known to be that young
+		return c // only its time is wrong
 	}
 	if place, err := kp.place(); err == nil && store.Delete(ctx, key.in(place)) == nil {
 		c.there = notThere
@@ -93,7 +93,7 @@ func (kp *Keeper) report(ctx context.Context, failure error) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
 	if failure != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return // it is tried once more
+		return // the keeper ends, and saves once more
 	}
 	if failure != nil && !kp.failed {
 		kp.logger.Warn("saving snapshots failed", zap.Error(failure))
@@ -101,14 +101,13 @@ func (kp *Keeper) report(ctx context.Context, failure error) {
 	kp.failed = failure != nil
 }
 
-// take returns the copies that have to be brought up to date. Among them are
-// those of lists that are not there any more: the upstream or the operator has
-// given up the kind; and those that do not tell rightly whether a change was
-// announced.
+// take returns the copies that have to be brought up to date. Besides the dirty ones,
+// those are copies of kinds that the upstream or the operator has given up, and copies
+// whose mark as outdated is wrong.
 func (kp *Keeper) take() (*boundedStore, map[slotKey]storedCopy) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
-	kp.unsignal() // whatever it was for is among them
+	kp.unsignal() // its reason is among the copies
 	due := make(map[slotKey]storedCopy)
 	for _, key := range slotKeys() {
 		c, e := kp.of(key), kp.cache.Pinned(key.revision, key.kind)
@@ -120,7 +119,7 @@ func (kp *Keeper) take() (*boundedStore, map[slotKey]storedCopy) {
 	return kp.store, due
 }
 
-// saveOne brings one copy up to date: a list that is private by now has none.
+// saveOne brings one copy up to date. That of a list that is private by now is deleted.
 func (kp *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) (storedCopy, error) {
 	place, err := kp.place()
 	if err != nil {

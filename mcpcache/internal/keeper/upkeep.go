@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// upkeep is about how often a store's copies are looked after.
+	// upkeep is about how often unused copies are deleted, and used ones saved again.
 	upkeep = time.Hour
-	// touch is how often a copy is saved however little changes: that is how
-	// other instances see that it is in use.
+	// touch is how often a copy is saved even if nothing changes, so that other
+	// instances see that it is in use.
 	touch = 24 * time.Hour
-	// unused is how long nobody has saved a copy that is deleted: no
-	// configuration can reach it any more.
+	// unused is after how long without a save a copy is deleted: no configuration
+	// uses it any more.
 	unused = 7 * 24 * time.Hour
 )
 
-// untilUpkeep spreads the upstreams of an instance, and instances.
+// untilUpkeep returns how long to wait for the next upkeep. It is random, so that not
+// all upstreams and instances do it at once.
 func untilUpkeep() time.Duration {
 	return time.Duration((0.75 + 0.25*rand.Float64()) * float64(upkeep))
 }
 
-// keep has the copies saved that have not been saved for long, and deletes those
-// that nobody has saved for much longer, of whatever upstream and instance.
+// keep saves copies that have not been saved for a day, and deletes those of all
+// upstreams and instances that have not been for a week.
 func (kp *Keeper) keep(ctx context.Context) {
 	kp.mu.Lock()
 	store, logger := kp.store, kp.logger
@@ -46,8 +47,9 @@ func (kp *Keeper) keep(ctx context.Context) {
 	}
 }
 
-// placeOf returns where the snapshots of the upstream are that key stands for.
-// An instance is asked for its name when it is needed, and once.
+// placeOf returns a function that returns the first part of the keys of an upstream's
+// snapshots: key, or a hash of key and the name of the instance, if not nil. It asks
+// for that name once, when it is needed.
 func placeOf(key string, instance func() (string, error)) func() (string, error) {
 	if instance == nil {
 		return func() (string, error) { return key, nil }

@@ -12,8 +12,8 @@ import (
 // maxWaiters bounds how many callers wait for one scout.
 const maxWaiters = 10_000
 
-// Scout is the first of several requests for a list: it goes to the upstream,
-// and its answer tells what the others may be given.
+// Scout is the first of several requests for a list at a time: it goes to the
+// upstream, and the others wait for its answer, which shows what they may be given.
 type Scout struct {
 	leave   func() // makes room for the next one
 	began   time.Time
@@ -21,8 +21,8 @@ type Scout struct {
 	back    chan struct{}
 }
 
-// Send makes the caller the scout of a list, unless there is one. The scout has
-// to be told to return.
+// Send makes the caller the scout of a list, unless there is one. A new scout must be
+// ended with Return.
 func (r *Record) Send(rev revision.Revision, k revision.Kind, now time.Time) (s *Scout, first bool) {
 	place := &r.lists[rev][k].scout
 	own := &Scout{began: now, back: make(chan struct{})}
@@ -67,8 +67,8 @@ func (ss *Scouts) Send(key string, now time.Time) (s *Scout, first bool) {
 	return own, true
 }
 
-// Return ends the wait for the scout: what its answer tells is known now, or
-// never will be. It must be called once.
+// Return ends the wait for the scout: its answer has been read, or will not be. It
+// must be called once.
 func (s *Scout) Return() {
 	s.leave()
 	close(s.back)

@@ -1,10 +1,10 @@
-// Package variant remembers which clients of an upstream may be shown different
-// lists although their credentials are the same, and what list each of them was
-// given. Clients are apart by their capabilities; where the upstream knows
-// sessions, by their name too; and by their language, once the upstream has been
-// seen to mind it.
+// Package variant remembers the variants of an upstream's clients: clients of one
+// variant are taken to be shown the same lists, if their credentials are the same.
+// Variants differ by the capabilities of the client; in sessions, by its name too;
+// and by its language, once the upstream's answers have been seen to depend on that.
+// The package also remembers which lists the clients of each variant were given.
 //
-// The package knows nothing of requests and of feeds.
+// It knows nothing of requests and of feeds.
 package variant
 
 import (
@@ -29,13 +29,13 @@ const (
 	maxSpellings = 256
 )
 
-// Client is how a client of a variant asks.
+// Client is what the clients of a variant have in common.
 type Client struct {
 	// Capabilities is a JSON object in canonical form (RFC 8785).
 	Capabilities []byte
 	// Name is what the client of a session calls itself; "" without sessions.
 	Name string
-	// Language is the Accept-Language of its requests, if the upstream minds it.
+	// Language is the Accept-Language of its requests; "" if the upstream ignores it.
 	Language string
 }
 
@@ -154,7 +154,7 @@ func (t *Table) keyOf(c Client) cache.Variant {
 	return cache.Variant(sum[:8])
 }
 
-// touchEach is how exactly it is known when a variant was last used.
+// touchEach is how precisely it is known when a variant was last used.
 const touchEach = time.Second
 
 func (r *Record) touch(now time.Time) {
