@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Change is what is different in a snapshot from the one before it. Items are
-// called by what tells them apart: names, URIs, URI templates.
+// Change is how a snapshot differs from the one before it. Items are identified by
+// their names, URIs or URI templates.
 type Change struct {
 	Kind     revision.Kind
 	Revision revision.Revision
@@ -17,15 +17,14 @@ type Change struct {
 	Removed []string
 	// Changed are items that are still there, but not byte for byte.
 	Changed []string
-	// More is how many items are different besides those that are named: of
-	// very many, only some are.
+	// More is how many more items differ: of very many, only some are named.
 	More int
-	// Same says that nothing at all is different, nor in the members around
+	// Same says that the snapshots do not differ at all, nor in the members around
 	// the items.
 	Same bool
 }
 
-// compare tells what is different in now; before may be nil.
+// compare returns how now differs from before, which may be nil.
 func compare(before, now *cache.Entry) Change {
 	c := Change{Kind: now.Kind, Revision: now.Revision, Items: now.Body.Items}
 	var was *message.Body

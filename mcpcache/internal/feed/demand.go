@@ -8,11 +8,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// Demand returns the fetch that brings a kind as it is now for clients of a
-// variant, starting one if need be; callers who miss together share it. nil is
-// the variant of the feed itself. It returns nil when the feed cannot help: it is
-// not connected, the upstream does not have the kind, the last attempt failed and
-// the next is not due, or there are too many variants.
+// Demand returns the fetch that brings a kind as it is now for clients of a variant,
+// nil being the feed's own, and starts one if need be. Callers who miss at the same
+// time share it. It returns nil if the feed cannot fetch: it is not connected, the
+// upstream does not have the kind, the last attempt failed and the next is not due, or
+// there are too many variants.
 func (f *Feed) Demand(k revision.Kind, v *variant.Record) *Fetch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -23,7 +23,7 @@ func (f *Feed) Demand(k revision.Kind, v *variant.Record) *Fetch {
 	if fetch := s.current(v, f.isCurrent(k)); fetch != nil {
 		return fetch
 	}
-	// It may have been fetched since the caller looked.
+	// It may have been fetched since the caller looked it up.
 	if e := f.fresh(k, v); e != nil {
 		return finishedFetch(e, v)
 	}
@@ -33,8 +33,9 @@ func (f *Feed) Demand(k revision.Kind, v *variant.Record) *Fetch {
 	return f.fetch(f.ctx, f.session, k, v)
 }
 
-// isCurrent returns whether a fetch that has begun brings what is newest: there was
-// no change since, and no client of its variant was given a list since.
+// isCurrent returns a function that reports whether a fetch that has begun brings the
+// newest list: since then, no change has been announced and no client of its variant
+// has been given a list.
 func (f *Feed) isCurrent(k revision.Kind) func(*Fetch) bool {
 	return func(fetch *Fetch) bool {
 		if !f.cache.Current(k, fetch.mark) || fetch.variant == nil {
@@ -45,7 +46,7 @@ func (f *Feed) isCurrent(k revision.Kind) func(*Fetch) bool {
 	}
 }
 
-// fresh returns what is fresh of a kind for clients of a variant, or nil.
+// fresh returns a fresh list for clients of a variant, or nil.
 func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 	now := time.Now()
 	own := f.cache.Pinned(f.revision, k)

@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// doubt records that the upstream may have been started anew: whether it still
-// knows its sessions will be seen when it answers again. A modern feed could not
-// see that.
+// doubt records that the upstream may have been restarted, and lost its sessions. Its
+// next answer to a legacy feed shows whether it has; a modern one has no session to
+// find out by.
 func (f *Feed) doubt() {
 	if f.revision.Era() == revision.Legacy {
 		f.doubted.CompareAndSwap(0, time.Now().UnixNano())
@@ -24,9 +24,9 @@ func (f *Feed) doubtIfGone(err error) {
 	}
 }
 
-// doubtAfter decides what a failure to connect says of the sessions that the
-// upstream had. If it is gone, they are in doubt. If it is there and refuses this
-// feed, no later answer would end the doubt: they count as lost.
+// doubtAfter decides what a failure to connect means for the sessions of clients. If
+// the upstream cannot be reached, they are in doubt. If it refuses this feed, no later
+// answer would end an earlier doubt: then they count as lost.
 func (f *Feed) doubtAfter(err error) {
 	f.doubtIfGone(err)
 	_, unsupported := errors.AsType[*client.UnsupportedError](err)
@@ -35,17 +35,17 @@ func (f *Feed) doubtAfter(err error) {
 	}
 }
 
-// trust records that the upstream has answered in the feed's session what was
-// asked at that time.
+// trust records that the upstream has answered, in the feed's session, a request that
+// was sent at that time: a doubt from before is over.
 func (f *Feed) trust(asked time.Time) {
 	if since := f.doubted.Load(); since != 0 && asked.UnixNano() >= since {
 		f.doubted.CompareAndSwap(since, 0)
 	}
 }
 
-// Doubt tells the feed that the upstream has taken no connection of a client's,
-// so that it finds out whether it was started anew. A feed of a revision that the
-// upstream does not speak has no part in that.
+// Doubt tells the feed that a client could not connect to the upstream, so that the
+// feed finds out whether it has been restarted. A feed of a revision that the upstream
+// does not speak ignores it.
 func (f *Feed) Doubt() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +61,6 @@ func (f *Feed) Doubt() {
 	signal(f.wake)
 }
 
-// Doubted reports whether it is not certain that the upstream still knows its
-// sessions: it was gone, or has ended the feed's stream, and has not answered
-// since.
+// Doubted reports whether it is uncertain that the upstream still has its sessions: it
+// could not be reached, or has ended the feed's stream, and has not answered since.
 func (f *Feed) Doubted() bool { return f.doubted.Load() != 0 }

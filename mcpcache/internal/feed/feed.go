@@ -1,11 +1,11 @@
-// Package feed keeps the snapshots of one upstream up to date: it says when to
-// fetch. A feed keeps a session of our own with the upstream at one revision. In it
-// the feed fetches every kind, listens for changes, and fetches again when a change
-// is announced, a lifetime runs out or a caller needs a list. It retries for ever
-// and never takes a good snapshot away.
+// Package feed keeps the snapshots of one upstream up to date: it decides when to
+// fetch. A feed has a session of our own with the upstream at one revision. In it the
+// feed fetches every kind, listens for change notices, and fetches again when a change
+// is announced, a lifetime ends or a caller needs a list. It retries for ever and
+// never takes a good snapshot away.
 //
-// It knows nothing of how to speak with an upstream, which is package client, nor
-// of clients' requests, of Caddy and of where snapshots are kept besides the cache.
+// It knows nothing of how to speak with an upstream, which is package client's, of
+// clients' requests, of Caddy and of where snapshots are kept besides the cache.
 package feed
 
 import (
@@ -34,14 +34,14 @@ type Feed struct {
 	logger   func() *zap.Logger
 	// propose is called with a revision that the upstream offered instead.
 	propose func(revision.Revision)
-	// lose is called when the upstream may have lost the sessions it had.
+	// lose is called when the upstream may have lost its sessions.
 	lose func()
 	// again says that this is not the first attempt to connect.
 	again bool
-	// doubted is since when it is not certain that the upstream still knows its
-	// sessions, in Unix nanoseconds; 0 if it is.
+	// doubted is since when it is uncertain whether the upstream still has its
+	// sessions, in Unix nanoseconds; 0 if it is not.
 	doubted atomic.Int64
-	// server is what the upstream has said of itself last; nil before the first
+	// server is the upstream's last description of itself; nil before the first
 	// session.
 	server atomic.Pointer[client.ServerInfo]
 	// closeSession ends a session.
@@ -53,8 +53,8 @@ type Feed struct {
 	// background has the goroutines that a session starts.
 	background sync.WaitGroup
 
-	// changing is held while the state is worked out and entered, so that an
-	// older finding cannot replace a newer one. It is locked before mu.
+	// changing is held while a state is derived and entered, so that an older one
+	// cannot replace a newer one. It is locked before mu.
 	changing sync.Mutex
 
 	mu        sync.Mutex
@@ -65,10 +65,10 @@ type Feed struct {
 	ctx       context.Context // of the session
 	opened    time.Time       // when the session was
 	listening bool
-	listened  time.Time // when it last began to in this session; zero if never
+	listened  time.Time // when it last began to listen in this session; zero if never
 	variants  map[cache.Variant]*askedVariant
 	reading   int  // reads under way
-	hydrated  bool // the kinds that the session offers are known
+	hydrated  bool // the slots say which kinds the session offers
 	slots     [revision.NumKinds]slot
 
 	// first is closed when every kind has been tried once, or the upstream
@@ -119,7 +119,7 @@ func (f *Feed) run(ctx context.Context) {
 	}
 }
 
-// connectAndServe is one conversation, from its opening to its end.
+// connectAndServe opens a session and keeps the kinds up to date until it ends.
 func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBackOff) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -143,7 +143,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 		return err
 	}
 	if f.again && s.HasID() {
-		f.lose() // of earlier sessions nobody knows what has become
+		f.lose() // clients' sessions may be gone like the feed's
 	}
 	f.again = true
 	f.connected(ctx, s)
@@ -152,7 +152,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	return f.serve(ctx, s, retry)
 }
 
-// pause is how long to wait before the next attempt to connect.
+// pause returns how long to wait before the next attempt to connect.
 func (f *Feed) pause(err error, retry *backoff.ExponentialBackOff) time.Duration {
 	if unsupported, ok := errors.AsType[*client.UnsupportedError](err); ok {
 		if unsupported.Offered != revision.Unknown {
@@ -163,7 +163,7 @@ func (f *Feed) pause(err error, retry *backoff.ExponentialBackOff) time.Duration
 	return max(retry.NextBackOff(), client.RetryAfter(err))
 }
 
-// wait waits, unless the upstream shows that it is there.
+// wait waits for d, or until the upstream has answered a client.
 func (f *Feed) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -174,10 +174,9 @@ func (f *Feed) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Poke tells the feed that the upstream has just answered a client: what
-// failed before is worth another attempt now, though no more often than the
-// feed refreshes, and not while the upstream has asked to be left alone. That
-// it answers clients says nothing about a feed whose credential it refuses.
+// Poke tells the feed that the upstream has just answered a client, so that it tries
+// again what has failed: no more often than it refreshes, not before a Retry-After has
+// passed, and not if the upstream has refused the feed's credential.
 func (f *Feed) Poke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,8 +206,8 @@ func (f *Feed) notice(method string) {
 	}
 }
 
-// changed is called when the epoch of kinds was bumped, whoever saw the notice. It
-// has them fetched.
+// changed is called when the epochs of kinds have been bumped, whoever saw the notice.
+// It makes them due.
 func (f *Feed) changed(kinds revision.KindSet) {
 	f.mu.Lock()
 	for k := range f.slots {
@@ -231,7 +230,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// signal wakes whoever waits for c, now or the next time.
+// signal wakes whoever waits for c, now or later.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

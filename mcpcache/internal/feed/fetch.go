@@ -11,28 +11,26 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
-// maxWaiters bounds how many callers wait for one fetch at once. Each holds a
-// goroutine and a request; beyond that many, the upstream's own handler is the
-// better place to wait.
+// maxWaiters bounds how many callers wait for one fetch at once. Each holds a goroutine
+// and a request; requests beyond that are forwarded.
 const maxWaiters = 10_000
 
-// errTooManyWaiters says that as many callers wait for a fetch as may. This
-// one should ask the upstream itself.
+// errTooManyWaiters says that [maxWaiters] callers wait for a fetch already.
 var errTooManyWaiters = errors.New("too many callers wait for the list already")
 
 // Fetch is one request for a whole list, whose result up to 10,000 callers wait
 // for.
 type Fetch struct {
-	variant *variant.Record // nil as the feed itself asks
-	// asked is when the fetch was first asked for; waiting for its session, or for
-	// more notices, it may begin later.
+	variant *variant.Record // nil is the feed's own
+	// asked is when the fetch was first asked for. It may begin later, having waited
+	// for its session or for more notices.
 	asked   time.Time
 	waiters atomic.Int64
 
 	// Guarded by the feed's mu until done is closed:
 
-	// begun says that its first request is on its way. Before that, it will bring
-	// whatever is announced.
+	// begun says that its first request is being sent. Changes that were announced
+	// before that are in its result.
 	begun   bool
 	begunAt time.Time
 	mark    cache.Mark // of that moment
@@ -45,15 +43,16 @@ type Fetch struct {
 	times Times
 	// server is what a fetch of [revision.Discover] says of the upstream, or nil.
 	server *client.ServerInfo
-	// change is what the entry has new, of a fetch for the feed's own snapshot.
+	// change is how the entry differs from the feed's snapshot before, if the fetch
+	// was for that.
 	change Change
-	// overtaken says that a newer snapshot was there before the entry.
+	// overtaken says that a newer snapshot has been pinned already.
 	overtaken bool
 }
 
 // Wait returns the snapshot that the fetch brings, or why it brings none. It
-// waits no longer than ctx lasts; the fetch goes on without its callers. It
-// does not wait at all, and returns [errTooManyWaiters], if too many do.
+// waits no longer than ctx lasts; the fetch goes on without its callers. If too many
+// wait already, it fails at once.
 func (f *Fetch) Wait(ctx context.Context) (*cache.Entry, error) {
 	defer f.waiters.Add(-1)
 	if f.waiters.Add(1) > maxWaiters {
@@ -67,16 +66,15 @@ func (f *Fetch) Wait(ctx context.Context) (*cache.Entry, error) {
 	}
 }
 
-// finishedFetch returns a fetch that is over and has brought e.
+// finishedFetch returns a fetch that has already brought e.
 func finishedFetch(e *cache.Entry, v *variant.Record) *Fetch {
 	f := &Fetch{mark: e.Mark, begun: true, variant: v, asked: time.Now(), done: make(chan struct{}), entry: e}
 	close(f.done)
 	return f
 }
 
-// Since reports whether the fetch began no earlier than m: what it brings is not
-// from before a change that m knows of. It may be called once Wait has returned a
-// snapshot.
+// Since reports whether the fetch began no earlier than m, so that its result has all
+// changes announced before m. It may be called once Wait has returned a snapshot.
 func (f *Fetch) Since(m cache.Mark) bool { return f.mark.Since(m) }
 
 // Asked is when the fetch was first asked for.

@@ -13,9 +13,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Group is all feeds of one upstream, at most one for each revision. The
-// newest revision of each era has one from the start, another gets one when
-// somebody asks for it.
+// Group has the feeds of one upstream, at most one for each revision. The newest
+// revision of each era has one from the start, others get one when a client uses them.
 type Group struct {
 	url    string
 	base   http.RoundTripper
@@ -34,9 +33,9 @@ type Group struct {
 	closing sync.WaitGroup // of sessions, after Stop
 }
 
-// NewGroup prepares the feeds of the MCP endpoint at url, which base reaches.
-// Nothing is sent before Run. lose is called whenever the upstream may have lost
-// the sessions that it had; it must return at once.
+// NewGroup prepares the feeds of the MCP endpoint at url, which base reaches. Nothing is
+// sent before Run. lose is called whenever the upstream may have lost its sessions; it
+// must return at once.
 func NewGroup(url string, base http.RoundTripper, c *cache.Cache, lose func(), p *Policy, logger *zap.Logger) *Group {
 	g := &Group{url: url, base: base, cache: c, turn: client.NewTurn(), lose: lose}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -44,7 +43,7 @@ func NewGroup(url string, base http.RoundTripper, c *cache.Cache, lose func(), p
 	return g
 }
 
-// loggerName is that of what feeds log, below the handler's.
+// loggerName is the name of the feeds' loggers, below the handler's.
 const loggerName = "feed"
 
 // Set changes what an operator may change while the feeds go on. Kinds that
@@ -92,8 +91,7 @@ func (g *Group) All() []*Feed {
 	return feeds
 }
 
-// Doubted reports whether it is not certain for some feed that the upstream still
-// knows its sessions.
+// Doubted reports whether [Feed.Doubted] is true of any feed.
 func (g *Group) Doubted() bool {
 	for r := range g.feeds {
 		if f := g.feeds[r].Load(); f != nil && f.Doubted() {
@@ -104,7 +102,7 @@ func (g *Group) Doubted() bool {
 }
 
 // Stop ends all feeds and returns when they have ended: nothing is fetched and
-// published any more. Servers with sessions are still being told; see AwaitClosed.
+// published any more. Their sessions are still being closed; see AwaitClosed.
 func (g *Group) Stop() {
 	g.mu.Lock()
 	g.cancel()
@@ -112,12 +110,12 @@ func (g *Group) Stop() {
 	g.running.Wait()
 }
 
-// AwaitClosed waits, after Stop, until the servers know that their sessions are
-// over, or a second has passed.
+// AwaitClosed waits, after Stop, until all sessions have been closed, or a second has
+// passed.
 func (g *Group) AwaitClosed() { g.closing.Wait() }
 
-// closeSession ends a session. A feed that was stopped does not wait for that, so
-// that all feeds of a group tell their servers at once.
+// closeSession closes a session. After Stop it does not wait for that, so that all
+// feeds of a group close theirs at once.
 func (g *Group) closeSession(s *client.Session) {
 	if g.ctx.Err() == nil {
 		s.Close()
@@ -129,7 +127,7 @@ func (g *Group) closeSession(s *client.Session) {
 	})
 }
 
-// clientPolicy is what of the policy the feeds' clients mind.
+// clientPolicy returns the part of the policy that is for the feeds' clients.
 func (g *Group) clientPolicy() client.Policy {
 	p := g.policy.Load()
 	return client.Policy{MaxList: p.MaxList, MaxPages: p.MaxPages, Endpoint: p.Endpoint, Guard: p.Guard}

@@ -8,8 +8,8 @@ import (
 
 // Observer learns what feeds do. Its methods must return at once.
 type Observer interface {
-	// Refreshed is called after each fetch of the feed's own snapshots. err
-	// is why it failed, if it did; same says that it brought nothing new.
+	// Refreshed is called after each fetch of the feed's own snapshots. err is why it
+	// failed, or nil; same says that it brought nothing new.
 	Refreshed(r revision.Revision, k revision.Kind, took time.Duration, same bool, err error)
 	// Changed is called when a snapshot is different from the one before it.
 	Changed(c Change)

@@ -19,13 +19,13 @@ const (
 	DefaultMaxPages = 1000
 )
 
-// Policy is what an operator may change while a feed goes on.
+// Policy is what an operator may change while a feed runs.
 type Policy struct {
 	// Kinds are those that are kept.
 	Kinds revision.KindSet
 	// Times are those of all kinds.
 	Times
-	// ByKind has the times of single kinds; one that is 0 there is as for all.
+	// ByKind has the times of single kinds; where one is 0, that in Times counts.
 	ByKind [revision.NumKinds]Times
 	// Refresh is the least time between two refreshes of a kind that notices
 	// or expiries start.
@@ -57,8 +57,8 @@ type Times struct {
 	MaxTTL time.Duration
 }
 
-// Of returns the times of kind k. Contents of resources are fresh for no longer
-// than the list of resources may be, and no longer than the upstream says.
+// Of returns the times of kind k. Contents of resources have the MaxTTL of the list of
+// resources, and no MinTTL.
 func (p *Policy) Of(k revision.Kind) Times {
 	own := p.ByKind[k]
 	if k == revision.Reads {
@@ -73,8 +73,8 @@ func (p *Policy) Of(k revision.Kind) Times {
 	return times
 }
 
-// Lifetime returns how long an answer of kind k is fresh whose upstream gave that
-// TTL.
+// Lifetime returns how long an answer of kind k is fresh if the upstream has given that
+// TTL, or none.
 func (p *Policy) Lifetime(k revision.Kind, ttl time.Duration, given bool) time.Duration {
 	times := p.Of(k)
 	if !given {
@@ -83,8 +83,7 @@ func (p *Policy) Lifetime(k revision.Kind, ttl time.Duration, given bool) time.D
 	return min(max(ttl, times.MinTTL, 0), times.MaxTTL)
 }
 
-// Partition returns who may be given a list of that scope that was given to the
-// feed.
+// Partition returns who may be given a list that the feed was given with that scope.
 func (p *Policy) Partition(scope message.Scope) cache.Partition {
 	if scope == message.ScopePublic || scope == message.ScopeUnset && p.PublicByDefault || p.PublicAlways {
 		return cache.Public
@@ -92,8 +91,8 @@ func (p *Policy) Partition(scope message.Scope) cache.Partition {
 	return p.owner()
 }
 
-// owner is the authorization context of the feed itself: that of everybody
-// without credentials, or one that no client is in.
+// owner returns the feed's own authorization context: that of callers without
+// credentials, or with a guard one that no client is in.
 func (p *Policy) owner() cache.Partition {
 	if p.Guard == nil {
 		return cache.Anonymous

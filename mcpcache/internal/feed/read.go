@@ -13,11 +13,10 @@ import (
 // maxReads bounds how many resources a feed reads at a time.
 const maxReads = 4
 
-// Read reads a resource in the background as a caller without credentials, so
-// that such callers can share what is public: what one of them was given may
-// repeat what that one sent. uri is a raw JSON string, name the same as the
-// Mcp-Name header says it. Nothing is read if the feed reads enough already, or
-// is not one of the modern era.
+// Read reads a resource in the background, without credentials, so that callers can
+// share it if it is public: an answer to one of them may repeat what that one sent. uri
+// is a raw JSON string, name is the same in the Mcp-Name header. Nothing is read if
+// maxReads are under way, or the feed is of the legacy era.
 func (f *Feed) Read(uri []byte, name string, v *variant.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

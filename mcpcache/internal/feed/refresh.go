@@ -14,12 +14,12 @@ import (
 // connected, or the upstream or the operator does not offer it.
 var ErrNotFeeding = errors.New("feed is not connected or does not keep this kind")
 
-// errDisconnected says that what a refresh brought was dropped, since the session
+// errDisconnected says that the result of a refresh was dropped because the session
 // had ended.
 var errDisconnected = errors.New("feed was disconnected before the refresh ended")
 
-// Refresh fetches a kind now, whatever is due, and returns what has changed. A
-// fetch that is under way is joined.
+// Refresh fetches a kind now, or joins a fetch that is under way, and returns what has
+// changed.
 func (f *Feed) Refresh(ctx context.Context, k revision.Kind) (Change, error) {
 	unchanged := Change{Kind: k, Revision: f.revision}
 	fetch := f.refreshNow(k)
@@ -51,8 +51,7 @@ func (f *Feed) refreshNow(k revision.Kind) *Fetch {
 	return f.fetch(f.ctx, f.session, k, nil)
 }
 
-// Recheck has a kind fetched in the background: now, or once the last fetch is
-// as long ago as the policy's Refresh.
+// Recheck has a kind fetched in the background, as soon as the policy's Refresh allows.
 func (f *Feed) Recheck(k revision.Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,9 +68,9 @@ func (f *Feed) Recheck(k revision.Kind) {
 // imminent is how soon a fetch must be due to be waited for.
 const imminent = 100 * time.Millisecond
 
-// Await waits until the feed has a snapshot that was asked for after mark m was
-// made by [cache.Cache.Doubt], until ctx ends, or until no fetch is under way and
-// none due at once. It returns the snapshot, which may still be an earlier one.
+// Await waits until the feed has a snapshot that was asked for after m was returned by
+// [cache.Cache.Doubt], until ctx ends, or until no fetch is under way or imminent. It
+// returns the snapshot, which may still be an earlier one.
 func (f *Feed) Await(ctx context.Context, k revision.Kind, m cache.Mark) *cache.Entry {
 	for {
 		f.mu.Lock()

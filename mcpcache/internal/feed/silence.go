@@ -7,14 +7,14 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// silence is what is known of whether the upstream announces changes of a kind.
-// An upstream may say that it does and not do it. It is guarded by Feed.mu.
+// silence is what is known of whether the upstream announces changes of a kind, which
+// it may claim and not do. It is guarded by Feed.mu.
 type silence struct {
 	// announced says that a notice has been seen.
 	announced bool
-	// caught says that the list has changed without one.
+	// caught says that the list has changed without a notice.
 	caught bool
-	// change is a change without a notice so far; nil if there is none.
+	// change is a change whose notice may still come, or nil.
 	change *silentChange
 	// checked is when the list was last fetched to find out.
 	checked time.Time
@@ -28,8 +28,8 @@ type silentChange struct {
 // lateNotice is how long after a change was found its notice may come.
 const lateNotice = time.Second
 
-// proofEach is how often, after calls, it is checked whether an upstream that says
-// it announces changes does so, until it has announced one.
+// proofEach is how often, after calls, an upstream that claims to announce changes is
+// checked, until it has announced one.
 const proofEach = 10 * time.Second
 
 // notice records that a change was announced.
@@ -40,7 +40,7 @@ func (s *silence) notice(now time.Time) {
 	}
 }
 
-// checkOverdue counts a change whose notice has not come in time as one without.
+// checkOverdue notes whether a notice has not come in time.
 func (s *silence) checkOverdue(now time.Time) {
 	if s.change != nil && now.Sub(s.change.found) > lateNotice {
 		s.change, s.caught = nil, true
@@ -63,8 +63,8 @@ func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry
 	}
 }
 
-// isSilent reports whether the upstream has been caught: a list of kind k has
-// changed, and no notice has said so.
+// isSilent reports whether the upstream has been caught: a list of kind k has changed
+// without a notice.
 func (f *Feed) isSilent(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,9 +73,8 @@ func (f *Feed) isSilent(k revision.Kind) bool {
 	return s.offered && s.silence.caught
 }
 
-// MayBeSilent returns the kinds of lists that a call may change without a notice:
-// the upstream does not announce changes, or has been caught. One that says it
-// does, and has not been seen to, is checked once in a while.
+// MayBeSilent returns the kinds of lists that a call may change without a notice: the
+// upstream does not announce changes, or has been caught, or is due to be checked.
 func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

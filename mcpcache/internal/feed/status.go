@@ -18,19 +18,19 @@ type Status struct {
 	State    State
 	// Since is when the state began.
 	Since time.Time
-	// Hydrated says that there is a copy of every list that the upstream
-	// offers: of those that it did deliver, if some it never has.
+	// Hydrated says that there is a copy of every list that the upstream offers and
+	// has ever delivered.
 	Hydrated bool
 	// Listening says that the upstream announces changes to the feed.
 	Listening bool
 	// Silent are the kinds whose lists have changed without a notice.
 	Silent []revision.Kind
-	// Failure is the last one that has not been made good, or nil.
+	// Failure is a failure since which no attempt at the same has succeeded, or nil.
 	Failure *Failure
 	// Next is when the next refresh is due; zero if none is planned.
 	Next time.Time
-	// Unanswered is how many requests of the upstream got no answer, because it
-	// asks for more than a few at a time.
+	// Unanswered is how many requests of the upstream got no answer, because it sent
+	// too many at a time.
 	Unanswered int64
 }
 
@@ -58,7 +58,7 @@ func (f *Feed) Status() Status {
 	return status
 }
 
-// complete reports whether there is a copy of all that could be fetched. The
+// complete reports whether there is a copy of every kind that could be fetched. The
 // caller holds f.mu.
 func (f *Feed) complete() bool {
 	copies := false
@@ -73,9 +73,8 @@ func (f *Feed) complete() bool {
 	return copies || f.state == Ready
 }
 
-// Struggling reports whether the copy of a kind is old because the upstream
-// does not deliver: it cannot be reached, its last answer was no good, or the
-// next is late.
+// Struggling reports whether the upstream does not deliver a kind: it cannot be
+// reached, its last answer could not be used, or the next has not come yet.
 func (f *Feed) Struggling(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,7 +148,7 @@ func (f *Feed) fail(stage string, err error) {
 	f.firstOnce.Do(func() { close(f.first) })
 }
 
-// noteProgress works out the state from the kinds.
+// noteProgress derives the state and enters it, if the feed is connected.
 func (f *Feed) noteProgress() {
 	f.changing.Lock()
 	defer f.changing.Unlock()
@@ -170,7 +169,7 @@ func (f *Feed) progress(state State, failure *Failure) {
 	}
 }
 
-// derive returns the state of a connected feed. The caller holds f.mu.
+// derive derives the state of a connected feed from its kinds. The caller holds f.mu.
 func (f *Feed) derive() (State, *Failure) {
 	var failure *Failure
 	offered, failing := 0, 0
@@ -200,14 +199,14 @@ func (f *Feed) derive() (State, *Failure) {
 	return Degraded, failure
 }
 
-// isReady reports whether the feed has nothing to make good.
+// isReady reports whether the feed is in the state Ready.
 func (f *Feed) isReady() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state == Ready
 }
 
-// enter changes the state and says so once, not once per attempt. The caller
+// enter changes the state, and reports and logs that if it is another one. The caller
 // holds f.changing.
 func (f *Feed) enter(state State, failure *Failure) {
 	f.mu.Lock()

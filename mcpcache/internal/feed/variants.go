@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// maxVariants bounds for how many variants a feed asks at a time: as many
-	// sessions it has besides its own, where there are sessions.
+	// maxVariants bounds the variants that a feed asks for at a time, and so its
+	// sessions besides its own.
 	maxVariants = 8
-	// variantIdle is for how long the feed must not have asked for a variant
-	// until another one takes its place. Whoever makes up variants has the feed
-	// fetch no more than that many lists in that time.
+	// variantIdle is how long ago the feed must have last asked for a variant before
+	// another one may take its place. So clients that make up variants cause no more
+	// than maxVariants lists to be fetched in that time.
 	variantIdle = time.Minute
 )
 
-// variantRetry is for how long the feed does not ask for a variant after that
-// has failed: its clients ask for themselves.
+// variantRetry is how long after a failure the feed does not ask for a variant again:
+// requests of its clients are forwarded meanwhile.
 const variantRetry = 5 * time.Second
 
-// askedVariant is a variant for which a feed asks, and the session in which it does
-// so if the upstream has sessions.
+// askedVariant is a variant that a feed asks for, and the session for that if the
+// upstream has sessions.
 type askedVariant struct {
 	record *variant.Record
 
 	// Guarded by Feed.mu.
-	used      time.Time // when the feed last asked, or was to
+	used      time.Time // when the feed was last to ask for it
 	notBefore time.Time
 	fetches   int
 	// opened is made by the fetch that opens the session, nil before.
@@ -44,8 +44,7 @@ type askedVariant struct {
 	end     context.CancelFunc
 }
 
-// keyOf returns the key of a variant in the cache; nil is how the feed itself
-// asks.
+// keyOf returns the key of a variant in the cache; nil is the feed's own.
 func keyOf(v *variant.Record) cache.Variant {
 	if v == nil {
 		return cache.Variant{}
@@ -53,7 +52,7 @@ func keyOf(v *variant.Record) cache.Variant {
 	return v.Key
 }
 
-// identityOf returns as which client to ask for a variant; nil is the feed itself.
+// identityOf returns as which client to ask for a variant; nil is the feed's own.
 func identityOf(v *variant.Record) *client.Identity {
 	if v == nil {
 		return nil
@@ -82,9 +81,9 @@ func (f *Feed) mayAskAs(v *variant.Record) bool {
 	return true
 }
 
-// refreshVariants fetches, after a notice, the lists of those variants that have
-// lists of their own and are in use. It returns how long it is until that is due;
-// 0 if it is not. The caller holds f.mu.
+// refreshVariants fetches the lists of variants that differ from the feed's and are in
+// use, if that is due after a notice. It returns how long it is until then; 0 if it is
+// not going to be due. The caller holds f.mu.
 func (f *Feed) refreshVariants(ctx context.Context, s *client.Session, k revision.Kind, now time.Time) time.Duration {
 	slot := &f.slots[k]
 	if slot.variantsDue.IsZero() {
@@ -129,8 +128,8 @@ func (f *Feed) dropIdle(now time.Time) bool {
 	return true
 }
 
-// sessionAs returns the session in which the feed asks as a client of variant v:
-// its own one if v is nil, or if the upstream has no sessions.
+// sessionAs returns the session in which the feed asks as a client of variant v: its own
+// if v is nil, or if the upstream has no sessions.
 func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Record) (*client.Session, error) {
 	if v == nil || f.revision.Era() == revision.Modern || !own.HasID() {
 		return own, nil
@@ -174,8 +173,8 @@ func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant
 	a.session, a.err = f.openAs(ctx, own, a.record, a)
 }
 
-// openAs opens a session as a client of variant v, and listens on it: what such
-// a client is shown may change after it was opened.
+// openAs opens a session as a client of variant v, and listens in it: what such a
+// client is shown may change after it was opened.
 func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Record, a *askedVariant) (*client.Session, error) {
 	ctx, a.end = context.WithCancel(ctx)
 	s, err := f.client.NewSession(identityOf(v))
@@ -207,8 +206,8 @@ func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Recor
 	return s, nil
 }
 
-// forgetSession ends the session of a variant in which a fetch has failed. The
-// next one opens another, after a while.
+// forgetSession ends the session of a variant after a fetch in it has failed. The next
+// fetch opens another, after variantRetry.
 func (f *Feed) forgetSession(v *variant.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,8 +218,8 @@ func (f *Feed) forgetSession(v *variant.Record) {
 	}
 }
 
-// renewSession has the next fetch for a variant open another session, after the
-// stream of its session has ended: what changed since was announced to nobody.
+// renewSession has the lists of a variant fetched in a new session, since the stream of
+// its session has ended: changes since then were not announced in it.
 func (f *Feed) renewSession(ctx context.Context, a *askedVariant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -250,7 +250,8 @@ func (kp *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
 	}
 }
 
-// fetched reports whether a copy tells of a change that has been fetched since.
+// fetched reports whether a copy is marked as outdated although the change has been
+// fetched since.
 // The caller holds kp.mu.
 func (kp *Keeper) fetched(key slotKey, c storedCopy) bool {
 	return c.announced && !kp.isOutdated(kp.cache.Pinned(key.revision, key.kind))

@@ -119,7 +119,7 @@ func (kp *Keeper) take() (*boundedStore, map[slotKey]storedCopy) {
 	return kp.store, due
 }
 
-// saveOne brings one copy up to date. That of a list that is private by now is deleted.
+// saveOne brings one copy up to date, or deletes it if the list is private by now.
 func (kp *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey, c storedCopy) (storedCopy, error) {
 	place, err := kp.place()
 	if err != nil {
