@@ -27,14 +27,14 @@ const (
 
 	stripes = 64
 
-	// attempts is how often it is tried to make room for an entry.
+	// attempts is how often tryPut tries to make room for an entry.
 	attempts = 4
 )
 
-// bounded is a store with a bound around Ristretto, which by itself writes later, may
-// drop or reorder a write, keeps an update of any size and must not be closed
-// while in use. Here a write is there when put returns true, an older answer
-// never replaces a newer one, and nothing happens after close.
+// bounded is a store of bounded size around Ristretto, which by itself delays, drops or
+// reorders writes, keeps an update of any size and must not be closed while in use.
+// Here a write can be read when put returns true, an older answer never replaces a newer
+// one, and nothing happens after close.
 type bounded struct {
 	// closing is held for reading during every use of store.
 	closing  sync.RWMutex
@@ -68,8 +68,8 @@ func newBounded(memory int64, compressed *encoded.Set) (*bounded, error) {
 	return b, nil
 }
 
-// get returns the answer to q. The entry itself says once more what it
-// is: the store tells keys apart by hashes.
+// get returns the answer to q, or nil. The entry is compared with q, because the store
+// compares keys by hashes only.
 func (b *bounded) get(q Question) *Entry {
 	b.closing.RLock()
 	defer b.closing.RUnlock()
@@ -107,8 +107,8 @@ func (b *bounded) forget(q Question) {
 	b.delete(key)
 }
 
-// tryPut is put. It also reports whether the bounded store is full of what cannot make
-// room: bytes whose payers are gone, while entries that cost little use them.
+// tryPut is put. stuck says that the store is full of bytes that no eviction frees:
+// entries that cost little share them, and those that were charged for them are gone.
 func (b *bounded) tryPut(e *Entry) (found, stuck bool) {
 	b.closing.RLock()
 	defer b.closing.RUnlock()
@@ -144,9 +144,9 @@ func (b *bounded) tryPut(e *Entry) (found, stuck bool) {
 	return false, stuck
 }
 
-// set stores k and reports whether it can be found and there is room for it.
-// There may be none although the store has let others go, if what they paid
-// for is still in use.
+// set stores k and reports whether it can be found and there is room for it. There may
+// be none although the store has evicted others, if what they were charged for is
+// still in use.
 func (b *bounded) set(key []byte, k *kept) bool {
 	if !b.store.SetWithTTL(key, k, k.cost, retention) {
 		return false

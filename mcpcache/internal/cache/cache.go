@@ -1,12 +1,13 @@
-// Package cache keeps answers: the feed's snapshots, pinned by atomic
-// pointers, and a bounded store for everything else: answers that belong to one
-// authorization context, pages, single resources. What answers of the bounded store have
-// in common, whole lists or items, is kept once. The answers that clients ask
-// for compressed are kept so too.
+// Package cache keeps answers: the feed's snapshots, pinned by atomic pointers, and
+// everything else in a bounded store: answers that belong to one authorization context,
+// pages, single resources. Lists and items that several answers in that store have in
+// common are kept once. Answers that clients ask for compressed are kept compressed
+// too.
 //
-// Time and change rule what it gives out. Every kind has an epoch, which a
-// change notice bumps. An answer whose request was sent under an older epoch
-// is outdated, whenever it arrived: it is never fresh.
+// Every kind has an epoch, which a change notice bumps. An answer whose request was sent
+// in an older epoch is outdated, whenever it arrived: it is never fresh.
+//
+// The package knows nothing of requests, of Caddy and of how answers are fetched.
 package cache
 
 import (
@@ -37,21 +38,21 @@ const (
 // several goroutines at once.
 type Cache struct {
 	epochs [revision.NumKinds]atomic.Uint64
-	// doubts is bumped when a caller needs a list asked for from then on.
-	// Others need not care.
+	// doubts is bumped when one caller needs a list that was asked for after that. It
+	// outdates nothing for others.
 	doubts [revision.NumKinds]atomic.Uint64
-	// pages is bumped when a cursor turns out to be bad: all pages that were
-	// kept by their cursors are then outdated.
+	// pages is bumped when a cursor turns out to be bad, which outdates all pages that
+	// are kept by a cursor.
 	pages   [revision.NumKinds]atomic.Uint64
 	updates updates // of single resources
 	pinned  [revision.Count][revision.NumKinds]pin
 	bounded *bounded
-	// compressed is what there is of the entries compressed.
+	// compressed has the compressed bytes of entries.
 	compressed *encoded.Set
 
 	pinning sync.Mutex // guards writing to pinned
 
-	// work is the part of the memory for what is in progress.
+	// work is the part of the memory for work in progress.
 	work    *budget.Budget
 	reading reading
 
@@ -65,15 +66,15 @@ type Cache struct {
 	onPin   []func(r revision.Revision, k revision.Kind, same bool)
 }
 
-// pin is where the feed's snapshot of a kind and revision is, and what there is of
-// it compressed, which is nil if it is small.
+// pin has the feed's snapshot of a kind and revision, and its compressed bytes, nil if
+// it is small.
 type pin struct {
 	entry      atomic.Pointer[Entry]
 	compressed atomic.Pointer[encoded.Body]
 
-	// change is when the entry's bytes took the place of others, nil if
-	// nobody knows what the upstream had before. Guarded by Cache.pinning,
-	// as is restored: that the entry is from before a restart.
+	// change is when the entry's bytes took the place of others, nil if it is not known
+	// what the upstream had before. restored says that the entry is from before a
+	// restart. Both are guarded by Cache.pinning.
 	change   *change
 	restored bool
 
@@ -82,7 +83,7 @@ type pin struct {
 	rest encoded.Rest
 }
 
-// change is between two fetches in a row that brought different bytes.
+// change is that of the bytes between two consecutive fetches.
 type change struct {
 	before, after Mark
 }
@@ -107,8 +108,8 @@ func New(memory int64) (*Cache, error) {
 	return c, nil
 }
 
-// Mark returns where kind k is in the order of changes. It is taken before a
-// request is sent and goes into the entry made of the answer.
+// Mark returns the present mark of kind k. It is taken before a request is sent, and
+// goes into the entry made of the answer.
 func (c *Cache) Mark(k revision.Kind) Mark {
 	m := Mark{epoch: c.epochs[k].Load(), pages: c.pages[k].Load(), doubts: c.doubts[k].Load()}
 	if k == revision.Reads {
@@ -156,8 +157,8 @@ func (c *Cache) Watch(changed func(revision.KindSet)) (stop func()) {
 	}
 }
 
-// Doubt returns a mark that only what is asked for from now on is since, in the
-// sense of [Mark.AskedSince]. Nothing is outdated by it.
+// Doubt returns a mark for which [Mark.AskedSince] holds only of what is asked for from
+// now on. Nothing is outdated by it.
 func (c *Cache) Doubt(k revision.Kind) Mark {
 	c.doubts[k].Add(1)
 	return c.Mark(k)
@@ -183,18 +184,16 @@ func (c *Cache) Pin(e *Entry) bool {
 	return true
 }
 
-// OnPin has pinned called after every [Cache.Pin] that took place, from now on;
-// same says that its bytes were those of the snapshot before. It must return at
-// once.
+// OnPin has pinned called from now on after every [Cache.Pin] that returns true; same
+// says that the bytes are those of the snapshot before. It must return at once.
 func (c *Cache) OnPin(pinned func(r revision.Revision, k revision.Kind, same bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.onPin = append(c.onPin, pinned)
 }
 
-// ChangedWith reports whether e is pinned, and the first thing that the feed was
-// given for what it asked for since m were its bytes, while it had been given
-// others until then.
+// ChangedWith reports whether e is pinned and has changed with the notice at m: the
+// first fetch after m brought its bytes, and the last one before m brought others.
 func (c *Cache) ChangedWith(e *Entry, m Mark) bool {
 	c.pinning.Lock()
 	defer c.pinning.Unlock()
@@ -208,8 +207,8 @@ func (c *Cache) Restore(e *Entry) {
 	c.pin(e, true, func(old *Entry) bool { return old == nil })
 }
 
-// pin pins e in the place of an entry, or none, that may be replaced. Bytes
-// that are the same as before stay compressed. It returns what was pinned before.
+// pin pins e if the entry that is pinned, which may be nil, may be replaced. Bytes that
+// are the same as before stay compressed. It returns what was pinned before.
 func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) (old *Entry, pinned bool) {
 	c.pinning.Lock()
 	defer c.pinning.Unlock()
@@ -238,7 +237,7 @@ func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) (old 
 	return old, true
 }
 
-// compressLater has what is pinned compressed once it has stayed for a while. The
+// compressLater has what is pinned compressed once it has not changed for a while. The
 // caller holds c.pinning.
 func (c *Cache) compressLater(p *pin) {
 	p.rest.Await(func() {
@@ -265,15 +264,15 @@ func (c *Cache) Pinned(r revision.Revision, k revision.Kind) *Entry {
 	return c.pinned[r][k].entry.Load()
 }
 
-// Put keeps an answer that a client's own request brought. It reports whether
-// the answer can be found now: the bounded store may have no room for it.
+// Put keeps an answer in the bounded store. It reports whether the answer can be found
+// now: there may be no room for it.
 func (c *Cache) Put(e *Entry) bool { return c.bounded.put(e) }
 
 // Get returns the answer that was kept to exactly this question, or nil.
 func (c *Cache) Get(q Question) *Entry { return c.bounded.get(q) }
 
-// Forget removes the answer that was kept to that question: a newer one that
-// cannot be kept has taken its place.
+// Forget removes the answer to a question, because a newer one that cannot be kept has
+// taken its place.
 func (c *Cache) Forget(q Question) { c.bounded.forget(q) }
 
 // Freshness says what may be done with e at the time now.
@@ -293,9 +292,9 @@ func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 	return Fresh
 }
 
-// Encoded returns e's bytes compressed in that framing, each coding with
-// what an answer begins with to be spliced on. It returns nil while they are
-// not there, and has them made: see Wanted.
+// Encoded returns e compressed in that framing, ready for the prefix of an answer to be
+// spliced on. If it is not compressed yet, it returns nil and has that done: see
+// Wanted.
 func (c *Cache) Encoded(e *Entry, framing encoded.Framing, now time.Time) *splice.Encoded {
 	body := c.compressedOf(e)
 	if body == nil {
@@ -304,8 +303,7 @@ func (c *Cache) Encoded(e *Entry, framing encoded.Framing, now time.Time) *splic
 	return c.compressed.Find(body, e, framing, now.Unix())
 }
 
-// compressedOf returns what there is of e compressed, or nil if it is small or
-// not kept.
+// compressedOf returns the compressed bytes of e, or nil if it is small or not kept.
 func (c *Cache) compressedOf(e *Entry) *encoded.Body {
 	if e.content != nil {
 		return e.content.compressed

@@ -19,8 +19,8 @@ const (
 	itemReference = 8
 )
 
-// content is the bytes of a list that several entries may have in common. It
-// is immutable but for what is said to be guarded.
+// content is the bytes of a list that several entries may have in common. It is
+// immutable, except for the fields that are guarded.
 type content struct {
 	key contentKey
 	// body is that of the entries, without the bytes.
@@ -32,13 +32,13 @@ type content struct {
 	// Guarded by contents.mu:
 
 	refs  int   // entries
-	payer *kept // the entry that is charged for it; nil: the contents are
-	// charge is what the content costs, and those slabs it pays for.
+	payer *kept // the entry that is charged for it; nil if it counts as unpaid
+	// charge is what the content costs, with the slabs that it is charged for.
 	charge int64
 }
 
-// contentKey is what two lists have to agree in to be one content. The digest
-// does not cover whether the upstream gave a ttlMs.
+// contentKey is what lists that share a content have in common. The digest does not
+// cover whether the upstream gave a ttlMs.
 type contentKey struct {
 	digest [32]byte
 	size   int
@@ -95,8 +95,8 @@ type split struct {
 	items         [][]byte
 }
 
-// splitList takes the bytes of an entry apart, if it is a list that is worth
-// sharing. Tiny items would cost more to share than to repeat.
+// splitList takes the bytes of an entry apart, unless it is not a list, or its items are
+// so small that sharing them would cost more than repeating them.
 func splitList(e *Entry) (split, bool) {
 	if e.Body.Items*(itemOverhead+itemReference) > len(e.Body.Bytes) {
 		return split{}, false

@@ -9,15 +9,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
-// contents holds the bytes of the bounded store's lists: of each list once, however
-// many partitions were given it, and of each item once, however many lists it
-// is in.
+// contents holds the bytes of the lists in the bounded store: each list once, however
+// many partitions have it, and each item once, however many lists it is in.
 //
-// Everything is charged once. An entry pays for the content it was the first
-// to bring, and a content for the slabs of the items. What has lost its payer
-// while others still use it is the contents' own, until somebody who uses it
-// arrives and takes the charge: the store is given so much less. What nobody
-// uses is gone.
+// Everything is charged once: a content to the first entry that uses it, a slab of items
+// to the first content. When an entry or content that was charged goes while others
+// still use the bytes, these count as unpaid until the next user is charged: the size of
+// the store is smaller by so much meanwhile. What nobody uses is freed.
 type contents struct {
 	seed maphash.Seed
 	// resize tells the store how many bytes its entries may be charged.
@@ -48,8 +46,8 @@ type kept struct {
 	left       bool          // it is out of the bounded store; guarded by contents.mu
 }
 
-// keep makes e ready for the bounded store, in the place of old if that is not nil. It
-// must leave again when the bounded store does not keep it after all.
+// keep makes e ready for the bounded store, in the place of old if that is not nil. If
+// the store does not keep it after all, drop must be called.
 func (s *contents) keep(e *Entry, old *kept) *kept {
 	k := &kept{entry: e, cost: e.cost()}
 	s.mu.Lock()
@@ -105,7 +103,7 @@ func (s *contents) find(e *Entry) *content {
 	return c
 }
 
-// add makes a content. Nobody pays for it yet, nor for its new slabs.
+// add makes a content. It is unpaid yet, as are its new slabs.
 func (s *contents) add(key contentKey, body *message.Body, parts split) *content {
 	c := &content{
 		key: key,
@@ -160,8 +158,8 @@ func (s *contents) item(hash uint64, data []byte) *item {
 	return nil
 }
 
-// pay has k pay for c, and c for the slabs of its items, as far as nobody else
-// does. It returns what k has to pay.
+// pay charges c to k, and the slabs of its items to c, as far as they are unpaid. It
+// returns what k is charged.
 func (s *contents) pay(c *content, k *kept) int64 {
 	if c.payer != nil {
 		return 0
@@ -178,7 +176,7 @@ func (s *contents) pay(c *content, k *kept) int64 {
 	return c.charge
 }
 
-// leave gives back what k has a share in.
+// leave ends the use of a content by k.
 func (s *contents) leave(k *kept) {
 	if k.left {
 		return
@@ -199,8 +197,8 @@ func (s *contents) leave(k *kept) {
 	}
 }
 
-// free forgets a content that no entry has, the items that were in no other,
-// and the slabs of which no item is left. The others become the contents' own.
+// free forgets a content that no entry uses, the items that were in no other, and the
+// slabs of which no item is left. Other slabs that it was charged for become unpaid.
 func (s *contents) free(c *content) {
 	delete(s.byKey, c.key)
 	s.compressed.Release(c.compressed)
@@ -217,8 +215,8 @@ func (s *contents) free(c *content) {
 	}
 }
 
-// forget takes an item out of the index, and out of its slab, which nobody pays
-// for if it was the last one.
+// forget takes an item out of the index and out of its slab. If it was the last one
+// there, the slab is gone.
 func (s *contents) forget(i *item) {
 	i.slab.items--
 	if i.slab.items == 0 {

@@ -16,27 +16,25 @@ type Entry struct {
 	Revision revision.Revision
 	// Partition says who may be given the answer.
 	Partition Partition
-	// Variant is that of the clients that are given the answer.
+	// Variant is that of the clients that may be given the answer.
 	Variant Variant
 	// Detail tells answers to the same method apart: the raw cursor of a
 	// page, the raw URI of a read. It is nil for a whole list.
 	Detail []byte
 	// Body is what the answer is spliced from.
 	Body *message.Body
-	// Fetched is when the answer had arrived.
+	// Fetched is when the answer arrived.
 	Fetched time.Time
 	// Lifetime is how long the answer is fresh. 0: it never is.
 	Lifetime time.Duration
-	// Mark is what the cache said when the request for the answer was about
-	// to be sent.
+	// Mark is from before the request for the answer was sent.
 	Mark Mark
 
-	// content is what the bytes are in, if they are shared; Body then has no
-	// Bytes.
+	// content has the bytes, if they are shared; Body then has none.
 	content *content
 }
 
-// Digest tells the body's bytes from others.
+// Digest returns a digest of the body's bytes.
 func (e *Entry) Digest() [32]byte { return e.Body.Digest }
 
 // Size returns how many bytes the body has.
@@ -64,7 +62,7 @@ func (e *Entry) EachPart(f func([]byte) error) error {
 	return f(e.Body.Bytes)
 }
 
-// AppendTo appends what of the body an answer in that framing ends with.
+// AppendTo appends the body in that framing.
 func (e *Entry) AppendTo(dst []byte, framing encoded.Framing) []byte {
 	_ = e.EachPart(func(part []byte) error {
 		if framing == encoded.Event {
@@ -105,18 +103,18 @@ type Mark struct {
 	epoch   uint64 // changes of the kind
 	pages   uint64 // times that a cursor turned out to be bad
 	updates uint64 // changes of single resources; of reads only
-	doubts  uint64 // times that a caller needed a list asked for anew
+	doubts  uint64 // calls of [Cache.Doubt]
 }
 
-// Start is the mark of what was there when the process began, and of which no
-// change has been announced since. The zero mark is earlier than that.
+// Start returns the first mark of a process: that of stored snapshots whose lists had no
+// announced change. The zero mark is earlier.
 func Start() Mark { return Mark{epoch: firstEpoch} }
 
-// firstEpoch is the one that every kind begins with.
+// firstEpoch is the epoch in which every kind begins.
 const firstEpoch = 1
 
-// BeforeStart reports whether what has mark m is from before a change that was
-// announced before the process began: nobody knows to whom.
+// BeforeStart reports whether m is the mark of a stored snapshot that was outdated
+// before the process began. It is not known who has seen that notice.
 func (m Mark) BeforeStart() bool { return m.epoch < firstEpoch }
 
 // Since reports whether m is no earlier than other, of the same kind.
@@ -140,8 +138,8 @@ func (e *Entry) Left(now time.Time) time.Duration { return e.Lifetime - e.Age(no
 // key that is kept with it and its place in the store, rounded up.
 const entryOverhead = 448
 
-// cost is what the entry counts against the memory of the bounded store, in bytes,
-// besides what it shares with others.
+// cost is what the entry costs in the bounded store, in bytes, besides what it shares
+// with others.
 func (e *Entry) cost() int64 {
 	return entryOverhead + e.Body.Footprint() + 2*int64(len(e.Detail))
 }
@@ -172,7 +170,7 @@ func (e *Entry) question() Question {
 	return Question{e.Revision, e.Kind, e.Partition, e.Variant, e.Detail}
 }
 
-// Key returns what tells the question from every other.
+// Key returns bytes that no other question has.
 func (q Question) Key() []byte { return appendKey(nil, q) }
 
 // answers reports whether e is the answer to q.
@@ -181,9 +179,9 @@ func (e *Entry) answers(q Question) bool {
 		(e.Detail == nil) == (q.Detail == nil) && bytes.Equal(e.Detail, q.Detail)
 }
 
-// appendKey appends what tells one question from another. All parts but the
-// last have a fixed length, so no two different ones have the same key. That a
-// detail is there counts by itself: an empty cursor is a valid one.
+// appendKey appends the key of a question. All parts but the last have a fixed length,
+// so different questions have different keys. An empty detail differs from none: an
+// empty cursor is valid.
 func appendKey(dst []byte, q Question) []byte {
 	dst = append(dst, byte(q.Revision), byte(q.Kind))
 	dst = append(q.Partition.append(dst), q.Variant[:]...)

@@ -2,9 +2,8 @@ package cache
 
 import "github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 
-// The memory is divided by these eighths. They are half of it: the process needs
-// twice as much for what it keeps, because garbage is collected when there is as
-// much of it again.
+// The memory is divided into these eighths. They come to half of it, because the
+// garbage collector lets the heap grow to twice of what is kept.
 const (
 	eighths = 8
 
@@ -13,12 +12,12 @@ const (
 	workShare       = 1 // what is in progress
 )
 
-// Work returns what may be taken of the memory for what is in progress: answers
-// that are being recorded and parsed.
+// Work returns the budget for work in progress: answers that are being recorded and
+// parsed.
 func (c *Cache) Work() *budget.Budget { return c.work }
 
-// SetMemory changes how many bytes all together may take, with the garbage that
-// they leave: what the bounded store keeps, compressed bytes, and what is in progress.
+// SetMemory changes how many bytes the bounded store, compressed bytes and work in
+// progress may take together, with the garbage that they leave.
 func (c *Cache) SetMemory(memory int64) {
 	c.sharing.Lock()
 	defer c.sharing.Unlock()

@@ -23,8 +23,8 @@ var (
 	Anonymous = Partition{}
 	// Public is the partition of entries that anybody may be given.
 	Public = Partition{scope: scopePublic}
-	// FeedOnly is the partition of what a guard's credential was shown: no
-	// client presents that credential, so no client may be given it.
+	// FeedOnly is the partition of what the upstream gave to a guard's credential: no
+	// client presents that, so no client may be given it.
 	FeedOnly = Partition{scope: scopeFeed}
 )
 

@@ -6,14 +6,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
-// largeBody is the size in bytes above which a body that somebody reads counts.
-// Smaller ones are no more than what a connection needs anyway.
+// largeBody is the size in bytes above which a body that is being written counts.
+// Smaller ones take no more than a connection does anyway.
 const largeBody = 64 << 10
 
-// reading knows the large bodies that are being written to clients. One that is
-// out of the cache stays in memory for as long as somebody reads it, however
-// slowly. Those that are pinned now are there anyway; all others together have as
-// much room as the bounded store.
+// reading has the large bodies that are being written to clients. One that has left the
+// cache stays in memory until the slowest client has read it. All together, other than
+// those that are pinned, may take as much memory as the bounded store.
 type reading struct {
 	mu     sync.Mutex
 	limit  int64

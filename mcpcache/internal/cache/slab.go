@@ -2,17 +2,16 @@ package cache
 
 import "slices"
 
-// slabSize is the size in bytes of a slab that many items share. It is what the
-// runtime gives memory out by: a slab of it has a page of its own.
+// slabSize is the size in bytes of a slab that many items share: a page of the runtime's
+// allocator.
 const slabSize = 8 << 10
 
 // slabOverhead is what a slab costs besides its bytes and its items.
 const slabOverhead = 64
 
-// slab holds the bytes of items that came in one list, next to each other. Each
-// by itself would leave a hole on the heap when it goes, between others that
-// stay: with lists that come and go, half as much again as the lists take. A
-// slab is gone, and not charged any more, when the last of its items is.
+// slab holds the bytes of items that came in one list, next to each other. Allocated one
+// by one they fragment the heap as lists come and go, which takes half as much memory
+// again. A slab is freed, and not charged any more, with the last of its items.
 type slab struct {
 	bytes []byte // of a fixed capacity
 
@@ -20,11 +19,11 @@ type slab struct {
 
 	cost  int64    // what it and all its items are charged
 	items int      // those that are in use
-	payer *content // the content that is charged for it; nil: the contents are
+	payer *content // the content that is charged for it; nil if it counts as unpaid
 }
 
 func newSlab(size int) *slab {
-	// Memory comes in sizes of its own: the capacity says what it really takes.
+	// The allocator rounds sizes up: the capacity is what it really takes.
 	b := &slab{bytes: slices.Grow([]byte(nil), size)}
 	b.cost = int64(slabOverhead + cap(b.bytes))
 	return b

@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// maxUpdates bounds how many URIs are remembered as updated, those above
-	// them included. One more makes all reads outdated.
+	// maxUpdates bounds how many URIs are remembered, of updated resources and of those
+	// above them. One more outdates all reads.
 	maxUpdates = 4096
 	// maxUpdatedURI bounds the URI that an update may be about, in bytes.
 	maxUpdatedURI = 2048
 )
 
-// updates knows which resources have been updated, one by one. A notice about
-// a resource concerns those below it, and those above it too: a server may name
-// the part that has changed of what was subscribed to (SUBSCRIPTIONS, "Resource
-// Updates").
+// updates remembers which single resources have been updated. A notice about a resource
+// concerns those below it, and those above it too: a server may name a changed part of
+// the resource that was subscribed to (SUBSCRIPTIONS, "Resource Updates").
 type updates struct {
 	seq atomic.Uint64 // how many there have been
 
@@ -30,8 +29,8 @@ type updates struct {
 	under, above map[string]uint64
 }
 
-// Update records that a change of one resource has been announced. Everything
-// that was read of it before is outdated when it returns.
+// Update records that a change of one resource has been announced. When it returns, all
+// that was read of the resource before is outdated.
 func (c *Cache) Update(uri string) {
 	u := &c.updates
 	u.mu.Lock()
@@ -39,8 +38,8 @@ func (c *Cache) Update(uri string) {
 	if u.add(uri) {
 		return
 	}
-	// Whoever waits for the lock finds all reads outdated. The feeds, who
-	// watch bumps, keep none.
+	// All reads are outdated before the URIs are forgotten. Bump is not called: the
+	// feeds, which watch it, keep no reads.
 	c.epochs[revision.Reads].Add(1)
 	clear(u.under)
 	clear(u.above)

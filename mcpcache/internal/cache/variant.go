@@ -2,40 +2,36 @@ package cache
 
 import "time"
 
-// Variant tells clients apart to which an upstream may show different lists
-// although their credentials are the same: by what they can do, and by what they
-// call themselves. The zero value is how the feed itself asks.
+// Variant stands for clients that an upstream is taken to show the same lists: those
+// with the same capabilities, name and language. The zero value is the feed's own.
 type Variant [8]byte
 
-// Seen is the list that the upstream gave to clients of a variant, or to one
-// session, when it last was asked. It is immutable.
+// Seen identifies the list that the upstream last gave to clients of a variant, or to
+// one session. It is immutable.
 type Seen struct {
 	// Items is the list's [message.Body.ItemsDigest].
 	Items [32]byte
-	// Mark is what the cache said when the list was asked for.
+	// Mark is from before the list was asked for.
 	Mark Mark
-	// At is when the list had arrived.
+	// At is when the list arrived.
 	At time.Time
-	// ByClient says that a client itself was given it, not the feed that asked
-	// as one.
+	// ByClient says that a client was given it, not the feed asking as one.
 	ByClient bool
 }
 
-// Agrees reports whether e has the items that were seen, both asked for since
-// the same change.
+// Agrees reports whether e has the items that were seen, in the same epoch.
 func (s *Seen) Agrees(e *Entry) bool {
 	return s != nil && s.Mark.epoch == e.Mark.epoch && s.Items == e.Body.ItemsDigest
 }
 
-// Contradicts reports whether a client was given other items than those of e,
-// asked for since the same change.
+// Contradicts reports whether a client was given other items than those of e, in the
+// same epoch.
 func (s *Seen) Contradicts(e *Entry) bool {
 	return s != nil && s.ByClient && s.Mark.epoch == e.Mark.epoch && s.Items != e.Body.ItemsDigest
 }
 
-// Differs reports whether other items than those of e were seen, both asked for
-// since the same change, and e first. If e came later, the list may have changed
-// in between without a notice.
+// Differs reports whether other items than those of e were seen, in the same epoch and
+// after e. If e came later, the list may have changed in between without a notice.
 func (s *Seen) Differs(e *Entry) bool {
 	return s != nil && s.Mark.epoch == e.Mark.epoch && s.Items != e.Body.ItemsDigest && s.At.After(e.Fetched)
 }
