@@ -1,12 +1,12 @@
-// Package client is our own MCP client: how a feed speaks with an upstream. It
-// opens sessions at one revision of the protocol, asks in them for whole lists and
-// single resources, listens for notices, and answers what little a server may ask
-// of it. It drives mcp-go's transport raw, so that results keep the bytes that the
-// upstream wrote, and bounds everything that an upstream sends.
+// Package client is our own MCP client, which the feeds use. It opens sessions at one
+// revision of the protocol, asks in them for whole lists and single resources, listens
+// for notices, and answers the few requests that a server may send. It uses mcp-go's
+// transport below its typed client, so that results keep the bytes that the upstream
+// wrote, and bounds everything that an upstream sends.
 //
-// It knows nothing of when to ask: of feeds, epochs, lifetimes, the cache. It
-// knows nothing of Caddy either: requests leave through an [http.RoundTripper], a
-// credential comes from a [guards.Guard].
+// It knows nothing of feeds, epochs, lifetimes and the cache. It knows nothing of Caddy
+// either: requests leave through an [http.RoundTripper], a credential comes from a
+// [guards.Guard].
 package client
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Policy is what an operator may change while sessions go on.
+// Policy is what an operator may change while sessions are open.
 type Policy struct {
 	// MaxList is the most bytes of one list, and so of one message.
 	MaxList int64
@@ -37,12 +37,13 @@ type Config struct {
 	URL string
 	// Base carries the requests to the upstream.
 	Base http.RoundTripper
-	// Turn bounds the long lists of the upstream. Its clients share one.
+	// Turn has the clients of an upstream, which share one, read one long list at a
+	// time.
 	Turn Turn
 	// Policy returns what is in force.
 	Policy func() Policy
-	// OnNotice is told the method of each notification that arrives, on whatever
-	// stream, before anything after it is read.
+	// OnNotice is called with the method of each notification, on whatever stream it
+	// arrives, before anything after it is read.
 	OnNotice func(method string)
 }
 

@@ -25,8 +25,8 @@ var codings = map[string]opener{
 	"zstd":    openZstd,
 }
 
-// openDeflate reads the zlib format, or what many take "deflate" for, which is
-// the same without its header.
+// openDeflate reads the zlib format, or that without its header, which some servers
+// send as "deflate".
 func openDeflate(r *bufio.Reader) (io.Reader, error) {
 	head, err := r.Peek(2)
 	if err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
@@ -53,7 +53,7 @@ func decode(res *http.Response) error {
 	}
 	open, ok := codings[coding]
 	if !ok {
-		// Whole: half of a credential in it could not be found and hidden.
+		// Not cut short: a part of a credential in it could not be recognized.
 		return fmt.Errorf("upstream answered with content encoding %q, which nobody asked for", coding)
 	}
 	res.Header.Del("Content-Encoding")

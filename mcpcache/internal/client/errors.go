@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
-// Refused reports whether err says that our credential is no good: the upstream
-// refused it, or the guard knows that it has none.
+// Refused reports whether err says that the upstream refused our credential, or that the
+// guard has none.
 func Refused(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden
@@ -20,11 +20,11 @@ func Refused(err error) bool {
 	return errors.Is(err, guards.ErrUnauthorized)
 }
 
-// Unreachable reports whether err says that the upstream took no connection, or
-// ended it without an answer: it may have been stopped, or started anew.
+// Unreachable reports whether err says that the upstream took no connection, or ended it
+// without an answer: it may have been stopped or restarted.
 func Unreachable(err error) bool { return errors.Is(err, outgoing.ErrUnreachable) }
 
-// RetryAfter is for how long the upstream asked to be left alone; 0 if it did not.
+// RetryAfter returns the Retry-After of the upstream; 0 if it gave none.
 func RetryAfter(err error) time.Duration {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status.RetryAfter
@@ -49,7 +49,7 @@ const MaxErrorText = 512
 // briefError is an error of which only the beginning of the text is shown.
 type briefError struct {
 	text  string
-	cause error // nil if there is no more to it than its text
+	cause error // nil if the error wraps no other
 }
 
 func (e *briefError) Error() string { return e.text }

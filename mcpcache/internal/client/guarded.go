@@ -66,7 +66,7 @@ func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *
 		return nil, authorized, fmt.Errorf("authorizing a request: %w", err)
 	}
 	res, err := g.base.RoundTrip(authorized)
-	// What the upstream answers may be logged, listed and stored.
+	// Answers are logged, listed and stored, so they must not hold the credential.
 	secrets := added(req.Header, authorized.Header)
 	if err != nil {
 		return nil, authorized, secrets.Error(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
-// errIdle is why a stream was given up on which nothing has arrived for its
-// idle timeout: its other end may be gone without a word.
+// errIdle says that nothing has arrived on a stream for its idle timeout: the connection
+// may be dead.
 var errIdle = errors.New("nothing arrived on the stream for its idle timeout")
 
 type idleKey struct{}
@@ -59,7 +59,7 @@ func (w *idleWatch) stop() {
 	}
 }
 
-// watch returns body such that its bytes are heard, and its end.
+// watch returns body with its bytes and its end reported to the watch.
 func (w *idleWatch) watch(body io.ReadCloser) io.ReadCloser {
 	if w == nil {
 		return body
@@ -68,7 +68,7 @@ func (w *idleWatch) watch(body io.ReadCloser) io.ReadCloser {
 	return &idleBody{ReadCloser: body, idle: w}
 }
 
-// idleBody tells its watch what arrives.
+// idleBody reports to its watch when bytes arrive.
 type idleBody struct {
 	io.ReadCloser
 	idle *idleWatch

@@ -28,7 +28,7 @@ type StatusError struct {
 	Code int
 	// Supported are the versions that such an error lists in data.supported.
 	Supported []string
-	// RetryAfter is how long the upstream asks to be left alone; 0 when it does not.
+	// RetryAfter is the Retry-After header; 0 when there is none.
 	RetryAfter time.Duration
 	// WWWAuthenticate are the challenges of a 401 or 403.
 	WWWAuthenticate []string
@@ -42,11 +42,10 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("upstream answered HTTP %d", e.Status)
 }
 
-// limiter is an [http.RoundTripper] for the answers that we are ready to read:
-// a success (200, 202 or 204) whose body is JSON of at most maxMessage bytes, or an
-// event stream of events that are no larger. What is compressed though nobody asked
-// for that is read too. Everything else becomes an error, because a client library
-// would take parts of it for a success.
+// limiter is an [http.RoundTripper] that lets only the answers through that we read: a
+// success (200, 202 or 204) whose body is JSON of at most maxMessage bytes, or an event
+// stream of events that are no larger; compressed ones are decoded. Everything else
+// becomes an error, because the client library would take some of it for a success.
 type limiter struct {
 	base http.RoundTripper
 	// maxMessage returns the largest message in bytes.
@@ -80,7 +79,7 @@ func (l *limiter) receive(req *http.Request) (*http.Response, error) {
 	if media != "application/json" && media != "text/event-stream" {
 		res.Body.Close()
 		if req.Method != http.MethodDelete && res.StatusCode == http.StatusOK {
-			// Whole: half of a credential in it could not be found and hidden.
+			// Not cut short: a part of a credential in it could not be recognized.
 			return nil, fmt.Errorf("upstream answered with content type %q, not JSON or an event stream", media)
 		}
 		res.Body = http.NoBody
@@ -116,7 +115,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		if b.ctx.Err() != nil {
-			err = context.Cause(b.ctx) // that is why the body was closed
+			err = context.Cause(b.ctx) // why the body was closed
 		}
 		err = b.fail(err)
 	}
@@ -186,7 +185,7 @@ const maxRetryAfter = 10 * time.Minute
 // retryAfter reads a Retry-After header (RFC 9110 section 10.2.3).
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
-	// A number that is too large comes as the largest one.
+	// A number that is out of range is parsed as the largest one.
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}

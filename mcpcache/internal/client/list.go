@@ -22,23 +22,23 @@ var (
 // ListRequest is what to ask of a list.
 type ListRequest struct {
 	Kind revision.Kind
-	// As is as which client to ask.
+	// As is the client to ask as; nil for ourselves.
 	As *Identity
-	// Before is how many bytes the list had when it was last read, 0 if it never
-	// was: what was long is likely to be so again.
+	// Before is how many bytes the list had when it was last read, 0 if it never was: a
+	// list that was long is likely to be long again.
 	Before int
 	// Patient requests wait while another long list of the upstream is being
 	// read; others then fail with [errBusy], if the list is long.
 	Patient bool
 }
 
-// List is a list that was read whole, or a content.
+// List is a whole list, or a resource.
 type List struct {
 	// Body is all pages, joined.
 	Body *message.Body
-	// Pages are for their TTL and HasTTL; the rest of them is used up.
+	// Pages have the TTL and HasTTL of each page; the rest of them is in Body.
 	Pages []*message.Page
-	// First is when the first page had arrived.
+	// First is when the first page arrived.
 	First time.Time
 	// Server is what the result says of the server, if server/discover was asked
 	// and we understand it; nil otherwise.
@@ -73,8 +73,8 @@ type pageReader struct {
 
 	pages []*message.Page
 	bytes int64
-	first time.Time // when the first page had arrived
-	// server is nil if another kind is read, or the result not understood.
+	first time.Time // when the first page arrived
+	// server is nil unless server/discover is asked and its result understood.
 	server *ServerInfo
 }
 

@@ -14,15 +14,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// ErrNoStream says that the upstream offers no stream to listen on: it announces no
-// changes.
+// ErrNoStream says that the upstream offers no stream to listen on.
 var ErrNoStream = errors.New("upstream offers no stream of notices")
 
-// Listens reports whether there is a stream of notices to keep open. In a legacy
-// session there is one even if the upstream announces nothing: the end of the
-// stream shows that the upstream was started anew. A legacy server without sessions
-// cannot tell our stream from those of clients: it sends each message on one stream
-// only, and we would get what is meant for a client.
+// Listens reports whether to keep a stream of notices open. In a legacy session it is
+// kept even if the upstream announces nothing: its end shows that the upstream has been
+// restarted. A legacy server without sessions sends each message on just one of its
+// streams, so ours would take messages that are meant for clients.
 func (s *Session) Listens() bool {
 	if s.client.Revision.Era() == revision.Legacy {
 		return s.HasID()
@@ -41,10 +39,10 @@ func (s *Session) Listen(ctx context.Context, opened func()) error {
 	return s.get(ctx, opened)
 }
 
-// subscribe listens the modern way. The stream counts as open with the
-// server's acknowledgement, which is the first message on it.
+// subscribe listens by subscriptions/listen. The stream is open once the server has
+// acknowledged it, in its first message.
 func (s *Session) subscribe(ctx context.Context, opened func()) error {
-	// With a transport of its own: no other stream can acknowledge it.
+	// In a session of its own, so that no other stream can acknowledge it.
 	own, err := s.client.newSession(nil, func(method string) {
 		if method == sse.Acknowledged {
 			opened()
@@ -66,7 +64,7 @@ func (s *Session) subscribe(ctx context.Context, opened func()) error {
 	return streamError(err)
 }
 
-// get listens the legacy way, on a GET stream of the session.
+// get listens on a GET stream of the legacy session.
 func (s *Session) get(ctx context.Context, opened func()) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.client.URL, nil)
 	if err != nil {
@@ -105,8 +103,8 @@ func (s *Session) get(ctx context.Context, opened func()) error {
 // maxNotice is the largest message on a stream of notices, in bytes.
 const maxNotice = 1 << 20
 
-// replyTo returns the answer to one message of a GET stream, or nil if that is no
-// request. Notices have been seen already, see [noticeWatcher].
+// replyTo returns the answer to one message of a GET stream, or nil if it is not a
+// request. Notices are read by [noticeWatcher].
 func (s *Session) replyTo(data []byte) (reply []byte) {
 	var m message.Request
 	if len(data) == 0 || message.Decode(data, &m) != nil || m.Method == nil || m.ID == nil {
@@ -115,10 +113,10 @@ func (s *Session) replyTo(data []byte) (reply []byte) {
 	return appendReply(nil, m.ID, string(m.Method))
 }
 
-// reply posts an answer to a server's request. Nobody is told if that fails: the
-// server gives up by its own time limit.
+// reply posts an answer to a server's request. If that fails, the server's own time
+// limit ends its wait.
 func (s *Session) reply(ctx context.Context, data []byte) {
-	defer func() { _ = recover() }() // one answer less
+	defer func() { _ = recover() }() // the server gets no answer
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.client.URL, bytes.NewReader(data))
@@ -140,7 +138,8 @@ func (s *Session) setHeaders(req *http.Request) {
 	}
 }
 
-// streamError tells a server without streams from one that fails.
+// streamError makes an [ErrNoStream] of an error that shows that the server has no
+// streams.
 func streamError(err error) error {
 	if err == nil {
 		return nil
@@ -156,6 +155,6 @@ func streamError(err error) error {
 	return err
 }
 
-// refusesRequest reports whether a JSON-RPC error is about the request itself:
-// it is invalid, its method unknown or its params are. Others may pass.
+// refusesRequest reports whether a JSON-RPC error is about the request itself: an
+// invalid request, an unknown method or invalid params. Others may be temporary.
 func refusesRequest(code int) bool { return code >= -32602 && code <= -32600 }

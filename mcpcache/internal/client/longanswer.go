@@ -16,9 +16,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
-// longAnswer keeps the long answer to one request of ours. The client library
-// would have it in memory several times, so it is given a short one instead: the
-// same id, and an empty result.
+// longAnswer keeps the long answer to one request of ours from the client library, which
+// would have it in memory several times. The library is given one with the same id and
+// an empty result instead.
 type longAnswer struct {
 	claim *claim
 	limit int64 // of an answer, in bytes
@@ -30,13 +30,13 @@ type longAnswer struct {
 
 type longAnswerKey struct{}
 
-// withLongAnswer returns a context whose request has its long answer kept by a.
+// withLongAnswer returns a context for a request whose long answer is kept in a.
 func withLongAnswer(ctx context.Context, a *longAnswer) context.Context {
 	return context.WithValue(ctx, longAnswerKey{}, a)
 }
 
-// resultOf returns the result of the request with that context and id: the long
-// one that was kept, or the one that the client library has brought.
+// resultOf returns the result of the request with that context and id: the long one if
+// it was kept, or else result, which the client library has returned.
 func resultOf(ctx context.Context, id mcp.RequestId, result json.RawMessage) json.RawMessage {
 	a, _ := ctx.Value(longAnswerKey{}).(*longAnswer)
 	if a == nil {
@@ -53,8 +53,8 @@ func resultOf(ctx context.Context, id mcp.RequestId, result json.RawMessage) jso
 // errNoResult says what is wrong with a long message.
 var errNoResult = errors.New("long message is neither a result nor an error")
 
-// replace keeps a long message, and returns the short one to hand on instead:
-// of a notification, all but its params.
+// replace keeps a long message, and returns the short one that takes its place: of a
+// notification, all but its params.
 func (a *longAnswer) replace(data []byte) ([]byte, error) {
 	response, err := message.ParseResponse(data)
 	switch method := message.Method(data); {
@@ -76,8 +76,8 @@ func (a *longAnswer) replace(data []byte) ([]byte, error) {
 	return append(message.AppendPrefix(nil, response.ID, -1, false), "}}"...), nil
 }
 
-// longAnswers is an [http.RoundTripper] that has long answers kept apart, see
-// [longAnswer], and JSON answers read whole.
+// longAnswers is an [http.RoundTripper] that keeps long answers from the client library,
+// see [longAnswer], and reads JSON answers whole.
 type longAnswers struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// longAnswerBody is an answer whose long messages are kept apart. What is short is
-// handed on as it came.
+// longAnswerBody is a body whose long messages are replaced. Short ones are passed on as
+// they came.
 type longAnswerBody struct {
 	io.ReadCloser
 
@@ -21,14 +21,14 @@ type longAnswerBody struct {
 	length int64 // of the answer, -1 if unknown
 	fill   func() error
 
-	ready []byte // to be handed on
-	err   error  // comes after that
+	ready []byte // to be passed on
+	err   error  // to be returned after that
 
 	read [16 << 10]byte
 	// message is the one that is being read, as it came.
 	message *budget.Buffer
-	// share is what it takes its room from: what bounds it is the limit of a
-	// message, and that one long list is fetched at a time.
+	// share is unlimited: the message is bounded by its own limit, and only one long
+	// list is fetched at a time.
 	share budget.Share
 	long  bool
 
@@ -116,7 +116,7 @@ func (b *longAnswerBody) fillEvents() error {
 	n, err := b.ReadCloser.Read(b.read[:])
 	for p := b.read[:n]; len(p) > 0; {
 		if b.message == nil && b.afterCR && p[0] == '\n' {
-			// It belongs to the event that has ended, and some wait for it.
+			// It belongs to the event that has ended. Some readers wait for it.
 			b.ready = append(b.ready, '\n')
 			b.afterCR, p = false, p[1:]
 			continue
@@ -133,7 +133,7 @@ func (b *longAnswerBody) fillEvents() error {
 	}
 	if errors.Is(err, io.EOF) && b.message != nil {
 		if b.long {
-			b.message.Write([]byte("\n\n")) // clients take it for ended
+			b.message.Write([]byte("\n\n")) // the library would read it as ended too
 		}
 		if err := b.endEvent(); err != nil {
 			return err

@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// UnsupportedError says that the upstream does not speak a revision. It is
-// said only of a definite answer: a timeout, a refused connection, a 401 or a
-// 5xx says nothing about revisions.
+// UnsupportedError says that the upstream does not speak a revision, by a definite
+// answer of it: a timeout, a refused connection, a 401 or a 5xx says nothing about
+// revisions.
 type UnsupportedError struct {
 	// Wanted is that revision.
 	Wanted revision.Revision
@@ -47,9 +47,8 @@ func (s *Session) Open(ctx context.Context) error {
 	return s.initialize(ctx)
 }
 
-// discover asks a stateless server what it speaks. That the method succeeds
-// means nothing by itself: servers with sessions answer it too, and list only
-// legacy revisions.
+// discover asks a server which modern revisions it speaks. That it answers is not
+// enough: some servers with sessions do so too, and list only legacy revisions.
 func (s *Session) discover(ctx context.Context) error {
 	s.transport.SetProtocolVersion(s.client.Revision.String())
 	result, err := s.call(ctx, revision.Discover.Method(), map[string]any{}, nil)
@@ -102,8 +101,8 @@ func (s *Session) describe(result []byte) error {
 	return err
 }
 
-// openError decides whether a failed opening is evidence of the server's era: then
-// it is an [UnsupportedError].
+// openError makes an [UnsupportedError] of an error that shows that the server does not
+// speak the revision.
 func (s *Session) openError(err error) error {
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
 		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(rpc.Supported), cause: err}
@@ -115,8 +114,8 @@ func (s *Session) openError(err error) error {
 	return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(status.Supported), cause: err}
 }
 
-// definite reports whether an HTTP status is an answer to what was asked: not
-// a refusal of who asked or when, not a failure that may pass.
+// definite reports whether an HTTP status refuses the request for what it asks: not for
+// who sent it or when, and not by a failure that may be temporary.
 func definite(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout,
@@ -126,8 +125,8 @@ func definite(status int) bool {
 	return status >= 400 && status <= 499
 }
 
-// newest returns the newest known legacy revision of the list. A modern one is
-// no alternative to offer: a feed for it exists already.
+// newest returns the newest known legacy revision of the list. A modern one need not be
+// offered: its feed runs anyway.
 func newest(versions []string) revision.Revision {
 	var best revision.Revision
 	for _, version := range versions {

@@ -7,13 +7,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// noticeWatcher is an [http.RoundTripper] that sees the notices in all answers to
-// a session, before those who read them. It understands more spellings than
-// they do: each that some client acts on.
+// noticeWatcher is an [http.RoundTripper] that finds the notices in all answers in a
+// session, before they are read. It finds them in every spelling that some client acts
+// on, of which the client library knows only some.
 type noticeWatcher struct {
 	base http.RoundTripper
-	// onNotice is told of the method of each. Nothing more is read until it
-	// returns.
+	// onNotice is called with the method of each. Nothing more is read until it returns.
 	onNotice func(method string)
 }
 

@@ -21,8 +21,7 @@ func checkOne(answer []byte) error {
 	return nil
 }
 
-// oneMessage is an answer of JSON, of which nothing is handed on before all of it
-// was read.
+// oneMessage is a JSON body that is read whole and checked before it is passed on.
 type oneMessage struct {
 	io.ReadCloser
 	ctx   context.Context // of the request

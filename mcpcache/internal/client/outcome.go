@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// outcome remembers why reading the answer to a request failed. A client
-// library may report no more than that no answer came.
+// outcome remembers why reading the answer to a request failed. The client library may
+// report only that there was no answer.
 type outcome struct {
 	mu  sync.Mutex
 	err error

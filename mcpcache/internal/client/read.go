@@ -10,10 +10,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// ReadAnonymously reads a resource in a modern session without our credential, as
-// anybody may who has none. uri is a raw JSON string, name the same as the
-// Mcp-Name header says it, as tells who asks. It fails if the content is long and
-// another long answer of the upstream is being read.
+// ReadAnonymously reads a resource in a modern session, without our credential. uri is a
+// raw JSON string, name is the same in the Mcp-Name header, as is the client to ask as.
+// It fails if the content is long and another long answer of the upstream is being read.
 func (s *Session) ReadAnonymously(ctx context.Context, uri []byte, name string, as *Identity) (*List, error) {
 	ctx, cancel := context.WithTimeout(withoutGuard(ctx), RequestTimeout)
 	defer cancel()

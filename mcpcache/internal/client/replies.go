@@ -10,13 +10,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
-// MaxReplies is how many answers to requests of the server may be on their way at
-// once, for each client. A server has little to ask of us: a ping now and then.
+// MaxReplies is how many answers to requests of the server each client sends at a time.
+// A server has little to ask of us: a ping now and then.
 const MaxReplies = 4
 
-// replies bounds what a server can make us do with its requests. A request that
-// comes while enough answers are on their way gets none, so that the stream on
-// which it came is read on.
+// replies bounds what a server can make us do with its requests. A request that comes
+// while [MaxReplies] answers are being sent gets none, so that its stream is read on.
 type replies struct {
 	underWay atomic.Int32
 	dropped  atomic.Int64 // requests that got no answer
@@ -32,14 +31,14 @@ func (r *replies) begin() bool {
 	return false
 }
 
-// end says that an answer was sent, or given up.
+// end is called when an answer has been sent, or given up.
 func (r *replies) end() { r.underWay.Add(-1) }
 
 // drop counts a request that gets no answer.
 func (r *replies) drop() { r.dropped.Add(1) }
 
-// answer answers a request of the server that came on the answer to a request
-// of ours, for no longer than that lasts. It returns at once.
+// answer answers a request of the server that came within the answer to a request of
+// ours, while that lasts. It returns at once.
 func (s *Session) answer(ctx context.Context, id []byte, method string) {
 	if !s.client.replies.begin() {
 		return
@@ -50,7 +49,7 @@ func (s *Session) answer(ctx context.Context, id []byte, method string) {
 	}()
 }
 
-// dropRequest counts the requests that reach the transport, since they are too large
+// dropRequest counts the requests that reach the transport, because they are too large
 // for [requestFilter]. They get no answer.
 func (s *Session) dropRequest(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	s.client.replies.drop()

@@ -16,9 +16,8 @@ import (
 // there are, and block one for ever at a third response.
 type requestFilter struct {
 	base http.RoundTripper
-	// onRequest is told of each request of the server, with the context of the
-	// request of ours on whose answer it came. id and method are the server's. It
-	// must return at once.
+	// onRequest is called for each request of the server, with the context of our
+	// request within whose answer it came. It must return at once.
 	onRequest func(ctx context.Context, id []byte, method string)
 }
 
@@ -36,12 +35,12 @@ func (f *requestFilter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// maxFiltered is the largest event that is looked at, in bytes. Larger ones pass:
-// they are lists, mostly, and cost a server as much as us.
+// maxFiltered is the largest event that is filtered, in bytes. Most larger ones are
+// lists; a larger request costs the server as much as us.
 const maxFiltered = 64 << 10
 
-// filteredBody is an event stream without what is taken out of it. It holds back
-// no more than an event that has not ended.
+// filteredBody is the filtered event stream. It holds back no more than an event that has
+// not ended.
 type filteredBody struct {
 	io.ReadCloser
 	onRequest func(id []byte, method string)
@@ -138,8 +137,8 @@ func dataOf(event []byte) []byte {
 	return data
 }
 
-// cursorOf returns an event of which only that is left with which its stream
-// could be resumed after it.
+// cursorOf returns an event reduced to the fields that are needed to resume its stream
+// after it.
 func cursorOf(event []byte) []byte {
 	var cursor []byte
 	for line := range bytes.Lines(event) {

@@ -13,15 +13,15 @@ import (
 // kept, in bytes.
 const MaxServerInfo = 64 << 10
 
-// ServerInfo is what a server has said of itself: the result of initialize, or of
-// server/discover. It is not changed once it is there.
+// ServerInfo is a server's description of itself: the result of initialize, or of
+// server/discover. It is immutable.
 type ServerInfo struct {
-	// ServerInfo is what we understand of it: the names of capabilities, and which
-	// of them announce changes. Of a result above [MaxServerInfo], only the
-	// capabilities are there that lists need.
+	// ServerInfo is what we understand of it: the names of capabilities, and which of
+	// them announce changes. Of a result above [MaxServerInfo], it has only the
+	// capabilities that lists need.
 	message.ServerInfo
 
-	// Revision is the one that the server was asked in.
+	// Revision is that of the request.
 	Revision revision.Revision
 	// Result is the whole result as the server wrote it, with its capabilities,
 	// instructions and serverInfo; nil if it is larger than [MaxServerInfo].

@@ -24,16 +24,16 @@ const (
 	// CloseTimeout is how long it may take to tell a server that its session is
 	// over.
 	CloseTimeout = time.Second
-	// IdleTimeout is how long a listening stream may be silent before it is
-	// given up: its other end may be gone without a word.
+	// IdleTimeout is how long a listening stream may be silent before it is given up: the
+	// connection may be dead.
 	IdleTimeout = 5 * time.Minute
 )
 
 // clientName is what we call ourselves.
 const clientName = "mcp_cache"
 
-// Identity is as which client a session is opened, or a request sent. A nil one
-// is ourselves.
+// Identity is the client as which a session is opened, or a request sent. nil is
+// ourselves.
 type Identity struct {
 	// Capabilities is a JSON object.
 	Capabilities []byte
@@ -43,9 +43,9 @@ type Identity struct {
 	Language string
 }
 
-// Session is one conversation with the upstream. At modern revisions, which have
-// no sessions, it is what the upstream has said of itself. Its methods may be
-// called from several goroutines at once, once it is open.
+// Session is a session with the upstream. Modern revisions have none: there it only holds
+// the server's description of itself. Once it is open, its methods may be called from
+// several goroutines at once.
 type Session struct {
 	client    *Client
 	http      *http.Client
@@ -54,7 +54,7 @@ type Session struct {
 	info      *ServerInfo
 	// as is the client as which the session is opened; nil for ourselves.
 	as *Identity
-	// onNotice is told of each notice that arrives, on whatever stream.
+	// onNotice is called with the method of each notice.
 	onNotice func(method string)
 }
 
@@ -73,7 +73,7 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 	}}
 	t, err := transport.NewStreamableHTTP(c.URL,
 		transport.WithHTTPBasicClient(s.http),
-		// Failures are told to whoever called.
+		// The callers get the failures.
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, fmt.Errorf("preparing the transport: %w", err)
@@ -83,20 +83,20 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 	return s, nil
 }
 
-// Server returns what the server has said of itself when the session was opened.
+// Server returns the server's description of itself from when the session was opened.
 func (s *Session) Server() *ServerInfo { return s.info }
 
-// HasID reports whether the server has given the session an id: it keeps
-// something of it, which it may lose.
+// HasID reports whether the server has given the session an ID. Only then can the server
+// lose it.
 func (s *Session) HasID() bool { return s.transport.GetSessionId() != "" }
 
-// Offers reports whether the server has kind k, as far as it has said.
+// Offers reports whether the server says that it has kind k.
 func (s *Session) Offers(k revision.Kind) bool {
 	capability := k.Capability()
 	return k.In(s.client.Revision) && (capability == "" || s.info.Capabilities[capability])
 }
 
-// AnnouncesAny reports whether the server says when some kind changes.
+// AnnouncesAny reports whether the server says that it announces changes of any kind.
 func (s *Session) AnnouncesAny() bool {
 	for _, changed := range s.info.ListChanged {
 		if changed {
@@ -106,19 +106,16 @@ func (s *Session) AnnouncesAny() bool {
 	return false
 }
 
-// Announces reports whether the server says when kind k changes.
+// Announces reports whether the server says that it announces changes of kind k.
 func (s *Session) Announces(k revision.Kind) bool { return s.info.ListChanged[k.Capability()] }
 
-// call sends one request and returns the bytes of its result. An answer that
-// is not exactly a result object for this request is an error.
-//
-// It is asked as a client of that identity asks.
+// call sends one request as a client of that identity, and returns the bytes of its
+// result. An answer that is not exactly a result object for this request is an error.
 func (s *Session) call(ctx context.Context, method string, params map[string]any, as *Identity) (json.RawMessage, error) {
 	return s.callNamed(ctx, method, "", params, as)
 }
 
-// callNamed is call for a method that a modern request has to name something
-// with, in the Mcp-Name header.
+// callNamed is call with the Mcp-Name header that a modern request of some methods has.
 func (s *Session) callNamed(ctx context.Context, method, name string, params map[string]any, as *Identity) (json.RawMessage, error) {
 	ctx, outcome := withOutcome(ctx)
 	asking := as.orOwn()
@@ -159,8 +156,8 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 	return resultOf(ctx, id, res.Result), nil
 }
 
-// orOwn returns how a client of that identity asks. By ourselves we have no
-// capabilities: we show lists to clients, we do not act on them.
+// orOwn returns the identity, or our own if it is nil. That has no capabilities: we show
+// lists to clients, we do not act on them.
 func (as *Identity) orOwn() *Identity {
 	if as == nil {
 		return &Identity{Name: clientName, Capabilities: []byte(`{}`)}
@@ -197,12 +194,12 @@ func supported(data any) []string {
 	return versions
 }
 
-// Close ends the session. A legacy server is told, in a second or not at all.
+// Close ends the session. It takes no longer than [CloseTimeout] to tell a legacy server.
 func (s *Session) Close() {
-	_ = s.transport.Close() // it never fails; what it could not tell the server does not matter
+	_ = s.transport.Close() // it always returns nil
 }
 
-// deleteTimeout bounds the request that ends a session: nobody waits long for it.
+// deleteTimeout bounds the time for the request that ends a session.
 type deleteTimeout struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].

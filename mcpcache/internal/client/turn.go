@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// longMessage is the size in bytes above which a message is not left to the
-	// client library, which would have it in memory several times.
+	// longMessage is the size in bytes above which a message is kept from the client
+	// library, see [longAnswer].
 	longMessage = 64 << 10
 	// longList is the size in bytes above which a list is long: only one such
 	// list of an upstream is fetched at a time.
@@ -20,9 +20,8 @@ const (
 // fetched, and it was not to wait.
 var errBusy = errors.New("another long list of the upstream is being fetched")
 
-// Turn has the clients of an upstream read one long list at a time. Such a list is
-// kept whatever its size, and while it arrives it takes more memory than that: so no
-// two may arrive at once. With a nil Turn they may.
+// Turn has the clients of an upstream read one long list at a time, because a list takes
+// more memory while it arrives than when it is kept. A nil Turn does not limit them.
 type Turn chan struct{}
 
 // NewTurn returns a turn that nobody has.
