@@ -10,10 +10,9 @@ func init() {
 	caddy.RegisterModule(app{})
 }
 
-// app is a Caddy app that takes no configuration: it starts the feeds and
-// the events of all handlers once their whole configuration has been accepted,
-// so that `caddy validate` and a configuration that is rejected reach nobody. It
-// also has them end together.
+// app is a Caddy app without options. It starts the feeds and the events of all handlers
+// once their whole configuration has been accepted, so that `caddy validate` and a
+// configuration that is rejected send nothing. It also ends them together.
 type app struct {
 	runs     []func()
 	shutdown *shutdown

@@ -16,15 +16,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/transports"
 )
 
-// hostPattern is what the option host takes: a name or address, with or without
-// a port.
+// hostPattern matches the values of the option host: a name or address, with or without a
+// port.
 var hostPattern = regexp.MustCompile(`^(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$`)
 
 // IsHost reports whether a value can be the Host that the feed sends.
 func IsHost(value string) bool { return hostPattern.MatchString(value) }
 
-// findFeedHost finds out which Host the feed's requests reach the server with,
-// if the clients' reach it too.
+// findFeedHost finds out the Host of the feed's requests, if the Hosts of clients' requests
+// reach the server.
 func (h *Handler) findFeedHost() error {
 	if !passesHost(h.upstream) {
 		if h.Host != "" {
@@ -39,8 +39,8 @@ func (h *Handler) findFeedHost() error {
 	return nil
 }
 
-// passesHost reports whether a client's Host has a say in the one that the
-// server is sent. Of a handler that is not known it is assumed.
+// passesHost reports whether the Host that the server is sent depends on the client's. Of a
+// handler other than reverse_proxy that is assumed.
 func passesHost(upstream caddyhttp.MiddlewareHandler) bool {
 	proxy, known := upstream.(*reverseproxy.Handler)
 	if !known {
@@ -59,8 +59,8 @@ func passesHost(upstream caddyhttp.MiddlewareHandler) bool {
 	return passes
 }
 
-// passesThrough is passesHost for what header operations make of a Host that
-// a client has a say in, or not. They are applied in this order.
+// passesThrough is passesHost after header operations; passes says whether the Host depends
+// on the client's before. The operations are applied in this order.
 func passesThrough(ops *headers.HeaderOps, passes bool) bool {
 	if ops == nil {
 		return passes
@@ -88,11 +88,10 @@ func passesThrough(ops *headers.HeaderOps, passes bool) bool {
 	return passes
 }
 
-// ownPlaceholder is a placeholder in which no client has a say.
+// ownPlaceholder matches placeholders whose values do not depend on the request.
 var ownPlaceholder = regexp.MustCompile(`\{(?:http\.reverse_proxy\.upstream|env|system)\.[A-Za-z0-9_.]+\}`)
 
-// variesWithRequest reports whether placeholders may make a difference between
-// requests.
+// variesWithRequest reports whether values have placeholders that may depend on the request.
 func variesWithRequest(values ...string) bool {
 	for _, value := range values {
 		if strings.Contains(ownPlaceholder.ReplaceAllString(value, ""), "{") {

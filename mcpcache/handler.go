@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// pool holds what outlives a configuration, by what shapes it. See
+// pool holds the backends, which may outlive a configuration. See
 // [backend.Tenant.Acquire].
 var pool = caddy.NewUsagePool()
 
@@ -178,7 +178,7 @@ type Handler struct {
 
 	endpointURL string   // as the feeds see it
 	replicaURLs []string // of all that the configuration names, that one first
-	feedHost    string   // the Host that the server sees of the feeds; "" if it does not see the clients'
+	feedHost    string   // the Host of the feeds' requests; "" if clients' Hosts do not reach the server
 	backend     *backend.Tenant
 	endpoint    *exchange.Endpoint
 	telemetry   *telemetry.Telemetry
@@ -253,7 +253,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// observe has telemetry made of what the feeds and the requests do.
+// observe makes the telemetry, and the endpoint that reports to it.
 func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.logger)
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
@@ -277,8 +277,8 @@ func (h *Handler) acquire(key []byte, own bool, placeholders []string) error {
 	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
 }
 
-// feedKey is what shapes the feeds and the cache besides the guard: with the
-// same, they survive a reload.
+// feedKey returns the part of the configuration, besides the guard, that the backend depends
+// on. A reload that does not change it keeps the backend.
 func (h *Handler) feedKey() ([]byte, error) {
 	key, err := json.Marshal(struct {
 		Upstream  json.RawMessage
@@ -327,9 +327,9 @@ func (h *Handler) loadGuests(ctx caddy.Context) error {
 	return nil
 }
 
-// Cleanup gives back what Provision took. Requests under way are not harmed:
-// what is shared stays as long as another configuration uses it, and a request
-// that finds it closed is forwarded.
+// Cleanup gives back what Provision took. Requests under way are not harmed: the backend
+// stays as long as another configuration uses it, and a request that finds it closed is
+// forwarded.
 func (h *Handler) Cleanup() error {
 	if h.backend == nil || h.backend.Key == "" {
 		return nil

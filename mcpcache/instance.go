@@ -17,9 +17,8 @@ func instanceName() (string, error) {
 	return id.String(), err
 }
 
-// ownUpstream reports whether other instances with this configuration may mean
-// other servers by it. They mean the same if it names their addresses, none of
-// them on loopback.
+// ownUpstream reports whether this configuration may lead to another server on another
+// instance. It does not if it names the servers' addresses, and none is a loopback address.
 func ownUpstream(raw json.RawMessage) bool {
 	var proxy struct {
 		Upstreams []struct {
@@ -43,7 +42,7 @@ func ownUpstream(raw json.RawMessage) bool {
 	return false
 }
 
-// sharedAddress reports whether a dial address means the same to all hosts.
+// sharedAddress reports whether a dial address is the same server from all hosts.
 func sharedAddress(dial string) bool {
 	address, err := caddy.ParseNetworkAddress(dial)
 	if err != nil || address.IsUnixNetwork() || address.IsFdNetwork() || strings.Contains(dial, "{") {
@@ -58,7 +57,7 @@ func sharedAddress(dial string) bool {
 	return err != nil || !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast()
 }
 
-// placeholderPattern is a placeholder, or the innermost of several.
+// placeholderPattern matches a placeholder, of nested ones the innermost.
 var placeholderPattern = regexp.MustCompile(`\{([^{}"\s]+)\}`)
 
 // placeholdersIn returns the names of the placeholders that a configuration may

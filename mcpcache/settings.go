@@ -91,11 +91,11 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 // safe in a URL path too.
 func IsName(name string) bool { return validName.MatchString(name) }
 
-// longest is the longest duration of any option: ten years. Moments that far
-// away can still be counted in nanoseconds.
+// longest is the longest duration of any option: ten years. Times that far away still fit in
+// Unix nanoseconds.
 const longest = 10 * 365 * 24 * time.Hour
 
-// check tells what is out of range.
+// check returns an error if a value is out of range.
 func (s *settings) check() error {
 	if !strings.HasPrefix(s.exchange.Path, "/") || strings.ContainsAny(s.exchange.Path, "?#{} ") {
 		return fmt.Errorf("endpoint: %q is not an absolute path without query, fragment and placeholders", s.exchange.Path)
@@ -136,7 +136,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// checkDuration tells whether an option's value is out of range.
+// checkDuration returns an error if an option's value is out of range.
 func checkDuration(name string, value, least time.Duration) error {
 	if value < least {
 		return fmt.Errorf("%s: %s is too short, it must be at least %s", name, value, least)

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// timeOption is an option that says how long lists are fresh, for all kinds and
-// for single ones.
+// timeOption is one of the options ttl, min_ttl and max_ttl: for all kinds, and for single
+// ones.
 type timeOption struct {
 	name    string
 	all     caddy.Duration

@@ -7,18 +7,18 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 )
 
-// Choose returns the content coding that a client wants most, by the values of
-// its Accept-Encoding header, and another one for where that is not there. Both
-// are "" if it would rather have none.
+// Choose returns the content coding that a client prefers, by the values of its
+// Accept-Encoding header, and the next best. Both are "" if it prefers none, and second is
+// if it accepts no other.
 func Choose(accepted []string) (best, second splice.Encoding) {
 	return readCodings(accepted).choose()
 }
 
-// codings is what an Accept-Encoding header says of the content codings that
-// there are, and of none at all: "identity".
+// codings has the weights in an Accept-Encoding header of the content codings that we
+// have, and of "identity", which is none.
 type codings struct {
 	zstd, gzip, identity qvalue.Value
-	// any is the weight of what is not named; 0 if that is not said.
+	// any is the weight of "*", which counts for what is not named; 0 without one.
 	any qvalue.Value
 	// Which of them are named.
 	namesZstd, namesGzip, namesIdentity bool
@@ -46,13 +46,11 @@ func readCodings(values []string) codings {
 	return c
 }
 
-// choose returns the coding that the client wants most, and another one for
-// where that is not there. Both are "" if it would rather have none. One that
-// it wants as much as none is chosen, and zstd before gzip; but a client that
-// takes just anything is given gzip, which every client can read.
+// choose is [Choose]. Of equal weights, a coding is preferred to none, and zstd to gzip;
+// but for a client that does not name zstd gzip is, which every client can read.
 //
-// A client that wants neither none nor one that is there gets none all the
-// same, as from most servers: RFC 9110 leaves that open.
+// A client that accepts neither of them nor "identity" is sent "identity" all the same, as
+// by most servers: RFC 9110 leaves that open.
 func (c codings) choose() (best, second splice.Encoding) {
 	if !c.namesGzip {
 		c.gzip = c.any

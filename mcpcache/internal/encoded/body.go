@@ -24,31 +24,30 @@ const (
 const LeastSize = 1 << 10
 
 const (
-	// Overhead is what compressed bytes cost besides themselves, in bytes.
+	// Overhead is what compressed bytes cost besides their length, in bytes.
 	Overhead = 512
-	// IdleTime is how long compressed bytes are kept that nobody has asked
-	// for, when others need their room.
+	// IdleTime is after how long without use compressed bytes are dropped when others
+	// need their room.
 	IdleTime = time.Minute
-	// RetryTime is how long it takes until bytes are compressed again for
-	// which there was no room or that could not be compressed.
+	// RetryTime is how long it takes until bytes are compressed again that could not be
+	// compressed, or for which there was no room.
 	RetryTime = time.Minute
 )
 
 // Source is where the bytes of a body come from.
 type Source interface {
-	// Digest tells the bytes from others.
+	// Digest returns a digest of the bytes.
 	Digest() [32]byte
 	// Size returns how many bytes there are.
 	Size() int
 	// Whole returns the bytes, or nil if they are kept in parts.
 	Whole() []byte
-	// AppendTo appends the bytes in that framing, without what an answer
-	// begins with.
+	// AppendTo appends the bytes in that framing, without the prefix of an answer.
 	AppendTo(dst []byte, framing Framing) []byte
 }
 
-// Body is what there is compressed of the bytes that have one digest, however
-// many have those bytes. It is made when it is asked for.
+// Body has the compressed forms of the bytes with one digest, for all entries that have
+// these bytes.
 type Body struct {
 	digest [32]byte
 	refs   int // guarded by Set.mu
@@ -58,13 +57,13 @@ type Body struct {
 // Is reports whether the body has that digest.
 func (b *Body) Is(digest [32]byte) bool { return b.digest == digest }
 
-// framed is the bytes in one framing.
+// framed has the compressed bytes in one framing.
 type framed struct {
-	encoded atomic.Pointer[splice.Encoded]
-	// used is when they were last asked for, in seconds, give or take.
+	encoded atomic.Pointer[splice.Encoded] // nil while they are not compressed
+	// used is about when they were last asked for, in seconds.
 	used atomic.Int64
-	// next is when they may next be asked for, in seconds; never while they
-	// are being made.
+	// next is when they may next be compressed, in seconds; never while that is being
+	// done.
 	next atomic.Int64
 }
 
@@ -83,14 +82,14 @@ func (f *framed) idle(now int64) bool {
 	return now-f.used.Load() > int64(IdleTime/time.Second)
 }
 
-// claim reports whether the caller has to see to it that the bytes are
-// compressed.
+// claim reports whether the bytes may be compressed now. If so the caller has to have
+// that done.
 func (f *framed) claim(now int64) bool {
 	next := f.next.Load()
 	return next <= now && f.next.CompareAndSwap(next, never)
 }
 
-// size is what the compressed bytes count against the memory, in bytes.
+// size returns what the compressed bytes cost, in bytes.
 func (f *framed) size() int64 {
 	if e := f.encoded.Load(); e != nil {
 		return sizeOf(e)

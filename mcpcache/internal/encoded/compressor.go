@@ -1,7 +1,7 @@
-// Package encoded is all that the module knows of content codings: which one a
-// client wants, which bodies are worth compressing and when, what is there of them
-// and how much memory that takes. The formats themselves are in the package splice
-// below it. It knows nothing of Caddy, nor of requests and what is in the answers.
+// Package encoded has all about content codings: which one a client prefers, which bodies
+// are worth compressing and when, and the compressed bytes, within their memory. The
+// formats themselves are in the package splice below it. It knows nothing of Caddy, of
+// requests and of what is in answers.
 package encoded
 
 import (
@@ -16,7 +16,8 @@ import (
 // bodies together.
 const maxAssembled = 1 << 20
 
-// Compressor compresses what is wanted, one body at a time. Answers are sent as they are until it is done.
+// Compressor compresses the bodies that are wanted, one at a time. Their answers are sent
+// uncompressed until it is done.
 type Compressor struct {
 	wanted <-chan Wanted
 	codec  *splice.Codec
@@ -24,8 +25,8 @@ type Compressor struct {
 	room   []byte
 }
 
-// NewCompressor returns a compressor of what is wanted. logger is asked for the
-// logger whenever something goes wrong.
+// NewCompressor returns a compressor of what is wanted. logger returns the logger for
+// failures.
 func NewCompressor(wanted <-chan Wanted, logger func() *zap.Logger) *Compressor {
 	return &Compressor{wanted: wanted, codec: new(splice.Codec), logger: logger}
 }
@@ -42,7 +43,7 @@ func (c *Compressor) Run(ctx context.Context) {
 	}
 }
 
-// Compress compresses one body. What goes wrong concerns that body only.
+// Compress compresses one body. A failure or panic concerns that body only.
 func (c *Compressor) Compress(ctx context.Context, wanted Wanted) {
 	done := false
 	defer func() {

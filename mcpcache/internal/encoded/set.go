@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 )
 
-// MaxWanted is how many bodies may wait to be compressed. One that does not
-// fit is asked for again by the next request that could use it.
+// MaxWanted is how many bodies may wait to be compressed. One more is wanted again by the
+// next request that could use it.
 const MaxWanted = 64
 
 // Set holds what is compressed, within a limit of its own. All methods may be
@@ -48,7 +48,7 @@ func (s *Set) Hold(of Source) *Body {
 	return b
 }
 
-// Release is called when whoever has held b, which may be nil, needs it no more.
+// Release ends a Hold of b, which may be nil.
 func (s *Set) Release(b *Body) {
 	if b == nil {
 		return
@@ -62,7 +62,8 @@ func (s *Set) Release(b *Body) {
 	}
 }
 
-// drop forgets those compressed bytes that which tells to.
+// drop forgets the compressed bytes of b for which which returns true. The caller holds
+// s.mu.
 func (s *Set) drop(b *Body, which func(*framed) bool) {
 	for i := range b.frames {
 		f := &b.frames[i]
@@ -88,15 +89,15 @@ func (s *Set) SetLimit(limit int64) {
 	}
 }
 
-// Held returns the body with that digest that somebody holds, or nil.
+// Held returns the body with that digest, or nil if nobody holds it.
 func (s *Set) Held(digest [32]byte) *Body {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.bodies[digest]
 }
 
-// Find returns b compressed, in that framing, or has it made from its source. now
-// is in seconds.
+// Find returns b compressed in that framing. If it is not compressed yet, Find returns nil
+// and has that done from the source. now is in seconds.
 func (s *Set) Find(b *Body, from Source, framing Framing, now int64) *splice.Encoded {
 	f := &b.frames[framing]
 	if encoded := f.encoded.Load(); encoded != nil {
@@ -107,8 +108,8 @@ func (s *Set) Find(b *Body, from Source, framing Framing, now int64) *splice.Enc
 	return nil
 }
 
-// Want has b compressed, unless somebody has asked for that already or it is of no
-// use yet. now is in seconds.
+// Want has b compressed, unless that is under way or must not be done yet. now is in
+// seconds.
 func (s *Set) Want(b *Body, from Source, framing Framing, now int64) {
 	f := &b.frames[framing]
 	if !s.on.Load() || !f.claim(now) {
@@ -121,8 +122,8 @@ func (s *Set) Want(b *Body, from Source, framing Framing, now int64) {
 	}
 }
 
-// Postpone keeps b, which may be nil, from being compressed before RestTime is
-// over, if nobody has wanted it yet.
+// Postpone keeps b, which may be nil, from being compressed before RestTime has passed, if
+// nobody has wanted it yet.
 func (s *Set) Postpone(b *Body, now time.Time) {
 	if b == nil {
 		return
@@ -132,7 +133,7 @@ func (s *Set) Postpone(b *Body, now time.Time) {
 	}
 }
 
-// put keeps compressed bytes, if they are still of use and there is room.
+// put keeps compressed bytes, if somebody still holds b and there is room.
 func (s *Set) put(b *Body, framing Framing, encoded *splice.Encoded, now int64) {
 	f, size := &b.frames[framing], sizeOf(encoded)
 	s.mu.Lock()
@@ -168,8 +169,7 @@ func (s *Set) Bytes() int64 {
 // unless somebody receives them.
 func (s *Set) Wanted() <-chan Wanted { return s.wanted }
 
-// Wanted is a body that somebody could use compressed. Whoever
-// receives one has to call Keep or Fail.
+// Wanted is a body that is to be compressed. Whoever receives one has to call Keep or Fail.
 type Wanted struct {
 	set     *Set
 	body    *Body
@@ -194,8 +194,8 @@ func (w Wanted) Body(buf []byte) (body, grown []byte) {
 	return grown, grown
 }
 
-// Keep has what is compressed used from now on. It may turn out to be of
-// no use any more, or to have no room.
+// Keep has the compressed bytes used from now on, if somebody still holds the body and there
+// is room.
 func (w Wanted) Keep(encoded *splice.Encoded) {
 	w.set.put(w.body, w.framing, encoded, time.Now().Unix())
 }

@@ -81,7 +81,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	caller := x.caller()
 	x.resolve(caller, x.language())
 	if x.isPageUnknown() {
-		return x.forward(next, found{reason: bypassDoor}, true)
+		return x.forward(next, found{reason: bypassAdmission}, true)
 	}
 	f := x.awaitOwn(x.lookup(r.Context(), caller))
 	if f.entry == nil {

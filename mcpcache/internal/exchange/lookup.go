@@ -77,7 +77,7 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	case late && f.hurry:
 		return found{entry: f.fallback, stale: true}
 	}
-	f.none = best == nil && f.fallback == nil && a.told == nil && a.doubt == nil
+	f.none = best == nil && f.fallback == nil && a.noticeSeen == nil && a.doubt == nil
 	return f
 }
 
