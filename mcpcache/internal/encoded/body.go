@@ -46,8 +46,8 @@ type Source interface {
 	AppendTo(dst []byte, framing Framing) []byte
 }
 
-// Body has the compressed forms of the bytes with one digest, for all entries that have
-// these bytes.
+// Body has the compressed bytes of one digest, for all entries whose bytes have that
+// digest.
 type Body struct {
 	digest [32]byte
 	refs   int // guarded by Set.mu
