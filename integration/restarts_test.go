@@ -50,6 +50,9 @@ func TestRestartsOfOthers(t *testing.T) {
 // wantOldCopies lists for as long as a server is down: the copy is given at once.
 func wantOldCopies(t *testing.T, session *fixture.Raw, down time.Duration) {
 	t.Helper()
+	if down > 0 { // that its stream has ended may have to reach the feed yet
+		session.AwaitList(toolsList, "an old copy", isStale)
+	}
 	for gone := time.Now(); time.Since(gone) < down; {
 		began := time.Now()
 		a := session.List(toolsList)
