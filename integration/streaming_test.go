@@ -32,7 +32,7 @@ func TestEventsLeaveAtOnce(t *testing.T) {
 				x.Result(`{"content":[]}`)
 			})
 			w.host.Start()
-			w.proxy = startProxy(t, "log\nencode zstd gzip\nroute {\n"+mcpCache(w.host.URL)+"\n}")
+			w.proxy = startProxy(t, siteLog+"encode zstd gzip\nroute {\n"+mcpCache(w.host.URL)+"\n}")
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
 				c := w.client(revision)
