@@ -33,14 +33,17 @@ func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a ask
 	who := x.whoAsks()
 	if who == scoutAsks {
 		scout, first := q.record.Send(q.revision, q.kind, x.now)
-		if first {
-			x.scout = scout
-			return nil, false
-		}
-		if !scout.Wait(ctx, x.now, limit) {
+		if !first && !scout.Wait(ctx, x.now, limit) {
 			return nil, true
 		}
-		who = x.whoAsks()
+		who = x.whoAsks() // one may have returned just before this one was sent
+		switch {
+		case first && who == scoutAsks:
+			x.scout = scout
+			return nil, false
+		case first:
+			scout.Return()
+		}
 	}
 	switch who {
 	case feedAsks:

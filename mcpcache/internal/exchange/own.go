@@ -19,6 +19,11 @@ func (x *exchange) awaitOwn(f found) found {
 	case scout == nil:
 		return f
 	case first:
+		// One may have returned just before this one was sent.
+		if again := x.lookup(x.r.Context(), x.caller()); !again.none || x.scout != nil {
+			scout.Return()
+			return again
+		}
 		x.scout = scout
 		return f
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
+// modernTools is a list that is kept, for whoever has asked.
+const modernTools = `{"resultType":"complete","tools":[{"name":"a"}],"ttlMs":60000,"cacheScope":"private"}`
+
 // A herd of sessions with one credential makes one request for a list of its own of
 // which there is no copy, and what is not kept is asked for by each, at once.
 func TestHerdOfOneCredential(t *testing.T) {
@@ -119,6 +122,32 @@ func TestHerdOfOneCredential(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Who finds no copy, and then that nobody is asking, may be late: the list has been
+// kept in between, and is not asked for again.
+func TestLateInAHerd(t *testing.T) {
+	const callers = 16
+	f := newFace(t, config{Gate: duration(0), Admit: "all"})
+	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error { return respond(w, r, []byte(modernTools)) })
+	for round := range 300 {
+		before := f.requests.Load()
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				r := post(modernList)
+				r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+				r.Header.Set("Mcp-Method", "tools/list")
+				r.Header.Set("Authorization", fmt.Sprint("Bearer ", round))
+				f.serve(t, r)
+			})
+		}
+		all.Wait()
+		// The first list of all tells that lists are kept.
+		if got := f.requests.Load() - before; got != 1 && round > 0 {
+			t.Errorf("round %d: the upstream was asked %d times", round, got)
+		}
 	}
 }
 
