@@ -22,8 +22,10 @@ const (
 	// RequestTimeout is how long one answer may take, page by page.
 	RequestTimeout = 30 * time.Second
 	// CloseTimeout is how long it may take to tell a server that its session is
-	// over.
-	CloseTimeout = time.Second
+	// over. That is all the time that a configuration has when it ends: where a
+	// thousand feeds say farewell at once, the last of them needs more than its
+	// server does.
+	CloseTimeout = 2 * time.Second
 	// IdleTimeout is how long a listening stream may be silent before it is given up: the
 	// connection may be dead.
 	IdleTimeout = 5 * time.Minute
