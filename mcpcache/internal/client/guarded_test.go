@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
@@ -27,7 +28,7 @@ func TestEveryRequestIsAuthorized(t *testing.T) {
 				s.Send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 				w.after(0)
 				stop()
-				session.Close()
+				session.Close(time.Second)
 				if g.Requests != len(s.Headers) {
 					t.Errorf("the guard saw %d of %d requests", g.Requests, len(s.Headers))
 				}

@@ -53,7 +53,7 @@ func (s *Session) subscribe(ctx context.Context, opened func()) error {
 	if err != nil {
 		return err
 	}
-	defer own.Close()
+	defer own.Close(0) // a modern server has nothing to be told
 	own.transport.SetProtocolVersion(s.client.Revision.String())
 	changed := s.info.ListChanged
 	_, err = own.call(ctx, "subscriptions/listen", map[string]any{"notifications": map[string]any{

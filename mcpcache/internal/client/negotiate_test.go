@@ -97,7 +97,7 @@ func TestOpen(t *testing.T) {
 				if took := time.Since(begun); took > RequestTimeout {
 					t.Errorf("it took %v", took)
 				}
-				session.Close()
+				session.Close(time.Second)
 			})
 		})
 	}

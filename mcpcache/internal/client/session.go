@@ -21,11 +21,6 @@ import (
 const (
 	// RequestTimeout is how long one answer may take, page by page.
 	RequestTimeout = 30 * time.Second
-	// CloseTimeout is how long it may take to tell a server that its session is
-	// over. That is all the time that a configuration has when it ends: where a
-	// thousand feeds say farewell at once, the last of them needs more than its
-	// server does.
-	CloseTimeout = 2 * time.Second
 	// IdleTimeout is how long a listening stream may be silent before it is given up: the
 	// connection may be dead.
 	IdleTimeout = 5 * time.Minute
@@ -51,6 +46,7 @@ type Identity struct {
 type Session struct {
 	client    *Client
 	http      *http.Client
+	farewell  *deleteTimeout
 	transport *transport.StreamableHTTP
 	nextID    atomic.Int64
 	info      *ServerInfo
@@ -70,7 +66,8 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 		base:      longAnswers{&noticeWatcher{base: c.transport, onNotice: onNotice}},
 		onRequest: s.answer,
 	}
-	s.http = &http.Client{Transport: deleteTimeout{below}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	s.farewell = &deleteTimeout{RoundTripper: below}
+	s.http = &http.Client{Transport: s.farewell, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a redirect could take the credential to another host
 	}}
 	t, err := transport.NewStreamableHTTP(c.URL,
@@ -196,20 +193,26 @@ func supported(data any) []string {
 	return versions
 }
 
-// Close ends the session. It takes no longer than [CloseTimeout] to tell a legacy server.
-func (s *Session) Close() {
+// Close ends the session. It takes no longer than that to tell a legacy server. It must
+// be called once.
+func (s *Session) Close(within time.Duration) {
+	s.farewell.within = within
 	_ = s.transport.Close() // it always returns nil
 }
 
 // deleteTimeout bounds the time for the request that ends a session.
-type deleteTimeout struct{ http.RoundTripper }
+type deleteTimeout struct {
+	http.RoundTripper
+
+	within time.Duration // set before that request
+}
 
 // RoundTrip implements [http.RoundTripper].
-func (d deleteTimeout) RoundTrip(req *http.Request) (*http.Response, error) {
+func (d *deleteTimeout) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodDelete {
 		return d.RoundTripper.RoundTrip(req)
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), CloseTimeout)
+	ctx, cancel := context.WithTimeout(req.Context(), d.within)
 	defer cancel()
 	res, err := d.RoundTripper.RoundTrip(req.WithContext(ctx))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -110,20 +111,29 @@ func (g *Group) Stop() {
 	g.running.Wait()
 }
 
-// AwaitClosed waits, after Stop, until all sessions have been closed, or a second has
-// passed.
+// AwaitClosed waits, after Stop, until all sessions have been closed, or
+// [farewellTimeout] has passed.
 func (g *Group) AwaitClosed() { g.closing.Wait() }
+
+const (
+	// closeTimeout is how long a feed that goes on waits for the end of a session.
+	closeTimeout = time.Second
+	// farewellTimeout is the same after Stop, when nobody need wait for it: where a
+	// thousand feeds say farewell at once, the last of them takes longer than its
+	// server does.
+	farewellTimeout = 5 * time.Second
+)
 
 // closeSession closes a session. After Stop it does not wait for that, so that all
 // feeds of a group close theirs at once.
 func (g *Group) closeSession(s *client.Session) {
 	if g.ctx.Err() == nil {
-		s.Close()
+		s.Close(closeTimeout)
 		return
 	}
 	g.closing.Go(func() {
 		defer func() { _ = recover() }() // the server ends the session by itself
-		s.Close()
+		s.Close(farewellTimeout)
 	})
 }
 

@@ -101,7 +101,7 @@ func TestStopEndsTheSession(t *testing.T) {
 	}{
 		"legacy":           {legacy, nil, 1, 0},
 		"legacy 405":       {legacy, status(405), 1, 0},
-		"legacy no answer": {legacy, hang, 1, client.CloseTimeout},
+		"legacy no answer": {legacy, hang, 1, farewellTimeout},
 		"legacy refused":   {legacy, refuse, 1, 0},
 		"modern":           {modern, nil, 0, 0},
 	} {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -221,7 +220,7 @@ func TestSessionOfAVariantHangs(t *testing.T) {
 		w.after(time.Second)
 		began := time.Now()
 		w.group.Stop()
-		if took := time.Since(began); took > 2*client.CloseTimeout {
+		if took := time.Since(began); took > farewellTimeout {
 			t.Errorf("stopping took %s", took)
 		}
 		for _, fetch := range []*Fetch{first, second} {
