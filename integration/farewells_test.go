@@ -40,8 +40,9 @@ func paths(url string, n int) string {
 	return site.String()
 }
 
-// allFarewells is what all farewells may take together.
-const allFarewells = 2 * time.Second
+// longestFarewell is the two seconds that all farewells may take together, and
+// what a busy machine needs besides.
+const longestFarewell = 3 * time.Second
 
 // TestFarewellsAreSaidSideBySide reloads and stops in front of servers that
 // never answer the end of a session.
@@ -69,8 +70,8 @@ func TestFarewellsAreSaidSideBySide(t *testing.T) {
 		next()
 		took := time.Since(begun)
 		t.Logf("%s took %v", what, took)
-		if oneByOne := servers * allFarewells; took > oneByOne/4 {
-			t.Errorf("%s took %v: %v is what farewells take one by one", what, took, oneByOne)
+		if took > longestFarewell {
+			t.Errorf("%s took %v, more than %v", what, took, longestFarewell)
 		}
 		if n := farewells.Load(); n != servers {
 			t.Errorf("%s: %d of %d servers were told", what, n, servers)
@@ -88,19 +89,16 @@ func TestStoppingManyHandlers(t *testing.T) {
 	s := scripted.New()
 	s.SetCapabilities(`{"tools":{}}`) // no streams: servers and feeds share one process's descriptors
 	host := fixture.NewHost(t, s)
-	proxy := startProxy(t, "respond coming 410")
-	begun := time.Now()
-	proxy.reload(paths(host.URL, handlers))
-	coming := time.Since(begun)
+	proxy := startProxy(t, paths(host.URL, handlers))
 	feeds := func() int { _, n := s.Sessions(); return n }
 	fixture.AwaitFor(t, 2*time.Minute, "all feeds", func() bool { return feeds() >= handlers && host.CountFeed(toolsList) >= 2*handlers })
 	t.Logf("%d handlers have %d sessions", handlers, feeds())
-	begun = time.Now()
+	begun := time.Now()
 	proxy.reload("respond gone 410")
 	took := time.Since(begun)
-	t.Logf("coming to %d handlers took %v, leaving them %v", handlers, coming, took)
-	if took > coming+allFarewells {
-		t.Errorf("it took %v, more than %v and the %v of coming to them", took, allFarewells, coming)
+	t.Logf("leaving %d handlers took %v", handlers, took)
+	if took > longestFarewell {
+		t.Errorf("it took %v, more than %v", took, longestFarewell)
 	}
 	await(t, "the end of all sessions", func() bool { return feeds() == 0 })
 }
