@@ -18,22 +18,22 @@ node=24.21.0
 [ $# -eq 3 ] || { echo "usage: $0 REVISION SERVER_URL CACHE_URL" >&2; exit 2; }
 revision=$1 server=$2 cache=$3
 
+new='' results=$(mktemp -d)
+trap 'rm -rf "$new" "$results"' EXIT
+
 home=${XDG_CACHE_HOME:-$HOME/.cache}/mcp-conformance/$version-node-$node
 if [ ! -d "$home" ]; then
   mkdir -p "${home%/*}"
   new=$(mktemp -d "$home.XXXXXX")
   npm install --silent --no-save --no-package-lock --prefix "$new" "node@$node" "$suite@$version" ||
-    { rm -rf "$new"; echo "the conformance suite cannot be installed" >&2; exit 2; }
-  if [ -d "$home" ]; then rm -rf "$new"; else mv "$new" "$home"; fi # another run may have been faster
+    { echo "the conformance suite cannot be installed" >&2; exit 2; }
+  [ -d "$home" ] || mv "$new" "$home" # another run may have been faster
 fi
 PATH=$home/node_modules/node/bin:$PATH
 
-results=$(mktemp -d)
-trap 'rm -rf "$results"' EXIT
-
 # run PASS URL: runs the suite. Failed checks are a result like any other.
 run() {
-  timeout 600 node "$home/node_modules/$suite/dist/index.js" server --url "$2" \
+  timeout --foreground 600 node "$home/node_modules/$suite/dist/index.js" server --url "$2" \
     --requirements "$revision" --output-dir "$results/$1" >"$results/$1.log" 2>&1 || true
   compgen -G "$results/$1/*/checks.json" >/dev/null ||
     { tail -n 20 "$results/$1.log"; echo "the conformance suite has no results of $2"; exit 2; } >&2

@@ -76,7 +76,7 @@ func runCaddy(m *testing.M) (code int, err error) {
 	if err := stopCaddy(); err != nil {
 		return 1, fmt.Errorf("stopping Caddy: %w", err)
 	}
-	if left := awaitGoroutines(before); len(left) > 0 && code == 0 {
+	if left := awaitGoroutines(before); len(left) > 0 {
 		return 1, fmt.Errorf("%d goroutines are left, such as:\n\n%s", len(left), left[0])
 	}
 	return code, nil
