@@ -10,9 +10,9 @@ func init() {
 	caddy.RegisterModule(app{})
 }
 
-// app is a Caddy app without options. It starts the feeds and the events of all handlers
-// once their whole configuration has been accepted, so that `caddy validate` and a
-// configuration that is rejected send nothing. It also ends them together.
+// app is a Caddy app without options. It starts the feeds of all handlers once their
+// whole configuration has been accepted, so that `caddy validate` and a configuration
+// that is rejected send nothing. It also ends them together.
 type app struct {
 	runs     []func()
 	shutdown *shutdown
@@ -32,6 +32,13 @@ func newApp() *app {
 // onStart has run called when the configuration starts. It is called while
 // handlers are provisioned, one after the other.
 func (a *app) onStart(run func()) { a.runs = append(a.runs, run) }
+
+// inForce reports whether the app's configuration is the one in use: Caddy makes it
+// that when all of its apps have started.
+func (a *app) inForce() bool {
+	active, err := caddy.ActiveContext().AppIfConfigured("mcp_cache")
+	return err == nil && active == any(a)
+}
 
 // Start implements [caddy.App].
 func (a *app) Start() error {

@@ -249,13 +249,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.app.onStart(h.backend.Run)
-	h.app.onStart(h.telemetry.Open)
 	return nil
 }
 
 // observe makes the telemetry, and the endpoint that reports to it.
 func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
-	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.logger)
+	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.app.inForce, h.logger)
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
 	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -36,11 +37,12 @@ type events struct {
 	ctx    caddy.Context
 	app    *caddyevents.App
 	logger *zap.Logger
+	// inForce reports whether all apps of the configuration have started. Before that
+	// the events app is still taking its subscriptions.
+	inForce func() bool
 
 	queue   chan event
-	started chan struct{} // closed when the configuration is in force
 	done    chan struct{} // closed by stop
-	opening sync.Once
 	closing sync.Once
 	ended   sync.WaitGroup
 }
@@ -50,33 +52,44 @@ type event struct {
 	data map[string]any
 }
 
-// newEvents returns events that are delivered once open has been called.
-func newEvents(ctx caddy.Context, app *caddyevents.App, logger *zap.Logger) *events {
+// newEvents returns events that are delivered once inForce reports true.
+func newEvents(ctx caddy.Context, app *caddyevents.App, inForce func() bool, logger *zap.Logger) *events {
 	q := &events{
-		ctx: ctx, app: app, logger: logger,
-		queue: make(chan event, maxEvents), started: make(chan struct{}), done: make(chan struct{}),
+		ctx: ctx, app: app, logger: logger, inForce: inForce,
+		queue: make(chan event, maxEvents), done: make(chan struct{}),
 	}
 	q.ended.Go(q.run)
 	return q
 }
 
-// open has events delivered: the configuration is in force.
-func (q *events) open() { q.opening.Do(func() { close(q.started) }) }
+// How often is looked whether the configuration is in force, while an event waits for
+// that: less and less often, for whoever never runs it. Caddy tells nobody but
+// subscribers to its event "started", and subscribing is not safe while other modules,
+// such as health checks of proxies that are provisioned already, emit events.
+const firstLook, longestLook = 10 * time.Millisecond, 10 * time.Second
+
+// await waits until the configuration is in force. It reports false if it never was.
+func (q *events) await() bool {
+	for pause := firstLook; !q.inForce(); pause = min(2*pause, longestLook) {
+		select {
+		case <-time.After(pause):
+		case <-q.done:
+			return false
+		}
+	}
+	return true
+}
 
 // run hands events to their subscribers, who may take their time: a feed does
 // not wait for them.
 func (q *events) run() {
-	select {
-	case <-q.started:
-	case <-q.done:
-		return
-	}
-	for {
+	for begun := false; ; {
 		select {
 		case <-q.done:
 			return
 		case e := <-q.queue:
-			if q.stopped() {
+			begun = begun || q.await()
+			if !begun || q.stopped() {
 				return
 			}
 			q.deliver(e)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -30,6 +32,7 @@ type observed struct {
 
 	feed.Observer // its own
 	logs          *logged.ObservedLogs
+	inForce       *atomic.Bool
 }
 
 // observe must be called in a bubble.
@@ -42,17 +45,19 @@ func observe(t *testing.T, subscribed func(caddy.Event)) *observed {
 		}
 	}
 	core, logs := logged.New(zap.WarnLevel)
-	o := New(ctx, app, "observed", zap.New(core))
+	var inForce atomic.Bool
+	o := New(ctx, app, "observed", inForce.Load, zap.New(core))
 	t.Cleanup(func() {
 		o.Stop()
 		o.events.ended.Wait()
 	})
-	return &observed{Telemetry: o, Observer: o.Feeds(), logs: logs}
+	return &observed{Telemetry: o, Observer: o.Feeds(), logs: logs, inForce: &inForce}
 }
 
 // start is what Caddy does when a configuration is in force.
 func (o *observed) start() {
-	o.Open()
+	o.inForce.Store(true)
+	time.Sleep(longestLook)
 	synctest.Wait()
 }
 

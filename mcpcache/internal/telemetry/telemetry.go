@@ -24,16 +24,13 @@ type Telemetry struct {
 	spans  spans
 }
 
-// New returns the telemetry of the handler of that name. Its events are
-// delivered once the configuration that is being provisioned is in force, which
-// Open says: until then, the events app is still taking subscriptions. Feeds
-// that live on may be at work already.
-func New(ctx caddy.Context, app *caddyevents.App, name string, logger *zap.Logger) *Telemetry {
-	return &Telemetry{name: name, series: newRequestSeries(name), events: newEvents(ctx, app, logger)}
+// New returns the telemetry of the handler of that name. Its events are delivered
+// once inForce reports that all apps of the configuration that is being provisioned
+// have started: until then, the events app is still taking subscriptions. Feeds that
+// live on may be at work already.
+func New(ctx caddy.Context, app *caddyevents.App, name string, inForce func() bool, logger *zap.Logger) *Telemetry {
+	return &Telemetry{name: name, series: newRequestSeries(name), events: newEvents(ctx, app, inForce, logger)}
 }
-
-// Open has events delivered: the configuration is in force.
-func (t *Telemetry) Open() { t.events.open() }
 
 // Stop ends the events. One that is being delivered is not waited for: its
 // subscriber may itself be waiting for the reload that stops them.
