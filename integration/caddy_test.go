@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
@@ -184,15 +183,4 @@ func mcpCache(url string, options ...string) string {
 func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	fixture.Await(t, what, done)
-}
-
-// awaitWithin waits for a condition that has to hold in less time than is
-// usual.
-func awaitWithin(t testing.TB, limit time.Duration, what string, done func() bool) {
-	t.Helper()
-	start := time.Now()
-	await(t, what, done)
-	if took := time.Since(start); took > limit {
-		t.Errorf("%s took %v, more than %v", what, took, limit)
-	}
 }

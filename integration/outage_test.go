@@ -3,7 +3,6 @@ package integration
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
@@ -84,7 +83,7 @@ func TestUpstreamAbsentAtStart(t *testing.T) {
 			t.Errorf("without an upstream, a list gave %s", describe(a))
 		}
 		w.host.Start()
-		awaitWithin(t, 2*time.Second, "the first list", func() bool {
+		await(t, "the first list", func() bool {
 			return markOf(w.client(revision).List(toolsList), toolsList) == "v1"
 		})
 		wantHit(t, w.client(revision).Settle(toolsList), toolsList, "v1")

@@ -47,17 +47,15 @@ func TestRestartsOfOthers(t *testing.T) {
 	}
 }
 
-// wantOldCopies lists for as long as a server is down: the copy is given at once.
+// wantOldCopies lists for as long as a server is down: the copy is given.
 func wantOldCopies(t *testing.T, session *fixture.Raw, down time.Duration) {
 	t.Helper()
 	if down > 0 { // that its stream has ended may have to reach the feed yet
 		session.AwaitList(toolsList, "an old copy", isStale)
 	}
 	for gone := time.Now(); time.Since(gone) < down; {
-		began := time.Now()
-		a := session.List(toolsList)
-		if took := time.Since(began); !isStale(a) || took > 2*time.Second {
-			t.Errorf("while the server is down, a list is %s after %v", describe(a), took)
+		if a := session.List(toolsList); !isStale(a) {
+			t.Errorf("while the server is down, a list is %s", describe(a))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

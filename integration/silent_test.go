@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
@@ -39,14 +38,10 @@ func TestCallersSeeWhatTheyChanged(t *testing.T) {
 		if mark = call(); version.Load()%5 == 0 {
 			mark = call() // twice without a list
 		}
-		began := time.Now()
 		for i, a := range []*fixture.Answer{caller.List(toolsList), caller.List(toolsList)} {
 			if a.Status != http.StatusOK || markOf(a, toolsList) != mark {
 				t.Errorf("list %d after %s is %s", i+1, mark, describe(a))
 			}
-		}
-		if took := time.Since(began); took > 700*time.Millisecond {
-			t.Errorf("the lists after %s took %v", mark, took)
 		}
 	}
 	// That nothing was changed by one call says nothing about the next.

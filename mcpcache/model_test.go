@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	modelSteps = flag.Int("model.steps", 1500, "how many random steps the model test takes")
+	modelSteps = flag.Int("model.steps", 500, "how many random steps the model test takes")
 	modelSeed  = flag.Uint64("model.seed", 1, "the seed of the model test; 0 for a new one each time")
 	// modelShrink bounds how long a failing run is made shorter, in real time.
 	modelShrink = flag.Duration("model.shrink", 20*time.Second, "how long the model test looks for a shorter failing run")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"io"
 	"os"
 	"slices"
@@ -21,9 +22,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+var measuring = flag.Bool("measure", false, "whether to measure all contenders")
+
 // All contenders that need no other program answer as they should, and are
 // measured.
 func TestMeasure(t *testing.T) {
+	if !*measuring {
+		t.Skip("measures: -measure")
+	}
 	o := &options{rounds: 1, duration: 50 * time.Millisecond, tools: []int{checkedTools}}
 	o.only = namesOf(func(c contender) bool { return c.role != "ts-sdk" })
 	_, last := cores()

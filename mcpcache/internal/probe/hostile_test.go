@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
@@ -101,14 +100,10 @@ func TestHostileServers(t *testing.T) {
 			t.Parallel()
 			s := newScripted()
 			arrange(s)
-			began := time.Now()
 			o := options(t, serve(t, s))
 			o.MaxList = 4 << 20
 			r := run(t, o)
 			text, forPrograms := r.Text(), asJSON(t, r)
-			if took := time.Since(began); took > o.Timeout {
-				t.Errorf("it took %v", took)
-			}
 			if len(text) > 16<<10 || len(forPrograms) > 32<<10 {
 				t.Errorf("the report has %d bytes, %d for programs", len(text), len(forPrograms))
 			}
