@@ -67,7 +67,10 @@ func newProtected(t testing.TB, sdk, issuer string, verify authtest.Verifier, li
 	p.Host = fixture.NewDownHost(t, p)
 	handler, closed := protectedServers[sdk](p)
 	p.setHandler(handler)
-	t.Cleanup(closed)
+	t.Cleanup(func() {
+		p.Drain()
+		closed()
+	})
 	p.Start()
 	return p
 }
