@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -145,6 +146,108 @@ func TestOriginalURITellsApart(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUpstreamsValuesTellApart has tenants told apart inside the wrapped proxy, by
+// values of their requests that the feed's do not have: none is given the list of
+// another or of nobody, whatever the server says of who may share it.
+func TestUpstreamsValuesTellApart(t *testing.T) {
+	const key = "request_header @tenant X-Key {re.t.1}"
+	tenants := map[string]struct{ front, inside, options string }{
+		"variable":            {"vars @tenant tenant {re.t.1}", "header_up X-Tenant {vars.tenant}", ""},
+		"variable with space": {`vars @tenant "my tenant" {re.t.1}`, `header_up X-Tenant "{http.vars.my tenant}"`, ""},
+		"map":                 {"map {http.request.orig_uri.path} {tenant} {\n/ant/mcp ant\n/bee/mcp bee\ndefault none\n}", "header_up X-Tenant {tenant}", ""},
+		"regular expression":  {"", "header_up X-Tenant {re.t.1}", ""},
+		"label":               {"request_header @tenant Host {re.t.1}.localhost", "header_up X-Tenant {labels.1}", ""},
+		"another Host":        {"request_header @tenant Host {re.t.1}.localhost", "header_up Host {labels.1}.internal", ""},
+		"rewrite":             {"vars @tenant tenant {re.t.1}", "rewrite /{vars.tenant}/mcp", ""},
+		"credential, rewrite": {key, "rewrite /{header.X-Key}/mcp", ""},
+		"partition":           {key, "header_up X-Tenant {header.X-Key}", "scope public always\npartition {header.X-Key}\n"},
+	}
+	for name, site := range tenants {
+		for _, hints := range []string{"", privateHour, publicHour} {
+			t.Run(name+" "+hints, func(t *testing.T) {
+				w := newUpstream(t)
+				w.SetHints(hints)
+				var setting sync.Mutex
+				w.SetScript(toolsList, func(x *scripted.Exchange) {
+					setting.Lock()
+					defer setting.Unlock()
+					w.SetPrivateList(x.Auth, x.Method, scripted.Items(x.Method, tenantTold(x.R), 3))
+					x.Default()
+				})
+				w.host.Start()
+				p := startProxy(t, "@tenant path_regexp t ^/([a-z]+)/mcp$\nroute {\n"+site.front+"\nrewrite @tenant /mcp\n"+
+					mcpCache(w.host.URL, site.options+"reverse_proxy {\n"+site.inside+"\n}")+"\n}")
+				await(t, "the feeds' lists", func() bool { return w.host.CountFeed(toolsList) >= len(revisions) })
+				for _, revision := range revisions {
+					for round := range 3 {
+						for _, tenant := range []string{"ant", "bee"} {
+							a := fixture.New(t, "http://"+p.Addr+"/"+tenant+"/mcp", revision, "").List(toolsList)
+							if markOf(a, toolsList) != tenant {
+								t.Errorf("%s, round %d: %s got %s", revision, round, tenant, describe(a))
+							}
+							if round == 2 && !a.CacheStatus().Hit {
+								t.Errorf("%s is not served its own list: %s", tenant, describe(a))
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// tenantTold returns the tenant that a proxy tells the server of by a header, the
+// path or the Host; "" if by none.
+func tenantTold(r *http.Request) string {
+	path, _ := strings.CutSuffix(r.URL.Path, "/mcp")
+	host, _ := strings.CutSuffix(r.Host, ".internal")
+	if host == r.Host {
+		host = ""
+	}
+	return cmp.Or(r.Header.Get("X-Tenant"), strings.Trim(path, "/"), host)
+}
+
+// TestValuesThatTellNobodyApart has the proxy send values that are empty for all, or
+// new with each connection: callers share lists all the same.
+func TestValuesThatTellNobodyApart(t *testing.T) {
+	for _, value := range []string{"{tls_version}", "{vars.trace}", "{remote}"} {
+		w := newUpstream(t)
+		w.SetHints(privateHour)
+		w.start("reverse_proxy {\nheader_up X-Value " + value + "\n}")
+		for _, revision := range revisions {
+			w.client(revision).AwaitList(toolsList, "a list as a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
+			if a := w.client(revision).List(toolsList); !a.CacheStatus().Hit {
+				t.Errorf("%s: another caller is not served it: %s", value, describe(a))
+			}
+		}
+	}
+}
+
+// TestPublicInSpiteOfValues says scope public where tenants are told apart inside the
+// proxy: one warning names what keeps them apart, and does.
+func TestPublicInSpiteOfValues(t *testing.T) {
+	w := newUpstream(t)
+	tell := "reverse_proxy {\nheader_up X-Tenant {labels.1}\nheader_up X-Real-IP {remote_host}\n}"
+	w.start("scope public", tell)
+	w.client(scripted.Modern).Settle(toolsList)
+	const remedy = `partition {http.request.host.labels.1}\"`
+	if n := strings.Count(w.proxy.log(), remedy); n != 1 {
+		t.Errorf("the log names the remedy %d times", n)
+	}
+	w.proxy.reload(mcpCache(w.host.URL, "scope public", "partition {labels.1}", tell))
+	ant := w.client(scripted.Modern)
+	ant.Header.Set("Host", "ant.localhost")
+	if a := ant.List(toolsList); a.CacheStatus().Hit {
+		t.Errorf("with partition, a tenant's first list is the feed's: %s", describe(a))
+	}
+	ant.AwaitList(toolsList, "the tenant's own list as a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
+	if n := strings.Count(w.proxy.log(), remedy); n != 1 {
+		t.Errorf("with partition, the log names the remedy once more")
+	}
+	w.proxy.reload(mcpCache(w.host.URL, "harmless X-Tenant", tell))
+	w.client(scripted.Modern).Settle(toolsList)
 }
 
 // TestScopeOfMixedPages gives pages of different scopes: together they are

@@ -147,3 +147,33 @@ func TestPrivateReads(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsWhereValuesTellApart reads what the server calls public, and shows by a
+// value that only the proxy sends: the feed reads it for nobody.
+func TestReadsWhereValuesTellApart(t *testing.T) {
+	w := newUpstream(t)
+	w.SetContents("test://a", `"text":"v1"`)
+	w.SetScript(readMethod, func(x *scripted.Exchange) {
+		x.Result(fmt.Sprintf(`{"resultType":"complete","ttlMs":3600000,"cacheScope":"public","contents":[{"uri":"test://a","text":"of %s."}]}`,
+			x.R.Header.Get("X-Tenant")))
+	})
+	w.host.Start()
+	w.proxy = startProxy(t, "@tenant header X-Request-Id *\nroute {\nvars @tenant tenant {header.X-Request-Id}\n"+
+		mcpCache(w.host.URL, "reverse_proxy {\nheader_up X-Tenant {vars.tenant}\n}")+"\n}")
+	await(t, "the feeds' lists", func() bool { return w.host.CountFeed(toolsList) >= len(revisions) })
+	for range 3 {
+		for _, tenant := range []string{"", "ant", "bee"} {
+			c := w.client(scripted.Modern)
+			if tenant != "" {
+				c.Header.Set("X-Request-Id", tenant)
+			}
+			c.List(toolsList) // lets the caller in
+			if a := read(c, "test://a", ""); !strings.Contains(string(a.Body), `"of `+tenant+`."`) {
+				t.Errorf("%q got %s", tenant, describe(a))
+			}
+		}
+	}
+	if n := w.host.CountFeed(readMethod); n != 0 {
+		t.Errorf("the feed has read %d times", n)
+	}
+}

@@ -105,7 +105,10 @@ type Handler struct {
 
 	// More request values, as placeholders, that tell callers apart besides
 	// `Authorization`, `Cookie`, `DPoP`, the client certificate, the query
-	// string and the user an authenticating handler has found.
+	// string, the user an authenticating handler has found and the placeholders
+	// that the upstream handler uses. With a placeholder here that the upstream
+	// handler uses, too, scope `public` counts for nothing, and lists are shared
+	// only by callers for whom it has the same value.
 	Partition []string `json:"partition,omitempty"`
 
 	// Names of more request headers that do not tell callers apart, besides
@@ -213,7 +216,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
-	key, err := h.feedKey()
+	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
+	h.keepApart(telling)
+	key, err := h.feedKey(telling)
 	if err != nil {
 		return err
 	}
@@ -238,7 +243,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)
 	}
 	h.app = loaded.(*app)
-	if err := h.acquire(key, own, placeholders); err != nil {
+	if err := h.acquire(key, own, placeholders, telling); err != nil {
 		return err
 	}
 	h.app.shutdown.add()
@@ -260,13 +265,14 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 }
 
 // acquire takes the backend that key stands for, or makes it. With own it is this
-// instance's alone. The names of placeholders are those that the upstream uses.
-func (h *Handler) acquire(key []byte, own bool, placeholders []string) error {
+// instance's alone. The names of placeholders are those that the upstream uses, and of
+// them those that tell callers apart.
+func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) error {
 	h.backend = &backend.Tenant{
 		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
 		Identity: identity.Rules{
 			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
-			Original: identity.TellsOriginal(placeholders),
+			Original: identity.TellsOriginal(placeholders), Telling: telling,
 		},
 	}
 	if own {
@@ -278,7 +284,7 @@ func (h *Handler) acquire(key []byte, own bool, placeholders []string) error {
 
 // feedKey returns the part of the configuration, besides the guard, that the backend depends
 // on. A reload that does not change it keeps the backend.
-func (h *Handler) feedKey() ([]byte, error) {
+func (h *Handler) feedKey(telling []string) ([]byte, error) {
 	key, err := json.Marshal(struct {
 		Upstream  json.RawMessage
 		Guard     json.RawMessage
@@ -288,7 +294,8 @@ func (h *Handler) feedKey() ([]byte, error) {
 		Always    bool     `json:",omitempty"`
 		Harmless  []string `json:",omitempty"`
 		Host      string   `json:",omitempty"`
-	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host})
+		Telling   []string `json:",omitempty"`
+	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling})
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}

@@ -3,8 +3,6 @@ package mcpcache
 import (
 	"encoding/json"
 	"net/netip"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -55,19 +53,4 @@ func sharedAddress(dial string) bool {
 	ip, err := netip.ParseAddr(host)
 	ip = ip.Unmap()
 	return err != nil || !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast()
-}
-
-// placeholderPattern matches a placeholder, of nested ones the innermost.
-var placeholderPattern = regexp.MustCompile(`\{([^{}"\s]+)\}`)
-
-// placeholdersIn returns the names of the placeholders that a configuration may
-// use, each once.
-func placeholdersIn(raw json.RawMessage) []string {
-	all := placeholderPattern.FindAllSubmatch(raw, -1)
-	names := make([]string, 0, len(all))
-	for _, found := range all {
-		names = append(names, string(found[1]))
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

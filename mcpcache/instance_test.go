@@ -3,7 +3,6 @@ package mcpcache
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -29,15 +28,5 @@ func TestOwnUpstream(t *testing.T) {
 		if got := ownUpstream(json.RawMessage(config)); got != want {
 			t.Errorf("%s: got %v", config, got)
 		}
-	}
-}
-
-func TestPlaceholdersInConfigurations(t *testing.T) {
-	raw := `{"handler":"reverse_proxy","headers":{"request":{"set":{"X-User":["{http.auth.user.id}"],"X-Both":["a{http.vars.b}{http.auth.user.id}"]}}},"upstreams":[{"dial":"127.0.0.1:1"}]}`
-	if got, want := placeholdersIn(json.RawMessage(raw)), []string{"http.auth.user.id", "http.vars.b"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := placeholdersIn(json.RawMessage(`{"handler":"subroute","routes":[{}]}`)); len(got) != 0 {
-		t.Errorf("got %q where there is none", got)
 	}
 }

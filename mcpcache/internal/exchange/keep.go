@@ -78,7 +78,7 @@ func (x *exchange) hasOwn() bool {
 func (x *exchange) readForAll(page *message.Page) {
 	q := &x.question
 	f := x.backend.Feeds.Of(q.revision)
-	if f == nil || x.context != cache.Anonymous || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
+	if f == nil || x.backend.Settings.Feed.FeedOnly || x.context != cache.Anonymous || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
 		q.variant != (cache.Variant{}) && q.record == nil {
 		return
 	}

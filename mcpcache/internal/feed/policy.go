@@ -34,6 +34,10 @@ type Policy struct {
 	PublicByDefault bool
 	// PublicAlways makes all lists everybody's, whatever their cacheScope.
 	PublicAlways bool
+	// FeedOnly keeps what the feed is given from all clients, since their requests
+	// reach the upstream with values that the feed's lack. What PublicByDefault and
+	// PublicAlways make everybody's is everybody's all the same.
+	FeedOnly bool
 	// MaxList is the most bytes of one list, and so of one message.
 	MaxList int64
 	// MaxPages is the most pages of one list.
@@ -85,16 +89,18 @@ func (p *Policy) Lifetime(k revision.Kind, ttl time.Duration, given bool) time.D
 
 // Partition returns who may be given a list that the feed was given with that scope.
 func (p *Policy) Partition(scope message.Scope) cache.Partition {
-	if scope == message.ScopePublic || scope == message.ScopeUnset && p.PublicByDefault || p.PublicAlways {
+	switch {
+	case p.PublicAlways, scope == message.ScopeUnset && p.PublicByDefault,
+		scope == message.ScopePublic && (p.PublicByDefault || !p.FeedOnly):
 		return cache.Public
 	}
 	return p.owner()
 }
 
 // owner returns the feed's own authorization context: that of callers without
-// credentials, or with a guard one that no client is in.
+// credentials, or one that no client is in.
 func (p *Policy) owner() cache.Partition {
-	if p.Guard == nil {
+	if p.Guard == nil && !p.FeedOnly {
 		return cache.Anonymous
 	}
 	return cache.FeedOnly

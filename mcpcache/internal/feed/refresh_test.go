@@ -299,22 +299,29 @@ func TestPartitionOfSnapshots(t *testing.T) {
 		hints   string
 		public  bool
 		guarded bool
+		apart   bool
 		want    cache.Partition
 	}{
-		"unset":                  {``, false, false, cache.Anonymous},
-		"unset, operator agrees": {``, true, false, cache.Public},
-		"public":                 {`"cacheScope":"public"`, false, true, cache.Public},
-		"private":                {`"cacheScope":"private"`, true, false, cache.Anonymous},
-		"guarded, unset":         {``, false, true, cache.FeedOnly},
-		"guarded, private":       {`"cacheScope":"private"`, true, true, cache.FeedOnly},
-		"of an unknown scope":    {`"cacheScope":"team"`, true, false, cache.Anonymous},
+		"unset":                  {``, false, false, false, cache.Anonymous},
+		"unset, operator agrees": {``, true, false, false, cache.Public},
+		"public":                 {`"cacheScope":"public"`, false, true, false, cache.Public},
+		"private":                {`"cacheScope":"private"`, true, false, false, cache.Anonymous},
+		"guarded, unset":         {``, false, true, false, cache.FeedOnly},
+		"guarded, private":       {`"cacheScope":"private"`, true, true, false, cache.FeedOnly},
+		"of an unknown scope":    {`"cacheScope":"team"`, true, false, false, cache.Anonymous},
+
+		"apart, unset":                   {``, false, false, true, cache.FeedOnly},
+		"apart, public":                  {`"cacheScope":"public"`, false, false, true, cache.FeedOnly},
+		"apart, private, operator":       {`"cacheScope":"private"`, true, false, true, cache.FeedOnly},
+		"apart, unset, operator agrees":  {``, true, false, true, cache.Public},
+		"apart, public, operator agrees": {`"cacheScope":"public"`, true, false, true, cache.Public},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(modern)
 			s.Hints = tt.hints
 			run(t, s, func(w *world) {
 				w.set(func(p *Policy) {
-					p.PublicByDefault = tt.public
+					p.PublicByDefault, p.FeedOnly = tt.public, tt.apart
 					if tt.guarded {
 						p.Guard = new(clienttest.Guard)
 					}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ type Rules struct {
 	Secret [32]byte
 	// Partition has placeholders that tell callers apart too.
 	Partition []string
+	// Telling has the names of placeholders that the server is sent the values of.
+	// With one, no request is anonymous.
+	Telling []string
 	// Harmless has headers that do not, besides those that are known not to.
 	Harmless Headers
 	// Original says that the server is sent the URI from before a rewrite.
@@ -61,6 +65,11 @@ func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partiti
 			if uri, ok := placeholders.GetString(originalPlaceholder); ok && uri != r.RequestURI {
 				said = appendField(said, "original", uri)
 			}
+		}
+		for _, name := range rules.Telling {
+			// Also without a value: the feed's lists are nobody's, so all need their own.
+			value, known := placeholders.GetString(name)
+			said = appendField(appendField(said, "placeholder", name), strconv.FormatBool(known), value)
 		}
 		for _, placeholder := range rules.Partition {
 			if value := placeholders.ReplaceAll(placeholder, ""); value != "" {

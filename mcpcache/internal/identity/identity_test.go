@@ -164,6 +164,29 @@ func TestOriginalURI(t *testing.T) {
 	}
 }
 
+// What the server is sent of a placeholder tells callers apart.
+func TestTellingPlaceholders(t *testing.T) {
+	f := rules()
+	ant, bee := values{"http.vars.tenant": "ant"}, values{"http.vars.tenant": "bee"}
+	r := request()
+	if f.Of(r, ant) != f.Of(r, bee) {
+		t.Error("a value counts that the server is not sent")
+	}
+	f.Telling = []string{"http.vars.tenant", "http.vars.name"}
+	if f.Of(r, ant) == f.Of(r, bee) || f.Of(r, ant) == f.Of(r, values{}) {
+		t.Error("the value does not tell callers apart")
+	}
+	if f.Of(r, ant) == f.Of(r, values{"http.vars.tenant": "ant", "http.vars.name": ""}) {
+		t.Error("an empty value is the same as none, which Caddy may send as the name in braces")
+	}
+	if f.Of(r, ant) == f.Of(r, values{"http.vars.name": "ant"}) {
+		t.Error("two values are one")
+	}
+	if f.Of(r, values{}) != f.Of(request(), values{}) || f.Of(r, values{}).IsAnonymous() {
+		t.Error("requests without a value do not share lists of their own")
+	}
+}
+
 // harmlessNames are headers of clients, browsers, proxies and tracers, in the
 // spelling of those who send them.
 var harmlessNames = []string{
