@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync/atomic"
 
@@ -81,7 +82,9 @@ var noNext = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) erro
 // prepare makes an outgoing request look like one that a Caddy server
 // received, as reverse_proxy expects it.
 func (t *Transport) prepare(out *http.Request, w http.ResponseWriter) *http.Request {
-	in := out.Clone(out.Context())
+	// "{http.request.local}" has Caddy ask the address of the connection that the
+	// request came on, and panic if there is none.
+	in := out.Clone(context.WithValue(out.Context(), http.LocalAddrContextKey, net.Addr(new(net.UnixAddr))))
 	in.RequestURI = in.URL.RequestURI()
 	in.Host = cmp.Or(t.Host, in.Host, in.URL.Host)
 	// "@" is how Caddy writes a peer without an address. The feed has none,

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -16,6 +17,10 @@ func TestAnswerArrivesAsWritten(t *testing.T) {
 	noLeaks(t)
 	const body = `{"jsonrpc":"2.0","id":1,"result":{}}`
 	rt := through(handler(func(w http.ResponseWriter, r *http.Request) error {
+		local := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer).ReplaceAll("{http.request.local}{http.request.local.host}{http.request.local.port}", "")
+		if local != "" {
+			t.Errorf("the request came on %s", local)
+		}
 		got, err := io.ReadAll(r.Body)
 		if err != nil || string(got) != "{}" || r.Method != http.MethodPost || r.RequestURI != "/mcp?a=b" ||
 			r.Host != "upstream.test:3001" || r.RemoteAddr != "@" || r.Header.Get("Mcp-Method") != "tools/list" {
