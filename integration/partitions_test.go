@@ -93,15 +93,7 @@ func TestWhatTellsCallersApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
 			w.SetHints(privateHour)
-			var setting sync.Mutex // the feeds ask at the same time
-			for _, method := range scripted.ListMethods() {
-				w.SetScript(method, func(x *scripted.Exchange) {
-					setting.Lock()
-					defer setting.Unlock()
-					w.SetPrivateList(x.Auth, x.Method, scripted.Items(x.Method, x.R.Header.Get(tc.header), 3))
-					x.Default()
-				})
-			}
+			w.listBy(func(r *http.Request) string { return r.Header.Get(tc.header) })
 			w.start(tc.options...)
 			for round := range 3 {
 				for _, value := range []string{"a=1", "a=2", "b=1"} {
@@ -120,18 +112,25 @@ func TestWhatTellsCallersApart(t *testing.T) {
 	}
 }
 
+// listBy has each request get lists of its own tenant, whom tenant finds in it.
+func (w *world) listBy(tenant func(*http.Request) string) {
+	var setting sync.Mutex // the feeds ask at the same time
+	for _, method := range scripted.ListMethods() {
+		w.SetScript(method, func(x *scripted.Exchange) {
+			setting.Lock()
+			defer setting.Unlock()
+			w.SetPrivateList(x.Auth, x.Method, scripted.Items(x.Method, tenant(x.R), 3))
+			x.Default()
+		})
+	}
+}
+
 // TestOriginalURITellsApart has tenants told apart by what their URI was before a
 // rewrite, of which the server is told by a header.
 func TestOriginalURITellsApart(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(privateHour)
-	var setting sync.Mutex
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
-		setting.Lock()
-		defer setting.Unlock()
-		w.SetPrivateList(x.Auth, x.Method, scripted.Items(x.Method, x.R.Header.Get("X-Original"), 3))
-		x.Default()
-	})
+	w.listBy(func(r *http.Request) string { return r.Header.Get("X-Original") })
 	w.host.Start()
 	p := startProxy(t, "route {\nrewrite * /mcp\n"+
 		mcpCache(w.host.URL, "reverse_proxy {\nheader_up X-Original {http.request.orig_uri.path}\n}")+"\n}")
@@ -169,13 +168,7 @@ func TestUpstreamsValuesTellApart(t *testing.T) {
 			t.Run(name+" "+hints, func(t *testing.T) {
 				w := newUpstream(t)
 				w.SetHints(hints)
-				var setting sync.Mutex
-				w.SetScript(toolsList, func(x *scripted.Exchange) {
-					setting.Lock()
-					defer setting.Unlock()
-					w.SetPrivateList(x.Auth, x.Method, scripted.Items(x.Method, tenantTold(x.R), 3))
-					x.Default()
-				})
+				w.listBy(tenantTold)
 				w.host.Start()
 				p := startProxy(t, "@tenant path_regexp t ^/([a-z]+)/mcp$\nroute {\n"+site.front+"\nrewrite @tenant /mcp\n"+
 					mcpCache(w.host.URL, site.options+"reverse_proxy {\n"+site.inside+"\n}")+"\n}")
