@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"feed", "keeper"},
 	// Everything of one upstream.
 	{"backend"},
-	// Rules, for the catalog alone.
+	// Rules of what callers may see.
 	{"policy"},
 	// The list that a caller sees; sessions and eras on both sides.
 	{"catalog", "session", "bridge"},

@@ -1,10 +1,9 @@
 package backend
 
 import (
-	"bytes"
-	"encoding/json"
 	"sync/atomic"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -27,21 +26,11 @@ func (b *Backend) ReadOnly(r revision.Revision, tool string) bool {
 	if set == nil || set.digest != e.Body.Digest {
 		set = &readOnlyTools{digest: e.Body.Digest, names: make(map[string]bool)}
 		for item := range e.Body.Each() {
-			if marksReadOnly(item) {
+			if message.AnnotationsOf(item).ReadOnly {
 				set.names[e.Body.Name(item)] = true
 			}
 		}
 		b.readOnlyLists[r].Store(set)
 	}
 	return set.names[tool]
-}
-
-func marksReadOnly(item []byte) bool {
-	var tool struct {
-		Annotations struct {
-			ReadOnlyHint bool `json:"readOnlyHint"`
-		} `json:"annotations"`
-	}
-	return bytes.Contains(item, []byte("readOnlyHint")) && json.Unmarshal(item, &tool) == nil &&
-		tool.Annotations.ReadOnlyHint
 }

@@ -46,7 +46,11 @@ func (b *Body) Names() []string {
 }
 
 // Name returns the unescaped name of one of the items.
-func (b *Body) Name(item []byte) string { return string(nameOf(item, keys(b.kind.IDKey()))) }
+func (b *Body) Name(item []byte) string { return NameOf(b.kind, item) }
+
+// NameOf returns the unescaped name of an item of that kind, as written; "" if it has
+// none that can be read.
+func NameOf(k revision.Kind, item []byte) string { return string(nameOf(item, keys(k.IDKey()))) }
 
 // Each goes through the items, as written.
 func (b *Body) Each() iter.Seq[[]byte] {

@@ -147,11 +147,11 @@ func nameOffset(item []byte, known keyset) (offset int, err error) {
 	return offset, nil
 }
 
-// nameOf returns the text of the name of an item that has one.
+// nameOf returns the text of an item's name, nil if it has none that can be read.
 func nameOf(item []byte, known keyset) []byte {
 	offset, err := nameOffset(item, known)
 	if err != nil {
-		return nil // cannot be: the item has been parsed before
+		return nil
 	}
 	return unquote(leadingString(item[offset:]))
 }

@@ -1,0 +1,195 @@
+// Package policy decides what callers may see and call: rules that allow or deny items
+// by name, or by what they say of themselves. It knows nothing of requests, of Caddy,
+// and of lists.
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Effect is what a rule does.
+type Effect uint8
+
+const (
+	// Allow lets through what the rule names, and closes its kind to what no rule
+	// allows.
+	Allow Effect = iota
+	// Deny keeps out what the rule names, whatever other rules say.
+	Deny
+)
+
+// String returns the word of the configuration.
+func (e Effect) String() string { return [...]string{"allow", "deny"}[e] }
+
+// Rule allows or denies items of one kind.
+type Rule struct {
+	Effect Effect
+	// Kind is tools, prompts, resources or resource_templates.
+	Kind  revision.Kind
+	Items []Pattern
+}
+
+// MaxRules is how many rules there may be.
+const MaxRules = 256
+
+// Open returns the kinds with items that no rule is about, if there are rules about
+// tools: whoever restricts those may have forgotten the others.
+func Open(rules []Rule) []revision.Kind {
+	var named revision.KindSet
+	for _, r := range rules {
+		named |= revision.SetOf(r.Kind)
+	}
+	if !named.Has(revision.Tools) || named.Has(revision.Prompts) && named.Has(revision.Resources) {
+		return nil
+	}
+	return slices.DeleteFunc(revision.Kinds(), func(k revision.Kind) bool { return k.ItemsKey() == "" || named.Has(k) })
+}
+
+// View is what callers may see and call. It is immutable. Nil restricts nothing.
+type View struct {
+	key   [32]byte
+	kinds [revision.NumKinds]kindView
+}
+
+// kindView is the rules about one kind.
+type kindView struct {
+	closed      bool // to what no rule allows
+	allow, deny []Pattern
+}
+
+// New returns what rules let callers see and call, nil if there are none.
+func New(rules []Rule) *View {
+	if len(rules) == 0 {
+		return nil
+	}
+	v := new(View)
+	for _, r := range rules {
+		k := &v.kinds[r.Kind]
+		if r.Effect == Allow {
+			k.closed, k.allow = true, append(k.allow, r.Items...)
+		} else {
+			k.deny = append(k.deny, r.Items...)
+		}
+	}
+	v.kinds[revision.Reads] = v.kinds[revision.Resources]
+	v.key = v.hash()
+	return v
+}
+
+// hash tells views that show the same from others, whatever handler or configuration
+// they belong to.
+func (v *View) hash() [32]byte {
+	var text []byte
+	for _, k := range v.kinds {
+		closed := byte(0)
+		if k.closed {
+			closed = 1
+		}
+		text = appendPatterns(appendPatterns(append(text, closed), k.allow), k.deny)
+	}
+	return sha256.Sum256(text)
+}
+
+// appendPatterns appends patterns: their order, and in which rule they are, makes no
+// difference.
+func appendPatterns(dst []byte, patterns []Pattern) []byte {
+	texts := make([]string, len(patterns))
+	for i, p := range patterns {
+		texts[i] = p.String()
+	}
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	dst = binary.AppendUvarint(dst, uint64(len(texts)))
+	for _, text := range texts {
+		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+	}
+	return dst
+}
+
+// Key tells the view from all that show something else.
+func (v *View) Key() [32]byte {
+	if v == nil {
+		return [32]byte{}
+	}
+	return v.key
+}
+
+// Restricts reports whether some item of that kind might be hidden.
+func (v *View) Restricts(k revision.Kind) bool {
+	return v != nil && (v.kinds[k].closed || len(v.kinds[k].deny) > 0)
+}
+
+// RestrictsAny reports whether some item of any kind might be hidden.
+func (v *View) RestrictsAny() bool {
+	for k := range revision.NumKinds {
+		if v.Restricts(revision.Kind(k)) {
+			return true
+		}
+	}
+	return false
+}
+
+// NeedsHints reports whether rules about that kind speak of hints: then nothing can be
+// said of an item by its name alone.
+func (v *View) NeedsHints(k revision.Kind) bool {
+	return v != nil && (slices.ContainsFunc(v.kinds[k].allow, Pattern.isHint) || slices.ContainsFunc(v.kinds[k].deny, Pattern.isHint))
+}
+
+// Decide reports whether callers may see and call an item of that kind.
+func (v *View) Decide(k revision.Kind, i Item) bool {
+	if !v.Restricts(k) {
+		return true
+	}
+	of, ok := fold(k, i)
+	if !ok {
+		return false
+	}
+	named := func(e Effect, patterns []Pattern) bool {
+		return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.matches(e, of) })
+	}
+	kind := &v.kinds[k]
+	return !named(Deny, kind.deny) && (!kind.closed || named(Allow, kind.allow))
+}
+
+// Shows reports whether a list of that kind shows an item, as written. One without a
+// name that can be read is hidden where anything might be.
+func (v *View) Shows(k revision.Kind, item []byte) bool {
+	if !v.Restricts(k) {
+		return true
+	}
+	i := Item{Name: message.NameOf(k, item)}
+	if v.NeedsHints(k) {
+		i.Hints = HintsOf(item)
+	}
+	return i.Name != "" && v.Decide(k, i)
+}
+
+// spelled is an item as it is compared. meant is its name without percent-encoding.
+type spelled struct {
+	Item
+
+	meant string
+}
+
+// fold returns an item as it is compared, or false if nothing certain can be said of
+// what has its name.
+func fold(k revision.Kind, i Item) (of spelled, ok bool) {
+	if !plain(i.Name) {
+		return of, false
+	}
+	if k != revision.Tools && k != revision.Prompts {
+		if i.Name, ok = foldURI(i.Name); !ok {
+			return of, false
+		}
+		of.meant = decode(i.Name)
+	} else {
+		of.meant = i.Name
+	}
+	of.Item = i
+	return of, plain(of.meant)
+}

@@ -1,0 +1,236 @@
+package policy
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// rule reads a rule as it is written: "allow tools a* b*".
+func rule(t *testing.T, text string) Rule {
+	t.Helper()
+	words := strings.Fields(text)
+	var r Rule
+	if words[0] == "deny" {
+		r.Effect = Deny
+	}
+	var ok bool
+	if r.Kind, ok = revision.ParseKind(words[1]); !ok {
+		t.Fatalf("%q: no such kind", text)
+	}
+	for _, word := range words[2:] {
+		p, err := ParsePattern(r.Kind, word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Items = append(r.Items, p)
+	}
+	return r
+}
+
+func view(t *testing.T, texts ...string) *View {
+	t.Helper()
+	rules := make([]Rule, len(texts))
+	for i, text := range texts {
+		rules[i] = rule(t, text)
+	}
+	return New(rules)
+}
+
+func TestDecide(t *testing.T) {
+	v := view(t, "allow tools search_* get_?", "allow tools ticket_*", "deny tools *_drop", "deny tools get_y",
+		"allow tools hint:read_only", "deny prompts secret", "allow resources docs://Public.Example/a/*", "deny resources file:*")
+	readOnly := HintsOf([]byte(`{"annotations":{"readOnlyHint":true}}`))
+	for _, tt := range []struct {
+		kind revision.Kind
+		item Item
+		want bool
+	}{
+		{revision.Tools, Item{Name: "search_a"}, true},
+		{revision.Tools, Item{Name: "get_x"}, true},
+		{revision.Tools, Item{Name: "get_y"}, false},
+		{revision.Tools, Item{Name: "get_xy"}, false},
+		{revision.Tools, Item{Name: "Search_a"}, false},
+		{revision.Tools, Item{Name: "search_drop"}, false},
+		{revision.Tools, Item{Name: "ticket_a"}, true},
+		{revision.Tools, Item{Name: "ticket_drop"}, false},
+		{revision.Tools, Item{Name: "other"}, false},
+		{revision.Tools, Item{Name: "other", Hints: readOnly}, true},
+		{revision.Tools, Item{Name: "a_drop", Hints: readOnly}, false},
+		{revision.Tools, Item{Name: "search_\n"}, false},
+		{revision.Tools, Item{Name: "search_\xff"}, false},
+		{revision.Tools, Item{}, false},
+		{revision.Prompts, Item{Name: "other"}, true},
+		{revision.Prompts, Item{Name: "secret"}, false},
+		{revision.Resources, Item{Name: "DOCS://public.example/a/b/c"}, true},
+		{revision.Reads, Item{Name: "docs://public.example/a/b"}, true},
+		{revision.Reads, Item{Name: "docs://public.example/A/b"}, false},
+		{revision.Resources, Item{Name: "docs://public.example/a/../b"}, false},
+		{revision.Resources, Item{Name: "docs://public.example/a/%2E%2e/b"}, false},
+		{revision.Resources, Item{Name: `docs://public.example/a/..\b`}, false},
+		{revision.Resources, Item{Name: "FILE:///etc"}, false},
+		{revision.ResourceTemplates, Item{Name: "file:///{x}/.."}, true},
+	} {
+		if got := v.Decide(tt.kind, tt.item); got != tt.want {
+			t.Errorf("%s %+v: %v, want %v", tt.kind, tt.item, got, tt.want)
+		}
+	}
+}
+
+// TestShows looks at items as they are in lists.
+func TestShows(t *testing.T) {
+	v := view(t, "deny tools *_drop hint:open_world", "allow resources docs://a/*", "deny resources docs://a/secret")
+	for _, tt := range []struct {
+		kind revision.Kind
+		item string
+		want bool
+	}{
+		{revision.Tools, `{"name":"get","annotations":{"openWorldHint":false}}`, true},
+		{revision.Tools, `{"annotations":{"openWorldHint":false},"name":"get"}`, true},
+		{revision.Tools, `{"name":"get"}`, false},
+		{revision.Tools, `{"name":"x_drop","annotations":{"openWorldHint":false}}`, false},
+		{revision.Tools, `{"name":"x_\u0064rop","annotations":{"openWorldHint":false}}`, false},
+		{revision.Tools, `{"name":"get","annotations":{"openWorldHint":false},"Name":"x"}`, false},
+		{revision.Resources, `{"uri":"docs://a/b","name":"x"}`, true},
+		{revision.Resources, `{"uri":"docs://a/secret","name":"x"}`, false},
+		{revision.Resources, `{"name":"docs://a/b"}`, false},
+		{revision.Resources, `{"uri":""}`, false},
+		{revision.Resources, `{"uri":1}`, false},
+		{revision.Resources, `"docs://a/b"`, false},
+		{revision.Prompts, `{"title":"without a name"}`, true},
+		{revision.ResourceTemplates, `{"uriTemplate":"docs://a/{x}/.."}`, true},
+	} {
+		if got := v.Shows(tt.kind, []byte(tt.item)); got != tt.want {
+			t.Errorf("%s %s: %v, want %v", tt.kind, tt.item, got, tt.want)
+		}
+	}
+	if view(t, "deny resources x:y").Shows(revision.Resources, []byte(`{"uri":""}`)) {
+		t.Error("what has no name is shown where something is denied")
+	}
+}
+
+func TestWhatAViewRestricts(t *testing.T) {
+	v := view(t, "allow tools a*", "deny prompts b", "allow resources hint*")
+	for kind, want := range map[revision.Kind]bool{
+		revision.Tools: true, revision.Prompts: true, revision.Resources: true, revision.Reads: true,
+		revision.ResourceTemplates: false, revision.Discover: false,
+	} {
+		if v.Restricts(kind) != want {
+			t.Errorf("%s: restricts is %v", kind, !want)
+		}
+	}
+	if !v.RestrictsAny() || v.NeedsHints(revision.Tools) || !view(t, "deny tools a hint:open_world").NeedsHints(revision.Tools) {
+		t.Error("it is not known what is restricted, or whether hints are needed")
+	}
+}
+
+// Without rules nothing is restricted.
+func TestNoRules(t *testing.T) {
+	v := New(nil)
+	if v != nil {
+		t.Fatal("there is a view without rules")
+	}
+	if v.Restricts(revision.Tools) || v.RestrictsAny() || v.NeedsHints(revision.Tools) || v.Key() != [32]byte{} ||
+		!v.Decide(revision.Reads, Item{Name: "a:/.."}) || !v.Shows(revision.Tools, []byte(`{}`)) {
+		t.Error("it restricts something")
+	}
+}
+
+// Views that show the same have the same key, in whatever order their rules are.
+func TestKeys(t *testing.T) {
+	keys := make(map[[32]byte]string)
+	for name, views := range map[string][]*View{
+		"a or b":          {view(t, "allow tools a b"), view(t, "allow tools b", "allow tools a"), view(t, "allow tools b a a")},
+		"a":               {view(t, "allow tools a")},
+		"but a":           {view(t, "deny tools a")},
+		"a, but b":        {view(t, "allow tools a", "deny tools b"), view(t, "deny tools b", "allow tools a")},
+		"prompt a":        {view(t, "allow prompts a")},
+		"read-only":       {view(t, "allow tools hint:read_only")},
+		"one name, a, b":  {view(t, `allow tools a\,b`)},
+		"of folded hosts": {view(t, "allow resources A://B/c"), view(t, "allow resources a://b/c")},
+		"all is hidden":   {New([]Rule{{Kind: revision.Tools}})},
+		"nothing is":      {nil},
+	} {
+		for i, v := range views {
+			if v.Key() != views[0].Key() {
+				t.Errorf("%s: the key of number %d is another", name, i)
+			}
+		}
+		if other, ok := keys[views[0].Key()]; ok {
+			t.Errorf("%s and %s have the same key", name, other)
+		}
+		keys[views[0].Key()] = name
+	}
+}
+
+// TestOpen finds the kinds that may have been forgotten.
+func TestOpen(t *testing.T) {
+	for texts, want := range map[string][]revision.Kind{
+		"":                               nil,
+		"deny prompts a":                 nil,
+		"allow tools a":                  {revision.Prompts, revision.Resources, revision.ResourceTemplates},
+		"deny tools a;allow resources a": {revision.Prompts, revision.ResourceTemplates},
+		"allow tools a;deny prompts a;allow resources a": nil,
+	} {
+		var rules []Rule
+		for text := range strings.SplitSeq(texts, ";") {
+			if text != "" {
+				rules = append(rules, rule(t, text))
+			}
+		}
+		if got := Open(rules); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", texts, got, want)
+		}
+	}
+}
+
+// FuzzDecide: what a URI is spelled like decides nothing that another spelling of it
+// would not.
+func FuzzDecide(f *testing.F) {
+	f.Add("docs://public/a", "docs://public/*")
+	f.Add("docs://public/../a", "docs://public/*")
+	f.Add("DOCS://Public/%2e%2e/a", "docs://public/*")
+	f.Fuzz(func(t *testing.T, uri, pattern string) {
+		p, err := ParsePattern(revision.Resources, pattern)
+		if err != nil {
+			return
+		}
+		allow := New([]Rule{{Effect: Allow, Kind: revision.Resources, Items: []Pattern{p}}})
+		deny := New([]Rule{{Effect: Deny, Kind: revision.Resources, Items: []Pattern{p}}})
+		for i, c := range []byte(uri[:min(len(uri), 40)]) {
+			if c|0x20 < 'a' || 'z' < c|0x20 || strings.Contains(uri[:i], "%") {
+				continue
+			}
+			other := fmt.Sprintf("%s%%%02x%s", uri[:i], c, uri[i+1:])
+			for _, v := range []*View{allow, deny} {
+				if one, two := v.Decide(revision.Resources, Item{Name: uri}), v.Decide(revision.Resources, Item{Name: other}); one != two {
+					t.Errorf("of %q: %v, of %q: %v", uri, one, other, two)
+				}
+			}
+		}
+		if !allow.Decide(revision.Resources, Item{Name: uri}) {
+			return
+		}
+		for _, hidden := range []string{"/../", "/./", "/..;", `\`} {
+			if strings.Contains(uri, hidden) {
+				t.Errorf("%q is allowed by %q", uri, pattern)
+			}
+		}
+		for _, hidden := range []string{"%2e", "%2F", "%5c", "\x00"} {
+			path, _, _ := strings.Cut(uri, "?")
+			if path, _, _ = strings.Cut(path, "#"); strings.Contains(path, hidden) {
+				t.Errorf("%q is allowed by %q", uri, pattern)
+			}
+		}
+		if deny.Decide(revision.Resources, Item{Name: uri}) {
+			t.Errorf("%q is allowed by %q, and not denied by it", uri, pattern)
+		}
+		if meant, err := url.PathUnescape(uri); err == nil && !strings.Contains(pattern, "%") && !allow.Decide(revision.Resources, Item{Name: meant}) {
+			t.Errorf("%q is allowed by %q, and %q is not", uri, pattern, meant)
+		}
+	})
+}
