@@ -31,6 +31,18 @@ func AppendPrefix(dst, id []byte, ttl time.Duration, hasMembers bool) []byte {
 // the response has none, as the transport allows when the request's is not
 // known. Invalid UTF-8 in message is replaced.
 func AppendError(dst, id []byte, code int, message string) []byte {
+	return append(appendError(dst, id, code, message), "}}"...)
+}
+
+// AppendErrorAbout is AppendError about a resource: data.uri names it (2026-07-28,
+// "Resources", "Error Handling").
+func AppendErrorAbout(dst, id []byte, code int, message, uri string) []byte {
+	dst = append(appendError(dst, id, code, message), `,"data":{"uri":`...)
+	dst, _ = jsontext.AppendQuote(dst, uri)
+	return append(dst, "}}}"...)
+}
+
+func appendError(dst, id []byte, code int, message string) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	if id != nil {
 		dst = append(dst, `"id":`...)
@@ -42,5 +54,5 @@ func AppendError(dst, id []byte, code int, message string) []byte {
 	dst = append(dst, `,"message":`...)
 	// The error says that bytes were replaced, which is as good as can be.
 	dst, _ = jsontext.AppendQuote(dst, message)
-	return append(dst, "}}"...)
+	return dst
 }

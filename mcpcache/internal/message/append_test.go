@@ -48,3 +48,11 @@ func TestAppendError(t *testing.T) {
 		}
 	}
 }
+
+func TestAppendErrorAbout(t *testing.T) {
+	got := AppendErrorAbout(nil, []byte(`"x"`), -32002, "Resource not found", "x:\"\n\xff")
+	want := `{"jsonrpc":"2.0","id":"x","error":{"code":-32002,"message":"Resource not found","data":{"uri":"x:\"\n` + "\ufffd" + `"}}}`
+	if string(got) != want || !json.Valid(got) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -73,12 +73,17 @@ func (b *Body) Split() (before []byte, items [][]byte, after []byte, ok bool) {
 	if len(b.lengths) == 0 {
 		return nil, nil, nil, false
 	}
-	items = slices.AppendSeq(make([][]byte, 0, len(b.lengths)), b.Each())
-	end := b.first - len(",")
+	before, after = b.Ends()
+	return before, slices.AppendSeq(make([][]byte, 0, len(b.lengths)), b.Each()), after, true
+}
+
+// Ends returns what of a list's Bytes is before its items and what is after them.
+func (b *Body) Ends() (before, after []byte) {
+	end := b.first + max(len(b.lengths)-1, 0)*len(",")
 	for _, n := range b.lengths {
-		end += len(",") + int(n)
+		end += int(n)
 	}
-	return b.Bytes[:b.first], items, b.Bytes[end:], true
+	return b.Bytes[:b.first], b.Bytes[end:]
 }
 
 // Join makes one page of a whole walk. Its members are those of the first page,

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Errors of [Decode], to be told apart with errors.Is. None of them quotes the
+// Errors about messages, to be told apart with errors.Is. None of them quotes the
 // message.
 var (
 	// ErrBatch says that the message is an array: a JSON-RPC batch, which
@@ -20,6 +20,9 @@ var (
 
 	// ErrInvalid says that the message is not one valid JSON-RPC message.
 	ErrInvalid = errors.New("message is invalid")
+
+	// ErrNoMessage says that an object has neither a method nor a result or error.
+	ErrNoMessage = errors.New("neither a method nor a result or error")
 )
 
 // errTooLong says that a list is longer than offsets of four bytes reach.

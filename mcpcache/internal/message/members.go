@@ -8,28 +8,32 @@ import (
 
 // eachMember calls f for every member of a raw JSON object: with its key in
 // known, its name with the quotes, and its value, both as written. No member may
-// be repeated, nor differ from a known one in case only.
+// be repeated, nor differ from a known one in case only, nor may there be more than
+// [maxMembers].
 func eachMember(object []byte, known keyset, f func(key int, name, value []byte) error) error {
 	s := scan(object)
 	defer s.release()
 	if err := s.open(jsontext.KindBeginObject, "not an object"); err != nil {
 		return err
 	}
-	before := map[string]bool{}
-	for s.more() {
+	var names distinct
+	for n := 1; s.more(); n++ {
 		name, err := s.value()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case n > maxMembers:
+			return invalid("an object has too many members")
 		}
 		text := unquote(name)
 		key, ok := known.find(text)
+		fresh := names.add(text)
 		switch {
-		case key != unknown && (!ok || before[string(text)]):
+		case key != unknown && (!ok || !fresh):
 			return ambiguous(known[key])
-		case before[string(text)]:
+		case !fresh:
 			return fmt.Errorf("%w: a member is repeated", ErrAmbiguous)
 		}
-		before[string(text)] = true
 		value, err := s.value()
 		if err != nil {
 			return err
@@ -39,6 +43,42 @@ func eachMember(object []byte, known keyset, f func(key int, name, value []byte)
 		}
 	}
 	return s.end()
+}
+
+// maxMembers is how many members an object of the protocol may have: their names are
+// remembered, which would take many times the memory of the shortest ones.
+const maxMembers = 4096
+
+// distinct is the names of an object's members so far. Most objects have few.
+type distinct struct {
+	few  [12][]byte
+	n    int
+	many map[string]bool
+}
+
+// add reports whether the name is a new one, and adds it.
+func (d *distinct) add(name []byte) bool {
+	if d.many != nil {
+		before := d.many[string(name)]
+		d.many[string(name)] = true
+		return !before
+	}
+	for _, other := range d.few[:d.n] {
+		if string(other) == string(name) {
+			return false
+		}
+	}
+	if d.n < len(d.few) {
+		d.few[d.n] = name
+		d.n++
+		return true
+	}
+	d.many = make(map[string]bool, 4*len(d.few))
+	for _, other := range d.few {
+		d.many[string(other)] = true
+	}
+	d.many[string(name)] = true
+	return true
 }
 
 // eachElement calls f for every element of a raw JSON array, as written.

@@ -1,0 +1,217 @@
+package message
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Naming is what one message of a client names.
+type Naming struct {
+	ID     []byte // raw JSON of "id"; nil if there is none
+	Method string // "" of a response
+	Items  []Named
+	// Task is the ID of the task that a method below tasks/ is about.
+	Task string
+}
+
+// Named is an item that a message names: a tool or prompt by its name, a resource
+// by its URI, a template by what its completion is asked for.
+type Named struct {
+	Kind revision.Kind
+	Name string
+}
+
+// ErrMethod says that a message has a method of which nobody knows what it names.
+var ErrMethod = errors.New("unknown method")
+
+const (
+	namingName = iota
+	namingURI
+	namingRef
+	namingNotifications
+	namingType
+	namingSubscriptions
+	namingTask
+	numNaming
+)
+
+// namingKeys are the members that name items, wherever they are.
+var namingKeys = keys("name", "uri", "ref", "notifications", "type", "resourceSubscriptions", "taskId")
+
+// MayBeRPC reports whether a body may be a message of JSON-RPC, or a batch, to some
+// parser: it looks like JSON, and is not an object that certainly has neither a method
+// nor a version.
+func MayBeRPC(body []byte) bool {
+	if !LooksLikeJSON(body) {
+		return false
+	}
+	rpc := false
+	err := eachMember(body, topKeys, func(key int, _, _ []byte) error {
+		rpc = rpc || key == topJSONRPC || key == topMethod
+		return nil
+	})
+	return err != nil || rpc
+}
+
+// LooksLikeJSON reports whether a text may be an object or an array of JSON to some
+// parser: in whatever character set, and behind a comment.
+func LooksLikeJSON(text []byte) bool {
+	start := bytes.TrimLeftFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) // white space, NULs, marks of a byte order
+	if len(start) == 0 {
+		return false
+	}
+	return start[0] == '{' || start[0] == '[' || bytes.HasPrefix(start, []byte("/*")) || bytes.HasPrefix(start, []byte("//"))
+}
+
+// ParseNaming returns what the messages of a body name. It is an error if parsers
+// may disagree about that: [ErrAmbiguous] if a member is repeated or differs from
+// one of the protocol's in case only, [ErrMethod] if the method is an unknown one
+// below those of tools, prompts, resources and completion, and else [ErrInvalid].
+// A naming that comes with an error has the id, if that is known.
+func ParseNaming(body []byte) (found []Naming, err error) {
+	if !isBatch(body) {
+		one, err := parseNaming(body)
+		return []Naming{one}, err
+	}
+	err = eachElement(body, func(value []byte) error {
+		one, err := parseNaming(value)
+		found = append(found, one)
+		return err
+	})
+	return found, err
+}
+
+func parseNaming(body []byte) (n Naming, err error) {
+	var params []byte
+	method := false
+	err = eachMember(body, topKeys, func(key int, _, value []byte) error {
+		switch key {
+		case topID:
+			if !validID(value) {
+				return invalid("id is no id")
+			}
+			n.ID = value
+		case topMethod:
+			if method = isString(value); !method {
+				return invalid("method is not a string")
+			}
+			n.Method = string(unquote(value))
+		case topParams:
+			params = value
+		}
+		return nil
+	})
+	if err != nil || !method {
+		return n, err
+	}
+	var said [numNaming][]byte // by key
+	if params != nil {
+		if err := membersOf(params, &said); err != nil {
+			return n, err
+		}
+	}
+	return n, n.read(&said)
+}
+
+// read finds what the method names by those members of its params.
+func (n *Naming) read(said *[numNaming][]byte) error {
+	switch n.Method {
+	case "tools/call":
+		return n.name(revision.Tools, said[namingName])
+	case "prompts/get":
+		return n.name(revision.Prompts, said[namingName])
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		return n.name(revision.Resources, said[namingURI])
+	case "completion/complete":
+		return n.completed(said[namingRef])
+	case "subscriptions/listen":
+		return n.subscribed(said[namingNotifications])
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
+		return nil
+	}
+	if strings.HasPrefix(n.Method, "tasks/") && said[namingTask] != nil && isString(said[namingTask]) {
+		n.Task = string(unquote(said[namingTask]))
+	}
+	method := strings.Map(visible, n.Method)
+	for _, below := range [...]string{"tools/", "prompts/", "resources/", "completion/", "subscriptions/"} {
+		if len(method) >= len(below) && strings.EqualFold(method[:len(below)], below) {
+			return fmt.Errorf("%w %.100q", ErrMethod, n.Method)
+		}
+	}
+	return nil
+}
+
+// visible drops white space and what cannot be seen, such as control characters, from what
+// is mapped: lenient servers do so with the names of methods.
+func visible(r rune) rune {
+	if unicode.IsSpace(r) || !unicode.IsGraphic(r) {
+		return -1
+	}
+	return r
+}
+
+// membersOf returns the raw values of an object's members that name items.
+func membersOf(object []byte, said *[numNaming][]byte) error {
+	return eachMember(object, namingKeys, func(key int, _, value []byte) error {
+		if key != unknown {
+			said[key] = value
+		}
+		return nil
+	})
+}
+
+func (n *Naming) name(k revision.Kind, raw []byte) error {
+	if raw == nil || !isString(raw) {
+		return invalid("the name is missing or not a string")
+	}
+	n.Items = append(n.Items, Named{k, string(unquote(raw))})
+	return nil
+}
+
+// completed reads what completion is asked for (CompleteRequest). A ref has the name of a
+// prompt or the URI of a template: of one with both, servers that do not go by its type may
+// take the other.
+func (n *Naming) completed(ref []byte) error {
+	if ref == nil {
+		return invalid("no ref")
+	}
+	var said [numNaming][]byte
+	if err := membersOf(ref, &said); err != nil {
+		return err
+	}
+	if said[namingType] == nil || !isString(said[namingType]) {
+		return invalid("ref has no type")
+	}
+	if said[namingName] != nil && said[namingURI] != nil {
+		return fmt.Errorf("%w: ref has both name and uri", ErrAmbiguous)
+	}
+	switch string(unquote(said[namingType])) {
+	case "ref/prompt":
+		return n.name(revision.Prompts, said[namingName])
+	case "ref/resource":
+		return n.name(revision.ResourceTemplates, said[namingURI])
+	}
+	return invalid("ref has an unknown type")
+}
+
+// subscribed reads which resources a stream is to tell of (2026-07-28,
+// "subscriptions/listen").
+func (n *Naming) subscribed(notifications []byte) error {
+	if notifications == nil {
+		return nil
+	}
+	var said [numNaming][]byte
+	if err := membersOf(notifications, &said); err != nil || said[namingSubscriptions] == nil {
+		return err
+	}
+	uris, err := stringList(said[namingSubscriptions])
+	for _, uri := range uris {
+		n.Items = append(n.Items, Named{revision.Resources, uri})
+	}
+	return err
+}

@@ -1,0 +1,53 @@
+package message
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"iter"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Pick makes a list's body with those of its items that keep chooses, each byte for
+// byte, all else as written. The bytes are given besides the body, as it may not have
+// them itself: what is before the items, these, and what is after them. They are copied.
+// If all items are kept the body is the same, so are its digests.
+func Pick(k revision.Kind, of *Body, before []byte, items iter.Seq[[]byte], after []byte, keep func([]byte) bool) *Body {
+	var kept [][]byte
+	size := len(before) + len(after)
+	for item := range items {
+		if keep(item) {
+			kept = append(kept, item)
+			size += len(item) + len(",")
+		}
+	}
+	b := &Body{
+		Items: len(kept), HasTTL: of.HasTTL, NextCursor: of.NextCursor, Scope: of.Scope,
+		kind: k, first: len(before), lengths: make([]uint32, 0, len(kept)),
+	}
+	b.Bytes = append(make([]byte, 0, size), before...)
+	for i, item := range kept {
+		if i > 0 {
+			b.Bytes = append(b.Bytes, ',')
+		}
+		b.Bytes = append(b.Bytes, item...)
+		b.lengths = append(b.lengths, uint32(len(item)))
+	}
+	b.ItemsDigest = sha256.Sum256(b.Bytes[b.first:])
+	b.Bytes = append(b.Bytes, after...)
+	b.Digest = sha256.Sum256(b.Bytes)
+	return b
+}
+
+// OtherLists reports whether the result of a list of kind k, of which before and after
+// are what is around its items, may have a list of another kind in it: no rule has been
+// asked about the items of that.
+func OtherLists(k revision.Kind, before, after []byte) bool {
+	result := bytes.Join([][]byte{[]byte("{"), before, bytes.TrimSuffix(after, []byte("}"))}, nil)
+	found := false
+	err := eachMember(result, resultKeys, func(key int, _, _ []byte) error {
+		found = found || key != unknown && resultKinds[key] != k
+		return nil
+	})
+	return found || err != nil
+}
