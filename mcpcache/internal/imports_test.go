@@ -28,8 +28,9 @@ var floors = [][]string{
 	// The protocol's bytes; what is known of compressed bodies; the one way out
 	// through Caddy.
 	{"message", "encoded", "upstream"},
-	// Entries and their epochs; how we speak with an upstream.
-	{"cache", "client"},
+	// Entries and their epochs; how we speak with an upstream; what of its answers a
+	// client is given.
+	{"cache", "client", "sieve"},
 	// What is known of who asks, of clients that may be shown different lists, of
 	// clients that were let in; the form in which snapshots are stored.
 	{"identity", "variant", "admission", "snapshot"},

@@ -1,0 +1,84 @@
+package sieve
+
+import (
+	"fmt"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// stream passes on the events that have ended, filtered, and holds back the rest.
+func (w *Writer) stream(p []byte) error {
+	for len(p) > 0 {
+		n, ended := w.event.add(p)
+		p = p[n:]
+		switch size := int64(w.event.size()); {
+		case w.event.cut || size > w.Limit || !w.room(size):
+			if err := w.writeTooLarge(); err != nil {
+				return err
+			}
+		case ended:
+			if err := w.writeEvent(); err != nil {
+				return err
+			}
+		}
+		if ended {
+			w.event.reset()
+			w.letGo()
+		}
+	}
+	return nil
+}
+
+// writeTooLarge passes on what there is of an event that is too large, if it may be. One
+// that there is merely no room for is looked at first: it may be a notice.
+func (w *Writer) writeTooLarge() error {
+	noRoom := !w.event.cut && int64(w.event.size()) <= w.Limit
+	if !w.Lenient || noRoom && message.MayShowItems(w.event.raw) {
+		return ErrTooLarge
+	}
+	w.pass()
+	_, err := w.below.Write(w.event.passOn())
+	return err
+}
+
+// writeEvent passes on what is left of an event.
+func (w *Writer) writeEvent() error {
+	filtered, err := w.event.filter(w.Filter)
+	switch {
+	case err != nil && (!w.Lenient || message.MayShowItems(w.event.raw)):
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case err != nil:
+		filtered = w.event.raw
+	}
+	if len(filtered) == 0 {
+		return nil
+	}
+	w.pass()
+	_, err = w.below.Write(filtered)
+	return err
+}
+
+// room takes from the memory what an event of that size needs.
+func (w *Writer) room(size int64) bool {
+	if size <= max(w.taken, leastEvent) {
+		return true
+	}
+	more := 2*size - w.taken
+	w.taken += more
+	return w.share.Grow(more)
+}
+
+// leastEvent is how many bytes of an event are held back without being taken from the
+// memory. Buffers of a connection are as long, and a notice, which must not get through
+// for want of memory, is shorter.
+const leastEvent = 4 << 10
+
+// letGo gives back the room of an event that was passed on: a stream may be open for
+// long, and many may be, of which few have anything to hold back.
+func (w *Writer) letGo() {
+	w.share.Release()
+	w.taken = 0
+	if cap(w.event.raw) > leastEvent {
+		w.event.raw = nil
+	}
+}

@@ -1,0 +1,64 @@
+package sieve
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// keep holds back a part of an answer.
+func (w *Writer) keep(p []byte) error {
+	if w.whole == nil {
+		whole, ok := budget.NewBuffer(&w.share, -1)
+		if !ok {
+			return ErrTooLarge
+		}
+		w.whole = whole
+	}
+	if int64(w.whole.Len()+len(p)) > w.Limit || !w.whole.Write(p) {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// finishWhole passes on what is left of an answer that was held back.
+func (w *Writer) finishWhole() error {
+	filtered, err := w.filterWhole()
+	if err != nil {
+		return err
+	}
+	if !w.wrote {
+		h := w.below.Header()
+		dropTags(h)
+		h["Content-Length"] = []string{strconv.Itoa(len(filtered))}
+		w.pass()
+	}
+	_, err = w.below.Write(filtered)
+	return err
+}
+
+func (w *Writer) filterWhole() ([]byte, error) {
+	if w.whole == nil {
+		return nil, nil
+	}
+	data, ok := w.whole.Bytes()
+	if !ok || !w.share.Grow(int64(len(data))) { // for what is left of it
+		return nil, ErrTooLarge
+	}
+	filtered, err := w.Filter.Apply(data)
+	page := isError(w.status) // it may be JSON, but no message
+	switch {
+	case errors.Is(err, message.ErrNoMessage) && (page || !w.Whole):
+		return filtered, nil
+	case err != nil && page && !message.MayShowItems(data):
+		return data, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case filtered == nil && w.Whole && !page:
+		return nil, fmt.Errorf("%w: nothing in it is for the client", ErrUnreadable)
+	}
+	return filtered, nil
+}
