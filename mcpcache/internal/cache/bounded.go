@@ -100,7 +100,7 @@ func (b *bounded) forget(q Question) {
 	if b.closed {
 		return
 	}
-	key := appendKey(make([]byte, 0, 32+len(q.Detail)), q)
+	key := appendKey(make([]byte, 0, 64+len(q.Detail)), q)
 	lock := &b.locks[maphash.Bytes(b.seed, key)%stripes]
 	lock.Lock()
 	defer lock.Unlock()
@@ -115,7 +115,7 @@ func (b *bounded) tryPut(e *Entry) (found, stuck bool) {
 	if b.closed {
 		return false, false
 	}
-	key := e.appendKey(make([]byte, 0, 32+len(e.Detail)))
+	key := e.appendKey(make([]byte, 0, 64+len(e.Detail)))
 	lock := &b.locks[maphash.Bytes(b.seed, key)%stripes]
 	lock.Lock()
 	defer lock.Unlock()

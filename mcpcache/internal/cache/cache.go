@@ -12,6 +12,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,8 @@ type Cache struct {
 	// compressed has the compressed bytes of entries.
 	compressed *encoded.Set
 
-	pinning sync.Mutex // guards writing to pinned
+	pinning sync.Mutex // guards views, and writing to pinned
+	views   []View     // see UseViews
 
 	// work is the part of the memory for work in progress.
 	work    *budget.Budget
@@ -71,6 +73,12 @@ type Cache struct {
 type pin struct {
 	entry      atomic.Pointer[Entry]
 	compressed atomic.Pointer[encoded.Body]
+	// shown is the snapshot as the callers of some views are shown it; for a moment also
+	// the one that it replaces. nil if there are none.
+	shown atomic.Pointer[[]shown]
+	// ready are those of the snapshot alone, whose compressed bytes are held. Guarded by
+	// Cache.pinning.
+	ready []shown
 
 	// change is when the entry's bytes took the place of others, nil if it is not known
 	// what the upstream had before. restored says that the entry is from before a
@@ -224,29 +232,34 @@ func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) (old 
 		p.change = &change{before: old.Mark, after: e.Mark}
 	}
 	p.restored = restored
-	body := c.compressed.Hold(e)
+	body, made := c.compressed.Hold(e), c.showPinned(p, e)
+	p.publish(slices.Concat(made, p.ready)) // nobody is to wait for what is shown of either
 	p.entry.Store(e)
 	c.compressed.Release(p.compressed.Swap(body))
+	c.replaceShown(p, made)
 	now := time.Now()
-	if old != nil && old.Body.Digest != e.Body.Digest && p.rest.Changed(now) {
-		c.compressed.Postpone(body, now)
-		c.compressLater(p)
-	} else if body != nil {
-		c.compressed.Want(body, e, encoded.Plain, now.Unix())
-	}
+	restless := old != nil && old.Body.Digest != e.Body.Digest && p.rest.Changed(now)
+	c.compressPinned(p, restless, now)
 	return old, true
 }
 
-// compressLater has what is pinned compressed once it has not changed for a while. The
-// caller holds c.pinning.
-func (c *Cache) compressLater(p *pin) {
-	p.rest.Await(func() {
-		c.pinning.Lock()
-		defer c.pinning.Unlock()
-		if e, body := p.entry.Load(), p.compressed.Load(); e != nil && body != nil {
-			c.compressed.Want(body, e, encoded.Plain, time.Now().Unix())
+// compressPinned has what is pinned compressed; if it changes all the time, once it has not
+// changed for a while. The caller holds c.pinning.
+func (c *Cache) compressPinned(p *pin, restless bool, now time.Time) {
+	for body, e := range p.eachCompressible() {
+		if restless {
+			c.compressed.Postpone(body, now)
+		} else {
+			c.compressed.Want(body, e, encoded.Plain, now.Unix())
 		}
-	})
+	}
+	if restless {
+		p.rest.Await(func() {
+			c.pinning.Lock()
+			defer c.pinning.Unlock()
+			c.compressPinned(p, false, time.Now())
+		})
+	}
 }
 
 // Unpin forgets the feed's snapshot of a kind: the upstream does not offer it.
@@ -257,6 +270,7 @@ func (c *Cache) Unpin(r revision.Revision, k revision.Kind) {
 	p.entry.Store(nil)
 	p.change = nil
 	c.compressed.Release(p.compressed.Swap(nil))
+	c.replaceShown(p, nil)
 }
 
 // Pinned returns the feed's snapshot, or nil.
@@ -330,6 +344,7 @@ func (c *Cache) Close() {
 	for r := range c.pinned {
 		for k := range c.pinned[r] {
 			c.pinned[r][k].rest.Stop()
+			c.replaceShown(&c.pinned[r][k], nil)
 		}
 	}
 	c.pinning.Unlock()

@@ -32,6 +32,10 @@ type Entry struct {
 
 	// content has the bytes, if they are shared; Body then has none.
 	content *content
+	// view is whose callers are shown the list this way, and of the digest of the list as
+	// it came. Both are zero for what came that way.
+	view viewHash
+	of   [32]byte
 }
 
 // Digest returns a digest of the body's bytes.
@@ -164,10 +168,12 @@ type Question struct {
 	Partition Partition
 	Variant   Variant
 	Detail    []byte
+
+	view viewHash
 }
 
 func (e *Entry) question() Question {
-	return Question{e.Revision, e.Kind, e.Partition, e.Variant, e.Detail}
+	return Question{e.Revision, e.Kind, e.Partition, e.Variant, e.Detail, e.view}
 }
 
 // Key returns bytes that no other question has.
@@ -175,7 +181,7 @@ func (q Question) Key() []byte { return appendKey(nil, q) }
 
 // answers reports whether e is the answer to q.
 func (e *Entry) answers(q Question) bool {
-	return e.Revision == q.Revision && e.Kind == q.Kind && e.Partition == q.Partition && e.Variant == q.Variant &&
+	return e.Revision == q.Revision && e.Kind == q.Kind && e.Partition == q.Partition && e.Variant == q.Variant && e.view == q.view &&
 		(e.Detail == nil) == (q.Detail == nil) && bytes.Equal(e.Detail, q.Detail)
 }
 
@@ -185,6 +191,7 @@ func (e *Entry) answers(q Question) bool {
 func appendKey(dst []byte, q Question) []byte {
 	dst = append(dst, byte(q.Revision), byte(q.Kind))
 	dst = append(q.Partition.append(dst), q.Variant[:]...)
+	dst = append(dst, q.view[:]...)
 	if q.Detail != nil {
 		dst = append(append(dst, 1), q.Detail...)
 	}

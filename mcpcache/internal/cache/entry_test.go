@@ -16,7 +16,7 @@ func TestQuestionsHaveKeysOfTheirOwn(t *testing.T) {
 			for _, p := range partitions {
 				for _, v := range []Variant{{}, {1}, {7: 1}} {
 					for _, d := range [][]byte{nil, {}, {0}, {1}, []byte(`""`), []byte(`"a"`), []byte(`"ab"`)} {
-						questions = append(questions, Question{r, k, p, v, d})
+						questions = append(questions, Question{r, k, p, v, d, viewHash{}}, Question{r, k, p, v, d, viewHash{1}})
 					}
 				}
 			}

@@ -35,7 +35,7 @@ func bodyOf(text string, size int) *message.Body {
 // that is fresh for a minute.
 func (c *Cache) entry(q Question, text string, after time.Duration) *Entry {
 	return &Entry{
-		Kind: q.Kind, Revision: q.Revision, Partition: q.Partition, Variant: q.Variant, Detail: q.Detail,
+		Kind: q.Kind, Revision: q.Revision, Partition: q.Partition, Variant: q.Variant, Detail: q.Detail, view: q.view,
 		Body: bodyOf(text, len(text)), Fetched: start.Add(after), Lifetime: time.Minute, Mark: c.Mark(q.Kind),
 	}
 }
