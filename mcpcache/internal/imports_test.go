@@ -32,14 +32,13 @@ var floors = [][]string{
 	// client is given.
 	{"cache", "client", "sieve"},
 	// What is known of who asks, of clients that may be shown different lists, of
-	// clients that were let in; the form in which snapshots are stored.
-	{"identity", "variant", "admission", "snapshot"},
+	// clients that were let in, of what callers may see; the form in which snapshots are
+	// stored.
+	{"identity", "variant", "admission", "policy", "snapshot"},
 	// When to fetch; what outlives the process.
 	{"feed", "keeper"},
 	// Everything of one upstream.
 	{"backend"},
-	// Rules of what callers may see.
-	{"policy"},
 	// The list that a caller sees; sessions and eras on both sides.
 	{"catalog", "session", "bridge"},
 	// One request.

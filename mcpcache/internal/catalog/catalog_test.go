@@ -15,13 +15,13 @@ func TestCatalogOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(one.Close)
-	c := Of(one)
+	c := Of(one, nil)
 	if got := c.List(revision.V20260728, revision.Tools); got != nil {
 		t.Errorf("there is a list before the backend has one: %v", got.Body.Names())
 	}
 	e := cachetest.Tools(t, 3)
 	one.Pin(e)
-	if c.List(revision.V20260728, revision.Tools) != e {
+	if c.List(revision.V20260728, revision.Tools) != e || c.Shown(e) != e {
 		t.Error("what is handed out is not the pinned entry itself")
 	}
 	if c.List(revision.V20251125, revision.Tools) != nil || c.List(revision.V20260728, revision.Prompts) != nil {

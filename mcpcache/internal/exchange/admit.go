@@ -69,7 +69,6 @@ func (l *learner) learnRefusal(r message.Response) {
 func (l *learner) bar(code int) {
 	x := l.x
 	q := &x.question
-	const methodNotFound, invalidParams = -32601, -32602
 	if q.kind == revision.Reads {
 		return // resources/read is not a list
 	}
@@ -97,7 +96,6 @@ func (l *learner) bar(code int) {
 // sends it: the method does not exist, its parameters are bad, or it has failed
 // (JSON-RPC 2.0, "Error object"). It says nothing of other lists.
 func isAboutMethod(code int) bool {
-	const methodNotFound, invalidParams, internalError = -32601, -32602, -32603
 	return code == methodNotFound || code == invalidParams || code == internalError
 }
 

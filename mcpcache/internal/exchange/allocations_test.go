@@ -9,8 +9,16 @@ import (
 
 // A hit costs at most three allocations more than a handler that only writes
 // the same bytes, compressed or not. (With the race detector, pools forget.)
-func TestAllocationsOfAHit(t *testing.T) {
-	h := pinnedFace(t, config{}, 50)
+func TestAllocationsOfAHit(t *testing.T) { checkAllocations(t, config{}) }
+
+// Where rules hide something it costs no more.
+func TestAllocationsOfAHitWithRules(t *testing.T) {
+	checkAllocations(t, config{Rules: []string{"deny tools *_1", "deny prompts secret"}})
+}
+
+func checkAllocations(t *testing.T, c config) {
+	t.Helper()
+	h := pinnedFace(t, c, 50)
 	h.compress()
 	count := func(coding string, serve func(http.ResponseWriter, *http.Request) error) float64 {
 		once, w := repeated(coding, serve)

@@ -30,9 +30,12 @@ var envelopes = sync.Pool{New: func() any { return new([maxPrefix + maxStatus]by
 // the upstream wrote.
 func (x *exchange) answer(f found) error {
 	defer x.body.release()
-	e := f.entry
+	shown := x.catalog.Shown(f.entry)
+	if shown == nil {
+		return x.unfiltered("the list has another one in it, and is not shown")
+	}
 	x.outcome, x.reason = f.outcome(), understood
-	left := e.Left(x.now)
+	left := f.entry.Left(x.now)
 	if f.stale {
 		left = min(left, 0)
 	}
@@ -42,11 +45,11 @@ func (x *exchange) answer(f found) error {
 	if x.question.stream {
 		env.prefix, env.framing = append(env.prefix, sse.Start...), encoded.Event
 	}
-	env.prefix = message.AppendPrefix(env.prefix, x.request.ID, ttlOf(e, left), e.Size() > len("}}"))
-	if compressed, coding := x.compressed(e, env.framing); compressed != nil {
+	env.prefix = message.AppendPrefix(env.prefix, x.request.ID, ttlOf(f.entry, left), shown.Size() > len("}}"))
+	if compressed, coding := x.compressed(shown, env.framing); compressed != nil {
 		x.writeCompressed(env, compressed, coding)
 	} else {
-		x.writeIdentity(env, e)
+		x.writeIdentity(env, shown)
 	}
 	return nil
 }

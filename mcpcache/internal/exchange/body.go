@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 )
 
@@ -44,13 +45,46 @@ func (b *body) read(r *http.Request, limit int64) error {
 		// With room for one byte more, the last read returns io.EOF.
 		data = slices.Grow(data, int(n)+1)
 	}
+	return b.readTo(r, data, limit, nil, nil)
+}
+
+// errNoRoom says that there is no memory for a request body.
+var errNoRoom = errors.New("no room for the request body")
+
+// readOn reads on in a body of which no more than the beginning has been read, up to
+// limit bytes. What it needs is taken from a share of the memory; if there is not
+// enough, the error is errNoRoom. Meanwhile others may not find any, so a client that
+// sends too slowly is answered 408: w is to where, the way to its connection.
+func (b *body) readOn(w http.ResponseWriter, r *http.Request, limit int64, share *budget.Share) error {
+	if b.whole {
+		return nil
+	}
+	p := newPace(w)
+	err := b.readTo(r, b.bytes, limit, share, p)
+	if p.end(err == nil) {
+		return caddyhttp.Error(http.StatusRequestTimeout, errTooSlow)
+	}
+	return err
+}
+
+// readTo reads on behind data, which has been read, from a share and at a pace if there
+// are such.
+func (b *body) readTo(r *http.Request, data []byte, limit int64, share *budget.Share, p *pace) error {
 	for {
 		if len(data) == cap(data) {
-			data = slices.Grow(data, len(data)+firstRead)
+			more := len(data) + firstRead
+			if share != nil {
+				more = int(min(int64(more), limit+1-int64(len(data))))
+				if !share.Grow(int64(more)) {
+					return errNoRoom
+				}
+			}
+			data = slices.Grow(data, more)
 		}
 		n, err := r.Body.Read(data[len(data):min(int64(cap(data)), limit+1)])
 		data = data[:len(data)+n]
 		b.bytes = data
+		p.have(len(data))
 		switch {
 		case int64(len(data)) > limit:
 			return nil
@@ -65,6 +99,9 @@ func (b *body) read(r *http.Request, limit int64) error {
 		}
 	}
 }
+
+// begun reports whether any of the body has been read.
+func (b *body) begun() bool { return b.room != nil || b.bytes != nil }
 
 // replay gives r a body that can be read from the start again.
 func (b *body) replay(r *http.Request) {

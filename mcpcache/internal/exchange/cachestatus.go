@@ -47,6 +47,9 @@ func (s statusTexts) forwarded(reason bypass, stored bool) string {
 // refused returns the status of the refusal of a request for its origin.
 func (s statusTexts) refused() string { return s.name + "; detail=origin" }
 
+// denied returns the status of a refusal by rules.
+func (s statusTexts) denied() string { return s.name + "; detail=denied" }
+
 // floorSeconds rounds down, so that what is not fresh is never shown as 0 or more.
 func floorSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)

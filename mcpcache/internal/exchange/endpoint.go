@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
@@ -22,11 +23,12 @@ type Settings struct {
 	// Path is that of the MCP endpoint, the option endpoint.
 	Path       string
 	MaxRequest int64
+	MaxCall    int64
 	Origins    origin.Rules
 }
 
 // Defaults returns the settings without any option.
-func Defaults() Settings { return Settings{Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10} }
+func Defaults() Settings { return Settings{Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10, MaxCall: 4 << 20} }
 
 // Endpoint answers the requests of clients. It is made by [New].
 type Endpoint struct {
@@ -49,7 +51,7 @@ type Endpoint struct {
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
-		Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache),
+		Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache, t.View),
 		status: newStatusTexts(s.Name), restless: newRestless(),
 	}
 }
@@ -71,9 +73,19 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if refusal != "" {
 		return e.refuse(w, refusal)
 	}
+	return x.serve(next)
+}
+
+// serve answers or forwards a request whose origin is let in.
+func (x *exchange) serve(next caddyhttp.Handler) error {
 	reason, err := x.understand()
 	if err != nil {
 		return err
+	}
+	if reason != understood || x.question.kind == revision.Reads {
+		if done, err := x.guard(next); done {
+			return err
+		}
 	}
 	if reason != understood {
 		return x.forward(next, found{reason: reason}, false)
@@ -83,7 +95,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if x.isPageUnknown() {
 		return x.forward(next, found{reason: bypassAdmission}, true)
 	}
-	f := x.awaitOwn(x.lookup(r.Context(), caller))
+	f := x.awaitOwn(x.lookup(x.r.Context(), caller))
 	if f.entry == nil {
 		f.reason = x.blame(f.reason)
 		return x.forward(next, f, true)
@@ -116,7 +128,6 @@ func (e *Endpoint) route() *backend.Tenant { return e.backend }
 // refuse answers 403 with a JSON-RPC error, so that no client takes it for a
 // server of another era.
 func (e *Endpoint) refuse(w http.ResponseWriter, reason string) error {
-	const invalidRequest = -32600
 	body := message.AppendError(nil, nil, invalidRequest, reason)
 	w.Header()["Content-Type"] = []string{"application/json"}
 	w.Header()["Cache-Status"] = []string{e.status.refused()}

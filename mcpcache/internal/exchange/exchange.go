@@ -44,6 +44,8 @@ type exchange struct {
 	// noticedCall says that what the call may have changed has been noted.
 	noticedCall bool
 
+	screen *screen // nil where nothing has to be hidden
+
 	values header.Values // of the answer
 }
 

@@ -42,7 +42,7 @@ type config struct {
 	Scope, Admit, Name          string
 	MaxList, MaxRequest, Memory int64
 	Origins, Kinds, Partition   []string
-	Harmless                    []string
+	Harmless, Rules             []string
 	Uncompressed                bool
 	StaleAfterNotice            bool
 }
@@ -73,7 +73,7 @@ func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Tenant
 		b.Feed.Kinds = b.Kinds
 	}
 	t := &backend.Tenant{Upstream: upstream, Settings: b, Store: storetest.NewTrial(), Logger: zap.NewNop()}
-	t.Identity.Partition = c.Partition
+	t.Identity.Partition, t.View = c.Partition, viewOf(tb, c.Rules)
 	var err error
 	if s.Origins, err = origin.Parse(c.Origins); err != nil {
 		tb.Fatal(err)
@@ -149,6 +149,9 @@ func pinnedFace(tb testing.TB, c config, tools int) *Endpoint {
 	c.Admit = "all"
 	s, t := c.tenant(tb, nil)
 	t.Cache.SetPrecompress(t.Settings.Precompress)
+	if t.View != nil {
+		t.Cache.UseViews([]cache.View{t.View})
+	}
 	t.Cache.Pin(cachetest.Tools(tb, tools))
 	return New(s, t, unobserved{}, zap.NewNop())
 }

@@ -237,7 +237,6 @@ func (l *learner) learnResult(r message.Response) {
 	}
 	// The tool is unknown, or its arguments or headers are wrong: the client was
 	// misled by an old list, and will ask for a new one.
-	const invalidParams, headerMismatch = -32602, -32020
 	if l.x.method == "tools/call" && (r.Error.Code == invalidParams || r.Error.Code == headerMismatch) {
 		l.x.misled()
 	}

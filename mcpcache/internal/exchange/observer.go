@@ -59,6 +59,9 @@ func (a Answered) Tool() string { return a.x.tool() }
 // end reports what has become of the exchange.
 func (x *exchange) end() {
 	x.returnScout()
+	if x.screen != nil {
+		x.screen.share.Release()
+	}
 	took := time.Since(x.arrived)
 	x.endpoint.Observer.Answered(Answered{x, took})
 	if c := x.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {

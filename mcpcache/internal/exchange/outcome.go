@@ -12,13 +12,16 @@ const (
 	OutcomeHit
 	// OutcomeStale: answered with a copy that is no longer fresh.
 	OutcomeStale
+	// OutcomeDenied: refused, as rules hide what the request names, or it is not certain
+	// what it names.
+	OutcomeDenied
 
-	NumOutcomes = int(OutcomeStale) + 1
+	NumOutcomes = int(OutcomeDenied) + 1
 )
 
 // String returns the name that metrics, logs and placeholders use.
 func (o Outcome) String() string {
-	return [NumOutcomes]string{"bypass", "miss", "hit", "stale"}[o]
+	return [NumOutcomes]string{"bypass", "miss", "hit", "stale", "denied"}[o]
 }
 
 // outcome returns what becomes of a request whose lookup found f.

@@ -19,17 +19,26 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	x := e.exchange(w, r)
 	x.context = x.identify()
+	if x.view().RestrictsAny() {
+		x.behindScreen().elsewhere = true
+		defer x.screen.share.Release()
+	}
+	if done, err := x.guard(next); done {
+		return err
+	}
+	defer x.openSieve()()
+	x.body.replay(r)
 	if r.Method == http.MethodDelete {
 		x.endSessions()
 	}
-	o := &onlooker{below: w, learner: learner{x: x, elsewhere: true}}
+	o := &onlooker{below: x.below(), learner: learner{x: x, elsewhere: true}}
 	if o.learner.mcp = speaksMCP(r.Header); o.learner.mcp {
 		r.Header.Del("Accept-Encoding") // the answer has to be read on its way
 	}
 	defer o.learner.close() // the upstream's handler may abort with a panic
 	err := e.backend.Upstream.ServeHTTP(o, r, next)
 	o.learner.end(err)
-	return err
+	return x.closeSieve(err)
 }
 
 // speaksMCP reports whether a request may be one of an MCP client: it names a
@@ -98,7 +107,7 @@ func (o *onlooker) ReadFrom(r io.Reader) (int64, error) {
 	if !o.wroteHeader {
 		o.WriteHeader(http.StatusOK)
 	}
-	if o.learner.idle() {
+	if s := o.learner.x.screen; o.learner.idle() && (s == nil || s.sieve == nil) {
 		return io.Copy(o.below, r)
 	}
 	return io.Copy(struct{ io.Writer }{o}, r)

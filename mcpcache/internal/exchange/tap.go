@@ -19,8 +19,9 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	// The answer has to be read on its way. An encode handler in front of
 	// this one still compresses it for the client.
 	x.r.Header.Del("Accept-Encoding")
+	defer x.openSieve()()
 	if f.hurry {
-		return x.revalidate(next, f)
+		return x.closeSieve(x.revalidate(next, f))
 	}
 	x.body.replay(x.r)
 	if x.r.Method == http.MethodDelete {
@@ -33,22 +34,23 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 		// given instead.
 		t.header = x.w.Header().Clone()
 	}
-	return t.finish(t.serve(next))
+	return x.closeSieve(t.finish(t.serve(next)))
 }
 
 // tap returns the writer of the upstream's answer.
 func (x *exchange) tap(f found, asked bool) *tap {
 	return &tap{
-		below: x.w, x: x, reason: f.reason, fallback: f.fallback,
+		below: x.below(), x: x, reason: f.reason, fallback: f.fallback,
 		header: x.w.Header(), learner: learner{x: x, asked: asked},
 	}
 }
 
 // serve runs the upstream's handler. If that panics while its answer is withheld,
-// the fallback is given as for any other failure.
+// the fallback is given as for any other failure; if it does because what it has is not
+// taken any more, which cannot be filtered, the client is told that.
 func (t *tap) serve(next caddyhttp.Handler) (err error) {
 	defer func() {
-		if !t.withheld {
+		if !t.withheld && !t.x.unpassable() {
 			return // the panic goes on
 		}
 		if p := recover(); p != nil {

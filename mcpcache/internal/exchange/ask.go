@@ -1,0 +1,122 @@
+package exchange
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
+)
+
+// ownID is the id of requests that are sent on behalf of a caller.
+const ownID = `"mcp_cache"`
+
+// ownRequest returns a request of that method and id in the place of the caller's:
+// with its header, session and credentials. params are more members of its params, each with
+// a comma behind it.
+func (x *exchange) ownRequest(method string, id []byte, params string) *http.Request {
+	modern := x.revision().Era() == revision.Modern
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(body, `,"method":"`+method+`","params":{`+params...)
+	if modern {
+		capabilities := []byte("{}")
+		var client message.Request
+		if message.Decode(x.body.bytes, &client) == nil && client.Meta.Capabilities != nil {
+			capabilities = client.Meta.Capabilities
+		}
+		body = append(body, `"_meta":{"io.modelcontextprotocol/protocolVersion":"`+x.revision().String()+`","io.modelcontextprotocol/clientCapabilities":`...)
+		body = append(append(body, capabilities...), '}')
+	} else {
+		body = bytes.TrimSuffix(body, []byte(","))
+	}
+	body = append(body, "}}"...)
+	r := x.r.Clone(x.r.Context())
+	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.TransferEncoding, r.Trailer = nil, nil
+	h := r.Header
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return hasPrefixed(http.Header{name: nil}, "Mcp-Param-") })
+	for _, name := range [...]string{"Mcp-Name", "Mcp-Method", "Content-Encoding", "Accept-Encoding", "Last-Event-Id", "Expect", "Transfer-Encoding"} {
+		delete(h, name)
+	}
+	if modern {
+		h["Mcp-Method"] = []string{method}
+	}
+	h["Content-Type"], h["Accept"] = []string{"application/json"}, []string{usualAccept}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	return r
+}
+
+// askDoor makes sure that a refusal of ours does not come before one of the upstream's
+// (promise 4): where it is not known that the upstream has let this caller in, it is
+// asked. If it refuses, its answer is passed on.
+func (x *exchange) askDoor(next caddyhttp.Handler, found []message.Naming) (passed bool, err error) {
+	kind, letIn := x.isLetIn(found)
+	if letIn {
+		return false, nil
+	}
+	id := []byte(ownID)
+	if len(found) == 1 && found[0].ID != nil {
+		id = found[0].ID
+	}
+	answer := upstream.NewAnswer(x.w.Header().Clone(), maxInitialize, x.backend.Cache.Work())
+	defer answer.Close()
+	if err := x.backend.Upstream.ServeHTTP(answer, x.ownRequest(kind.Method(), id, ""), next); err != nil {
+		return true, err
+	}
+	if !x.turnsAway(answer) {
+		return false, nil
+	}
+	x.outcome, x.reason = OutcomeBypass, bypassAdmission
+	l := learner{x: x}
+	l.begin(answer.Status, answer.Header())
+	h := x.w.Header()
+	clear(h)
+	maps.Copy(h, answer.Header())
+	if answer.Cut {
+		answer.Body = nil // what the header says is what counts
+		delete(h, "Content-Type")
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(answer.Body))}
+	h["Cache-Status"] = append(h["Cache-Status"], x.endpoint.status.forwarded(bypassAdmission, false))
+	x.w.WriteHeader(answer.Status)
+	_, err = x.w.Write(answer.Body)
+	return true, err
+}
+
+// turnsAway reports whether an answer says that the upstream does not let this caller
+// in, or that the session is over.
+func (x *exchange) turnsAway(a *upstream.Answer) bool {
+	switch a.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	case http.StatusNotFound:
+		return x.session != "" && x.revision().Era() == revision.Legacy
+	}
+	return false
+}
+
+// isLetIn reports whether it is known that the upstream has let this caller in to
+// the lists of what the messages name, and that it has not lost the session since. If
+// not, it returns for which list to ask.
+func (x *exchange) isLetIn(found []message.Naming) (k revision.Kind, letIn bool) {
+	if x.screen.turnedAway || x.mayBeLost() {
+		return revision.Tools, false // the list that has hints, and that most servers have
+	}
+	own := x.search
+	own.question.revision = x.streamRevision()
+	caller := own.caller()
+	for _, n := range found {
+		for _, item := range n.Items {
+			if own.question.kind = item.Kind; !own.admitted(caller) {
+				return item.Kind, false
+			}
+		}
+	}
+	return revision.Tools, own.admitted(caller)
+}

@@ -1,0 +1,214 @@
+package exchange
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// guard refuses a request that names something which its caller may not see, or of
+// which it is not certain what it names. done says that it has been answered; if not,
+// it may be forwarded.
+func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
+	switch {
+	case !x.view().RestrictsAny():
+		return false, nil
+	case opensTunnel(x.r):
+		return true, x.deny(uncertain(http.StatusNotImplemented, "no other protocol is spoken here: what a request names has to be certain"), nil)
+	case !carriesMessage(x.r):
+		return false, nil
+	}
+	x.behindScreen()
+	if passed, err := x.askBeforeLong(next); passed || err != nil {
+		return true, err
+	}
+	d, err := x.readCall()
+	if err != nil {
+		return true, err
+	}
+	if d == nil && (x.screen.elsewhere && !x.mayBeMessage() || x.isEmpty()) {
+		return false, nil
+	}
+	var found []message.Naming
+	if d == nil {
+		found, d = x.read()
+	}
+	if d == nil {
+		d, err = x.judge(next, found)
+	}
+	passed := false
+	if d != nil && err == nil {
+		passed, err = x.askDoor(next, found)
+	}
+	switch {
+	case err != nil:
+		return true, x.unasked(err)
+	case d == nil || passed:
+		return passed, nil
+	}
+	return true, x.deny(d, found)
+}
+
+// unasked ends an exchange in which the upstream could not be asked what has to be
+// known first.
+func (x *exchange) unasked(err error) error {
+	x.body.release()
+	x.outcome, x.reason = OutcomeBypass, bypassAdmission
+	if h := x.w.Header(); !x.screen.elsewhere {
+		h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), x.endpoint.status.forwarded(bypassAdmission, false))
+	}
+	return err
+}
+
+// askBeforeLong reads the beginning of a body. If there is more of it, which takes of
+// the memory that is for all, the caller has to be let in by the upstream first: passed
+// says that its refusal has been passed on.
+func (x *exchange) askBeforeLong(next caddyhttp.Handler) (passed bool, err error) {
+	s := &x.endpoint.Settings
+	if x.r.ContentLength > s.MaxCall {
+		return false, nil
+	}
+	if !x.body.begun() {
+		if err := x.body.read(x.r, min(s.MaxCall, s.MaxRequest)); err != nil {
+			return false, err
+		}
+	}
+	if x.body.whole || x.screen.elsewhere {
+		return false, nil
+	}
+	if passed, err = x.askDoor(next, nil); err != nil {
+		return false, x.unasked(err)
+	}
+	return passed, nil
+}
+
+// readCall reads the whole body, up to max_call.
+func (x *exchange) readCall() (*denial, error) {
+	limit := x.endpoint.Settings.MaxCall
+	tooLarge := uncertain(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and what it names has to be certain")
+	if x.r.ContentLength > limit {
+		return tooLarge, nil
+	}
+	switch err := x.body.readOn(x.w, x.r, limit, &x.screen.share); {
+	case errors.Is(err, errNoRoom):
+		x.w.Header()["Retry-After"] = []string{"1"}
+		return uncertain(http.StatusServiceUnavailable, "there is no memory left to find out what the request names"), nil
+	case err != nil:
+		return nil, err
+	case !x.body.whole:
+		return tooLarge, nil
+	}
+	return nil, nil
+}
+
+// isEmpty reports whether a request that need not have a body turns out to have none,
+// although its length was not given.
+func (x *exchange) isEmpty() bool { return x.r.Method != http.MethodPost && len(x.body.bytes) == 0 }
+
+// mayBeMessage reports whether a request for another path than the endpoint may be
+// one of MCP: servers take several paths for their endpoint, or have one for the
+// transport of 2024-11-05 too. What is for a server's other routes, such as those of
+// OAuth, is no message.
+func (x *exchange) mayBeMessage() bool {
+	if x.r.Header["Content-Encoding"] != nil {
+		return true
+	}
+	media, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	return strings.HasSuffix(media, "json") && !plainJSON(x.r.Header) || message.MayBeRPC(x.body.bytes)
+}
+
+// read finds out what the messages of a request name.
+func (x *exchange) read() ([]message.Naming, *denial) {
+	if !plainJSON(x.r.Header) {
+		return nil, uncertain(http.StatusUnsupportedMediaType, "the request is not plain JSON in UTF-8, and what it names has to be certain")
+	}
+	found, err := message.ParseNaming(x.body.bytes)
+	switch {
+	case errors.Is(err, message.ErrMethod):
+		status := http.StatusOK
+		if x.revision().Era() == revision.Modern {
+			status = http.StatusNotFound // 2026-07-28, "Streamable HTTP"
+		}
+		return found, &denial{status: status, code: methodNotFound, text: "Method not found"}
+	case err != nil:
+		return found, uncertain(http.StatusBadRequest, err.Error()+": what a request names has to be certain")
+	}
+	return found, x.checkHeaders(found)
+}
+
+// checkHeaders makes sure that headers name nothing else than the message, for
+// whoever goes by them.
+func (x *exchange) checkHeaders(found []message.Naming) *denial {
+	for _, method := range x.r.Header["Mcp-Method"] {
+		if len(found) != 1 || method != found[0].Method {
+			return mismatch()
+		}
+	}
+	for _, value := range x.r.Header["Mcp-Name"] {
+		name, ok := message.DecodeHeader(value)
+		if !ok || len(found) != 1 || !names(found[0], name) {
+			return mismatch()
+		}
+	}
+	return nil
+}
+
+func mismatch() *denial {
+	return &denial{status: http.StatusBadRequest, code: headerMismatch, text: "a header says something else than the message"}
+}
+
+// names reports whether a message is about what the Mcp-Name header says: an item, or a
+// task (SEP-2663, "Streamable HTTP").
+func names(n message.Naming, name string) bool {
+	return n.Task != "" && n.Task == name || slices.ContainsFunc(n.Items, func(item message.Named) bool { return item.Name == name })
+}
+
+// judge returns the refusal of the first item that the caller may not see, or nil.
+func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*denial, error) {
+	for _, n := range found {
+		x.screen.lists = x.screen.lists || strings.HasSuffix(n.Method, "/list")
+		for _, item := range n.Items {
+			shown, err := x.maySee(next, item)
+			if err != nil {
+				return nil, err
+			}
+			if !shown {
+				return x.hidden(item), nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// maySee reports whether the caller may see an item. Where rules speak of hints it has
+// to be in the caller's list, as that is shown: of others nothing is known.
+func (x *exchange) maySee(next caddyhttp.Handler, n message.Named) (bool, error) {
+	if x.view().NeedsHints(n.Kind) {
+		return x.isListed(next, n.Name)
+	}
+	return x.view().Decide(n.Kind, policy.Item{Name: n.Name}), nil
+}
+
+// carriesMessage reports whether a request may carry a message: some servers let a
+// header say that it has another method.
+func carriesMessage(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete, http.MethodTrace:
+		return r.ContentLength != 0
+	}
+	return true
+}
+
+// opensTunnel reports whether a request asks for another protocol, in which nobody
+// could see what is named.
+func opensTunnel(r *http.Request) bool {
+	return r.Method == http.MethodConnect || r.Header["Upgrade"] != nil
+}

@@ -1,0 +1,117 @@
+package exchange
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const (
+	readOnly  = `"annotations":{"readOnlyHint":true}`
+	dangerous = `"annotations":{}`
+)
+
+// hinting is a page of tools, and what follows the tools in it.
+func hinting(more string, tools ...string) []byte {
+	return fmt.Appendf(nil, `{"resultType":"complete","tools":[%s]%s}`, strings.Join(tools, ","), more)
+}
+
+func tool(name, annotations string) string { return fmt.Sprintf(`{"name":%q,%s}`, name, annotations) }
+
+// listsAndCalls is an upstream that lists those pages, by their cursor, and echoes
+// calls.
+func listsAndCalls(pages map[string][]byte, stream bool) stand {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		var request message.Request
+		if err := message.Decode(body, &request); err != nil || string(request.Method) != "tools/list" {
+			_, err := w.Write(body)
+			return err
+		}
+		page, ok := pages[strings.Trim(string(request.Cursor), `"`)]
+		if !ok {
+			return caddyError(http.StatusBadGateway, w)
+		}
+		answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, request.ID, page)
+		w.Header().Set("Content-Type", "application/json")
+		if stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			answer = fmt.Appendf(nil, ": hello\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: %s\n\n", answer)
+		}
+		_, err = w.Write(answer)
+		return err
+	}
+}
+
+// Without a list in the cache the caller's own is asked for, page by page, all of
+// it wherever the tool is.
+func TestHintsAreAskedFor(t *testing.T) {
+	pages := map[string][]byte{
+		"":  hinting(`,"nextCursor":"2"`, tool("reads", readOnly), tool("drops", dangerous)),
+		"2": hinting("", tool("last", readOnly)),
+	}
+	for _, stream := range []bool{false, true} {
+		for name, want := range map[string]struct {
+			passed bool
+			asked  int64
+		}{
+			"reads": {true, 3}, "drops": {false, 2}, "last": {true, 3}, "missing": {false, 2},
+		} {
+			f := ruled(t, config{}, "allow tools hint:read_only")
+			f.upstreamIs(listsAndCalls(pages, stream))
+			w := f.serve(t, calling(name))
+			if passed := w.Header().Get("Cache-Status") != deniedStatus; passed != want.passed || f.asked() != want.asked {
+				t.Errorf("stream: %v: %s: got %s", stream, name, w.Body)
+			}
+		}
+	}
+}
+
+// Of what cannot be read, or has no end, nothing is known.
+func TestHintsThatAreNotToBeHad(t *testing.T) {
+	for name, pages := range map[string]map[string][]byte{
+		"no page": {}, "no list": {"": []byte(`{"tools":{}}`)}, "not JSON": {"": []byte(`{"tools":[}`)},
+		"a circle": {"": hinting(`,"nextCursor":"2"`), "2": hinting(`,"nextCursor":"2"`)},
+		"too long": {"": hinting("", tool("reads", readOnly), tool(strings.Repeat("x", 1<<20), readOnly))},
+		"no next":  {"": hinting(`,"nextCursor":"3"`, tool("drops", dangerous))},
+	} {
+		f := ruled(t, config{MaxList: 1 << 20}, "allow tools hint:read_only")
+		f.upstreamIs(listsAndCalls(pages, false))
+		if w := f.serve(t, calling("reads")); w.Header().Get("Cache-Status") != deniedStatus {
+			t.Errorf("%s: got %v, %s", name, w.Header(), w.Body)
+		}
+		if asked, most := f.asked(), int64(f.backend.Settings.Feed.MaxPages); asked > most {
+			t.Errorf("%s: the upstream was asked %d times, more than %d", name, asked, most)
+		}
+		if used := f.backend.Cache.Work().Used(); used != 0 {
+			t.Errorf("%s: %d bytes are still taken from the memory", name, used)
+		}
+	}
+}
+
+// The caller's list that is in the cache says it, and nobody is asked.
+func TestHintsFromMemory(t *testing.T) {
+	f := ruled(t, config{}, "allow tools hint:read_only", "deny tools hint:open_world")
+	page, err := message.ParsePage(hinting("", tool("reads", `"annotations":{"readOnlyHint":true,"openWorldHint":false}`), tool("surfs", readOnly), tool("drops", dangerous)), revision.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.backend.Cache.Pin(&cache.Entry{
+		Kind: revision.Tools, Revision: revision.V20260728, Body: message.Single(revision.Tools, page), Fetched: time.Now(), Lifetime: time.Hour,
+		Mark: f.backend.Cache.Mark(revision.Tools),
+	})
+	f.passed(t, "reads", calling("reads"))
+	for _, name := range []string{"surfs", "drops", "missing"} {
+		f.denied(t, name, calling(name), http.StatusOK)
+	}
+}
