@@ -31,6 +31,10 @@ func init() {
 //		admit          upstream [<duration>]|all  # default: upstream 5m. all: handlers in front authenticate
 //		origins        <origin...>                # browser origins let in besides the same origin
 //
+//		# what callers may see and call
+//		allow          <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
+//		deny           <kind> <glob|hint:...>...  # wins, whatever is allowed
+//
 //		# the feed
 //		guard          <name> [<args...>] [{ ... }]
 //		endpoint       <path>                     # the upstream's MCP path, when no upstream URL says it. Default: /mcp
@@ -40,6 +44,7 @@ func init() {
 //
 //		# bounds
 //		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB
+//		max_call       <size>                     # largest request that is read for what it names, where there are rules; larger ones are refused. Default: 4MiB
 //		max_list       <size>                     # default: 32MiB a kind
 //		max_pages      <n>                        # default: 1000
 //		memory         <size>                     # for all partitions, compressed bytes and work in progress, with their garbage. Default: 64MiB
@@ -61,8 +66,9 @@ func init() {
 // Host in it takes the place of the one that a URL sets. It has no matcher.
 //
 // With after_notice, callers who have been told of a change may be given the
-// copy from before it when the upstream fails. Every option may be given once, and
-// ttl, min_ttl and max_ttl once for each kind besides.
+// copy from before it when the upstream fails. Every option may be given once,
+// ttl, min_ttl and max_ttl once for each kind besides, and rules, which have no matcher,
+// as often as wanted: their order does not matter.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // consume directive name
 	p := &parser{

@@ -153,7 +153,12 @@ func checkAccepted(t *testing.T, text string, object map[string]json.RawMessage)
 	}
 	if handler.TTL < 0 || handler.MaxTTL < 0 || handler.AdmitFor < 0 || handler.Refresh < 0 ||
 		handler.Gate != nil && *handler.Gate < 0 || handler.StaleIfError != nil && *handler.StaleIfError < 0 ||
-		handler.MaxRequest < 0 || handler.MaxList < 0 || handler.MaxPages < 0 || handler.Memory < 0 {
+		handler.MaxRequest < 0 || handler.MaxCall < 0 || handler.MaxList < 0 || handler.MaxPages < 0 || handler.Memory < 0 {
 		t.Errorf("negative value of\n%s", text)
+	}
+	for _, rule := range handler.Rules {
+		if err := rule.Check(); err != nil {
+			t.Errorf("%v of\n%s", err, text)
+		}
 	}
 }

@@ -252,6 +252,7 @@ func (p *parser) host(o option) error {
 }
 
 func (p *parser) maxRequest(o option) error { return o.size(&p.handler.MaxRequest, aSize, 1) }
+func (p *parser) maxCall(o option) error    { return o.size(&p.handler.MaxCall, aSize, 1) }
 func (p *parser) maxList(o option) error    { return o.size(&p.handler.MaxList, aSize, 1) }
 func (p *parser) memory(o option) error {
 	return o.size(&p.handler.Memory, aMemorySize, mcpcache.LeastMemory)

@@ -34,12 +34,15 @@ var subdirectives = map[string]func(*parser, option) error{
 	"harmless":       (*parser).harmless,
 	"admit":          (*parser).admit,
 	"origins":        (*parser).origins,
+	"allow":          (*parser).rule,
+	"deny":           (*parser).rule,
 	"guard":          (*parser).guard,
 	"store":          (*parser).store,
 	"endpoint":       (*parser).endpoint,
 	"host":           (*parser).host,
 	"refresh":        (*parser).refresh,
 	"max_request":    (*parser).maxRequest,
+	"max_call":       (*parser).maxCall,
 	"max_list":       (*parser).maxList,
 	"max_pages":      (*parser).maxPages,
 	"memory":         (*parser).memory,
@@ -48,9 +51,9 @@ var subdirectives = map[string]func(*parser, option) error{
 	"reverse_proxy":  (*parser).reverseProxy,
 }
 
-// repeatable are the options that may be given once for each kind: they look
-// themselves for what was given before.
-var repeatable = map[string]bool{"ttl": true, "min_ttl": true, "max_ttl": true}
+// repeatable are the options that may be given several times: rules as often as wanted,
+// and the others once for each kind, for which they look themselves.
+var repeatable = map[string]bool{"ttl": true, "min_ttl": true, "max_ttl": true, "allow": true, "deny": true}
 
 // parseOptions reads the directive's block. Each option is cut out first, so
 // that none can read beyond its own end.

@@ -114,9 +114,9 @@ func TestOptionsAreDocumented(t *testing.T) {
 		}
 	}
 	// The README names the fields that are called otherwise.
-	want := append(names(table), "upstream", "admit_for", "scope_always", "stale_after_notice",
+	want := append(names(table), "rules", "upstream", "admit_for", "scope_always", "stale_after_notice",
 		"ttl_by_kind", "min_ttl_by_kind", "max_ttl_by_kind")
-	want = slices.DeleteFunc(want, func(name string) bool { return name == "reverse_proxy" })
+	want = slices.DeleteFunc(want, func(name string) bool { return name == "reverse_proxy" || name == "allow" || name == "deny" })
 	got := make([]string, 0, len(fields))
 	for name := range fields {
 		got = append(got, name)
@@ -134,7 +134,7 @@ func wantFieldDefault(t *testing.T, fields map[string]string, name, byDefault st
 	t.Helper()
 	want := map[string]string{name: byDefault}
 	switch name {
-	case "reverse_proxy":
+	case "reverse_proxy", "allow", "deny":
 		return
 	case "kinds":
 		want[name] = "all of them"

@@ -16,14 +16,20 @@
 // cached answer: a snapshot's, or one that a client's own request brought. Its
 // partition says who may be given it: everybody, or one authorization context.
 // An admission is our record that the upstream has lately accepted a client's
-// session or credentials.
+// session or credentials. A view is what the rules of a handler let callers see and
+// call; handlers with the same one share what is made for it.
 //
 // # The way of a request
 //
-//	origin ─ POST ─ read ─ decode ─┬─ list, admitted, entry usable ─► answer: id, ttlMs, stored bytes
-//	                               ├─ list, admitted, no entry ─────► one shared fetch ─► answer, keep
-//	                               └─ everything else ──────────────► upstream handler ─► tap ─► client
-//	origin ─ GET, DELETE, other ────────────────────────────────────► upstream handler ─► tap ─► client
+//	origin ─ POST ─ read ─ decode ─┬─ list, admitted, entry usable ─► view ─► answer: id, ttlMs, stored bytes
+//	                               ├─ list, admitted, no entry ─────► one shared fetch ─► view ─► answer, keep
+//	                               └─ everything else ─ guard ──────► upstream handler ─► tap ─► sieve ─► client
+//	origin ─ GET, DELETE, other ─────────── guard ──────────────────► upstream handler ─► tap ─► sieve ─► client
+//
+// Guard and sieve are there where rules hide something. The guard reads what a request
+// names, and refuses it unless that is certain and may be seen, at whatever path; reads
+// of resources that are kept pass it, too. The sieve takes out of an answer what may not
+// be seen; the tap has learned from all of it before.
 //
 // Package exchange is this picture in code, stage by stage: [Handler] hands it
 // each request. It is read and understood; who asks is found out (identity); it
@@ -37,31 +43,34 @@
 // cache, in which they pin snapshots; the ledger of who has been let in; the
 // keeper, which has the snapshots outlive the process. The catalogue is the lists
 // as callers see them. There is one server behind a handler, so it is a catalogue
-// of one: what it hands out is the pinned snapshot itself.
+// of one: what it hands out is the pinned snapshot itself, or what a view leaves of it.
 //
 //	Handler, command, admin       for people and for Caddy
 //	  telemetry, report           what they are told
 //	    exchange                  one request
-//	      catalog                 the lists as callers see them
+//	      catalog, policy         the lists as callers see them, by the rules
 //	        backend               one server
 //	          feed, keeper        when to fetch; what outlives the process
-//	            client, cache, encoded, identity, admission, variant
+//	            client, cache, sieve, encoded, identity, admission, variant
 //	              message, sse, revision, upstream
 //
 // # Promises
 //
 //  1. Certain or forwarded. A list comes from the cache only if the whole
 //     request is understood and valid for its revision. Anything else goes
-//     upstream byte for byte, and the upstream's own error comes back.
+//     upstream byte for byte, and the upstream's own error comes back; where
+//     rules may hide what it names, it is refused.
 //  2. Never stale after a change was announced. Once a notice has been passed
 //     to any client, or a feed has seen one, no later request is answered with
 //     the old list; if the upstream fails just then, only callers who were not
 //     told may get it, marked stale.
 //  3. Never somebody else's list. A private answer stays within the
-//     authorization context that fetched it.
+//     authorization context that fetched it. What rules hide is shown to no
+//     caller, and a call of it is answered like one of what does not exist.
 //  4. Never ahead of the door. A client is served from the cache only while
 //     the upstream's acceptance of it counts, unless the operator says that
-//     handlers in front check everybody.
+//     handlers in front check everybody. The door is asked before rules refuse
+//     anything.
 //  5. Byte-faithful. Items leave as the upstream wrote them. Only the id, the
 //     ttlMs and the nextCursor of an answer are the module's.
 //  6. Failure never empties a list. A failed, partial, oversized or
@@ -140,7 +149,7 @@
 //
 // Placeholders, which later handlers, log formats and response headers can use:
 //
-//	{http.mcp_cache.outcome}   hit, stale, miss or bypass
+//	{http.mcp_cache.outcome}   hit, stale, miss, bypass or denied
 //	{http.mcp_cache.method}    the JSON-RPC method
 //	{http.mcp_cache.kind}      the kind that is listed, if any
 //	{http.mcp_cache.era}       legacy or modern

@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -131,6 +132,10 @@ type Handler struct {
 	// in the Host header of requests that arrive at a loopback address.
 	Origins []string `json:"origins,omitempty"`
 
+	// What callers may see and call: each rule allows or denies some items. Their
+	// order does not matter. Default: everything
+	Rules []*Rule `json:"rules,omitempty"`
+
 	// The guard that gives the feed its credential. Default: none, the feed
 	// is an anonymous caller.
 	GuardRaw json.RawMessage `json:"guard,omitempty" caddy:"namespace=http.mcp_cache.guards inline_key=guard"`
@@ -148,6 +153,11 @@ type Handler struct {
 	// The largest request body, in bytes, that is looked into. A larger one
 	// streams through. Default: 65536
 	MaxRequest int64 `json:"max_request,omitempty"`
+
+	// The largest request, in bytes, that is read for what it names, where there are
+	// `rules`. A larger one is refused there. At least `max_request`, at most a
+	// sixteenth of `memory`; the default follows them. Default: 4194304
+	MaxCall int64 `json:"max_call,omitempty"`
 
 	// The largest list of one kind, in bytes, that is kept. Default: 33554432
 	MaxList int64 `json:"max_list,omitempty"`
@@ -177,6 +187,7 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
+	view     *policy.View // what rules leave; nil: everything
 	app      *app
 
 	endpointURL string   // as the feeds see it
@@ -214,6 +225,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	events := loaded.(*caddyevents.App)
 	if h.settings, err = h.newSettings(); err != nil {
+		return err
+	}
+	if h.view, err = loadRules(h.Rules, h.logger); err != nil {
 		return err
 	}
 	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
@@ -269,7 +283,7 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 // them those that tell callers apart.
 func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) error {
 	h.backend = &backend.Tenant{
-		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
+		Upstream: h.upstream, Settings: h.settings.backend, View: h.view, Placeholders: placeholders, Store: h.store, Logger: h.logger,
 		Identity: identity.Rules{
 			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
 			Original: identity.TellsOriginal(placeholders), Telling: telling,

@@ -248,6 +248,7 @@ func TestFailedProvision(t *testing.T) {
 			"bad origin":        {config("failed", "origins", `["x"]`), "origins: "},
 			"credential":        {config("failed", "harmless", `["Authorization"]`), "harmless: Authorization says who a caller is"},
 			"bad host":          {config("failed", "host", `"http://a"`), "host: "},
+			"bad rule":          {config("failed", "rules", `[{}]`), "rule 0: effect: "},
 			"unknown option":    {config("failed", "tll", `1`), "tll"},
 		} {
 			l, err := provision(t, c.config)
@@ -301,6 +302,8 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 			"store":            {config("reload", "store", `{"store":"caddy"}`), true},
 			"admit":            {config("reload", "admit", `"all"`), true},
 			"memory":           {config("reload", "memory", `2097152`), true},
+			"rules":            {config("reload", "rules", `[{"effect":"deny","kind":"tools","items":["a"]}]`), true},
+			"max_call":         {config("reload", "max_call", `100000`), true},
 			"another upstream": {config("other"), false},
 			"endpoint":         {config("reload", "endpoint", `"/api"`), false},
 			"scope":            {config("reload", "scope", `"public"`), false},
@@ -314,6 +317,23 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 				t.Errorf("%s: shared %v, want %v", name, same, c.same)
 			}
 			l.cancel()
+		}
+	})
+}
+
+// TestRulesAreAConfigurationsOwn has two configurations with other rules share what they
+// have of one server.
+func TestRulesAreAConfigurationsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const denied = `[{"effect":"deny","kind":"tools","items":["a"]}]`
+		with, without := mustProvision(t, config("rules", "rules", denied)), mustProvision(t, config("rules"))
+		defer with.cancel()
+		defer without.cancel()
+		if with.backend.Backend != without.backend.Backend {
+			t.Error("they do not share")
+		}
+		if !with.backend.View.Restricts(revision.Tools) || with.backend.View.Restricts(revision.Prompts) || without.backend.View != nil {
+			t.Error("the endpoints do not have their own rules")
 		}
 	})
 }

@@ -3,6 +3,7 @@ package mcpcache
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ func (h *Handler) newSettings() (*settings, error) {
 	b.AdmitFor = orDefault(time.Duration(h.AdmitFor), b.AdmitFor)
 	b.Host = h.Host
 	b.Memory = orDefault(h.Memory, b.Memory)
+	s.exchange.MaxCall = orDefault(h.MaxCall, max(min(s.exchange.MaxCall, b.Memory/16), s.exchange.MaxRequest))
 	b.Precompress = h.Precompress == nil || *h.Precompress
 	b.Feed.Refresh = orDefault(time.Duration(h.Refresh), b.Feed.Refresh)
 	b.Feed.MaxList = orDefault(h.MaxList, b.Feed.MaxList)
@@ -125,6 +127,7 @@ func (s *settings) check() error {
 		value, least int64
 	}{
 		{"max_request", s.exchange.MaxRequest, 1},
+		{"max_call", s.exchange.MaxCall, s.exchange.MaxRequest},
 		{"max_list", s.backend.Feed.MaxList, 1},
 		{"max_pages", int64(s.backend.Feed.MaxPages), 1},
 		{"memory", s.backend.Memory, LeastMemory},
@@ -133,7 +136,22 @@ func (s *settings) check() error {
 			return fmt.Errorf("%s: %d is too small, it must be at least %d", option.name, option.value, option.least)
 		}
 	}
-	return nil
+	return s.checkMaxCall()
+}
+
+// checkMaxCall returns an error if there is no room for the largest request that is read
+// for what it names: work in progress has an eighth of the memory, and no single one may
+// have all of that. What is looked into anyway needs none of it.
+func (s *settings) checkMaxCall() error {
+	most := max(s.backend.Memory/16, s.exchange.MaxRequest)
+	if s.exchange.MaxCall <= most {
+		return nil
+	}
+	err := fmt.Errorf("max_call: %d is too large, it may be at most %d, a sixteenth of the memory", s.exchange.MaxCall, most)
+	if mib := (s.exchange.MaxCall-1)>>16 + 1; mib <= math.MaxInt64>>20 {
+		err = fmt.Errorf("%w: set memory to %dMiB (%d) or more", err, mib, mib<<20)
+	}
+	return err
 }
 
 // checkDuration returns an error if an option's value is out of range.

@@ -39,6 +39,7 @@ func TestDefaults(t *testing.T) {
 		"partition":          {len(s.partition), 0},
 		"origins":            {s.exchange.Origins.Allows("https://app.example.com"), false},
 		"max_request":        {s.exchange.MaxRequest, int64(64 << 10)},
+		"max_call":           {s.exchange.MaxCall, int64(4 << 20)},
 		"memory":             {s.backend.Memory, int64(64 << 20)},
 		"name":               {s.exchange.Name, "mcp_cache"},
 		"feed": {s.backend.Feed, feed.Policy{
@@ -56,7 +57,7 @@ func TestSettings(t *testing.T) {
 	s := settingsOf(t, &Handler{
 		Endpoint: "/api/mcp", Kinds: []string{"tools", "discover"}, TTL: 1, MaxTTL: 2, StaleIfError: duration(0),
 		StaleAfterNotice: true, Gate: duration(0), Scope: "public", Partition: []string{"{a}"}, Admit: "upstream", AdmitFor: 3,
-		Origins: []string{"https://app.example.com"}, Refresh: 4, MaxRequest: 5, MaxList: 6, MaxPages: 7, Memory: 1 << 20,
+		Origins: []string{"https://app.example.com"}, Refresh: 4, MaxRequest: 5, MaxCall: 6, MaxList: 6, MaxPages: 7, Memory: 1 << 20,
 		Name: strings.Repeat("a", 64),
 	})
 	kinds := revision.SetOf(revision.Tools, revision.Discover)
@@ -70,6 +71,7 @@ func TestSettings(t *testing.T) {
 		"partition":          {s.partition, []string{"{a}"}},
 		"origins":            {s.exchange.Origins.Allows("https://app.example.com"), true},
 		"max_request":        {s.exchange.MaxRequest, int64(5)},
+		"max_call":           {s.exchange.MaxCall, int64(6)},
 		"memory":             {s.backend.Memory, int64(1 << 20)},
 		"name":               {s.exchange.Name, strings.Repeat("a", 64)},
 		"feed":               {s.backend.Feed, feed.Policy{Kinds: kinds, Times: feed.Times{TTL: 1, MaxTTL: 2}, Refresh: 4, MaxList: 6, MaxPages: 7, PublicByDefault: true}},
@@ -80,6 +82,28 @@ func TestSettings(t *testing.T) {
 	}
 	if !settingsOf(t, &Handler{Admit: "all"}).backend.AdmitAll {
 		t.Error("admit all admits not all")
+	}
+}
+
+// TestMaxCall has requests be as long as there is memory for, without max_call, and as
+// what is looked into anyway.
+func TestMaxCall(t *testing.T) {
+	for _, c := range []struct {
+		h    Handler
+		want int64
+	}{
+		{Handler{Memory: 16 << 20}, 1 << 20},
+		{Handler{Memory: 1 << 20}, 64 << 10},
+		{Handler{Memory: 1 << 30}, 4 << 20},
+		{Handler{Memory: 1 << 20, MaxRequest: 100 << 10}, 100 << 10},
+		{Handler{MaxRequest: 8 << 20}, 8 << 20},
+		{Handler{MaxRequest: 8 << 20, MaxCall: 8 << 20}, 8 << 20},
+		{Handler{MaxCall: 1 << 20, Memory: 16 << 20}, 1 << 20},
+		{Handler{MaxCall: 64 << 10}, 64 << 10},
+	} {
+		if got := settingsOf(t, &c.h).exchange.MaxCall; got != c.want {
+			t.Errorf("max_call is %d, want %d", got, c.want)
+		}
 	}
 }
 
@@ -147,6 +171,11 @@ func TestBadSettings(t *testing.T) {
 		"negative stale":         {&Handler{StaleIfError: duration(-1)}, "stale_if_error: ", "at least 0s"},
 		"an age of admission":    {&Handler{AdmitFor: caddy.Duration(longest + 1)}, "admit_for: ", "at most 87600h"},
 		"negative max_request":   {&Handler{MaxRequest: -1}, "max_request: ", "at least 1"},
+		"negative max_call":      {&Handler{MaxCall: -1}, "max_call: ", "at least 65536"},
+		"little max_call":        {&Handler{MaxCall: 99, MaxRequest: 100}, "max_call: ", "at least 100"},
+		"max_call over memory":   {&Handler{MaxCall: 1<<20 + 1, Memory: 16 << 20}, "max_call: ", "at most 1048576, a sixteenth of the memory: set memory to 17MiB (17825792) or more"},
+		"twice max_call":         {&Handler{MaxCall: 8 << 20}, "max_call: ", "at most 4194304, a sixteenth of the memory: set memory to 128MiB (134217728) or more"},
+		"endless max_call":       {&Handler{MaxCall: math.MaxInt64, Memory: 16 << 20}, "max_call: ", "a sixteenth of the memory"},
 		"negative max_list":      {&Handler{MaxList: -1}, "max_list: ", "at least 1"},
 		"negative max_pages":     {&Handler{MaxPages: -1}, "max_pages: ", "at least 1"},
 		"little memory":          {&Handler{Memory: 1<<20 - 1}, "memory: ", "at least 1048576"},

@@ -108,11 +108,7 @@ func (e *Entry) takeApart() (before []byte, items iter.Seq[[]byte], after []byte
 			}
 		}, c.after
 	}
-	before, _, after, ok := e.Body.Split()
-	if !ok { // there is nothing to choose from
-		last := len(e.Body.Bytes) - 1
-		before, after = e.Body.Bytes[:last], e.Body.Bytes[last:]
-	}
+	before, after = e.Body.Ends()
 	return before, e.Body.Each(), after
 }
 

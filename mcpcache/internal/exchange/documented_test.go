@@ -70,6 +70,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		s.forwarded(understood, true),
 		s.forwarded(understood, false),
 		s.forwarded("…", false),
+		s.denied(),
 		s.refused(),
 	}
 	var says []string

@@ -23,12 +23,15 @@ type Settings struct {
 	// Path is that of the MCP endpoint, the option endpoint.
 	Path       string
 	MaxRequest int64
-	MaxCall    int64
-	Origins    origin.Rules
+	// MaxCall is the largest request that is read for what it names, in bytes.
+	MaxCall int64
+	Origins origin.Rules
 }
 
 // Defaults returns the settings without any option.
-func Defaults() Settings { return Settings{Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10, MaxCall: 4 << 20} }
+func Defaults() Settings {
+	return Settings{Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10, MaxCall: 4 << 20}
+}
 
 // Endpoint answers the requests of clients. It is made by [New].
 type Endpoint struct {
