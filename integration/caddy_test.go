@@ -108,14 +108,21 @@ type proxy struct {
 
 	t       testing.TB
 	logFile string
+	servers string // options of its server; "": the usual ones
 }
 
 // startProxy makes Caddy serve a site with that body, until the test ends.
 func startProxy(t testing.TB, body string) *proxy {
 	t.Helper()
+	return startProxyOf(t, "", body)
+}
+
+// startProxyOf is like startProxy, with options of the server.
+func startProxyOf(t testing.TB, servers, body string) *proxy {
+	t.Helper()
 	addr := fixture.FreeAddr(t)
 	p := &proxy{
-		URL: "http://" + addr + "/mcp", Addr: addr, t: t, logFile: filepath.Join(t.TempDir(), "caddy.log"),
+		URL: "http://" + addr + "/mcp", Addr: addr, t: t, logFile: filepath.Join(t.TempDir(), "caddy.log"), servers: servers,
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -145,7 +152,11 @@ func (p *proxy) tryReload(body string) error {
 	// A site without a host name answers whatever name a client asks for: what
 	// the handler makes of foreign names is its own decision.
 	site := fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n%s\n}\n", port, body)
-	return load("text/caddyfile", []byte(globals(p.logFile)+site))
+	config := globals(p.logFile)
+	if p.servers != "" {
+		config = strings.Replace(config, "auto_https off", "auto_https off\n\tservers {\n\t\t"+p.servers+"\n\t}", 1)
+	}
+	return load("text/caddyfile", []byte(config+site))
 }
 
 // log returns what Caddy has logged.

@@ -25,7 +25,7 @@ import (
 var longMark = strings.Repeat("some words of a description ", 20)
 
 // decode returns the body of an answer without its content coding.
-func decode(t *testing.T, a *fixture.Answer) *fixture.Answer {
+func decode(t testing.TB, a *fixture.Answer) *fixture.Answer {
 	t.Helper()
 	var r io.Reader = bytes.NewReader(a.Body)
 	switch a.Header.Get("Content-Encoding") {

@@ -40,7 +40,20 @@ func (x *Exchange) Result(result string) {
 	for _, event := range interleaved {
 		x.Event(event)
 	}
-	x.Event(x.Envelope(result))
+	x.open()
+	envelope := x.Envelope(result)
+	writeEvent(x.W, x.remember(envelope), envelope)
+}
+
+// remember keeps an answer for streams that are resumed, and returns its ID; "" if it
+// is not kept.
+func (x *Exchange) remember(data string) string {
+	x.server.mu.Lock()
+	defer x.server.mu.Unlock()
+	if session := x.server.sessions[x.Session]; session != nil && x.server.settings.resumable && !x.Modern {
+		return session.remember(data)
+	}
+	return ""
 }
 
 // Error answers with a JSON-RPC error; members of data may follow its code.

@@ -51,6 +51,8 @@ type settings struct {
 	contents     map[string]string
 	door         func(*http.Request) int
 	capabilities string
+	batches      bool
+	resumable    bool
 }
 
 // New returns a server of both eras with sessions, without any items, which
@@ -122,6 +124,15 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
+	if messages := s.batch(body); messages != nil {
+		s.answerBatch(w, r, messages)
+		return
+	}
+	s.answer(w, r, body)
+}
+
+// answer answers one message.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	x := &Exchange{Message: parse(r, body), W: w, R: r, server: s}
 	if x.Method == "" && x.ID == nil {
 		x.Error(http.StatusBadRequest, -32700, "parse error")

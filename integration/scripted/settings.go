@@ -32,6 +32,13 @@ func (s *Server) SetSSE(on bool, interleaved ...string) {
 	s.set(func(t *settings) { t.sse, t.interleaved = on, slices.Clone(interleaved) })
 }
 
+// SetBatches says whether the server answers batches.
+func (s *Server) SetBatches(on bool) { s.set(func(t *settings) { t.batches = on }) }
+
+// SetResumable says whether answers in event streams of legacy sessions are
+// remembered, so that a GET stream can repeat them.
+func (s *Server) SetResumable(on bool) { s.set(func(t *settings) { t.resumable = on }) }
+
 // SetHints sets the caching members of modern results, such as
 // `"ttlMs":0,"cacheScope":"private"`; "" leaves them out.
 func (s *Server) SetHints(members string) { s.set(func(t *settings) { t.hints = members }) }
