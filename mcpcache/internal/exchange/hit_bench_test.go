@@ -49,7 +49,8 @@ func staticHandler(h *Endpoint) caddyhttp.HandlerFunc {
 }
 
 // BenchmarkHit measures what a hit costs inside the handler, next to a handler
-// that only reads the request and writes the same bytes; and compressed.
+// that only reads the request and writes the same bytes; with rules that may hide tools,
+// and show all of these; and compressed.
 func BenchmarkHit(b *testing.B) {
 	for _, tools := range []int{5, 50, 500} {
 		h := pinnedFace(b, config{}, tools)
@@ -57,6 +58,10 @@ func BenchmarkHit(b *testing.B) {
 		hit := func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, nil) }
 		b.Run(fmt.Sprintf("static/%d", tools), func(b *testing.B) { benchmarkHandler(b, "identity", static.ServeHTTP) })
 		b.Run(fmt.Sprintf("hit/%d", tools), func(b *testing.B) { benchmarkHandler(b, "identity", hit) })
+		ruled := pinnedFace(b, config{Rules: []string{"allow tools tool_*", "deny tools *_drop"}}, tools)
+		b.Run(fmt.Sprintf("rules/%d", tools), func(b *testing.B) {
+			benchmarkHandler(b, "identity", func(w http.ResponseWriter, r *http.Request) error { return ruled.ServeHTTP(w, r, nil) })
+		})
 		h.compress()
 		for _, coding := range []string{"gzip", "zstd"} {
 			b.Run(fmt.Sprintf("%s/%d", coding, tools), func(b *testing.B) { benchmarkHandler(b, coding, hit) })
