@@ -144,3 +144,25 @@ func TestListsWithinListsAreNotShown(t *testing.T) {
 		t.Errorf("got %d, %s", w.Code, got)
 	}
 }
+
+// A read that is kept is refused too, to whom what it has read is hidden: others may have
+// asked for it, where other rules count.
+func TestKeptReadsAreGuarded(t *testing.T) {
+	f := ruled(t, config{})
+	page, err := message.ParsePage([]byte(`{"resultType":"complete","contents":[{"uri":"test://x","text":"secret"}]}`), revision.Reads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := message.Single(revision.Reads, page)
+	for _, uri := range []string{`"test://shown"`, `"test://hidden/1"`} {
+		f.backend.Cache.Put(&cache.Entry{
+			Kind: revision.Reads, Revision: revision.V20260728, Partition: cache.Public, Detail: []byte(uri), Body: body,
+			Fetched: time.Now(), Lifetime: time.Hour, Mark: f.backend.Cache.Mark(revision.Reads),
+		})
+	}
+	w := f.serve(t, reading(revision.V20260728, `"test://shown"`))
+	if !strings.HasPrefix(w.Header().Get("Cache-Status"), "mcp_cache; hit") || !strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("what may be read is not a hit: %v, %s", w.Header(), w.Body)
+	}
+	f.denied(t, "a read that is kept", reading(revision.V20260728, `"test://hidden/1"`), http.StatusOK)
+}
