@@ -72,6 +72,9 @@ func (r *Rule) parse() (parsed policy.Rule, err error) {
 		if err != nil {
 			return parsed, fmt.Errorf("items: %w", err)
 		}
+		if parsed.Effect == policy.Allow && kind != revision.Tools && !p.IsGlob() && !policy.Certain(kind, text) {
+			return parsed, fmt.Errorf("items: %q allows nothing: servers may take that URI for another, so it is hidden where there are rules", text)
+		}
 		parsed.Items = append(parsed.Items, p)
 	}
 	return parsed, nil

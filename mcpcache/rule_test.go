@@ -34,6 +34,7 @@ func TestBadRules(t *testing.T) {
 		"an unknown hint":     {rule(`"effect":"deny","kind":"tools","items":["hint:safe"]`), `rule 1: items: unknown hint "safe"; hints: read_only, destructive, idempotent, open_world`},
 		"a hint of a prompt":  {rule(`"effect":"deny","kind":"prompts","items":["hint:read_only"]`), "rule 1: items: hint:read_only: only tools have hints"},
 		"a placeholder":       {rule(`"effect":"deny","kind":"tools","items":["{env.TOOLS}"]`), `rule 1: items: "{env.TOOLS}" has the placeholder {env.TOOLS}`},
+		"what is hidden":      {rule(`"effect":"allow","kind":"resources","items":["docs://a/../b"]`), `rule 1: items: "docs://a/../b" allows nothing`},
 		"another kind":        {rule(`"effect":"deny","kind":"tools","items":["a","prompts"]`), `rule 1: items: "prompts" is a kind`},
 		"a bare hint":         {rule(`"effect":"deny","kind":"tools","items":["destructive"]`), `rule 1: items: "destructive" is a hint: write hint:destructive`},
 		"an expression":       {rule(`"effect":"deny","kind":"tools","items":["^a"]`), `rule 1: items: glob "^a": it has "^"`},

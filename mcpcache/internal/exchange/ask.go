@@ -105,8 +105,11 @@ func (x *exchange) turnsAway(a *upstream.Answer) bool {
 // the lists of what the messages name, and that it has not lost the session since. If
 // not, it returns for which list to ask.
 func (x *exchange) isLetIn(found []message.Naming) (k revision.Kind, letIn bool) {
-	if x.screen.turnedAway || x.mayBeLost() {
+	switch {
+	case x.screen.turnedAway, x.mayBeLost():
 		return revision.Tools, false // the list that has hints, and that most servers have
+	case x.screen.letIn:
+		return revision.Tools, true
 	}
 	own := x.search
 	own.question.revision = x.streamRevision()

@@ -59,8 +59,15 @@ func (b *body) readOn(w http.ResponseWriter, r *http.Request, limit int64, share
 	if b.whole {
 		return nil
 	}
+	data := b.bytes
+	if n := r.ContentLength + 1; n > int64(len(data)) && n <= limit+1 {
+		if !share.Grow(n - int64(len(data))) {
+			return errNoRoom
+		}
+		data = append(make([]byte, 0, n), data...) // no more than it needs
+	}
 	p := newPace(w)
-	err := b.readTo(r, b.bytes, limit, share, p)
+	err := b.readTo(r, data, limit, share, p)
 	if p.end(err == nil) {
 		return caddyhttp.Error(http.StatusRequestTimeout, errTooSlow)
 	}

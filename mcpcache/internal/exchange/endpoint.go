@@ -114,6 +114,11 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 // fields that are meant for us alone.
 func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	removeConnectionFields(r.Header)
+	if e.backend.View.RestrictsAny() {
+		// Nobody could see what is named in another protocol. To ask for one is no more
+		// than an offer (RFC 9110, section 7.8).
+		delete(r.Header, "Upgrade")
+	}
 	now := time.Now()
 	x := &exchange{
 		search: search{catalog: e.catalog, backend: e.route(), arrived: now, now: now}, endpoint: e, w: w, r: r,

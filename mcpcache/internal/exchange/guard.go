@@ -21,7 +21,7 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 	switch {
 	case !x.view().RestrictsAny():
 		return false, nil
-	case opensTunnel(x.r):
+	case x.r.Method == http.MethodConnect:
 		return true, x.deny(uncertain(http.StatusNotImplemented, "no other protocol is spoken here: what a request names has to be certain"), nil)
 	case !carriesMessage(x.r):
 		return false, nil
@@ -29,6 +29,9 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 	x.behindScreen()
 	if passed, err := x.askBeforeLong(next); passed || err != nil {
 		return true, err
+	}
+	if x.screen.elsewhere && !x.mayBecomeMessage() {
+		return false, nil
 	}
 	d, err := x.readCall()
 	if err != nil {
@@ -73,7 +76,7 @@ func (x *exchange) unasked(err error) error {
 // says that its refusal has been passed on.
 func (x *exchange) askBeforeLong(next caddyhttp.Handler) (passed bool, err error) {
 	s := &x.endpoint.Settings
-	if x.r.ContentLength > s.MaxCall {
+	if x.r.ContentLength > s.MaxCall && !x.screen.elsewhere {
 		return false, nil
 	}
 	if !x.body.begun() {
@@ -113,16 +116,26 @@ func (x *exchange) readCall() (*denial, error) {
 // although its length was not given.
 func (x *exchange) isEmpty() bool { return x.r.Method != http.MethodPost && len(x.body.bytes) == 0 }
 
+// mayBecomeMessage reports whether a request for another path than the endpoint may be one
+// of MCP, by its header and the beginning of its body: what else a server has there, such
+// as uploads, is passed on as it comes.
+func (x *exchange) mayBecomeMessage() bool {
+	return x.isOddJSON() || message.MayBecomeJSON(x.body.bytes)
+}
+
 // mayBeMessage reports whether a request for another path than the endpoint may be
 // one of MCP: servers take several paths for their endpoint, or have one for the
 // transport of 2024-11-05 too. What is for a server's other routes, such as those of
 // OAuth, is no message.
-func (x *exchange) mayBeMessage() bool {
+func (x *exchange) mayBeMessage() bool { return x.isOddJSON() || message.MayBeRPC(x.body.bytes) }
+
+// isOddJSON reports whether a body may be JSON in another form than it stands there.
+func (x *exchange) isOddJSON() bool {
 	if x.r.Header["Content-Encoding"] != nil {
 		return true
 	}
 	media, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
-	return strings.HasSuffix(media, "json") && !plainJSON(x.r.Header) || message.MayBeRPC(x.body.bytes)
+	return strings.HasSuffix(media, "json") && !plainJSON(x.r.Header)
 }
 
 // read finds out what the messages of a request name.
@@ -177,10 +190,12 @@ func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*denia
 		x.screen.lists = x.screen.lists || strings.HasSuffix(n.Method, "/list")
 		for _, item := range n.Items {
 			shown, err := x.maySee(next, item)
-			if err != nil {
+			switch {
+			case errors.Is(err, errNoList):
+				return &denial{status: http.StatusBadGateway, code: internalError, text: err.Error()}, nil
+			case err != nil:
 				return nil, err
-			}
-			if !shown {
+			case !shown:
 				return x.hidden(item), nil
 			}
 		}
@@ -205,10 +220,4 @@ func carriesMessage(r *http.Request) bool {
 		return r.ContentLength != 0
 	}
 	return true
-}
-
-// opensTunnel reports whether a request asks for another protocol, in which nobody
-// could see what is named.
-func opensTunnel(r *http.Request) bool {
-	return r.Method == http.MethodConnect || r.Header["Upgrade"] != nil
 }

@@ -82,7 +82,6 @@ func TestGuardRefuses(t *testing.T) {
 		"not a message":      {body(`{"jsonrpc":"2.0"`), 400},
 		"nothing":            {body(""), 400},
 		"another task":       {withName(modernRequest("tasks/get", `"taskId":"t1"`), "t2"), 400},
-		"a tunnel":           {header("Upgrade", "websocket"), 501},
 		"CONNECT":            {call(func(r *http.Request) { r.Method = http.MethodConnect }), 501},
 		"a body of a GET":    {call(func(r *http.Request) { r.Method = http.MethodGet; withBody(r, `{"method":"tools/call"`) }), 400},
 		"PUT":                {call(func(r *http.Request) { r.Method = http.MethodPut; withBody(r, `{"method":"tools/secret"`) }), 400},
@@ -106,6 +105,31 @@ func unsized() *http.Request {
 	return r
 }
 
+// withUpgrade offers another protocol, as clients do that would rather speak HTTP/2.
+func withUpgrade(r *http.Request) *http.Request {
+	r.Header["Connection"], r.Header["Upgrade"] = []string{"Upgrade, HTTP2-Settings"}, []string{"h2c"}
+	return r
+}
+
+// Nobody could see what is named in another protocol, so no upstream is offered one.
+func TestNoOtherProtocolIsOffered(t *testing.T) {
+	f := ruled(t, config{})
+	elsewhere := post("")
+	elsewhere.URL.Path, elsewhere.Method = "/socket", http.MethodGet
+	for _, r := range []*http.Request{modernRequest("tools/list", ""), calling("shown"), elsewhere} {
+		f.upstreamIs(func(_ http.ResponseWriter, r *http.Request) error {
+			if r.Header["Upgrade"] != nil {
+				t.Errorf("%s: the upstream is offered %s", r.URL, r.Header["Upgrade"])
+			}
+			return nil
+		})
+		if _ = f.serve(t, withUpgrade(r)); f.asked() != 1 {
+			t.Errorf("%s does not reach the upstream", r.URL)
+		}
+	}
+	f.denied(t, "a hidden call", withUpgrade(calling("hidden")), http.StatusOK)
+}
+
 // What names nothing hidden is passed on as it came, and without rules everything is.
 func TestGuardPasses(t *testing.T) {
 	f := ruled(t, config{})
@@ -126,6 +150,9 @@ func TestGuardPasses(t *testing.T) {
 		"the end":             unsized(),
 		"a form elsewhere":    plain("/token", "application/x-www-form-urlencoded", "grant_type=x"),
 		"an object elsewhere": plain("/register", "application/json", `{"redirect_uris":["http://localhost"],"name":"hidden"}`),
+		"an array elsewhere":  plain("/graphql", "application/json", `[1,{"name":"hidden"}]`),
+		"an upload elsewhere": plain("/upload", "application/octet-stream", "PK"+strings.Repeat("{", 5<<20)),
+		"an offer of HTTP/2":  withUpgrade(calling("shown")),
 		"a call elsewhere":    plain("/messages", "application/json", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shown"}}`),
 	} {
 		f.passed(t, name, r)

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -13,8 +14,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
+// errNoList says that the upstream gives no list of tools that can be read.
+var errNoList = errors.New("the server gives no list of its tools, and rules go by what they say there")
+
 // isListed reports whether a tool is in the caller's own list, as that is shown. Hints are
-// said there alone.
+// said there alone. Without a list the error is errNoList.
 func (x *exchange) isListed(next caddyhttp.Handler, tool string) (bool, error) {
 	var item []byte
 	if e := x.ownTools(); e != nil {
@@ -71,14 +75,18 @@ func (x *exchange) asLister() *exchange {
 
 // askForTool asks the upstream for the caller's list, page by page, and returns a tool as
 // it is there, or nil. It asks for all pages wherever the tool is: how long it takes says
-// nothing of what is there.
+// nothing of what is there. Without a whole list the error is errNoList.
 func (x *exchange) askForTool(next caddyhttp.Handler, tool string) (found []byte, err error) {
 	params := ""
 	for range x.backend.Settings.Feed.MaxPages {
 		page, err := x.askForTools(next, params)
-		if err != nil || page == nil {
+		if err == nil && page == nil {
+			err = errNoList
+		}
+		if err != nil {
 			return nil, err
 		}
+		x.screen.letIn = true
 		for item := range page.Each() {
 			if found == nil && message.NameOf(revision.Tools, item) == tool {
 				found = bytes.Clone(item)
@@ -89,7 +97,7 @@ func (x *exchange) askForTool(next caddyhttp.Handler, tool string) (found []byte
 		}
 		params = `"cursor":` + string(page.NextCursor) + ","
 	}
-	return nil, nil
+	return nil, errNoList
 }
 
 // askForTools asks for a page of the caller's tools. It returns nil if the upstream

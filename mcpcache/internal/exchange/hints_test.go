@@ -77,7 +77,8 @@ func TestHintsAreAskedFor(t *testing.T) {
 	}
 }
 
-// Of what cannot be read, or has no end, nothing is known.
+// Of what cannot be read, or has no end, nothing is known. Nobody is told that a tool does
+// not exist because the upstream fails.
 func TestHintsThatAreNotToBeHad(t *testing.T) {
 	for name, pages := range map[string]map[string][]byte{
 		"no page": {}, "no list": {"": []byte(`{"tools":{}}`)}, "not JSON": {"": []byte(`{"tools":[}`)},
@@ -87,10 +88,13 @@ func TestHintsThatAreNotToBeHad(t *testing.T) {
 	} {
 		f := ruled(t, config{MaxList: 1 << 20}, "allow tools hint:read_only")
 		f.upstreamIs(listsAndCalls(pages, false))
-		if w := f.serve(t, calling("reads")); w.Header().Get("Cache-Status") != deniedStatus {
-			t.Errorf("%s: got %v, %s", name, w.Header(), w.Body)
+		for _, tool := range []string{"reads", "missing"} {
+			w := f.serve(t, calling(tool))
+			if w.Header().Get("Cache-Status") != deniedStatus || w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), `"code":-32603`) {
+				t.Errorf("%s: a call of %s got %d, %v, %s", name, tool, w.Code, w.Header(), w.Body)
+			}
 		}
-		if asked, most := f.asked(), int64(f.backend.Settings.Feed.MaxPages); asked > most {
+		if asked, most := f.asked(), 2*int64(f.backend.Settings.Feed.MaxPages); asked > most {
 			t.Errorf("%s: the upstream was asked %d times, more than %d", name, asked, most)
 		}
 		if used := f.backend.Cache.Work().Used(); used != 0 {

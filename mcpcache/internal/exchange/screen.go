@@ -20,8 +20,9 @@ type screen struct {
 	lists bool
 	// elsewhere says that the request is for another path than the endpoint's.
 	elsewhere bool
-	// turnedAway says that the upstream has refused this caller a question of ours.
-	turnedAway bool
+	// letIn says that the upstream has given this caller a list that we have asked for,
+	// turnedAway that it has refused to.
+	letIn, turnedAway bool
 }
 
 // view is what the caller may see and call; nil if that is everything.
@@ -111,6 +112,9 @@ func (x *exchange) unfiltered(text string) error {
 		delete(h, name)
 	}
 	h["Content-Type"] = []string{"application/json"}
+	if h["Cache-Status"] == nil { // the list is from memory
+		h["Cache-Status"] = []string{x.endpoint.status.denied()}
+	}
 	x.w.WriteHeader(http.StatusBadGateway)
 	_, err := x.w.Write(message.AppendError(nil, x.request.ID, internalError, text))
 	return err

@@ -44,13 +44,20 @@ const (
 var namingKeys = keys("name", "uri", "ref", "notifications", "type", "resourceSubscriptions", "taskId")
 
 // MayBeRPC reports whether a body may be a message of JSON-RPC, or a batch, to some
-// parser: it looks like JSON, and is not an object that certainly has neither a method
-// nor a version.
+// parser: it looks like JSON, and is neither an object that certainly has no method and no
+// version, nor an array of such objects and of what is none.
 func MayBeRPC(body []byte) bool {
 	if !LooksLikeJSON(body) {
 		return false
 	}
 	rpc := false
+	if isBatch(body) {
+		err := eachElement(body, func(one []byte) error {
+			rpc = rpc || isBatch(one) || MayBeRPC(one)
+			return nil
+		})
+		return err != nil || rpc
+	}
 	err := eachMember(body, topKeys, func(key int, _, _ []byte) error {
 		rpc = rpc || key == topJSONRPC || key == topMethod
 		return nil
@@ -61,11 +68,22 @@ func MayBeRPC(body []byte) bool {
 // LooksLikeJSON reports whether a text may be an object or an array of JSON to some
 // parser: in whatever character set, and behind a comment.
 func LooksLikeJSON(text []byte) bool {
-	start := bytes.TrimLeftFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) // white space, NULs, marks of a byte order
+	start := skipOdd(text)
 	if len(start) == 0 {
 		return false
 	}
 	return start[0] == '{' || start[0] == '[' || bytes.HasPrefix(start, []byte("/*")) || bytes.HasPrefix(start, []byte("//"))
+}
+
+// skipOdd leaves out what some parser may skip: white space, NULs, marks of a byte order.
+func skipOdd(text []byte) []byte {
+	return bytes.TrimLeftFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
+}
+
+// MayBecomeJSON reports whether a text of which this is the beginning may be JSON to some
+// parser.
+func MayBecomeJSON(beginning []byte) bool {
+	return LooksLikeJSON(beginning) || len(skipOdd(beginning)) == 0
 }
 
 // ParseNaming returns what the messages of a body name. It is an error if parsers

@@ -129,12 +129,20 @@ func TestMethodsWithInvisibleCharacters(t *testing.T) {
 
 func TestMayBeRPC(t *testing.T) {
 	for body, want := range map[string]bool{
-		`{"method":"a"}`: true, `{"jsonrpc":"2.0"}`: true, `[]`: true, ` [{`: true, `{"a":1`: true, "\ufeff{\"method\":\"a\"}": true,
+		`{"method":"a"}`: true, `{"jsonrpc":"2.0"}`: true, ` [{`: true, `[{"method":"a"}]`: true, `[1,{"a":1},{"jsonrpc":1}]`: true, `[[{"method":"a"}]]`: true, `[1]{"method":"a"}`: true,
+		`[]`: false, `[1,2]`: false, `[{"a":1},"b"]`: false, `{"a":1`: true, "\ufeff{\"method\":\"a\"}": true,
 		"\x00{\x00}": true, "\xfe\xff\x00{": true, "\xff\xfe{\x00": true, " \x00{\x00": true, "\u00a0{\"id\":1,}": true, "/**/{}//": true,
 		"//\n{}\n\n{": true, `{"a":1}`: false, `grant_type=x`: false, ``: false, ` `: false, `"{"`: false, `/mcp`: false, "\x89PNG{": false,
 	} {
 		if got := MayBeRPC([]byte(body)); got != want {
 			t.Errorf("%q: %v", body, got)
+		}
+	}
+	for beginning, want := range map[string]bool{
+		"": true, " \x00": true, ` {"a`: true, "[": true, "/*": true, "\xef\xbb": true, "a{": false, "PK\x03\x04{": false, "--form": false,
+	} {
+		if got := MayBecomeJSON([]byte(beginning)); got != want {
+			t.Errorf("what begins with %q may become JSON: %v", beginning, got)
 		}
 	}
 	for body, want := range map[string]string{

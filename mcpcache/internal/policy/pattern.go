@@ -117,18 +117,22 @@ func checkGlob(text string) error {
 // with scheme and host in lower case.
 func (p Pattern) String() string { return p.text }
 
+// IsGlob reports whether the pattern may name several items by their names.
+func (p Pattern) IsGlob() bool { return p.hint == 0 && strings.ContainsAny(p.text, wild) }
+
 // isHint reports whether the pattern is a hint.
 func (p Pattern) isHint() bool { return p.hint != 0 }
 
 // matches reports whether a rule of that effect names an item. Servers differ in
 // whether a URI with percent-encoding is another than the one without: what is denied
-// is so in either spelling, and what is allowed has to be so in both. Where a glob does
-// not say what of it is the host, what is denied is so in whatever case.
+// is so in either spelling, and what is allowed has to be so in both. What is denied is so
+// also with another query or user, and, where a glob does not say what of it is the host, in
+// whatever case.
 func (p Pattern) matches(e Effect, i spelled) bool {
 	if p.isHint() {
 		return i.Hints&p.hint != 0
 	}
-	if e == Deny && p.loose != "" && glob(p.loose, strings.ToLower(i.meant)) {
+	if e == Deny && (p.loose != "" && glob(p.loose, strings.ToLower(i.meant)) || i.bare != i.meant && glob(p.meant, i.bare)) {
 		return true
 	}
 	written := glob(p.text, i.Name)

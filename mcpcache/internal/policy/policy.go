@@ -169,11 +169,19 @@ func (v *View) Shows(k revision.Kind, item []byte) bool {
 	return i.Name != "" && v.Decide(k, i)
 }
 
-// spelled is an item as it is compared. meant is its name without percent-encoding.
+// Certain reports whether rules can say anything certain of what has that name. What has
+// another one is hidden where there are rules about its kind.
+func Certain(k revision.Kind, name string) bool {
+	_, ok := fold(k, Item{Name: name})
+	return ok
+}
+
+// spelled is an item as it is compared. meant is its name without percent-encoding, bare
+// what servers may look at alone of a URI: see [bare].
 type spelled struct {
 	Item
 
-	meant string
+	meant, bare string
 }
 
 // fold returns an item as it is compared, or false if nothing certain can be said of
@@ -182,14 +190,16 @@ func fold(k revision.Kind, i Item) (of spelled, ok bool) {
 	if !plain(i.Name) {
 		return of, false
 	}
-	if k != revision.Tools && k != revision.Prompts {
-		if i.Name, ok = foldURI(i.Name); !ok {
-			return of, false
-		}
-		of.meant = decode(i.Name)
-	} else {
-		of.meant = i.Name
+	if k == revision.Tools || k == revision.Prompts {
+		return spelled{Item: i, meant: i.Name, bare: i.Name}, true
 	}
-	of.Item = i
+	if i.Name, ok = foldURI(i.Name); !ok {
+		return of, false
+	}
+	of = spelled{Item: i, meant: decode(i.Name)}
+	of.bare = of.meant
+	if k != revision.ResourceTemplates {
+		of.bare = bare(of.meant)
+	}
 	return of, plain(of.meant)
 }

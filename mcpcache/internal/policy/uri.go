@@ -47,6 +47,32 @@ func hasDotSegment(uri string) bool {
 	return false
 }
 
+// bare returns what of a folded URI is looked at by servers that take no more of it than
+// scheme, host and path: without query, fragment and user, without slashes that follow
+// slashes, and of a file without a host.
+func bare(uri string) string {
+	uri = uri[:strings.IndexAny(uri+"?", "?#")]
+	scheme, rest, ok := strings.Cut(uri, ":")
+	if !ok {
+		return uri
+	}
+	out := []byte(scheme + ":")
+	if authority, is := strings.CutPrefix(rest, "//"); is {
+		end := strings.IndexByte(authority+"/", '/')
+		host := authority[strings.LastIndexByte(authority[:end], '@')+1 : end]
+		if scheme == "file" {
+			host = ""
+		}
+		out, rest = append(append(out, "//"...), host...), authority[end:]
+	}
+	for i := range len(rest) {
+		if rest[i] != '/' || i == 0 || rest[i-1] != '/' {
+			out = append(out, rest[i])
+		}
+	}
+	return string(out)
+}
+
 // withPath returns a folded URI of the web with the path that parsers give it if it has
 // none (URL Standard, "path state").
 func withPath(uri string) string {

@@ -149,3 +149,33 @@ func TestSpellingsOfURIs(t *testing.T) {
 		t.Error("an encoded control character is a pattern")
 	}
 }
+
+// What is denied is so whatever a server may leave out of its URI. What is allowed has to
+// be named as it is.
+func TestBareURIs(t *testing.T) {
+	for uri, want := range map[string]string{
+		"docs://y/secret?": "docs://y/secret", "docs://y/secret#a?b": "docs://y/secret", "docs://y//secret": "docs://y/secret",
+		"docs://u@y/secret": "docs://y/secret", "file:////srv//private/key": "file:///srv/private/key", "file://127.0.0.1/srv/x": "file:///srv/x",
+		"docs:///secret//": "docs:///secret/", "urn:a:b?c": "urn:a:b", "docs://y": "docs://y", "docs": "docs",
+	} {
+		if got := bare(uri); got != want {
+			t.Errorf("%s: got %s, want %s", uri, got, want)
+		}
+	}
+	for _, uri := range []string{"docs://y/secret?", "docs://y/secret?x=1", "docs://y/secret#x", "docs://y//secret", "docs://u@y/secret", "docs://y/%73ecret?"} {
+		if view(t, "deny resources docs://y/secret").Decide(revision.Reads, Item{Name: uri}) {
+			t.Errorf("%s is not denied", uri)
+		}
+		if view(t, "allow resources docs://y/secret").Decide(revision.Reads, Item{Name: uri}) {
+			t.Errorf("%s is allowed", uri)
+		}
+	}
+	for _, uri := range []string{"file:///srv//private/key", "file:////srv/private/key", "file://127.0.0.1/srv/private/key"} {
+		if view(t, "deny resources file:///srv/private/*").Decide(revision.Reads, Item{Name: uri}) {
+			t.Errorf("%s is not denied", uri)
+		}
+	}
+	if !view(t, "deny resource_templates docs://y/{").Decide(revision.ResourceTemplates, Item{Name: "docs://y/{?x}"}) {
+		t.Error("a template is taken apart")
+	}
+}

@@ -1,7 +1,9 @@
 package sieve
 
 import (
+	"bytes"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
@@ -41,11 +43,12 @@ func (w *Writer) writeTooLarge() error {
 	return err
 }
 
-// writeEvent passes on what is left of an event.
+// writeEvent passes on what is left of an event. One that cannot be read goes as it is,
+// such as a server's word that it is still there, but for what may show an item.
 func (w *Writer) writeEvent() error {
 	filtered, err := w.event.filter(w.Filter)
-	switch {
-	case err != nil && (!w.Lenient || message.MayShowItems(w.event.raw)):
+	switch raw := w.event.raw; {
+	case err != nil && (message.MayShowItems(raw) || !w.Lenient && !isText(raw)):
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	case err != nil:
 		filtered = w.event.raw
@@ -57,6 +60,9 @@ func (w *Writer) writeEvent() error {
 	_, err = w.below.Write(filtered)
 	return err
 }
+
+// isText reports whether nobody takes a text for one of another character set.
+func isText(text []byte) bool { return utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 }
 
 // room takes from the memory what an event of that size needs.
 func (w *Writer) room(size int64) bool {
