@@ -63,7 +63,7 @@ func (x *exchange) deny(d *denial, found []message.Naming) error {
 		status = http.StatusBadRequest // 2025-03-26 and later, "Sending Messages to the Server" 4
 	}
 	x.w.WriteHeader(status)
-	_, err := x.w.Write(d.answers(found))
+	_, err := x.w.Write(d.answers(found, message.IsBatch(x.body.bytes)))
 	return err
 }
 
@@ -72,11 +72,11 @@ func wantAnswer(found []message.Naming) bool {
 	return slices.ContainsFunc(found, func(n message.Naming) bool { return n.ID != nil })
 }
 
-func (d *denial) answers(found []message.Naming) []byte {
+func (d *denial) answers(found []message.Naming, batch bool) []byte {
 	switch {
 	case !wantAnswer(found):
 		return d.append(nil, nil)
-	case len(found) == 1:
+	case !batch:
 		return d.append(nil, found[0].ID)
 	}
 	body := []byte{'['}

@@ -243,6 +243,14 @@ func TestRefusals(t *testing.T) {
 			withBodyOf(legacy("ping", ""), `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hidden"}}]`),
 			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool: hidden"}},{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Unknown tool: hidden"}}]`,
 		},
+		"a batch of one": {
+			withBodyOf(legacy("ping", ""), ` [{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hidden"}}]`),
+			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool: hidden"}}]`,
+		},
+		"a batch, behind an unknown method": {
+			withBodyOf(legacy("ping", ""), `[{"jsonrpc":"2.0","id":1,"method":"tools/secret"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`),
+			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}},{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"Method not found"}}]`,
+		},
 	} {
 		w := f.denied(t, name, q.r, http.StatusOK)
 		if got := w.Body.String(); got != q.want || w.Header().Get("Content-Type") != "application/json" {

@@ -34,7 +34,7 @@ const updated = "notifications/resources/updated"
 // parsers may read the message differently. With [ErrNoMessage] what is left comes all
 // the same.
 func (f Filter) Apply(data []byte) ([]byte, error) {
-	if !isBatch(data) {
+	if !IsBatch(data) {
 		return f.message(data)
 	}
 	var out []byte
@@ -62,8 +62,8 @@ func (f Filter) Apply(data []byte) ([]byte, error) {
 	return append(out, ']'), odd
 }
 
-// isBatch reports whether a text begins as an array does: of JSON-RPC messages, a batch.
-func isBatch(data []byte) bool {
+// IsBatch reports whether a text begins as an array does: of JSON-RPC messages, a batch.
+func IsBatch(data []byte) bool {
 	s := scan(data)
 	defer s.release()
 	return s.kind() == jsontext.KindBeginArray

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,9 +52,9 @@ func MayBeRPC(body []byte) bool {
 		return false
 	}
 	rpc := false
-	if isBatch(body) {
+	if IsBatch(body) {
 		err := eachElement(body, func(one []byte) error {
-			rpc = rpc || isBatch(one) || MayBeRPC(one)
+			rpc = rpc || IsBatch(one) || MayBeRPC(one)
 			return nil
 		})
 		return err != nil || rpc
@@ -90,18 +91,20 @@ func MayBecomeJSON(beginning []byte) bool {
 // may disagree about that: [ErrAmbiguous] if a member is repeated or differs from
 // one of the protocol's in case only, [ErrMethod] if the method is an unknown one
 // below those of tools, prompts, resources and completion, and else [ErrInvalid].
-// A naming that comes with an error has the id, if that is known.
+// A naming that comes with an error has the id, if that is known; those of the messages
+// behind it come all the same, as each wants an answer.
 func ParseNaming(body []byte) (found []Naming, err error) {
-	if !isBatch(body) {
+	if !IsBatch(body) {
 		one, err := parseNaming(body)
 		return []Naming{one}, err
 	}
+	var first error
 	err = eachElement(body, func(value []byte) error {
 		one, err := parseNaming(value)
-		found = append(found, one)
-		return err
+		found, first = append(found, one), cmp.Or(first, err)
+		return nil
 	})
-	return found, err
+	return found, cmp.Or(first, err)
 }
 
 func parseNaming(body []byte) (n Naming, err error) {
