@@ -32,8 +32,8 @@ func init() {
 //		origins        <origin...>                # browser origins let in besides the same origin
 //
 //		# what callers may see and call
-//		allow          <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
-//		deny           <kind> <glob|hint:...>...  # wins, whatever is allowed
+//		allow          [<matcher>] <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
+//		deny           [<matcher>] <kind> <glob|hint:...>...  # wins, whatever is allowed
 //
 //		# the feed
 //		guard          <name> [<args...>] [{ ... }]
@@ -67,8 +67,8 @@ func init() {
 //
 // With after_notice, callers who have been told of a change may be given the
 // copy from before it when the upstream fails. Every option may be given once,
-// ttl, min_ttl and max_ttl once for each kind besides, and rules, which have no matcher,
-// as often as wanted: their order does not matter.
+// ttl, min_ttl and max_ttl once for each kind besides, and rules as often as wanted:
+// their order does not matter. Their matchers are those of the site block.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // consume directive name
 	p := &parser{

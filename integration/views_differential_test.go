@@ -22,7 +22,7 @@ const hushed, banned, secret = "qqhush", "qqban", "qqsecret"
 // maxVeiledCall is max_call of the sites under test, in bytes.
 const maxVeiledCall = 100 << 10
 
-// policies hide what has those marks by rules of every kind, for admins or for others.
+// policies hide what has those marks by rules of every kind.
 var policies = map[string][]string{
 	"deny": {
 		"deny @others tools *" + hushed + "*", "deny @others prompts *" + hushed + "-?", "deny @others resources test://" + hushed + "-*",
@@ -41,23 +41,10 @@ var policies = map[string][]string{
 	},
 }
 
-// rulesFor are those of a policy for callers of a role, @admins or @others, and for
-// everybody.
-func rulesFor(policy, role string) (rules []string) {
-	for _, rule := range policies[policy] {
-		if rule = strings.Replace(rule, role+" ", "", 1); !strings.Contains(rule, "@") {
-			rules = append(rules, rule)
-		}
-	}
-	return rules
-}
-
-// veiled is a site with such a policy in front of a server: admins have a handler of
-// their own.
+// veiled is a site with such a policy in front of a server.
 func veiled(url, policy string, options ...string) string {
-	options = append(options, fmt.Sprintf("max_call %d", maxVeiledCall), "harmless X-Role")
-	return "@admins header X-Role admin\nhandle @admins {\n" + mcpCache(url, append(rulesFor(policy, "@admins"), options...)...) +
-		"\n}\nhandle {\n" + mcpCache(url, append(rulesFor(policy, "@others"), options...)...) + "\n}"
+	rules := append(slices.Clip(policies[policy]), fmt.Sprintf("max_call %d", maxVeiledCall), "harmless X-Role")
+	return "@others not header X-Role admin\n@admins header X-Role admin\nroute {\n" + mcpCache(url, append(rules, options...)...) + "\n}"
 }
 
 // about is what a server says of an item.

@@ -183,6 +183,63 @@ func missing(name string) string {
 	return "zz" + name
 }
 
+// TestExampleRoles has each user of examples/roles list and call everything.
+func TestExampleRoles(t *testing.T) {
+	tools := make(map[string]*mcp.ToolAnnotations)
+	all := seen{
+		tools:     "deploy_start index_drop logs_tail search_docs search_drop ticket_close ticket_drop user_add",
+		prompts:   "help plan reply_polite",
+		resources: "docs://guide/a docs://public/a docs://secrets/a docs://tickets/1",
+		templates: "docs://public/{name} docs://tickets/{id}",
+		more:      "docs://public/made docs://tickets/made docs://tickets/../secrets/a docs://tickets/%2e%2e/secrets/a",
+	}
+	for name := range strings.FieldsSeq(all.tools) {
+		tools[name] = nil
+	}
+	host := newOffering(t, offering{tools, strings.Fields(all.prompts), strings.Fields(all.resources), strings.Fields(all.templates)})
+	url := startExampleOf(t, "roles", host)
+	for user, s := range map[string]seen{
+		"sam": {
+			"search_docs ticket_close", "help reply_polite", "docs://public/a docs://tickets/1", "docs://public/{name}",
+			"docs://public/made docs://tickets/made",
+		},
+		"dora": {
+			"deploy_start logs_tail search_docs", "help", "docs://guide/a docs://public/a docs://tickets/1", "docs://public/{name}",
+			"docs://public/made docs://tickets/made",
+		},
+		"ada": {
+			"deploy_start logs_tail search_docs ticket_close user_add", "help plan reply_polite", "docs://guide/a docs://public/a docs://tickets/1",
+			"docs://public/{name} docs://tickets/{id}", "docs://public/made docs://tickets/made",
+		},
+	} {
+		t.Run(user, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, revision string) {
+				c := fixture.New(t, url, revision, basicAuth(user, "try me"))
+				// What a client says of itself changes nothing.
+				for _, name := range []string{"Groups", "X-Groups", "Remote-Groups", "Remote-User"} {
+					c.Header.Set(name, "admin")
+				}
+				wantSeen(t, c, host, all, s)
+			})
+		})
+	}
+	for name, authorization := range map[string]string{"no credentials": "", "a wrong password": basicAuth("ada", "wrong"), "an unknown user": basicAuth("admin", "try me")} {
+		c := fixture.NewModern(t, url, authorization)
+		if a := c.List(toolsList); a.Status != http.StatusUnauthorized {
+			t.Errorf("a list with %s gave %s", name, describe(a))
+		}
+	}
+	for _, r := range host.Requests(func(r *fixture.Request) bool { return r.Header.Get("Authorization") != "" }) {
+		t.Errorf("the server was sent a password with %s", r.Body)
+	}
+}
+
+func basicAuth(user, password string) string {
+	r := &http.Request{Header: make(http.Header)}
+	r.SetBasicAuth(user, password)
+	return r.Header.Get("Authorization")
+}
+
 // TestExampleReadOnly has a client list and call everything of a server whose tools
 // say, or do not, that they only read.
 func TestExampleReadOnly(t *testing.T) {

@@ -13,15 +13,14 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
-// hidingRules hide what is called hidden.
+// hidingRules hide from all but admins what is called hidden.
 var hidingRules = []string{
-	"deny tools *hidden*", "deny prompts *hidden*", "deny resources *hidden*", "deny resource_templates *hidden*",
+	"deny @others tools *hidden*", "deny @others prompts *hidden*", "deny @others resources *hidden*", "deny @others resource_templates *hidden*",
 }
 
-// hidingSite is a site with those rules in front of an upstream. Admins have a handler
-// without rules.
+// hidingSite is a site with those rules in front of an upstream.
 func hidingSite(url string, options ...string) string {
-	return "@admins header X-Role admin\nhandle @admins {\n" + mcpCache(url, "harmless X-Role") + "\n}\nhandle {\n" + mcpCache(url, append(hidingRules, options...)...) + "\n}"
+	return "@others not header X-Role admin\nroute {\n" + mcpCache(url, append(hidingRules, options...)...) + "\n}"
 }
 
 // withHidden returns items of which the second is called hidden.

@@ -16,8 +16,8 @@
 // cached answer: a snapshot's, or one that a client's own request brought. Its
 // partition says who may be given it: everybody, or one authorization context.
 // An admission is our record that the upstream has lately accepted a client's
-// session or credentials. A view is what the rules of a handler let callers see and
-// call; handlers with the same one share what is made for it.
+// session or credentials. A view is what the rules let one caller see and call;
+// callers with the same one share what is made for it.
 //
 // # The way of a request
 //

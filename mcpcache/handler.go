@@ -19,7 +19,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -132,8 +131,8 @@ type Handler struct {
 	// in the Host header of requests that arrive at a loopback address.
 	Origins []string `json:"origins,omitempty"`
 
-	// What callers may see and call: each rule allows or denies some items. Their
-	// order does not matter. Default: everything
+	// What callers may see and call: each rule allows or denies some items, to everybody
+	// or to some. Their order does not matter. Default: everything
 	Rules []*Rule `json:"rules,omitempty"`
 
 	// The guard that gives the feed its credential. Default: none, the feed
@@ -187,7 +186,7 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
-	view     *policy.View // what rules leave; nil: everything
+	rules    *rules // nil if there are none
 	app      *app
 
 	endpointURL string   // as the feeds see it
@@ -227,7 +226,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
-	if h.view, err = loadRules(h.Rules, h.logger); err != nil {
+	if h.rules, err = loadRules(ctx, h.Rules, h.logger); err != nil {
 		return err
 	}
 	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
@@ -276,6 +275,10 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.app.inForce, h.logger)
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
 	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
+	if h.rules != nil {
+		h.rules.failed = h.telemetry.RuleFailed
+		h.endpoint.Rules = h.rules
+	}
 }
 
 // acquire takes the backend that key stands for, or makes it. With own it is this
@@ -283,7 +286,7 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 // them those that tell callers apart.
 func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) error {
 	h.backend = &backend.Tenant{
-		Upstream: h.upstream, Settings: h.settings.backend, View: h.view, Placeholders: placeholders, Store: h.store, Logger: h.logger,
+		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
 		Identity: identity.Rules{
 			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
 			Original: identity.TellsOriginal(placeholders), Telling: telling,

@@ -332,7 +332,8 @@ func TestRulesAreAConfigurationsOwn(t *testing.T) {
 		if with.backend.Backend != without.backend.Backend {
 			t.Error("they do not share")
 		}
-		if !with.backend.View.Restricts(revision.Tools) || with.backend.View.Restricts(revision.Prompts) || without.backend.View != nil {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", http.NoBody)
+		if v := with.endpoint.Rules.View(r); !v.Restricts(revision.Tools) || v.Restricts(revision.Prompts) || without.endpoint.Rules != nil {
 			t.Error("the endpoints do not have their own rules")
 		}
 	})

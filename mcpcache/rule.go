@@ -6,18 +6,23 @@ import (
 	"regexp"
 	"strings"
 
-	"go.uber.org/zap"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Rule allows or denies items of one kind. It is about all callers.
+// Rule allows or denies items of one kind to everybody, or to the callers that a
+// matcher matches.
 type Rule struct {
 	// `allow` or `deny`. Of a kind that any rule allows something of, callers see
-	// and call nothing else than what rules allow. What a rule denies they do not
-	// see, whatever else is allowed.
+	// and call nothing else than what the rules that match them allow. What a rule
+	// that matches them denies they do not see, whatever else is allowed.
 	Effect string `json:"effect"`
+
+	// Who: any of these sets of matchers. If one fails, an `allow` does not match and
+	// a `deny` does. An empty set is refused. Default: everybody
+	MatcherSetsRaw caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 
 	// `tools`, `prompts`, `resources` (by URI; also what is read and subscribed to)
 	// or `resource_templates` (also their completion).
@@ -35,7 +40,8 @@ type Rule struct {
 // RuleKinds returns the names of the kinds that rules can be about.
 func RuleKinds() []string { return revision.ListNames() }
 
-// Check returns an error that says what is wrong with a rule.
+// Check returns an error that says what is wrong with a rule but for what is in its
+// matchers.
 func (r *Rule) Check() error {
 	_, err := r.parse()
 	return err
@@ -48,6 +54,12 @@ var placeholderInItem = regexp.MustCompile(`\{(http|env|system|time|file)\.[^{}]
 func (r *Rule) parse() (parsed policy.Rule, err error) {
 	if r == nil {
 		return parsed, errors.New("it is null")
+	}
+	parsed.Everybody = len(r.MatcherSetsRaw) == 0
+	for i, set := range r.MatcherSetsRaw {
+		if len(set) == 0 {
+			return parsed, fmt.Errorf("match: set %d of matchers has no condition, and would match everybody: give it one, or leave it out if everybody is meant", i)
+		}
 	}
 	switch r.Effect {
 	case "allow":
@@ -78,22 +90,4 @@ func (r *Rule) parse() (parsed policy.Rule, err error) {
 		parsed.Items = append(parsed.Items, p)
 	}
 	return parsed, nil
-}
-
-// loadRules returns what rules let callers see and call, nil if there are none.
-func loadRules(all []*Rule, logger *zap.Logger) (*policy.View, error) {
-	if len(all) > policy.MaxRules {
-		return nil, fmt.Errorf("rules: there are %d, more than %d", len(all), policy.MaxRules)
-	}
-	parsed := make([]policy.Rule, len(all))
-	for i, rule := range all {
-		var err error
-		if parsed[i], err = rule.parse(); err != nil {
-			return nil, fmt.Errorf("rule %d: %w", i, err)
-		}
-	}
-	if open := policy.Open(parsed); open != nil {
-		logger.Warn("tools are restricted, and no rule is about other kinds: they are open to everybody", zap.Stringers("open", open))
-	}
-	return policy.New(parsed), nil
 }

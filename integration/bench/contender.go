@@ -52,6 +52,7 @@ var contenders = []contender{
 	{name: ready, what: "Caddy handler that writes ready bytes", role: caddyRole, site: readySite, readme: true, short: true},
 	{name: "respond", what: "Caddy `respond`", role: caddyRole, site: "respond <<LIST\nTEXT\nLIST 200"},
 	{name: hit, what: "**hit**", role: caddyRole, site: hitSite, hit: true, readme: true, short: true},
+	{name: "hit-rule", what: "**hit**, a rule for callers with a header", role: caddyRole, site: ruleSite, hit: true},
 	{name: "hit-gzip", what: "**hit, gzip**", role: caddyRole, site: hitSite, hit: true, encoding: "gzip"},
 	{name: "hit-zstd", what: "**hit, zstd**", role: caddyRole, site: hitSite, hit: true, encoding: "zstd", readme: true, short: true},
 	{name: "encode-gzip", what: "Caddy `encode` (gzip) over a hit", role: caddyRole, site: encodeSite, hit: true, encoding: "gzip"},
@@ -73,6 +74,10 @@ var contenders = []contender{
 	{name: "stream-proxy", what: "call answered with a stream, `reverse_proxy`", role: caddyRole, site: proxySite, call: streamTool},
 	{name: "stream", what: "**call answered with a stream, `mcp_cache`**", role: caddyRole, site: hitSite, call: streamTool},
 }
+
+// ruleSite lets callers see all tools by one header, which all of them have: their
+// list is derived from everybody's.
+var ruleSite = "@clients header Accept *event-stream*\n" + strings.Replace(hitSite, "scope", "allow @clients tools *\n\tscope", 1)
 
 var encodeSite = "encode zstd gzip\n" + strings.Replace(hitSite, "scope", "precompress off\n\tscope", 1)
 

@@ -36,6 +36,7 @@ type pair struct {
 var pairs = []pair{
 	{"hit / ready bytes", hit, ready, map[int]float64{5: 0.95, 50: 0.95, 500: 0.95}},
 	{"hit / `respond`", hit, "respond", map[int]float64{5: 1.4, 50: 4, 500: 10}},
+	{"hit, a rule by header / hit", "hit-rule", hit, map[int]float64{5: 0.97, 50: 0.97, 500: 0.97}},
 	{"hit, gzip / `encode` over a hit", "hit-gzip", "encode-gzip", map[int]float64{5: 1.6, 50: 5.5, 500: 45}},
 	{"hit, zstd / `encode` over a hit", "hit-zstd", "encode-zstd", map[int]float64{5: 1.6, 50: 5.5, 500: 45}},
 	{"hit, zstd / hit", "hit-zstd", hit, map[int]float64{500: 2.5}},

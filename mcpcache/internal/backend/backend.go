@@ -77,8 +77,8 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 }
 
 // apply puts the newest tenant's handler and settings to use, but keeps every kind
-// that any tenant caches, compresses if any of them does, has lists ready as the callers
-// of each are shown them, and takes as much memory as the largest of them. After the last tenant its handler stays in use until the
+// that any tenant caches, compresses if any of them does, and takes as much memory
+// as the largest of them. After the last tenant its handler stays in use until the
 // feeds have ended, for their last requests. The caller holds b.mu.
 func (b *Backend) apply() {
 	if len(b.tenants) == 0 {
@@ -87,20 +87,15 @@ func (b *Backend) apply() {
 	newest := b.tenants[len(b.tenants)-1]
 	policy := newest.Settings.Feed
 	memory, precompress := int64(0), false
-	var views []cache.View
 	for _, t := range b.tenants {
 		policy.Kinds |= t.Settings.Kinds
 		memory = max(memory, t.Settings.Memory)
 		precompress = precompress || t.Settings.Precompress
-		if t.View.RestrictsAny() {
-			views = append(views, t.View)
-		}
 	}
 	b.transport.Use(newest.Upstream)
 	b.Keeper.Use(newest.Store, newest.Settings.Feed.MaxList, newest.Logger)
 	b.Cache.SetMemory(memory)
 	b.Cache.SetPrecompress(precompress)
-	b.Cache.UseViews(views)
 	b.Feeds.Set(&policy, newest.Logger)
 }
 

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -20,8 +19,6 @@ type Tenant struct {
 	// Upstream is the handler that reaches the server.
 	Upstream caddyhttp.MiddlewareHandler
 	Settings *Settings
-	// View is what callers may see and call; nil: everything.
-	View *policy.View
 	// Placeholders are the names of the placeholders that Upstream uses.
 	Placeholders []string
 	// Identity tells the callers of the server apart. [Tenant.Acquire] sets its

@@ -51,8 +51,7 @@ type Cache struct {
 	// compressed has the compressed bytes of entries.
 	compressed *encoded.Set
 
-	pinning sync.Mutex // guards views, and writing to pinned
-	views   []View     // see UseViews
+	pinning sync.Mutex // guards writing to pinned
 
 	// work is the part of the memory for work in progress.
 	work    *budget.Budget
@@ -75,10 +74,10 @@ type pin struct {
 	compressed atomic.Pointer[encoded.Body]
 	// shown is the snapshot as the callers of some views are shown it; for a moment also
 	// the one that it replaces. nil if there are none.
-	shown atomic.Pointer[[]shown]
+	shown atomic.Pointer[[]*shown]
 	// ready are those of the snapshot alone, whose compressed bytes are held. Guarded by
 	// Cache.pinning.
-	ready []shown
+	ready []*shown
 
 	// change is when the entry's bytes took the place of others, nil if it is not known
 	// what the upstream had before. restored says that the entry is from before a

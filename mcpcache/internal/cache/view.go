@@ -2,6 +2,8 @@ package cache
 
 import (
 	"iter"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
@@ -15,9 +17,20 @@ type View interface {
 	Key() [32]byte
 	// Restricts reports whether items of that kind may be hidden.
 	Restricts(k revision.Kind) bool
+	// Personal reports whether other callers may be shown other items of that kind.
+	Personal(k revision.Kind) bool
 	// Shows reports whether an item is shown, as written in a list.
 	Shows(k revision.Kind, item []byte) bool
 }
+
+const (
+	// maxShown is for how many views a pinned list is ready. Lists of others are in the
+	// bounded store.
+	maxShown = 64
+	// idleShown is how long callers of a view must not have asked for a list before those
+	// of another may take its place.
+	idleShown = time.Minute
+)
 
 // viewHash stands for a view in the bounded store. Zero: the list is as it came.
 type viewHash [16]byte
@@ -29,42 +42,43 @@ func hashOf(v View) viewHash {
 
 // shown is a pinned list as the callers of one view are shown it.
 type shown struct {
-	view       viewHash
+	view       View
+	hash       viewHash      // of the view
 	of         [32]byte      // the digest of the list as it came
 	entry      *Entry        // nil if it cannot be shown
 	compressed *encoded.Body // nil if it is small
+	// used is when somebody last asked for it, in Unix seconds; 0: nobody has since it
+	// was made.
+	used atomic.Int64
 }
 
-// UseViews has all that is pinned ready as the callers of those views are shown it.
-// Callers of other views are shown it too, made for each of them.
-func (c *Cache) UseViews(views []View) {
-	c.pinning.Lock()
-	defer c.pinning.Unlock()
-	c.views = views
-	for r := range c.pinned {
-		for k := range c.pinned[r] {
-			p := &c.pinned[r][k]
-			if e := p.entry.Load(); e != nil {
-				c.replaceShown(p, c.showPinned(p, e))
-				c.compressPinned(p, false, time.Now())
-			}
-		}
+// touch notes that somebody has asked for it. (Most hits only read.)
+func (s *shown) touch(now time.Time) {
+	if second := now.Unix(); s.used.Load() != second {
+		s.used.Store(second)
 	}
 }
 
-// Shown returns e as the callers of v are shown it: e itself if nothing of its kind may
-// be hidden. Only its bytes are to be used: when it was fetched, and for how long it is
-// fresh, is what e says. It returns nil if there is another list in e besides its own.
-func (c *Cache) Shown(e *Entry, v View) *Entry {
-	if e.Kind.ItemsKey() == "" || !v.Restricts(e.Kind) {
+// Shown returns e as the callers of v are shown it: e itself if that is how it came. Only
+// its bytes are to be used: when it was fetched, and for how long it is fresh, is what e
+// says. It returns nil if it cannot be said what there is to be shown: there is another
+// list in e besides its own.
+func (c *Cache) Shown(e *Entry, v View, now time.Time) *Entry {
+	if !e.restrictedBy(v) && !e.sharedDespite(v) {
 		return e
 	}
 	q := e.question()
 	q.view = hashOf(v)
-	if s := c.pinned[e.Revision][e.Kind].findShown(q.view, e.Body.Digest); s != nil {
+	p := &c.pinned[e.Revision][e.Kind]
+	if s := p.findShown(q.view, e.Body.Digest); s != nil {
+		s.touch(now)
 		return s.entry
 	}
-	if e.content == nil {
+	s, full := c.addShown(p, e, v, now)
+	switch {
+	case s != nil:
+		return s.entry
+	case !full && e.content == nil:
 		return show(e, v)
 	}
 	if kept := c.Get(q); kept != nil && kept.of == e.Body.Digest {
@@ -77,16 +91,34 @@ func (c *Cache) Shown(e *Entry, v View) *Entry {
 	return made
 }
 
+// restrictedBy reports whether items of e may be hidden by v.
+func (e *Entry) restrictedBy(v View) bool { return e.Kind.ItemsKey() != "" && v.Restricts(e.Kind) }
+
+// sharedDespite reports whether e says that everybody may be given it, or leaves that
+// open, though others may be shown something else than the callers of v.
+func (e *Entry) sharedDespite(v View) bool {
+	return v.Personal(e.Kind) && (e.Body.Scope == message.ScopePublic || e.Body.Scope == message.ScopeUnset && e.Revision.Era() == revision.Modern)
+}
+
 // show makes e as the callers of v are shown it. It returns nil if there is another list
 // in it, of which nobody knows whether it may be shown.
 func show(e *Entry, v View) *Entry {
 	before, items, after := e.takeApart()
-	if message.OtherLists(e.Kind, before, after) {
+	if e.restrictedBy(v) && message.OtherLists(e.Kind, before, after) {
 		return nil
+	}
+	scope := e.Body.Scope
+	if e.sharedDespite(v) {
+		var err error
+		if before, after, err = message.Private(before, after, true); err != nil {
+			return nil
+		}
+		scope = message.ScopePrivate
 	}
 	made := *e
 	made.content, made.view, made.of = nil, hashOf(v), e.Body.Digest
 	made.Body = message.Pick(e.Kind, e.Body, before, items, after, func(item []byte) bool { return v.Shows(e.Kind, item) })
+	made.Body.Scope = scope
 	return &made
 }
 
@@ -118,39 +150,84 @@ func (p *pin) findShown(view viewHash, of [32]byte) *shown {
 	if ready == nil {
 		return nil
 	}
-	for i := range *ready {
-		if s := &(*ready)[i]; s.of == of && s.view == view {
+	for _, s := range *ready {
+		if s.of == of && s.hash == view {
 			return s
 		}
 	}
 	return nil
 }
 
-// showPinned makes e ready for all views, before it is pinned at p. What is ready
-// already, of the same bytes, stays as it is. The caller holds c.pinning, and has to
-// hand the result to [Cache.replaceShown].
-func (c *Cache) showPinned(p *pin, e *Entry) []shown {
-	var made []shown
-	for _, v := range c.views {
-		if e.Kind.ItemsKey() == "" || !v.Restricts(e.Kind) {
-			continue
+// addShown makes e ready for a view, if its bytes are pinned at p. full says that so many
+// other views are in use.
+func (c *Cache) addShown(p *pin, e *Entry, v View, now time.Time) (s *shown, full bool) {
+	if !p.has(e) {
+		return nil, false
+	}
+	c.pinning.Lock()
+	defer c.pinning.Unlock()
+	if s := p.findShown(hashOf(v), e.Body.Digest); s != nil {
+		s.touch(now)
+		return s, false
+	}
+	if !p.has(e) {
+		return nil, false
+	}
+	ready := p.ready
+	if len(ready) >= maxShown {
+		oldest := slices.MinFunc(ready, func(a, b *shown) int { return int(a.used.Load() - b.used.Load()) })
+		if now.Unix()-oldest.used.Load() < int64(idleShown/time.Second) {
+			return nil, true
 		}
-		one := shown{view: hashOf(v), of: e.Body.Digest}
-		if known := p.findShown(one.view, one.of); known != nil {
-			one.entry = known.entry
-		} else {
-			one.entry = show(e, v)
+		ready = slices.DeleteFunc(slices.Clone(ready), func(s *shown) bool { return s == oldest })
+		c.compressed.Release(oldest.compressed)
+	}
+	s = c.makeShown(e, v)
+	s.touch(now)
+	p.ready = append(slices.Clip(ready), s)
+	p.publish(p.ready)
+	if s.compressed != nil {
+		c.compressed.Want(s.compressed, s.entry, encoded.Plain, now.Unix())
+	}
+	return s, false
+}
+
+// has reports whether e, or what has the same bytes, is pinned.
+func (p *pin) has(e *Entry) bool {
+	last := p.entry.Load()
+	return last != nil && last.Body.Digest == e.Body.Digest
+}
+
+// makeShown makes e as the callers of a view are shown it, and holds its compressed bytes.
+func (c *Cache) makeShown(e *Entry, v View) *shown {
+	s := &shown{view: v, hash: hashOf(v), of: e.Body.Digest, entry: show(e, v)}
+	if s.entry != nil {
+		s.compressed = c.compressed.Hold(s.entry)
+	}
+	return s
+}
+
+// showPinned makes e ready for the views whose callers have asked for what is pinned at
+// p, before it is pinned there. What is ready already, of the same bytes, stays as it is.
+// The caller holds c.pinning, and has to hand the result to [Cache.replaceShown].
+func (c *Cache) showPinned(p *pin, e *Entry) []*shown {
+	var made []*shown
+	for _, s := range p.ready {
+		switch {
+		case s.of == e.Body.Digest:
+			if s.entry != nil {
+				c.compressed.Hold(s.entry) // replaceShown releases it
+			}
+			made = append(made, s)
+		case s.used.Load() != 0:
+			made = append(made, c.makeShown(e, s.view))
 		}
-		if one.entry != nil {
-			one.compressed = c.compressed.Hold(one.entry)
-		}
-		made = append(made, one)
 	}
 	return made
 }
 
 // publish has hits find what is ready.
-func (p *pin) publish(ready []shown) {
+func (p *pin) publish(ready []*shown) {
 	if len(ready) == 0 {
 		p.shown.Store(nil)
 		return
@@ -159,7 +236,7 @@ func (p *pin) publish(ready []shown) {
 }
 
 // replaceShown puts what is ready in the place of what was. The caller holds c.pinning.
-func (c *Cache) replaceShown(p *pin, made []shown) {
+func (c *Cache) replaceShown(p *pin, made []*shown) {
 	p.publish(made)
 	for _, old := range p.ready {
 		c.compressed.Release(old.compressed)

@@ -20,6 +20,7 @@ type odd struct{ asked func() }
 
 func (odd) Key() [32]byte                  { return [32]byte{1} }
 func (odd) Restricts(k revision.Kind) bool { return k == revision.Tools }
+func (odd) Personal(revision.Kind) bool    { return false }
 
 func (v odd) Shows(_ revision.Kind, item []byte) bool {
 	if v.asked != nil {
@@ -32,6 +33,22 @@ func isOdd(item []byte) bool {
 	name := message.NameOf(revision.Tools, item)
 	return strings.IndexByte("13579", name[len(name)-1]) >= 0
 }
+
+// own is a view that hides nothing, though others may see something else.
+type own struct{}
+
+func (own) Key() [32]byte                    { return [32]byte{3} }
+func (own) Restricts(revision.Kind) bool     { return false }
+func (own) Personal(revision.Kind) bool      { return true }
+func (own) Shows(revision.Kind, []byte) bool { return true }
+
+// some is one of many views, by its number.
+type some struct {
+	odd
+	number byte
+}
+
+func (v some) Key() [32]byte { return [32]byte{4, v.number} }
 
 // nothing is another view, which hides all tools.
 type nothing struct{ odd }
@@ -53,7 +70,6 @@ func TestShown(t *testing.T) {
 	c := newCache(t, 64<<20)
 	asked := 0
 	v := odd{func() { asked++ }}
-	c.UseViews([]View{v})
 	pinned := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 10)...), 0)
 	c.Pin(pinned)
 	if !c.Put(c.list(toolsOf(contextNumber(1)), listOf(t, toolsFrom(0, 12)...), 0)) {
@@ -73,97 +89,173 @@ func TestShown(t *testing.T) {
 		{"empty", c.list(toolsOf(Public), listOf(t), 0), string(listOf(t).Bytes), 0},
 		{"page", c.list(Question{Revision: revision.V20260728, Kind: revision.Tools, Detail: []byte(`"1"`)}, listOf(t, toolsFrom(0, 4)...), 0), onlyOdd(t, 0, 4), 4},
 	} {
-		if got := c.Shown(tt.of, v); got.text() != tt.want || got.Size() != len(tt.want) || got.Body.HasTTL != tt.of.Body.HasTTL {
+		if got := c.Shown(tt.of, v, start); got.text() != tt.want || got.Size() != len(tt.want) || got.Body.HasTTL != tt.of.Body.HasTTL {
 			t.Errorf("%s: got %s\nwant %s", tt.name, got.text(), tt.want)
 		}
 		asked = 0
-		if again := c.Shown(tt.of, v); again.text() != tt.want || asked != tt.again {
+		if again := c.Shown(tt.of, v, start); again.text() != tt.want || asked != tt.again {
 			t.Errorf("%s: shown again, %d items are looked at, want %d", tt.name, asked, tt.again)
 		}
-		if got := c.Shown(tt.of, nothing{}); strings.Contains(got.text(), "tool_") || got.Body.Items != 0 {
+		if got := c.Shown(tt.of, nothing{}, start); strings.Contains(got.text(), "tool_") || got.Body.Items != 0 {
 			t.Errorf("%s: another view is shown %s", tt.name, got.text())
 		}
 	}
 	read := c.entry(Question{Revision: revision.V20260728, Kind: revision.Reads, Detail: []byte(`"a"`)}, `"contents":[]}}`, 0)
 	prompts := c.entry(Question{Revision: revision.V20260728, Kind: revision.Prompts}, `"prompts":[]}}`, 0)
-	if c.Shown(read, v) != read || c.Shown(prompts, v) != prompts {
+	if c.Shown(read, v, start) != read || c.Shown(prompts, v, start) != prompts {
 		t.Error("what rules say nothing of is not shown as it is")
 	}
 	checkBooks(t, c)
 }
 
 // Whoever asks while a list is being replaced waits for no list to be made: the old one
-// is ready until the new one has taken its place, and that is ready then.
+// is ready until the new one has taken its place, and that is ready then. What nobody has
+// asked for since the last time is not made.
 func TestShownIsReadyBeforeItIsPinned(t *testing.T) {
 	c := newCache(t, 64<<20)
-	var check func()
-	c.UseViews([]View{odd{func() { check() }}, nothing{}})
-	check = func() {
-		if c.Pinned(revision.V20260728, revision.Tools) != nil {
-			t.Fatal("a list is pinned before it is ready")
-		}
-	}
+	check := func() {}
+	v := odd{func() { check() }}
 	first := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 10)...), 0)
 	c.Pin(first)
-	ready := c.Shown(first, odd{})
+	ready := c.Shown(first, v, start)
 	check = func() {
 		if c.Pinned(revision.V20260728, revision.Tools) != first {
 			t.Fatal("a list is pinned before it is ready")
 		}
-		if c.Shown(first, odd{}) != ready {
+		if c.Shown(first, v, start) != ready {
 			t.Fatal("what was ready of the old list is gone before that is")
 		}
 	}
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(10, 10)...), time.Second))
 	check = func() { t.Fatal("it is made again") }
-	second := c.Pinned(revision.V20260728, revision.Tools)
-	got := c.Shown(second, odd{check})
+	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(10, 10)...), 2*time.Second)) // the same bytes
+	got := c.Shown(c.Pinned(revision.V20260728, revision.Tools), v, start)
 	if want := onlyOdd(t, 10, 10); got.text() != want {
 		t.Errorf("got %s\nwant %s", got.text(), want)
 	}
-	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(10, 10)...), 2*time.Second)) // the same bytes
-	if c.Shown(c.Pinned(revision.V20260728, revision.Tools), odd{check}) != got {
-		t.Error("the same bytes are shown as another entry")
+	check = func() {}
+	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(20, 10)...), 3*time.Second))
+	check = func() { t.Fatal("it is made though nobody has asked") }
+	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(30, 10)...), 4*time.Second))
+	p := &c.pinned[revision.V20260728][revision.Tools]
+	if p.shown.Load() != nil {
+		t.Error("what nobody has asked for is ready")
 	}
-	c.UseViews([]View{nothing{}, odd{check}})
-	c.UseViews([]View{odd{check}})
-	if c.Shown(second, odd{check}) != got {
-		t.Error("another configuration that uses the view has it made again")
-	}
-	if asked := len(*c.pinned[revision.V20260728][revision.Tools].shown.Load()); asked != 1 {
-		t.Errorf("%d lists are ready, want that of the one view in use", asked)
-	}
+	c.Shown(c.Pinned(revision.V20260728, revision.Tools), nothing{}, start)
 	c.Unpin(revision.V20260728, revision.Tools)
-	if c.pinned[revision.V20260728][revision.Tools].shown.Load() != nil {
+	if p.shown.Load() != nil {
 		t.Error("a list is ready of what is not offered any more")
+	}
+}
+
+// A list is ready for so many views; who comes later may take the place of one that has
+// not been in use for a while, and is else shown what the bounded store keeps.
+func TestViewsOfAPinnedListAreBounded(t *testing.T) {
+	c := newCache(t, 64<<20)
+	e := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 10)...), 0)
+	c.Pin(e)
+	ask := func(number byte, at time.Time) (made int) {
+		t.Helper()
+		v := some{odd{func() { made++ }}, number}
+		if got, want := c.Shown(e, v, at).text(), onlyOdd(t, 0, 10); got != want {
+			t.Errorf("view %d: got %s", number, got)
+		}
+		if ready := len(c.pinned[e.Revision][e.Kind].ready); ready > maxShown {
+			t.Fatalf("the list is ready for %d views, more than %d", ready, maxShown)
+		}
+		return made
+	}
+	for n := range byte(maxShown + 10) {
+		ask(n, start.Add(time.Duration(n)*time.Millisecond))
+	}
+	for n := range byte(maxShown + 10) {
+		if ask(n, start.Add(time.Second)) != 0 {
+			t.Errorf("it is made again for view %d", n)
+		}
+	}
+	later := start.Add(time.Second + idleShown)
+	for n := range byte(maxShown - 1) {
+		ask(n, later) // all but the last are in use
+	}
+	ask(200, later)
+	p := &c.pinned[e.Revision][e.Kind]
+	if p.findShown(hashOf(some{number: 200}), e.Digest()) == nil || p.findShown(hashOf(some{number: maxShown - 1}), e.Digest()) != nil {
+		t.Error("the idle view has not made room")
+	}
+	checkBooks(t, c)
+}
+
+// The lists of 64 views of 500 tools take no more than 40 MiB, with their compressed bytes.
+func TestViewsAreSmall(t *testing.T) {
+	c := compressing(t, 64<<20)
+	e := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 1000)...), 0)
+	c.Pin(e)
+	size := int64(0)
+	for n := range byte(maxShown) {
+		size += c.Shown(e, some{number: n}, start).Body.Footprint()
+	}
+	c.compress(t)
+	if size += c.compressed.Bytes(); size > 40<<20 {
+		t.Errorf("they take %d bytes", size)
+	}
+	t.Logf("%d views of %d tools take %.1f MiB", maxShown, c.Shown(e, some{}, start).Body.Items, float64(size)/(1<<20))
+}
+
+// What others may be shown otherwise says that it is private, whatever it said.
+func TestShownIsPrivate(t *testing.T) {
+	c := newCache(t, 64<<20)
+	list := func(r revision.Revision, result string) *Entry {
+		page, err := message.ParsePage([]byte(result), revision.Tools)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := c.list(Question{Revision: r, Kind: revision.Tools, Partition: Public}, message.Single(revision.Tools, page), 0)
+		return e
+	}
+	const tool = `{"name":"a1"}`
+	for result, want := range map[string][2]string{ // modern, legacy
+		`{"tools":[` + tool + `],"cacheScope":"public"}`:             {`"tools":[` + tool + `],"cacheScope":"private"}}`, `"tools":[` + tool + `],"cacheScope":"private"}}`},
+		`{"cacheScope":"public","a":1,"tools":[` + tool + `],"b":2}`: {`"cacheScope":"private","a":1,"tools":[` + tool + `],"b":2}}`, `"cacheScope":"private","a":1,"tools":[` + tool + `],"b":2}}`},
+		`{"a":1,"tools":[` + tool + `],"b":2}`:                       {`"a":1,"tools":[` + tool + `],"b":2,"cacheScope":"private"}}`, `"a":1,"tools":[` + tool + `],"b":2}}`},
+		`{"tools":[]}`:                                               {`"tools":[],"cacheScope":"private"}}`, `"tools":[]}}`},
+		`{"tools":[` + tool + `],"cacheScope":"private"}`:            {`"tools":[` + tool + `],"cacheScope":"private"}}`, `"tools":[` + tool + `],"cacheScope":"private"}}`},
+	} {
+		for i, r := range []revision.Revision{revision.V20260728, revision.V20251125} {
+			e := list(r, result)
+			for range 2 {
+				if got := c.Shown(e, own{}, start); got.text() != want[i] || (got == e) != (e.text() == want[i]) {
+					t.Errorf("%s at %s: got %s\nwant %s", result, r, got.text(), want[i])
+				}
+				c.Pin(e)
+			}
+			c.Unpin(r, revision.Tools)
+		}
+	}
+	read := c.entry(Question{Revision: revision.V20260728, Kind: revision.Reads, Detail: []byte(`"a"`)}, `"contents":[]}}`, 0)
+	if got, want := c.Shown(read, own{}, start).text(), `"contents":[],"cacheScope":"private"}}`; got != want {
+		t.Errorf("a read: got %s\nwant %s", got, want)
 	}
 }
 
 // What is shown is compressed too, and given up with the list.
 func TestShownIsCompressed(t *testing.T) {
 	c := compressing(t, 64<<20)
-	c.UseViews([]View{odd{}})
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(0, 20)...), 0))
+	e := c.Pinned(revision.V20260728, revision.Tools)
+	shown := c.Shown(e, odd{}, start)
 	if done := c.compress(t); done != 2 {
 		t.Fatalf("%d lists are compressed, want the pinned one and that which is shown", done)
 	}
-	e := c.Pinned(revision.V20260728, revision.Tools)
-	shown := c.Shown(e, odd{})
-	whole, some := c.Encoded(e, encoded.Plain, start), c.Encoded(shown, encoded.Plain, start)
-	if whole == nil || some == nil || whole == some {
-		t.Fatalf("compressed: %p, shown %p", whole, some)
-	}
-	c.UseViews(nil)
-	if c.compressed.Held(shown.Digest()) != nil || c.compressed.Held(e.Digest()) == nil {
-		t.Error("what nobody is shown any more stays compressed")
-	}
-	c.UseViews([]View{odd{}})
-	if done := c.compress(t); done != 1 {
-		t.Errorf("%d lists are compressed for a new view, want 1", done)
+	whole, part := c.Encoded(e, encoded.Plain, start), c.Encoded(shown, encoded.Plain, start)
+	if whole == nil || part == nil || whole == part {
+		t.Fatalf("compressed: %p, shown %p", whole, part)
 	}
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(20, 20)...), time.Second))
 	if c.compressed.Held(shown.Digest()) != nil {
 		t.Error("what was shown of a replaced list stays compressed")
+	}
+	if done := c.compress(t); done != 2 {
+		t.Errorf("%d lists are compressed of the new one, want 2", done)
 	}
 }
 
@@ -173,10 +265,10 @@ func TestShownIsOfTheSameBytes(t *testing.T) {
 	c := newCache(t, 64<<20)
 	q := toolsOf(contextNumber(1))
 	c.Put(c.list(q, listOf(t, toolsFrom(0, 10)...), 0))
-	c.Shown(c.Get(q), odd{})
+	c.Shown(c.Get(q), odd{}, start)
 	c.Put(c.list(q, listOf(t, toolsFrom(10, 10)...), 0))
 	for range 2 {
-		if got, want := c.Shown(c.Get(q), odd{}).text(), onlyOdd(t, 10, 10); got != want {
+		if got, want := c.Shown(c.Get(q), odd{}, start).text(), onlyOdd(t, 10, 10); got != want {
 			t.Errorf("got %s\nwant %s", got, want)
 		}
 	}
@@ -189,7 +281,6 @@ func TestShownIsOfTheSameBytes(t *testing.T) {
 // No rule has been asked about the items of a list that has no business there.
 func TestOtherListsAreNotShown(t *testing.T) {
 	c := newCache(t, 64<<20)
-	c.UseViews([]View{odd{}})
 	for _, result := range []string{
 		`{"tools":[{"name":"a1"}],"resources":[{"uri":"secret://1"}]}`, `{"prompts":[{"name":"p"}],"tools":[]}`,
 		`{"resourceTemplates":[],"tools":[` + strings.Join(toolsFrom(0, 3), ",") + `]}`,
@@ -200,13 +291,13 @@ func TestOtherListsAreNotShown(t *testing.T) {
 		}
 		e := c.list(toolsOf(Public), message.Single(revision.Tools, page), 0)
 		c.Pin(e)
-		if got := c.Shown(e, odd{}); got != nil {
+		if got := c.Shown(e, odd{}, start); got != nil {
 			t.Errorf("%s is shown as %s", result, got.text())
 		}
 		own := *e
 		own.Partition = contextNumber(1)
 		c.Put(&own)
-		if got := c.Shown(c.Get(toolsOf(contextNumber(1))), odd{}); got != nil {
+		if got := c.Shown(c.Get(toolsOf(contextNumber(1))), odd{}, start); got != nil {
 			t.Errorf("%s of a caller's own is shown as %s", result, got.text())
 		}
 	}
@@ -216,14 +307,12 @@ func TestOtherListsAreNotShown(t *testing.T) {
 // of the list that was found for it.
 func TestShownWhileListsChange(t *testing.T) {
 	c := compressing(t, 64<<20)
-	views := []View{odd{}, nothing{}}
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
 		defer close(done)
 		for n := range 300 {
 			c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(n%7, 10)...), time.Duration(n)*time.Second))
-			c.UseViews(views[:n%3])
 		}
 	})
 	for range 3 {
@@ -238,22 +327,21 @@ func TestShownWhileListsChange(t *testing.T) {
 				if e == nil {
 					continue
 				}
-				if got := c.Shown(e, odd{}); !bytes.Equal(got.Body.Bytes, slices.Concat(pick(e, isOdd)...)) {
+				if got := c.Shown(e, odd{}, start); !bytes.Equal(got.Body.Bytes, slices.Concat(pick(e, isOdd)...)) {
 					t.Errorf("got %s", got.text())
 					return
 				}
-				if got := c.Shown(e, nothing{}); got.Body.Items != 0 {
+				if got := c.Shown(e, nothing{}, start); got.Body.Items != 0 {
 					t.Errorf("got %s", got.text())
 					return
 				}
-				if shown := c.Shown(e, odd{}); c.Encoded(shown, encoded.Plain, start) != nil {
+				if shown := c.Shown(e, odd{}, start); c.Encoded(shown, encoded.Plain, start) != nil {
 					t.Error("compressed, though nobody does that")
 				}
 			}
 		})
 	}
 	running.Wait()
-	c.UseViews(nil)
 	c.Unpin(revision.V20260728, revision.Tools)
 	for n := range 7 {
 		if c.compressed.Held(sha256.Sum256([]byte(onlyOdd(t, n, 10)))) != nil {

@@ -1,12 +1,14 @@
 // Package catalog has the lists as the callers of an endpoint see them. There is one
-// server behind an endpoint, and everybody sees the same of it: its lists as they are,
-// or without what rules hide.
+// server behind an endpoint, and callers see its lists as they are, or what a view leaves
+// of them.
 //
 // It knows nothing of requests, of Caddy, and of how a backend comes by its
 // lists.
 package catalog
 
 import (
+	"time"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -15,12 +17,10 @@ import (
 // Catalog is what the callers of one endpoint see.
 type Catalog struct {
 	cache *cache.Cache
-	view  *policy.View
 }
 
-// Of returns the catalogue of the one backend that has that cache. view is what callers
-// may see, nil if that is everything.
-func Of(c *cache.Cache, view *policy.View) *Catalog { return &Catalog{cache: c, view: view} }
+// Of returns the catalogue of the one backend that has that cache.
+func Of(c *cache.Cache) *Catalog { return &Catalog{cache: c} }
 
 // List returns the feed's snapshot of a list, which everybody whom its partition
 // admits may be given, or nil. It is as it came: see [Catalog.Shown].
@@ -28,11 +28,12 @@ func (c *Catalog) List(r revision.Revision, k revision.Kind) *cache.Entry {
 	return c.cache.Pinned(r, k)
 }
 
-// Shown returns an answer as callers see it, which is e itself where nothing is hidden.
-// It returns nil if that cannot be said: see [cache.Cache.Shown].
-func (c *Catalog) Shown(e *cache.Entry) *cache.Entry {
-	if !c.view.Restricts(e.Kind) {
+// Shown returns an answer as the callers of a view see it, which is e itself where nothing
+// is hidden; of a nil view always. It returns nil if that cannot be said: see
+// [cache.Cache.Shown].
+func (c *Catalog) Shown(e *cache.Entry, v *policy.View, now time.Time) *cache.Entry {
+	if v == nil {
 		return e
 	}
-	return c.cache.Shown(e, c.view)
+	return c.cache.Shown(e, v, now)
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache/cachetest"
@@ -15,13 +16,13 @@ func TestCatalogOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(one.Close)
-	c := Of(one, nil)
+	c := Of(one)
 	if got := c.List(revision.V20260728, revision.Tools); got != nil {
 		t.Errorf("there is a list before the backend has one: %v", got.Body.Names())
 	}
 	e := cachetest.Tools(t, 3)
 	one.Pin(e)
-	if c.List(revision.V20260728, revision.Tools) != e || c.Shown(e) != e {
+	if c.List(revision.V20260728, revision.Tools) != e || c.Shown(e, nil, time.Now()) != e {
 		t.Error("what is handed out is not the pinned entry itself")
 	}
 	if c.List(revision.V20251125, revision.Tools) != nil || c.List(revision.V20260728, revision.Prompts) != nil {

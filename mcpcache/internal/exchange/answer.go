@@ -30,7 +30,7 @@ var envelopes = sync.Pool{New: func() any { return new([maxPrefix + maxStatus]by
 // the upstream wrote.
 func (x *exchange) answer(f found) error {
 	defer x.body.release()
-	shown := x.catalog.Shown(f.entry)
+	shown := x.catalog.Shown(f.entry, x.view, x.now)
 	if shown == nil {
 		return x.unfiltered("the list has another one in it, and is not shown")
 	}

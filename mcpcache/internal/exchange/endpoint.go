@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -33,11 +34,19 @@ func Defaults() Settings {
 	return Settings{Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10, MaxCall: 4 << 20}
 }
 
+// Rules are the operator's, of what callers may see and call.
+type Rules interface {
+	// View returns what the caller of a request may see and call.
+	View(r *http.Request) *policy.View
+}
+
 // Endpoint answers the requests of clients. It is made by [New].
 type Endpoint struct {
 	Settings Settings
 	Observer Observer
 	Logger   *zap.Logger
+	// Rules say what callers may see and call; nil: everything.
+	Rules Rules
 
 	backend   *backend.Tenant
 	catalog   *catalog.Catalog // the lists as callers see them
@@ -54,7 +63,7 @@ type Endpoint struct {
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
-		Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache, t.View),
+		Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache),
 		status: newStatusTexts(s.Name), restless: newRestless(),
 	}
 }
@@ -113,15 +122,21 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 // exchange begins an exchange and routes it to its backend. It removes the header
 // fields that are meant for us alone.
 func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
+	var view *policy.View
+	if e.Rules != nil {
+		// Before fields are removed: what a handler in front of us has set for rules, a
+		// client must not take away by naming it in Connection.
+		view = e.Rules.View(r)
+	}
 	removeConnectionFields(r.Header)
-	if e.backend.View.RestrictsAny() {
+	if view.RestrictsAny() {
 		// Nobody could see what is named in another protocol. To ask for one is no more
 		// than an offer (RFC 9110, section 7.8).
 		delete(r.Header, "Upgrade")
 	}
 	now := time.Now()
 	x := &exchange{
-		search: search{catalog: e.catalog, backend: e.route(), arrived: now, now: now}, endpoint: e, w: w, r: r,
+		search: search{catalog: e.catalog, backend: e.route(), arrived: now, now: now}, endpoint: e, w: w, r: r, view: view,
 	}
 	if x.sessions = r.Header["Mcp-Session-Id"]; len(x.sessions) == 1 {
 		x.session = x.sessions[0]

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -44,7 +45,8 @@ type exchange struct {
 	// noticedCall says that what the call may have changed has been noted.
 	noticedCall bool
 
-	screen *screen // nil where nothing has to be hidden
+	view   *policy.View // what the caller may see and call; nil without rules
+	screen *screen      // nil where nothing has to be hidden
 
 	values header.Values // of the answer
 }

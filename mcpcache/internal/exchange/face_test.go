@@ -73,7 +73,7 @@ func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Tenant
 		b.Feed.Kinds = b.Kinds
 	}
 	t := &backend.Tenant{Upstream: upstream, Settings: b, Store: storetest.NewTrial(), Logger: zap.NewNop()}
-	t.Identity.Partition, t.View = c.Partition, viewOf(tb, c.Rules)
+	t.Identity.Partition = c.Partition
 	var err error
 	if s.Origins, err = origin.Parse(c.Origins); err != nil {
 		tb.Fatal(err)
@@ -139,6 +139,7 @@ func newFace(tb testing.TB, c config) *face {
 	})
 	f.backend = &own
 	f.Endpoint = New(s, &own, unobserved{}, zap.NewNop())
+	f.Rules = rulesOf(tb, c.Rules)
 	return f
 }
 
@@ -149,11 +150,10 @@ func pinnedFace(tb testing.TB, c config, tools int) *Endpoint {
 	c.Admit = "all"
 	s, t := c.tenant(tb, nil)
 	t.Cache.SetPrecompress(t.Settings.Precompress)
-	if t.View != nil {
-		t.Cache.UseViews([]cache.View{t.View})
-	}
 	t.Cache.Pin(cachetest.Tools(tb, tools))
-	return New(s, t, unobserved{}, zap.NewNop())
+	e := New(s, t, unobserved{}, zap.NewNop())
+	e.Rules = rulesOf(tb, c.Rules)
+	return e
 }
 
 // compress does now what the background would do some time.

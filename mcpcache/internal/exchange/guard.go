@@ -19,7 +19,7 @@ import (
 // it may be forwarded.
 func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 	switch {
-	case !x.view().RestrictsAny():
+	case !x.view.RestrictsAny():
 		return false, nil
 	case x.r.Method == http.MethodConnect:
 		return true, x.deny(uncertain(http.StatusNotImplemented, "no other protocol is spoken here: what a request names has to be certain"), nil)
@@ -206,10 +206,10 @@ func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*denia
 // maySee reports whether the caller may see an item. Where rules speak of hints it has
 // to be in the caller's list, as that is shown: of others nothing is known.
 func (x *exchange) maySee(next caddyhttp.Handler, n message.Named) (bool, error) {
-	if x.view().NeedsHints(n.Kind) {
+	if x.view.NeedsHints(n.Kind) {
 		return x.isListed(next, n.Name)
 	}
-	return x.view().Decide(n.Kind, policy.Item{Name: n.Name}), nil
+	return x.view.Decide(n.Kind, policy.Item{Name: n.Name}), nil
 }
 
 // carriesMessage reports whether a request may carry a message: some servers let a

@@ -33,7 +33,7 @@ func (x *exchange) isListed(next caddyhttp.Handler, tool string) (bool, error) {
 			return false, err
 		}
 	}
-	return item != nil && x.view().Shows(revision.Tools, item), nil
+	return item != nil && x.view.Shows(revision.Tools, item), nil
 }
 
 // ownTools returns the whole list of tools that the caller would be given from the cache,

@@ -19,7 +19,7 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	x := e.exchange(w, r)
 	x.context = x.identify()
-	if x.view().RestrictsAny() {
+	if x.view != nil {
 		x.behindScreen().elsewhere = true
 		defer x.screen.share.Release()
 	}

@@ -14,35 +14,61 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// viewOf reads rules such as "deny tools *_drop".
-func viewOf(tb testing.TB, lines []string) *policy.View {
+// byHeader are rules that apply to requests with a header; "" applies to all.
+type byHeader struct {
+	set     *policy.Set
+	headers []string
+}
+
+// View implements [Rules].
+func (b byHeader) View(r *http.Request) *policy.View {
+	var m policy.Matched
+	for i, name := range b.headers {
+		if name != "" && r.Header[name] != nil {
+			m.Add(i)
+		}
+	}
+	return b.set.View(m)
+}
+
+// rulesOf reads rules such as "deny X-Guest tools *_drop"; without any it returns nil.
+func rulesOf(tb testing.TB, lines []string) Rules {
 	tb.Helper()
+	if lines == nil {
+		return nil
+	}
+	var b byHeader
 	var rules []policy.Rule
 	for _, line := range lines {
 		words := strings.Fields(line)
-		r := policy.Rule{}
+		r := policy.Rule{Everybody: true}
 		if words[0] == "deny" {
 			r.Effect = policy.Deny
 		}
-		kind, ok := revision.ParseKind(words[1])
+		words, header := words[1:], ""
+		if strings.HasPrefix(words[0], "X-") {
+			header, words, r.Everybody = words[0], words[1:], false
+		}
+		kind, ok := revision.ParseKind(words[0])
 		if !ok {
 			tb.Fatalf("%s: no such kind", line)
 		}
 		r.Kind = kind
-		for _, text := range words[2:] {
+		for _, text := range words[1:] {
 			p, err := policy.ParsePattern(kind, text)
 			if err != nil {
 				tb.Fatal(err)
 			}
 			r.Items = append(r.Items, p)
 		}
-		rules = append(rules, r)
+		rules, b.headers = append(rules, r), append(b.headers, header)
 	}
-	return policy.New(rules)
+	b.set = policy.NewSet(rules)
+	return b
 }
 
-// hiding hides what is called hidden.
-var hiding = []string{"allow tools shown* other", "deny prompts hidden*", "deny resources test://hidden*", "deny resource_templates test://hidden*"}
+// hiding hides what is called hidden from callers without X-Admin.
+var hiding = []string{"allow X-Admin tools *", "allow tools shown* other", "deny X-Guest tools shown-to-members", "deny prompts hidden*", "deny resources test://hidden*", "deny resource_templates test://hidden*"}
 
 // ruled returns an endpoint with rules in front of an upstream that echoes, and lets
 // in whom it is asked about.
@@ -126,6 +152,40 @@ func TestListsAreShownFromMemory(t *testing.T) {
 	check("a caller's own", "; hit", own())
 	f.backend.Cache.Bump(revision.SetOf(revision.Tools))
 	check("stale", "; hit; ttl=0; detail=stale", own())
+}
+
+// Callers are shown what rules leave them of one list, and told that it is theirs alone.
+func TestListsAreShownToEachCaller(t *testing.T) {
+	f := ruled(t, config{Admit: "all", Harmless: []string{"X-Guest", "X-Admin"}})
+	f.pinned(t, revision.V20260728, cache.Public, time.Hour, 0, "shown", "hidden", "shown-to-members")
+	for range 2 {
+		for header, want := range map[string]string{
+			"": `[{"name":"shown"},{"name":"shown-to-members"}]`, "X-Guest": `[{"name":"shown"}]`,
+			"X-Admin": `[{"name":"shown"},{"name":"hidden"},{"name":"shown-to-members"}]`,
+		} {
+			r := modernRequest("tools/list", "")
+			if header != "" {
+				r.Header[header] = []string{"1"}
+			}
+			w := f.serve(t, r)
+			if got := w.Body.String(); !strings.HasPrefix(w.Header().Get("Cache-Status"), "mcp_cache; hit") || !strings.Contains(got, `"tools":`+want) ||
+				!strings.Contains(got, `"cacheScope":"private"`) {
+				t.Errorf("%q: got %v, %s", header, w.Header(), got)
+			}
+		}
+	}
+}
+
+// What a handler in front has set for rules counts, though the client names it in
+// Connection, which would have it removed.
+func TestRulesSeeWhatConnectionNames(t *testing.T) {
+	f := ruled(t, config{}, "deny X-Guest tools *")
+	for _, path := range []string{"/mcp", "/mcp/"} {
+		r := calling("shown")
+		r.URL.Path = path
+		r.Header["X-Guest"], r.Header["Connection"] = []string{"1"}, []string{"close, X-Guest"}
+		f.denied(t, "a call at "+path, r, http.StatusOK)
+	}
 }
 
 // A list that has another in it is shown nobody: rules have not been asked about that.

@@ -25,9 +25,6 @@ type screen struct {
 	letIn, turnedAway bool
 }
 
-// view is what the caller may see and call; nil if that is everything.
-func (x *exchange) view() *policy.View { return x.backend.View }
-
 // behindScreen returns the exchange's screen.
 func (x *exchange) behindScreen() *screen {
 	if x.screen == nil {
@@ -49,12 +46,13 @@ func (x *exchange) below() http.ResponseWriter {
 // resumed repeats answers), or tell of a resource that has changed: any event stream
 // may do that. What it returns has to be called at the end of the exchange.
 func (x *exchange) openSieve() (closing func()) {
-	view := x.view()
-	if !view.RestrictsAny() {
+	view := x.view
+	if view == nil {
 		return func() {}
 	}
 	s := x.behindScreen()
-	stream, lists := x.r.Method == http.MethodGet, x.answersList()
+	modern := x.revision().Era() == revision.Modern
+	stream, lists := x.r.Method == http.MethodGet && view.RestrictsAny(), x.answersList(modern)
 	told := view.Restricts(revision.Resources) && (!s.elsewhere || speaksMCP(x.r.Header))
 	if !stream && !lists && !told {
 		return func() {}
@@ -62,8 +60,9 @@ func (x *exchange) openSieve() (closing func()) {
 	x.r.Header.Del("Accept-Encoding") // the answer has to be read
 	opened := sieve.New(x.w, sieve.Options{
 		Filter: message.Filter{
-			Keep:  view.Shows,
-			Tells: func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}) },
+			Keep:    view.Shows,
+			Tells:   func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}) },
+			Private: view.Personal, AddScope: modern,
 		},
 		Whole: lists, Get: stream && !s.elsewhere, Lenient: !stream && !lists,
 		Limit: x.backend.Settings.Feed.MaxList, Memory: x.backend.Cache.Work(),
@@ -72,10 +71,11 @@ func (x *exchange) openSieve() (closing func()) {
 	return opened.Close
 }
 
-// answersList reports whether the answer may have a list in it that rules speak of.
-func (x *exchange) answersList() bool {
+// answersList reports whether the answer may have a list in it that rules speak of. In the
+// modern era what others may not see must say so of itself, also what was read.
+func (x *exchange) answersList(modern bool) bool {
 	k, ok := revision.KindOf(x.method)
-	return x.screen.lists || ok && k != revision.Reads && x.view().Restricts(k)
+	return x.screen.lists || ok && (k != revision.Reads && x.view.Restricts(k) || modern && x.view.Personal(k))
 }
 
 // unpassable reports whether it is known that the upstream's answer cannot be passed

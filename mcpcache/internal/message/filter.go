@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,12 +17,18 @@ type Filter struct {
 	// Tells reports whether the caller may be told that the resource of a URI has
 	// changed; nil: of any.
 	Tells func(uri string) bool
+	// Private reports whether results of that kind are not to be shared: their cacheScope
+	// becomes "private". nil: of none.
+	Private func(k revision.Kind) bool
+	// AddScope has such results say so also where they say nothing.
+	AddScope bool
 }
 
-// The members of results that hold the items of lists, and the kinds of those.
+// The members of results that hold the items of lists, or what was read, and the kinds of
+// those.
 var (
-	resultKeys  = keys("tools", "prompts", "resources", "resourceTemplates")
-	resultKinds = [...]revision.Kind{revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates}
+	resultKeys  = keys("tools", "prompts", "resources", "resourceTemplates", "contents")
+	resultKinds = [...]revision.Kind{revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates, revision.Reads}
 )
 
 // updated is the method of the notice that a resource has changed.
@@ -80,7 +87,7 @@ func (f Filter) message(data []byte) ([]byte, error) {
 		case key == topParams:
 			params = value
 		case key == topResult && isObject(value):
-			return rewrite(value, resultKeys, f.member)
+			return f.result(value)
 		}
 		return value, nil
 	})
@@ -116,10 +123,27 @@ func uriIn(params []byte) (uri string, ok bool, err error) {
 	return string(unquote(raw)), true, nil
 }
 
+// result returns what is left of a result.
+func (f Filter) result(object []byte) ([]byte, error) {
+	shared := true
+	left, err := rewrite(object, resultKeys, func(key int, value []byte) ([]byte, error) {
+		shared = shared && (key == unknown || f.Private == nil || !f.Private(resultKinds[key]))
+		return f.member(key, value)
+	})
+	if err != nil || shared {
+		return left, err
+	}
+	_, body, err := Private(nil, slices.Concat(left[len("{"):], []byte("}")), f.AddScope)
+	if err != nil {
+		return left, err
+	}
+	return slices.Concat([]byte("{"), body[:len(body)-len("}")]), nil
+}
+
 // member returns what is left of a member of a result: of a list the items that are
 // shown. What is no item is not.
 func (f Filter) member(key int, value []byte) ([]byte, error) {
-	if key == unknown {
+	if key == unknown || resultKinds[key] == revision.Reads {
 		return value, nil
 	}
 	k := resultKinds[key]

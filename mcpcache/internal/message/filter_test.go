@@ -19,6 +19,31 @@ func hiding() Filter {
 	}
 }
 
+// What is not to be shared says so; what says nothing does only if it has to.
+func TestPrivateResults(t *testing.T) {
+	f := hiding()
+	f.Private = func(k revision.Kind) bool { return k == revision.Tools || k == revision.Reads }
+	for data, want := range map[string][2]string{ // as it is, and with AddScope
+		`{"id":1,"result":{"tools":[{"name":"hidden"}],"cacheScope":"public"}}`:   {`{"id":1,"result":{"tools":[],"cacheScope":"private"}}`, ""},
+		`{"id":1,"result":{"cacheScope":"private","tools":[{"name":"a"}],"x":1}}`: {`{"id":1,"result":{"cacheScope":"private","tools":[{"name":"a"}],"x":1}}`, ""},
+		`{"id":1,"result":{"tools":[]}}`:                                          {`{"id":1,"result":{"tools":[]}}`, `{"id":1,"result":{"tools":[],"cacheScope":"private"}}`},
+		`{"id":1,"result":{"contents":[]}}`:                                       {`{"id":1,"result":{"contents":[]}}`, `{"id":1,"result":{"contents":[],"cacheScope":"private"}}`},
+		`{"id":1,"result":{"prompts":[],"cacheScope":"public"}}`:                  {`{"id":1,"result":{"prompts":[],"cacheScope":"public"}}`, ""},
+		`{"id":1,"result":{"cacheScope":"public"}}`:                               {`{"id":1,"result":{"cacheScope":"public"}}`, ""},
+		`{"id":1,"result":{}}`:                                                    {`{"id":1,"result":{}}`, ""},
+	} {
+		for i, add := range []bool{false, true} {
+			f.AddScope = add
+			if want[i] == "" {
+				want[i] = want[0]
+			}
+			if got, err := f.Apply([]byte(data)); err != nil || string(got) != want[i] {
+				t.Errorf("%s, added: %v\ngot  %s, error %v\nwant %s", data, add, got, err, want[i])
+			}
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"hidden"}, {"name": "a"} ,{"name":"b"}],"x":1.0}}`: `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name": "a"},{"name":"b"}],"x":1.0}}`,

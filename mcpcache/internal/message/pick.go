@@ -46,7 +46,7 @@ func OtherLists(k revision.Kind, before, after []byte) bool {
 	result := bytes.Join([][]byte{[]byte("{"), before, bytes.TrimSuffix(after, []byte("}"))}, nil)
 	found := false
 	err := eachMember(result, resultKeys, func(key int, _, _ []byte) error {
-		found = found || key != unknown && resultKinds[key] != k
+		found = found || key != unknown && resultKinds[key] != k && resultKinds[key] != revision.Reads
 		return nil
 	})
 	return found || err != nil

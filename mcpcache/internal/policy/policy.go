@@ -1,12 +1,14 @@
-// Package policy decides what callers may see and call: rules that allow or deny items
-// by name, or by what they say of themselves. It knows nothing of requests, of Caddy,
-// and of lists.
+// Package policy decides what a caller may see and call: rules that allow or deny items
+// by name, or by what they say of themselves. Which rules apply to a caller is found out
+// elsewhere. It knows nothing of requests, of Caddy, and of lists.
 package policy
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -26,12 +28,14 @@ const (
 // String returns the word of the configuration.
 func (e Effect) String() string { return [...]string{"allow", "deny"}[e] }
 
-// Rule allows or denies items of one kind.
+// Rule allows or denies items of one kind to some callers.
 type Rule struct {
 	Effect Effect
 	// Kind is tools, prompts, resources or resource_templates.
 	Kind  revision.Kind
 	Items []Pattern
+	// Everybody says that the rule applies to all callers.
+	Everybody bool
 }
 
 // MaxRules is how many rules there may be.
@@ -50,33 +54,86 @@ func Open(rules []Rule) []revision.Kind {
 	return slices.DeleteFunc(revision.Kinds(), func(k revision.Kind) bool { return k.ItemsKey() == "" || named.Has(k) })
 }
 
-// View is what callers may see and call. It is immutable. Nil restricts nothing.
-type View struct {
-	key   [32]byte
-	kinds [revision.NumKinds]kindView
+// Matched has the numbers of the rules that apply to a caller.
+type Matched [MaxRules / 64]uint64
+
+// Add adds a rule by its number.
+func (m *Matched) Add(rule int) { m[rule/64] |= 1 << (rule % 64) }
+
+// has reports whether a rule applies.
+func (m *Matched) has(rule int) bool { return m[rule/64]&(1<<(rule%64)) != 0 }
+
+// Set is all rules of a handler. All methods may be called from several goroutines at
+// once.
+type Set struct {
+	rules []Rule
+
+	mu    sync.RWMutex
+	views map[Matched]*View
 }
 
-// kindView is the rules about one kind.
+// NewSet returns the set of at most [MaxRules] rules.
+func NewSet(rules []Rule) *Set { return &Set{rules: rules, views: make(map[Matched]*View)} }
+
+// maxViews is how many views are remembered. There are no more than combinations of
+// rules that apply to real callers, which are few.
+const maxViews = 1024
+
+// View returns what a caller may see and call to whom those rules apply, besides those
+// that apply to everybody.
+func (s *Set) View(m Matched) *View {
+	s.mu.RLock()
+	v := s.views[m]
+	s.mu.RUnlock()
+	if v != nil {
+		return v
+	}
+	v = newView(s.rules, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.views[m]; known != nil {
+		return known
+	}
+	if len(s.views) >= maxViews {
+		clear(s.views)
+	}
+	s.views[m] = v
+	return v
+}
+
+// View is what one caller may see and call. It is immutable. Nil restricts nothing.
+type View struct {
+	key        [32]byte
+	restricted revision.KindSet // kinds of which some item might be hidden
+	kinds      [revision.NumKinds]kindView
+}
+
+// kindView is the rules about one kind that apply to a caller.
 type kindView struct {
 	closed      bool // to what no rule allows
+	personal    bool // others may see something else
 	allow, deny []Pattern
 }
 
-// New returns what rules let callers see and call, nil if there are none.
-func New(rules []Rule) *View {
-	if len(rules) == 0 {
-		return nil
-	}
+func newView(rules []Rule, m Matched) *View {
 	v := new(View)
-	for _, r := range rules {
+	for i, r := range rules {
 		k := &v.kinds[r.Kind]
-		if r.Effect == Allow {
-			k.closed, k.allow = true, append(k.allow, r.Items...)
-		} else {
+		k.closed, k.personal = k.closed || r.Effect == Allow, k.personal || !r.Everybody
+		switch {
+		case !r.Everybody && !m.has(i):
+		case r.Effect == Allow:
+			k.allow = append(k.allow, r.Items...)
+		default:
 			k.deny = append(k.deny, r.Items...)
 		}
 	}
 	v.kinds[revision.Reads] = v.kinds[revision.Resources]
+	for k := range v.kinds {
+		if v.kinds[k].closed || len(v.kinds[k].deny) > 0 {
+			v.restricted |= revision.SetOf(revision.Kind(k))
+		}
+	}
 	v.key = v.hash()
 	return v
 }
@@ -86,11 +143,8 @@ func New(rules []Rule) *View {
 func (v *View) hash() [32]byte {
 	var text []byte
 	for _, k := range v.kinds {
-		closed := byte(0)
-		if k.closed {
-			closed = 1
-		}
-		text = appendPatterns(appendPatterns(append(text, closed), k.allow), k.deny)
+		text = fmt.Appendf(text, "%t %t ", k.closed, k.personal)
+		text = appendPatterns(appendPatterns(text, k.allow), k.deny)
 	}
 	return sha256.Sum256(text)
 }
@@ -111,28 +165,18 @@ func appendPatterns(dst []byte, patterns []Pattern) []byte {
 	return dst
 }
 
-// Key tells the view from all that show something else.
-func (v *View) Key() [32]byte {
-	if v == nil {
-		return [32]byte{}
-	}
-	return v.key
-}
+// Key tells the view from all that show something else, or say otherwise whether others
+// see something else.
+func (v *View) Key() [32]byte { return v.key }
 
 // Restricts reports whether some item of that kind might be hidden.
-func (v *View) Restricts(k revision.Kind) bool {
-	return v != nil && (v.kinds[k].closed || len(v.kinds[k].deny) > 0)
-}
+func (v *View) Restricts(k revision.Kind) bool { return v != nil && v.restricted.Has(k) }
 
 // RestrictsAny reports whether some item of any kind might be hidden.
-func (v *View) RestrictsAny() bool {
-	for k := range revision.NumKinds {
-		if v.Restricts(revision.Kind(k)) {
-			return true
-		}
-	}
-	return false
-}
+func (v *View) RestrictsAny() bool { return v != nil && v.restricted != 0 }
+
+// Personal reports whether others may see other items of that kind.
+func (v *View) Personal(k revision.Kind) bool { return v != nil && v.kinds[k].personal }
 
 // NeedsHints reports whether rules about that kind speak of hints: then nothing can be
 // said of an item by its name alone.
@@ -140,7 +184,7 @@ func (v *View) NeedsHints(k revision.Kind) bool {
 	return v != nil && (slices.ContainsFunc(v.kinds[k].allow, Pattern.isHint) || slices.ContainsFunc(v.kinds[k].deny, Pattern.isHint))
 }
 
-// Decide reports whether callers may see and call an item of that kind.
+// Decide reports whether the caller may see and call an item of that kind.
 func (v *View) Decide(k revision.Kind, i Item) bool {
 	if !v.Restricts(k) {
 		return true

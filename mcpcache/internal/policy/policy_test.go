@@ -10,11 +10,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// rule reads a rule as it is written: "allow tools a* b*".
+// rule reads a rule as it is written: "allow tools a* b*", or "some allow tools a*" if it
+// does not apply to everybody.
 func rule(t *testing.T, text string) Rule {
 	t.Helper()
-	words := strings.Fields(text)
-	var r Rule
+	r := Rule{Everybody: !strings.HasPrefix(text, "some ")}
+	words := strings.Fields(strings.TrimPrefix(text, "some "))
 	if words[0] == "deny" {
 		r.Effect = Deny
 	}
@@ -32,13 +33,27 @@ func rule(t *testing.T, text string) Rule {
 	return r
 }
 
-func view(t *testing.T, texts ...string) *View {
+func set(t *testing.T, texts ...string) *Set {
 	t.Helper()
 	rules := make([]Rule, len(texts))
 	for i, text := range texts {
 		rules[i] = rule(t, text)
 	}
-	return New(rules)
+	return NewSet(rules)
+}
+
+// view is what callers see to whom no rules apply but those for everybody.
+func view(t *testing.T, texts ...string) *View {
+	t.Helper()
+	return set(t, texts...).View(Matched{})
+}
+
+// matched has those rules.
+func matched(numbers ...int) (m Matched) {
+	for _, n := range numbers {
+		m.Add(n)
+	}
+	return m
 }
 
 func TestDecide(t *testing.T) {
@@ -130,11 +145,8 @@ func TestWhatAViewRestricts(t *testing.T) {
 
 // Without rules nothing is restricted.
 func TestNoRules(t *testing.T) {
-	v := New(nil)
-	if v != nil {
-		t.Fatal("there is a view without rules")
-	}
-	if v.Restricts(revision.Tools) || v.RestrictsAny() || v.NeedsHints(revision.Tools) || v.Key() != [32]byte{} ||
+	var v *View
+	if v.Restricts(revision.Tools) || v.RestrictsAny() || v.Personal(revision.Tools) || v.NeedsHints(revision.Tools) ||
 		!v.Decide(revision.Reads, Item{Name: "a:/.."}) || !v.Shows(revision.Tools, []byte(`{}`)) {
 		t.Error("it restricts something")
 	}
@@ -152,8 +164,10 @@ func TestKeys(t *testing.T) {
 		"read-only":       {view(t, "allow tools hint:read_only")},
 		"one name, a, b":  {view(t, `allow tools a\,b`)},
 		"of folded hosts": {view(t, "allow resources A://B/c"), view(t, "allow resources a://b/c")},
-		"all is hidden":   {New([]Rule{{Kind: revision.Tools}})},
-		"nothing is":      {nil},
+		"all is hidden":   {NewSet([]Rule{{Kind: revision.Tools, Everybody: true}}).View(Matched{})},
+		"nothing is":      {NewSet(nil).View(Matched{})},
+		"a, for some":     {set(t, "some allow tools a", "some allow tools b").View(matched(0)), set(t, "some allow tools a").View(matched(0))},
+		"none, for some":  {set(t, "some allow tools a").View(matched()), set(t, "some allow tools b").View(matched())},
 	} {
 		for i, v := range views {
 			if v.Key() != views[0].Key() {
@@ -164,6 +178,57 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s and %s have the same key", name, other)
 		}
 		keys[views[0].Key()] = name
+	}
+}
+
+// A rule counts for those to whom it applies; to others it may close a kind, and says that
+// what they see is theirs.
+func TestRulesForSome(t *testing.T) {
+	s := set(t, "allow tools a", "some allow tools b", "some deny tools a", "some deny prompts p", "some allow resources x:*")
+	for _, tt := range []struct {
+		of   Matched
+		want string
+	}{
+		{matched(), "a"}, {matched(1), "a b"}, {matched(2), ""}, {matched(1, 2, 3, 4), "b"}, {matched(1, 255), "a b"},
+	} {
+		var got []string
+		for _, name := range []string{"a", "b", "c"} {
+			if s.View(tt.of).Decide(revision.Tools, Item{Name: name}) {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%v: shown are %v, want %s", tt.of, got, tt.want)
+		}
+	}
+	v := s.View(matched())
+	for kind, want := range map[revision.Kind][2]bool{
+		revision.Tools: {true, true}, revision.Prompts: {false, true}, revision.Resources: {true, true}, revision.Reads: {true, true},
+		revision.ResourceTemplates: {}, revision.Discover: {},
+	} {
+		if got := [2]bool{v.Restricts(kind), v.Personal(kind)}; got != want {
+			t.Errorf("%s: restricts and is personal: %v, want %v", kind, got, want)
+		}
+	}
+	if view(t, "some deny tools a").RestrictsAny() || view(t, "deny tools a").Personal(revision.Tools) {
+		t.Error("a rule for others restricts, or one for everybody is personal")
+	}
+}
+
+func TestViewsAreRemembered(t *testing.T) {
+	rules := make([]string, 64)
+	for i := range rules {
+		rules[i] = fmt.Sprintf("some allow tools t%d", i)
+	}
+	s := set(t, rules...)
+	if first, again := s.View(matched(1)), s.View(matched(1)); first != again {
+		t.Error("a view is made anew")
+	}
+	for i := range 3 * maxViews {
+		s.View(Matched{uint64(i)})
+		if len(s.views) > maxViews {
+			t.Fatalf("%d views are remembered, more than %d", len(s.views), maxViews)
+		}
 	}
 }
 
@@ -199,8 +264,8 @@ func FuzzDecide(f *testing.F) {
 		if err != nil {
 			return
 		}
-		allow := New([]Rule{{Effect: Allow, Kind: revision.Resources, Items: []Pattern{p}}})
-		deny := New([]Rule{{Effect: Deny, Kind: revision.Resources, Items: []Pattern{p}}})
+		allow := NewSet([]Rule{{Effect: Allow, Kind: revision.Resources, Items: []Pattern{p}, Everybody: true}}).View(Matched{})
+		deny := NewSet([]Rule{{Effect: Deny, Kind: revision.Resources, Items: []Pattern{p}, Everybody: true}}).View(Matched{})
 		for i, c := range []byte(uri[:min(len(uri), 40)]) {
 			if c|0x20 < 'a' || 'z' < c|0x20 || strings.Contains(uri[:i], "%") {
 				continue

@@ -27,6 +27,7 @@ type metricSet struct {
 	refreshes       *prometheus.CounterVec
 	refreshDuration *prometheus.HistogramVec
 	changes         *prometheus.CounterVec
+	ruleErrors      *prometheus.CounterVec
 	hits            hitTable // no series: the status shows them
 }
 
@@ -58,11 +59,14 @@ func newCollectors() *metricSet {
 		changes: counter("changes_total",
 			"Change notices, by kind and by where they were seen: feed, client or call.",
 			"handler", "kind", "source"),
+		ruleErrors: counter("rule_errors_total",
+			"Matchers of rules that failed: each counts as no match for allow, and as a match for deny.",
+			"handler"),
 	}
 }
 
 func (m *metricSet) all() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.duration, m.refreshes, m.refreshDuration, m.changes}
+	return []prometheus.Collector{m.requests, m.duration, m.refreshes, m.refreshDuration, m.changes, m.ruleErrors}
 }
 
 // forget removes the series of a handler that is gone, one by one: to look for
@@ -83,6 +87,7 @@ func (m *metricSet) forget(handler string) {
 			m.changes.DeleteLabelValues(handler, k.String(), source)
 		}
 	}
+	m.ruleErrors.DeleteLabelValues(handler)
 	m.hits.forget(handler)
 }
 
@@ -106,11 +111,13 @@ func Register(registry *prometheus.Registry) error {
 type requestSeries struct {
 	count    [len(exchange.Methods)][exchange.NumOutcomes]prometheus.Counter
 	duration [exchange.NumOutcomes]prometheus.Observer
-	hits     *hitCounts
+	// ruleErrors are of the rules that those requests are held against.
+	ruleErrors prometheus.Counter
+	hits       *hitCounts
 }
 
 func newRequestSeries(handler string) *requestSeries {
-	m := &requestSeries{hits: collectors.hits.of(handler)}
+	m := &requestSeries{ruleErrors: collectors.ruleErrors.WithLabelValues(handler), hits: collectors.hits.of(handler)}
 	for o := range exchange.NumOutcomes {
 		for i, method := range exchange.Methods {
 			m.count[i][o] = collectors.requests.WithLabelValues(handler, method, exchange.Outcome(o).String())

@@ -23,7 +23,7 @@ var metricNames = []string{
 	"caddy_mcp_cache_age_seconds", "caddy_mcp_cache_bytes", "caddy_mcp_cache_changes_total",
 	"caddy_mcp_cache_feed_up", "caddy_mcp_cache_items", "caddy_mcp_cache_partitions",
 	"caddy_mcp_cache_refresh_duration_seconds", "caddy_mcp_cache_refreshes_total",
-	"caddy_mcp_cache_request_duration_seconds", "caddy_mcp_cache_requests_total",
+	"caddy_mcp_cache_request_duration_seconds", "caddy_mcp_cache_requests_total", "caddy_mcp_cache_rule_errors_total",
 }
 
 func TestMetricsAreNamedWell(t *testing.T) {
@@ -47,6 +47,21 @@ func TestMetricsAreNamedWell(t *testing.T) {
 	}
 	if !slices.Equal(names, metricNames) {
 		t.Errorf("metrics are %q", names)
+	}
+}
+
+// TestFailingRulesAreCounted has a matcher fail for the rules of one of two handlers.
+func TestFailingRulesAreCounted(t *testing.T) {
+	goLive(t, "rules")
+	goLive(t, "other")
+	of := eventless("rules")
+	eventless("other")
+	of.RuleFailed()
+	of.RuleFailed()
+	for name, want := range map[string]float64{"rules": 2, "other": 0} {
+		if got := testutil.ToFloat64(collectors.ruleErrors.WithLabelValues(name)); got != want {
+			t.Errorf("%s: %v failures are counted, want %v", name, got, want)
+		}
 	}
 }
 

@@ -42,6 +42,9 @@ func (t *Telemetry) Feeds() feed.Observer { return feeds{t} }
 // Requests returns what the handler's requests are to tell.
 func (t *Telemetry) Requests() exchange.Observer { return requests{t} }
 
+// RuleFailed counts a matcher of rules that failed.
+func (t *Telemetry) RuleFailed() { t.series.ruleErrors.Inc() }
+
 // Hits is how many answers of a kind at a revision came from the cache, stale
 // ones too.
 func (t *Telemetry) Hits(r revision.Revision, k revision.Kind) uint64 {

@@ -1,0 +1,125 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+)
+
+// rules are a handler's. They implement the exchange's Rules.
+type rules struct {
+	set      *policy.Set
+	matchers []*ruleMatcher
+	failed   func() // is called for each matcher that fails
+}
+
+// ruleMatcher is a matcher of rules: those with the same one share it, so that it is
+// evaluated once for a request.
+type ruleMatcher struct {
+	matchers caddyhttp.MatcherSets
+	allow    []int // rules, by number
+	deny     []int
+	failing  atomic.Bool // it failed the last time
+	logger   *zap.Logger
+}
+
+// loadRules loads rules and their matchers. It returns nil if there are none.
+func loadRules(ctx caddy.Context, all []*Rule, logger *zap.Logger) (*rules, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	if len(all) > policy.MaxRules {
+		return nil, fmt.Errorf("rules: there are %d, more than %d", len(all), policy.MaxRules)
+	}
+	loaded := new(rules)
+	parsed := make([]policy.Rule, len(all))
+	byText := make(map[string]*ruleMatcher)
+	for i, rule := range all {
+		var err error
+		if parsed[i], err = rule.parse(); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i, err)
+		}
+		if parsed[i].Everybody {
+			continue
+		}
+		text, err := json.Marshal(rule.MatcherSetsRaw)
+		if err != nil {
+			return nil, fmt.Errorf("rule %d: match: %w", i, err)
+		}
+		m := byText[string(text)]
+		if m == nil {
+			m = &ruleMatcher{logger: logger}
+			if err := m.load(ctx, rule); err != nil {
+				return nil, fmt.Errorf("rule %d: match: %w", i, err)
+			}
+			byText[string(text)] = m
+			loaded.matchers = append(loaded.matchers, m)
+		}
+		if parsed[i].Effect == policy.Allow {
+			m.allow = append(m.allow, i)
+		} else {
+			m.deny = append(m.deny, i)
+		}
+	}
+	if open := policy.Open(parsed); open != nil {
+		logger.Warn("tools are restricted, and no rule is about other kinds: they are open to everybody", zap.Stringers("open", open))
+	}
+	loaded.set = policy.NewSet(parsed)
+	return loaded, nil
+}
+
+func (m *ruleMatcher) load(ctx caddy.Context, r *Rule) error {
+	sets, err := ctx.LoadModule(r, "MatcherSetsRaw")
+	if err != nil {
+		return err
+	}
+	return m.matchers.FromInterface(sets)
+}
+
+// View returns what the caller of a request may see and call. A matcher that fails counts
+// as no match for what it allows, and as a match for what it denies.
+func (s *rules) View(r *http.Request) *policy.View {
+	var matched policy.Matched
+	for _, m := range s.matchers {
+		is, err := m.matchers.AnyMatchWithError(r)
+		if err != nil {
+			s.failed()
+		}
+		if failing := err != nil; m.failing.Load() != failing && m.failing.CompareAndSwap(!failing, failing) {
+			m.note(err)
+		}
+		if err == nil && is {
+			addAll(&matched, m.allow)
+		}
+		if err != nil || is {
+			addAll(&matched, m.deny)
+		}
+	}
+	return s.set.View(matched)
+}
+
+func addAll(m *policy.Matched, rules []int) {
+	for _, i := range rules {
+		m.Add(i)
+	}
+}
+
+// note says that a matcher has begun to fail, or does so no more.
+func (m *ruleMatcher) note(err error) {
+	numbers := slices.Concat(m.allow, m.deny)
+	slices.Sort(numbers)
+	if err != nil {
+		m.logger.Error("matcher of rules fails: its callers get nothing that its rules allow, and all callers are kept from what they deny",
+			zap.Ints("rules", numbers), zap.Error(err))
+		return
+	}
+	m.logger.Info("matcher of rules works again", zap.Ints("rules", numbers))
+}
