@@ -2,11 +2,16 @@ package mcpcache
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // answerOrigin is where an answer came from, by its Cache-Status.
@@ -17,6 +22,7 @@ const (
 	fromCache
 	fromCacheStale
 	fromSharedFetch
+	refusedByRules
 )
 
 func originOf(status string) answerOrigin {
@@ -27,6 +33,8 @@ func originOf(status string) answerOrigin {
 		return fromCache
 	case status == "mcp_cache; fwd=uri-miss; stored; collapsed":
 		return fromSharedFetch
+	case status == "mcp_cache; detail=denied":
+		return refusedByRules
 	}
 	return fromUpstream
 }
@@ -41,6 +49,10 @@ func (w *world) check(x *call) {
 	}
 	status := strings.Join(header["Cache-Status"], ", ")
 	w.note("%s -> %d %s %s", x, x.status, status, x.summary())
+	if err := x.unpack(); err != nil && !x.cancelled && !x.aborted && x.err == nil {
+		w.fail("%s: %v", x, err)
+	}
+	w.checkHidden(x)
 	switch {
 	case x.panicked != nil:
 		w.fail("%s: panic: %v", x, x.panicked)
@@ -50,6 +62,10 @@ func (w *world) check(x *call) {
 	case status == "" && !x.aborted && !x.elsewhere:
 		w.fail("%s: no Cache-Status", x)
 	case x.err != nil || x.aborted && x.status == 0:
+	case originOf(status) == refusedByRules:
+		if err := w.checkRefused(x, s); err != nil {
+			w.fail("%s: %v", x, err)
+		}
 	case originOf(status) == fromUpstream:
 		w.checkForwarded(x, s)
 		x.learn()
@@ -63,6 +79,27 @@ func (w *world) check(x *call) {
 			w.fail("%s: %s: %v", x, status, err)
 		}
 	}
+}
+
+// unpack puts an answer that is compressed back into its form. It is to be as long as it
+// says.
+func (x *call) unpack() error {
+	if length := x.wrote.Get("Content-Length"); length != "" && length != strconv.Itoa(x.body.Len()) {
+		return fmt.Errorf("Content-Length is %s, and there are %d bytes", length, x.body.Len())
+	}
+	if x.wrote.Get("Content-Encoding") == "" {
+		return nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(x.body.Bytes()))
+	if err != nil {
+		return fmt.Errorf("reading what is compressed: %w", err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("reading what is compressed: %w", err)
+	}
+	x.body = *bytes.NewBuffer(text)
+	return nil
 }
 
 // summary is what the trace says of an answer.
@@ -93,6 +130,12 @@ func (w *world) checkForwarded(x *call, s *sent) {
 	switch {
 	case s == nil:
 		w.fail("%s: the upstream was not asked and the cache did not answer", x)
+	case s.probe && x.status == http.StatusOK:
+		w.fail("%s: the answer to what was asked in its place became its own", x)
+	case x.rules.restrictsAny():
+		if err := x.checkFiltered(s); err != nil {
+			w.fail("%s: %v, with %v", x, err, x.rules)
+		}
 	case x.status != s.status:
 		w.fail("%s: status %d became %d", x, s.status, x.status)
 	case !bytes.Equal(x.body.Bytes(), s.body):
@@ -129,12 +172,17 @@ func (w *world) checkCached(x *call, from answerOrigin, s *sent) error {
 		return fmt.Errorf("reading answer: %w", err)
 	case x.status != http.StatusOK || !x.list || x.unknown:
 		return fmt.Errorf("status %d to what is no list", x.status)
+	case x.verdict() == refuse:
+		return fmt.Errorf("a copy was given of what is hidden by %v", x.rules)
 	case string(m.ID) != x.id():
 		return fmt.Errorf("id %s became %s", x.id(), m.ID)
 	}
 	r, err := parseResult(x.kind, m.Result)
 	if err != nil {
 		return err
+	}
+	if from == fromCache && x.kind == revision.Tools {
+		x.shown = r.numbers
 	}
 	for _, check := range []func(*call, answerOrigin, *sent, *result) error{
 		w.checkWhole, w.checkPartition, w.checkAge, w.checkVersion, w.checkSessions, w.checkDoor, w.checkAsker, w.checkOwn,
@@ -148,25 +196,30 @@ func (w *world) checkCached(x *call, from answerOrigin, s *sent) error {
 
 // checkWhole is promise 6: whole versions only, and not empty for a failure.
 func (w *world) checkWhole(x *call, from answerOrigin, _ *sent, r *result) error {
-	first, end := 0, r.items
+	first, end := 0, r.state.Of
 	if x.cursor {
-		offset, ok := offsetOf(r.state, x.params["cursor"].(string))
-		if !ok {
+		var ok bool
+		if first, ok = offsetOf(r.state, x.params["cursor"].(string)); !ok {
 			return fmt.Errorf("the cursor belongs to another list than %+v", r.state)
 		}
-		first, end = offset, offset+r.items
+	}
+	if r.nextCursor != nil {
+		var ok bool
+		if end, ok = offsetOf(r.state, *r.nextCursor); !ok {
+			return fmt.Errorf("nextCursor is %q in a list of %+v", *r.nextCursor, r.state)
+		}
+	}
+	if r.state.Blip {
+		end = 0
+	}
+	if err := x.checkShown(r, first, end); err != nil {
+		return err
 	}
 	switch {
-	case r.items > 0 && r.first != first:
-		return fmt.Errorf("the list begins with item %d, not %d", r.first, first)
 	case r.state.Blip:
 		if !w.truth.believed[believable{x.kind, r.state}] {
 			return fmt.Errorf("the list became empty for a moment, which nothing confirmed")
 		}
-	case r.nextCursor != nil && *r.nextCursor != cursorOf(r.state, end):
-		return fmt.Errorf("nextCursor is %q after item %d", *r.nextCursor, end)
-	case r.nextCursor == nil && x.kind.ItemsKey() != "" && end != r.state.Of:
-		return fmt.Errorf("the list ends at item %d of %d", end, r.state.Of)
 	case r.state.Rev != x.c.rev.String():
 		return fmt.Errorf("the list is of revision %s", r.state.Rev)
 	case w.cfg.variesCaps && from != fromCacheStale && (r.state.Of > 0 || x.kind.ItemsKey() == "") && r.state.Caps != w.clientOf(x):
@@ -214,7 +267,7 @@ func (w *world) checkVersion(x *call, from answerOrigin, s *sent, r *result) err
 		return nil
 	case from != fromCacheStale:
 		return fmt.Errorf("version %d of %s is old: version %d had been announced", version, ctx, x.before.floor[ctx])
-	case (s == nil || !s.failed) && time.Since(x.before.at) < promisedPatience && !w.up.sluggish() &&
+	case (s == nil || !s.failed) && time.Since(x.before.at) < promisedPatience && !w.up.sluggishAt(x.before.at) &&
 		w.up.failedAt.Before(x.before.at):
 		return fmt.Errorf("version %d of %s is old, and the upstream neither failed nor took its time", version, ctx)
 	case version < x.before.told[ctx] && !w.cfg.staleAfterNotice:

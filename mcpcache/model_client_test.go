@@ -65,6 +65,7 @@ type request struct {
 	cursor  bool
 	stream  bool // a stream that is there to last
 	events  bool // rather an event stream
+	gzip    bool // rather compressed
 	unknown bool // a parameter that no cache can know
 	notify  bool
 	past    string // a session from before, in which this is asked once more
@@ -73,6 +74,12 @@ type request struct {
 	elsewhere bool
 	hop       string // a header that is named in Connection: the upstream does not get it
 	mustHit   bool   // the answer has to be a hit
+
+	batch   []request // instead of a method
+	lie     string    // what the Mcp-Name header says instead of what is named
+	long    int       // how many bytes it is longer
+	resumes string    // the method of a list of which a GET wants the rest of the stream
+	listed  bool      // what it names is in the list that the caller is taken to have
 }
 
 // call is a request on its way.
@@ -85,7 +92,12 @@ type call struct {
 	session string // that the upstream gets
 	named   string // the session that the request names
 	before  knowledge
-	moment  int // in which it began
+	rules   modelRules // that count for it
+	names   []mention
+	sent    []byte                // its body
+	refused map[revision.Kind]int // when the caller was refused what it names, by kind
+	shown   []int                 // the numbers of the items in an answer from the cache
+	moment  int                   // in which it began
 	cancel  context.CancelFunc
 
 	cancelled bool
@@ -101,6 +113,9 @@ type call struct {
 
 func (c *call) String() string {
 	what := c.method
+	if c.batch != nil {
+		what = "a batch"
+	}
 	if c.http != http.MethodPost {
 		what = c.http
 	}
@@ -135,6 +150,7 @@ func (w *world) newCall(c *client, r request, serial string) *call {
 	case "Mcp-Session-Id":
 		x.session = ""
 	}
+	x.rules, x.names = w.rules, namesOf(r)
 	return x
 }
 
@@ -145,8 +161,12 @@ func (w *world) send(c *client, r request) *call {
 	x := w.newCall(c, r, strconv.Itoa(w.serial))
 	ctx, cancel := context.WithCancel(context.Background())
 	x.cancel = cancel
-	w.pending[x] = true
+	w.pending[x], w.asking[x.serial] = true, x
 	x.before = w.truth.before(r.kind, x.ctx, x.session, c.rev.String())
+	x.refused = make(map[revision.Kind]int)
+	for _, k := range x.kinds() {
+		x.refused[k] = w.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, c.rev.String()), k}]
+	}
 	handler := w.handler
 	x.before.prospect = w.prospectOf(x, handler)
 	x.moment = w.moment
@@ -162,6 +182,7 @@ func (w *world) send(c *client, r request) *call {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.pending, x)
+		delete(w.asking, x.serial)
 		w.check(x)
 	})
 	return x
@@ -191,39 +212,60 @@ func (x *call) id() string {
 	return `"id-` + x.serial + `"`
 }
 
+// written is what the client sends: one message, or a batch.
+func (x *call) written(r request, id string) []byte {
+	if r.batch != nil {
+		body := []byte("[")
+		for i, one := range r.batch {
+			body = append(append(body, x.written(one, x.idOf(i))...), ',')
+		}
+		body[len(body)-1] = ']'
+		return body
+	}
+	params := r.params
+	if params == nil {
+		params = map[string]any{}
+	}
+	if r.unknown {
+		params["like"] = "x"
+	}
+	if r.long > 0 {
+		params["long"] = strings.Repeat("x", r.long)
+	}
+	if x.c.modern() {
+		params["_meta"] = map[string]any{
+			"io.modelcontextprotocol/protocolVersion":    x.c.rev.String(),
+			"io.modelcontextprotocol/clientCapabilities": json.RawMessage(x.c.caps),
+		}
+	}
+	raw, err := json.Marshal(params)
+	if err != nil {
+		panic(err)
+	}
+	id = `"id":` + id + ","
+	if r.notify {
+		id = ""
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"method":%q,"params":%s}`, id, r.method, raw)
+}
+
+// idOf is the id of a message of a batch.
+func (x *call) idOf(i int) string { return fmt.Sprintf(`"id-%s-%d"`, x.serial, i) }
+
 func (x *call) build(ctx context.Context) *http.Request {
-	var body []byte
-	if x.http == http.MethodPost {
-		params := x.params
-		if params == nil {
-			params = map[string]any{}
-		}
-		if x.unknown {
-			params["like"] = "x"
-		}
-		if x.c.modern() {
-			params["_meta"] = map[string]any{
-				"io.modelcontextprotocol/protocolVersion":    x.c.rev.String(),
-				"io.modelcontextprotocol/clientCapabilities": json.RawMessage(x.c.caps),
-			}
-		}
-		raw, err := json.Marshal(params)
-		if err != nil {
-			panic(err)
-		}
-		id := `"id":` + x.id() + ","
-		if x.notify {
-			id = ""
-		}
-		body = fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"method":%q,"params":%s}`, id, x.method, raw)
+	if x.sent = nil; x.http == http.MethodPost {
+		x.sent = x.written(x.request, x.id())
 	}
 	path := "/mcp"
 	if x.elsewhere {
 		path = "/mcp/"
 	}
-	r, err := http.NewRequestWithContext(ctx, x.http, "http://example.com"+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, x.http, "http://example.com"+path, bytes.NewReader(x.sent))
 	if err != nil {
 		panic(err)
+	}
+	if x.long%2 == 1 {
+		r.ContentLength = -1
 	}
 	x.setHeaders(r)
 	return r
@@ -238,6 +280,10 @@ func (x *call) setHeaders(r *http.Request) {
 	set("X-Request-Id", x.serial)
 	set("Authorization", tokenOf(x.c.ctx))
 	set("Connection", x.hop)
+	set("Last-Event-Id", x.resumes)
+	if x.gzip {
+		set("Accept-Encoding", "gzip")
+	}
 	set("Accept", "application/json, text/event-stream")
 	if x.events {
 		set("Accept", "application/json;q=0.5, text/event-stream")
@@ -261,6 +307,7 @@ func (x *call) setHeaders(r *http.Request) {
 			set("Mcp-Name", name)
 		}
 	}
+	set("Mcp-Name", x.lie)
 }
 
 // Header implements [http.ResponseWriter].
@@ -275,6 +322,9 @@ func (x *call) WriteHeader(status int) {
 		return
 	}
 	x.status, x.wrote = status, x.header.Clone()
+	if originOf(strings.Join(x.wrote["Cache-Status"], ", ")) == refusedByRules {
+		return // the upstream has not said that
+	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		x.w.truth.refuses(x, status)

@@ -178,6 +178,9 @@ func (w *world) answered(p *reply) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := p.a
+	if a.probe {
+		return
+	}
 	if p.isResult {
 		w.truth.answers(a)
 	}

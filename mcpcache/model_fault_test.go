@@ -72,6 +72,7 @@ func (u *modelUpstream) faultOf(a *arrival) *fault {
 
 // repair ends all faults.
 func (u *modelUpstream) repair() {
+	u.noteHaste()
 	for _, f := range u.faults {
 		close(f.repaired)
 	}
@@ -96,13 +97,26 @@ func (u *modelUpstream) holdOf(a *arrival) *hold {
 	return nil
 }
 
-// sluggish reports whether answers are being held back, or none comes: others may
-// have waited for one for a second.
+// sluggishAt reports whether answers are being held back, or none comes, or whether that
+// has ended at the very moment at which a request began: others may have waited for an
+// answer for a second, and who joins them then waits no more.
+func (u *modelUpstream) sluggishAt(began time.Time) bool {
+	return u.sluggish() || u.hastened.Equal(began)
+}
+
+// noteHaste records that answers are about to be held back no more.
+func (u *modelUpstream) noteHaste() {
+	if u.sluggish() {
+		u.hastened = time.Now()
+	}
+}
+
 func (u *modelUpstream) sluggish() bool {
 	return len(u.holds) > 0 || slices.ContainsFunc(u.faults, func(f *fault) bool { return f.mode == faultHang })
 }
 
 func (u *modelUpstream) release() {
+	u.noteHaste()
 	for _, h := range u.holds {
 		close(h.released)
 	}
@@ -123,6 +137,7 @@ type reply struct {
 	changedKind       revision.Kind
 
 	before []*notice // sent on the same stream before the answer
+	events bool      // it is a stream
 	stream *modelStream
 	fault  *fault
 	hold   *hold
@@ -227,7 +242,7 @@ func (p *reply) media() string {
 	switch {
 	case p.status != http.StatusOK && p.status != http.StatusBadRequest:
 		return ""
-	case p.before != nil:
+	case p.before != nil, p.events:
 		return "text/event-stream"
 	}
 	return "application/json"
@@ -240,7 +255,11 @@ func (p *reply) pieces() [][]byte {
 		for _, n := range p.before {
 			pieces = append(pieces, p.up.w.split(n.event(), n.id, p.a.serial)...)
 		}
-		return append(pieces, fmt.Appendf(nil, "data: %s\n\n", p.body))
+		event := fmt.Appendf(nil, "data: %s\n\n", p.body)
+		if p.events {
+			return append(pieces, p.up.w.split(event, p.a.serial)...)
+		}
+		return append(pieces, event)
 	}
 	half := len(p.body) / 2
 	return [][]byte{p.body[:half], p.body[half:]}

@@ -42,7 +42,8 @@ type state struct {
 	Session string `json:"ses,omitempty"`
 	Extra   int    `json:"sv,omitempty"`
 	Caps    string `json:"caps,omitempty"`
-	Of      int    `json:"of"` // how many items the whole list has
+	Of      int    `json:"of"`             // how many items the whole list has
+	Long    bool   `json:"long,omitempty"` // its items are
 	Blip    bool   `json:"blip,omitempty"`
 }
 
@@ -86,6 +87,19 @@ type content struct {
 	scope string
 }
 
+// longText is a member that makes an item long: lists of more than a kilobyte share their
+// items with others, and are compressed.
+var longText = `,"description":"` + strings.Repeat("x", 500) + `"`
+
+// modelName is what an item is called.
+func modelName(k revision.Kind, i int) string {
+	name := fmt.Sprintf("%s-%d", k, i)
+	if k.IDKey() == "uri" || k.IDKey() == "uriTemplate" {
+		return "file:///" + name
+	}
+	return name
+}
+
 func modelItem(k revision.Kind, s state, i int) string {
 	x, err := json.Marshal(struct {
 		state
@@ -94,11 +108,14 @@ func modelItem(k revision.Kind, s state, i int) string {
 	if err != nil {
 		panic(err)
 	}
-	name := fmt.Sprintf("%s-%d", k, i)
-	if k.IDKey() == "uri" || k.IDKey() == "uriTemplate" {
-		name = "file:///" + name
+	name, said := modelName(k, i), ""
+	if h, ok := hintsOfTool(name); ok {
+		said = h.annotations()
 	}
-	return fmt.Sprintf(`{ "%s":%q,"n":1.0e2,"x":%s}`, k.IDKey(), name, x)
+	if s.Long {
+		said += longText
+	}
+	return fmt.Sprintf(`{ "%s":%q,"n":1.0e2,"x":%s%s}`, k.IDKey(), name, x, said)
 }
 
 // render writes the part of a list that begins at offset. asker is what it repeats
@@ -170,9 +187,8 @@ func offsetOf(s state, cursor string) (int, bool) {
 // result is what the test reads of an answer.
 type result struct {
 	state      state
-	items      int
-	first      int // index of the first item
-	ttl        int // -1 for none
+	numbers    []int // of its items
+	ttl        int   // -1 for none
 	scope      string
 	asker      string // the client's request that it was the answer to, if it says so
 	nextCursor *string
@@ -202,20 +218,17 @@ func parseResult(k revision.Kind, raw []byte) (*result, error) {
 	if err := json.Unmarshal(members[k.ItemsKey()], &items); err != nil {
 		return nil, fmt.Errorf("reading items: %w", err)
 	}
-	r.items = len(items)
-	for n, raw := range items {
+	for _, raw := range items {
 		var it item
 		if err := json.Unmarshal(raw, &it); err != nil {
 			return nil, fmt.Errorf("reading item: %w", err)
 		}
-		if n == 0 {
-			r.first = it.X.I
+		if it.X.state != r.state {
+			return nil, fmt.Errorf("there is item %+v in a list of %+v: not one whole version", it.X, r.state)
 		}
-		if it.X.state != r.state || it.X.I != r.first+n {
-			return nil, fmt.Errorf("item %d is %+v in a list of %+v: not one whole version", n, it.X, r.state)
-		}
+		r.numbers = append(r.numbers, it.X.I)
 		if string(raw) != modelItem(k, r.state, it.X.I) {
-			return nil, fmt.Errorf("item %d is not as the upstream wrote it: %s", n, raw)
+			return nil, fmt.Errorf("item %d is not as the upstream wrote it: %s", it.X.I, raw)
 		}
 	}
 	return r, nil

@@ -3,6 +3,9 @@ package mcpcache
 const (
 	oldVersion = `version \d+ of \S+ is old: version \d+ had been announced`
 	notLetIn   = `the upstream (has (never let this caller in|refused this caller|not let session \S+ in)|let this caller in \S+ ago)`
+	wasShown   = `is hidden by .* and was shown`
+	reached    = `what is hidden by .* has reached the upstream`
+	otherItems = `the list has items \[.*\], and not`
 )
 
 var mutations = []mutation{
@@ -40,7 +43,7 @@ var mutations = []mutation{
 		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "look away at other paths", edits: []replacement{
-		{"internal/exchange/pass.go", "e.backend.Upstream.ServeHTTP(o, r, next)", "e.backend.Upstream.ServeHTTP(w, r, next)"},
+		{"internal/exchange/pass.go", "e.backend.Upstream.ServeHTTP(o, r, next)", "e.backend.Upstream.ServeHTTP(x.below(), r, next)"},
 	}, found: `the upstream has refused this caller|the upstream has not let session|` + oldVersion},
 	{name: "let a caller in by an error", edits: []replacement{
 		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
@@ -133,4 +136,73 @@ var mutations = []mutation{
 	{name: "keep a caller's own list from before its call", edits: []replacement{
 		{"internal/exchange/lookup.go", "return !x.backend.Hanging(x.now)", "return false"},
 	}, found: `lacks what this caller's call has changed|is from before this caller's call`},
+	{name: "show what is hidden in a copy", edits: []replacement{
+		{"internal/exchange/answer.go", "shown := x.catalog.Shown(f.entry, x.view, x.now)", "shown := f.entry"},
+	}, found: wasShown},
+	{name: "show what is hidden in a compressed copy", edits: []replacement{
+		{"internal/exchange/answer.go", "x.compressed(shown, env.framing)", "x.compressed(f.entry, env.framing)"},
+	}, found: wasShown},
+	{name: "show what is hidden in an answer of the upstream", edits: []replacement{
+		{"internal/exchange/tap.go", "below: x.below(), x: x,", "below: x.w, x: x,"},
+	}, found: wasShown},
+	{name: "show what is hidden at other paths", edits: []replacement{
+		{"internal/exchange/pass.go", "below: x.below(), learner", "below: x.w, learner"},
+	}, found: `at /mcp/ .*` + wasShown},
+	{name: "show what is hidden in a stream that is resumed", edits: []replacement{
+		{"internal/exchange/screen.go", "stream, lists := x.r.Method == http.MethodGet && view.RestrictsAny(),", "stream, lists := false,"},
+	}, found: `GET .*` + wasShown},
+	{name: "tell of changes of what is hidden", edits: []replacement{
+		{"internal/exchange/screen.go", "policy.Item{Name: uri}) },", "policy.Item{Name: uri}) || true },"},
+	}, found: `there are \d+ events, and not \d+`},
+	{name: "show the view of another", edits: []replacement{
+		{"internal/cache/view.go", "key := v.Key()\n\treturn viewHash(key[:])", "return viewHash{1}"},
+	}, found: wasShown + `|` + otherItems},
+	{name: "show what is ready of another list", edits: []replacement{
+		{"internal/cache/view.go", "s.of == of && s.hash == view", "s.hash == view"},
+	}, found: wasShown + `|` + otherItems + `|the private list of \S+ was given to \S+|` + oldVersion},
+	{name: "show what was made of an older list", edits: []replacement{
+		{"internal/cache/view.go", "kept != nil && kept.of == e.Body.Digest", "kept != nil"},
+	}, found: oldVersion + `|it expired \S+ ago|` + otherItems},
+	{name: "keep a list without what is hidden", edits: []replacement{
+		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: x.catalog.Shown(&cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, x.view, x.now).Body, Fetched"},
+	}, found: otherItems},
+	{name: "forward calls of what is hidden", edits: []replacement{
+		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}), nil", "policy.Item{Name: n.Name}) || n.Kind == revision.Tools, nil"},
+	}, found: `(tools/call|a batch) .*` + reached},
+	{name: "forward completion of what is hidden", edits: []replacement{
+		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}), nil", "policy.Item{Name: n.Name}) || n.Kind == revision.ResourceTemplates, nil"},
+	}, found: `(completion/complete|a batch) .*` + reached},
+	{name: "forward subscriptions to what is hidden", edits: []replacement{
+		{"internal/message/naming.go", "for _, uri := range uris {", "for _, uri := range uris[:0] {"},
+	}, found: `subscriptions/listen .*` + reached},
+	{name: "read what is hidden", edits: []replacement{
+		{"internal/exchange/endpoint.go", "reason != understood || x.question.kind == revision.Reads {", "reason != understood || false && x.question.kind == revision.Reads {"},
+	}, found: `resources/read .*(` + reached + `|a copy was given of what is hidden)`},
+	{name: "look at the first message of a batch alone", edits: []replacement{
+		{"internal/exchange/guard.go", "for _, n := range found {\n\t\tx.screen", "for _, n := range found[:min(len(found), 1)] {\n\t\tx.screen"},
+	}, found: `a batch .*(` + reached + `|` + wasShown + `)`},
+	{name: "go by the header", edits: []replacement{
+		{"internal/exchange/guard.go", "return found, x.checkHeaders(found)", "return found, nil"},
+		{"internal/exchange/guard.go", "for _, item := range n.Items {", "for _, item := range n.Items {\n\t\t\tif name := x.r.Header.Get(\"Mcp-Name\"); name != \"\" {\n\t\t\t\titem.Name = name\n\t\t\t}"},
+	}, found: reached},
+	{name: "look at the beginning of a long call alone", edits: []replacement{
+		{"internal/exchange/guard.go", "x.body.readOn(x.w, x.r, limit, &x.screen.share)", "x.body.readOn(x.w, x.r, min(limit, x.endpoint.Settings.MaxRequest), &x.screen.share)"},
+		{"internal/exchange/guard.go", "case !x.body.whole:\n\t\treturn tooLarge, nil", "case !x.body.whole:\n\t\treturn nil, nil"},
+		{"internal/exchange/guard.go", "if !plainJSON(x.r.Header) {", "if !x.body.whole {\n\t\treturn nil, nil\n\t}\n\tif !plainJSON(x.r.Header) {"},
+	}, found: reached},
+	{name: "take a tool that says nothing for harmless", edits: []replacement{
+		{"internal/message/annotations.go", `said[hintDestructive] != "false"`, `said[hintDestructive] == "true"`},
+	}, found: wasShown + `|` + reached + `|may be asked for with|` + otherItems + `| became 200`},
+	{name: "say that something is hidden", edits: []replacement{
+		{"internal/exchange/denial.go", `d.text = "Unknown prompt: " + n.Name`, `d.text = "Hidden prompt: " + n.Name`},
+	}, found: `it was refused with`},
+	{name: "refuse whom the upstream has not let in", edits: []replacement{
+		{"internal/exchange/ask.go", "if letIn {", "if letIn || true {"},
+	}, found: `it was refused, and ` + notLetIn},
+	{name: "refuse a session that may be lost", edits: []replacement{
+		{"internal/exchange/ask.go", "case x.screen.turnedAway, x.mayBeLost():", "case x.screen.turnedAway:"},
+	}, found: `it was refused, and the upstream has lost session`},
+	{name: "refuse whom the upstream has just turned away", edits: []replacement{
+		{"internal/exchange/ask.go", "case x.screen.turnedAway, x.mayBeLost():", "case x.mayBeLost():"},
+	}, found: `it was refused in front of the upstream's 40[13]`},
 }

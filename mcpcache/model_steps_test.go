@@ -2,7 +2,6 @@ package mcpcache
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -52,12 +51,20 @@ var stepKinds = []struct {
 	{"mistake", 3, (*world).stepMistake},
 	{"quiet change", 3, (*world).stepQuietChange},
 	{"upstream restart", 2, (*world).stepUpstreamRestart},
+	{firstRuledStep, 45, (*world).stepName}, // from here on: where there are rules
+	{"shown", 8, (*world).stepShown},
+	{"resume", 8, (*world).stepResume},
 }
 
+const firstRuledStep = "name"
+
 // newSteps draws n steps.
-func newSteps(r *rand.Rand, n int) []step {
+func newSteps(r *rand.Rand, ruled bool, n int) []step {
 	var bag []int
 	for kind, k := range stepKinds {
+		if k.name == firstRuledStep && !ruled {
+			break
+		}
 		for range k.weight {
 			bag = append(bag, kind)
 		}
@@ -101,6 +108,7 @@ func (w *world) question(r *rand.Rand, c *client, k revision.Kind) request {
 	if k == revision.Reads {
 		q.params["uri"] = "file:///r"
 	}
+	q.gzip = w.cfg.long && r.IntN(2) == 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if cursor, ok := c.cursors[k]; ok && r.IntN(3) == 0 {
@@ -276,65 +284,6 @@ func (w *world) stepEndStream(r *rand.Rand) {
 	w.note("upstream: ends a stream of %s (feed: %t)", s.a.caller(), s.a.feed())
 }
 
-// stepReload provisions the next configuration beside the present one, which
-// goes afterwards, or stays because the next one is rejected.
-func (w *world) stepReload(r *rand.Rand) {
-	ttl := pick(r, w.cfg.ttl, w.cfg.ttl, time.Minute, 2*time.Minute)
-	if r.IntN(3) == 0 {
-		_, _, cancel, err := w.provision(ttl)
-		if err != nil {
-			w.failNow(fmt.Errorf("provisioning a configuration that is rejected: %w", err))
-			return
-		}
-		w.noteNow("a configuration is rejected")
-		w.stepList(r)
-		cancel()
-		return
-	}
-	w.noteNow("reload with ttl %s", ttl)
-	if err := w.load(ttl); err != nil {
-		w.failNow(err)
-	}
-}
-
-// stepRestart is the process ending and starting again; half of the times while
-// the upstream gives no lists, though it has announced a change.
-func (w *world) stepRestart(r *rand.Rand) {
-	troubled := r.IntN(2) == 0
-	if troubled {
-		w.mu.Lock()
-		w.up.faults = append(w.up.faults, &fault{
-			mode: pick(r, faultStatus, faultRPC), feed: true, clients: true, lists: true, repaired: make(chan struct{}),
-		})
-		w.note("upstream: gives no lists")
-		w.mu.Unlock()
-		w.change(r, revision.Tools)
-		w.settle()
-	}
-	w.mu.Lock()
-	for x := range w.pending {
-		x.cancelled = true
-		x.cancel()
-	}
-	w.mu.Unlock()
-	w.calls.Wait()
-	w.cancel()
-	w.cancel = nil
-	w.mu.Lock()
-	w.truth.restarts(len(w.unsaved) == 0)
-	w.note("restart")
-	w.mu.Unlock()
-	if err := w.load(w.cfg.ttl); err != nil {
-		w.failNow(err)
-	}
-	if troubled {
-		w.settle()
-		for _, c := range w.clients {
-			w.send(c, w.question(r, c, revision.Tools))
-		}
-	}
-}
-
 func (w *world) stepDelete(r *rand.Rand) {
 	c := w.anyoneWho(r, func(c *client) bool { return c.session != "" })
 	if c == nil {
@@ -349,8 +298,8 @@ func (w *world) stepDelete(r *rand.Rand) {
 		w.mu.Unlock()
 	}
 	other, also := w.anyone(r), ""
-	if r.IntN(3) == 0 {
-		also = other.session
+	if one := w.anyoneWho(r, func(one *client) bool { return one != c && one.session != "" }); one != nil && r.IntN(3) == 0 {
+		other, also = one, one.session
 	}
 	w.send(c, request{http: http.MethodDelete, also: also, elsewhere: r.IntN(4) == 0})
 	w.settle()

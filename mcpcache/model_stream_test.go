@@ -114,6 +114,16 @@ func (s *modelStream) run(rw http.ResponseWriter, r *http.Request, p *reply) err
 	if err := p.write(rw, hello); err != nil {
 		return err
 	}
+	if s.a.resumed != "" {
+		w.mu.Lock()
+		replayed := p.up.replay(s.a)
+		w.mu.Unlock()
+		for _, piece := range w.split(replayed, "replayed", s.a.serial) {
+			if err := p.write(rw, piece); err != nil {
+				return err
+			}
+		}
+	}
 	w.mu.Lock()
 	s.begun = true
 	w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	modelSteps = flag.Int("model.steps", 500, "how many random steps the model test takes")
+	modelSteps = flag.Int("model.steps", 1500, "how many random steps the model test takes")
 	modelSeed  = flag.Uint64("model.seed", 1, "the seed of the model test; 0 for a new one each time")
 	// modelShrink bounds how long a failing run is made shorter, in real time.
 	modelShrink = flag.Duration("model.shrink", 20*time.Second, "how long the model test looks for a shorter failing run")
@@ -38,7 +38,8 @@ func TestModel(t *testing.T) {
 	hits := 0
 	for done, n := 0, 0; done < *modelSteps; n++ {
 		run := modelRun{id: fmt.Sprintf("%d-%d", seed, n), cfg: newWorldConfig(r), seed: r.Uint64()}
-		run.steps = newSteps(r, min(20+r.IntN(stepsPerWorld-20), *modelSteps-done))
+		run.drawRules()
+		run.steps = newSteps(r, run.cfg.ruled, min(20+r.IntN(stepsPerWorld-20), *modelSteps-done))
 		done += len(run.steps)
 		w := run.try(t)
 		if w.violation != "" {
@@ -60,6 +61,13 @@ type modelRun struct {
 	steps []step
 }
 
+// drawRules has some worlds have rules. What else is drawn does not depend on it.
+func (m *modelRun) drawRules() {
+	r := rand.New(rand.NewPCG(m.seed, 3))
+	m.cfg.ruled = r.IntN(3) == 0
+	m.cfg.long = m.cfg.ruled && r.IntN(2) == 0
+}
+
 // try runs the steps in a world of their own.
 func (m modelRun) try(t *testing.T) (w *world) {
 	defer func() {
@@ -70,7 +78,7 @@ func (m modelRun) try(t *testing.T) (w *world) {
 	}()
 	synctest.Test(t, func(*testing.T) {
 		w = newWorld(m.id, m.cfg, m.seed)
-		if err := w.load(m.cfg.ttl); err != nil {
+		if err := w.load(m.cfg.ttl, w.rules); err != nil {
 			w.failNow(err)
 			return
 		}

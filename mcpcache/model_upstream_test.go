@@ -3,12 +3,9 @@ package mcpcache
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -91,6 +88,8 @@ type modelUpstream struct {
 	// failedAt is when a request has failed last: who has asked for the same may
 	// have waited for it.
 	failedAt time.Time
+	// hastened is when answers were last held back no more.
+	hastened time.Time
 
 	versions map[view]int
 	counts   map[view]int
@@ -117,102 +116,7 @@ type sent struct {
 	failed  bool // it has failed in a way that excuses a stale answer
 	aborted bool // the handler has panicked
 	err     bool // the handler has returned an error
-}
-
-// arrival is a request that the upstream got.
-type arrival struct {
-	serial  string // "" for a request of the feed
-	http    string
-	id      json.RawMessage
-	method  string
-	kind    revision.Kind
-	list    bool
-	name    string // of a tool that is called
-	asked   string // the revision that initialize proposes
-	ctx     string
-	session string
-	also    string // another session that the request names
-	rev     string
-	caps    string
-	client  string // what the client calls itself in initialize
-	cursor  *string
-	unknown bool          // it has a parameter that no cache can know
-	seq     int           // where it is in the order of what the upstream decides
-	at      time.Time     // when it arrived
-	ttl     time.Duration // of the product's configuration, at most
-}
-
-func (a *arrival) feed() bool   { return a.serial == "" }
-func (a *arrival) modern() bool { return a.rev == revision.LatestModern.String() }
-
-// caller is who asks: a session, or the callers of a context without one.
-func (a *arrival) caller() string { return callerOf(a.session, a.ctx, a.rev) }
-
-func callerOf(session, ctx, rev string) string {
-	if rev == revision.LatestModern.String() {
-		return "modern " + ctx
-	}
-	if session != "" {
-		return session + " " + ctx
-	}
-	return rev + " " + ctx
-}
-
-func readArrival(r *http.Request) (*arrival, error) {
-	r = throughProxy(r)
-	a := &arrival{
-		at:     time.Now(),
-		serial: r.Header.Get("X-Request-Id"), http: r.Method,
-		session: r.Header.Get("Mcp-Session-Id"), rev: r.Header.Get("Mcp-Protocol-Version"),
-		ctx: contextNamed(r.Header.Get("Authorization")),
-	}
-	if named := r.Header["Mcp-Session-Id"]; len(named) > 1 {
-		a.also = named[1]
-	}
-	if a.rev == "" {
-		a.rev = revision.V20250326.String()
-	}
-	if a.modern() {
-		a.session = ""
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil || len(body) == 0 {
-		return a, err
-	}
-	var m struct {
-		ID     json.RawMessage
-		Method string
-		Params struct {
-			Name            string
-			ProtocolVersion string
-			Cursor          *string
-			Like            any
-			Capabilities    json.RawMessage
-			ClientInfo      struct{ Name string }
-			Meta            struct {
-				Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
-			} `json:"_meta"`
-		}
-	}
-	if err := json.Unmarshal(body, &m); err != nil {
-		return nil, fmt.Errorf("reading request: %w", err)
-	}
-	a.id, a.method, a.name, a.cursor, a.asked = m.ID, m.Method, m.Params.Name, m.Params.Cursor, m.Params.ProtocolVersion
-	a.unknown = m.Params.Like != nil
-	a.client = m.Params.ClientInfo.Name
-	a.caps = strings.TrimPrefix(string(m.Params.Meta.Capabilities)+string(m.Params.Capabilities), "{}")
-	a.kind, a.list = revision.KindOf(m.Method)
-	return a, nil
-}
-
-// throughProxy returns a request as a proxy hands it on: without the header that
-// Connection names.
-func throughProxy(r *http.Request) *http.Request {
-	if named := r.Header.Get("Connection"); named != "" {
-		r = r.Clone(r.Context())
-		r.Header.Del(named)
-	}
-	return r
+	probe   bool // the client has asked for something else
 }
 
 // serve answers a request.
@@ -239,6 +143,8 @@ func (u *modelUpstream) decide(a *arrival) *reply {
 	a.seq, a.ttl = u.w.truth.next(), slices.Max(u.w.ttls)
 	reply := &reply{up: u, a: a, status: http.StatusOK, sent: new(sent)}
 	if !a.feed() {
+		u.w.arrives(a)
+		reply.sent.probe = a.probe
 		u.sent[a.serial] = reply.sent
 	}
 	if a.http == http.MethodDelete {
@@ -276,6 +182,8 @@ func (u *modelUpstream) answer(a *arrival, reply *reply) {
 	switch {
 	case a.http == http.MethodGet:
 		reply.stream = u.openStream(a)
+	case a.batch != nil:
+		u.answerBatch(a, reply)
 	case a.http == http.MethodDelete:
 		u.endSession(a.session)
 		u.w.truth.ended[a.session] = true
@@ -291,6 +199,7 @@ func (u *modelUpstream) answer(a *arrival, reply *reply) {
 		reply.stream = u.openStream(a)
 	case a.method == "tools/call":
 		u.call(a, reply)
+	case u.perform(a, reply):
 	default:
 		reply.fail(-32601, "method not found")
 	}
@@ -306,14 +215,14 @@ func (u *modelUpstream) answerList(a *arrival, reply *reply) {
 		reply.fail(-32602, "bad cursor")
 		return
 	}
-	reply.page = p
+	reply.page, reply.events = p, u.prefersEvents(a)
 	reply.result(p.result)
 }
 
 // list makes the page that a request asks for, as things are now.
 func (u *modelUpstream) list(a *arrival) (*page, bool) {
 	v := view{a.kind, a.ctx}
-	s := state{Ctx: a.ctx, Version: u.versions[v], Rev: a.rev, Of: u.counts[v]}
+	s := state{Ctx: a.ctx, Version: u.versions[v], Rev: a.rev, Of: u.counts[v], Long: u.w.cfg.long}
 	if u.w.cfg.variesCaps {
 		s.Caps = u.clientOf(a)
 	}

@@ -34,7 +34,14 @@ type worldConfig struct {
 	unknown int
 
 	pageSize int
+
+	// ruled: there are rules, of which a reload may bring others. long: items are.
+	ruled, long bool
 }
+
+// The limits of worlds with rules: longer requests are read for what they name after the
+// upstream has let the caller in, and still longer ones not at all.
+const modelMaxRequest, modelMaxCall = 2 << 10, 4 << 10
 
 // maxModelTTL is the max_ttl of every world.
 const maxModelTTL = 15 * time.Minute
@@ -90,14 +97,24 @@ type world struct {
 	moment int
 	crowd  map[int]int
 
+	// asking are the requests under way by their serials.
+	asking map[string]*call
+
+	serving
+	cancel func()
+}
+
+// serving is a handler of the product, and its rules.
+type serving struct {
 	handler *Handler
-	cancel  func()
+	rules   modelRules
 }
 
 func newWorld(id string, cfg worldConfig, seed uint64) *world {
 	w := &world{
 		id: id, cfg: cfg, seed: seed, born: time.Now(), truth: newTruth(), pending: make(map[*call]bool),
 		stored: make(map[string][]byte), unsaved: make(map[string]bool), feedReopened: make(map[string]bool), crowd: make(map[int]int),
+		asking: make(map[string]*call),
 	}
 	w.up = &modelUpstream{
 		w: w, versions: make(map[view]int), counts: make(map[view]int), hints: make(map[revision.Kind]hints),
@@ -112,6 +129,10 @@ func newWorld(id string, cfg worldConfig, seed uint64) *world {
 	for i := range 9 {
 		w.clients = append(w.clients, newClient(r, i))
 	}
+	if cfg.ruled {
+		w.rules = newRules(r)
+		w.note("the rules are %v", w.rules)
+	}
 	modelWorlds.Store(id, w)
 	return w
 }
@@ -125,7 +146,7 @@ func newHints(r *rand.Rand) hints {
 }
 
 // config is the product's configuration.
-func (w *world) config(ttl time.Duration) json.RawMessage {
+func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
 	c := map[string]any{
 		"upstream":           map[string]any{"handler": "mcp_cache_model", "world": w.id},
 		"ttl":                ttl,
@@ -149,6 +170,9 @@ func (w *world) config(ttl time.Duration) json.RawMessage {
 	} else {
 		c["admit_for"] = w.cfg.admitFor
 	}
+	if rules != nil {
+		c["rules"], c["max_request"], c["max_call"] = rules.config(), modelMaxRequest, modelMaxCall
+	}
 	raw, err := json.Marshal(c)
 	if err != nil {
 		panic(err)
@@ -158,7 +182,7 @@ func (w *world) config(ttl time.Duration) json.RawMessage {
 
 // provision makes a handler as Caddy does for a new configuration. cancel is
 // what Caddy does when the configuration goes.
-func (w *world) provision(ttl time.Duration) (h *Handler, start, cancel func(), err error) {
+func (w *world) provision(ttl time.Duration, rules modelRules) (h *Handler, start, cancel func(), err error) {
 	base, err := caddy.ProvisionContext(&caddy.Config{
 		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {
 			BaseLog: caddy.BaseLog{WriterRaw: json.RawMessage(`{"output":"discard"}`), Level: "ERROR"},
@@ -171,7 +195,7 @@ func (w *world) provision(ttl time.Duration) (h *Handler, start, cancel func(), 
 	w.mu.Lock()
 	w.ttls = append(w.ttls, ttl)
 	w.mu.Unlock()
-	mod, err := ctx.LoadModuleByID("http.handlers.mcp_cache", w.config(ttl))
+	mod, err := ctx.LoadModuleByID("http.handlers.mcp_cache", w.config(ttl, rules))
 	if err != nil {
 		cancel()
 		return nil, nil, nil, fmt.Errorf("provisioning: %w", err)
@@ -187,25 +211,6 @@ func (w *world) provision(ttl time.Duration) (h *Handler, start, cancel func(), 
 		}
 	}
 	return mod.(*Handler), start, cancel, nil
-}
-
-// load puts a configuration in force in place of the present one.
-func (w *world) load(ttl time.Duration) error {
-	h, start, cancel, err := w.provision(ttl)
-	if err != nil {
-		return err
-	}
-	old := w.cancel
-	w.handler, w.cancel = h, cancel
-	start()
-	if old != nil {
-		old()
-		w.settle()
-		w.mu.Lock()
-		w.ttls = w.ttls[len(w.ttls)-1:]
-		w.mu.Unlock()
-	}
-	return nil
 }
 
 // settle waits until everything that can happen now has happened.
@@ -225,6 +230,9 @@ func (w *world) settle() {
 func (w *world) delivers(a *arrival, p *page) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if a.probe {
+		return
+	}
 	w.truth.delivers(a, p, lifetime(p.hints.ttl, max(a.ttl, slices.Max(w.ttls)), maxModelTTL))
 	if a.feed() {
 		f := feedView{a.kind, a.rev, strings.TrimSuffix(w.up.clientOf(a), "@mcp_cache")}
