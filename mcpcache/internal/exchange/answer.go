@@ -32,6 +32,8 @@ func (x *exchange) answer(f found) error {
 	defer x.body.release()
 	shown := x.catalog.Shown(f.entry, x.view, x.now)
 	if shown == nil {
+		x.outcome, x.reason = OutcomeDenied, understood
+		x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
 		return x.unfiltered("the list has another one in it, and is not shown")
 	}
 	x.outcome, x.reason = f.outcome(), understood

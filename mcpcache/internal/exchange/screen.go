@@ -112,9 +112,6 @@ func (x *exchange) unfiltered(text string) error {
 		delete(h, name)
 	}
 	h["Content-Type"] = []string{"application/json"}
-	if h["Cache-Status"] == nil { // the list is from memory
-		h["Cache-Status"] = []string{x.endpoint.status.denied()}
-	}
 	x.w.WriteHeader(http.StatusBadGateway)
 	_, err := x.w.Write(message.AppendError(nil, x.request.ID, internalError, text))
 	return err

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -215,6 +217,34 @@ func (f *flushing) FlushError() error {
 		f.first <- f.Body.String()
 	}
 	return nil
+}
+
+// What the upstream has answered is not said to be a refusal of ours where that cannot be
+// filtered, at whatever path; a list from memory that cannot be shown is.
+func TestWhoseAnswerCannotBeFiltered(t *testing.T) {
+	f := ruled(t, config{})
+	two, err := message.ParsePage([]byte(`{"tools":[{"name":"shown"}],"prompts":[{"name":"hidden"}]}`), revision.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.backend.Cache.Pin(&cache.Entry{
+		Kind: revision.Tools, Revision: revision.V20260728, Partition: cache.Public, Body: message.Single(revision.Tools, two),
+		Fetched: time.Now(), Lifetime: time.Hour, Mark: f.backend.Cache.Mark(revision.Tools),
+	})
+	for _, q := range []struct {
+		r    *http.Request
+		want string
+	}{
+		{elsewhere("/mcp/", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), ""},
+		{modernRequest("prompts/list", ""), "mcp_cache; fwd=uri-miss"},
+		{modernRequest("tools/list", ""), deniedStatus},
+	} {
+		f.upstreamIs(trickling("text/html", "<html>"))
+		w := f.serve(t, q.r)
+		if got := w.Header().Get("Cache-Status"); w.Code != http.StatusBadGateway || got != q.want {
+			t.Errorf("%s: got %d, %q, want %q", q.r.URL, w.Code, got, q.want)
+		}
+	}
 }
 
 // endless is an upstream whose answers never end: it writes for as long as somebody reads,
