@@ -163,11 +163,16 @@ func (w *world) arrives(a *arrival) {
 	}
 }
 
+// modelURIs are the spellings of URIs.
+var modelURIs = []string{
+	"file:///resources-%d", "file:///resources-%d", "file:////resources-%d", "FILE:///resources-%d", "file:///x/../resources-%d", "file:///%%72esources-%d",
+}
+
 // naming draws a request that names something.
 func (w *world) naming(r *rand.Rand, c *client) request {
 	n := r.IntN(6)
 	q := request{http: http.MethodPost, params: map[string]any{}, elsewhere: r.IntN(6) == 0, notify: r.IntN(12) == 0}
-	uri := fmt.Sprintf(pick(r, "file:///resources-%d", "file:///resources-%d", "FILE:///resources-%d", "file:///x/../resources-%d", "file:///%%72esources-%d"), n)
+	uri := fmt.Sprintf(pick(r, modelURIs...), n)
 	switch pick(r, "call", "call", "prompt", "read", "subscribe", "complete", "complete", "listen", "other") {
 	case "call":
 		q.method, q.params["name"] = "tools/call", modelName(revision.Tools, n)

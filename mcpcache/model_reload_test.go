@@ -80,14 +80,15 @@ func (w *world) stepReload(r *rand.Rand) {
 	end()
 }
 
-// askBoth has clients ask for lists of two configurations that share what is cached.
+// askBoth has clients ask for a list of two configurations that share what is cached.
 func (w *world) askBoth(r *rand.Rand, before, after serving) {
-	for range 2 {
+	for range 3 {
+		c, k := w.anyone(r), pick(r, modelKinds[:4]...)
 		for _, one := range [...]serving{before, after} {
 			w.serving = one
-			w.stepList(r)
+			w.send(c, w.question(r, c, k))
+			w.settle()
 		}
-		w.settle()
 	}
 }
 

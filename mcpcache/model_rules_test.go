@@ -115,7 +115,8 @@ func (m modelRules) byHints(k revision.Kind) bool {
 	})
 }
 
-// shows reports whether an item is shown.
+// shows reports whether an item is shown. What is denied is also in another spelling that
+// servers may take for it.
 func (m modelRules) shows(k revision.Kind, name string) bool {
 	if k != revision.Tools && k != revision.Prompts && m.restricts(k) {
 		if strings.Contains(name, "..") {
@@ -125,13 +126,17 @@ func (m modelRules) shows(k revision.Kind, name string) bool {
 	}
 	closed, allowed := false, false
 	for _, r := range m.about(k) {
-		names := slices.ContainsFunc(r.what, func(p modelPattern) bool { return p.is(name) })
-		if r.deny && names {
+		names := r.names(name)
+		if r.deny && (names || r.names(strings.Replace(name, "file:////", "file:///", 1))) {
 			return false
 		}
 		closed, allowed = closed || !r.deny, allowed || !r.deny && names
 	}
 	return allowed || !closed
+}
+
+func (r modelRule) names(name string) bool {
+	return slices.ContainsFunc(r.what, func(p modelPattern) bool { return p.is(name) })
 }
 
 func (p modelPattern) is(name string) bool {

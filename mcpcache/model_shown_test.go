@@ -89,7 +89,7 @@ func (w *world) checkRefused(x *call, s *sent) error {
 		if id, _ := json.Marshal(answer["id"]); string(id) != ids[i] {
 			return fmt.Errorf("id %s became %s", ids[i], id)
 		}
-		if refusal := answers[0]["error"]; !x.mayBe(refusal) || !reflect.DeepEqual(answer["error"], refusal) {
+		if refusal := answers[0]["error"]; !x.mayBe(refusal, s) || !reflect.DeepEqual(answer["error"], refusal) {
 			return fmt.Errorf("it was refused with %q", x.body.Bytes())
 		}
 	}
@@ -123,13 +123,14 @@ func (x *call) ids() (ids []string) {
 }
 
 // mayBe reports whether an error is the one with which the request has to be refused,
-// for one of the items that it names. Without a list of the upstream's nobody knows what
-// hints would have decided.
-func (x *call) mayBe(refusal any) bool {
+// for one of the items that it names. Where tools go by their hints, the upstream may have
+// no list of them to give.
+func (x *call) mayBe(refusal any, s *sent) bool {
 	said, _ := refusal.(map[string]any)
 	switch {
 	case said["code"] == -32603.0:
-		return x.rules.byHints(revision.Tools) && slices.ContainsFunc(x.names, func(n mention) bool { return n.kind == revision.Tools })
+		named := slices.ContainsFunc(x.names, func(n mention) bool { return n.kind == revision.Tools })
+		return named && x.rules.byHints(revision.Tools) && s != nil && s.probe
 	case x.isTooLong():
 		return said["code"] == -32600.0
 	case x.isUnknown():
@@ -146,12 +147,12 @@ func (x *call) mayBe(refusal any) bool {
 func (x *call) checkRefusedHeader(code any) error {
 	status := http.StatusOK
 	switch {
+	case code == -32603.0:
+		status = http.StatusBadGateway
 	case code == -32600.0:
 		status = http.StatusRequestEntityTooLarge
 	case code == -32601.0 && x.c.modern():
 		status = http.StatusNotFound
-	case code == -32603.0:
-		status = http.StatusBadGateway
 	case code == -32020.0, x.ids() == nil:
 		status = http.StatusBadRequest
 	}
