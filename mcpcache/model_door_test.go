@@ -62,24 +62,31 @@ func (t *truth) answers(a *arrival) {
 	}
 	caller := a.caller()
 	if a.list {
-		t.answeredKind[callerKind{caller, a.kind}] = a.seq
+		k := callerKind{caller, a.kind}
+		t.answeredKind[k] = max(t.answeredKind[k], a.seq)
 	}
 	if a.kind == revision.Discover && a.list {
 		t.discovered[caller] = stamp{a.seq, a.at}
 		return
 	}
-	present, known := t.accepted[caller]
-	switch {
-	case a.list && a.kind != revision.Reads, a.method == "initialize":
-	case a.session != "" && known && present.seq > t.refused(a.session, a.ctx, a.rev):
-	default:
-		return
+	if a.list && a.kind != revision.Reads || a.method == "initialize" || t.renews(a) {
+		t.accepts(a)
 	}
+}
+
+// renews reports whether a result renews what a session has. Its beginning does so too.
+func (t *truth) renews(a *arrival) bool {
+	present, known := t.accepted[a.caller()]
+	return !a.feed() && a.session != "" && known && present.seq > t.refused(a.session, a.ctx, a.rev)
+}
+
+func (t *truth) accepts(a *arrival) {
+	present := t.accepted[a.caller()]
 	now := stamp{max(a.seq, present.seq), a.at}
 	if present.at.After(now.at) {
 		now.at = present.at
 	}
-	t.accepted[caller] = now
+	t.accepted[a.caller()] = now
 }
 
 // refused is when a caller was last refused.
@@ -171,6 +178,15 @@ func (w *world) settleLoss() {
 	}
 	w.noticedLoss = false
 	clear(w.feedReopened)
+}
+
+// begins is called when the first piece of an answer has left, and the last one waits.
+func (w *world) begins(p *reply) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.isResult && !p.a.probe && w.truth.renews(p.a) {
+		w.truth.accepts(p.a)
+	}
 }
 
 // answered is called when the last piece of an answer is about to leave.

@@ -215,8 +215,11 @@ func (p *reply) deliver(rw http.ResponseWriter, r *http.Request) error {
 	p.begin(rw, p.status)
 	for i, piece := range pieces {
 		last := i == len(pieces)-1
-		if last && p.hold != nil && p.hold.inside && !p.wait(r, p.hold.released) {
-			return p.error(http.StatusGatewayTimeout)
+		if last && p.hold != nil && p.hold.inside {
+			p.up.w.begins(p)
+			if !p.wait(r, p.hold.released) {
+				return p.error(http.StatusGatewayTimeout)
+			}
 		}
 		if last && p.page != nil {
 			p.up.w.delivers(p.a, p.page)

@@ -269,9 +269,10 @@ func (w *world) stepShown(r *rand.Rand) {
 }
 
 // shownStill returns the number of a tool that is in the answer, which came from the
-// cache, and that the upstream has not taken from the list since.
+// cache, and that the upstream has not taken from the list since. It works, as it may be
+// asked for the list.
 func (x *call) shownStill(r *rand.Rand) (n int, ok bool) {
-	if len(x.shown) == 0 || x.w.up.sessions[x.session] == nil && x.session != "" {
+	if len(x.shown) == 0 || x.w.troubled() || len(x.w.up.denied) > 0 || x.w.up.sessions[x.session] == nil && x.session != "" {
 		return 0, false
 	}
 	now := x.w.up.counts[view{revision.Tools, x.ctx}]
