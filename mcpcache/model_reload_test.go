@@ -50,8 +50,7 @@ func (w *world) nextRules(r *rand.Rand) modelRules {
 }
 
 // stepReload provisions the next configuration beside the present one, which
-// goes afterwards, or stays because the next one is rejected. While both are there
-// each has requests to answer.
+// goes afterwards, or stays because the next one is rejected.
 func (w *world) stepReload(r *rand.Rand) {
 	ttl := pick(r, w.cfg.ttl, w.cfg.ttl, time.Minute, 2*time.Minute)
 	rejected := r.IntN(3) == 0
@@ -67,6 +66,14 @@ func (w *world) stepReload(r *rand.Rand) {
 		cancel()
 		return
 	}
+	w.reload(r, ttl, rules)
+}
+
+// stepRules is a reload with other rules.
+func (w *world) stepRules(r *rand.Rand) { w.reload(r, w.cfg.ttl, newRules(r)) }
+
+// reload puts a configuration in force. While both are there each has requests to answer.
+func (w *world) reload(r *rand.Rand, ttl time.Duration, rules modelRules) {
 	w.noteNow("reload with ttl %s and rules %v", ttl, rules)
 	before := w.serving
 	end, err := w.begin(ttl, rules)

@@ -54,6 +54,7 @@ var stepKinds = []struct {
 	{firstRuledStep, 45, (*world).stepName}, // from here on: where there are rules
 	{"shown", 8, (*world).stepShown},
 	{"resume", 8, (*world).stepResume},
+	{"other rules", 6, (*world).stepRules},
 }
 
 const firstRuledStep = "name"
