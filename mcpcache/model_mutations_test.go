@@ -152,7 +152,7 @@ var mutations = []mutation{
 		{"internal/exchange/screen.go", "stream, lists := x.r.Method == http.MethodGet && view.RestrictsAny(),", "stream, lists := false,"},
 	}, found: `GET .*` + wasShown},
 	{name: "tell of changes of what is hidden", edits: []replacement{
-		{"internal/exchange/screen.go", "policy.Item{Name: uri}) },", "policy.Item{Name: uri}) || true },"},
+		{"internal/exchange/screen.go", "policy.Item{Name: uri}).Allowed },", "policy.Item{Name: uri}).Allowed || true },"},
 	}, found: `there are \d+ events, and not \d+`},
 	{name: "show the view of another", edits: []replacement{
 		{"internal/cache/view.go", "key := v.Key()\n\treturn viewHash(key[:])", "return viewHash{1}"},
@@ -167,10 +167,10 @@ var mutations = []mutation{
 		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: x.catalog.Shown(&cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, x.view, x.now).Body, Fetched"},
 	}, found: otherItems},
 	{name: "forward calls of what is hidden", edits: []replacement{
-		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}), nil", "policy.Item{Name: n.Name}) || n.Kind == revision.Tools, nil"},
+		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind == revision.Tools, nil"},
 	}, found: `(tools/call|a batch) .*` + reached},
 	{name: "forward completion of what is hidden", edits: []replacement{
-		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}), nil", "policy.Item{Name: n.Name}) || n.Kind == revision.ResourceTemplates, nil"},
+		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind == revision.ResourceTemplates, nil"},
 	}, found: `(completion/complete|a batch) .*` + reached},
 	{name: "forward subscriptions to what is hidden", edits: []replacement{
 		{"internal/message/naming.go", "for _, uri := range uris {", "for _, uri := range uris[:0] {"},

@@ -105,7 +105,7 @@ func TestLoadRules(t *testing.T) {
 		revision.Resources: {"docs://a/x": false, "docs://b": false, "docs://c": true},
 	} {
 		for name, want := range items {
-			if got := v.Decide(kind, policy.Item{Name: name}); got != want {
+			if got := v.Decide(kind, policy.Item{Name: name}).Allowed; got != want {
 				t.Errorf("%s %s is allowed: %v", kind, name, got)
 			}
 		}
@@ -175,7 +175,7 @@ func caller(t *testing.T, groups string, header ...string) *http.Request {
 // shown are those of some tools that the caller of a request may see.
 func shown(s *rules, r *http.Request, tools ...string) []string {
 	v := s.View(r)
-	return slices.DeleteFunc(tools, func(name string) bool { return !v.Decide(revision.Tools, policy.Item{Name: name}) })
+	return slices.DeleteFunc(tools, func(name string) bool { return !v.Decide(revision.Tools, policy.Item{Name: name}).Allowed })
 }
 
 // TestWhoMatches has rules of several sets of matchers, and of none.

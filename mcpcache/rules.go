@@ -69,10 +69,10 @@ func loadRules(ctx caddy.Context, all []*Rule, logger *zap.Logger) (*rules, erro
 			m.deny = append(m.deny, i)
 		}
 	}
-	if open := policy.Open(parsed); open != nil {
+	loaded.set = policy.NewSet(parsed)
+	if open := loaded.set.Open(); open != nil {
 		logger.Warn("tools are restricted, and no rule is about other kinds: they are open to everybody", zap.Stringers("open", open))
 	}
-	loaded.set = policy.NewSet(parsed)
 	return loaded, nil
 }
 

@@ -209,7 +209,7 @@ func (x *exchange) maySee(next caddyhttp.Handler, n message.Named) (bool, error)
 	if x.view.NeedsHints(n.Kind) {
 		return x.isListed(next, n.Name)
 	}
-	return x.view.Decide(n.Kind, policy.Item{Name: n.Name}), nil
+	return x.view.Decide(n.Kind, policy.Item{Name: n.Name}).Allowed, nil
 }
 
 // carriesMessage reports whether a request may carry a message: some servers let a

@@ -61,7 +61,7 @@ func (x *exchange) openSieve() (closing func()) {
 	opened := sieve.New(x.w, sieve.Options{
 		Filter: message.Filter{
 			Keep:    view.Shows,
-			Tells:   func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}) },
+			Tells:   func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}).Allowed },
 			Private: view.Personal, AddScope: modern,
 		},
 		Whole: lists, Get: stream && !s.elsewhere, Lenient: !stream && !lists,

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -41,19 +42,6 @@ type Rule struct {
 // MaxRules is how many rules there may be.
 const MaxRules = 256
 
-// Open returns the kinds with items that no rule is about, if there are rules about
-// tools: whoever restricts those may have forgotten the others.
-func Open(rules []Rule) []revision.Kind {
-	var named revision.KindSet
-	for _, r := range rules {
-		named |= revision.SetOf(r.Kind)
-	}
-	if !named.Has(revision.Tools) || named.Has(revision.Prompts) && named.Has(revision.Resources) {
-		return nil
-	}
-	return slices.DeleteFunc(revision.Kinds(), func(k revision.Kind) bool { return k.ItemsKey() == "" || named.Has(k) })
-}
-
 // Matched has the numbers of the rules that apply to a caller.
 type Matched [MaxRules / 64]uint64
 
@@ -74,6 +62,22 @@ type Set struct {
 
 // NewSet returns the set of at most [MaxRules] rules.
 func NewSet(rules []Rule) *Set { return &Set{rules: rules, views: make(map[Matched]*View)} }
+
+// Rules returns the rules. They are not to be changed.
+func (s *Set) Rules() []Rule { return s.rules }
+
+// Open returns the kinds with items that no rule is about, if there are rules about
+// tools: whoever restricts those may have forgotten the others.
+func (s *Set) Open() []revision.Kind {
+	var named revision.KindSet
+	for _, r := range s.rules {
+		named |= revision.SetOf(r.Kind)
+	}
+	if !named.Has(revision.Tools) || named.Has(revision.Prompts) && named.Has(revision.Resources) {
+		return nil
+	}
+	return slices.DeleteFunc(revision.Kinds(), func(k revision.Kind) bool { return k.ItemsKey() == "" || named.Has(k) })
+}
 
 // maxViews is how many views are remembered. There are no more than combinations of
 // rules that apply to real callers, which are few.
@@ -101,9 +105,17 @@ func (s *Set) View(m Matched) *View {
 	return v
 }
 
+// Views returns the views that are remembered.
+func (s *Set) Views() []*View {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Values(s.views))
+}
+
 // View is what one caller may see and call. It is immutable. Nil restricts nothing.
 type View struct {
 	key        [32]byte
+	rules      []int            // those that apply
 	restricted revision.KindSet // kinds of which some item might be hidden
 	kinds      [revision.NumKinds]kindView
 }
@@ -112,7 +124,14 @@ type View struct {
 type kindView struct {
 	closed      bool // to what no rule allows
 	personal    bool // others may see something else
-	allow, deny []Pattern
+	allow, deny []pattern
+}
+
+// pattern is one of the rule of that number.
+type pattern struct {
+	Pattern
+
+	rule int
 }
 
 func newView(rules []Rule, m Matched) *View {
@@ -120,12 +139,16 @@ func newView(rules []Rule, m Matched) *View {
 	for i, r := range rules {
 		k := &v.kinds[r.Kind]
 		k.closed, k.personal = k.closed || r.Effect == Allow, k.personal || !r.Everybody
-		switch {
-		case !r.Everybody && !m.has(i):
-		case r.Effect == Allow:
-			k.allow = append(k.allow, r.Items...)
-		default:
-			k.deny = append(k.deny, r.Items...)
+		if !r.Everybody && !m.has(i) {
+			continue
+		}
+		v.rules = append(v.rules, i)
+		patterns := &k.allow
+		if r.Effect == Deny {
+			patterns = &k.deny
+		}
+		for _, p := range r.Items {
+			*patterns = append(*patterns, pattern{p, i})
 		}
 	}
 	v.kinds[revision.Reads] = v.kinds[revision.Resources]
@@ -151,7 +174,7 @@ func (v *View) hash() [32]byte {
 
 // appendPatterns appends patterns: their order, and in which rule they are, makes no
 // difference.
-func appendPatterns(dst []byte, patterns []Pattern) []byte {
+func appendPatterns(dst []byte, patterns []pattern) []byte {
 	texts := make([]string, len(patterns))
 	for i, p := range patterns {
 		texts[i] = p.String()
@@ -169,6 +192,9 @@ func appendPatterns(dst []byte, patterns []Pattern) []byte {
 // see something else.
 func (v *View) Key() [32]byte { return v.key }
 
+// Rules returns the numbers of the rules that apply to its callers, in order.
+func (v *View) Rules() []int { return v.rules }
+
 // Restricts reports whether some item of that kind might be hidden.
 func (v *View) Restricts(k revision.Kind) bool { return v != nil && v.restricted.Has(k) }
 
@@ -181,23 +207,52 @@ func (v *View) Personal(k revision.Kind) bool { return v != nil && v.kinds[k].pe
 // NeedsHints reports whether rules about that kind speak of hints: then nothing can be
 // said of an item by its name alone.
 func (v *View) NeedsHints(k revision.Kind) bool {
-	return v != nil && (slices.ContainsFunc(v.kinds[k].allow, Pattern.isHint) || slices.ContainsFunc(v.kinds[k].deny, Pattern.isHint))
+	return v != nil && (slices.ContainsFunc(v.kinds[k].allow, pattern.isHint) || slices.ContainsFunc(v.kinds[k].deny, pattern.isHint))
 }
 
-// Decide reports whether the caller may see and call an item of that kind.
-func (v *View) Decide(k revision.Kind, i Item) bool {
+// Decision is what a view says of an item.
+type Decision struct {
+	// Allowed says that the caller may see and call it.
+	Allowed bool
+	// Rule is the number of the first rule that decides so; -1 if none does, as none names
+	// the item.
+	Rule int
+}
+
+// Decide says whether the caller may see and call an item of that kind.
+func (v *View) Decide(k revision.Kind, i Item) Decision {
 	if !v.Restricts(k) {
-		return true
+		return Decision{Allowed: true, Rule: -1}
 	}
 	of, ok := fold(k, i)
-	if !ok {
-		return false
-	}
-	named := func(e Effect, patterns []Pattern) bool {
-		return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.matches(e, of) })
+	if !ok || i.Name == "" {
+		return Decision{Rule: -1}
 	}
 	kind := &v.kinds[k]
-	return !named(Deny, kind.deny) && (!kind.closed || named(Allow, kind.allow))
+	if rule := firstThatNames(Deny, kind.deny, of); rule >= 0 {
+		return Decision{Rule: rule}
+	}
+	rule := firstThatNames(Allow, kind.allow, of)
+	return Decision{Allowed: !kind.closed || rule >= 0, Rule: rule}
+}
+
+// firstThatNames returns the number of the first rule that names an item, or -1.
+func firstThatNames(e Effect, patterns []pattern, i spelled) int {
+	for _, p := range patterns {
+		if p.matches(e, i) {
+			return p.rule
+		}
+	}
+	return -1
+}
+
+// ItemOf returns an item as written in a list, as far as rules look at it.
+func (v *View) ItemOf(k revision.Kind, item []byte) Item {
+	i := Item{Name: message.NameOf(k, item)}
+	if v.NeedsHints(k) {
+		i.Hints = HintsOf(item)
+	}
+	return i
 }
 
 // Shows reports whether a list of that kind shows an item, as written. One without a
@@ -206,11 +261,7 @@ func (v *View) Shows(k revision.Kind, item []byte) bool {
 	if !v.Restricts(k) {
 		return true
 	}
-	i := Item{Name: message.NameOf(k, item)}
-	if v.NeedsHints(k) {
-		i.Hints = HintsOf(item)
-	}
-	return i.Name != "" && v.Decide(k, i)
+	return v.Decide(k, v.ItemOf(k, item)).Allowed
 }
 
 // Certain reports whether rules can say anything certain of what has that name. What has

@@ -63,32 +63,32 @@ func TestDecide(t *testing.T) {
 	for _, tt := range []struct {
 		kind revision.Kind
 		item Item
-		want bool
+		want Decision
 	}{
-		{revision.Tools, Item{Name: "search_a"}, true},
-		{revision.Tools, Item{Name: "get_x"}, true},
-		{revision.Tools, Item{Name: "get_y"}, false},
-		{revision.Tools, Item{Name: "get_xy"}, false},
-		{revision.Tools, Item{Name: "Search_a"}, false},
-		{revision.Tools, Item{Name: "search_drop"}, false},
-		{revision.Tools, Item{Name: "ticket_a"}, true},
-		{revision.Tools, Item{Name: "ticket_drop"}, false},
-		{revision.Tools, Item{Name: "other"}, false},
-		{revision.Tools, Item{Name: "other", Hints: readOnly}, true},
-		{revision.Tools, Item{Name: "a_drop", Hints: readOnly}, false},
-		{revision.Tools, Item{Name: "search_\n"}, false},
-		{revision.Tools, Item{Name: "search_\xff"}, false},
-		{revision.Tools, Item{}, false},
-		{revision.Prompts, Item{Name: "other"}, true},
-		{revision.Prompts, Item{Name: "secret"}, false},
-		{revision.Resources, Item{Name: "DOCS://public.example/a/b/c"}, true},
-		{revision.Reads, Item{Name: "docs://public.example/a/b"}, true},
-		{revision.Reads, Item{Name: "docs://public.example/A/b"}, false},
-		{revision.Resources, Item{Name: "docs://public.example/a/../b"}, false},
-		{revision.Resources, Item{Name: "docs://public.example/a/%2E%2e/b"}, false},
-		{revision.Resources, Item{Name: `docs://public.example/a/..\b`}, false},
-		{revision.Resources, Item{Name: "FILE:///etc"}, false},
-		{revision.ResourceTemplates, Item{Name: "file:///{x}/.."}, true},
+		{revision.Tools, Item{Name: "search_a"}, Decision{true, 0}},
+		{revision.Tools, Item{Name: "get_x"}, Decision{true, 0}},
+		{revision.Tools, Item{Name: "get_y"}, Decision{false, 3}},
+		{revision.Tools, Item{Name: "get_xy"}, Decision{false, -1}},
+		{revision.Tools, Item{Name: "Search_a"}, Decision{false, -1}},
+		{revision.Tools, Item{Name: "search_drop"}, Decision{false, 2}},
+		{revision.Tools, Item{Name: "ticket_a"}, Decision{true, 1}},
+		{revision.Tools, Item{Name: "ticket_drop"}, Decision{false, 2}},
+		{revision.Tools, Item{Name: "other"}, Decision{false, -1}},
+		{revision.Tools, Item{Name: "other", Hints: readOnly}, Decision{true, 4}},
+		{revision.Tools, Item{Name: "a_drop", Hints: readOnly}, Decision{false, 2}},
+		{revision.Tools, Item{Name: "search_\n"}, Decision{false, -1}},
+		{revision.Tools, Item{Name: "search_\xff"}, Decision{false, -1}},
+		{revision.Tools, Item{}, Decision{false, -1}},
+		{revision.Prompts, Item{Name: "other"}, Decision{true, -1}},
+		{revision.Prompts, Item{Name: "secret"}, Decision{false, 5}},
+		{revision.Resources, Item{Name: "DOCS://public.example/a/b/c"}, Decision{true, 6}},
+		{revision.Reads, Item{Name: "docs://public.example/a/b"}, Decision{true, 6}},
+		{revision.Reads, Item{Name: "docs://public.example/A/b"}, Decision{false, -1}},
+		{revision.Resources, Item{Name: "docs://public.example/a/../b"}, Decision{false, -1}},
+		{revision.Resources, Item{Name: "docs://public.example/a/%2E%2e/b"}, Decision{false, -1}},
+		{revision.Resources, Item{Name: `docs://public.example/a/..\b`}, Decision{false, -1}},
+		{revision.Resources, Item{Name: "FILE:///etc"}, Decision{false, 7}},
+		{revision.ResourceTemplates, Item{Name: "file:///{x}/.."}, Decision{true, -1}},
 	} {
 		if got := v.Decide(tt.kind, tt.item); got != tt.want {
 			t.Errorf("%s %+v: %v, want %v", tt.kind, tt.item, got, tt.want)
@@ -147,7 +147,7 @@ func TestWhatAViewRestricts(t *testing.T) {
 func TestNoRules(t *testing.T) {
 	var v *View
 	if v.Restricts(revision.Tools) || v.RestrictsAny() || v.Personal(revision.Tools) || v.NeedsHints(revision.Tools) ||
-		!v.Decide(revision.Reads, Item{Name: "a:/.."}) || !v.Shows(revision.Tools, []byte(`{}`)) {
+		!v.Decide(revision.Reads, Item{Name: "a:/.."}).Allowed || !v.Shows(revision.Tools, []byte(`{}`)) {
 		t.Error("it restricts something")
 	}
 }
@@ -193,7 +193,7 @@ func TestRulesForSome(t *testing.T) {
 	} {
 		var got []string
 		for _, name := range []string{"a", "b", "c"} {
-			if s.View(tt.of).Decide(revision.Tools, Item{Name: name}) {
+			if s.View(tt.of).Decide(revision.Tools, Item{Name: name}).Allowed {
 				got = append(got, name)
 			}
 		}
@@ -247,7 +247,7 @@ func TestOpen(t *testing.T) {
 				rules = append(rules, rule(t, text))
 			}
 		}
-		if got := Open(rules); !slices.Equal(got, want) {
+		if got := NewSet(rules).Open(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", texts, got, want)
 		}
 	}
@@ -272,12 +272,12 @@ func FuzzDecide(f *testing.F) {
 			}
 			other := fmt.Sprintf("%s%%%02x%s", uri[:i], c, uri[i+1:])
 			for _, v := range []*View{allow, deny} {
-				if one, two := v.Decide(revision.Resources, Item{Name: uri}), v.Decide(revision.Resources, Item{Name: other}); one != two {
+				if one, two := v.Decide(revision.Resources, Item{Name: uri}).Allowed, v.Decide(revision.Resources, Item{Name: other}).Allowed; one != two {
 					t.Errorf("of %q: %v, of %q: %v", uri, one, other, two)
 				}
 			}
 		}
-		if !allow.Decide(revision.Resources, Item{Name: uri}) {
+		if !allow.Decide(revision.Resources, Item{Name: uri}).Allowed {
 			return
 		}
 		for _, hidden := range []string{"/../", "/./", "/..;", `\`} {
@@ -291,10 +291,10 @@ func FuzzDecide(f *testing.F) {
 				t.Errorf("%q is allowed by %q", uri, pattern)
 			}
 		}
-		if deny.Decide(revision.Resources, Item{Name: uri}) {
+		if deny.Decide(revision.Resources, Item{Name: uri}).Allowed {
 			t.Errorf("%q is allowed by %q, and not denied by it", uri, pattern)
 		}
-		if meant, err := url.PathUnescape(uri); err == nil && !strings.Contains(pattern, "%") && !allow.Decide(revision.Resources, Item{Name: meant}) {
+		if meant, err := url.PathUnescape(uri); err == nil && !strings.Contains(pattern, "%") && !allow.Decide(revision.Resources, Item{Name: meant}).Allowed {
 			t.Errorf("%q is allowed by %q, and %q is not", uri, pattern, meant)
 		}
 	})
