@@ -50,10 +50,12 @@ type shown struct {
 	// used is when somebody last asked for it, in Unix seconds; 0: nobody has since it
 	// was made.
 	used atomic.Int64
+	hits atomic.Uint64 // see [ShownList]
 }
 
-// touch notes that somebody has asked for it. (Most hits only read.)
+// touch notes that somebody has asked for it.
 func (s *shown) touch(now time.Time) {
+	s.hits.Add(1)
 	if second := now.Unix(); s.used.Load() != second {
 		s.used.Store(second)
 	}
@@ -144,6 +146,41 @@ func (e *Entry) takeApart() (before []byte, items iter.Seq[[]byte], after []byte
 	return before, e.Body.Each(), after
 }
 
+// ShownList is a pinned list that is ready as the callers of one view are shown it.
+type ShownList struct {
+	// View is the key of the view, see [View].
+	View     [32]byte
+	Revision revision.Revision
+	Kind     revision.Kind
+	Items    int
+	// Bytes is the size of the list, without what of it is compressed.
+	Bytes int
+	// Hits is how often it was asked for, also before a change.
+	Hits uint64
+}
+
+// ShownLists returns all of them.
+func (c *Cache) ShownLists() []ShownList {
+	var lists []ShownList
+	for r := range c.pinned {
+		for k := range c.pinned[r] {
+			ready, pinned := c.pinned[r][k].shown.Load(), c.pinned[r][k].entry.Load()
+			if ready == nil || pinned == nil {
+				continue
+			}
+			for _, s := range *ready {
+				if s.entry != nil && s.of == pinned.Body.Digest {
+					lists = append(lists, ShownList{
+						View: s.view.Key(), Revision: pinned.Revision, Kind: pinned.Kind,
+						Items: s.entry.Body.Items, Bytes: s.entry.Size(), Hits: s.hits.Load(),
+					})
+				}
+			}
+		}
+	}
+	return lists
+}
+
 // findShown returns what is ready for a view of the list that has that digest, or nil.
 func (p *pin) findShown(view viewHash, of [32]byte) *shown {
 	ready := p.shown.Load()
@@ -220,7 +257,9 @@ func (c *Cache) showPinned(p *pin, e *Entry) []*shown {
 			}
 			made = append(made, s)
 		case s.used.Load() != 0:
-			made = append(made, c.makeShown(e, s.view))
+			again := c.makeShown(e, s.view)
+			again.hits.Store(s.hits.Load())
+			made = append(made, again)
 		}
 	}
 	return made

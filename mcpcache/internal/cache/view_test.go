@@ -360,3 +360,33 @@ func pick(e *Entry, keep func([]byte) bool) [][]byte {
 	kept := slices.DeleteFunc(items, func(item []byte) bool { return !keep(item) })
 	return [][]byte{[]byte(text[:start]), bytes.Join(kept, []byte(",")), []byte(text[end:])}
 }
+
+// Operators are told which lists are ready as callers are shown them, and how often they
+// were asked for, also before a change.
+func TestShownLists(t *testing.T) {
+	c := newCache(t, 64<<20)
+	pinned := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 10)...), 0)
+	c.Pin(pinned)
+	if got := c.ShownLists(); len(got) != 0 {
+		t.Errorf("before anybody asked there are %+v", got)
+	}
+	for range 3 {
+		c.Shown(pinned, odd{}, start)
+	}
+	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(0, 20)...), 0))
+	c.Shown(c.Pinned(pinned.Revision, revision.Tools), odd{}, start)
+	c.Shown(c.Pinned(pinned.Revision, revision.Tools), nothing{}, start)
+	got := c.ShownLists()
+	slices.SortFunc(got, func(a, b ShownList) int { return bytes.Compare(a.View[:], b.View[:]) })
+	want := []ShownList{
+		{View: odd{}.Key(), Revision: pinned.Revision, Kind: revision.Tools, Items: 10, Bytes: len(onlyOdd(t, 0, 20)), Hits: 4},
+		{View: nothing{}.Key(), Revision: pinned.Revision, Kind: revision.Tools, Bytes: len(listOf(t).Bytes), Hits: 1},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("there are %+v, want %+v", got, want)
+	}
+	c.Unpin(pinned.Revision, revision.Tools)
+	if got := c.ShownLists(); len(got) != 0 {
+		t.Errorf("of a list that is gone there are %+v", got)
+	}
+}
