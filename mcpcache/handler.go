@@ -17,9 +17,11 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -277,6 +279,9 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
 	if h.rules != nil {
 		h.rules.failed = h.telemetry.RuleFailed
+		h.rules.use = newRuleUse(h.rules.set, func() []*cache.Entry { return listsOf(h.backend.Feeds, h.backend.Cache) },
+			h.settings.backend.Kinds.Has(revision.ResourceTemplates), h.logger)
+		h.app.onStart(func() { go h.rules.use.run(ctx) })
 		h.endpoint.Rules = h.rules
 	}
 }

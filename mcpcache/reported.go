@@ -32,6 +32,17 @@ func (r reported) Hits(at revision.Revision, k revision.Kind) uint64 {
 	return r.h.telemetry.Hits(at, k)
 }
 
+// Policy implements [report.Source].
+func (r reported) Policy() report.Policy {
+	if r.h.rules == nil {
+		return nil
+	}
+	return reportedRules(r)
+}
+
+// Shown implements [report.Source].
+func (r reported) Shown() []cache.ShownList { return r.h.backend.Cache.ShownLists() }
+
 // Callers implements [report.Source].
 func (r reported) Callers() int {
 	remembered, _ := r.h.backend.Admission.Count()

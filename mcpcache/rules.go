@@ -19,15 +19,18 @@ type rules struct {
 	set      *policy.Set
 	matchers []*ruleMatcher
 	failed   func() // is called for each matcher that fails
+	use      *ruleUse
 }
 
 // ruleMatcher is a matcher of rules: those with the same one share it, so that it is
 // evaluated once for a request.
 type ruleMatcher struct {
+	text     json.RawMessage // as configured
 	matchers caddyhttp.MatcherSets
 	allow    []int // rules, by number
 	deny     []int
-	failing  atomic.Bool // it failed the last time
+	failures atomic.Int64 // how many there were
+	failing  atomic.Bool  // it failed the last time
 	logger   *zap.Logger
 }
 
@@ -56,7 +59,7 @@ func loadRules(ctx caddy.Context, all []*Rule, logger *zap.Logger) (*rules, erro
 		}
 		m := byText[string(text)]
 		if m == nil {
-			m = &ruleMatcher{logger: logger}
+			m = &ruleMatcher{text: text, logger: logger}
 			if err := m.load(ctx, rule); err != nil {
 				return nil, fmt.Errorf("rule %d: match: %w", i, err)
 			}
@@ -89,21 +92,50 @@ func (m *ruleMatcher) load(ctx caddy.Context, r *Rule) error {
 func (s *rules) View(r *http.Request) *policy.View {
 	var matched policy.Matched
 	for _, m := range s.matchers {
-		is, err := m.matchers.AnyMatchWithError(r)
+		err := m.match(r, &matched)
 		if err != nil {
+			m.failures.Add(1)
 			s.failed()
 		}
 		if failing := err != nil; m.failing.Load() != failing && m.failing.CompareAndSwap(!failing, failing) {
 			m.note(err)
 		}
-		if err == nil && is {
-			addAll(&matched, m.allow)
-		}
-		if err != nil || is {
-			addAll(&matched, m.deny)
-		}
 	}
 	return s.set.View(matched)
+}
+
+// viewOf is View for a request that nobody has sent. It also returns why matchers fail, by
+// the numbers of their rules.
+func (s *rules) viewOf(r *http.Request) (*policy.View, map[int]error) {
+	var matched policy.Matched
+	failed := make(map[int]error)
+	for _, m := range s.matchers {
+		if err := m.match(r, &matched); err != nil {
+			for _, i := range m.rules() {
+				failed[i] = err
+			}
+		}
+	}
+	return s.set.View(matched), failed
+}
+
+// match adds the rules that apply to the caller of a request.
+func (m *ruleMatcher) match(r *http.Request, matched *policy.Matched) error {
+	is, err := m.matchers.AnyMatchWithError(r)
+	if err == nil && is {
+		addAll(matched, m.allow)
+	}
+	if err != nil || is {
+		addAll(matched, m.deny)
+	}
+	return err
+}
+
+// rules returns the numbers of the rules that have the matcher, in order.
+func (m *ruleMatcher) rules() []int {
+	numbers := slices.Concat(m.allow, m.deny)
+	slices.Sort(numbers)
+	return numbers
 }
 
 func addAll(m *policy.Matched, rules []int) {
@@ -114,12 +146,10 @@ func addAll(m *policy.Matched, rules []int) {
 
 // note says that a matcher has begun to fail, or does so no more.
 func (m *ruleMatcher) note(err error) {
-	numbers := slices.Concat(m.allow, m.deny)
-	slices.Sort(numbers)
 	if err != nil {
 		m.logger.Error("matcher of rules fails: its callers get nothing that its rules allow, and all callers are kept from what they deny",
-			zap.Ints("rules", numbers), zap.Error(err))
+			zap.Ints("rules", m.rules()), zap.Error(err))
 		return
 	}
-	m.logger.Info("matcher of rules works again", zap.Ints("rules", numbers))
+	m.logger.Info("matcher of rules works again", zap.Ints("rules", m.rules()))
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,10 @@ func init() {
 //
 //	GET  /mcp_cache/                         every handler
 //	GET  /mcp_cache/{name}                   one of them; 503 until it is ready
-//	GET  /mcp_cache/{name}/{kind}?like=GLOB  the items of a list
+//	GET  /mcp_cache/{name}/{kind}?like=GLOB  the items of a list; with as=KEY=VALUE,
+//	                                         once or more, as such a caller is shown
+//	                                         them; with why=1 also what is hidden, and
+//	                                         which rule decides about each
 //	GET  /mcp_cache/{name}/{kind}/{item}     one item, as the upstream wrote it
 //	POST /mcp_cache/{name}/refresh?kind=K    fetch now; answers with what changed
 //	POST /mcp_cache/{name}/purge             forget partitions and admissions
@@ -112,7 +116,7 @@ func (API) one(w http.ResponseWriter, r *http.Request, s report.Source) error {
 }
 
 func (API) list(w http.ResponseWriter, r *http.Request, s report.Source, k revision.Kind) error {
-	items, err := report.Items(s, k, r.URL.Query().Get("like"))
+	items, err := items(r, s, k)
 	if err != nil {
 		return refused(err)
 	}
@@ -121,6 +125,24 @@ func (API) list(w http.ResponseWriter, r *http.Request, s report.Source, k revis
 		listed[i] = item.Summary()
 	}
 	return writeJSON(w, http.StatusOK, listed)
+}
+
+// items returns the items that the query of a request asks for.
+func items(r *http.Request, s report.Source, k revision.Kind) ([]report.Item, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, apiError(http.StatusBadRequest, fmt.Errorf("reading the query: %w", err))
+	}
+	like, as, why := query.Get("like"), query["as"], false
+	if said := query.Get("why"); said != "" {
+		if why, err = strconv.ParseBool(said); err != nil {
+			return nil, apiError(http.StatusBadRequest, fmt.Errorf("why: %q is not one of 1, 0", said))
+		}
+	}
+	if as == nil && !why {
+		return report.Items(s, k, like)
+	}
+	return report.ItemsAs(r.Context(), s, k, like, as, why)
 }
 
 func (API) item(w http.ResponseWriter, s report.Source, k revision.Kind, name string) error {
@@ -181,6 +203,9 @@ var statusOf = map[report.Reason]int{
 // refused makes an error of the admin API of why a question has no answer.
 func refused(err error) error {
 	status := http.StatusInternalServerError
+	if _, is := errors.AsType[caddy.APIError](err); is {
+		return err
+	}
 	if e, ok := errors.AsType[*report.Error](err); ok {
 		status = statusOf[e.Reason]
 	}

@@ -28,25 +28,40 @@ Lists the items of one kind as the cache has them: tools, prompts, resources or
 resource_templates. Resources are called by their URIs, templates by their URI
 templates. --like leaves only those whose name matches a pattern with *, ? and
 [a-z].
+
+Where there are rules of who may see what, --as shows the list as a caller is
+shown it. It says of a caller KEY=VALUE, and can be given several times. KEY is a
+placeholder that the rules ask for, such as {groups} or http.auth.user.id, or
+header.NAME, vars.NAME, host or remote_ip. With --why what is hidden is listed,
+too, and what decides about each item; without --as, for a caller of whom
+nothing is known. Rules are numbered in the order of the configuration, from 0
+on.
 `,
 		Args:              wanted(1, 1, "name one kind of lists, such as: list tools"),
 		ValidArgsFunction: completeKinds,
 	}
-	like := cmd.Flags().String("like", "", "Pattern that names have to match")
+	var q listing
+	cmd.Flags().StringVar(&q.like, "like", "", "Pattern that names have to match")
+	cmd.Flags().StringArrayVar(&q.as, "as", nil, "What a caller has, as KEY=VALUE: lists what it is shown (repeatable)")
+	cmd.Flags().BoolVar(&q.why, "why", false, "Also list what is hidden from the caller, and what decides")
 	return operator(cmd, func(c *adminClient, out io.Writer, args []string) (int, error) {
 		name, err := c.handler()
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		items, err := c.items(name, args[0], *like)
+		items, err := c.items(name, args[0], q)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
 		switch {
 		case c.json:
 			err = writeJSONTo(out, items)
-		case len(items) == 0 && *like != "":
-			_, err = fmt.Fprintf(out, "Nothing in %s matches %q.\n", args[0], *like)
+		case len(items) == 0 && q.as != nil:
+			_, err = fmt.Fprintf(out, "Such a caller is shown nothing of %s.\n", args[0])
+		case len(items) == 0 && q.like != "":
+			_, err = fmt.Fprintf(out, "Nothing in %s matches %q.\n", args[0], q.like)
+		case q.why:
+			err = writeTable(out, whyRows(items))
 		default:
 			err = writeTable(out, itemRows(items))
 		}
@@ -95,14 +110,30 @@ func codeOf(err error) int {
 	return caddy.ExitCodeSuccess
 }
 
-// items returns the items of a kind whose names match the pattern, if there is
-// one.
-func (c *adminClient) items(handler, kind, like string) ([]report.Summary, error) {
-	query := ""
-	if like != "" {
-		query = url.Values{"like": {like}}.Encode()
+// listing is what is asked of a list.
+type listing struct {
+	like string   // names have to match it; "": all
+	as   []string // of a caller
+	why  bool     // what decides about each item
+}
+
+func (q listing) query() string {
+	values := make(url.Values)
+	if q.like != "" {
+		values.Set("like", q.like)
 	}
-	answer, err := c.ask("GET", query, handler, kind)
+	if q.as != nil {
+		values["as"] = q.as
+	}
+	if q.why {
+		values.Set("why", "1")
+	}
+	return values.Encode()
+}
+
+// items returns the items of a kind that are asked for.
+func (c *adminClient) items(handler, kind string, q listing) ([]report.Summary, error) {
+	answer, err := c.ask("GET", q.query(), handler, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +148,28 @@ func itemRows(items []report.Summary) [][]string {
 	rows := headed(len(items), "NAME", "TITLE", "DESCRIPTION")
 	for _, item := range items {
 		rows = append(rows, []string{item.Name, item.Title, shorten(printable(item.Description), shownDescription)})
+	}
+	return rows
+}
+
+// whyRows says of each item what decides whether a caller is shown it.
+func whyRows(items []report.Summary) [][]string {
+	rows := headed(len(items), "NAME", "ACCESS", "RULE", "WHO")
+	for _, item := range items {
+		access, rule, who := "hidden", item.Why.Reason, ""
+		if item.Why.Allowed {
+			access = "allowed"
+		}
+		if r := item.Why.Rule; r != nil {
+			rule, who = fmt.Sprintf("%d: %s", r.Number, r), "everybody"
+			if r.Match != nil {
+				who = string(r.Match)
+			}
+			if item.Why.Reason != "" {
+				who += ": " + item.Why.Reason
+			}
+		}
+		rows = append(rows, []string{item.Name, access, rule, who})
 	}
 	return rows
 }
@@ -160,7 +213,7 @@ func completeItems(cmd *cobra.Command, args []string, typed string) ([]string, c
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	items, err := c.items(name, args[0], "")
+	items, err := c.items(name, args[0], listing{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -53,6 +54,37 @@ func TestItemsForPeople(t *testing.T) {
 		"long_name\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)
+	}
+}
+
+func TestWhyForPeople(t *testing.T) {
+	rule := &report.Rule{Number: 3, Effect: "deny", Kind: "tools", Items: []string{"*_drop", "x\x1b[1m"}}
+	about := &report.Rule{Number: 0, Effect: "allow", Kind: "tools", Items: []string{"*"}, Match: json.RawMessage(`[{"header":{"X-Team":["a"]}}]`)}
+	var out strings.Builder
+	err := writeTable(&out, whyRows([]report.Summary{
+		{Name: "get", Why: &report.Why{Allowed: true, Rule: about}},
+		{Name: "db_drop", Why: &report.Why{Rule: rule}},
+		{Name: "fails", Why: &report.Why{Rule: rule, Reason: "its matcher fails"}},
+		{Name: "other", Why: &report.Why{Reason: "no rule allows it"}},
+	}))
+	const want = `NAME     ACCESS   RULE                       WHO
+get      allowed  0: allow tools *           [{"header":{"X-Team":["a"]}}]
+db_drop  hidden   3: deny tools *_drop x[1m  everybody
+fails    hidden   3: deny tools *_drop x[1m  everybody: its matcher fails
+other    hidden   no rule allows it
+`
+	if err != nil || out.String() != want {
+		t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)
+	}
+}
+
+func TestListingQuery(t *testing.T) {
+	for want, q := range map[string]listing{
+		"": {}, "as=a%3Db%26c&as=d%3D&why=1": {as: []string{"a=b&c", "d="}, why: true}, "like=%2A": {like: "*"},
+	} {
+		if got := q.query(); got != want {
+			t.Errorf("%+v is asked as %s, want %s", q, got, want)
+		}
 	}
 }
 

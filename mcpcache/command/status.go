@@ -32,6 +32,13 @@ unsupported (the upstream does not speak that revision).
 HITS counts the answers from the cache, at each revision. A list is uncacheable
 while its ttlMs is 0: every request for it goes to the upstream, until min_ttl
 says for how long it may be kept.
+
+Where there are rules of who may see what, the views follow that are in use. A
+view is what all callers are shown to whom the same rules apply: RULES are their
+numbers, in the order of the configuration, from 0 on. Warnings are of patterns
+that match nothing of the lists, of matchers that fail, and of kinds that are
+open though tools are restricted.
+
 With --json, an array of handlers is printed; each is what the admin API
 answers at /mcp_cache/{name}.
 ` + exitCodes,
@@ -105,8 +112,48 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 		if err := writeTable(out, kindRows(status.Kinds)); err != nil {
 			return err
 		}
+		if err := writeViews(out, status); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// writeViews writes what there is to say of rules, if anything.
+func writeViews(out io.Writer, status report.Status) error {
+	if len(status.Views) > 0 {
+		if _, err := fmt.Fprintln(out); err != nil {
+			return err
+		}
+		if err := writeTable(out, viewRows(status.Views)); err != nil {
+			return err
+		}
+	}
+	separator := "\n"
+	for _, warning := range status.Warnings {
+		if _, err := fmt.Fprintf(out, "%sWarning: %s\n", separator, printable(warning)); err != nil {
+			return err
+		}
+		separator = ""
+	}
+	return nil
+}
+
+func viewRows(views []report.View) [][]string {
+	rows := headed(len(views), "VIEW", "RULES", "KIND", "REVISION", "ITEMS", "BYTES", "HITS")
+	for _, v := range views {
+		numbers := "-"
+		if len(v.Rules) > 0 {
+			numbers = strings.Trim(strings.ReplaceAll(fmt.Sprint(v.Rules), " ", ","), "[]")
+		}
+		for _, list := range v.Lists {
+			rows = append(rows, []string{
+				v.Key[:min(digestShown, len(v.Key))], numbers, list.Kind, list.Revision, strconv.Itoa(list.Items),
+				humanize.IBytes(uint64(list.Bytes)), strconv.FormatUint(list.Hits, 10),
+			})
+		}
+	}
+	return rows
 }
 
 func feedRows(feeds []report.Feed, now time.Time) [][]string {

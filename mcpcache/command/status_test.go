@@ -28,6 +28,13 @@ tools     2025-11-25  42     4.0 KiB  0a0a0a0a0a0a  1m1s  uncacheable: ttlMs 0  
 prompts   2025-11-25  1      10 B     f0f0f0f0f0f0  0s    stale for 3s          0
 discover  2026-07-28  0      10 B     f0f0f0f0f0f0  0s    10s                   0
 
+VIEW          RULES  KIND     REVISION    ITEMS  BYTES    HITS
+abababababab  0,1    tools    2025-11-25  7      2.0 KiB  12
+abababababab  0,1    prompts  2025-11-25  0      900 B    1
+cdcdcdcdcdcd  -      tools    2025-11-25  6      2.0 KiB  4
+
+Warning: rule 0 (allow tools a* b*) matches nothing of the lists with b*[31m
+
 other is not ready, in front of http://127.0.0.1:2/mcp
 
 ERA  REVISION  STATE  SINCE  LISTENING  NEXT REFRESH  LAST FAILURE

@@ -19,6 +19,10 @@ type Status struct {
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
 	Kinds []Snapshot `json:"kinds"`
+	// Rules, Views and Warnings are of who may see what; absent if there are no rules.
+	Rules    []Rule   `json:"rules,omitempty"`
+	Views    []View   `json:"views,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Feed is how a feed is.
@@ -82,6 +86,7 @@ func Describe(source Source, now time.Time) Status {
 			}
 		}
 	}
+	describeRules(&status, source)
 	return status
 }
 

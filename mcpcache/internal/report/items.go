@@ -14,6 +14,8 @@ type Item struct {
 	Name string
 	// Raw is the item as the upstream wrote it.
 	Raw []byte
+
+	why *Why // see [ItemsAs]
 }
 
 // Summary is what a list of items shows of each.
@@ -21,6 +23,8 @@ type Summary struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
+	// Why is set by [ItemsAs] if that was asked for.
+	Why *Why `json:"why,omitempty"`
 }
 
 // Kind returns the kind of that name. Its errors are of the type *[Error].
@@ -95,7 +99,7 @@ func matches(pattern, name string) (bool, error) {
 
 // Summary returns what a list shows of the item.
 func (i Item) Summary() Summary {
-	summary := Summary{Name: i.Name}
+	summary := Summary{Name: i.Name, Why: i.why}
 	var said struct {
 		Title       any `json:"title"`
 		Description any `json:"description"`

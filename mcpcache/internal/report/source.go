@@ -8,8 +8,11 @@
 package report
 
 import (
+	"context"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -31,11 +34,27 @@ type Source interface {
 	Pinned(r revision.Revision, k revision.Kind) *cache.Entry
 	// Hits is how many answers came from the cache, stale ones too.
 	Hits(r revision.Revision, k revision.Kind) uint64
+	// Policy is the rules of who may see what, or nil if there are none.
+	Policy() Policy
+	// Shown are the feeds' snapshots as callers are shown them.
+	Shown() []cache.ShownList
 	// Callers is how many sessions and authorization contexts are remembered.
 	Callers() int
 	// Purge forgets what was kept for callers, and whom the upstream has
 	// accepted.
 	Purge()
+}
+
+// Policy is what a live handler lets operators see of its rules.
+type Policy interface {
+	// Rules are how the rules are, in their order.
+	Rules() []Rule
+	// Set is what they say.
+	Set() *policy.Set
+	// ViewAs is what a caller is shown for whom placeholders and headers have those
+	// values, each written KEY=VALUE, and why matchers fail for it, by the numbers of their
+	// rules. An error says what a caller cannot have, or that no rule asks for it.
+	ViewAs(ctx context.Context, as []string) (*policy.View, map[int]error, error)
 }
 
 // Newest returns the snapshot of a kind that was fetched last, of whatever

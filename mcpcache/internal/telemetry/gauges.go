@@ -22,12 +22,14 @@ var (
 	bytesGauge      = gauge("bytes", "Bytes of the feed's snapshot of a list.", "handler", "kind")
 	ageGauge        = gauge("age_seconds", "Time since the feed's snapshot of a list was fetched.", "handler", "kind")
 	partitionsGauge = gauge("partitions", "Sessions and authorization contexts that are remembered.", "handler")
+	viewsGauge      = gauge("views", "Lists that are ready as callers are shown them, where there are rules.", "handler")
+	viewBytesGauge  = gauge("view_bytes", "Bytes of the lists that are ready as callers are shown them.", "handler")
 	feedUpGauge     = gauge("feed_up", "Whether a feed of the era is connected and not failing.", "handler", "era")
 )
 
 // Describe implements [prometheus.Collector].
 func (liveCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, feedUpGauge} {
+	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, feedUpGauge} {
 		descs <- d
 	}
 }
@@ -53,6 +55,12 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 			}
 		}
 		set(partitionsGauge, float64(source.Callers()), name)
+		shown, bytes := source.Shown(), 0
+		for _, list := range shown {
+			bytes += list.Bytes
+		}
+		set(viewsGauge, float64(len(shown)), name)
+		set(viewBytesGauge, float64(bytes), name)
 		for _, era := range []revision.Era{revision.Legacy, revision.Modern} {
 			up := 0.0
 			if report.FeedUp(source, era) {

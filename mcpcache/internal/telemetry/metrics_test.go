@@ -24,6 +24,7 @@ var metricNames = []string{
 	"caddy_mcp_cache_feed_up", "caddy_mcp_cache_items", "caddy_mcp_cache_partitions",
 	"caddy_mcp_cache_refresh_duration_seconds", "caddy_mcp_cache_refreshes_total",
 	"caddy_mcp_cache_request_duration_seconds", "caddy_mcp_cache_requests_total", "caddy_mcp_cache_rule_errors_total",
+	"caddy_mcp_cache_view_bytes", "caddy_mcp_cache_views",
 }
 
 func TestMetricsAreNamedWell(t *testing.T) {
@@ -219,9 +220,14 @@ func TestGauges(t *testing.T) {
 	source.Remembered = 3
 	source.Pin(t, revision.V20251125, revision.Tools, time.Hour, `{"name":"a"}`)
 	newest := source.Pin(t, revision.V20260728, revision.Tools, 2*time.Second, `{"name":"a"}`, `{"name":"b"}`)
+	rules := reporttest.NewPolicy(t, "deny tools a", "ada: deny tools *")
+	source.Show(newest, rules.View())
+	source.Show(newest, rules.View("ada"))
 	registry := registered(t)
 	got := series(t, registry)
 	for name, want := range map[string]float64{
+		`views{handler="gauged"}`:                2,
+		`view_bytes{handler="gauged"}`:           float64(len(`{"tools":[{"name":"b"}],"cacheScope":"private"}`) + len(`{"tools":[],"cacheScope":"private"}`)),
 		`items{handler="gauged",kind="tools"}`:   2,
 		`bytes{handler="gauged",kind="tools"}`:   float64(len(newest.Body.Bytes)),
 		`feed_up{era="legacy",handler="gauged"}`: 0,

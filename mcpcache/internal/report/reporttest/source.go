@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
@@ -28,6 +29,8 @@ type Source struct {
 	Count [revision.Count][revision.NumKinds]atomic.Uint64
 	// Others are replicas besides the upstream.
 	Others []string
+	// Ruled is the policy; nil: none.
+	Ruled *Policy
 	// Remembered is what Callers returns.
 	Remembered int
 
@@ -105,6 +108,20 @@ func (s *Source) Pinned(r revision.Revision, k revision.Kind) *cache.Entry {
 
 // Hits implements [report.Source].
 func (s *Source) Hits(r revision.Revision, k revision.Kind) uint64 { return s.Count[r][k].Load() }
+
+// Policy implements [report.Source].
+func (s *Source) Policy() report.Policy {
+	if s.Ruled == nil {
+		return nil
+	}
+	return s.Ruled
+}
+
+// Show has a caller be shown a snapshot.
+func (s *Source) Show(e *cache.Entry, v *policy.View) { s.cache.Shown(e, v, time.Now()) }
+
+// Shown implements [report.Source].
+func (s *Source) Shown() []cache.ShownList { return s.cache.ShownLists() }
 
 // Callers implements [report.Source].
 func (s *Source) Callers() int { return s.Remembered }

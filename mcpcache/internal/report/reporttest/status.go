@@ -1,6 +1,7 @@
 package reporttest
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -30,5 +31,20 @@ func Full() report.Status {
 			{Kind: "prompts", Revision: "2025-11-25", Items: 1, Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: -3},
 			{Kind: "discover", Revision: "2026-07-28", Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: 10},
 		},
+		Rules: []report.Rule{
+			{
+				Number: 0, Effect: "allow", Kind: "tools", Items: []string{"a*", "b*"}, Match: json.RawMessage(`[{"header":{"X-Team":["a"]}}]`),
+				Unused: []string{"b*"}, Failures: 3, Failing: true,
+			},
+			{Number: 1, Effect: "deny", Kind: "tools", Items: []string{"*_drop"}},
+		},
+		Views: []report.View{
+			{Key: strings.Repeat("ab", 32), Rules: []int{0, 1}, Lists: []report.ShownList{
+				{Kind: "tools", Revision: "2025-11-25", Items: 7, Bytes: 2048, Hits: 12},
+				{Kind: "prompts", Revision: "2025-11-25", Bytes: 900, Hits: 1},
+			}},
+			{Key: strings.Repeat("cd", 32), Rules: []int{}, Lists: []report.ShownList{{Kind: "tools", Revision: "2025-11-25", Items: 6, Bytes: 2000, Hits: 4}}},
+		},
+		Warnings: []string{"rule 0 (allow tools a* b*) matches nothing of the lists with b*\x1b[31m"},
 	}
 }

@@ -1,0 +1,102 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Why is what decides whether a caller is shown an item.
+type Why struct {
+	Allowed bool `json:"allowed"`
+	// Rule is the one that decides, if one does.
+	Rule *Rule `json:"rule,omitempty"`
+	// Reason says what decides without a rule, and what is wrong with one.
+	Reason string `json:"reason,omitempty"`
+}
+
+// ItemsAs is [Items] as a caller is shown them for whom placeholders and headers have
+// those values, each written KEY=VALUE. With why, it returns those that are hidden
+// too, and what decides about each.
+func ItemsAs(ctx context.Context, s Source, k revision.Kind, like string, as []string, why bool) ([]Item, error) {
+	items, err := Items(s, k, like)
+	if err != nil {
+		return nil, err
+	}
+	decide := func([]byte) *Why { return &Why{Allowed: true, Reason: "there are no rules"} }
+	if p := s.Policy(); p != nil {
+		view, failed, err := p.ViewAs(ctx, as)
+		if err != nil {
+			return nil, trouble(Invalid, "as: %v", err)
+		}
+		c := caller{view, p.Rules(), failed}
+		decide = func(item []byte) *Why { return c.why(k, item) }
+	}
+	for i := range items {
+		items[i].why = decide(items[i].Raw)
+	}
+	if why {
+		return items, nil
+	}
+	items = slices.DeleteFunc(items, func(i Item) bool { return !i.why.Allowed })
+	for i := range items {
+		items[i].why = nil
+	}
+	return items, nil
+}
+
+// caller is one as the rules of a handler see it.
+type caller struct {
+	view   *policy.View
+	rules  []Rule
+	failed map[int]error // by the numbers of the rules
+}
+
+// why says what decides about an item.
+func (c *caller) why(k revision.Kind, raw []byte) *Why {
+	item := c.view.ItemOf(k, raw)
+	d := c.view.Decide(k, item)
+	w := &Why{Allowed: d.Allowed}
+	if d.Rule < 0 {
+		w.Reason = c.undecided(k, item.Name, d.Allowed)
+		return w
+	}
+	r := c.rules[d.Rule]
+	w.Rule = &Rule{Number: r.Number, Effect: r.Effect, Kind: r.Kind, Items: r.Items, Match: r.Match}
+	if err := c.failed[d.Rule]; err != nil {
+		w.Reason = fmt.Sprintf("its matcher fails for this caller: %v", err)
+	}
+	return w
+}
+
+// undecided says what decides about an item where no rule does.
+func (c *caller) undecided(k revision.Kind, name string, allowed bool) string {
+	switch {
+	case !c.view.Restricts(k):
+		return "no rule that is about this caller restricts " + k.String()
+	case allowed:
+		return "no rule denies it, and " + k.String() + " are open"
+	case name == "" || !policy.Certain(k, name):
+		return "nothing certain can be said of its name"
+	}
+	return "no rule that is about this caller allows it" + c.failures(k)
+}
+
+// failures says which rules about that kind would perhaps allow something.
+func (c *caller) failures(k revision.Kind) string {
+	var numbers []string
+	for _, r := range c.rules {
+		if c.failed[r.Number] != nil && r.Kind == k.String() && r.Effect == policy.Allow.String() {
+			numbers = append(numbers, strconv.Itoa(r.Number))
+		}
+	}
+	if numbers == nil {
+		return ""
+	}
+	return "; for this caller the matcher fails of rule " + strings.Join(numbers, ", ")
+}

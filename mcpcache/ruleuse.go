@@ -1,0 +1,134 @@
+package mcpcache
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// ruleUse finds out which patterns of rules match nothing of the feeds' lists: they may be
+// misspelt. It says so in the log once for each change.
+type ruleUse struct {
+	set *policy.Set
+	// lists returns the feeds' lists, of those revisions of which all are there.
+	lists func() []*cache.Entry
+	// templates says that the lists of templates are among them, if the server has some:
+	// without those nobody knows what resources there may be.
+	templates bool
+	logger    *zap.Logger
+
+	mu     sync.Mutex
+	seen   []seenList // the last time
+	unused [][]int    // patterns, by rule; none where no list of its kind is known
+}
+
+// seenList is a list that was looked at.
+type seenList struct {
+	revision revision.Revision
+	kind     revision.Kind
+	digest   [32]byte
+}
+
+func newRuleUse(s *policy.Set, lists func() []*cache.Entry, templates bool, logger *zap.Logger) *ruleUse {
+	return &ruleUse{set: s, lists: lists, templates: templates, logger: logger, unused: make([][]int, len(s.Rules()))}
+}
+
+// listsOf returns the lists of feeds, of those revisions of which all are there.
+func listsOf(feeds *feed.Group, c *cache.Cache) (lists []*cache.Entry) {
+	for _, f := range feeds.All() {
+		status := f.Status()
+		if !status.Hydrated {
+			continue
+		}
+		for _, k := range revision.Kinds() {
+			if e := c.Pinned(status.Revision, k); e != nil && k.ItemsKey() != "" {
+				lists = append(lists, e)
+			}
+		}
+	}
+	return lists
+}
+
+// lookPause is the time between two looks. Several feeds fetch several lists each, one
+// after the other: that they are all there nothing tells.
+const lookPause = 10 * time.Second
+
+// run looks again and again, until ctx ends.
+func (u *ruleUse) run(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			u.logger.Error("looking after rules panicked", zap.Any("panic", p), zap.Stack("stack"))
+		}
+	}()
+	ticker := time.NewTicker(lookPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			u.look()
+		}
+	}
+}
+
+// look returns for each rule the numbers of its patterns that match nothing.
+func (u *ruleUse) look() [][]int {
+	lists := u.lists()
+	seen := make([]seenList, len(lists))
+	for i, e := range lists {
+		seen[i] = seenList{e.Revision, e.Kind, e.Digest()}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !slices.Equal(seen, u.seen) {
+		u.seen = seen
+		u.judge(lists)
+	}
+	return u.unused
+}
+
+// judge looks at the items. The caller holds u.mu.
+func (u *ruleUse) judge(lists []*cache.Entry) {
+	var known revision.KindSet
+	for _, e := range lists {
+		known |= revision.SetOf(e.Kind)
+	}
+	if !u.templates {
+		known &^= revision.SetOf(revision.Resources)
+	}
+	usage, unused := catalog.Usage(u.set, lists), slices.Clone(u.unused)
+	for i, r := range u.set.Rules() {
+		if !known.Has(r.Kind) {
+			continue
+		}
+		if unused[i] = usage.Unused(i); !slices.Equal(u.unused[i], unused[i]) {
+			u.note(i, unused[i])
+		}
+	}
+	u.unused = unused
+}
+
+// note logs that other patterns of a rule match nothing than before.
+func (u *ruleUse) note(rule int, unused []int) {
+	r := u.set.Rules()[rule]
+	logger := u.logger.With(zap.Int("rule", rule), zap.Stringer("effect", r.Effect), zap.Stringer("kind", r.Kind))
+	if len(unused) == 0 {
+		logger.Info("rule matches something of the lists with all its patterns")
+		return
+	}
+	texts := make([]string, len(unused))
+	for i, n := range unused {
+		texts[i] = r.Items[n].String()
+	}
+	logger.Warn("patterns of a rule match nothing of the lists: they may be misspelt", zap.Strings("patterns", texts))
+}
