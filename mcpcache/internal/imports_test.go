@@ -21,13 +21,13 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "options", "emptiness"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "options", "emptiness", "secret", "secretfile"},
 	// What two rooms agree on, without knowing each other: our client and the
 	// transport.
 	{"outgoing"},
 	// The protocol's bytes; what is known of compressed bodies; the one way out
-	// through Caddy.
-	{"message", "encoded", "upstream"},
+	// through Caddy; cursors of our own.
+	{"message", "encoded", "upstream", "cursor"},
 	// Entries and their epochs; how we speak with an upstream; what of its answers a
 	// client is given.
 	{"cache", "client", "sieve"},

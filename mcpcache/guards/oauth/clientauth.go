@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/secretfile"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/signing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
 )
 
 // The ways in which a client proves itself at the token endpoint.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/secretfile"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
 )
 
 var (

@@ -26,7 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/secretfile"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
 )
 
 const (

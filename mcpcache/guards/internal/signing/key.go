@@ -19,7 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/secretfile"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
 )
 
 // minRSABits is the least size of an RSA key (RFC 7518 section 3.3).
