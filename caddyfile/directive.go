@@ -34,6 +34,8 @@ func init() {
 //		# what callers may see and call
 //		allow          [<matcher>] <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
 //		deny           [<matcher>] <kind> <glob|hint:...>...  # wins, whatever is allowed
+//		page_size      <n>                        # items of a page of a list from memory. Default: 0. 0: all
+//		secret_file    <path>                     # seals the cursors of pages; without it a secret is made, and kept in Caddy's storage
 //
 //		# the feed
 //		guard          <name> [<args...>] [{ ... }]

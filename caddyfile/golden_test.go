@@ -149,7 +149,7 @@ func TestMistakesTellWhere(t *testing.T) {
 			if !strings.Contains(c.want, ", at Caddyfile:") {
 				t.Errorf("%s: no file and line in %q", file, c.want)
 			}
-			if strings.Contains(strings.NewReplacer(" client_secret,", "", " client_secret_file,", "").Replace(c.want), "secret") {
+			if strings.Contains(strings.NewReplacer(" client_secret,", "", " client_secret_file,", "", " secret_file", "").Replace(c.want), "secret") {
 				t.Errorf("%s: a secret in %q", file, c.want)
 			}
 		}

@@ -273,16 +273,34 @@ func (p *parser) precompress(o option) error {
 }
 
 func (p *parser) maxPages(o option) error {
-	const takes = "one whole number above 0"
-	value, err := o.argument(takes)
+	return o.number(&p.handler.MaxPages, "one whole number above 0", 1, math.MaxInt32)
+}
+
+// pageSize reads `page_size <n>`. 0 is the same as leaving it out.
+func (p *parser) pageSize(o option) error {
+	takes := fmt.Sprintf("one whole number from 0, for one page, to %d", mcpcache.MostPageSize)
+	return o.number(&p.handler.PageSize, takes, 0, mcpcache.MostPageSize)
+}
+
+func (p *parser) secretFile(o option) (err error) {
+	const takes = "the name of one file"
+	if p.handler.SecretFile, err = o.argument(takes); err == nil && p.handler.SecretFile == "" {
+		return o.refuse(takes, "")
+	}
+	return err
+}
+
+// number reads an option that takes one whole number.
+func (o option) number(to *int, takes string, least, most int64) error {
+	text, err := o.argument(takes)
 	if err != nil {
 		return err
 	}
-	pages, err := strconv.ParseInt(value, 10, 32)
-	if err != nil || pages < 1 {
-		return o.refuse(takes, value)
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || value < least || value > most {
+		return o.refuse(takes, text)
 	}
-	p.handler.MaxPages = int(pages)
+	*to = int(value)
 	return nil
 }
 

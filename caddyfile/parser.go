@@ -36,6 +36,8 @@ var subdirectives = map[string]func(*parser, option) error{
 	"origins":        (*parser).origins,
 	"allow":          (*parser).rule,
 	"deny":           (*parser).rule,
+	"page_size":      (*parser).pageSize,
+	"secret_file":    (*parser).secretFile,
 	"guard":          (*parser).guard,
 	"store":          (*parser).store,
 	"endpoint":       (*parser).endpoint,

@@ -2,7 +2,10 @@ package caddyfile
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -12,6 +15,10 @@ import (
 // option is accepted here and refused by the handler.
 func TestAcceptedIsValid(t *testing.T) {
 	t.Setenv("MCP_TOKEN", "token")
+	secretFile := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secretFile, []byte(strings.Repeat("0f", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, file := range goldenFiles(t) {
 		for _, c := range readGolden(t, file) {
 			if c.isMistake() {
@@ -23,7 +30,8 @@ func TestAcceptedIsValid(t *testing.T) {
 					"default": {BaseLog: caddy.BaseLog{WriterRaw: json.RawMessage(`{"output":"discard"}`)}},
 				}},
 			}
-			if err := caddy.StrictUnmarshalJSON([]byte(c.want), config); err != nil {
+			adapted := strings.ReplaceAll(c.want, strconv.Quote("/run/secrets/mcp_cache"), strconv.Quote(secretFile))
+			if err := caddy.StrictUnmarshalJSON([]byte(adapted), config); err != nil {
 				t.Errorf("%s: %v", file, err)
 				continue
 			}

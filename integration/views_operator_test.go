@@ -87,11 +87,7 @@ func TestListAsACaller(t *testing.T) {
 		maps.Copy(c.Header, role.header)
 		var real, said []string
 		for _, item := range c.Settle(toolsList).Items("tools") {
-			var tool struct{ Name string }
-			if err := json.Unmarshal([]byte(item), &tool); err != nil {
-				t.Fatal(err)
-			}
-			real = append(real, tool.Name)
+			real = append(real, nameIn(item))
 		}
 		for _, item := range askedAs(t, "tools", url.Values{"as": role.as}) {
 			said = append(said, item.Name)

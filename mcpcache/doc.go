@@ -43,7 +43,8 @@
 // cache, in which they pin snapshots; the ledger of who has been let in; the
 // keeper, which has the snapshots outlive the process. The catalogue is the lists
 // as callers see them. There is one server behind a handler, so it is a catalogue
-// of one: what it hands out is the pinned snapshot itself, or what a view leaves of it.
+// of one: what it hands out is the pinned snapshot itself, what a view leaves of it, or a
+// page of that.
 //
 //	Handler, command, admin       for people and for Caddy
 //	  telemetry, report           what they are told
@@ -59,7 +60,8 @@
 //  1. Certain or forwarded. A list comes from the cache only if the whole
 //     request is understood and valid for its revision. Anything else goes
 //     upstream byte for byte, and the upstream's own error comes back; where
-//     rules may hide what it names, it is refused.
+//     rules may hide what it names, it is refused, and so is a cursor of the
+//     module's own that leads nowhere.
 //  2. Never stale after a change was announced. Once a notice has been passed
 //     to any client, or a feed has seen one, no later request is answered with
 //     the old list; if the upstream fails just then, only callers who were not

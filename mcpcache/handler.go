@@ -137,6 +137,16 @@ type Handler struct {
 	// or to some. Their order does not matter. Default: everything
 	Rules []*Rule `json:"rules,omitempty"`
 
+	// How many items a page of a list has, where the list comes from memory: at most
+	// 1000000. Lists that the server answers come as they are. Default: 0, one page
+	PageSize int `json:"page_size,omitempty"`
+
+	// The file with the secrets that seal the cursors of pages: one or two lines of 32
+	// random bytes in base64, as `openssl rand -base64 32` writes them. The first seals,
+	// what any of them has sealed is opened. It is looked at again when it changes. Only
+	// with `page_size`. Default: none; one secret is made, and kept in Caddy's storage
+	SecretFile string `json:"secret_file,omitempty"`
+
 	// The guard that gives the feed its credential. Default: none, the feed
 	// is an anonymous caller.
 	GuardRaw json.RawMessage `json:"guard,omitempty" caddy:"namespace=http.mcp_cache.guards inline_key=guard"`
@@ -188,7 +198,8 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
-	rules    *rules // nil if there are none
+	rules    *rules   // nil if there are none
+	cursors  *cursors // nil if lists are one page
 	app      *app
 
 	endpointURL string   // as the feeds see it
@@ -213,8 +224,8 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision sets the handler up. It reaches nothing outside the process: the
-// feeds start when the whole configuration has.
+// Provision sets the handler up. It reaches nothing outside the process but a secret
+// file: the feeds start when the whole configuration has.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
 	if h.UpstreamRaw == nil {
@@ -229,6 +240,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if h.rules, err = loadRules(ctx, h.Rules, h.logger); err != nil {
+		return err
+	}
+	if h.cursors, err = h.newCursors(); err != nil {
 		return err
 	}
 	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
@@ -277,6 +291,11 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.app.inForce, h.logger)
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
 	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
+	if h.cursors != nil {
+		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.sealer, Server: h.endpointURL}
+		h.cursors.use(h.backend.Secret)
+		h.app.onStart(func() { h.cursors.start(ctx, ctx.Storage()) })
+	}
 	if h.rules != nil {
 		h.rules.failed = h.telemetry.RuleFailed
 		h.rules.use = newRuleUse(h.rules.set, func() []*cache.Entry { return listsOf(h.backend.Feeds, h.backend.Cache) },

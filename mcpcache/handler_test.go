@@ -304,6 +304,7 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 			"memory":           {config("reload", "memory", `2097152`), true},
 			"rules":            {config("reload", "rules", `[{"effect":"deny","kind":"tools","items":["a"]}]`), true},
 			"max_call":         {config("reload", "max_call", `100000`), true},
+			"page_size":        {config("reload", "page_size", `10`), true},
 			"another upstream": {config("other"), false},
 			"endpoint":         {config("reload", "endpoint", `"/api"`), false},
 			"scope":            {config("reload", "scope", `"public"`), false},

@@ -163,6 +163,12 @@ var mutations = []mutation{
 	{name: "show what was made of an older list", edits: []replacement{
 		{"internal/cache/view.go", "kept != nil && kept.of == e.Body.Digest", "kept != nil"},
 	}, by: testOf{"TestShownIsOfTheSameBytes", "./internal/cache"}},
+	{name: "take the cursor of another view", edits: []replacement{
+		{"internal/exchange/paging.go", "owner = append(owner, key[:]...)", "owner = append(owner, key[:0]...)"},
+	}, by: testOf{"TestCursorsAreBound", "./internal/exchange"}},
+	{name: "go on in another list by number", edits: []replacement{
+		{"internal/catalog/page.go", "if at.List == [16]byte(e.Body.Digest[:16]) {", "if true {"},
+	}, by: testOf{"TestPagesOfAListThatChanges", "./internal/exchange"}},
 	{name: "keep a list without what is hidden", edits: []replacement{
 		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: x.catalog.Shown(&cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, x.view, x.now).Body, Fetched"},
 	}, found: otherItems},

@@ -36,6 +36,9 @@ func (x *exchange) answer(f found) error {
 		x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
 		return x.unfiltered("the list has another one in it, and is not shown")
 	}
+	if shown = x.page(shown, f.entry.Partition); shown == nil {
+		return x.cursorIsGone()
+	}
 	x.outcome, x.reason = f.outcome(), understood
 	left := f.entry.Left(x.now)
 	if f.stale {

@@ -47,6 +47,8 @@ type Endpoint struct {
 	Logger   *zap.Logger
 	// Rules say what callers may see and call; nil: everything.
 	Rules Rules
+	// Paging cuts lists into pages; nil: they are one page each.
+	Paging *Paging
 
 	backend   *backend.Tenant
 	catalog   *catalog.Catalog // the lists as callers see them
@@ -104,19 +106,23 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 	}
 	caller := x.caller()
 	x.resolve(caller, x.language())
-	if x.isPageUnknown() {
-		return x.forward(next, found{reason: bypassAdmission}, true)
+	f := found{reason: bypassAdmission}
+	if !x.isPageUnknown() {
+		f = x.awaitOwn(x.lookup(x.r.Context(), caller))
+		if f.entry == nil {
+			f.reason = x.blame(f.reason)
+		} else if !x.backend.Cache.Hold(f.entry) {
+			f = found{}
+		}
 	}
-	f := x.awaitOwn(x.lookup(x.r.Context(), caller))
-	if f.entry == nil {
-		f.reason = x.blame(f.reason)
-		return x.forward(next, f, true)
+	switch {
+	case f.entry != nil:
+		defer x.backend.Cache.Release(f.entry)
+		return x.answer(f)
+	case x.cursor != "":
+		return x.pageless(next, f)
 	}
-	if !x.backend.Cache.Hold(f.entry) {
-		return x.forward(next, found{}, true)
-	}
-	defer x.backend.Cache.Release(f.entry)
-	return x.answer(f)
+	return x.forward(next, f, true)
 }
 
 // exchange begins an exchange and routes it to its backend. It removes the header

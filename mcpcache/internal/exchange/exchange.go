@@ -37,6 +37,7 @@ type exchange struct {
 	body    body            // what has been read of the request body
 	request message.Request // what it says, once decoded
 	method  string          // the JSON-RPC method, "" if unknown
+	cursor  string          // one of our own, unquoted; "" if there is none
 
 	// What became of the exchange, for metrics, logs and placeholders.
 	outcome  Outcome
@@ -174,7 +175,7 @@ func (x *exchange) ask() bypass {
 		return reason
 	}
 	q.detail = x.request.URI
-	if x.request.Cursor != nil {
+	if x.request.Cursor != nil && !x.isOwnCursor() {
 		if q.revision.Era() == revision.Legacy || kind == revision.Discover || kind == revision.Reads {
 			return bypassCursor // a legacy cursor may mean something to its session only
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"iter"
+	"slices"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -36,6 +37,23 @@ func Pick(k revision.Kind, of *Body, before []byte, items iter.Seq[[]byte], afte
 	b.ItemsDigest = sha256.Sum256(b.Bytes[b.first:])
 	b.Bytes = append(b.Bytes, after...)
 	b.Digest = sha256.Sum256(b.Bytes)
+	return b
+}
+
+// Cut makes a page of a list's body: of its items size from the one of number from on, each
+// byte for byte, and all else as written. before, items and after are as for [Pick]. next is
+// the cursor of the next page, a raw JSON string; nil: this is the last one.
+func Cut(k revision.Kind, of *Body, before []byte, items iter.Seq[[]byte], after []byte, from, size int, next []byte) *Body {
+	if next != nil {
+		end := len("]") // of the items
+		after = slices.Concat(after[:end], []byte(`,"nextCursor":`), next, after[end:])
+	}
+	number := -1
+	b := Pick(k, of, before, items, after, func([]byte) bool {
+		number++
+		return from <= number && number < from+size
+	})
+	b.NextCursor = next
 	return b
 }
 

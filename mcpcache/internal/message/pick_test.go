@@ -56,6 +56,32 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestCut compares with the bodies of pages as a server cuts them, in every field.
+func TestCut(t *testing.T) {
+	const result = `{"a":[1, 2],"ttlMs":5,"tools":[%s]%s,"cacheScope":"public","z":{}}`
+	items := []string{`{ "name":"a"}`, `{"name":"b" }`, `{"name":"c"}`}
+	body := toolsBody(t, fmt.Sprintf(result, strings.Join(items, ","), ""))
+	before, after := body.Ends()
+	for from := range len(items) + 1 {
+		for size := 1; size < 4; size++ {
+			for _, next := range [][]byte{nil, []byte(`"n"`)} {
+				member := ""
+				if next != nil {
+					member = `,"nextCursor":"n"`
+				}
+				page := strings.Join(items[from:min(from+size, len(items))], ",")
+				got, want := Cut(revision.Tools, body, before, body.Each(), after, from, size, next), toolsBody(t, fmt.Sprintf(result, page, member))
+				if !reflect.DeepEqual(got, want) {
+					t.Errorf("from %d, %d items, next %q:\ngot  %s\nwant %s", from, size, next, got.Bytes, want.Bytes)
+				}
+			}
+		}
+	}
+	if again, end := body.Ends(); !bytes.Equal(again, before) || !bytes.Equal(end, after) {
+		t.Error("the list has changed")
+	}
+}
+
 func TestOtherLists(t *testing.T) {
 	for result, want := range map[string]bool{
 		`{"tools":[]}`: false,

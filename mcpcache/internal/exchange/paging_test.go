@@ -1,0 +1,361 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
+)
+
+// asksPage asks for a page, and returns the names on it and the next cursor.
+func asksPage(t *testing.T, f *face, r *http.Request) (names, next string) {
+	t.Helper()
+	w := f.serve(t, r)
+	var answer struct {
+		Result struct {
+			Tools      []struct{ Name string }
+			NextCursor string
+		}
+		Error struct {
+			Code int
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("got %s: %v", w.Body, err)
+	}
+	if answer.Error.Code != 0 {
+		return fmt.Sprint(answer.Error.Code), ""
+	}
+	for _, tool := range answer.Result.Tools {
+		names += tool.Name
+	}
+	return names, answer.Result.NextCursor
+}
+
+func pageRequest(cursor string) *http.Request {
+	if cursor == "" {
+		return modernRequest("tools/list", "")
+	}
+	return modernRequest("tools/list", fmt.Sprintf(`"cursor":%q`, cursor))
+}
+
+// paging is an endpoint with pages of two, and a list of those tools.
+func paging(t *testing.T, rules []string, tools string) *face {
+	t.Helper()
+	f := newFace(t, config{Admit: "all"})
+	f.paged(secret.New())
+	if rules != nil {
+		f.Rules = rulesOf(t, rules)
+	}
+	f.lists(t, tools)
+	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
+		return respond(w, r, toolsOf("upstream"))
+	})
+	return f
+}
+
+// paged has lists cut into pages of two, by cursors that are sealed with a secret.
+func (f *face) paged(s secret.Secret) {
+	sealer := cursor.NewSealer(secret.Ring{s})
+	f.Paging = &Paging{Size: 2, Sealer: func() *cursor.Sealer { return sealer }, Server: "http://127.0.0.1:3001/mcp"}
+}
+
+// lists makes tools of one letter each the list.
+func (f *face) lists(t *testing.T, tools string) {
+	t.Helper()
+	f.backend.Cache.Bump(revision.SetOf(revision.Tools))
+	f.pinned(t, revision.V20260728, cache.Public, time.Hour, 0, strings.Split(tools, "")...)
+}
+
+func TestPageSizes(t *testing.T) {
+	for tools, want := range map[string]string{"a": "a", "ab": "ab", "abc": "ab|c", "abcd": "ab|cd", "abcde": "ab|cd|e"} {
+		f := paging(t, nil, tools)
+		var pages []string
+		for cursor := ""; ; {
+			names, next := asksPage(t, f, pageRequest(cursor))
+			pages = append(pages, names)
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		if got := strings.Join(pages, "|"); got != want || f.asked() != 0 {
+			t.Errorf("%s: got %s, want %s", tools, got, want)
+		}
+	}
+}
+
+// A cursor goes on behind the item it was made at, wherever that is now.
+func TestPagesOfAListThatChanges(t *testing.T) {
+	for changed, want := range map[string]string{
+		"abcd": "cd", "xabcd": "cd", "abxcd": "xc", "bacd": "ac", "ab": "", "cdab": "", "acd": "-32602", "x": "-32602",
+	} {
+		f := paging(t, nil, "abcd")
+		_, cursor := asksPage(t, f, pageRequest(""))
+		f.lists(t, changed)
+		if got, _ := asksPage(t, f, pageRequest(cursor)); got != want || f.asked() != 0 {
+			t.Errorf("abcd has become %s: got %q, want %q", changed, got, want)
+		}
+	}
+}
+
+// nowhere fails unless a cursor of ours leads nowhere, and the upstream does not hear
+// of it.
+func (f *face) nowhere(t *testing.T, what string, r *http.Request) {
+	t.Helper()
+	f.asked()
+	w := f.serve(t, r)
+	if w.Header().Get("Cache-Status") != deniedStatus || !strings.Contains(w.Body.String(), `"code":-32602`) || f.asked() != 0 {
+		t.Errorf("%s: got %v, %s", what, w.Header(), w.Body)
+	}
+}
+
+// A cursor is of use only to those who may be given the same of the same list. What
+// another server makes of its own is its business.
+func TestCursorsAreBound(t *testing.T) {
+	rules := []string{"allow X-One tools *", "allow X-Two tools *", "deny X-Two tools b", "allow X-Three tools a* b* c*  d*"}
+	f := paging(t, rules, "abcdef")
+	as := func(header, cursor string) *http.Request {
+		r := pageRequest(cursor)
+		r.Header[header] = []string{"1"}
+		return r
+	}
+	_, cursor := asksPage(t, f, as("X-One", ""))
+	if cursor == "" {
+		t.Fatal("there is no cursor")
+	}
+	if got, _ := asksPage(t, f, as("X-One", cursor)); got != "cd" {
+		t.Errorf("its owner got %s", got)
+	}
+	for _, header := range []string{"X-Two", "X-Three", "X-None"} {
+		f.nowhere(t, header, as(header, cursor))
+	}
+	f.nowhere(t, "a changed one", as("X-One", cursor[:len(cursor)-1]+"x"))
+	prompts, err := message.ParsePage([]byte(`{"prompts":[{"name":"a"},{"name":"b"},{"name":"c"}]}`), revision.Prompts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.backend.Cache.Pin(&cache.Entry{
+		Kind: revision.Prompts, Revision: revision.V20260728, Body: message.Single(revision.Prompts, prompts),
+		Fetched: time.Now(), Lifetime: time.Hour, Mark: f.backend.Cache.Mark(revision.Prompts),
+	})
+	f.nowhere(t, "for another list", modernRequest("prompts/list", fmt.Sprintf(`"cursor":%q`, cursor)))
+	for what, r := range map[string]*http.Request{
+		"for discover": modernRequest("server/discover", fmt.Sprintf(`"cursor":%q`, cursor)), "a short one": as("X-One", cursor[:len(cursor)-1]),
+		"of another mark": as("X-One", "x"+cursor[1:]),
+	} {
+		f.asked()
+		if f.serve(t, r); f.asked() != 1 {
+			t.Errorf("%s: the cursor is opened", what)
+		}
+	}
+	other := paging(t, rules, "abcdef")
+	other.serve(t, as("X-One", cursor))
+	if other.asked() != 1 {
+		t.Error("another server's cursor is opened")
+	}
+	sealed := secret.New()
+	f.paged(sealed)
+	_, cursor = asksPage(t, f, as("X-One", ""))
+	f.paged(sealed)
+	if got, _ := asksPage(t, f, as("X-One", cursor)); got != "cd" {
+		t.Errorf("after a restart its owner got %s", got)
+	}
+	f.Paging.Server += "2"
+	f.nowhere(t, "of another server", as("X-One", cursor))
+}
+
+// TestTamperedCursors sends 10,000 cursors that were changed, and those of others, as callers
+// with different views: nobody is given a page by another's, nor by one that is not as it was
+// made.
+func TestTamperedCursors(t *testing.T) {
+	rules := []string{"allow X-One tools *", "allow X-Two tools *", "deny X-Two tools b", "allow X-Three tools a* b* c* d*"}
+	f := paging(t, rules, "abcdefgh")
+	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error { return respond(w, r, toolsOf()) })
+	owners := map[string]string{} // by cursor
+	var cursors []string
+	as := func(header, cursor string) *http.Request {
+		r := pageRequest(cursor)
+		r.Header[header] = []string{"1"}
+		return r
+	}
+	headers := []string{"X-One", "X-Two", "X-Three"}
+	for _, header := range headers {
+		for cursor := ""; ; {
+			if _, cursor = asksPage(t, f, as(header, cursor)); cursor == "" {
+				break
+			}
+			owners[cursor] = header
+			cursors = append(cursors, cursor)
+		}
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	random, pages := rand.New(rand.NewPCG(1, 2)), 0
+	for range 10_000 {
+		cursor := []byte(cursors[random.IntN(len(cursors))])
+		switch random.IntN(4) {
+		case 0: // as it is
+		case 1: // the beginning of one, the end of another
+			other := cursors[random.IntN(len(cursors))]
+			at := random.IntN(len(cursor))
+			copy(cursor[at:], other[at:])
+		default:
+			for range 1 + random.IntN(3) {
+				cursor[random.IntN(len(cursor))] = alphabet[random.IntN(len(alphabet))]
+			}
+		}
+		header := headers[random.IntN(len(headers))]
+		own := owners[string(cursor)] == header
+		names, _ := asksPage(t, f, as(header, string(cursor)))
+		if isPage := names != "" && names != "-32602"; isPage != own {
+			t.Fatalf("%s asked by %s of %q, and got %s", header, cursor, owners[string(cursor)], names)
+		}
+		if own {
+			pages++
+		}
+	}
+	if len(cursors) != 7 || pages < 500 {
+		t.Errorf("of %d cursors %d gave a page", len(cursors), pages)
+	}
+}
+
+// Of another revision, and of a list that is a caller's own, a cursor is of no use to
+// others.
+func TestCursorsOfOtherLists(t *testing.T) {
+	f := paging(t, nil, "abcd")
+	_, cursor := asksPage(t, f, pageRequest(""))
+	f.pinned(t, revision.V20251125, cache.Public, time.Hour, 0, "a", "b", "c", "d")
+	f.admitLegacy(t, "session")
+	legacy := func(cursor string) *http.Request {
+		r := legacyRequest(revision.V20251125, "session", "tools/list")
+		return withBodyOf(r, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":%q}}`, cursor))
+	}
+	f.nowhere(t, "of another revision", legacy(cursor))
+	names, own := asksPage(t, f, withBodyOf(legacy(""), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	if got, _ := asksPage(t, f, legacy(own)); names != "ab" || got != "cd" || f.asked() != 0 {
+		t.Errorf("the legacy pages are %s and %s", names, got)
+	}
+	private := paging(t, nil, "abcd")
+	private.backend.Cache.Unpin(revision.V20260728, revision.Tools)
+	private.upstreamIs(listing("a", "b", "c"))
+	as := func(who, cursor string) *http.Request {
+		r := pageRequest(cursor)
+		r.Header["Authorization"] = []string{"Bearer " + who}
+		return r
+	}
+	cursors := make(map[string]string)
+	for _, who := range []string{"ann", "bob"} {
+		for range 2 { // the first of them is the server's own answer, to be kept
+			_, cursors[who] = asksPage(t, private, as(who, ""))
+		}
+	}
+	private.asked()
+	if got, _ := asksPage(t, private, as("ann", cursors["ann"])); got != "c" || private.asked() != 0 || cursors["ann"] == cursors["bob"] {
+		t.Errorf("got %s, asked %d, by %v", got, private.asked(), cursors)
+	}
+	private.nowhere(t, "another caller's", as("ann", cursors["bob"]))
+}
+
+// While nobody can tell what the list is, a cursor of ours is not the upstream's to
+// read: a list that has only expired serves, or else the client begins anew.
+func TestCursorWithoutAList(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*face)
+		want   string
+	}{
+		"no list":  {func(f *face) { f.backend.Cache.Unpin(revision.V20260728, revision.Tools) }, "-32602"},
+		"a notice": {func(f *face) { f.backend.Cache.Bump(revision.SetOf(revision.Tools)) }, "-32602"},
+		"an old list": {func(f *face) {
+			f.pinned(t, revision.V20260728, cache.Public, time.Second, -time.Nanosecond, "a", "b", "c", "d")
+		}, "cd"},
+		"a later list": {func(f *face) { f.pinned(t, revision.V20260728, cache.Public, time.Hour, -time.Second, "a", "b", "x") }, "x"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := paging(t, nil, "abcd")
+			_, cursor := asksPage(t, f, pageRequest(""))
+			c.change(f)
+			time.Sleep(2 * time.Second)
+			if got, _ := asksPage(t, f, pageRequest(cursor)); got != c.want || f.asked() != 0 {
+				t.Errorf("%s: got %s, want %s", name, got, c.want)
+			}
+		})
+	}
+}
+
+// Lists that the upstream cuts into pages are not cut again.
+func TestPagesOfTheUpstream(t *testing.T) {
+	f := paging(t, nil, "abcd")
+	f.backend.Cache.Unpin(revision.V20260728, revision.Tools)
+	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
+		return respond(w, r, []byte(`{"resultType":"complete","tools":[{"name":"a"},{"name":"b"},{"name":"c"}],"nextCursor":"theirs","ttlMs":60000,"cacheScope":"private"}`))
+	})
+	for range 2 {
+		if got, next := asksPage(t, f, pageRequest("")); got != "abc" || next != "theirs" {
+			t.Errorf("got %s, then %s", got, next)
+		}
+	}
+}
+
+// TestDoorBeforePages asks the upstream about whom it has not let in yet, before a cursor is
+// refused: by the list, without the cursor, which means nothing to it.
+func TestDoorBeforePages(t *testing.T) {
+	f := newFace(t, config{})
+	sealed := secret.New()
+	f.paged(sealed)
+	f.lists(t, "abcd")
+	cursor := f.Paging.Sealer().Seal(cursor.Position{Index: 2}, nil)
+	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(body), "cursor") || r.Header.Get("Mcp-Method") != "tools/list" {
+			t.Errorf("the upstream was asked %s", body)
+		}
+		if r.Header.Get("Authorization") != "Bearer ann" {
+			w.Header().Set("Www-Authenticate", "Bearer")
+			w.WriteHeader(http.StatusUnauthorized)
+			return nil
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return respond(w, r, toolsOf("a", "b", "c"))
+	})
+	for who, want := range map[string]int{"ann": http.StatusOK, "eve": http.StatusUnauthorized} {
+		r := pageRequest(cursor)
+		r.Header["Authorization"] = []string{"Bearer " + who}
+		f.asked()
+		if w := f.serve(t, r); w.Code != want || f.asked() != 1 || (w.Header().Get("Www-Authenticate") == "") != (want == http.StatusOK) ||
+			want == http.StatusOK && !strings.Contains(w.Body.String(), `"code":-32602`) {
+			t.Errorf("%s got %d, %v, %s", who, w.Code, w.Header(), w.Body)
+		}
+	}
+}
+
+// TestNobodyWaitsForACursor has somebody ask by a cursor for a list of which there is no
+// copy. The next one with the same credentials does not wait for what that learns: nothing.
+func TestNobodyWaitsForACursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := paging(t, nil, "abcd")
+		f.backend.Cache.Unpin(revision.V20260728, revision.Tools)
+		as := func(r *http.Request) *http.Request {
+			r.Header["Authorization"] = []string{"Bearer ann"}
+			return r
+		}
+		f.nowhere(t, "without a list", as(pageRequest(f.Paging.Sealer().Seal(cursor.Position{}, nil))))
+		begun := time.Now()
+		if got, _ := asksPage(t, f, as(pageRequest(""))); got != "upstream" || !time.Now().Equal(begun) {
+			t.Errorf("after %v the list is %s", time.Since(begun), got)
+		}
+	})
+}
