@@ -307,7 +307,7 @@ func TestFailingMatchersForOperators(t *testing.T) {
 		t.Errorf("%d lines say that a matcher fails, want 1", n)
 	}
 	items := askedAs(t, "tools", url.Values{"why": {"1"}})
-	if len(items) != 3 || items[0].Why.Allowed || !strings.Contains(items[0].Why.Reason, "the matcher fails of rule 0") {
+	if len(items) != 3 || items[0].Why.Allowed || !strings.Contains(items[0].Why.Reason, "the matcher of rule 0 fails for this caller") {
 		t.Errorf("why: %+v", items)
 	}
 	items = askedAs(t, "prompts", url.Values{"why": {"1"}})

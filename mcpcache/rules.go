@@ -147,7 +147,7 @@ func addAll(m *policy.Matched, rules []int) {
 // note says that a matcher has begun to fail, or does so no more.
 func (m *ruleMatcher) note(err error) {
 	if err != nil {
-		m.logger.Error("matcher of rules fails: its callers get nothing that its rules allow, and all callers are kept from what they deny",
+		m.logger.Error("matcher of rules fails: whom it fails for gets nothing that its rules allow, and is kept from what they deny",
 			zap.Ints("rules", m.rules()), zap.Error(err))
 		return
 	}

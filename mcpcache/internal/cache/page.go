@@ -8,20 +8,21 @@ import (
 )
 
 // Page returns a part of a list: of its items size from the one of number from on. next is
-// the cursor of the next page, a raw JSON string; nil: it is the last one. It is kept in the
-// bounded store until it is needed no more; only its bytes are to be used, as of what
-// [Cache.Shown] returns.
-func (c *Cache) Page(e *Entry, from, size int, next []byte) *Entry {
+// the cursor of the next page, a raw JSON string; nil: it is the last one. With keep, it is
+// kept in the bounded store. Only its bytes are to be used, as of what [Cache.Shown] returns.
+func (c *Cache) Page(e *Entry, from, size int, next []byte, keep bool) *Entry {
 	q := e.question()
 	q.view = pageHash(e.view, from, size, next)
-	if kept := c.Get(q); kept != nil && kept.of == e.Body.Digest {
+	if kept := c.Get(q); keep && kept != nil && kept.of == e.Body.Digest {
 		return kept
 	}
 	before, items, after := e.takeApart()
 	made := *e
 	made.content, made.view, made.of = nil, q.view, e.Body.Digest
 	made.Body = message.Cut(e.Kind, e.Body, before, items, after, from, size, next)
-	c.Put(&made)
+	if keep {
+		c.Put(&made)
+	}
 	return &made
 }
 

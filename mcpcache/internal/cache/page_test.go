@@ -32,17 +32,17 @@ func TestPages(t *testing.T) {
 				cursor = []byte(next)
 				want = strings.Replace(want, "]", `],"nextCursor":`+next, 1)
 			}
-			page := c.Page(tt.list, 10, 20, cursor)
+			page := c.Page(tt.list, 10, 20, cursor, true)
 			if got := page.text(); got != want {
 				t.Errorf("%s: the page is %s, want %s", name, got, want)
 			}
-			kept := c.Page(tt.list, 10, 20, cursor)
-			if kept.content == nil || c.Page(tt.list, 10, 20, cursor).content != kept.content || kept.text() != want {
+			kept := c.Page(tt.list, 10, 20, cursor, true)
+			if kept.content == nil || c.Page(tt.list, 10, 20, cursor, true).content != kept.content || kept.text() != want {
 				t.Errorf("%s: the page is not kept", name)
 			}
 			pages[next] = kept
 		}
-		if other := c.Page(tt.list, 11, 20, nil); other.text() == pages[""].text() {
+		if other := c.Page(tt.list, 11, 20, nil, true); other.text() == pages[""].text() {
 			t.Errorf("%s: another page is the same", name)
 		}
 		c.Encoded(pages[""], encoded.Plain, start)
@@ -51,7 +51,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	changed := c.list(toolsOf(Public), listOf(t, toolsFrom(1, 100)...), 0)
-	if got, want := c.Page(changed, 10, 20, nil).text(), string(listOf(t, toolsFrom(11, 20)...).Bytes); got != want {
+	if got, want := c.Page(changed, 10, 20, nil, true).text(), string(listOf(t, toolsFrom(11, 20)...).Bytes); got != want {
 		t.Errorf("of another list the page is %s, want %s", got, want)
 	}
 	if c.Get(toolsOf(Public)) != nil {

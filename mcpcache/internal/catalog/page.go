@@ -11,8 +11,9 @@ import (
 // Page returns the part of a list, as its callers are shown it, that begins at a position,
 // nil being the beginning: at most size items, and a cursor to what follows, which seal
 // makes. What the server itself has cut is one page, and so is what is no list. It returns
-// nil if the position is nowhere: what the page before has ended with is gone.
-func (c *Catalog) Page(e *cache.Entry, at *cursor.Position, size int, seal func(cursor.Position) string) *cache.Entry {
+// nil if the position is nowhere: what the page before has ended with is gone. With keep,
+// the page is kept as long as there is room.
+func (c *Catalog) Page(e *cache.Entry, at *cursor.Position, size int, keep bool, seal func(cursor.Position) string) *cache.Entry {
 	from, ok := 0, true
 	switch {
 	case e.Kind.ItemsKey() == "" || e.Body.NextCursor != nil || e.Detail != nil:
@@ -31,12 +32,12 @@ func (c *Catalog) Page(e *cache.Entry, at *cursor.Position, size int, seal func(
 		if from == 0 {
 			return e
 		}
-		return c.cache.Page(e, from, size, nil)
+		return c.cache.Page(e, from, size, nil, keep)
 	}
 	digest := e.Body.Digest
 	next := cursor.Position{Index: uint32(end), Last: cursor.NameHash(nameOf(e, end-1)), List: [16]byte(digest[:16])}
 	quoted, _ := jsontext.AppendQuote(nil, seal(next)) // it is ASCII
-	return c.cache.Page(e, from, size, quoted)
+	return c.cache.Page(e, from, size, quoted, keep)
 }
 
 // find returns the number of the item at a position in a list.

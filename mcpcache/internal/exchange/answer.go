@@ -29,6 +29,9 @@ var envelopes = sync.Pool{New: func() any { return new([maxPrefix + maxStatus]by
 // answer writes an entry: a short prefix made for this request, and the bytes that
 // the upstream wrote.
 func (x *exchange) answer(f found) error {
+	if s := x.screen; s != nil && s.client != nil {
+		x.w, x.r = s.client, s.request // what the upstream has answered is not passed on
+	}
 	defer x.body.release()
 	shown := x.catalog.Shown(f.entry, x.view, x.now)
 	if shown == nil {
@@ -36,10 +39,10 @@ func (x *exchange) answer(f found) error {
 		x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
 		return x.unfiltered("the list has another one in it, and is not shown")
 	}
-	if shown = x.page(shown, f.entry.Partition); shown == nil {
+	if shown = x.page(f, shown); shown == nil {
 		return x.cursorIsGone()
 	}
-	x.outcome, x.reason = f.outcome(), understood
+	x.outcome, x.reason = f.outcome(), f.reason
 	left := f.entry.Left(x.now)
 	if f.stale {
 		left = min(left, 0)

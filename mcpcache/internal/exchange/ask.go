@@ -75,18 +75,28 @@ func (x *exchange) askDoor(next caddyhttp.Handler, found []message.Naming) (pass
 	x.outcome, x.reason = OutcomeBypass, bypassAdmission
 	l := learner{x: x}
 	l.begin(answer.Status, answer.Header())
+	h := answer.Header()
+	h["Cache-Status"] = append(h["Cache-Status"], x.endpoint.status.forwarded(bypassAdmission, false))
+	return true, x.passOn(answer, nil)
+}
+
+// passOn hands on what the upstream has answered to a request of our own. err is what
+// answering has come to.
+func (x *exchange) passOn(answer *upstream.Answer, err error) error {
 	h := x.w.Header()
 	clear(h)
 	maps.Copy(h, answer.Header())
+	if err != nil {
+		return err
+	}
 	if answer.Cut {
 		answer.Body = nil // what the header says is what counts
 		delete(h, "Content-Type")
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(answer.Body))}
-	h["Cache-Status"] = append(h["Cache-Status"], x.endpoint.status.forwarded(bypassAdmission, false))
 	x.w.WriteHeader(answer.Status)
 	_, err = x.w.Write(answer.Body)
-	return true, err
+	return err
 }
 
 // turnsAway reports whether an answer says that the upstream does not let this caller

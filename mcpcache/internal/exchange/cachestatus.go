@@ -22,7 +22,10 @@ func newStatusTexts(name string) statusTexts {
 // appendHit appends the status of an answer from the cache that is fresh for
 // left.
 func (s statusTexts) appendHit(dst []byte, f found, left time.Duration) []byte {
-	if f.fetched {
+	switch {
+	case f.status != "":
+		return append(dst, f.status...)
+	case f.fetched:
 		return append(append(dst, s.miss...), "; stored; collapsed"...)
 	}
 	dst = append(append(dst, s.name...), "; hit; ttl="...)

@@ -120,7 +120,7 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 		defer x.backend.Cache.Release(f.entry)
 		return x.answer(f)
 	case x.cursor != "":
-		return x.pageless(next, f)
+		return x.askForList(next, f)
 	}
 	return x.forward(next, f, true)
 }

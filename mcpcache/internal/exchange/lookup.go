@@ -33,8 +33,12 @@ type found struct {
 	// none says that there is no copy at all, and nothing that tells this caller
 	// apart from others with the same credentials.
 	none bool
-	// reason is why there was no lookup, if there was none.
+	// reason is why there was no lookup, if there was none; understood with an entry from
+	// memory.
 	reason bypass
+	// status is the Cache-Status of what the upstream has just answered, and is not kept
+	// as such; "" of all else.
+	status string
 }
 
 // asker is what a lookup has to know of who asks.

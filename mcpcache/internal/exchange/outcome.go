@@ -27,9 +27,9 @@ func (o Outcome) String() string {
 // outcome returns what becomes of a request whose lookup found f.
 func (f found) outcome() Outcome {
 	switch {
-	case f.entry == nil && f.reason != understood:
+	case f.reason != understood:
 		return OutcomeBypass
-	case f.entry == nil, f.fetched:
+	case f.entry == nil, f.fetched, f.status != "":
 		return OutcomeMiss
 	case f.stale:
 		return OutcomeStale

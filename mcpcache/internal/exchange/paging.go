@@ -1,7 +1,11 @@
 package exchange
 
 import (
+	"bytes"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,6 +13,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
 // Paging cuts lists from memory into pages.
@@ -49,13 +55,13 @@ func (x *exchange) owner(partition cache.Partition) []byte {
 }
 
 // page returns the part of a list, as the caller is shown it, that was asked for; nil if
-// the cursor leads nowhere. The partition is that of the list.
-func (x *exchange) page(shown *cache.Entry, partition cache.Partition) *cache.Entry {
+// the cursor leads nowhere.
+func (x *exchange) page(f found, shown *cache.Entry) *cache.Entry {
 	p := x.endpoint.Paging
 	if p == nil {
 		return shown
 	}
-	sealer, owner := p.Sealer(), x.owner(partition)
+	sealer, owner := p.Sealer(), x.owner(f.entry.Partition)
 	var at *cursor.Position
 	if x.cursor != "" {
 		opened, err := sealer.Open(x.cursor, owner)
@@ -64,27 +70,85 @@ func (x *exchange) page(shown *cache.Entry, partition cache.Partition) *cache.En
 		}
 		at = &opened
 	}
-	return x.catalog.Page(shown, at, p.Size, func(p cursor.Position) string { return sealer.Seal(p, owner) })
+	return x.catalog.Page(shown, at, p.Size, f.status == "", func(p cursor.Position) string { return sealer.Seal(p, owner) })
 }
 
-// pageless answers a client that has asked by a cursor of ours for a part of a list that
-// there is none of, or none that it may be given: the server cannot read the cursor. If
-// the list has only expired, it is good enough to go on with.
-func (x *exchange) pageless(next caddyhttp.Handler, f found) error {
-	defer x.returnScout() // nothing of the list is learned here
-	if e := f.fallback; e != nil && x.expiredOnly(e) && x.backend.Cache.Hold(e) {
-		defer x.backend.Cache.Release(e)
-		return x.answer(found{entry: e, stale: true})
+// askForList answers a client that has asked by a cursor of ours for a part of a list that
+// it cannot be given from memory now. The server cannot read the cursor, so it is asked for
+// the list as if it were for the first page, and with the same consequences: the caller is
+// let in or not, what has expired is fetched, and if that fails a copy may do. The page is cut
+// of what comes.
+func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
+	body, err := message.WithoutCursor(x.body.bytes)
+	if err != nil {
+		return x.cursorIsGone() // it has been understood: this does not happen
 	}
-	x.behindScreen()
-	asked := []message.Naming{{ID: x.request.ID, Items: []message.Named{{Kind: x.question.kind}}}}
-	switch passed, err := x.askDoor(next, asked); {
-	case err != nil:
-		return x.unasked(err)
-	case passed:
-		return nil
+	s := x.behindScreen()
+	s.client, s.request = x.w, x.r
+	answer := upstream.NewAnswer(x.w.Header().Clone(), x.backend.Settings.Feed.MaxList, x.backend.Cache.Work())
+	defer answer.Close()
+	x.w, x.r = answer, x.r.Clone(x.r.Context())
+	x.r.ContentLength = int64(len(body))
+	x.r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	x.body.bytes, x.body.room = body, nil // the request still is in the buffer
+	x.request.Cursor = nil
+	err = x.forward(next, f, true)
+	if x.w != http.ResponseWriter(answer) {
+		return err // it has been answered from memory
 	}
+	x.w, x.r = s.client, s.request
+	if err != nil || answer.Status != http.StatusOK {
+		return x.passOn(answer, err)
+	}
+	x.now = time.Now()
+	switch f, is := x.listIn(answer); {
+	case !is:
+		return x.passOn(answer, nil)
+	case f.entry != nil:
+		return x.answer(f)
+	}
+	// The server cuts its list itself, or it is too long. The feed may have put it together.
+	if f := x.lookup(x.r.Context(), x.caller()); f.entry != nil && x.backend.Cache.Hold(f.entry) {
+		defer x.backend.Cache.Release(f.entry)
+		return x.answer(f)
+	}
+	x.returnScout()
 	return x.cursorIsGone()
+}
+
+// listIn returns the whole list that the upstream has answered, as it is to be answered
+// with; without an entry if it is only a part. It reports whether there is a list at all.
+func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
+	l := learner{stream: isStream(answer.Header().Get("Content-Type"))}
+	if answer.Cut {
+		return found{}, l.isResult(answer.Body)
+	}
+	var response message.Response
+	parse := func(data []byte) bool {
+		var err error
+		response, err = message.ParseResponse(data)
+		return err == nil && bytes.Equal(response.ID, x.request.ID) && response.Error == nil
+	}
+	if l.stream && sse.Find(answer.Body, parse) == nil || !l.stream && !parse(answer.Body) {
+		return found{}, false
+	}
+	page, err := message.ParsePage(response.Result, x.question.kind)
+	if err != nil {
+		return found{}, false
+	}
+	if page.NextCursor != nil || !page.Complete {
+		return found{}, true
+	}
+	q := &x.question
+	e := &cache.Entry{
+		Kind: q.kind, Revision: q.revision, Partition: x.context, Variant: q.variant, Mark: q.mark,
+		Lifetime: x.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL), Fetched: x.now,
+		Body: message.Single(q.kind, page),
+	}
+	if _, err := x.endpoint.Paging.Sealer().Open(x.cursor, x.owner(cache.Public)); err == nil {
+		e.Partition = cache.Public // that of the list that was cut before
+	}
+	return found{entry: e, reason: x.reason, status: strings.Join(answer.Header()["Cache-Status"], ", ")}, true
 }
 
 // cursorIsGone answers a client whose cursor leads nowhere (2025-03-26 and later,

@@ -267,28 +267,85 @@ func TestCursorsOfOtherLists(t *testing.T) {
 	private.nowhere(t, "another caller's", as("ann", cursors["bob"]))
 }
 
-// While nobody can tell what the list is, a cursor of ours is not the upstream's to
-// read: a list that has only expired serves, or else the client begins anew.
-func TestCursorWithoutAList(t *testing.T) {
+// TestCursorAsksForTheList asks by a cursor for a list that cannot be given from memory now:
+// the upstream is asked as for a first page, and what comes of that comes of the page.
+func TestCursorAsksForTheList(t *testing.T) {
+	failing := func(status int) stand {
+		return func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(status)
+			_, err := io.WriteString(w, "the upstream's own")
+			return err
+		}
+	}
+	refusing := func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", "application/json")
+		_, err := io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`)
+		return err
+	}
+	streaming := func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":%s}\n\n", toolsOf("a", "b", "x"))
+		return err
+	}
+	cutting := func(w http.ResponseWriter, r *http.Request) error {
+		return respond(w, r, bytes.Replace(toolsOf("a", "b", "x"), []byte("]"), []byte(`],"nextCursor":"theirs"`), 1))
+	}
+	const own, stale = "the upstream's own", "; detail=stale"
 	for name, c := range map[string]struct {
+		who    string
 		change func(*face)
-		want   string
+		answer stand
+		status int
+		says   string // in the body
+		cache  string // in Cache-Status
+		asked  int64
 	}{
-		"no list":  {func(f *face) { f.backend.Cache.Unpin(revision.V20260728, revision.Tools) }, "-32602"},
-		"a notice": {func(f *face) { f.backend.Cache.Bump(revision.SetOf(revision.Tools)) }, "-32602"},
-		"an old list": {func(f *face) {
-			f.pinned(t, revision.V20260728, cache.Public, time.Second, -time.Nanosecond, "a", "b", "c", "d")
-		}, "cd"},
-		"a later list": {func(f *face) { f.pinned(t, revision.V20260728, cache.Public, time.Hour, -time.Second, "a", "b", "x") }, "x"},
+		"it is there":                  {"ann", func(*face) {}, listing("a", "b", "x"), 200, `[{"name":"c"},{"name":"d"}]`, "; hit", 0},
+		"a later one is there":         {"eve", func(f *face) { f.pinned(t, revision.V20260728, cache.Public, time.Hour, -time.Second, "a", "b", "x") }, listing(), 200, `[{"name":"x"}]`, "; hit", 0},
+		"expired, and brought":         {"ann", func(*face) { time.Sleep(2 * time.Minute) }, listing("a", "b", "x"), 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
+		"expired, and its end is gone": {"ann", func(*face) { time.Sleep(2 * time.Minute) }, listing("a", "x"), 200, `"code":-32602`, deniedStatus, 1},
+		"expired, and not brought":     {"ann", func(*face) { time.Sleep(2 * time.Minute) }, failing(503), 200, `[{"name":"c"},{"name":"d"}]`, stale, 1},
+		"expired, and refused":         {"ann", func(*face) { time.Sleep(2 * time.Minute) }, failing(401), 401, own, "; fwd=", 1},
+		"announced, and not brought":   {"ann", func(f *face) { f.backend.Cache.Bump(revision.SetOf(revision.Tools)) }, failing(503), 200, `[{"name":"c"},{"name":"d"}]`, stale, 1},
+		"announced, and brought":       {"ann", func(f *face) { f.backend.Cache.Bump(revision.SetOf(revision.Tools)) }, listing("a", "b", "x"), 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
+		"forgotten, and brought":       {"ann", func(f *face) { f.backend.Cache.Purge() }, listing("0", "a", "b"), 200, `"tools":[]`, "; fwd=uri-miss", 1},
+		"forgotten, and not brought":   {"ann", func(f *face) { f.backend.Cache.Purge() }, failing(503), 503, own, "; fwd=", 1},
+		"forgotten, and an error":      {"ann", func(f *face) { f.backend.Cache.Purge() }, refusing, 200, `"code":-32000`, "; fwd=", 1},
+		"forgotten, and streamed":      {"ann", func(f *face) { f.backend.Cache.Purge() }, streaming, 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
+		"forgotten, and cut":           {"ann", func(f *face) { f.backend.Cache.Purge() }, cutting, 200, `"code":-32602`, deniedStatus, 1},
+		"forgotten, and not kept":      {"eve", func(f *face) { f.backend.Cache.Unpin(revision.V20260728, revision.Tools) }, listing("a", "b", "x"), 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			f := paging(t, nil, "abcd")
-			_, cursor := asksPage(t, f, pageRequest(""))
-			c.change(f)
-			time.Sleep(2 * time.Second)
-			if got, _ := asksPage(t, f, pageRequest(cursor)); got != c.want || f.asked() != 0 {
-				t.Errorf("%s: got %s, want %s", name, got, c.want)
-			}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := paging(t, nil, "abcd")
+				as := func(cursor string) *http.Request {
+					r := pageRequest(cursor)
+					if c.who != "eve" { // who has no credentials
+						r.Header["Authorization"] = []string{"Bearer " + c.who}
+					}
+					return r
+				}
+				if c.who != "eve" {
+					f.backend.Cache.Unpin(revision.V20260728, revision.Tools)
+					f.upstreamIs(listing("a", "b", "c", "d"))
+					asksPage(t, f, as("")) // is kept
+				}
+				_, cursor := asksPage(t, f, as(""))
+				c.change(f)
+				f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
+					body, err := io.ReadAll(r.Body)
+					if err != nil || strings.Contains(string(body), "cursor") || !strings.Contains(string(body), `"_meta"`) || int64(len(body)) != r.ContentLength {
+						t.Errorf("the upstream is asked %s, of %d bytes, error %v", body, r.ContentLength, err)
+					}
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					return c.answer(w, r)
+				})
+				f.asked()
+				w := f.serve(t, as(cursor))
+				if asked := f.asked(); w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || !strings.Contains(w.Header().Get("Cache-Status"), c.cache) || asked != c.asked {
+					t.Errorf("asked %d, got %d, %v, %s", asked, w.Code, w.Header(), w.Body)
+				}
+			})
 		})
 	}
 }
@@ -307,55 +364,36 @@ func TestPagesOfTheUpstream(t *testing.T) {
 	}
 }
 
-// TestDoorBeforePages asks the upstream about whom it has not let in yet, before a cursor is
-// refused: by the list, without the cursor, which means nothing to it.
-func TestDoorBeforePages(t *testing.T) {
+// TestCursorsAndTheDoor asks by a good cursor as callers that the upstream has not let in:
+// whom it lets in now is given the page, and whom it does not is told so.
+func TestCursorsAndTheDoor(t *testing.T) {
 	f := newFace(t, config{})
-	sealed := secret.New()
-	f.paged(sealed)
+	f.paged(secret.New())
 	f.lists(t, "abcd")
-	cursor := f.Paging.Sealer().Seal(cursor.Position{Index: 2}, nil)
+	f.letIn(t, "Bearer ann")
 	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return err
-		}
-		if strings.Contains(string(body), "cursor") || r.Header.Get("Mcp-Method") != "tools/list" {
-			t.Errorf("the upstream was asked %s", body)
-		}
 		if r.Header.Get("Authorization") != "Bearer ann" {
 			w.Header().Set("Www-Authenticate", "Bearer")
 			w.WriteHeader(http.StatusUnauthorized)
 			return nil
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		return respond(w, r, toolsOf("a", "b", "c"))
+		return respond(w, r, toolsOf("a", "b", "c", "d"))
 	})
-	for who, want := range map[string]int{"ann": http.StatusOK, "eve": http.StatusUnauthorized} {
+	as := func(who, cursor string) *http.Request {
 		r := pageRequest(cursor)
 		r.Header["Authorization"] = []string{"Bearer " + who}
-		f.asked()
-		if w := f.serve(t, r); w.Code != want || f.asked() != 1 || (w.Header().Get("Www-Authenticate") == "") != (want == http.StatusOK) ||
-			want == http.StatusOK && !strings.Contains(w.Body.String(), `"code":-32602`) {
-			t.Errorf("%s got %d, %v, %s", who, w.Code, w.Header(), w.Body)
-		}
+		return r
 	}
-}
-
-// TestNobodyWaitsForACursor has somebody ask by a cursor for a list of which there is no
-// copy. The next one with the same credentials does not wait for what that learns: nothing.
-func TestNobodyWaitsForACursor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := paging(t, nil, "abcd")
-		f.backend.Cache.Unpin(revision.V20260728, revision.Tools)
-		as := func(r *http.Request) *http.Request {
-			r.Header["Authorization"] = []string{"Bearer ann"}
-			return r
-		}
-		f.nowhere(t, "without a list", as(pageRequest(f.Paging.Sealer().Seal(cursor.Position{}, nil))))
-		begun := time.Now()
-		if got, _ := asksPage(t, f, as(pageRequest(""))); got != "upstream" || !time.Now().Equal(begun) {
-			t.Errorf("after %v the list is %s", time.Since(begun), got)
-		}
-	})
+	_, cursor := asksPage(t, f, as("ann", ""))
+	f.backend.Admission.Purge()
+	f.asked()
+	if w := f.serve(t, as("eve", cursor)); w.Code != http.StatusUnauthorized || w.Header().Get("Www-Authenticate") == "" || f.asked() != 1 {
+		t.Errorf("eve got %d, %v, %s", w.Code, w.Header(), w.Body)
+	}
+	if got, _ := asksPage(t, f, as("ann", cursor)); got != "cd" || f.asked() != 1 {
+		t.Errorf("ann got %s", got)
+	}
+	if got, _ := asksPage(t, f, as("ann", cursor)); got != "cd" || f.asked() != 0 {
+		t.Errorf("once let in, ann got %s", got)
+	}
 }

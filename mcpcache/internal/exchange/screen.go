@@ -23,6 +23,10 @@ type screen struct {
 	// letIn says that the upstream has given this caller a list that we have asked for,
 	// turnedAway that it has refused to.
 	letIn, turnedAway bool
+	// client and request are the client's, while the upstream is asked for a list in the
+	// place of what the client has asked for; nil otherwise.
+	client  http.ResponseWriter
+	request *http.Request
 }
 
 // behindScreen returns the exchange's screen.

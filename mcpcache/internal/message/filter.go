@@ -170,8 +170,8 @@ func (f Filter) member(key int, value []byte) ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// rewrite returns an object with what change makes of its values, and the object itself
-// if nothing is changed.
+// rewrite returns an object with what change makes of its values, nil being a member that is
+// left out, and the object itself if nothing is changed.
 func rewrite(object []byte, known keyset, change func(key int, value []byte) ([]byte, error)) ([]byte, error) {
 	var members []member
 	changed := false
@@ -186,7 +186,12 @@ func rewrite(object []byte, known keyset, change func(key int, value []byte) ([]
 	}
 	out := make([]byte, 0, len(object))
 	for _, m := range members {
-		out = append(append(append(appendComma(out, '{'), m.name...), ':'), m.value...)
+		if m.value != nil {
+			out = append(append(append(appendComma(out, '{'), m.name...), ':'), m.value...)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, '{')
 	}
 	return append(out, '}'), nil
 }

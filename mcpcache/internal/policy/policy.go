@@ -246,6 +246,13 @@ func firstThatNames(e Effect, patterns []pattern, i spelled) int {
 	return -1
 }
 
+// Names reports whether a rule is about an item of that kind.
+func (s *Set) Names(rule int, k revision.Kind, i Item) bool {
+	r := s.rules[rule]
+	of, ok := fold(k, i)
+	return ok && r.Kind == k && slices.ContainsFunc(r.Items, func(p Pattern) bool { return p.matches(r.Effect, of) })
+}
+
 // ItemOf returns an item as written in a list, as far as rules look at it.
 func (v *View) ItemOf(k revision.Kind, item []byte) Item {
 	i := Item{Name: message.NameOf(k, item)}

@@ -34,7 +34,7 @@ func ItemsAs(ctx context.Context, s Source, k revision.Kind, like string, as []s
 		if err != nil {
 			return nil, trouble(Invalid, "as: %v", err)
 		}
-		c := caller{view, p.Rules(), failed}
+		c := caller{p.Set(), view, p.Rules(), failed}
 		decide = func(item []byte) *Why { return c.why(k, item) }
 	}
 	for i := range items {
@@ -52,6 +52,7 @@ func ItemsAs(ctx context.Context, s Source, k revision.Kind, like string, as []s
 
 // caller is one as the rules of a handler see it.
 type caller struct {
+	set    *policy.Set
 	view   *policy.View
 	rules  []Rule
 	failed map[int]error // by the numbers of the rules
@@ -63,7 +64,7 @@ func (c *caller) why(k revision.Kind, raw []byte) *Why {
 	d := c.view.Decide(k, item)
 	w := &Why{Allowed: d.Allowed}
 	if d.Rule < 0 {
-		w.Reason = c.undecided(k, item.Name, d.Allowed)
+		w.Reason = c.undecided(k, item, d.Allowed)
 		return w
 	}
 	r := c.rules[d.Rule]
@@ -75,28 +76,28 @@ func (c *caller) why(k revision.Kind, raw []byte) *Why {
 }
 
 // undecided says what decides about an item where no rule does.
-func (c *caller) undecided(k revision.Kind, name string, allowed bool) string {
+func (c *caller) undecided(k revision.Kind, item policy.Item, allowed bool) string {
 	switch {
 	case !c.view.Restricts(k):
 		return "no rule that is about this caller restricts " + k.String()
 	case allowed:
 		return "no rule denies it, and " + k.String() + " are open"
-	case name == "" || !policy.Certain(k, name):
+	case item.Name == "" || !policy.Certain(k, item.Name):
 		return "nothing certain can be said of its name"
 	}
-	return "no rule that is about this caller allows it" + c.failures(k)
+	return "no rule that is about this caller allows it" + c.failures(k, item)
 }
 
-// failures says which rules about that kind would perhaps allow something.
-func (c *caller) failures(k revision.Kind) string {
+// failures says which rules would allow an item, if their matchers did not fail.
+func (c *caller) failures(k revision.Kind, item policy.Item) string {
 	var numbers []string
 	for _, r := range c.rules {
-		if c.failed[r.Number] != nil && r.Kind == k.String() && r.Effect == policy.Allow.String() {
+		if c.failed[r.Number] != nil && r.Effect == policy.Allow.String() && c.set.Names(r.Number, k, item) {
 			numbers = append(numbers, strconv.Itoa(r.Number))
 		}
 	}
 	if numbers == nil {
 		return ""
 	}
-	return "; for this caller the matcher fails of rule " + strings.Join(numbers, ", ")
+	return "; the matcher of rule " + strings.Join(numbers, ", ") + " fails for this caller"
 }

@@ -67,7 +67,7 @@ func TestItemsAs(t *testing.T) {
 	}
 	source.Ruled.Failing = []string{"support"}
 	if got, want := explained(t, source, revision.Tools, "", true, "who=support"), "get false 4 deny tools get [{\"name\":\"support\"}] its matcher fails for this caller: it does\n"+
-		"ticket_new false no rule that is about this caller allows it; for this caller the matcher fails of rule 1\n"; !strings.HasPrefix(got, want) {
+		"ticket_new false no rule that is about this caller allows it; the matcher of rule 1 fails for this caller\ndb_drop false 2"; !strings.HasPrefix(got, want) {
 		t.Errorf("with a matcher that fails:\n%s\nwant\n%s", got, want)
 	}
 	for _, q := range []struct {

@@ -74,8 +74,8 @@ func describeRules(status *Status, source Source) {
 // warnings says what there is to be warned of with a rule.
 func (r Rule) warnings() (texts []string) {
 	if r.Failing {
-		texts = append(texts, fmt.Sprintf("the matcher of rule %d fails (%s): %s", r.Number, r,
-			map[bool]string{true: "nobody gets what it allows", false: "everybody is kept from what it denies"}[r.Effect == "allow"]))
+		texts = append(texts, fmt.Sprintf("the matcher of rule %d has failed for the last caller (%s): whom it fails for %s", r.Number, r,
+			map[bool]string{true: "does not get what it allows", false: "is kept from what it denies"}[r.Effect == "allow"]))
 	}
 	if len(r.Unused) > 0 {
 		texts = append(texts, fmt.Sprintf("rule %d (%s) matches nothing of the lists with %s", r.Number, r, strings.Join(r.Unused, " ")))

@@ -30,8 +30,8 @@ func TestDescribeRules(t *testing.T) {
 	if want := []string{
 		"tools are restricted, and no rule is about resources, resource_templates: they are open to everybody",
 		"rule 0 (allow tools a* b*) matches nothing of the lists with b*",
-		"the matcher of rule 1 fails (allow tools *): nobody gets what it allows",
-		"the matcher of rule 3 fails (deny tools a1): everybody is kept from what it denies",
+		"the matcher of rule 1 has failed for the last caller (allow tools *): whom it fails for does not get what it allows",
+		"the matcher of rule 3 has failed for the last caller (deny tools a1): whom it fails for is kept from what it denies",
 	}; !slices.Equal(s.Warnings, want) {
 		t.Errorf("warnings are\n%s\nwant\n%s", strings.Join(s.Warnings, "\n"), strings.Join(want, "\n"))
 	}
