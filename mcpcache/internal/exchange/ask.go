@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
@@ -50,6 +51,25 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 	h["Content-Type"], h["Accept"] = []string{"application/json"}, []string{usualAccept}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	return r
+}
+
+// resultIn returns the result of the request of that id which the upstream has answered, in
+// JSON or in a stream. It reports false if there is none, or not all of it was kept.
+func resultIn(answer *upstream.Answer, id []byte) (result []byte, ok bool) {
+	if answer.Status != http.StatusOK || answer.Cut {
+		return nil, false
+	}
+	is := func(data []byte) bool {
+		response, err := message.ParseResponse(data)
+		result = response.Result
+		return err == nil && bytes.Equal(response.ID, id) && response.Error == nil
+	}
+	if isStream(answer.Header().Get("Content-Type")) {
+		ok = sse.Find(answer.Body, is) != nil
+	} else {
+		ok = is(answer.Body)
+	}
+	return result, ok
 }
 
 // askDoor makes sure that a refusal of ours does not come before one of the upstream's

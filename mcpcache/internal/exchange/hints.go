@@ -10,7 +10,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
@@ -109,23 +108,11 @@ func (x *exchange) askForTools(next caddyhttp.Handler, params string) (*message.
 		return nil, err
 	}
 	x.screen.turnedAway = x.screen.turnedAway || x.turnsAway(answer)
-	var response message.Response
-	is := func(data []byte) bool {
-		var err error
-		response, err = message.ParseResponse(data)
-		return err == nil && string(response.ID) == ownID && response.Error == nil
-	}
-	switch {
-	case answer.Status != http.StatusOK || answer.Cut:
-		return nil, nil
-	case isStream(answer.Header().Get("Content-Type")):
-		if sse.Find(answer.Body, is) == nil {
-			return nil, nil
-		}
-	case !is(answer.Body):
+	result, ok := resultIn(answer, []byte(ownID))
+	if !ok {
 		return nil, nil
 	}
-	page, err := message.ParsePage(response.Result, revision.Tools)
+	page, err := message.ParsePage(result, revision.Tools)
 	if err != nil {
 		return nil, nil // of what cannot be read nothing is certain
 	}

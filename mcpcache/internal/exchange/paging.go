@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
 
@@ -112,27 +110,21 @@ func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
 		defer x.backend.Cache.Release(f.entry)
 		return x.answer(f)
 	}
-	x.returnScout()
 	return x.cursorIsGone()
 }
 
 // listIn returns the whole list that the upstream has answered, as it is to be answered
 // with; without an entry if it is only a part. It reports whether there is a list at all.
 func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
-	l := learner{stream: isStream(answer.Header().Get("Content-Type"))}
 	if answer.Cut {
+		l := learner{stream: isStream(answer.Header().Get("Content-Type"))}
 		return found{}, l.isResult(answer.Body)
 	}
-	var response message.Response
-	parse := func(data []byte) bool {
-		var err error
-		response, err = message.ParseResponse(data)
-		return err == nil && bytes.Equal(response.ID, x.request.ID) && response.Error == nil
-	}
-	if l.stream && sse.Find(answer.Body, parse) == nil || !l.stream && !parse(answer.Body) {
+	result, ok := resultIn(answer, x.request.ID)
+	if !ok {
 		return found{}, false
 	}
-	page, err := message.ParsePage(response.Result, x.question.kind)
+	page, err := message.ParsePage(result, x.question.kind)
 	if err != nil {
 		return found{}, false
 	}
