@@ -1,12 +1,14 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,12 +86,20 @@ func TestPageOfAnotherOrigin(t *testing.T) {
 	browser := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0",
 		"--user-data-dir="+t.TempDir(), origin+"/?server="+p.URL)
+	// Asked to end, it ends its helpers, which write to the profile. They hold
+	// this pipe as well: Wait returns when the last of them is gone, and only
+	// then can the profile be removed.
+	var said bytes.Buffer
+	browser.Stderr = &said
 	if err := browser.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = browser.Process.Kill()
+		_ = browser.Process.Signal(syscall.SIGTERM)
 		_ = browser.Wait()
+		if t.Failed() {
+			t.Logf("the browser says:\n%s", &said)
+		}
 	}()
 	var report pageReport
 	select {
