@@ -30,6 +30,9 @@ const (
 	metricsRole  = "caddy-metrics" // one with the option metrics
 	upstreamRole = "upstream"
 	changingRole = "changing-upstream"
+
+	typeScriptRole = "ts-sdk"
+	fastMCPRole    = "fastmcp"
 )
 
 // Blocks of a Caddyfile: BODY is a file with a list as it is answered, UPSTREAM
@@ -49,12 +52,12 @@ const (
 )
 
 var contenders = []contender{
-	{name: ready, what: "Caddy handler that writes ready bytes", role: caddyRole, site: readySite, readme: true, short: true},
+	{name: ready, what: "Caddy handler that writes ready bytes", role: caddyRole, site: readySite, short: true},
 	{name: "respond", what: "Caddy `respond`", role: caddyRole, site: "respond <<LIST\nTEXT\nLIST 200"},
 	{name: hit, what: "**hit**", role: caddyRole, site: hitSite, hit: true, readme: true, short: true},
 	{name: "hit-rule", what: "**hit**, a rule for callers with a header", role: caddyRole, site: ruleSite, hit: true},
 	{name: "hit-gzip", what: "**hit, gzip**", role: caddyRole, site: hitSite, hit: true, encoding: "gzip"},
-	{name: "hit-zstd", what: "**hit, zstd**", role: caddyRole, site: hitSite, hit: true, encoding: "zstd", readme: true, short: true},
+	{name: "hit-zstd", what: "**hit, zstd**", role: caddyRole, site: hitSite, hit: true, encoding: "zstd", short: true},
 	{name: "encode-gzip", what: "Caddy `encode` (gzip) over a hit", role: caddyRole, site: encodeSite, hit: true, encoding: "gzip"},
 	{name: "encode-zstd", what: "Caddy `encode` (zstd) over a hit", role: caddyRole, site: encodeSite, hit: true, encoding: "zstd"},
 	{name: "hit-changing", what: "**hit**, the list changes every 100 ms", role: caddyRole, site: strings.Replace(hitSite, "UPSTREAM", "CHANGING", 1), hit: true},
@@ -65,7 +68,8 @@ var contenders = []contender{
 	{name: "proxy", what: "Caddy `reverse_proxy` to a server of ready bytes", role: caddyRole, site: proxySite, readme: true, short: true},
 	{name: "mcp-go", what: "mcp-go server, direct", role: "mcp-go", readme: true, short: true},
 	{name: "go-sdk", what: "go-sdk server, direct", role: "go-sdk"},
-	{name: "ts-sdk", what: "TypeScript SDK server, direct", role: "ts-sdk", readme: true},
+	{name: "ts-sdk", what: "TypeScript SDK server, direct", role: typeScriptRole},
+	{name: "fastmcp", what: "FastMCP proxy to a server of ready bytes", role: fastMCPRole, readme: true},
 
 	{name: "call-proxy", what: "small call, `reverse_proxy`", role: caddyRole, site: proxySite, call: echoTool, short: true},
 	{name: "call", what: "**small call, `mcp_cache`**", role: caddyRole, site: hitSite, call: echoTool, short: true},

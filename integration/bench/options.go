@@ -33,9 +33,9 @@ func parseOptions(args []string, output io.Writer) (*options, error) {
 	short := flags.Bool("short", false, "few contenders, 50 tools, rounds of 700ms; about a minute")
 	flags.IntVar(&o.rounds, "rounds", 5, "how often each contender is measured")
 	flags.DurationVar(&o.duration, "duration", 4*time.Second, "how long each contender is measured in a round; 700ms with -short")
-	flags.StringVar(&tools, "tools", "5,50,500", "lengths of the lists; 50 with -short")
+	flags.StringVar(&tools, "tools", "5,50,500", "lengths of the lists; 50 with -short and -readme")
 	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(namesOf(func(contender) bool { return true }), ", "))
-	flags.BoolVar(&o.readme, "readme", false, "measure and print only the rows of the project's README")
+	flags.BoolVar(&o.readme, "readme", false, "measure and print only the ratios of the project's README, at 50 tools")
 	flags.BoolVar(&o.check, "check", false, "end with status 1 if a hit at 50 tools costs too much")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func parseOptions(args []string, output io.Writer) (*options, error) {
 	if *short && !given["duration"] {
 		o.duration = 700 * time.Millisecond
 	}
-	if *short && !given["tools"] {
+	if (*short || o.readme) && !given["tools"] {
 		tools = strconv.Itoa(checkedTools)
 	}
 	switch {

@@ -78,8 +78,13 @@ func (s *stage) process(ctx context.Context, role string) (*process, error) {
 		if err = s.writeCaddyfile(ctx, role); err == nil {
 			p, err = start(ctx, addr, self, caddyRole, addr, s.file(role))
 		}
-	case "ts-sdk":
+	case typeScriptRole:
 		p, err = startTypeScript(ctx, addr, tools)
+	case fastMCPRole:
+		var upstream *process
+		if upstream, err = s.process(ctx, upstreamRole); err == nil {
+			p, err = startFastMCP(ctx, addr, upstream.addr)
+		}
 	case changingRole:
 		p, err = start(ctx, addr, self, upstreamRole, addr, tools, "100ms")
 	default:

@@ -43,8 +43,9 @@ var pairs = []pair{
 	{"hit / ready bytes, `metrics` on", "hit-metrics", "static-metrics", nil},
 	{"hit / ready bytes, access log", "hit-log", "static-log", nil},
 	{"hit while the list changes / at rest", "hit-changing", hit, nil},
-	{"hit / `reverse_proxy`", hit, "proxy", nil},
 	{"hit / mcp-go server", hit, "mcp-go", map[int]float64{5: 2.6, 50: 14}},
+	{"hit / `reverse_proxy`", hit, "proxy", nil},
+	{"hit / FastMCP proxy", hit, "fastmcp", nil},
 	{"hit, zstd / mcp-go server", "hit-zstd", "mcp-go", map[int]float64{500: 110}},
 	{"hit / go-sdk server", hit, "go-sdk", map[int]float64{50: 14}},
 	{"hit / TypeScript SDK server", hit, "ts-sdk", map[int]float64{50: 140}},
@@ -53,14 +54,16 @@ var pairs = []pair{
 	{"call answered with a stream / `reverse_proxy`", "stream", "stream-proxy", nil},
 }
 
-// write writes Markdown, as it stands in the README of the project or of this
-// folder.
+// write writes Markdown, as it stands on the page of this folder or, the ratios, on
+// the first one.
 func (r *results) write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s/%s, %d cores; %d rounds of %s in turns, medians.\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), r.options.rounds, r.options.duration)
-	r.writeRates(&b, r.options.tools)
-	if !r.options.readme {
+	if r.options.readme {
+		r.writeRatios(&b, r.options.tools)
+	} else {
+		r.writeRates(&b, r.options.tools)
 		r.writeRatios(&b, r.options.tools)
 		for _, tools := range r.options.tools {
 			r.writeDetails(&b, tools)
@@ -86,15 +89,20 @@ func (r *results) writeRates(b *strings.Builder, sizes []int) {
 	t.write(b)
 }
 
-// writeRatios writes the ratios with what is wanted of them.
+// writeRatios writes the ratios with what is wanted of them; for the README
+// without that.
 func (r *results) writeRatios(b *strings.Builder, sizes []int) {
-	t := newTable("ratio within a round (wanted)", sizes)
+	title := "ratio within a round"
+	if !r.options.readme {
+		title += " (wanted)"
+	}
+	t := newTable(title, sizes)
 	for _, p := range pairs {
 		row, known := []string{p.what}, false
 		for _, tools := range sizes {
 			f := r.ratio(tools, p.name, p.over)
 			cell := show(f.median, 2)
-			if goal, ok := p.goals[tools]; ok && !math.IsNaN(f.median) {
+			if goal, ok := p.goals[tools]; ok && !r.options.readme && !math.IsNaN(f.median) {
 				cell += fmt.Sprintf(" (%g)", goal)
 			}
 			known = known || !math.IsNaN(f.median)

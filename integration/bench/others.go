@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+//go:embed typescript.mjs
+var typeScriptServer []byte
+
+// startTypeScript starts a server of the TypeScript SDK, which npm installs into
+// the user's cache folder if it is not there yet.
+func startTypeScript(ctx context.Context, addr, tools string) (*process, error) {
+	// Modules are looked up from where the script is.
+	script, err := inCache("server.mjs", typeScriptServer)
+	if err != nil {
+		return nil, err
+	}
+	err = install(ctx, "npm", "install", "--prefix", filepath.Dir(script), "--prefer-offline", "--no-audit", "--no-fund",
+		"--ignore-scripts", "@modelcontextprotocol/sdk@1.32.0", "zod@4")
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, addr, "node", script, addr, tools)
+}
+
+//go:embed fastmcp.py
+var fastMCPProxy []byte
+
+// startFastMCP starts a proxy of FastMCP in front of an MCP server. FastMCP is
+// installed into the user's cache folder if it is not there yet.
+func startFastMCP(ctx context.Context, addr, upstream string) (*process, error) {
+	script, err := inCache("proxy.py", fastMCPProxy)
+	if err != nil {
+		return nil, err
+	}
+	environment := filepath.Join(filepath.Dir(script), "fastmcp")
+	python := filepath.Join(environment, "bin", "python")
+	if err := install(ctx, "python3", "-m", "venv", environment); err != nil {
+		return nil, err
+	}
+	if err := install(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "fastmcp==4.1.2"); err != nil {
+		return nil, err
+	}
+	return start(ctx, addr, python, script, addr, "http://"+upstream+"/mcp")
+}
+
+// inCache writes a file into the folder for what others have made, and returns its
+// path.
+func inCache(name string, content []byte) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache folder: %w", err)
+	}
+	path := filepath.Join(cache, "mcp-cache-bench", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", fmt.Errorf("making the cache folder: %w", err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return "", fmt.Errorf("writing script: %w", err)
+	}
+	return path, nil
+}
+
+// install runs a program that installs something.
+func install(ctx context.Context, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("installing with %s: %w: %.200s", program, err, said)
+	}
+	return nil
+}
