@@ -31,17 +31,13 @@ var (
 	grammarSays = regexp.MustCompile(`[Dd]efault: (all five|upstream 5m|the server's address|\S+?)(?:\.$|\. | |$)`)
 )
 
-// tableOptions reads the README's table of options.
+// tableOptions reads the directive's table of options.
 func tableOptions(t *testing.T) map[string]documentedOption {
 	t.Helper()
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, begun := strings.Cut(string(text), "\n## Options\n")
+	_, rest, begun := strings.Cut(readPage(t, "../caddyfile/README.md"), "\n## Options\n")
 	section, _, ended := strings.Cut(rest, "\n#")
 	if !begun || !ended {
-		t.Fatal("the README has no section on options")
+		t.Fatal("the page has no section on options")
 	}
 	options := make(map[string]documentedOption)
 	for line := range strings.Lines(section) {
@@ -91,20 +87,20 @@ func names(options map[string]documentedOption) []string {
 	return all
 }
 
-// TestOptionsAreDocumented holds the README's table against the grammar, the
+// TestOptionsAreDocumented holds the page's table against the grammar, the
 // parser and the handler's fields: the same options, arguments and defaults.
 func TestOptionsAreDocumented(t *testing.T) {
 	table, grammar := tableOptions(t), grammarOptions(t)
 	if a, b := names(table), names(grammar); !slices.Equal(a, b) {
-		t.Errorf("the README's options are %v, those of the grammar %v", a, b)
+		t.Errorf("the page's options are %v, those of the grammar %v", a, b)
 	}
 	fields := handlerDefaults(t)
 	for name, option := range table {
 		if said := grammar[name]; said.arguments != option.arguments {
-			t.Errorf("%s takes %s in the README, %s in the grammar", name, option.arguments, said.arguments)
+			t.Errorf("%s takes %s on the page, %s in the grammar", name, option.arguments, said.arguments)
 		}
 		if said := grammar[name].byDefault; said != option.byDefault {
-			t.Errorf("%s is by default %q in the README, %q in the grammar", name, option.byDefault, said)
+			t.Errorf("%s is by default %q on the page, %q in the grammar", name, option.byDefault, said)
 		}
 		wantFieldDefault(t, fields, name, option.byDefault)
 		source := ":8080 {\nmcp_cache http://127.0.0.1:3001/mcp {\n" + name + "\n}\n}"
@@ -113,7 +109,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The README names the fields that are called otherwise.
+	// The page names the fields that are called otherwise.
 	want := append(names(table), "rules", "upstream", "admit_for", "scope_always", "stale_after_notice",
 		"ttl_by_kind", "min_ttl_by_kind", "max_ttl_by_kind")
 	want = slices.DeleteFunc(want, func(name string) bool { return name == "reverse_proxy" || name == "allow" || name == "deny" })
@@ -129,7 +125,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 }
 
 // wantFieldDefault fails unless the documentation of the option's field says
-// the same default as the README, in the words of Caddy's JSON.
+// the same default as the page, in the words of Caddy's JSON.
 func wantFieldDefault(t *testing.T, fields map[string]string, name, byDefault string) {
 	t.Helper()
 	want := map[string]string{name: byDefault}
@@ -150,7 +146,7 @@ func wantFieldDefault(t *testing.T, fields map[string]string, name, byDefault st
 	}
 	for field, value := range want {
 		if said := fields[field]; said != value {
-			t.Errorf("%s is by default %q in the README, %q in the documentation of its field", field, value, said)
+			t.Errorf("%s is by default %q on the page, %q in the documentation of its field", field, value, said)
 		}
 	}
 }

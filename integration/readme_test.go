@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,16 +28,6 @@ type codeBlock struct {
 }
 
 func (b codeBlock) String() string { return fmt.Sprintf("%s:%d", b.file, b.line) }
-
-// documents returns the documents that people start with.
-func documents(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob("../examples/*/README.md")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no example found: %v", err)
-	}
-	return append(files, "../README.md")
-}
 
 // codeBlocks returns all blocks of code in a document: those between fences and
 // those that are indented with a tab.
@@ -97,6 +88,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 			first, _, _ := strings.Cut(strings.TrimSpace(block.text), " ")
 			place, fragment := fragments[first]
 			switch {
+			case block.language == "text":
 			case block.language == "json":
 				if !json.Valid([]byte(block.text)) {
 					t.Errorf("%s: not valid JSON", block)
@@ -179,18 +171,22 @@ func elsewhere(reason string) func(*testing.T, string, []string) {
 	return func(t *testing.T, _ string, match []string) { t.Logf("%s: not run, %s", match[0], reason) }
 }
 
+// ourCaddy begins with what runs a Caddy with this module.
+const ourCaddy = `^(?:go run \./examples/caddy|caddy)`
+
 // commands are all that the documents may name.
 var commands = []command{
-	{`^go run \./examples/caddy mcp-cache serve$`, serveDemo},
-	{`^go run \./examples/caddy mcp-cache serve --to (\S+)$`, serveUpstream},
-	{`^go run \./examples/caddy mcp-cache check (\S+)$`, checkUpstream},
+	{ourCaddy + ` mcp-cache serve$`, serveDemo},
+	{ourCaddy + ` mcp-cache serve --to (\S+)$`, serveUpstream},
+	{ourCaddy + ` mcp-cache check (\S+)$`, checkUpstream},
+	{ourCaddy + ` (mcp-cache (?:status|list|describe|refresh|purge)\b.*)$`, knowsFlags},
 	{`^(?:[A-Z_]+=\.\.\. )*go run \./caddy run --config (\S+)$`, func(t *testing.T, folder string, match []string) {
 		hasFile(t, filepath.Join(folder, "caddy", "main.go"))
 		adaptFile(t, folder, match)
 	}},
-	{`^pip install mcp-proxy$`, elsewhere("it downloads a package")},
-	{`^(?:mcp-proxy --port 3001 -- |npx -y supergateway --stdio ")npx -y @modelcontextprotocol/server-everything stdio`, elsewhere("it downloads packages")},
+	{`^(?:uvx mcp-proxy --port 3001 -- |npx -y supergateway --stdio ")npx -y @modelcontextprotocol/server-everything stdio`, elsewhere("it downloads packages")},
 	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
+	{`^go run \./integration/bench(?: |$)`, elsewhere("it measures for minutes: .ci/run bench")},
 	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},
 	{`^go build -o caddy (\./examples/caddy)$`, hasMain},
 	{`^xcaddy build (?:v\S+ )?--with (github\.com/caddy-mcp/mcp-cache)(?:@v0\.0\.0=\.)?(?: --with github\.com/caddy-mcp/mcp-cache/(\S+))?$`, hasPackage},
@@ -270,6 +266,14 @@ func checkUpstream(t *testing.T, _ string, match []string) {
 	}
 }
 
+// knowsFlags asks a command with its arguments and flags for its help.
+func knowsFlags(t *testing.T, _ string, match []string) {
+	stdout, stderr, code := caddyRun(t, append(strings.Fields(match[1]), "--help")...)
+	if code != 0 {
+		t.Errorf("%s gave %d: %s%s", match[1], code, stdout, stderr)
+	}
+}
+
 // adaptFile adapts the file that a Caddy is to be run with. TestExamples starts
 // it.
 func adaptFile(t *testing.T, folder string, match []string) {
@@ -330,44 +334,65 @@ func TestInlineCommands(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+var (
+	link     = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	noAnchor = regexp.MustCompile("[^a-z0-9 _-]")
+)
 
-// TestLinks follows the links between the documents.
+// TestLinks follows the links between the documents, to files and to headings.
 func TestLinks(t *testing.T) {
 	for _, file := range append(documents(t), "../CONTRIBUTING.md") {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), match[1])); err != nil {
-				t.Errorf("%s: %v", file, err)
+		for _, match := range link.FindAllStringSubmatch(fencedCode.ReplaceAllString(readPage(t, file), ""), -1) {
+			target := file
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(file), match[1])
 			}
-		}
-	}
-	// Each story is in the README's table.
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("../examples/*/Caddyfile")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no example found: %v", err)
-	}
-	for _, file := range files {
-		if story := filepath.Base(filepath.Dir(file)); !strings.Contains(string(readme), "(examples/"+story+")") {
-			t.Errorf("the README does not lead to the example %s", story)
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", file, err)
+			} else if match[2] != "" && !slices.Contains(anchors(t, target), match[2]) {
+				t.Errorf("%s: %s has no heading for #%s", file, target, match[2])
+			}
 		}
 	}
 }
 
-// TestDocumentedStatuses holds the README's words for Cache-Status against the
+// anchors returns what links to the headings of a page are called.
+func anchors(t *testing.T, file string) (all []string) {
+	t.Helper()
+	for _, match := range heading.FindAllStringSubmatch(fencedCode.ReplaceAllString(readPage(t, file), ""), -1) {
+		name := noAnchor.ReplaceAllString(strings.ToLower(match[1]), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
+}
+
+// TestEveryPageIsLinked fails if a page cannot be reached from the first one, or
+// an example from the page of the examples.
+func TestEveryPageIsLinked(t *testing.T) {
+	reached := []string{"../README.md"}
+	for i := 0; i < len(reached); i++ {
+		for _, match := range link.FindAllStringSubmatch(readPage(t, reached[i]), -1) {
+			target := filepath.Join(filepath.Dir(reached[i]), match[1])
+			if info, err := os.Stat(target); err == nil && info.IsDir() {
+				target = filepath.Join(target, "README.md")
+			}
+			if filepath.Base(target) == "README.md" && !slices.Contains(reached, target) {
+				reached = append(reached, target)
+			}
+		}
+	}
+	for _, file := range documents(t) {
+		if !slices.Contains(reached, file) {
+			t.Errorf("no link leads to %s", file)
+		}
+	}
+}
+
+// TestDocumentedStatuses holds the page's words for Cache-Status against the
 // ones that come back.
 func TestDocumentedStatuses(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readPage(t, "../mcpcache/README.md")
 	w := newWorld(t)
 	c := w.client("2026-07-28")
 	check := func(a *fixture.Answer) {
@@ -380,8 +405,8 @@ func TestDocumentedStatuses(t *testing.T) {
 		case s.Forward != "":
 			documented = "| `" + s.Raw + "` |"
 		}
-		if !strings.Contains(string(text), documented) {
-			t.Errorf("the README does not know %q", s.Raw)
+		if !strings.Contains(text, documented) {
+			t.Errorf("the page does not know %q", s.Raw)
 		}
 	}
 	check(c.List(toolsList))

@@ -53,14 +53,14 @@ var (
 	quoted    = regexp.MustCompile("`([^`]+)`")
 )
 
-// TestEveryStatusIsDocumented holds the README's lists of what Cache-Status says
+// TestEveryStatusIsDocumented holds the page's lists of what Cache-Status says
 // against what the code can say: nothing is missing, and nothing too much.
 func TestEveryStatusIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../README.md")
+	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme := string(text)
+	page := string(text)
 	s := newStatusTexts("mcp_cache")
 	entry := &cache.Entry{}
 	can := []string{
@@ -74,18 +74,18 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		s.refused(),
 	}
 	var says []string
-	for _, row := range statusRow.FindAllStringSubmatch(readme, -1) {
+	for _, row := range statusRow.FindAllStringSubmatch(page, -1) {
 		says = append(says, row[1])
 	}
 	slices.Sort(can)
 	slices.Sort(says)
 	if !slices.Equal(can, says) {
-		t.Errorf("the README says\n%s\nthe code can say\n%s", strings.Join(says, "\n"), strings.Join(can, "\n"))
+		t.Errorf("the page says\n%s\nthe code can say\n%s", strings.Join(says, "\n"), strings.Join(can, "\n"))
 	}
 
-	_, table, found := strings.Cut(readme, "| detail of a bypass | why |\n| --- | --- |\n")
+	_, table, found := strings.Cut(page, "| detail of a bypass | why |\n| --- | --- |\n")
 	if !found {
-		t.Fatal("the README has no table of details")
+		t.Fatal("the page has no table of details")
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	details := make(map[string]bool)
@@ -96,6 +96,6 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		}
 	}
 	if got, want := slices.Sorted(maps.Keys(details)), bypasses(t); len(want) < 10 || !slices.Equal(got, want) {
-		t.Errorf("the README has the details %q, the code %q", got, want)
+		t.Errorf("the page has the details %q, the code %q", got, want)
 	}
 }

@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// documents returns all pages, from the folder of the tests.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var pages []string
+	for _, pattern := range []string{"../README.md", "../*/README.md", "../*/*/README.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no page %s: %v", pattern, err)
+		}
+		pages = append(pages, found...)
+	}
+	return pages
+}
+
+// readPage returns the text of a page.
+func readPage(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const (
+	firstPageLines  = 150
+	wordsOfSentence = 30
+)
+
+// TestFirstPageIsOnePage fails if README.md grows: what is new belongs on the page
+// of its folder.
+func TestFirstPageIsOnePage(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(readPage(t, "../README.md"), "\n"), "\n")
+	if len(lines) > firstPageLines {
+		t.Errorf("README.md has %d lines, at most %d are allowed", len(lines), firstPageLines)
+	}
+	for i, line := range lines {
+		if n := len([]rune(line)); n > 120 && !strings.HasPrefix(line, "|") {
+			t.Errorf("README.md:%d has %d characters, at most 120 are allowed", i+1, n)
+		}
+	}
+}
+
+// TestSentencesAreShort fails if a sentence of a page takes more than one breath.
+func TestSentencesAreShort(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, sentence := range sentences(readPage(t, file)) {
+			if n := len(strings.Fields(sentence)); n > wordsOfSentence {
+				t.Errorf("%s: a sentence of %d words, at most %d are allowed: %s", file, n, wordsOfSentence, sentence)
+			}
+		}
+	}
+}
+
+var (
+	fencedCode  = regexp.MustCompile("(?ms)^```.*?^```$")
+	inlineCode  = regexp.MustCompile("`[^`]*`")
+	linkTarget  = regexp.MustCompile(`\]\([^)]*\)`)
+	newItem     = regexp.MustCompile(`(?m)^\s*(?:[-*]|\d+\.|#+) |\|`)
+	sentenceEnd = regexp.MustCompile(`[.!?][*_)]*(?:\s|$)`)
+)
+
+// sentences returns the sentences of a page: what ends with a full stop,
+// a cell of a table, an item of a list or a paragraph. Code counts as one word.
+func sentences(markdown string) (all []string) {
+	text := fencedCode.ReplaceAllString(markdown, "\n\n")
+	text = inlineCode.ReplaceAllString(text, "CODE")
+	text = linkTarget.ReplaceAllString(text, "]")
+	text = newItem.ReplaceAllString(text, "\n\n")
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if strings.HasPrefix(paragraph, "\t") {
+			continue // commands
+		}
+		all = append(all, sentenceEnd.Split(paragraph, -1)...)
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
+}
+
+func TestSentences(t *testing.T) {
+	got := sentences("# A title\n\nOne `two three` four. Five\n[six](seven.md)!\n\n\teight nine\n\n- ten\n- eleven: twelve\n\n```json\n{}\n```\n| thirteen | fourteen |\n")
+	for i := range got {
+		got[i] = strings.Join(strings.Fields(got[i]), " ")
+	}
+	want := []string{"A title", "One CODE four", "Five [six]", "ten", "eleven: twelve", "thirteen", "fourteen"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
