@@ -25,8 +25,11 @@ var placeholderPattern = regexp.MustCompile(`^\{[^{}\s]+\}$`)
 func (p *parser) kinds(o option) (err error) {
 	kinds := mcpcache.Kinds()
 	takes := "one or more of " + strings.Join(kinds, ", ")
-	p.handler.Kinds, err = o.distinct(takes, func(kind string) bool {
-		return slices.Contains(kinds, kind)
+	p.handler.Kinds, err = o.distinct(takes, func(kind string) error {
+		if !slices.Contains(kinds, kind) {
+			return o.refuseName(takes, kind, kinds, kind)
+		}
+		return nil
 	})
 	return err
 }
@@ -102,7 +105,12 @@ func (p *parser) scope(o option) error {
 
 func (p *parser) partition(o option) (err error) {
 	const takes = "one or more placeholders, such as {header.X-Tenant}"
-	p.handler.Partition, err = o.distinct(takes, placeholderPattern.MatchString)
+	p.handler.Partition, err = o.distinct(takes, func(placeholder string) error {
+		if !placeholderPattern.MatchString(placeholder) {
+			return o.refuse(takes, placeholder)
+		}
+		return nil
+	})
 	return err
 }
 
@@ -201,7 +209,9 @@ func guest[T any](o option, key, namespace, takes string) (json.RawMessage, erro
 	name := o.Val()
 	id := namespace + "." + name
 	if _, err := caddy.GetModule(id); err != nil {
-		return nil, o.Errf("%s %s: no such %[1]s is built into this Caddy; there are %[3]s", key, name, strings.Join(modulesOf(namespace), ", "))
+		names := modulesOf(namespace)
+		return nil, o.Errf("%s %s: no such %[1]s is built into this Caddy%[3]s; there are %[4]s",
+			key, name, mcpcache.DidYouMean(name, names), strings.Join(names, ", "))
 	}
 	module, err := caddyparse.UnmarshalModule(o.Dispenser, id)
 	if err != nil {

@@ -65,8 +65,9 @@ func (p *parser) parseOptions() error {
 		name := p.Val()
 		read, known := subdirectives[name]
 		if !known {
-			return p.Errf("unrecognized subdirective %q of mcp_cache; its options are %s", name,
-				strings.Join(slices.Sorted(maps.Keys(subdirectives)), ", "))
+			names := slices.Sorted(maps.Keys(subdirectives))
+			return p.Errf("unrecognized subdirective %q of mcp_cache%s; its options are %s", name,
+				mcpcache.DidYouMean(name, names), strings.Join(names, ", "))
 		}
 		if seen[name] && !repeatable[name] {
 			return p.Errf("%s already specified", name)

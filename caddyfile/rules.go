@@ -29,7 +29,7 @@ func (p *parser) rule(o option) error {
 		return err
 	}
 	if !slices.Contains(kinds, args[0]) {
-		return o.refuse(takes, args...)
+		return o.refuseName(takes, args[0], kinds, args...)
 	}
 	// Taken for globs, these would say something else than what is meant.
 	for _, item := range args[1:] {

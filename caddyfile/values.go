@@ -42,6 +42,12 @@ func newOption(tokens caddyparse.Segment) option {
 // refuse is the error of an option that was given something else than it
 // takes.
 func (o option) refuse(takes string, given ...string) error {
+	return o.refuseName(takes, "", nil, given...)
+}
+
+// refuseName is refuse where a word of what was given is none of the names that
+// it could be.
+func (o option) refuseName(takes, word string, names []string, given ...string) error {
 	if len(given) == 0 {
 		return o.Errf("%s takes %s, not nothing", o.name, takes)
 	}
@@ -49,7 +55,7 @@ func (o option) refuse(takes string, given ...string) error {
 	for i, value := range given {
 		quoted[i] = strconv.Quote(value)
 	}
-	return o.Errf("%s takes %s, not %s", o.name, takes, strings.Join(quoted, " "))
+	return o.Errf("%s takes %s, not %s%s", o.name, takes, strings.Join(quoted, " "), mcpcache.DidYouMean(word, names))
 }
 
 // arguments returns the option's arguments, from least to most of them. An
@@ -74,16 +80,16 @@ func (o option) argument(takes string) (string, error) {
 	return args[0], nil
 }
 
-// distinct returns one or more arguments that pass valid and are all
+// distinct returns one or more arguments that pass check and are all
 // different.
-func (o option) distinct(takes string, valid func(string) bool) ([]string, error) {
+func (o option) distinct(takes string, check func(string) error) ([]string, error) {
 	args, err := o.arguments(takes, 1, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
 	for i, arg := range args {
-		if !valid(arg) {
-			return nil, o.refuse(takes, arg)
+		if err := check(arg); err != nil {
+			return nil, err
 		}
 		if slices.Contains(args[:i], arg) {
 			return nil, o.Errf("%s names %q twice", o.name, arg)
@@ -123,7 +129,7 @@ func (o option) durationByKind(all *caddy.Duration, byKind *map[string]caddy.Dur
 	kinds, value := args[:len(args)-1], args[len(args)-1]
 	for _, kind := range kinds {
 		if !slices.Contains(mcpcache.Kinds(), kind) {
-			return o.refuse(takes, args...)
+			return o.refuseName(takes, kind, mcpcache.Kinds(), args...)
 		}
 	}
 	d, err := o.parseDuration(takes, value, 1)

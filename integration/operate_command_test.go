@@ -151,6 +151,8 @@ func TestCommands(t *testing.T) {
 		}
 		_, complaint = mcpCommand(t, 1, "describe", "tools", "itme-0001")
 		wantOneLine(t, complaint, `no item of tools is called "itme-0001": did you mean "item-0001"?`)
+		_, complaint = mcpCommand(t, 1, "describe", "tool", "item-0001")
+		wantOneLine(t, complaint, `"tool" is not one of tools, prompts, resources, resource_templates (did you mean tools?)`)
 	})
 	t.Run("refresh", func(t *testing.T) {
 		w.mark(toolsList, "v2")

@@ -79,7 +79,7 @@ func TestServeRefusesInOneLine(t *testing.T) {
 		`--min-ttl: "soon" is no duration`:     {"--to", "127.0.0.1:1", "--min-ttl", "soon"},
 		`--min-ttl: "25h" is not from 0 to 24`: {"--to", "127.0.0.1:1", "--min-ttl", "25h"},
 		`--from: "here" is not host:port`:      {"--from", "here"},
-		`unknown command "more"`:               {"more"},
+		"with --to URL":                        {"127.0.0.1:1"},
 	} {
 		out, complaint, code := caddyRun(t, append([]string{"mcp-cache", "serve", "--from", "127.0.0.1:0"}, args...)...)
 		if code != 1 || out != "" || strings.Contains(complaint, "s3cret") || strings.Contains(complaint, "Caddyfile:") {

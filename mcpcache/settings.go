@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -86,6 +87,10 @@ const LeastMemory = 1 << 20
 
 // Kinds returns the names of the kinds that options can name.
 func Kinds() []string { return revision.KindNames() }
+
+// DidYouMean returns what errors say behind a word that is none of those names:
+// " (did you mean ttl?)", or "" if none of them is near.
+func DidYouMean(word string, names []string) string { return nearest.Question(word, names) }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 

@@ -29,6 +29,7 @@ func TestRefusals(t *testing.T) {
 		{"GET", "none", http.StatusNotFound, `no handler is called "none"; there are: one, ruled, two`},
 		{"GET", "two", http.StatusConflict, `2 handlers are called "two"; give them different names`},
 		{"GET", "one/cows", http.StatusNotFound, `"cows" is not one of tools, prompts, resources, resource_templates`},
+		{"GET", "one/tool", http.StatusNotFound, `"tool" is not one of tools, prompts, resources, resource_templates (did you mean tools?)`},
 		{"GET", "one/discover", http.StatusNotFound, `"discover" is not one of tools, prompts, resources, resource_templates`},
 		{"GET", "one/prompts", http.StatusNotFound, "there is no snapshot of prompts"},
 		{"GET", "one/prompts?like=[", http.StatusBadRequest, `like: "[" is not a pattern: syntax error in pattern`},

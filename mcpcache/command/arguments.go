@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 )
 
 // wanted returns a check for at least and at most so many arguments. Its errors
@@ -28,15 +31,33 @@ func helpOrUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	cmd.SuggestionsMinimumDistance = 2 // what cobra takes for its root
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("unknown command %q: did you mean %s?", args[0], strings.Join(near, " or "))
-	}
 	var names []string
 	for _, below := range cmd.Commands() {
 		if below.IsAvailableCommand() {
 			names = append(names, below.Name())
 		}
 	}
+	if near := nearest.Name(args[0], names); near != "" {
+		return fmt.Errorf("unknown command %q: did you mean %s?", args[0], near)
+	}
 	return fmt.Errorf("unknown command %q; there are %s", args[0], strings.Join(names, ", "))
+}
+
+// nearestFlag adds to the error of a flag that does not exist which one may have
+// been meant.
+func nearestFlag(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			names = append(names, flag.Name)
+		}
+	})
+	if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
+		return fmt.Errorf("%w (did you mean --%s?)", err, near)
+	}
+	return err
 }

@@ -20,8 +20,22 @@ func TestWhatIsWanted(t *testing.T) {
 		"refresh tools all":  "there is an argument too many: name one kind of lists or none, such as: refresh tools",
 		"statsu":             `unknown command "statsu": did you mean status?`,
 		"statsu --json":      `unknown command "statsu": did you mean status?`,
+		"stauts":             `unknown command "stauts": did you mean status?`,
+		"stat":               `unknown command "stat": did you mean status?`,
 		"dance":              `unknown command "dance"; there are check, describe, list, purge, refresh, serve, status`,
 		"da\x1bnce":          `unknown command "da\x1bnce"; there are check, describe, list, purge, refresh, serve, status`,
+		// A URL may hold a password.
+		"serve http://u:p@h/":     "there is an argument too many: name the MCP server with --to URL, such as: serve --to http://127.0.0.1:3001/mcp",
+		"serve --min_ttl 1m":      "unknown flag: --min_ttl (did you mean --min-ttl?)",
+		"serve --min_ttl=1m":      "unknown flag: --min_ttl (did you mean --min-ttl?)",
+		"serve --destination x":   "unknown flag: --destination",
+		"serve --ur 3001":         "unknown flag: --ur",
+		"serve --too 3001":        "unknown flag: --too (did you mean --to?)",
+		"serve -x":                "unknown shorthand flag: 'x' in -x",
+		"check http://h --haeder": "unknown flag: --haeder (did you mean --header?)",
+		"list tools --nam x":      "unknown flag: --nam (did you mean --name?)",
+		"check h --era modren":    `--era: "modren" is not one of legacy, modern (did you mean modern?)`,
+		"check h --timeout soon":  `invalid argument "soon" for "--timeout" flag: time: invalid duration "soon"`,
 	} {
 		cmd := &cobra.Command{Use: "caddy", SilenceUsage: true, SilenceErrors: true}
 		ours := &cobra.Command{Use: "mcp-cache"}

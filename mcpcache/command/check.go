@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -115,7 +116,8 @@ func checkOptions(cmd *cobra.Command) (options probe.Options, err error) {
 	case revision.Modern.String():
 		options.Eras = []revision.Era{revision.Modern}
 	default:
-		return options, fmt.Errorf("--era: %q is not one of legacy, modern", era)
+		return options, fmt.Errorf("--era: %q is not one of legacy, modern%s", era,
+			nearest.Question(era, []string{revision.Legacy.String(), revision.Modern.String()}))
 	}
 	return options, nil
 }

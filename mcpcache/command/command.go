@@ -27,5 +27,6 @@ func addCommands(cmd *cobra.Command) {
 	addOperatorCommands(cmd)
 	cmd.Args, cmd.RunE = cobra.ArbitraryArgs, helpOrUnknown
 	cmd.DisableFlagsInUseLine = true
+	cmd.SetFlagErrorFunc(nearestFlag)
 	cmd.FParseErrWhitelist.UnknownFlags = true // those of a command that does not exist
 }

@@ -51,7 +51,7 @@ log, in JSON, written to a file; --log stderr, to standard error.
 Caddy's admin API gets its usual address. If that is taken, as it is when
 another Caddy runs on this machine, it gets a free port of 127.0.0.1.
 `,
-		Args: cobra.NoArgs,
+		Args: wanted(0, 0, "name the MCP server with --to URL, such as: serve --to http://127.0.0.1:3001/mcp"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			code, err := runServe(caddycmd.Flags{FlagSet: cmd.Flags()})
 			return plainly(cmd, code, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -31,7 +32,7 @@ type Summary struct {
 func Kind(name string) (revision.Kind, error) {
 	k, ok := revision.ParseKind(name)
 	if !ok {
-		return 0, trouble(NotFound, "%q is not one of %s", name, strings.Join(revision.KindNames(), ", "))
+		return 0, trouble(NotFound, "%q is not one of %s%s", name, strings.Join(revision.KindNames(), ", "), nearest.Question(name, revision.KindNames()))
 	}
 	return k, nil
 }
@@ -40,7 +41,7 @@ func Kind(name string) (revision.Kind, error) {
 func ListKind(name string) (revision.Kind, error) {
 	k, ok := revision.ParseKind(name)
 	if !ok || k.ItemsKey() == "" {
-		return 0, trouble(NotFound, "%q is not one of %s", name, strings.Join(revision.ListNames(), ", "))
+		return 0, trouble(NotFound, "%q is not one of %s%s", name, strings.Join(revision.ListNames(), ", "), nearest.Question(name, revision.ListNames()))
 	}
 	return k, nil
 }
@@ -86,7 +87,7 @@ func ItemNamed(s Source, k revision.Kind, name string) (Item, error) {
 	for i, item := range items {
 		names[i] = item.Name
 	}
-	if near := nearest(name, names); near != "" {
+	if near := nearest.Name(name, names); near != "" {
 		return Item{}, trouble(NotFound, "no item of %s is called %q: did you mean %q?", k, name, near)
 	}
 	return Item{}, trouble(NotFound, "no item of %s is called %q", k, name)

@@ -1,4 +1,5 @@
-package report
+// Package nearest finds the name that somebody may have meant who wrote another.
+package nearest
 
 import (
 	"strings"
@@ -10,21 +11,36 @@ const (
 	maxNear = 128
 	// maxSlips is how many slips of the pen a name may be away.
 	maxSlips = 2
+	// leastPart is how many characters a part of a name must have: shorter ones
+	// are in it by chance.
+	leastPart = 3
 )
 
-// nearest returns the name that somebody may have meant: the one that is the
-// fewest slips away, or else the only one that word is a part of. It is "" if
-// there is none.
-func nearest(word string, names []string) string {
-	if word == "" || utf8.RuneCountInString(word) > maxNear {
+// Question asks whether the nearest name was meant, in brackets behind a space,
+// to be put behind what was written: " (did you mean ttl?)". It is "" if no name
+// is near.
+func Question(word string, names []string) string {
+	near := Name(word, names)
+	if near == "" {
 		return ""
 	}
-	best, least, part, parts := "", min(maxSlips, utf8.RuneCountInString(word)/2)+1, "", 0
+	return " (did you mean " + near + "?)"
+}
+
+// Name returns the name that somebody may have meant: the one that is the
+// fewest slips away, or else the only one that word is a part of. It is "" if
+// there is none.
+func Name(word string, names []string) string {
+	length := utf8.RuneCountInString(word)
+	if word == "" || length > maxNear {
+		return ""
+	}
+	best, least, part, parts := "", min(maxSlips, length/2)+1, "", 0
 	for _, name := range names {
 		if slips := slipsBetween(word, name, least); slips < least {
 			best, least = name, slips
 		}
-		if strings.Contains(strings.ToLower(name), strings.ToLower(word)) {
+		if length >= leastPart && strings.Contains(strings.ToLower(name), strings.ToLower(word)) {
 			part = name
 			parts++
 		}
