@@ -1,11 +1,15 @@
 package integration
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -73,19 +77,91 @@ func TestServeNamesAWrongPath(t *testing.T) {
 // TestServeRefusesInOneLine gives serve what it cannot use.
 func TestServeRefusesInOneLine(t *testing.T) {
 	for says, args := range map[string][]string{
-		"--to: the URL has a query":            {"--to", "http://127.0.0.1:1/mcp?key=s3cret"},
-		"--to: the URL holds a user":           {"--to", "http://user:s3cret@127.0.0.1:1/mcp"},
-		"must have one clean absolute path":    {"--to", "http://127.0.0.1:1/a%7Bb"},
-		`--min-ttl: "soon" is no duration`:     {"--to", "127.0.0.1:1", "--min-ttl", "soon"},
-		`--min-ttl: "25h" is not from 0 to 24`: {"--to", "127.0.0.1:1", "--min-ttl", "25h"},
-		`--from: "here" is not host:port`:      {"--from", "here"},
-		"with --to URL":                        {"127.0.0.1:1"},
+		"--to: the URL has a query":                                           {"--to", "http://127.0.0.1:1/mcp?key=s3cret"},
+		"--to: the URL holds a user":                                          {"--to", "http://user:s3cret@127.0.0.1:1/mcp"},
+		"must have one clean absolute path":                                   {"--to", "http://127.0.0.1:1/a%7Bb"},
+		`--min-ttl: "soon" is no duration`:                                    {"--to", "127.0.0.1:1", "--min-ttl", "soon"},
+		`--min-ttl: "25h" is not from 0 to 24`:                                {"--to", "127.0.0.1:1", "--min-ttl", "25h"},
+		`--from: "here" is not host:port or :port; --to: the URL has a query`: {"--from", "here", "--to", "http://h/?key=s3cret"},
+		"--header, whoever reaches the cache acts with these headers":         {"--from", ":0", "-H", "X-A: s3cret"},
+		"with --to URL": {"127.0.0.1:1"},
 	} {
 		out, complaint, code := caddyRun(t, append([]string{"mcp-cache", "serve", "--from", "127.0.0.1:0"}, args...)...)
 		if code != 1 || out != "" || strings.Contains(complaint, "s3cret") || strings.Contains(complaint, "Caddyfile:") {
 			t.Errorf("%q ended with %d: %s%s", args, code, out, complaint)
 		}
 		wantOneLine(t, complaint, says)
+	}
+}
+
+// TestServeSendsHeaders serves a server that wants a token, with lists that are
+// private: clients without one get hits, nobody's own gets through, and no output,
+// log or configuration has the token.
+func TestServeSendsHeaders(t *testing.T) {
+	const token, wanted = "serve-secret-77c1e0", "Bearer serve-secret-77c1e0"
+	s := scripted.New()
+	for _, method := range scripted.ListMethods() {
+		s.SetList(method, scripted.Items(method, "v1", 3))
+	}
+	s.SetHints(privateHour)
+	var closed, others atomic.Bool
+	s.SetDoor(func(r *http.Request) int {
+		if !slices.Equal(r.Header["Authorization"], []string{wanted}) || !slices.Equal(r.Header["X-Tenant"], []string{"acme"}) {
+			others.Store(true)
+		}
+		return map[bool]int{true: http.StatusUnauthorized}[others.Load() || closed.Load()]
+	})
+	host := httptest.NewServer(s) // not the fixture's, which finds that credentials cross
+	t.Cleanup(func() {
+		host.CloseClientConnections()
+		host.Close()
+	})
+	to := host.URL + "/mcp"
+	file := filepath.Join(t.TempDir(), "log.json")
+	p := startProcess(t, []string{"MCP_CACHE_TEST_TOKEN=" + token, "XDG_DATA_HOME=" + t.TempDir()},
+		"mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", to, "--log", file,
+		"--header", "Authorization: Bearer {env.MCP_CACHE_TEST_TOKEN}", "-H", "x-tenant: acme")
+	p.awaitLine(t, "Cached at 2025-11-25: tools 3, ")
+	endpoint, _, _ := strings.Cut(p.awaitLine(t, "mcp_cache is at "), ", ")
+	if line := p.awaitLine(t, "Each request to the server carries the "); line != "Authorization, X-Tenant of --header: whoever reaches the cache acts with that." {
+		t.Errorf("it says that it carries the %s", line)
+	}
+	eachEra(t, func(t *testing.T, revision string) {
+		for _, own := range []string{"", "Bearer of-the-client"} {
+			c := fixture.New(t, endpoint, revision, own)
+			c.Settle(toolsList)
+			wantHit(t, c.List(toolsList), toolsList, "v1")
+			c.Call("tools/call", c.Params(`"name":"item-0000"`))
+		}
+	})
+	if others.Load() {
+		t.Error("a request had other headers")
+	}
+	closed.Store(true)
+	address, _, _ := strings.Cut(strings.TrimSuffix(p.awaitLine(t, "Caddy's admin API is at "), "."), ". ")
+	if _, complaint, code := caddyRun(t, "mcp-cache", "refresh", "--address", address); code != 5 {
+		t.Errorf("refreshing ended with %d: %s", code, complaint)
+	}
+	p.awaitLine(t, "Trouble: "+to+" does not accept these credentials (401)")
+	res, err := http.Get("http://" + address + "/config/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	config, err := io.ReadAll(res.Body)
+	if err != nil || !strings.Contains(string(config), "{env.MCP_CACHE_SERVE_HEADER_0}") {
+		t.Errorf("the configuration is %s, %v", config, err)
+	}
+	log, err := os.ReadFile(file)
+	if err != nil {
+		t.Error(err)
+	}
+	for name, text := range map[string]string{
+		"output": strings.Join(p.lines(), "\n"), "complaints": p.complaints(), "log": string(log), "configuration": string(config),
+	} {
+		if strings.Contains(text, token) || strings.Contains(text, "acme") {
+			t.Errorf("the %s repeats the token: %s", name, text)
+		}
 	}
 }
 

@@ -37,8 +37,9 @@ no tool and needs no running Caddy.
 
 --header "Name: value" is sent with each request, such as a token. Where a name
 is given twice, the second value is that of another caller, to whose lists the
-first one's are compared; he sends the other headers of the first one too. No
-value of a header is ever shown.
+first one's are compared; he sends the other headers of the first one too.
+Placeholders are replaced: with "Authorization: Bearer {env.TOKEN}", the token
+is not in the list of processes. No value of a header is ever shown.
 
 In the table, "time" is the slower of two fetches; "twice", "client" and
 "caller" say whether the list was the same when asked for again, for a client
@@ -98,11 +99,11 @@ func checkOptions(cmd *cobra.Command) (options probe.Options, err error) {
 	if options.Timeout <= 0 {
 		return options, fmt.Errorf("--timeout: %s is no time to wait", options.Timeout)
 	}
-	headers, err := flags.GetStringArray("header")
-	if err != nil {
-		return options, err
+	headers, err := headersOf(flags)
+	if err == nil {
+		options.Callers, err = probe.Callers(headers)
 	}
-	if options.Callers, err = probe.Callers(headers); err != nil {
+	if err != nil {
 		return options, fmt.Errorf("--header: %w", err)
 	}
 	era, err := flags.GetString("era")

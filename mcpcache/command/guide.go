@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -20,19 +21,19 @@ const (
 	whyTotal   = 15 * time.Second
 )
 
-// whyNot says in one line what is wrong with the server at that URL, and what to
-// do; "" if nothing is.
-func whyNot(ctx context.Context, to string) string {
+// whyNot says in one line what is wrong with the server at that URL, for those who
+// send it that header, and what to do; "" if nothing is.
+func whyNot(ctx context.Context, to string, header http.Header) string {
 	found, err := probe.Run(ctx, probe.Options{
-		URL: to, Timeout: whyTimeout, Total: whyTotal, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
+		URL: to, Callers: []http.Header{header}, Timeout: whyTimeout, Total: whyTotal, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
 	})
 	switch {
 	case err != nil:
 		return "Trouble: " + printable(err.Error())
 	case found.Trouble == nil:
 		return ""
-	case found.Trouble.Code == "unauthorized", found.Trouble.Code == "forbidden":
-		return "Trouble: " + to + " asks for credentials. Clients' own go through to it; for the cache's, write a Caddyfile with a guard"
+	case len(header) == 0 && (found.Trouble.Code == "unauthorized" || found.Trouble.Code == "forbidden"):
+		return "Trouble: " + to + " asks for credentials. Clients' own go through to it; for the cache's, write a Caddyfile with a guard, or try --header \"Authorization: Bearer …\", with which all clients act then"
 	}
 	if found.Trouble.Code == "timeout" {
 		return "Trouble: " + to + " does not answer: see whether the server hangs"

@@ -2,10 +2,7 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"time"
 
@@ -14,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/demo"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/probe"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
@@ -29,7 +24,7 @@ const (
 
 func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve [--from <address>] [--to <url>] [--min-ttl <duration>]",
+		Use:   "serve [--from <address>] [--to <url>] [--header <header>] [--min-ttl <duration>]",
 		Short: "Caches an MCP server without a Caddyfile",
 		Long: `
 Listens on the --from address, plain HTTP, and caches the lists of the MCP
@@ -40,9 +35,16 @@ and what is not, and prints commands to try it with.
 The --to URL is that of the MCP endpoint, such as http://127.0.0.1:3001/mcp.
 The cache answers on the same path. A URL without a path means /mcp, and one
 without a scheme http, so 127.0.0.1:3001 is enough; 3001 alone is a port of
-127.0.0.1. --min-ttl is for servers
-that send ttlMs 0. All other options have their defaults; write a Caddyfile to
-choose others.
+127.0.0.1. --min-ttl is for servers that send ttlMs 0. All other options have
+their defaults; write a Caddyfile to choose others.
+
+--header "Name: value" is sent to the server with each request, the cache's own
+and those of clients, in the place of what a client sends under that name: to
+try a server that asks for a token. Placeholders are replaced: with
+"Authorization: Bearer {env.TOKEN}", the token is not in the list of processes.
+Whoever reaches the cache acts with that token, so it has to listen on a
+loopback address then, and keeps no list on disk. For more than a try, write a
+Caddyfile with a guard. No value of a header is ever shown.
 
 Warnings and errors are written to standard error, but for those of the feeds
 and of clients that go away: it tells how the feeds are. --log FILE has the whole
@@ -60,20 +62,10 @@ another Caddy runs on this machine, it gets a free port of 127.0.0.1.
 	flags := cmd.Flags()
 	flags.StringP("from", "f", defaultFrom, "Address to listen on, as host:port or :port. Port 0: a free one")
 	flags.StringP("to", "t", "", "URL of the MCP server, host:port, or a port of 127.0.0.1. Default: a built-in demo server")
+	flags.StringArrayP("header", "H", nil, `Header to send to the server, as "Name: value" (repeatable)`)
 	flags.String("min-ttl", "", "The shortest time that lists are kept, whatever their ttlMs says, such as 1m. Default: ttlMs is obeyed")
 	flags.String("log", "", "Where the whole log goes: a file, or stderr. Default: warnings and errors to standard error")
 	return cmd
-}
-
-// serving is what serve is asked for.
-type serving struct {
-	from  string // to listen on
-	admin string // address of the admin API
-	to    string // URL of the upstream
-	// minTTL is the option of that name; "" if it is not given.
-	minTTL string
-	// log is a file, "stderr", or "".
-	log string
 }
 
 // runServe runs until the process is told to end, or the demo server fails.
@@ -81,29 +73,20 @@ func runServe(flags caddycmd.Flags) (int, error) {
 	caddy.TrapSignals()
 	hushCaddy()
 	ctx := context.Background()
-	s := serving{minTTL: flags.String("min-ttl"), log: flags.String("log")}
-	if err := s.listenOn(ctx, flags.String("from")); err != nil {
+	s, err := newServing(ctx, flags)
+	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	if err := checkMinTTL(s.minTTL); err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("--min-ttl: %w", err)
-	}
 	wait, what := func() error { select {} }, "the MCP server"
-	if to := flags.String("to"); to == "" {
+	if s.to == "" {
 		server, err := demo.Start(ctx)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
 		defer func() { _ = server.Close() }() // the process ends
 		s.to, wait, what = server.URL(), server.Wait, "the built-in demo server"
-	} else {
-		u, err := upstreamAt(to)
-		if err != nil {
-			return caddy.ExitCodeFailedStartup, fmt.Errorf("--to: %w", err)
-		}
-		s.to = u
 	}
-	config, err := serveConfig(s)
+	config, err := serveConfig(*s)
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
@@ -114,9 +97,9 @@ func runServe(flags caddycmd.Flags) (int, error) {
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s at %s.\n%s", endpoint, what, s.to, s.addresses())
+	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s at %s.\n%s", endpoint, what, s.to, s.remarks())
 	go func() {
-		why := func(ctx context.Context) string { return whyNot(ctx, s.to) }
+		why := func(ctx context.Context) string { return whyNot(ctx, s.to, s.header) }
 		showProgress(ctx, os.Stdout, isTerminal(os.Stdout), caddy.Log(), guide{
 			why:  why,
 			late: s.to + " has not answered yet: see whether the server hangs. It is asked until it answers.",
@@ -125,54 +108,4 @@ func runServe(flags caddycmd.Flags) (int, error) {
 		watchFeeds(ctx, os.Stdout, caddy.Log(), why)
 	}()
 	return caddy.ExitCodeFailedQuit, wait()
-}
-
-// addresses says what else people should know of the addresses.
-func (s *serving) addresses() string {
-	text := ""
-	if host, _, err := net.SplitHostPort(s.from); err == nil && isEverywhere(host) {
-		text = "It listens on all addresses of this machine: whoever reaches one of them can use the server.\n"
-	}
-	text += "Caddy's admin API is at " + s.admin + "."
-	if s.admin != caddy.DefaultAdminListen {
-		text += " See how the cache is: caddy mcp-cache status --address " + s.admin
-	}
-	return text + "\n"
-}
-
-// listenOn chooses the addresses.
-func (s *serving) listenOn(ctx context.Context, from string) (err error) {
-	if s.from, err = freeAddress(ctx, from); err != nil {
-		return fmt.Errorf("--from: %w", err)
-	}
-	if s.admin, err = adminAddress(ctx, caddy.DefaultAdminListen); err != nil {
-		return fmt.Errorf("choosing an address for the admin API: %w", err)
-	}
-	return nil
-}
-
-// upstreamAt returns the URL that an operator means.
-func upstreamAt(to string) (string, error) {
-	if u, err := url.Parse(to); err == nil && u.User != nil {
-		return "", errors.New("the URL holds a user or password: write a Caddyfile with a guard, which gives the cache its credential")
-	}
-	u, err := probe.ParseURL(to)
-	if err != nil {
-		return "", err
-	}
-	return u.String(), nil
-}
-
-func checkMinTTL(text string) error {
-	if text == "" {
-		return nil
-	}
-	d, err := caddy.ParseDuration(text)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%q is no duration such as 1m", text)
-	case d < 0 || d > feed.DefaultMaxTTL:
-		return fmt.Errorf("%q is not from 0 to %s", text, feed.DefaultMaxTTL)
-	}
-	return nil
 }

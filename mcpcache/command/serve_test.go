@@ -199,23 +199,3 @@ func TestSuggestions(t *testing.T) {
 		}
 	}
 }
-
-// TestServeSaysWhoReachesIt tells where serve listens, and how to see its status.
-func TestServeSaysWhoReachesIt(t *testing.T) {
-	for from, everywhere := range map[string]bool{
-		"127.0.0.1:8080": false, "[::1]:8080": false, "localhost:8080": false, ":8080": true, "0.0.0.0:8080": true, "[::]:8080": true,
-	} {
-		for _, admin := range []string{caddy.DefaultAdminListen, "127.0.0.1:4321"} {
-			want := "Caddy's admin API is at " + admin + "."
-			if everywhere {
-				want = "It listens on all addresses of this machine: whoever reaches one of them can use the server.\n" + want
-			}
-			if admin != caddy.DefaultAdminListen {
-				want += " See how the cache is: caddy mcp-cache status --address 127.0.0.1:4321"
-			}
-			if got := (&serving{from: from, admin: admin}).addresses(); got != want+"\n" {
-				t.Errorf("%s, %s: it says\n%s", from, admin, got)
-			}
-		}
-	}
-}

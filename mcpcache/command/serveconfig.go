@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"regexp"
 	"strings"
 
@@ -29,7 +30,17 @@ func serveConfig(s serving) ([]byte, error) {
 		bind = "bind " + host
 	}
 	if s.minTTL != "" {
-		options = " {\n\t\tmin_ttl `" + s.minTTL + "`\n\t}"
+		options += "\n\t\tmin_ttl `" + s.minTTL + "`"
+	}
+	if len(s.header) > 0 {
+		lines, err := headerOptions(s)
+		if err != nil {
+			return nil, err
+		}
+		options += lines
+	}
+	if options != "" {
+		options = " {" + options + "\n\t}"
 	}
 	caddyfile := fmt.Sprintf(serveCaddyfile, s.admin, serveGrace, logOptions(s.log), port, bind, s.to, options)
 	config, _, err := adapter.Adapt([]byte(caddyfile), nil)
@@ -37,6 +48,24 @@ func serveConfig(s serving) ([]byte, error) {
 		return nil, errors.New(inCaddyfile.ReplaceAllString(err.Error(), ""))
 	}
 	return config, nil
+}
+
+// headerOptions has reverse_proxy send the headers, for the feed and for clients.
+// What has been listed with one token is nothing for another one, so no list is
+// stored. Caddy shows its configuration in the admin API and in errors: the values
+// are in this process's environment instead.
+func headerOptions(s serving) (string, error) {
+	var lines strings.Builder
+	lines.WriteString("\n\t\tstore off\n\t\treverse_proxy {")
+	for i, name := range s.headerNames() {
+		variable := fmt.Sprintf("MCP_CACHE_SERVE_HEADER_%d", i)
+		if err := os.Setenv(variable, s.header.Get(name)); err != nil {
+			return "", fmt.Errorf("keeping header %s: %w", name, err)
+		}
+		fmt.Fprintf(&lines, "\n\t\t\theader_up %s {env.%s}", name, variable)
+	}
+	lines.WriteString("\n\t\t}")
+	return lines.String(), nil
 }
 
 // inCaddyfile is what the adapter's errors say of a Caddyfile that nobody has

@@ -2,6 +2,9 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,25 +13,40 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 
 	_ "github.com/caddy-mcp/mcp-cache/caddyfile"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/off"
 )
 
 func TestServeConfigIsThatOfTheDirective(t *testing.T) {
+	t.Setenv("MCP_CACHE_SERVE_HEADER_0", "") // so that they are what they were afterwards
+	t.Setenv("MCP_CACHE_SERVE_HEADER_1", "")
 	logs := map[string]string{
 		"":         "output stderr\nlevel WARN\nexclude http.handlers.mcp_cache.feed http.handlers.reverse_proxy\nformat console {\ntime_format wall\nlevel_format upper\n}",
 		"stderr":   "output stderr\nformat json",
 		"a b.json": "output file `a b.json`\nformat json",
 	}
-	for name, c := range map[string]struct{ from, to, minTTL, log, site string }{
+	for name, c := range map[string]struct {
+		from, to, minTTL, log string
+		header                http.Header
+		site                  string
+	}{
 		"host":          {from: "127.0.0.1:8080", to: "http://127.0.0.1:3001/mcp", site: "http://:8080 {\n bind 127.0.0.1\n mcp_cache http://127.0.0.1:3001/mcp\n}"},
 		"all addresses": {from: ":8081", to: "https://mcp.example.com", site: "http://:8081 {\n mcp_cache https://mcp.example.com\n}"},
 		"options":       {from: ":1", to: "http://127.0.0.1:1/mcp", minTTL: "1m", log: "stderr", site: "http://:1 {\n mcp_cache http://127.0.0.1:1/mcp {\n min_ttl 1m\n}\n}"},
 		"log":           {from: ":1", to: "http://127.0.0.1:1/mcp", log: "a b.json", site: "http://:1 {\n mcp_cache http://127.0.0.1:1/mcp\n}"},
-		"IPv6":          {from: "[::1]:8080", to: "http://[::1]:1/", site: "http://:8080 {\n bind ::1\n mcp_cache http://[::1]:1/\n}"},
+		"headers": {from: ":1", to: "http://127.0.0.1:1/mcp", minTTL: "1m", header: http.Header{"X-Tenant": {"s3cret one"}, "Authorization": {"Bearer s3cret`{env.HOME}"}},
+			site: "http://:1 {\n mcp_cache http://127.0.0.1:1/mcp {\n min_ttl 1m\n store off\n reverse_proxy {\n" +
+				"header_up Authorization {env.MCP_CACHE_SERVE_HEADER_0}\n header_up X-Tenant {env.MCP_CACHE_SERVE_HEADER_1}\n}\n}\n}"},
+		"IPv6": {from: "[::1]:8080", to: "http://[::1]:1/", site: "http://:8080 {\n bind ::1\n mcp_cache http://[::1]:1/\n}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := serveConfig(serving{from: c.from, to: c.to, minTTL: c.minTTL, log: c.log, admin: "localhost:2019"})
+			got, err := serveConfig(serving{from: c.from, to: c.to, minTTL: c.minTTL, log: c.log, header: c.header, admin: "localhost:2019"})
 			if err != nil {
 				t.Fatal(err)
+			}
+			for i, name := range (&serving{header: c.header}).headerNames() {
+				if value := os.Getenv(fmt.Sprintf("MCP_CACHE_SERVE_HEADER_%d", i)); value != c.header.Get(name) {
+					t.Errorf("header %s is %q", name, value)
+				}
 			}
 			options := "{\n admin localhost:2019\n persist_config off\n grace_period 3s\n auto_https off\n servers {\nprotocols h1\n}\n log {\n" + logs[c.log] + "\n}\n}\n"
 			want, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(options+c.site), nil)

@@ -118,7 +118,7 @@ func caddyfile(r *Report) string {
 // bindOption keeps a server that only this machine can reach, and that lets in
 // everybody, from everybody else; "" for other servers.
 func (r *Report) bindOption() string {
-	if r.Access.Needed || !onLoopback(r.URL) {
+	if r.Access.Needed || !OnLoopback(r.URL) {
 		return ""
 	}
 	return "\t# The server lets in everybody on this machine; the cache would let in\n" +
@@ -126,9 +126,9 @@ func (r *Report) bindOption() string {
 		"\tbind 127.0.0.1\n\n"
 }
 
-// onLoopback reports whether the host of a URL is this machine, whatever other
+// OnLoopback reports whether the host of a URL is this machine, whatever other
 // machines there are.
-func onLoopback(of string) bool {
+func OnLoopback(of string) bool {
 	u, err := url.Parse(of)
 	if err != nil {
 		return false

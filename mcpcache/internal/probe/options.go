@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -38,15 +39,10 @@ type Options struct {
 func Callers(headers []string) ([]http.Header, error) {
 	first, second := http.Header{}, http.Header{}
 	for i, header := range headers {
-		name, value, found := strings.Cut(header, ":")
-		name, value = http.CanonicalHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
+		name, value, err := parseHeader(i+1, header)
 		switch {
-		case !found || !isToken(name):
-			return nil, fmt.Errorf("header %d is not of the form \"Name: value\"", i+1)
-		case !isVisible(value):
-			return nil, fmt.Errorf("the value of header %d, %s, has characters that a header cannot have", i+1, name)
-		case ours(name):
-			return nil, fmt.Errorf("header %s is the protocol's own and cannot be chosen", name)
+		case err != nil:
+			return nil, err
 		case second.Get(name) != "":
 			return nil, fmt.Errorf("header %s is given three times: two callers are compared, the first value is the first one's, the second the other's", name)
 		case first.Get(name) != "":
@@ -67,6 +63,42 @@ func Callers(headers []string) ([]http.Header, error) {
 	return callers, nil
 }
 
+// Headers reads headers, each written as "Name: value", of one caller. No error
+// repeats a value.
+func Headers(headers []string) (http.Header, error) {
+	all := http.Header{}
+	for i, header := range headers {
+		name, value, err := parseHeader(i+1, header)
+		switch {
+		case err != nil:
+			return nil, err
+		case all.Get(name) != "":
+			return nil, fmt.Errorf("header %s is given twice", name)
+		}
+		all.Set(name, value)
+	}
+	return all, nil
+}
+
+// parseHeader reads the header of that number.
+func parseHeader(number int, header string) (name, value string, err error) {
+	name, value, found := strings.Cut(header, ":")
+	name, value = http.CanonicalHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
+	switch {
+	case !found || !headerName.MatchString(name):
+		err = fmt.Errorf("header %d is not of the form \"Name: value\"", number)
+	case !isVisible(value):
+		err = fmt.Errorf("the value of header %d, %s, has characters that a header cannot have", number, name)
+	case ours(name):
+		err = fmt.Errorf("header %s is the protocol's own and cannot be chosen", name)
+	}
+	return name, value, err
+}
+
+// headerName matches the names that headers have. HTTP allows more characters, and
+// some of these mean something else in a Caddyfile.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
 // ours reports whether a header is one that the examination itself sets.
 func ours(name string) bool {
 	switch name {
@@ -74,12 +106,6 @@ func ours(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "Mcp-")
-}
-
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
 }
 
 func isVisible(value string) bool {

@@ -31,6 +31,7 @@ func TestCallers(t *testing.T) {
 		"no value":        {"Authorization: "},
 		"a line break":    {"Authorization: s3cret\r\nX-Other: s3cret"},
 		"three":           {"A: s3cret", "A: s3cret", "A: s3cret"},
+		"a Caddyfile's":   {"+Authorization: s3cret"},
 		"the protocol's":  {"mcp-session-id: s3cret"},
 		"the transport's": {"Host: s3cret"},
 	} {

@@ -1,0 +1,122 @@
+package command
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	_ "github.com/caddy-mcp/mcp-cache/caddyfile"
+)
+
+// servingOf reads those flags.
+func servingOf(t *testing.T, args ...string) (*serving, error) {
+	t.Helper()
+	cmd := newServeCommand()
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return newServing(t.Context(), caddycmd.Flags{FlagSet: cmd.Flags()})
+}
+
+// TestServeNamesAllMistakes gives serve several flags that it cannot use.
+func TestServeNamesAllMistakes(t *testing.T) {
+	t.Setenv("MCP_CACHE_TEST_LINES", "s3cret\ns3cret")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"all of them": {
+			[]string{"--header", "s3cret", "--from", "here", "--to", "ftp://h/", "--min-ttl", "soon"},
+			`--header: header 1 is not of the form "Name: value"; --from: "here" is not host:port or :port; ` +
+				`--to: the URL is not one of http or https: it has to be like http://127.0.0.1:3001/mcp; --min-ttl: "soon" is no duration such as 1m`,
+		},
+		"what the directive finds": {
+			[]string{"--to", "http://h/a%7Bb", "--min-ttl", "25h"},
+			`--to: upstream URL "http://h/a%7Bb" must have one clean absolute path, such as /mcp, of visible ASCII without ? # % \ { }; ` +
+				`--min-ttl: "25h" is not from 0 to 24h0m0s`,
+		},
+		"a password":       {[]string{"--to", "http://u:s3cret@h/"}, `--to: the URL holds a user or password, which the cache takes from no URL: give them as --header "Authorization: Basic …"`},
+		"one name twice":   {[]string{"-H", "X-A: s3cret", "-H", "x-a: s3cret"}, "--header: header X-A is given twice"},
+		"the protocol's":   {[]string{"-H", "Mcp-Session-Id: s3cret"}, "--header: header Mcp-Session-Id is the protocol's own and cannot be chosen"},
+		"a header removed": {[]string{"-H", "-Authorization: s3cret"}, `--header: header 1 is not of the form "Name: value"`},
+		"no variable":      {[]string{"-H", "X-A: a", "-H", "X-B: {env.MCP_CACHE_TEST_NONE}"}, `--header: header 2 has a placeholder that is empty or unknown: such as {env.NAME} and {file.PATH} are known, and \{ is a brace`},
+		"no placeholder":   {[]string{"-H", `X-A: {"k":"s3cret"}`}, `--header: header 1 has a placeholder that is empty or unknown: such as {env.NAME} and {file.PATH} are known, and \{ is a brace`},
+		"two lines":        {[]string{"-H", "X-A: {env.MCP_CACHE_TEST_LINES}"}, "--header: the value of header 1, X-A, has characters that a header cannot have"},
+		"open to others": {
+			[]string{"--from", ":0", "-H", "X-A: s3cret"},
+			"--from: with --header, whoever reaches the cache acts with these headers, so it has to listen on a loopback address, such as 127.0.0.1:8080",
+		},
+		"open, and more": {
+			[]string{"--from", "0.0.0.0:0", "-H", "s3cret"},
+			`--header: header 1 is not of the form "Name: value"; ` +
+				"--from: with --header, whoever reaches the cache acts with these headers, so it has to listen on a loopback address, such as 127.0.0.1:8080",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := servingOf(t, append([]string{"--from", "127.0.0.1:0"}, c.args...)...); err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestServeReadsHeaders gives serve headers, also from its environment.
+func TestServeReadsHeaders(t *testing.T) {
+	t.Setenv("MCP_CACHE_TEST_TOKEN", "s3cret{")
+	s, err := servingOf(t, "--from", "localhost:0", "-H", "authorization: Bearer {env.MCP_CACHE_TEST_TOKEN}", "--header", `X-A: \{a\}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.header.Get("Authorization") != "Bearer s3cret{" || s.header.Get("X-A") != "{a}" || len(s.header) != 2 {
+		t.Errorf("the headers are %v", s.header)
+	}
+	const says = "Each request to the server carries the Authorization, X-A of --header: whoever reaches the cache acts with that.\n"
+	if got := s.remarks(); !strings.HasPrefix(got, says) || strings.Contains(got, "s3cret") {
+		t.Errorf("it says %s", got)
+	}
+	if s, err := servingOf(t, "--from", ":0"); err != nil || len(s.header) != 0 || s.to != "" {
+		t.Errorf("without flags: %+v, %v", s, err)
+	}
+}
+
+// TestServeSaysWhoIsLetIn asks a server that lets in nobody, with a credential and
+// without.
+func TestServeSaysWhoIsLetIn(t *testing.T) {
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer host.Close()
+	server := host.URL + "/mcp"
+	for want, header := range map[string]http.Header{
+		"asks for credentials. Clients' own go through to it; for the cache's, write a Caddyfile with a guard, or try --header \"Authorization: Bearer …\", with which all clients act then": nil,
+		"does not accept these credentials (401): give others, such as a token that has not expired and is for this server":                                                                  {"Authorization": {"Bearer s3cret"}},
+	} {
+		if got := whyNot(t.Context(), server, header); got != "Trouble: "+server+" "+want {
+			t.Errorf("it says %s", got)
+		}
+	}
+}
+
+// TestServeSaysWhoReachesIt tells where serve listens, and how to see its status.
+func TestServeSaysWhoReachesIt(t *testing.T) {
+	for from, everywhere := range map[string]bool{
+		"127.0.0.1:8080": false, "[::1]:8080": false, "localhost:8080": false, ":8080": true, "0.0.0.0:8080": true, "[::]:8080": true,
+	} {
+		for _, admin := range []string{caddy.DefaultAdminListen, "127.0.0.1:4321"} {
+			want := "Caddy's admin API is at " + admin + "."
+			if everywhere {
+				want = "It listens on all addresses of this machine: whoever reaches one of them can use the server.\n" + want
+			}
+			if admin != caddy.DefaultAdminListen {
+				want += " See how the cache is: caddy mcp-cache status --address 127.0.0.1:4321"
+			}
+			if got := (&serving{from: from, admin: admin}).remarks(); got != want+"\n" {
+				t.Errorf("%s, %s: it says\n%s", from, admin, got)
+			}
+		}
+	}
+}
