@@ -313,6 +313,20 @@ func TestCommandsFindTheAdminAPI(t *testing.T) {
 			t.Errorf("with %s: %d, %s%s", name, code, table, complaint)
 		}
 	}
+	bad := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bad, "Caddyfile"), []byte("{\n\tadmin "+running.admin+"\n}\n:0 {\n\tmcp_cache 3001 {\n\t\ttll 5m\n\t}\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CADDY_ADMIN", running.admin)
+	const warning = "Warning: the Caddyfile in this folder cannot be read, so the admin API is looked for at "
+	table, complaint, code := runIn(t, bad, "mcp-cache", "list", "tools")
+	if code != 0 || fields(table, "item-0000") == nil || strings.Count(complaint, "\n") != 1 ||
+		!strings.HasPrefix(complaint, warning+running.admin+": ") || !strings.Contains(complaint, "Caddyfile:5") {
+		t.Errorf("with a bad Caddyfile: %d, %s%s", code, table, complaint)
+	}
+	if _, complaint, code := runIn(t, bad, "mcp-cache", "list", "tools", "--config", "Caddyfile"); code != 1 || strings.Contains(complaint, warning) {
+		t.Errorf("with a bad Caddyfile that is named: %d, %s", code, complaint)
+	}
 	if _, complaint, code := caddyRun(t, "mcp-cache", "status", "--config", "/does/not/exist"); code != 1 {
 		t.Errorf("without its configuration, status ended with %d, %s", code, complaint)
 	}

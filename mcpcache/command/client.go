@@ -53,7 +53,7 @@ func operator(cmd *cobra.Command, run func(c *adminClient, out io.Writer, args [
 	_ = cmd.RegisterFlagCompletionFunc("name", completeHandlers) // fails for flags that do not exist
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		hushCaddy()
-		c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()})
+		c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()}, cmd.ErrOrStderr())
 		if err != nil {
 			return plainly(cmd, caddy.ExitCodeFailedStartup, err)
 		}
@@ -74,18 +74,25 @@ type adminClient struct {
 	json    bool   // whether the output is for programs
 }
 
-// newAdminClient finds the admin API as Caddy's own commands do.
-func newAdminClient(flags caddycmd.Flags) (*adminClient, error) {
-	address, config := flags.String("address"), flags.String("config")
+// newAdminClient finds the admin API as Caddy's own commands do. It warns if the
+// Caddyfile that happens to be here is of no use for that: somebody may be in the
+// middle of changing it.
+func newAdminClient(flags caddycmd.Flags, warnings io.Writer) (*adminClient, error) {
+	address, config, adapter := flags.String("address"), flags.String("config"), flags.String("adapter")
+	happened := false
 	if address == "" && config == "" {
 		if _, err := os.Stat("Caddyfile"); err == nil {
-			config = "Caddyfile"
+			config, happened = "Caddyfile", true
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("looking for a Caddyfile: %w", err)
 		}
 	}
-	address, err := caddycmd.DetermineAdminAPIAddress(address, nil, config, flags.String("adapter"))
-	if err != nil {
+	address, err := caddycmd.DetermineAdminAPIAddress(address, nil, config, adapter)
+	switch {
+	case err != nil && happened:
+		address = caddy.DefaultAdminListen
+		fmt.Fprintf(warnings, "Warning: the Caddyfile in this folder cannot be read, so the admin API is looked for at %s: %s\n", address, printable(err.Error()))
+	case err != nil:
 		return nil, fmt.Errorf("determining the address of the admin API: %w", err)
 	}
 	return &adminClient{address: address, name: flags.String("name"), json: flags.Bool("json")}, nil
@@ -204,7 +211,7 @@ func namesOf(statuses []report.Status) []string {
 
 // completeHandlers completes a handler's name.
 func completeHandlers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()})
+	c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()}, io.Discard)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

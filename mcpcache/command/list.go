@@ -205,7 +205,7 @@ func completeItems(cmd *cobra.Command, args []string, typed string) ([]string, c
 	if len(args) != 1 {
 		return completeKinds(cmd, args, typed)
 	}
-	c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()})
+	c, err := newAdminClient(caddycmd.Flags{FlagSet: cmd.Flags()}, io.Discard)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
