@@ -79,8 +79,9 @@ func TestCheckComparesCallers(t *testing.T) {
 	}
 	out, _ := check(t, 0, append(args, "--json", "--era", "modern", "--timeout", "5s")...)
 	var report struct {
-		Usable bool
-		Eras   []struct {
+		Usable      bool
+		Connections int
+		Eras        []struct {
 			Era   string
 			Lists []struct {
 				Kind   string
@@ -88,7 +89,7 @@ func TestCheckComparesCallers(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || !report.Usable || len(report.Eras) != 1 || report.Eras[0].Era != "modern" {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || !report.Usable || report.Connections == 0 || len(report.Eras) != 1 || report.Eras[0].Era != "modern" {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, list := range report.Eras[0].Lists {

@@ -31,9 +31,10 @@ func newCheckCommand() *cobra.Command {
 Asks the MCP server at the URL as a client of either era would, and tells what
 a cache in front of it can do: which revisions it speaks, how long its lists
 may be kept, who may share them, whether they are the same when asked for
-twice and for a client with other capabilities, whether changes are announced,
-how large the lists are. It ends with the Caddyfile that it suggests. It calls
-no tool and needs no running Caddy.
+twice, for a client with other capabilities and in either era, whether changes
+are announced, how large the lists are, and how many connections it took to ask.
+It ends with the Caddyfile that it suggests. It calls no tool and needs no
+running Caddy.
 
 --header "Name: value" is sent with each request, such as a token. Where a name
 is given twice, the second value is that of another caller, to whose lists the

@@ -9,8 +9,10 @@ import (
 	"io"
 	"maps"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -56,11 +58,19 @@ type answer struct {
 }
 
 // newHTTPClient returns a client that follows no redirect: it could take
-// credentials elsewhere, and the cache follows none either.
-func newHTTPClient() *http.Client {
+// credentials elsewhere, and the cache follows none either. It counts the
+// connections that it opens.
+func newHTTPClient(connections *atomic.Int64) *http.Client {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialPatiently(ctx, network, address)
+		if err == nil {
+			connections.Add(1)
+		}
+		return conn, err
+	}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: dialPatiently,
+			Proxy: http.ProxyFromEnvironment, DialContext: dial,
 			ForceAttemptHTTP2: true, MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error {

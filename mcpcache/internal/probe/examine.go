@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -36,7 +37,8 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if len(options.Eras) == 0 {
 		options.Eras = []revision.Era{revision.Modern, revision.Legacy}
 	}
-	x := &examination{Options: options, http: newHTTPClient(), secrets: secretsOf(options.Callers), report: &Report{
+	var connections atomic.Int64
+	x := &examination{Options: options, http: newHTTPClient(&connections), secrets: secretsOf(options.Callers), report: &Report{
 		URL: options.URL, Revisions: []string{}, Eras: []*Era{}, Findings: []Finding{},
 	}}
 	defer x.http.CloseIdleConnections()
@@ -50,7 +52,9 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	x.anonymous(ctx)
 	x.report.Cut = ctx.Err() != nil
+	compareEras(x.report.Eras)
 	x.conclude(ctx)
+	x.report.Connections = int(connections.Load())
 	return x.report, nil
 }
 

@@ -23,7 +23,7 @@ func findings(r *Report) []Finding {
 	}
 	var all []Finding
 	for _, judge := range []func(*Report) []Finding{
-		judgeAccess, judgeFailures, judgeTTL, judgeChanges, judgeStability, judgeCapabilities, judgeScope, judgeSize, judgeNames,
+		judgeAccess, judgeFailures, judgeTTL, judgeChanges, judgeStability, judgeCapabilities, judgeEras, judgeScope, judgeSize, judgeNames,
 	} {
 		all = append(all, judge(r)...)
 	}

@@ -18,6 +18,8 @@ type Report struct {
 	// Revisions are those that the server speaks, newest first.
 	Revisions []string `json:"revisions"`
 	Access    Access   `json:"access"`
+	// Connections is how many connections were opened to ask all that.
+	Connections int `json:"connections"`
 	// Eras are what was found in each era that the server speaks.
 	Eras []*Era `json:"eras"`
 	// Findings are what follows from it.
@@ -76,15 +78,17 @@ type List struct {
 	// FirstMS and AgainMS are how long the list took, in milliseconds.
 	FirstMS float64 `json:"first_ms"`
 	AgainMS float64 `json:"again_ms"`
-	// Again, Capabilities, Session, Caller and Anonymous compare with the same
-	// caller asking again, a client with other capabilities, another session, a
-	// second caller, and one without headers. They are nil where that was not
-	// asked.
+	// Again, Capabilities, Session, Caller, Anonymous and OtherEra compare with the
+	// same caller asking again, a client with other capabilities, another session, a
+	// second caller, one without headers, and a client of the other era. They are nil
+	// where that was not asked; OtherEra also in the second era, for a list that the
+	// first one has too.
 	Again        *Comparison `json:"again,omitempty"`
 	Capabilities *Comparison `json:"other_capabilities,omitempty"`
 	Session      *Comparison `json:"other_session,omitempty"`
 	Caller       *Comparison `json:"other_caller,omitempty"`
 	Anonymous    *Comparison `json:"without_headers,omitempty"`
+	OtherEra     *Comparison `json:"other_era,omitempty"`
 	// LongNames and OddNames are names of tools that model providers refuse:
 	// longer than 64 characters, or with others than letters, digits, _ and -.
 	LongNames *Names `json:"long_names,omitempty"`

@@ -84,6 +84,14 @@ func TestReports(t *testing.T) {
 				return map[bool]int{true: http.StatusForbidden}[strings.Contains(r.Header.Get("Authorization"), "another")]
 			})
 		}},
+		"different_for_eras": {arrange: func(s *scripted.Server) {
+			all := scripted.Items(toolsList, "v1", 9)
+			inEra(s, toolsList, all, scripted.Page{all[0], scripted.Items(toolsList, "v2", 2)[1]})
+			prompts := scripted.Items("prompts/list", "v1", 2)
+			inEra(s, "prompts/list", prompts, scripted.Page{prompts[1], prompts[0]})
+			inEra(s, "resources/list", nil, scripted.Items("resources/list", "v1", 1))
+			inEra(s, "resources/templates/list", scripted.Items("resources/templates/list", "v1", 2), nil)
+		}},
 		"failing": {arrange: func(s *scripted.Server) {
 			s.SetScript(toolsList, scripted.Endless)
 			s.SetScript("prompts/list", scripted.CursorCycle)

@@ -13,7 +13,8 @@ const width = 78
 func (r *Report) Text() string {
 	var out strings.Builder
 	out.WriteString(r.URL + "\n")
-	facts := [][2]string{{"server", r.Server}, {"speaks", strings.Join(r.Revisions, ", ") + r.eras()}, {"lets in", r.letsIn()}}
+	facts := [][2]string{{"server", r.Server}, {"speaks", strings.Join(r.Revisions, ", ") + r.eras()}, {"lets in", r.letsIn()},
+		{"asked", "over " + plural(r.Connections, "connection", "connections")}}
 	for _, fact := range facts {
 		if fact[1] != "" {
 			fmt.Fprintf(&out, "  %-8s %s\n", fact[0], fact[1])
