@@ -137,8 +137,16 @@ func TestServeSendsHeaders(t *testing.T) {
 	if others.Load() {
 		t.Error("a request had other headers")
 	}
-	closed.Store(true)
+	s.SetScript(toolsList, func(x *scripted.Exchange) {
+		x.Error(http.StatusOK, -32603, "what are you doing here, "+x.R.Header.Get("Authorization")+"?")
+	})
 	address, _, _ := strings.Cut(strings.TrimSuffix(p.awaitLine(t, "Caddy's admin API is at "), "."), ". ")
+	refreshing, complaint, code := caddyRun(t, "mcp-cache", "refresh", "--address", address)
+	if code != 5 || !strings.Contains(refreshing, "what are you doing here") {
+		t.Errorf("refreshing ended with %d: %s%s", code, refreshing, complaint)
+	}
+	p.awaitLine(t, "Feeds: 2025-11-25 degraded (")
+	closed.Store(true)
 	if _, complaint, code := caddyRun(t, "mcp-cache", "refresh", "--address", address); code != 5 {
 		t.Errorf("refreshing ended with %d: %s", code, complaint)
 	}
@@ -157,7 +165,8 @@ func TestServeSendsHeaders(t *testing.T) {
 		t.Error(err)
 	}
 	for name, text := range map[string]string{
-		"output": strings.Join(p.lines(), "\n"), "complaints": p.complaints(), "log": string(log), "configuration": string(config),
+		"output": strings.Join(p.lines(), "\n"), "complaints": p.complaints(), "log": string(log),
+		"configuration": string(config), "refresh": refreshing,
 	} {
 		if strings.Contains(text, token) || strings.Contains(text, "acme") {
 			t.Errorf("the %s repeats the token: %s", name, text)

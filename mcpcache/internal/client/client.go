@@ -27,6 +27,8 @@ type Policy struct {
 	Endpoint string
 	// Guard holds our credential; nil if there is none.
 	Guard guards.Guard
+	// Sent are credentials that Base puts on each request: answers must not hold them.
+	Sent http.Header
 }
 
 // Config is what a client is made of.
@@ -62,11 +64,11 @@ type Client struct {
 func New(c Config) *Client {
 	return &Client{Config: c, transport: &guarded{
 		policy: c.Policy,
-		base: &limiter{
+		base: &discreet{policy: c.Policy, base: &limiter{
 			base: c.Base,
 			// A list of the largest size comes with some members around it.
 			maxMessage: func() int64 { return c.Policy().MaxList + messageOverhead },
-		},
+		}},
 	}}
 }
 

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"cmp"
+	"net/http"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
@@ -47,6 +48,8 @@ type Policy struct {
 	Endpoint string
 	// Guard holds the feed's credential; nil if it has none.
 	Guard guards.Guard
+	// Sent are credentials that the way to the upstream puts on each request.
+	Sent http.Header
 	// Observer learns what the feeds do; nil if nobody wants to know.
 	Observer Observer
 }
