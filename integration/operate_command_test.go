@@ -211,8 +211,26 @@ func TestStatusOfALegacyServer(t *testing.T) {
 	awaitReady(t, "mcp_cache")
 	w.client(scripted.LatestLegacy).Settle(toolsList)
 	table, _ := mcpCommand(t, 0, "status")
-	if words := fields(table, "modern"); len(words) < 3 || words[2] != "unsupported" || words[len(words)-1] != "-" {
+	if words := fields(table, "modern"); len(words) < 4 || words[2]+" "+words[3] != "not offered" || words[len(words)-1] != "-" {
 		t.Errorf("status is\n%s", table)
+	}
+	if out, _ := mcpCommand(t, 0, "status", "--json"); !strings.Contains(out, `"state": "unsupported"`) {
+		t.Errorf("for programs, status is\n%s", out)
+	}
+}
+
+// TestStatusOfAServerThatIsGone says so above all, and why in plain words.
+func TestStatusOfAServerThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	awaitReady(t, "mcp_cache")
+	w.host.Kill()
+	mcpCommand(t, 5, "refresh")
+	table, complaint := mcpCommand(t, 5, "status")
+	if !strings.HasPrefix(table, "mcp_cache is down, in front of ") || !strings.Contains(complaint, "handler mcp_cache is down") {
+		t.Errorf("status is\n%s%s", table, complaint)
+	}
+	if want := " ago: connection refused at " + strings.TrimPrefix(strings.TrimSuffix(w.host.URL, "/mcp"), "http://"); !strings.Contains(table, want) || strings.Contains(table, "dial tcp") {
+		t.Errorf("it does not say %q:\n%s", want, table)
 	}
 }
 

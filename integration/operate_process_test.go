@@ -159,7 +159,7 @@ func TestServeShowsProgress(t *testing.T) {
 		}
 	}
 	await(t, "it to say that the upstream is down", shows("2025-11-25 down (connect: "))
-	if !shows("connection refused)")() {
+	if !shows("down (connect: connection refused at 127.0.0.1:")() {
 		t.Error("it does not say why")
 	}
 	w.host.Start()

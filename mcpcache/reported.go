@@ -1,6 +1,8 @@
 package mcpcache
 
 import (
+	"time"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
@@ -25,6 +27,11 @@ func (r reported) Feeds() *feed.Group { return r.h.backend.Feeds }
 // Pinned implements [report.Source].
 func (r reported) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
 	return r.h.backend.Cache.Pinned(at, k)
+}
+
+// Left implements [report.Source].
+func (r reported) Left(e *cache.Entry, now time.Time) time.Duration {
+	return r.h.backend.Cache.Left(e, now)
 }
 
 // Hits implements [report.Source].

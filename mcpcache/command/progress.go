@@ -118,7 +118,7 @@ func stuck(statuses []report.Status) bool {
 }
 
 // shownFailure is how many characters of a failure the line shows, so that it
-// stays one. The cause is at the end.
+// stays one.
 const shownFailure = 60
 
 // progress describes the handlers in one line, and reports whether all of them
@@ -149,9 +149,9 @@ func settled(s feed.State) bool {
 
 func progressOf(f report.Feed) string {
 	if f.Failure == nil || !failing(f.State) {
-		return string(f.State)
+		return stateText(f.State)
 	}
-	return fmt.Sprintf("%s (%s: %s)", f.State, f.Failure.Stage, endOf(f.Failure.Message, shownFailure))
+	return fmt.Sprintf("%s (%s: %s)", stateText(f.State), f.Failure.Stage, shorten(f.Failure.Message, shownFailure))
 }
 
 // counts says how many items there are of each kind: the most that any

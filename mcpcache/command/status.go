@@ -1,9 +1,9 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -26,10 +26,12 @@ connections to the upstream at one revision of MCP each, and its lists.
 
 A feed is connecting, hydrating (it fetches everything for the first time),
 ready, degraded (the last refresh of some list failed), down,
-needs_authorization (the upstream refuses the guard's credential), or
-unsupported (the upstream does not speak that revision).
+needs_authorization (the upstream refuses the guard's credential), or not
+offered (the upstream does not speak that revision; with --json and elsewhere
+unsupported). A handler is as its worst feed is; that a revision is not offered
+counts only if none is.
 
-HITS counts the answers from the cache, at each revision. A list is uncacheable
+TTL LEFT is that of an answer with the list now. HITS counts the answers from the cache, at each revision. A list is uncacheable
 while its ttlMs is 0: every request for it goes to the upstream, until min_ttl
 says for how long it may be kept.
 
@@ -60,31 +62,6 @@ answers at /mcp_cache/{name}.
 	})
 }
 
-// judge makes an exit code of what was found.
-func judge(statuses []report.Status) (int, error) {
-	if len(statuses) == 0 {
-		return exitNotReady, errors.New("this Caddy runs no mcp_cache handler")
-	}
-	for _, status := range statuses {
-		if !status.Ready {
-			return exitNotReady, fmt.Errorf("handler %s is not ready", status.Name)
-		}
-	}
-	for _, status := range statuses {
-		for _, f := range status.Feeds {
-			if failing(f.State) {
-				return exitFailing, fmt.Errorf("the %s feed of handler %s is %s", f.Revision, status.Name, f.State)
-			}
-		}
-	}
-	return caddy.ExitCodeSuccess, nil
-}
-
-// failing reports whether somebody should look after a feed in that state.
-func failing(s feed.State) bool {
-	return s == feed.Degraded || s == feed.Down || s == feed.NeedsAuthorization
-}
-
 func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error {
 	for i, status := range statuses {
 		if i > 0 {
@@ -92,15 +69,11 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 				return err
 			}
 		}
-		ready := "ready"
-		if !status.Ready {
-			ready = "not ready"
-		}
 		upstreams := status.Upstreams
 		if upstreams == nil { // there is one
 			upstreams = []string{status.Upstream}
 		}
-		if _, err := fmt.Fprintf(out, "%s is %s, in front of %s\n\n", status.Name, ready, printable(strings.Join(upstreams, ", "))); err != nil {
+		if _, err := fmt.Fprintf(out, "%s %s, in front of %s\n\n", status.Name, health(status), printable(strings.Join(upstreams, ", "))); err != nil {
 			return err
 		}
 		if err := writeTable(out, feedRows(status.Feeds, now)); err != nil {
@@ -169,12 +142,12 @@ func feedRows(feeds []report.Feed, now time.Time) [][]string {
 		if f.Next != nil {
 			next = "in " + seconds(max(f.Next.Sub(now), 0))
 		}
-		// That a server does not speak a revision is no failure of it.
-		if f.Failure != nil && f.State != feed.Unsupported {
+		// That a server does not speak a revision is no failure of it, unless it speaks none.
+		if f.Failure != nil && (f.State != feed.Unsupported || offersNothing(feeds)) {
 			failure = fmt.Sprintf("%s, %s ago: %s", f.Failure.Stage, seconds(now.Sub(f.Failure.At)), f.Failure.Message)
 		}
 		rows = append(rows, []string{
-			f.Era, f.Revision, string(f.State), seconds(now.Sub(f.Since)) + " ago", listening, next, failure,
+			f.Era, f.Revision, stateText(f.State), seconds(now.Sub(f.Since)) + " ago", listening, next, failure,
 		})
 	}
 	return rows
@@ -186,12 +159,15 @@ const digestShown = 12
 func kindRows(kinds []report.Snapshot) [][]string {
 	rows := headed(len(kinds), "KIND", "REVISION", "ITEMS", "BYTES", "DIGEST", "AGE", "TTL LEFT", "HITS")
 	for _, k := range kinds {
-		left := seconds(time.Duration(k.TTL * float64(time.Second)))
+		ttl := time.Duration(math.Floor(k.TTL)) * time.Second // as Cache-Status has it
+		left := ttl.String()
 		switch {
 		case k.Uncacheable != "":
 			left = "uncacheable: " + k.Uncacheable
-		case strings.HasPrefix(left, "-"):
-			left = "stale for " + left[1:]
+		case ttl < 0:
+			left = "stale for " + (-ttl).String()
+		case k.TTL == 0:
+			left = "stale"
 		}
 		rows = append(rows, []string{
 			k.Kind, k.Revision, strconv.Itoa(k.Items), humanize.IBytes(uint64(k.Bytes)),

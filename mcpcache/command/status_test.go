@@ -17,11 +17,11 @@ func TestStatusForPeople(t *testing.T) {
 	if err := writeStatuses(&out, []report.Status{reporttest.Full(), other}, now); err != nil {
 		t.Fatal(err)
 	}
-	const want = `full is ready, in front of http://127.0.0.1:3001/mcp, http://127.0.0.1:3002/mcp
+	const want = `full is degraded, in front of http://127.0.0.1:3001/mcp, http://127.0.0.1:3002/mcp
 
 ERA     REVISION    STATE        SINCE       LISTENING  NEXT REFRESH  LAST FAILURE
-legacy  2025-11-25  degraded     1h0m0s ago  yes        in 1m30s      tools, 1m0s ago: calling tools/list: [31mred
-modern  2026-07-28  unsupported  0s ago      no         -             -
+legacy  2025-11-25  degraded     1h0m0s ago  yes        in 1m30s      tools, 1m0s ago: no answer within 30s[31m
+modern  2026-07-28  not offered  0s ago      no         -             -
 
 KIND      REVISION    ITEMS  BYTES    DIGEST        AGE   TTL LEFT              HITS
 tools     2025-11-25  42     4.0 KiB  0a0a0a0a0a0a  1m1s  uncacheable: ttlMs 0  7
@@ -76,6 +76,78 @@ func TestStatusSaysWhatAFeedHears(t *testing.T) {
 	}
 }
 
+// TestHeadline is about what is said of a handler as a whole: how its worst feed is. The
+// exit code says the same.
+func TestHeadline(t *testing.T) {
+	for _, c := range []struct {
+		ready  bool
+		states []feed.State
+		want   string
+		code   int
+	}{
+		{false, nil, "is not ready", 4},
+		{false, []feed.State{feed.Connecting, feed.Unsupported}, "is not ready", 4},
+		{false, []feed.State{feed.Down, feed.Down}, "is not ready: it is down", 4},
+		{false, []feed.State{feed.NeedsAuthorization, feed.Connecting}, "is not ready: it needs authorization", 4},
+		{false, []feed.State{feed.Unsupported, feed.Unsupported}, "is not ready: it is offered no revision of MCP by its server", 4},
+		{true, []feed.State{feed.Ready, feed.Unsupported}, "is ready", 0},
+		{true, []feed.State{feed.Ready, feed.Hydrating}, "is ready", 0},
+		{true, []feed.State{feed.Ready, feed.Degraded}, "is degraded", 5},
+		{true, []feed.State{feed.Degraded, feed.NeedsAuthorization}, "needs authorization", 5},
+		{true, []feed.State{feed.Ready, feed.NeedsAuthorization, feed.Degraded, feed.Down}, "is down", 5},
+		{true, []feed.State{feed.Down, feed.Down}, "is down", 5},
+		{true, []feed.State{feed.Unsupported, feed.Unsupported}, "is offered no revision of MCP by its server", 5},
+	} {
+		status := report.Status{Name: "h", Ready: c.ready, Upstream: "http://127.0.0.1:3001/mcp"}
+		for _, state := range c.states {
+			status.Feeds = append(status.Feeds, report.Feed{State: state})
+		}
+		var out strings.Builder
+		if err := writeStatuses(&out, []report.Status{status}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		line, _, _ := strings.Cut(out.String(), "\n")
+		if want := "h " + c.want + ", in front of http://127.0.0.1:3001/mcp"; line != want {
+			t.Errorf("with feeds %q the headline is %q, want %q", c.states, line, want)
+		}
+		code, err := judge([]report.Status{status})
+		if code != c.code || code != 0 && err.Error() != "handler h "+c.want {
+			t.Errorf("with feeds %q the exit code is %d, %v; want %d", c.states, code, err, c.code)
+		}
+	}
+}
+
+// TestTTLLeft is about the column TTL LEFT: whole seconds, as Cache-Status has them.
+func TestTTLLeft(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		59.9: "59s", 0.4: "0s", 0: "stale", -0.4: "stale for 1s", -61: "stale for 1m1s",
+	} {
+		rows := kindRows([]report.Snapshot{{Kind: "tools", Revision: "2025-11-25", TTL: seconds}})
+		if got := rows[1][6]; rows[0][6] != "TTL LEFT" || got != want {
+			t.Errorf("%v seconds are shown as %q, want %q", seconds, got, want)
+		}
+	}
+}
+
+// TestFailureOfAServerWithoutMCP: that a revision is not offered is no failure, but why
+// none is has to be said.
+func TestFailureOfAServerWithoutMCP(t *testing.T) {
+	now := time.Now()
+	f := report.Feed{Revision: "2025-11-25", State: feed.Unsupported, Failure: &report.Failure{Stage: "connect", Message: "answered 404", At: now}}
+	other := report.Feed{Revision: "2026-07-28", State: feed.Ready}
+	for _, c := range []struct {
+		feeds []report.Feed
+		want  string
+	}{
+		{[]report.Feed{f, other}, "-"},
+		{[]report.Feed{f, f}, "connect, 0s ago: answered 404"},
+	} {
+		if row := feedRows(c.feeds, now)[1]; row[2] != "not offered" || row[6] != c.want {
+			t.Errorf("the row is %q, want the failure %q", row, c.want)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	in := func(ready bool, states ...feed.State) report.Status {
 		s := report.Status{Name: "h", Ready: ready}
@@ -97,6 +169,7 @@ func TestJudge(t *testing.T) {
 		"degraded":            {[]report.Status{in(true, feed.Ready, feed.Degraded)}, 5},
 		"down":                {[]report.Status{in(true, feed.Ready), in(true, feed.Down)}, 5},
 		"needs authorization": {[]report.Status{in(true, feed.NeedsAuthorization)}, 5},
+		"no revision offered": {[]report.Status{in(true, feed.Unsupported, feed.Unsupported)}, 5},
 	} {
 		if code, err := judge(c.statuses); code != c.want || (err == nil) != (code == 0) {
 			t.Errorf("%s: exit code %d, %v; want %d", name, code, err, c.want)
@@ -118,7 +191,7 @@ func TestProgress(t *testing.T) {
 	}{
 		{report.Status{}, "Feeds: starting", false},
 		{report.Status{Ready: true}, "Feeds: starting", false},
-		{report.Status{Feeds: []report.Feed{down}}, "Feeds: 2025-11-25 down (connect: " + "…" + strings.Repeat("long ", 20)[41:] + ")", false},
+		{report.Status{Feeds: []report.Feed{down}}, "Feeds: 2025-11-25 down (connect: " + strings.Repeat("long ", 20)[:59] + "…)", false},
 		{
 			report.Status{Feeds: []report.Feed{{Revision: "2025-11-25", State: feed.Hydrating}}, Kinds: []report.Snapshot{list("tools", "2025-11-25", 3)}},
 			"Feeds: 2025-11-25 hydrating, tools 3", false,
@@ -141,7 +214,7 @@ func TestProgress(t *testing.T) {
 					list("tools", "2026-07-28", 5), list("discover", "2026-07-28", 0),
 				},
 			},
-			"Feeds: 2025-11-25 unsupported, 2026-07-28 ready, tools 5, resource_templates 0", true,
+			"Feeds: 2025-11-25 not offered, 2026-07-28 ready, tools 5, resource_templates 0", true,
 		},
 	} {
 		if text, done := progress([]report.Status{c.status}); text != c.want || done != c.done {

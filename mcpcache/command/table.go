@@ -43,14 +43,5 @@ func printable(text string) string { return terminal.Printable(text) }
 // shorten cuts a text to at most so many characters.
 func shorten(text string, limit int) string { return terminal.Shorten(text, limit) }
 
-// endOf cuts a text to at most its last so many characters.
-func endOf(text string, limit int) string {
-	runes := []rune(text)
-	if len(runes) <= limit {
-		return text
-	}
-	return "…" + string(runes[len(runes)-limit+1:])
-}
-
 // seconds writes a duration in whole seconds.
 func seconds(d time.Duration) string { return d.Round(time.Second).String() }

@@ -305,6 +305,16 @@ func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 	return Fresh
 }
 
+// Left returns for how long e is still fresh, as an answer with it says: at most 0 if it
+// is not, whatever is left of its lifetime.
+func (c *Cache) Left(e *Entry, now time.Time) time.Duration {
+	left := e.Left(now)
+	if c.Freshness(e, now) != Fresh {
+		left = min(left, 0)
+	}
+	return left
+}
+
 // Encoded returns e compressed in that framing, ready for the prefix of an answer to be
 // spliced on. If it is not compressed yet, it returns nil and has that done: see
 // Wanted.

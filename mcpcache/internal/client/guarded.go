@@ -11,6 +11,19 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 )
 
+// GuardError says that a request was not sent, because its guard gave no credential.
+type GuardError struct {
+	// Doing is what was being done.
+	Doing string
+	// Err is the guard's. It may say of a server that it cannot be reached: that is
+	// another one than the upstream.
+	Err error
+}
+
+func (e *GuardError) Error() string { return e.Doing + ": " + e.Err.Error() }
+
+func (e *GuardError) Unwrap() error { return e.Err }
+
 // guarded puts the guard's credential on each request of ours. A request
 // that the upstream refuses is sent once more if the guard can renew it.
 type guarded struct {
@@ -41,7 +54,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 	if renewErr != nil {
 		renewErr = added(req.Header, used.Header).Error(renewErr)
-		return nil, fmt.Errorf("renewing the credential: %w (after %w)", renewErr, err)
+		return nil, &GuardError{Doing: "renewing the credential", Err: fmt.Errorf("%w (after %w)", renewErr, err)}
 	}
 	again := req.Clone(req.Context())
 	if req.GetBody != nil {
@@ -63,7 +76,7 @@ func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
-		return nil, authorized, fmt.Errorf("authorizing a request: %w", err)
+		return nil, authorized, &GuardError{Doing: "authorizing a request", Err: err}
 	}
 	res, err := g.base.RoundTrip(authorized)
 	// Answers are logged, listed and stored, so they must not hold the credential.

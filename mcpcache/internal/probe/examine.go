@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -274,5 +276,5 @@ func (x *examination) reason(err error) string {
 	if t := x.troubleOf(err); t.short != "" {
 		return t.short
 	}
-	return clipped(err.Error(), maxReason)
+	return clipped(cmp.Or(outage.Words(err, x.Timeout), err.Error()), maxReason)
 }

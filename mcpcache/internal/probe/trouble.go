@@ -1,12 +1,10 @@
 package probe
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
 )
 
 // Trouble is why a server cannot be used, and what to do.
@@ -23,7 +22,7 @@ type Trouble struct {
 	// Text is one sentence for people, without a full stop.
 	Text string `json:"text"`
 
-	short string // for a single list, a few words
+	short string // for a single list, a few words; "" if the error has them itself
 }
 
 // unreachable reports whether err says that no HTTP answer came for reasons
@@ -32,22 +31,7 @@ func unreachable(err error) bool {
 	var network *net.OpError
 	var name *net.DNSError
 	_, refused := errors.AsType[*refusedError](err)
-	return !refused && (errors.As(err, &network) && network.Op == "dial" || errors.As(err, &name) || isTLS(err))
-}
-
-func isTLS(err error) bool {
-	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
-	_, header := errors.AsType[tls.RecordHeaderError](err)
-	network, _ := errors.AsType[*net.OpError](err)
-	// An alert of TLS is of a type that crypto/tls keeps for itself.
-	alert := network != nil && (network.Op == "remote error" || network.Op == "local error")
-	return verification || header || alert || isPlainHTTP(err)
-}
-
-// isPlainHTTP reports whether a server answered a TLS handshake in HTTP: the
-// only sign of that is net/http's text.
-func isPlainHTTP(err error) bool {
-	return strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+	return !refused && (errors.As(err, &network) && network.Op == "dial" || errors.As(err, &name) || outage.IsTLS(err))
 }
 
 // troubleOf puts an error into words, from what it says alone.
@@ -61,17 +45,16 @@ func (x *examination) troubleOf(err error) *Trouble {
 	}
 	u, _ := url.Parse(x.URL) // it has been parsed before
 	switch {
-	case isPlainHTTP(err):
+	case outage.IsPlainHTTP(err):
 		return &Trouble{Code: "tls", Text: fmt.Sprintf("%s speaks plain HTTP, not TLS: write http:// instead of https://", u.Host)}
-	case isTLS(err):
-		return x.tlsTrouble(u.Host, err)
+	case outage.IsTLS(err):
+		return tlsTrouble(u.Host, err)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Trouble{Code: "refused", Text: fmt.Sprintf("nothing listens at %s: start the server, or correct host and port", u.Host), short: "connection refused"}
+		return &Trouble{Code: "refused", Text: fmt.Sprintf("nothing listens at %s: start the server, or correct host and port", u.Host)}
 	case errors.Is(err, errOutOfTime), errors.Is(err, context.Canceled):
 		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s was too slow: see whether the server hangs", x.URL), short: "time ran out"}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s did not answer within %s: see whether the server hangs, or give it more with --timeout", x.URL, x.Timeout),
-			short: fmt.Sprintf("no answer within %s", x.Timeout)}
+		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s did not answer within %s: see whether the server hangs, or give it more with --timeout", x.URL, x.Timeout)}
 	case errors.Is(err, errTooLarge):
 		return &Trouble{Code: "protocol", Text: x.URL + " answers with more bytes than the cache takes (max_list)", short: fmt.Sprintf("the cache takes %s of a list at most (max_list)", size(x.MaxList))}
 	case errors.Is(err, errTooManyPages):
@@ -88,36 +71,23 @@ func (x *examination) networkTrouble(u *url.URL, err error) *Trouble {
 		return &Trouble{Code: "name", Text: fmt.Sprintf("the host name %s cannot be found (%s): correct it", shown(name.Name), shown(name.Err))}
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
-		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s cannot be reached in time: check the address, and whether a firewall is between", u.Host), short: "not reached in time"}
+		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s cannot be reached in time: check the address, and whether a firewall is between", u.Host)}
 	}
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return &Trouble{Code: "cut", Text: fmt.Sprintf("%s closed the connection in the middle of an answer: look into the server's log; if it speaks TLS, write https://", u.Host), short: "the connection was cut"}
-	case strings.Contains(err.Error(), "malformed HTTP"):
+	case outage.IsCut(err):
+		return &Trouble{Code: "cut", Text: fmt.Sprintf("%s closed the connection in the middle of an answer: look into the server's log; if it speaks TLS, write https://", u.Host)}
+	case outage.IsNotHTTP(err):
 		return &Trouble{Code: "not_http", Text: fmt.Sprintf("what listens at %s does not speak HTTP: correct the port", u.Host)}
 	}
-	return &Trouble{Code: "network", Text: fmt.Sprintf("%s cannot be asked: %s", x.URL, clipped(innermost(err), maxReason))}
+	return &Trouble{Code: "network", Text: fmt.Sprintf("%s cannot be asked: %s", x.URL, clipped(cmp.Or(outage.Words(err, x.Timeout), outage.Cause(err)), maxReason))}
 }
 
-func (x *examination) tlsTrouble(host string, err error) *Trouble {
-	what, do := shown(innermost(err)), "correct its certificate"
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(err, &unknown):
-		what, do = "it is signed by an authority that this machine does not know",
-			"name its CA in SSL_CERT_FILE for this command, and in tls_trust_pool of reverse_proxy for the cache"
-	case errors.As(err, &name):
-		what, do = "it is for another name", "use the name that it is for"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		what, do = "it has expired, or is not valid yet", "renew it"
-	default:
-		if _, verification := errors.AsType[*tls.CertificateVerificationError](err); !verification {
-			return &Trouble{Code: "tls", Text: fmt.Sprintf("no TLS connection to %s (%s): if it speaks plain HTTP, write http://", host, what)}
-		}
+func tlsTrouble(host string, err error) *Trouble {
+	why, do, certificate := outage.Certificate(err)
+	if !certificate {
+		return &Trouble{Code: "tls", Text: fmt.Sprintf("no TLS connection to %s (%s): if it speaks plain HTTP, write http://", host, shown(why))}
 	}
-	return &Trouble{Code: "tls", Text: fmt.Sprintf("the certificate of %s is not accepted, because %s: %s", host, what, do)}
+	return &Trouble{Code: "tls", Text: fmt.Sprintf("the certificate of %s is not accepted, because %s: %s", host, shown(why), do)}
 }
 
 // refusal puts an answer that is no result into words.
@@ -197,15 +167,4 @@ func (x *examination) content(a *answer) string {
 		return "nothing"
 	}
 	return orNone(a.media)
-}
-
-// innermost returns the text of the error at the bottom.
-func innermost(err error) string {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err.Error()
-		}
-		err = inner
-	}
 }

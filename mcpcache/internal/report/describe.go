@@ -42,7 +42,8 @@ type Feed struct {
 
 // Failure is the last failure of a feed that has not been made good.
 type Failure struct {
-	Stage   string    `json:"stage"`
+	Stage string `json:"stage"`
+	// Message is a few plain words.
 	Message string    `json:"message"`
 	At      time.Time `json:"at"`
 }
@@ -55,7 +56,8 @@ type Snapshot struct {
 	Bytes    int     `json:"bytes"`
 	Digest   string  `json:"digest"`
 	Age      float64 `json:"age_seconds"`
-	TTL      float64 `json:"ttl_seconds"`
+	// TTL is that of an answer with it now: at most 0 once a change was announced.
+	TTL float64 `json:"ttl_seconds"`
 	// Uncacheable is why the list is never answered from the cache while the
 	// upstream delivers.
 	Uncacheable string `json:"uncacheable,omitempty"`
@@ -80,7 +82,7 @@ func Describe(source Source, now time.Time) Status {
 				status.Kinds = append(status.Kinds, Snapshot{
 					Kind: k.String(), Revision: e.Revision.String(),
 					Items: e.Body.Items, Bytes: len(e.Body.Bytes), Digest: hex.EncodeToString(e.Body.Digest[:]),
-					Age: e.Age(now).Seconds(), TTL: e.Left(now).Seconds(),
+					Age: e.Age(now).Seconds(), TTL: source.Left(e, now).Seconds(),
 					Uncacheable: uncacheable(e), Hits: source.Hits(e.Revision, k),
 				})
 			}
@@ -96,7 +98,7 @@ func describeFeed(s feed.Status) Feed {
 		State: s.State, Since: s.Since, Listening: s.Listening, Unanswered: s.Unanswered,
 	}
 	if s.Failure != nil {
-		status.Failure = &Failure{Stage: s.Failure.Stage, Message: s.Failure.Err.Error(), At: s.Failure.At}
+		status.Failure = &Failure{Stage: s.Failure.Stage, Message: plainly(s.Failure.Err), At: s.Failure.At}
 	}
 	for _, k := range s.Silent {
 		status.Silent = append(status.Silent, k.String())

@@ -66,7 +66,7 @@ func describeChange(c feed.Change, err error) Refreshed {
 		Added: names(c.Added), Removed: names(c.Removed), Changed: names(c.Changed), More: c.More,
 	}
 	if err != nil {
-		result.Error = err.Error()
+		result.Error = plainly(err)
 	}
 	return result
 }

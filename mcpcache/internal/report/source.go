@@ -9,6 +9,7 @@ package report
 
 import (
 	"context"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -32,6 +33,9 @@ type Source interface {
 	Feeds() *feed.Group
 	// Pinned is the feeds' snapshot of a kind at a revision, or nil.
 	Pinned(r revision.Revision, k revision.Kind) *cache.Entry
+	// Left is for how long an entry is fresh, as an answer with it says; at most 0 if it
+	// is not.
+	Left(e *cache.Entry, now time.Time) time.Duration
 	// Hits is how many answers came from the cache, stale ones too.
 	Hits(r revision.Revision, k revision.Kind) uint64
 	// Policy is the rules of who may see what, or nil if there are none.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -71,6 +72,9 @@ func GoLive(t *testing.T, sources ...report.Source) {
 	}
 }
 
+// Through has the upstream reached through another handler.
+func (s *Source) Through(h caddyhttp.MiddlewareHandler) { s.transport.Use(h) }
+
 // Disconnect takes the way to the upstream away.
 func (s *Source) Disconnect() { s.transport.Use(nil) }
 
@@ -105,6 +109,12 @@ func (s *Source) Feeds() *feed.Group { return s.feeds }
 func (s *Source) Pinned(r revision.Revision, k revision.Kind) *cache.Entry {
 	return s.cache.Pinned(r, k)
 }
+
+// Left implements [report.Source].
+func (s *Source) Left(e *cache.Entry, now time.Time) time.Duration { return s.cache.Left(e, now) }
+
+// Announce has a change of a kind announced.
+func (s *Source) Announce(k revision.Kind) { s.cache.Bump(revision.SetOf(k)) }
 
 // Hits implements [report.Source].
 func (s *Source) Hits(r revision.Revision, k revision.Kind) uint64 { return s.Count[r][k].Load() }

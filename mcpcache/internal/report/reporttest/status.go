@@ -19,11 +19,11 @@ func Full() report.Status {
 		Feeds: []report.Feed{
 			{
 				Era: "legacy", Revision: "2025-11-25", State: feed.Degraded, Since: at.Add(-time.Hour), Listening: true, Next: &next,
-				Failure: &report.Failure{Stage: "tools", Message: "calling tools/list: \x1b[31mred", At: at.Add(-time.Minute)},
+				Failure: &report.Failure{Stage: "tools", Message: "no answer within 30s\x1b[31m", At: at.Add(-time.Minute)},
 			},
 			{
 				Era: "modern", Revision: "2026-07-28", State: feed.Unsupported, Since: at,
-				Failure: &report.Failure{Stage: "connect", Message: "failed to send request: status 400", At: at},
+				Failure: &report.Failure{Stage: "connect", Message: "answered 400", At: at},
 			},
 		},
 		Kinds: []report.Snapshot{
