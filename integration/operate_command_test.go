@@ -294,7 +294,7 @@ func TestCommandsChooseHandler(t *testing.T) {
 		t.Errorf("status is\n%s", table)
 	}
 	_, complaint := mcpCommand(t, 1, "list", "tools")
-	if !strings.Contains(complaint, "choose one with --name: one, two") {
+	if want := fmt.Sprintf("choose one with --name: one (%s), two (%[1]s)\n", w.host.URL); !strings.Contains(complaint, want) {
 		t.Errorf("without a name: %s", complaint)
 	}
 	if table, _ := mcpCommand(t, 0, "list", "tools", "--name", "two"); fields(table, "item-0000") == nil {

@@ -4,10 +4,13 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
 func init() {
-	caddy.RegisterModule(app{})
+	caddy.RegisterModule(new(app))
 }
 
 // app is a Caddy app without options. It starts the feeds of all handlers once their
@@ -18,15 +21,24 @@ type app struct {
 	shutdown *shutdown
 	// instance names this instance of Caddy.
 	instance func() (string, error)
+	// handlers are those of this configuration.
+	handlers report.Registry
+	logger   *zap.Logger
 }
 
 // CaddyModule returns the Caddy module information.
-func (app) CaddyModule() caddy.ModuleInfo {
+func (*app) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "mcp_cache", New: func() caddy.Module { return newApp() }}
 }
 
 func newApp() *app {
 	return &app{shutdown: new(shutdown), instance: sync.OnceValues(instanceName)}
+}
+
+// Provision implements [caddy.Provisioner].
+func (a *app) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
+	return nil
 }
 
 // onStart has run called when the configuration starts. It is called while
@@ -42,6 +54,12 @@ func (a *app) inForce() bool {
 
 // Start implements [caddy.App].
 func (a *app) Start() error {
+	for _, name := range a.handlers.Names() {
+		if same := a.handlers.Named(name); len(same) > 1 {
+			a.logger.Warn("several handlers have one name, and share no cache: metrics, commands and Cache-Status do not tell them apart; give each its own with the option name",
+				zap.String("name", name), zap.Strings("upstreams", report.Upstreams(same)))
+		}
+	}
 	for _, run := range a.runs {
 		run()
 	}
@@ -53,4 +71,7 @@ func (a *app) Start() error {
 func (*app) Stop() error { return nil }
 
 // Interface guards
-var _ caddy.App = (*app)(nil)
+var (
+	_ caddy.App         = (*app)(nil)
+	_ caddy.Provisioner = (*app)(nil)
+)

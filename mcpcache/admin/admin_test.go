@@ -27,7 +27,7 @@ func TestRefusals(t *testing.T) {
 		text         string
 	}{
 		{"GET", "none", http.StatusNotFound, `no handler is called "none"; there are: one, ruled, two`},
-		{"GET", "two", http.StatusConflict, `2 handlers are called "two"; give them different names`},
+		{"GET", "two", http.StatusConflict, `2 handlers are called "two", in front of http://127.0.0.1:1/mcp and http://127.0.0.1:1/mcp: give them different names, with the option name`},
 		{"GET", "one/cows", http.StatusNotFound, `"cows" is not one of tools, prompts, resources, resource_templates`},
 		{"GET", "one/tool", http.StatusNotFound, `"tool" is not one of tools, prompts, resources, resource_templates (did you mean tools?)`},
 		{"GET", "one/discover", http.StatusNotFound, `"discover" is not one of tools, prompts, resources, resource_templates`},

@@ -198,7 +198,16 @@ func (c *adminClient) handler() (string, error) {
 	case 1:
 		return all[0].Name, nil
 	}
-	return "", fmt.Errorf("there are several handlers, choose one with --name: %s", strings.Join(namesOf(all), ", "))
+	return "", fmt.Errorf("there are several handlers, choose one with --name: %s", strings.Join(placesOf(all), ", "))
+}
+
+// placesOf returns the names of handlers, each with what it is in front of.
+func placesOf(statuses []report.Status) []string {
+	places := namesOf(statuses)
+	for i, status := range statuses {
+		places[i] += " (" + status.Upstream + ")"
+	}
+	return places
 }
 
 func namesOf(statuses []report.Status) []string {

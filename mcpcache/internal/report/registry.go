@@ -91,7 +91,17 @@ func (r *Registry) Find(name string) (Source, error) {
 	case 1:
 		return sources[0], nil
 	}
-	return nil, trouble(Ambiguous, "%d handlers are called %q; give them different names", len(sources), name)
+	return nil, trouble(Ambiguous, "%d handlers are called %q, in front of %s: give them different names, with the option name",
+		len(sources), name, strings.Join(Upstreams(sources), " and "))
+}
+
+// Upstreams are the URLs of those sources.
+func Upstreams(sources []Source) []string {
+	urls := make([]string, len(sources))
+	for i, s := range sources {
+		urls[i] = s.Upstream()
+	}
+	return urls
 }
 
 // Statuses tells how all handlers are, by their names.

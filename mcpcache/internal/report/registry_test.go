@@ -14,11 +14,14 @@ type source struct {
 
 	name  string
 	feeds *feed.Group
+	url   string
 }
 
 func (s *source) Name() string { return s.name }
 
 func (s *source) Feeds() *feed.Group { return s.feeds }
+
+func (s *source) Upstream() string { return s.url }
 
 func forgetNothing(string) {}
 
@@ -28,8 +31,8 @@ func TestRegistryTellsUpstreamsApart(t *testing.T) {
 	if got := r.Named("a"); len(got) != 0 {
 		t.Errorf("an empty registry has %v", got)
 	}
-	old, newer, foreign, b := &source{name: "a", feeds: one}, &source{name: "a", feeds: one},
-		&source{name: "a", feeds: other}, &source{name: "b", feeds: one}
+	old, newer, foreign, b := &source{name: "a", feeds: one}, &source{name: "a", feeds: one, url: "http://1/mcp"},
+		&source{name: "a", feeds: other, url: "http://2/mcp"}, &source{name: "b", feeds: one}
 	for _, s := range []*source{old, newer, foreign, b} {
 		r.Add(s)
 	}
@@ -39,7 +42,8 @@ func TestRegistryTellsUpstreamsApart(t *testing.T) {
 	if got := r.Named("a"); !slices.Equal(got, []Source{newer, foreign}) {
 		t.Errorf("a is %v, want the newer of each upstream", got)
 	}
-	if _, err := r.Find("a"); err == nil || err.(*Error).Reason != Ambiguous {
+	const want = `2 handlers are called "a", in front of http://1/mcp and http://2/mcp: give them different names, with the option name`
+	if _, err := r.Find("a"); err == nil || err.(*Error).Reason != Ambiguous || err.Error() != want {
 		t.Errorf("of a name with two upstreams: %v", err)
 	}
 	if found, err := r.Find("b"); found != b || err != nil {
