@@ -54,16 +54,22 @@ func uncertain(status int, text string) *denial {
 func (x *exchange) deny(d *denial, found []message.Naming) error {
 	defer x.body.release()
 	x.outcome, x.reason = OutcomeDenied, understood
-	h := x.w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Cache-Status"] = []string{x.endpoint.status.denied()}
-	x.allowPage(h)
+	x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
 	status := d.status
 	if status == http.StatusOK && !wantAnswer(found) {
 		status = http.StatusBadRequest // 2025-03-26 and later, "Sending Messages to the Server" 4
 	}
+	return x.writeError(status, d.answers(found, message.IsBatch(x.body.bytes)))
+}
+
+// writeError answers with an error in the protocol's words. Pages may read it as they may
+// the upstream's answers.
+func (x *exchange) writeError(status int, body []byte) error {
+	h := x.w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	x.allowPage(h)
 	x.w.WriteHeader(status)
-	_, err := x.w.Write(d.answers(found, message.IsBatch(x.body.bytes)))
+	_, err := x.w.Write(body)
 	return err
 }
 

@@ -87,7 +87,11 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if refusal != "" {
 		return e.refuse(w, refusal)
 	}
-	return x.serve(next)
+	err := x.serve(next)
+	if x.unanswered {
+		return x.unreachable(err)
+	}
+	return err
 }
 
 // serve answers or forwards a request whose origin is let in.

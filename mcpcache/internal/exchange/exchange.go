@@ -43,6 +43,8 @@ type exchange struct {
 	outcome  Outcome
 	reason   bypass
 	toolName string // the tool that is called, once somebody asked
+	// unanswered says that the upstream's handler has failed, and nothing was answered.
+	unanswered bool
 	// noticedCall says that what the call may have changed has been noted.
 	noticedCall bool
 

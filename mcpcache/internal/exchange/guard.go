@@ -63,11 +63,14 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 // unasked ends an exchange in which the upstream could not be asked what has to be
 // known first.
 func (x *exchange) unasked(err error) error {
-	x.body.release()
 	x.outcome, x.reason = OutcomeBypass, bypassAdmission
-	if h := x.w.Header(); !x.screen.elsewhere {
-		h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), x.endpoint.status.forwarded(bypassAdmission, false))
+	if x.screen.elsewhere {
+		x.body.release()
+		return err
 	}
+	h := x.w.Header()
+	h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), x.endpoint.status.forwarded(bypassAdmission, false))
+	x.unanswered = true
 	return err
 }
 

@@ -115,8 +115,5 @@ func (x *exchange) unfiltered(text string) error {
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag"} {
 		delete(h, name)
 	}
-	h["Content-Type"] = []string{"application/json"}
-	x.w.WriteHeader(http.StatusBadGateway)
-	_, err := x.w.Write(message.AppendError(nil, x.request.ID, internalError, text))
-	return err
+	return x.writeError(http.StatusBadGateway, message.AppendError(nil, x.request.ID, internalError, text))
 }

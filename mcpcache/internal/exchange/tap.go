@@ -186,6 +186,7 @@ func (t *tap) finish(err error) error {
 	}
 	t.header = t.below.Header()
 	t.addStatus()
+	t.x.unanswered = true
 	return err
 }
 
