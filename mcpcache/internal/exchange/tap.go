@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -29,6 +30,9 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	}
 	t := x.tap(f, asked)
 	defer t.learner.close() // the upstream's handler may abort with a panic
+	if x.isVisit() {
+		defer t.expectVisitor()()
+	}
 	if f.fallback != nil {
 		// What a failing upstream wrote must not get into the answer that is
 		// given instead.
@@ -71,10 +75,13 @@ type tap struct {
 
 	header      http.Header
 	wroteHeader bool
-	// fallback is given if the upstream fails; withheld says that it has failed, and
-	// that its answer is dropped.
+	// fallback is given if the upstream fails; withheld says that it has failed, or shows
+	// a visitor nothing, and that its answer is dropped.
 	fallback *cache.Entry
 	withheld bool
+	// leave ends the request, if that is of a browser, whose user is told what is here in
+	// the place of an answer that is no page. It is nil otherwise.
+	leave context.CancelFunc
 	// held is not nil while the upstream's answer is held back, for a second at most.
 	held *held
 }
@@ -96,6 +103,11 @@ func (t *tap) WriteHeader(status int) {
 	t.wroteHeader = true
 	t.learner.begin(status, t.header)
 	t.x.learnCORS(status, t.header)
+	if t.leave != nil && isNoPage(status, t.header) {
+		t.withheld = true
+		t.leave()
+		return
+	}
 	if t.fallback != nil {
 		if isFailure(status) {
 			t.withheld = true
@@ -111,7 +123,7 @@ func (t *tap) WriteHeader(status int) {
 
 // passHeader hands the header on.
 func (t *tap) passHeader(status int) {
-	if t.fallback != nil {
+	if t.fallback != nil || t.leave != nil {
 		t.replaceHeader()
 	}
 	t.addStatus()
@@ -181,8 +193,11 @@ func (t *tap) finish(err error) error {
 	if !failed {
 		return err
 	}
-	if t.fallback != nil {
+	switch {
+	case t.fallback != nil:
 		return t.x.answerStale(t.fallback)
+	case t.withheld:
+		return t.x.receive()
 	}
 	t.header = t.below.Header()
 	t.addStatus()

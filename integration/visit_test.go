@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// browse opens an address as a browser does.
+func browse(t *testing.T, address string) (*http.Response, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), fixture.Deadline)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	r.Header.Set("Sec-Fetch-Site", "none")
+	res, err := fixture.HTTPClient(t, "browser", "").Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+// TestOpenedInABrowser tells people what is there, with servers that have nothing to show:
+// one that refuses a GET without a session, and one that opens a stream for whoever asks.
+// That ends at once, and leaves nothing behind.
+func TestOpenedInABrowser(t *testing.T) {
+	checkGoroutines(t)
+	var streams atomic.Int64
+	streaming := scripted.New()
+	streaming.SetRevisions(scripted.Modern)
+	for name, server := range map[string]http.Handler{
+		"sessions": scripted.New(),
+		"stream for all": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				streaming.ServeHTTP(w, r)
+				return
+			}
+			streams.Add(1)
+			defer streams.Add(-1)
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Mcp-Session-Id", "of-the-stream")
+			http.SetCookie(w, &http.Cookie{Name: "of", Value: "the-stream"})
+			w.WriteHeader(http.StatusOK)
+			for r.Context().Err() == nil { // until the client has gone, whatever it reads
+				if _, err := fmt.Fprint(w, ": here\n\n"); err != nil {
+					return
+				}
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					return
+				}
+			}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := fixture.NewHost(t, server)
+			p := startProxy(t, "encode\nhandle_path /team/* {\n"+mcpCache(h.URL)+"\n}\nhandle {\n"+mcpCache(h.URL, "deny tools x", "name ruled")+"\n}")
+			for path, site := range map[string]string{"/mcp": p.URL, "/team/mcp": "http://" + p.Addr + "/team/mcp"} {
+				for range 10 {
+					res, body := browse(t, site+"?key=secret")
+					if res.StatusCode != http.StatusMethodNotAllowed || !strings.HasPrefix(body, "This is an MCP endpoint") ||
+						!strings.Contains(body, "\n    http://"+p.Addr+path+"\n") || strings.Contains(body, "secret") {
+						t.Fatalf("opening %s gave %d, %s", site, res.StatusCode, body)
+					}
+					if h := res.Header; h.Get("Mcp-Session-Id") != "" || h.Get("Set-Cookie") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Allow") != "POST" {
+						t.Errorf("opening %s gave the header %v", site, h)
+					}
+				}
+			}
+			await(t, "the streams to end", func() bool { return streams.Load() == 0 })
+		})
+	}
+}
+
+// TestStreamsAreNoVisits: what takes an event stream gets it.
+func TestStreamsAreNoVisits(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(scripted.LatestLegacy)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	res, err := c.Open(ctx, http.MethodGet, http.NoBody, http.Header{"Accept": {"text/event-stream, text/html"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("the stream is %d, %v", res.StatusCode, res.Header)
+	}
+}
