@@ -136,6 +136,7 @@ func TestRulesAreLookedAfter(t *testing.T) {
 		time.Sleep(2 * lookPause)
 		u.wantLogged("warn 0 [x]")
 		l.cancel()
+		synctest.Wait() // until nobody looks any more
 		u.set(revision.LatestModern, revision.Tools, "x")
 		time.Sleep(2 * lookPause)
 		u.wantLogged()
