@@ -33,6 +33,61 @@ func readPage(t *testing.T, file string) string {
 	return string(text)
 }
 
+var (
+	link     = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	noAnchor = regexp.MustCompile("[^a-z0-9 _-]")
+)
+
+// TestLinks follows the links between the documents, to files and to headings.
+func TestLinks(t *testing.T) {
+	for _, file := range append(documents(t), "../CONTRIBUTING.md") {
+		for _, match := range link.FindAllStringSubmatch(fencedCode.ReplaceAllString(readPage(t, file), ""), -1) {
+			target := file
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(file), match[1])
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", file, err)
+			} else if match[2] != "" && !slices.Contains(anchors(t, target), match[2]) {
+				t.Errorf("%s: %s has no heading for #%s", file, target, match[2])
+			}
+		}
+	}
+}
+
+// anchors returns what links to the headings of a page are called.
+func anchors(t *testing.T, file string) (all []string) {
+	t.Helper()
+	for _, match := range heading.FindAllStringSubmatch(fencedCode.ReplaceAllString(readPage(t, file), ""), -1) {
+		name := noAnchor.ReplaceAllString(strings.ToLower(match[1]), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
+}
+
+// TestEveryPageIsLinked fails if a page cannot be reached from the first one, or
+// an example from the page of the examples.
+func TestEveryPageIsLinked(t *testing.T) {
+	reached := []string{"../README.md"}
+	for i := 0; i < len(reached); i++ {
+		for _, match := range link.FindAllStringSubmatch(readPage(t, reached[i]), -1) {
+			target := filepath.Join(filepath.Dir(reached[i]), match[1])
+			if info, err := os.Stat(target); err == nil && info.IsDir() {
+				target = filepath.Join(target, "README.md")
+			}
+			if filepath.Base(target) == "README.md" && !slices.Contains(reached, target) {
+				reached = append(reached, target)
+			}
+		}
+	}
+	for _, file := range documents(t) {
+		if !slices.Contains(reached, file) {
+			t.Errorf("no link leads to %s", file)
+		}
+	}
+}
+
 const (
 	firstPageLines  = 150
 	wordsOfSentence = 30

@@ -2,7 +2,6 @@ package outage_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
@@ -29,26 +25,8 @@ import (
 // proxy returns the way to a server through a real reverse_proxy, as feeds take it.
 func proxy(t *testing.T, dial, transport string) http.RoundTripper {
 	t.Helper()
-	storage, err := json.Marshal(map[string]string{"module": "file_system", "root": t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := caddy.ProvisionContext(&caddy.Config{
-		StorageRaw: storage,
-		Logging:    &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "FATAL"}}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := caddy.NewContext(config)
-	t.Cleanup(cancel)
-	mod, err := ctx.LoadModuleByID("http.handlers.reverse_proxy", json.RawMessage(fmt.Sprintf(
-		`{"upstreams":[{"dial":%q}],"transport":{"protocol":"http","keep_alive":{"enabled":false}%s}}`, dial, transport)))
-	if err != nil {
-		t.Fatal(err)
-	}
 	way := new(upstream.Transport)
-	way.Use(mod.(caddyhttp.MiddlewareHandler))
+	way.Use(fixture.ReverseProxy(t, dial, transport))
 	return way
 }
 

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -10,11 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
-
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
@@ -25,26 +20,7 @@ func proxied(t *testing.T, serve http.HandlerFunc) (*Transport, *httptest.Server
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handlers abort on purpose
 	server.Start()
 	t.Cleanup(server.Close)
-	storage, err := json.Marshal(map[string]string{"module": "file_system", "root": t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := caddy.ProvisionContext(&caddy.Config{
-		StorageRaw: storage,
-		Logging:    &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "FATAL"}}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := caddy.NewContext(config)
-	t.Cleanup(cancel)
-	mod, err := ctx.LoadModuleByID("http.handlers.reverse_proxy", json.RawMessage(fmt.Sprintf(
-		`{"upstreams":[{"dial":%q}],"transport":{"protocol":"http","keep_alive":{"enabled":false}}}`,
-		server.Listener.Addr())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return through(mod.(caddyhttp.MiddlewareHandler)), server
+	return through(fixture.ReverseProxy(t, server.Listener.Addr().String(), "")), server
 }
 
 func TestProxyJSON(t *testing.T) {
