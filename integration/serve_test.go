@@ -137,6 +137,21 @@ func TestServeSendsHeaders(t *testing.T) {
 	if others.Load() {
 		t.Error("a request had other headers")
 	}
+	for _, path := range []string{"/mcp", "/MCP", "//mcp", "/api/me"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(endpoint, "/mcp")+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", "http://evil.example")
+		res, err := fixture.HTTPClient(t, "page", "").Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusForbidden {
+			t.Errorf("a foreign page got %d at %s", res.StatusCode, path)
+		}
+	}
 	s.SetScript(toolsList, func(x *scripted.Exchange) {
 		x.Error(http.StatusOK, -32603, "what are you doing here, "+x.R.Header.Get("Authorization")+"?")
 	})

@@ -254,6 +254,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	// Loading the guests empties their raw configuration.
 	own, placeholders := ownUpstream(h.UpstreamRaw), placeholdersIn(h.UpstreamRaw)
 	h.settings.backend.Feed.Sent = sentCredentials(h.UpstreamRaw)
+	h.settings.exchange.LendsCredentials = areLent(h.settings.backend.Feed.Sent)
 	urls, known := upstreamURLs(h.UpstreamRaw, h.settings.exchange.Path)
 	h.endpointURL, h.replicaURLs = urls[0], urls
 	if known {

@@ -3,6 +3,8 @@ package mcpcache
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 )
@@ -32,4 +34,15 @@ func sentCredentials(raw json.RawMessage) http.Header {
 		}
 	}
 	return sent
+}
+
+// areLent reports whether one of those credentials is the same for all requests: what
+// holds a placeholder of the request is its own.
+func areLent(sent http.Header) bool {
+	for _, values := range sent {
+		if slices.ContainsFunc(values, func(value string) bool { return value != "" && !strings.Contains(value, "{http.") }) {
+			return true
+		}
+	}
+	return false
 }

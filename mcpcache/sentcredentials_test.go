@@ -23,3 +23,14 @@ func TestSentCredentials(t *testing.T) {
 		}
 	}
 }
+
+func TestAreLent(t *testing.T) {
+	for value, want := range map[string]bool{"Bearer s3cret": true, "": false, "{http.auth.user.id}": false, "{other}": true} {
+		if got := areLent(http.Header{"X-Key": {value}}); got != want {
+			t.Errorf("%q: %v", value, got)
+		}
+	}
+	if areLent(nil) {
+		t.Error("nothing is lent")
+	}
+}

@@ -27,6 +27,9 @@ type Settings struct {
 	// MaxCall is the largest request that is read for what it names, in bytes.
 	MaxCall int64
 	Origins origin.Rules
+	// LendsCredentials says that the way to the upstream puts a credential on requests
+	// that is not their own.
+	LendsCredentials bool
 }
 
 // Defaults returns the settings without any option.

@@ -14,7 +14,7 @@ import (
 // its origin is refused. A server may serve MCP there too, so refusals, ends of
 // sessions and change notices count. Nobody is admitted by it, and nothing is kept.
 func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if reason := e.Settings.Origins.RefusesElsewhere(r); reason != "" {
+	if reason := e.Settings.Origins.RefusesElsewhere(r, e.Settings.LendsCredentials); reason != "" {
 		return e.refuse(w, reason)
 	}
 	x := e.exchange(w, r)

@@ -62,14 +62,15 @@ func (o Rules) Refuses(r *http.Request) string {
 // take some of them for the endpoint, so the Host has to be right there too,
 // and whatever can change something has to come from a page that is let in.
 // What only reads need not: the upstream sees the Origin, and its answer
-// decides whether the page may (a client in a browser reads /.well-known/).
-func (o Rules) RefusesElsewhere(r *http.Request) string {
+// decides whether the page may (a client in a browser reads /.well-known/). It has
+// to if credentials are lent to each request: the page would read with them.
+func (o Rules) RefusesElsewhere(r *http.Request, lent bool) string {
 	if reason := o.refusesHost(r); reason != "" {
 		return reason
 	}
 	values := r.Header["Origin"]
 	switch {
-	case onlyReads(r), isOwnForm(r.Header):
+	case isOwnForm(r.Header), onlyReads(r) && !lent, len(values) == 0 && isNavigation(r):
 		return ""
 	case len(values) > 0 && !o.letsIn(values, r.Host):
 		return foreignOrigin

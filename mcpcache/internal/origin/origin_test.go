@@ -182,10 +182,15 @@ func TestOtherSites(t *testing.T) {
 			for method := range strings.FieldsSeq(c.methods) {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/mcp", nil)
 				r.Method, r.Host, r.Header = method, "mcp.example", c.header
-				for where, reason := range map[string]string{endpoint: o.Refuses(r), elsewhere: o.RefusesElsewhere(r)} {
+				for where, reason := range map[string]string{endpoint: o.Refuses(r), elsewhere: o.RefusesElsewhere(r, false)} {
 					if (reason != "") != strings.Contains(c.refused, where) {
 						t.Errorf("%s, %s: got %q", method, where, reason)
 					}
+				}
+				// With credentials that are lent, reading is as good as at the endpoint.
+				reason, want := o.RefusesElsewhere(r, true), strings.Contains(c.refused, endpoint) && !isOwnForm(c.header)
+				if (reason != "") != want {
+					t.Errorf("%s, elsewhere, with credentials lent: got %q", method, reason)
 				}
 			}
 		})
