@@ -23,7 +23,7 @@ func TestOneNameForTwoCaches(t *testing.T) {
 		}
 		return text.String()
 	}
-	const warning = "several handlers have one name, and share no cache"
+	const warning = "several handlers have one name, and differ in their server or rules"
 	count := func() int { return strings.Count(w.proxy.log(), warning) }
 
 	w.proxy = startProxy(t, sites(mcpCache(w.host.URL), mcpCache(w.host.URL, "ttl 7m")))
@@ -42,11 +42,19 @@ func TestOneNameForTwoCaches(t *testing.T) {
 			t.Errorf("the warning is %s", line)
 		}
 	}
+	w.proxy.reload(sites(mcpCache(w.host.URL, "deny tools x"), mcpCache(w.host.URL)))
+	if n := count(); n != 2 {
+		t.Fatalf("of one cache under two rules there are %d warnings more, want 1", n-1)
+	}
+	w.proxy.reload(sites(mcpCache(w.host.URL), mcpCache(other.URL)))
 	_, complaint := mcpCommand(t, 1, "list", "tools")
 	for _, url := range []string{w.host.URL, other.URL} {
 		if !strings.Contains(complaint, "mcp_cache ("+url+")") {
 			t.Errorf("without a name the command says %s", complaint)
 		}
+	}
+	if !strings.Contains(complaint, "give those of one name different ones first") {
+		t.Errorf("without a name the command says %s", complaint)
 	}
 	_, complaint = mcpCommand(t, 1, "list", "tools", "--name", "mcp_cache")
 	wantOneLine(t, complaint, "2 handlers are called \"mcp_cache\", in front of "+w.host.URL)

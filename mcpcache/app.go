@@ -1,12 +1,13 @@
 package mcpcache
 
 import (
+	"maps"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
-
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
 func init() {
@@ -22,7 +23,7 @@ type app struct {
 	// instance names this instance of Caddy.
 	instance func() (string, error)
 	// handlers are those of this configuration.
-	handlers report.Registry
+	handlers []*Handler
 	logger   *zap.Logger
 }
 
@@ -54,16 +55,37 @@ func (a *app) inForce() bool {
 
 // Start implements [caddy.App].
 func (a *app) Start() error {
-	for _, name := range a.handlers.Names() {
-		if same := a.handlers.Named(name); len(same) > 1 {
-			a.logger.Warn("several handlers have one name, and share no cache: metrics, commands and Cache-Status do not tell them apart; give each its own with the option name",
-				zap.String("name", name), zap.Strings("upstreams", report.Upstreams(same)))
-		}
-	}
+	a.warnOfNamesakes()
 	for _, run := range a.runs {
 		run()
 	}
 	return nil
+}
+
+// warnOfNamesakes warns once of each name that handlers have which are not the same to
+// operators: they share no cache, or show it by other rules.
+func (a *app) warnOfNamesakes() {
+	byName := make(map[string][]*Handler)
+	for _, h := range a.handlers {
+		name := h.settings.exchange.Name
+		same := func(other *Handler) bool {
+			return other.backend.Feeds == h.backend.Feeds && reflect.DeepEqual(other.Rules, h.Rules)
+		}
+		if !slices.ContainsFunc(byName[name], same) {
+			byName[name] = append(byName[name], h)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if len(byName[name]) < 2 {
+			continue
+		}
+		var upstreams []string
+		for _, h := range byName[name] {
+			upstreams = append(upstreams, h.endpointURL)
+		}
+		a.logger.Warn("several handlers have one name, and differ in their server or rules: metrics, commands and Cache-Status do not tell them apart; give each its own with the option name",
+			zap.String("name", name), zap.Strings("upstreams", upstreams))
+	}
 }
 
 // Stop implements [caddy.App]. The feeds end with what they belong to, which

@@ -281,7 +281,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.observe(ctx, events)
 	h.backend.Attach()
 	report.Live.Add(reported{h})
-	h.app.handlers.Add(reported{h})
+	h.app.handlers = append(h.app.handlers, h)
 	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -198,7 +199,11 @@ func (c *adminClient) handler() (string, error) {
 	case 1:
 		return all[0].Name, nil
 	}
-	return "", fmt.Errorf("there are several handlers, choose one with --name: %s", strings.Join(placesOf(all), ", "))
+	text := "there are several handlers, choose one with --name: " + strings.Join(placesOf(all), ", ")
+	if names := namesOf(all); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
+		text += "; give those of one name different ones first, with the option name"
+	}
+	return "", errors.New(text)
 }
 
 // placesOf returns the names of handlers, each with what it is in front of.

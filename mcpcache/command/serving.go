@@ -45,7 +45,7 @@ func newServing(ctx context.Context, flags caddycmd.Flags) (*serving, error) {
 	}
 	check("header", err)
 	check("from", s.listenOn(ctx, flags.String("from"), len(headers) > 0))
-	if to := flags.String("to"); to != "" {
+	if to := flags.String("to"); to != "" || flags.Changed("to") {
 		s.to, err = upstreamAt(to)
 		check("to", err)
 	}

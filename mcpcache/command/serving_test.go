@@ -46,6 +46,10 @@ func TestServeNamesAllMistakes(t *testing.T) {
 		"no variable":      {[]string{"-H", "X-A: a", "-H", "X-B: {env.MCP_CACHE_TEST_NONE}"}, `--header: header 2 has a placeholder that is empty or unknown: such as {env.NAME} and {file.PATH} are known, and \{ is a brace`},
 		"no placeholder":   {[]string{"-H", `X-A: {"k":"s3cret"}`}, `--header: header 1 has a placeholder that is empty or unknown: such as {env.NAME} and {file.PATH} are known, and \{ is a brace`},
 		"two lines":        {[]string{"-H", "X-A: {env.MCP_CACHE_TEST_LINES}"}, "--header: the value of header 1, X-A, has characters that a header cannot have"},
+		"no value":         {[]string{"-H", "X-A:"}, "--header: header 1, X-A, has no value"},
+		"no header":        {[]string{"--header="}, `--header: header 1 is not of the form "Name: value"`},
+		"a name from afar": {[]string{"-H", "{env.MCP_CACHE_TEST_LINES}: x"}, `--header: header 1 is not of the form "Name: value"`},
+		"no URL":           {[]string{"--to", ""}, "--to: the URL names no host: it has to be like http://127.0.0.1:3001/mcp"},
 		"open to others": {
 			[]string{"--from", ":0", "-H", "X-A: s3cret"},
 			"--from: with --header, whoever reaches the cache acts with these headers, so it has to listen on a loopback address, such as 127.0.0.1:8080",

@@ -87,6 +87,8 @@ func parseHeader(number int, header string) (name, value string, err error) {
 	switch {
 	case !found || !headerName.MatchString(name):
 		err = fmt.Errorf("header %d is not of the form \"Name: value\"", number)
+	case value == "":
+		err = fmt.Errorf("header %d, %s, has no value", number, name)
 	case !isVisible(value):
 		err = fmt.Errorf("the value of header %d, %s, has characters that a header cannot have", number, name)
 	case ours(name):

@@ -92,11 +92,10 @@ func (r *Registry) Find(name string) (Source, error) {
 		return sources[0], nil
 	}
 	return nil, trouble(Ambiguous, "%d handlers are called %q, in front of %s: give them different names, with the option name",
-		len(sources), name, strings.Join(Upstreams(sources), " and "))
+		len(sources), name, strings.Join(upstreamsOf(sources), " and "))
 }
 
-// Upstreams are the URLs of those sources.
-func Upstreams(sources []Source) []string {
+func upstreamsOf(sources []Source) []string {
 	urls := make([]string, len(sources))
 	for i, s := range sources {
 		urls[i] = s.Upstream()
