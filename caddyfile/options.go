@@ -210,8 +210,11 @@ func guest[T any](o option, key, namespace, takes string) (json.RawMessage, erro
 	id := namespace + "." + name
 	if _, err := caddy.GetModule(id); err != nil {
 		names := modulesOf(namespace)
-		return nil, o.Errf("%s %s: no such %[1]s is built into this Caddy%[3]s; there are %[4]s",
-			key, name, mcpcache.DidYouMean(name, names), strings.Join(names, ", "))
+		near := mcpcache.DidYouMean(name, names)
+		if near == "" { // what is near to no name may be the secret itself
+			return nil, o.Errf("%s: what it names is not built into this Caddy; there are %s", key, strings.Join(names, ", "))
+		}
+		return nil, o.Errf("%s %s: no such %[1]s is built into this Caddy%[3]s; there are %[4]s", key, name, near, strings.Join(names, ", "))
 	}
 	module, err := caddyparse.UnmarshalModule(o.Dispenser, id)
 	if err != nil {

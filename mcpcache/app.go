@@ -79,9 +79,9 @@ func (a *app) warnOfNamesakes() {
 		if len(byName[name]) < 2 {
 			continue
 		}
-		var upstreams []string
-		for _, h := range byName[name] {
-			upstreams = append(upstreams, h.endpointURL)
+		upstreams := make([]string, len(byName[name]))
+		for i, h := range byName[name] {
+			upstreams[i] = h.endpointURL
 		}
 		a.logger.Warn("several handlers have one name, and differ in their server or rules: metrics, commands and Cache-Status do not tell them apart; give each its own with the option name",
 			zap.String("name", name), zap.Strings("upstreams", upstreams))

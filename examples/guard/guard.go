@@ -96,9 +96,11 @@ func (b *Basic) Identity() string {
 //	basic <user> <password>
 func (b *Basic) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume guard name
-	if !d.Args(&b.User, &b.Password) || d.NextArg() || d.NextBlock(0) {
-		return d.ArgErr()
+	args := d.RemainingArgs()
+	if len(args) != 2 || d.NextBlock(0) {
+		return d.Err("basic takes a user and a password") // an error must not repeat them
 	}
+	b.User, b.Password = args[0], args[1]
 	return nil
 }
 

@@ -31,8 +31,9 @@ offered (the upstream does not speak that revision; with --json and elsewhere
 unsupported). A handler is as its worst feed is; that a revision is not offered
 counts only if none is.
 
-TTL LEFT is that of an answer with the list now. HITS counts the answers from the cache, at each revision. A list is uncacheable
-while its ttlMs is 0: every request for it goes to the upstream, until min_ttl
+TTL LEFT is that of an answer with the list now. HITS counts the answers from
+the cache, at each revision. A list is uncacheable while its ttlMs is 0: every
+request for it goes to the upstream, for as long as that answers, until min_ttl
 says for how long it may be kept.
 
 Where there are rules of who may see what, the views follow that are in use. A

@@ -68,7 +68,7 @@ func TestJWTCaddyfile(t *testing.T) {
 func TestJWTMistakes(t *testing.T) {
 	for input, want := range map[string]string{
 		"jwt":                                 "key is required",
-		"jwt /a /b":                           "wrong argument count",
+		"jwt /a /b":                           "takes one argument",
 		"jwt /a {\n key /b\n}":                "key already specified",
 		"jwt /a {\n alg HS256\n}":             `unknown algorithm "HS256"`,
 		"jwt /a {\n lifetime 4s\n}":           "is not between 5s",

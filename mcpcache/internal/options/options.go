@@ -10,6 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 )
 
 // Setter reads the arguments of one option, whose name is the current token.
@@ -26,8 +28,8 @@ func Parse(d *caddyfile.Dispenser, options map[string]Setter, repeatable ...stri
 			return d.Errf("unrecognized subdirective %q; there are none", option)
 		}
 		if !known {
-			return d.Errf("unrecognized subdirective %q; the options are %s", option,
-				strings.Join(slices.Sorted(maps.Keys(options)), ", "))
+			names := slices.Sorted(maps.Keys(options))
+			return d.Errf("unrecognized subdirective %q%s; the options are %s", option, nearest.Question(option, names), strings.Join(names, ", "))
 		}
 		if seen[option] && !slices.Contains(repeatable, option) {
 			return d.Errf("%s already specified", option)
@@ -40,16 +42,17 @@ func Parse(d *caddyfile.Dispenser, options map[string]Setter, repeatable ...stri
 	return nil
 }
 
-// oneArg returns the only argument of the current option.
+// oneArg returns the only argument of the current option. Its error repeats none of
+// them, as Caddy's would: they may be parts of a secret.
 func oneArg(d *caddyfile.Dispenser) (string, error) {
-	if !d.NextArg() {
-		return "", d.ArgErr()
+	option, args := d.Val(), d.RemainingArgs()
+	switch len(args) {
+	case 0:
+		return "", d.Errf("%s takes one argument, not none", option)
+	case 1:
+		return args[0], nil
 	}
-	value := d.Val()
-	if d.NextArg() {
-		return "", d.ArgErr()
-	}
-	return value, nil
+	return "", d.Errf("%s takes one argument, not %d: what has spaces is written in quotes", option, len(args))
 }
 
 // String reads one argument that is not empty. The destination may have
@@ -77,7 +80,7 @@ func List(dst *[]string) Setter {
 		option := d.Val()
 		*dst = d.RemainingArgs()
 		if len(*dst) == 0 {
-			return d.ArgErr()
+			return d.Errf("%s takes one argument or more", option)
 		}
 		if slices.Contains(*dst, "") {
 			return d.Errf("%s must not be empty", option)
@@ -125,7 +128,7 @@ func Param(dst *map[string]string) Setter {
 		option := d.Val()
 		args := d.RemainingArgs()
 		if len(args) != 2 {
-			return d.ArgErr()
+			return d.Errf("%s takes a name and a value, not %d arguments: what has spaces is written in quotes", option, len(args))
 		}
 		if _, ok := (*dst)[args[0]]; ok {
 			return d.Errf("%s %q already specified", option, args[0])
@@ -142,8 +145,8 @@ func Param(dst *map[string]string) Setter {
 // block.
 func None(d *caddyfile.Dispenser) error {
 	d.Next() // consume module name
-	if d.NextArg() {
-		return d.ArgErr()
+	if name := d.Val(); d.CountRemainingArgs() > 0 {
+		return d.Errf("%s takes no arguments", name)
 	}
 	return Parse(d, nil)
 }

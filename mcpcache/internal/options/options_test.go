@@ -10,7 +10,7 @@ func TestNone(t *testing.T) {
 	for input, want := range map[string]string{
 		"name":            "",
 		"name {\n}":       "",
-		"name folder":     "wrong argument count or unexpected line ending after 'folder', at Testfile:1",
+		"name folder":     "name takes no arguments, at Testfile:1",
 		"name {\n x y\n}": `unrecognized subdirective "x"; there are none, at Testfile:2`,
 	} {
 		got := ""
