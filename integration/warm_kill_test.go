@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,6 +99,14 @@ func TestKilledWhileSaving(t *testing.T) {
 	// The first time, nothing is stored yet.
 	caddy.start()
 	await(t, "the first copies", func() bool { return len(snapshotsBelow(t, caddy.dir)) >= 2*len(scripted.ListMethods()) })
+	// Whom the upstream has let in is stored with them, a little later.
+	awaitAnswer(t, c, "a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
+	await(t, "the acceptance to be stored", func() bool {
+		return slices.ContainsFunc(snapshotsBelow(t, caddy.dir), func(file string) bool {
+			data, err := os.ReadFile(file) // it may just be replaced
+			return err == nil && bytes.Contains(data, []byte(`"admitted":`))
+		})
+	})
 	saved, torn := 0, 0
 	for round := range pick(5, 100) {
 		stop := w.ever(func(n int) {
@@ -139,11 +149,14 @@ func TestKilledWhileSaving(t *testing.T) {
 // awaitAnswer lists tools until the answer is as wanted. Caddy may be starting.
 func awaitAnswer(t *testing.T, c *fixture.Raw, what string, wanted func(*fixture.Answer) bool) (last *fixture.Answer) {
 	t.Helper()
-	await(t, what, func() bool {
+	done := func() bool {
 		a, err := c.TryList(t.Context(), toolsList)
 		last = a
 		return err == nil && a.Status == http.StatusOK && wanted(a)
-	})
+	}
+	if !fixture.Poll(fixture.Deadline, 10*time.Millisecond, done) {
+		t.Fatalf("waited %v in vain for %s; last: %s", fixture.Deadline, what, describe(last))
+	}
 	return last
 }
 
