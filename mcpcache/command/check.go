@@ -46,6 +46,9 @@ In the table, "time" is the slower of two fetches; "twice", "client" and
 "caller" say whether the list was the same when asked for again, for a client
 with other capabilities, and for the other caller.
 
+An era in which the server fails is named, with the reason. One that it says not
+to speak is no failure: the cache calls that "not offered".
+
 Exit status 1 if the server cannot be used, with the reason in one line.
 `,
 		Args: wanted(1, 1, "name the MCP server by its URL: check http://127.0.0.1:3001/mcp"),

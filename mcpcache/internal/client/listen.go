@@ -149,7 +149,7 @@ func streamError(err error) error {
 	}
 	status, ok := errors.AsType[*StatusError](err)
 	if ok && (status.Status == http.StatusMethodNotAllowed || status.Status == http.StatusNotImplemented ||
-		definite(status.Status) && status.Code != 0) {
+		DefiniteRefusal(status.Status) && status.Code != 0) {
 		return fmt.Errorf("%w: %w", ErrNoStream, err)
 	}
 	return err

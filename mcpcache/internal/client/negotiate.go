@@ -108,15 +108,15 @@ func (s *Session) openError(err error) error {
 		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(rpc.Supported), cause: err}
 	}
 	status, ok := errors.AsType[*StatusError](err)
-	if !ok || !definite(status.Status) {
+	if !ok || !DefiniteRefusal(status.Status) {
 		return err
 	}
 	return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(status.Supported), cause: err}
 }
 
-// definite reports whether an HTTP status refuses the request for what it asks: not for
-// who sent it or when, and not by a failure that may be temporary.
-func definite(status int) bool {
+// DefiniteRefusal reports whether an HTTP status refuses a request for what it asks, not
+// for who sent it or when, and not by a failure that may be temporary.
+func DefiniteRefusal(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout,
 		http.StatusTooEarly, http.StatusTooManyRequests:

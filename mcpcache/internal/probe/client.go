@@ -54,6 +54,7 @@ type answer struct {
 	header http.Header
 	result []byte
 	rpc    *message.Error
+	hasID  bool // rpc names the request
 	head   []byte
 }
 
@@ -183,6 +184,6 @@ func (a *answer) take(data []byte, id int) bool {
 	if string(response.ID) != strconv.Itoa(id) && (response.Error == nil || response.ID != nil) {
 		return false
 	}
-	a.result, a.rpc = response.Result, response.Error
+	a.result, a.rpc, a.hasID = response.Result, response.Error, response.ID != nil
 	return true
 }

@@ -20,6 +20,8 @@ const (
 	farewellTimeout = time.Second
 
 	maxSessionID = 1 << 10
+
+	initialized = "notifications/initialized"
 )
 
 // Capabilities of the clients that are compared: one that offers nothing, as
@@ -116,9 +118,9 @@ func (c *conversation) initialize(ctx context.Context) error {
 		return &otherRevisionError{c.revision, []string{c.info.ProtocolVersion}}
 	}
 	c.revision = chosen
-	a, err = c.post(ctx, c.url, c.headers(""), 0, map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	a, err = c.post(ctx, c.url, c.headers(""), 0, map[string]any{"jsonrpc": "2.0", "method": initialized})
 	if err == nil && a.status >= http.StatusBadRequest {
-		err = &refusedError{"notifications/initialized", a}
+		err = &refusedError{initialized, a}
 	}
 	if err != nil {
 		c.close(ctx)

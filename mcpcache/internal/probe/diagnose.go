@@ -20,6 +20,7 @@ const lookTimeout = 3 * time.Second
 // conclude says whether the server can be used, why not, and what follows.
 func (x *examination) conclude(ctx context.Context) {
 	r := x.report
+	r.FailedEras = x.failedEras()
 	if len(r.Eras) == 0 {
 		r.Trouble = x.diagnose(ctx)
 		return
@@ -46,16 +47,16 @@ func (x *examination) conclude(ctx context.Context) {
 
 // diagnose says why no conversation could be opened.
 func (x *examination) diagnose(ctx context.Context) *Trouble {
-	worst := x.troubleOf(x.failures[len(x.failures)-1])
-	if n := len(x.failures); n > 1 && !slices.ContainsFunc(x.failures, func(err error) bool { return !isUnanswered(err) }) {
+	worst := x.troubleOf(x.decisive().err)
+	if n := len(x.failures); n > 1 && !slices.ContainsFunc(x.failures, func(f failure) bool { return !isUnanswered(f.err) }) {
 		worst.Text = fmt.Sprintf("%s did not answer within %s, asked once for each era (%s in all): see whether the server hangs, or give it more with --timeout",
 			x.URL, x.Timeout, time.Duration(n)*x.Timeout)
 	}
 	if t := x.tryOtherEra(ctx); t != nil {
 		return t
 	}
-	for _, err := range x.failures {
-		t := x.troubleOf(err)
+	for _, f := range x.failures {
+		t := x.troubleOf(f.err)
 		switch t.Code {
 		case "unauthorized", "forbidden", "redirect":
 			return t
@@ -75,9 +76,10 @@ func isUnanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errOutOfTime)
 }
 
-// tryOtherEra says so if the server speaks the era that was not asked for.
+// tryOtherEra says so if the server speaks the era that was not asked for, and whether it
+// is the only one.
 func (x *examination) tryOtherEra(ctx context.Context) *Trouble {
-	if len(x.Eras) != 1 || unreachable(x.failures[0]) {
+	if len(x.Eras) != 1 || unreachable(x.failures[0].err) {
 		return nil
 	}
 	asked, other := x.Eras[0], revision.LatestLegacy
@@ -89,6 +91,9 @@ func (x *examination) tryOtherEra(ctx context.Context) *Trouble {
 		return nil
 	}
 	c.close(ctx)
+	if failed := x.report.FailedEras; len(failed) > 0 {
+		return &Trouble{Code: failed[0].Code, Text: x.URL + " " + failed[0].Words()}
+	}
 	return &Trouble{Code: "era", Text: fmt.Sprintf("%s speaks the %s era only, not the %s one: check it without --era",
 		x.URL, other.Era(), asked)}
 }

@@ -22,7 +22,7 @@ type examination struct {
 	http     *http.Client
 	secrets  [][]byte
 	report   *Report
-	failures []error // of attempts to open a conversation
+	failures []failure // to open a conversation, in the order of the eras
 }
 
 // Run examines a server. Its error is about the options only; what is wrong
@@ -94,7 +94,7 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 	}
 	c := x.conversation(latest, x.Callers[0], noCapabilities)
 	if err := c.open(ctx); err != nil {
-		x.failures = append(x.failures, err)
+		x.failures = append(x.failures, failure{era, err})
 		return !unreachable(err)
 	}
 	defer c.close(ctx)

@@ -19,11 +19,11 @@ const (
 // findings returns what follows from what was found, the good first.
 func findings(r *Report) []Finding {
 	if !r.Usable {
-		return judgeFailures(r)
+		return append(judgeFailedEras(r), judgeFailures(r)...)
 	}
 	var all []Finding
 	for _, judge := range []func(*Report) []Finding{
-		judgeAccess, judgeFailures, judgeTTL, judgeChanges, judgeStability, judgeCapabilities, judgeEras, judgeScope, judgeSize, judgeNames,
+		judgeFailedEras, judgeAccess, judgeFailures, judgeTTL, judgeChanges, judgeStability, judgeCapabilities, judgeEras, judgeScope, judgeSize, judgeNames,
 	} {
 		all = append(all, judge(r)...)
 	}
@@ -118,7 +118,7 @@ func judgeAccess(r *Report) []Finding {
 	a := r.Access
 	switch {
 	case !a.Credentials:
-		return []Finding{{Good, "It asks for no credentials.", ""}}
+		return []Finding{{Good, "It asks for no credentials" + r.openEra() + ".", ""}}
 	case a.Needed:
 		return []Finding{{Note, "It asks for credentials. A caller is let in once the server has accepted it, so the first list of each goes to the server. " +
 			"The cache asks with a token of its own, which a guard gives it: without one it hears of no change.", guardOf(a)}}

@@ -22,6 +22,8 @@ type Report struct {
 	Connections int `json:"connections"`
 	// Eras are what was found in each era that the server speaks.
 	Eras []*Era `json:"eras"`
+	// FailedEras are those that the server may speak, but fails in.
+	FailedEras []FailedEra `json:"failed_eras,omitempty"`
 	// Findings are what follows from it.
 	Findings []Finding `json:"findings"`
 	// Caddyfile is what to put in front of the server; "" if it cannot be used.

@@ -56,7 +56,7 @@ func (r *Report) eras() string {
 func (r *Report) letsIn() string {
 	switch {
 	case !r.Access.Credentials:
-		return "callers without credentials"
+		return "callers without credentials" + r.openEra()
 	case r.Access.Needed:
 		return "callers with credentials only"
 	}

@@ -94,8 +94,11 @@ func tlsTrouble(host string, err error) *Trouble {
 func (x *examination) refusal(e *refusedError) *Trouble {
 	a := e.answer
 	t := &Trouble{short: fmt.Sprintf("HTTP %d", a.status)}
-	if a.rpc != nil {
+	switch {
+	case a.rpc != nil:
 		t.short = fmt.Sprintf("error %d: %s", a.rpc.Code, clipped(a.rpc.Message, maxReason))
+	case a.status == http.StatusOK:
+		t.short = "it answers with " + x.content(a)
 	}
 	switch {
 	case a.status == http.StatusUnauthorized:
@@ -163,7 +166,7 @@ func (x *examination) content(a *answer) string {
 	switch {
 	case a.media == "text/html":
 		return "a web page"
-	case len(a.head) == 0 && a.media == "":
+	case len(a.head) == 0:
 		return "nothing"
 	}
 	return orNone(a.media)
