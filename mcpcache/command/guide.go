@@ -21,8 +21,8 @@ const (
 	whyTotal   = 15 * time.Second
 )
 
-// whyNot says in one line what is wrong with the server at that URL, for those who
-// send it that header, and what to do; "" if nothing is.
+// whyNot says in one line what is wrong with the server at that URL, or with one era of
+// it, for those who send it that header, and what to do; "" if nothing is.
 func whyNot(ctx context.Context, to string, header http.Header) string {
 	found, err := probe.Run(ctx, probe.Options{
 		URL: to, Callers: []http.Header{header}, Timeout: whyTimeout, Total: whyTotal, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
@@ -30,6 +30,8 @@ func whyNot(ctx context.Context, to string, header http.Header) string {
 	switch {
 	case err != nil:
 		return "Trouble: " + printable(err.Error())
+	case found.Trouble == nil && len(found.FailedEras) > 0:
+		return "Trouble: " + printable(to+" "+found.FailedEras[0].Words())
 	case found.Trouble == nil:
 		return ""
 	case len(header) == 0 && (found.Trouble.Code == "unauthorized" || found.Trouble.Code == "forbidden"):

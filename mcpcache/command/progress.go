@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,24 +19,25 @@ import (
 const (
 	// progressPause is the time between two looks at the progress.
 	progressPause = 100 * time.Millisecond
-	// lateAfter is how long people wait for a first answer before they are told.
+	// lateAfter is how long people wait for a first answer before they are told, and for
+	// one in the other era before they are told the rest.
 	lateAfter = 4 * time.Second
 )
 
 // guide has more to say than how far the handlers have got. Both functions may
 // return "".
 type guide struct {
-	// why is asked when no feed gets any further: what is wrong, in one line. It
-	// may take its time.
+	// why is asked when no feed gets any further, and at the end if one fails: what is
+	// wrong, in one line. It may take its time.
 	why func(context.Context) string
 	// late is said once when no feed has got an answer for a while.
 	late string
-	// then is asked when all are ready: what follows.
+	// then is asked at the end: what follows.
 	then func([]report.Status) string
 }
 
 // showProgress shows how far the handlers of this process have got, until all
-// are ready or ctx ends: on a terminal in one line that lives, elsewhere in a
+// are ready, but for feeds that are given up, or ctx ends: on a terminal in one line that lives, elsewhere in a
 // new line whenever something has changed.
 func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap.Logger, g guide) {
 	defer func() {
@@ -57,16 +59,14 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 			fmt.Fprintf(out, format, text)
 			shown = text
 		}
-		if done {
+		if done || givenUp(statuses, time.Now()) {
 			fmt.Fprint(out, end)
-			if g.then != nil {
-				fmt.Fprint(out, g.then(statuses))
-			}
+			g.finish(ctx, out, statuses, said)
 			return
 		}
-		if g.why != nil && text != asked && stuck(statuses) {
+		if text != asked && stuck(statuses) {
 			asked = text
-			if why := g.why(ctx); why != "" && why != said {
+			if why := g.newWhy(ctx, said); why != "" {
 				fmt.Fprintf(out, "%s%s\n", end, why)
 				said = why
 				if terminal {
@@ -90,6 +90,33 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 	}
 }
 
+// finish says what follows, and what is wrong if a feed gets no further.
+func (g guide) finish(ctx context.Context, out io.Writer, statuses []report.Status, said string) {
+	if g.then != nil {
+		fmt.Fprint(out, g.then(statuses))
+	}
+	fails := slices.ContainsFunc(statuses, func(status report.Status) bool {
+		return slices.ContainsFunc(status.Feeds, func(f report.Feed) bool { return f.State != feed.Ready && f.State != feed.Unsupported })
+	})
+	if !fails {
+		return
+	}
+	if why := g.newWhy(ctx, said); why != "" {
+		fmt.Fprintln(out, why)
+	}
+}
+
+// newWhy returns what is wrong; "" if nothing is but what has been said.
+func (g guide) newWhy(ctx context.Context, said string) string {
+	if g.why == nil {
+		return ""
+	}
+	if why := g.why(ctx); why != said {
+		return why
+	}
+	return ""
+}
+
 // unanswered reports whether no feed has got an answer so far.
 func unanswered(statuses []report.Status) bool {
 	for _, status := range statuses {
@@ -111,6 +138,25 @@ func stuck(statuses []report.Status) bool {
 			}
 		}
 		if len(status.Feeds) == 0 {
+			return false
+		}
+	}
+	return len(statuses) > 0
+}
+
+// givenUp reports whether each handler has lists in one era, and no feed is about to get
+// further: one that has not answered, or failed, for [lateAfter] may never do.
+func givenUp(statuses []report.Status, now time.Time) bool {
+	for _, status := range statuses {
+		usable := false
+		for _, f := range status.Feeds {
+			usable = usable || f.State == feed.Ready || f.State == feed.Degraded
+			late := now.Sub(f.Since) >= lateAfter && f.State != feed.Hydrating
+			if !settled(f.State) && !late {
+				return false
+			}
+		}
+		if !usable {
 			return false
 		}
 	}

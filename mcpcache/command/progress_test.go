@@ -1,13 +1,18 @@
 package command
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -115,6 +120,70 @@ func TestProgressSaysWhenNothingAnswers(t *testing.T) {
 				time.Sleep(c.after - progressPause/2) // between two looks
 				close(mute)
 				<-done
+				if out.String() != c.want {
+					t.Errorf("got %q, want %q", out.String(), c.want)
+				}
+			})
+		})
+	}
+}
+
+// legacy answers requests that open a legacy session in a way of its own.
+type legacy struct {
+	*reporttest.ListServer
+
+	answer func(w http.ResponseWriter, r *http.Request) error
+}
+
+func (l legacy) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(string(body), `"initialize"`) {
+		return l.answer(w, r)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return l.ListServer.ServeHTTP(w, r, next)
+}
+
+// TestProgressGivesUpOneEra has a server fail in one era while the lists of the other one
+// are there: people are told what follows, and what is wrong, once.
+func TestProgressGivesUpOneEra(t *testing.T) {
+	const asked = "then\nwhy\n"
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter, r *http.Request) error
+		want   string
+	}{
+		"fails": {func(http.ResponseWriter, *http.Request) error {
+			return caddyhttp.Error(http.StatusBadGateway, errors.New("no upstreams available"))
+		}, "Feeds: 2025-11-25 down (connect: no upstreams available), 2026-07-28 ready, tools 1\n" + asked},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) error {
+			<-r.Context().Done()
+			return r.Context().Err()
+		}, "Feeds: 2025-11-25 connecting, 2026-07-28 ready, tools 1\n" + asked},
+		"refuses": {func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(http.StatusUnauthorized)
+			return nil
+		}, "Feeds: 2025-11-25 needs_authorization (connect: answered 401), 2026-07-28 ready, tools 1\n" + asked},
+		"is not there": {func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(http.StatusNotFound)
+			return nil
+		}, "Feeds: 2025-11-25 not offered, 2026-07-28 ready, tools 1\nthen\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := reporttest.New(t, "half")
+				reporttest.GoLive(t, source)
+				source.Server.Set("tools/list", "a")
+				source.Through(legacy{source.Server, c.answer})
+				source.Feeds().Start(revision.LatestLegacy)
+				source.Feeds().Start(revision.LatestModern)
+				synctest.Wait()
+				var out strings.Builder
+				showProgress(t.Context(), &out, false, zap.NewNop(), guide{
+					why: func(context.Context) string { return "why" }, then: func([]report.Status) string { return "then\n" },
+				})
 				if out.String() != c.want {
 					t.Errorf("got %q, want %q", out.String(), c.want)
 				}
