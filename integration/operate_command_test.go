@@ -85,6 +85,19 @@ func fields(table, first string) []string {
 	return nil
 }
 
+// TestCommandsBeforeTheFirstList asks for lists of a server that is down from the start.
+func TestCommandsBeforeTheFirstList(t *testing.T) {
+	w := newUpstream(t)
+	startProxy(t, mcpCache(w.host.URL))
+	for _, args := range [][]string{{"list", "tools"}, {"describe", "tools", "a"}} {
+		out, complaint := mcpCommand(t, 1, args...)
+		wantOneLine(t, complaint, "there is no snapshot of tools: no feed has fetched it yet; see caddy mcp-cache status")
+		if out != "" {
+			t.Errorf("%q prints %s", args, out)
+		}
+	}
+}
+
 // TestCommands runs each command against a warm cache.
 func TestCommands(t *testing.T) {
 	w := newWorld(t)

@@ -120,7 +120,10 @@ func (c *adminClient) ask(method, query string, segments ...string) ([]byte, err
 	}
 	res, err := caddycmd.AdminAPIRequest(c.address, method, path.String(), nil, nil)
 	if err != nil {
-		if said := saidBy(err); said != "" {
+		switch said := saidBy(err); {
+		case strings.HasSuffix(said, report.NotFetched):
+			return nil, errors.New(said + "; see caddy mcp-cache status")
+		case said != "":
 			return nil, errors.New(said)
 		}
 		if strings.HasPrefix(err.Error(), "performing request: ") { // Caddy keeps the cause to itself

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -56,7 +57,7 @@ func Items(s Source, k revision.Kind, like string) ([]Item, error) {
 	}
 	e := Newest(s, k)
 	if e == nil {
-		return nil, trouble(NotFound, "there is no snapshot of %s", k)
+		return nil, noSnapshot(s, k)
 	}
 	if k == revision.Discover {
 		return nil, trouble(NotFound, "discover is not a list")
@@ -69,6 +70,19 @@ func Items(s Source, k revision.Kind, like string) ([]Item, error) {
 		}
 	}
 	return items, nil
+}
+
+// NotFetched is how the text of an [Error] ends, if the list that was asked for may come yet.
+const NotFetched = "no feed has fetched it yet"
+
+// noSnapshot says that there is no copy of a list, and whether there may be one later.
+func noSnapshot(s Source, k revision.Kind) error {
+	for _, f := range s.Feeds().All() {
+		if f.Status().State != feed.Unsupported && f.Offers(k) {
+			return trouble(NotFound, "there is no snapshot of %s: %s", k, NotFetched)
+		}
+	}
+	return trouble(NotFound, "there is no snapshot of %s", k)
 }
 
 // ItemNamed returns the first item of that name in a kind's newest snapshot. Its

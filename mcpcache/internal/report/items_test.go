@@ -3,6 +3,7 @@ package report_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
@@ -30,6 +31,28 @@ func TestItems(t *testing.T) {
 			t.Errorf("item %d is %+v, want %+v", i, got, want)
 		}
 	}
+}
+
+// TestItemsBeforeTheFirstList tells a list that may come from one that is not offered.
+func TestItemsBeforeTheFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := reporttest.New(t, "early")
+		source.Server.Set("tools/list", "a")
+		hold := make(chan struct{})
+		defer close(hold)
+		source.Server.Hold(hold)
+		source.Feeds().Start(revision.LatestLegacy) // which is not offered
+		source.Feeds().Start(revision.LatestModern)
+		synctest.Wait()
+		for kind, want := range map[revision.Kind]string{
+			revision.Tools:   "there is no snapshot of tools: " + report.NotFetched,
+			revision.Prompts: "there is no snapshot of prompts",
+		} {
+			if _, err := report.Items(source, kind, ""); reasonOf(t, err) != report.NotFound || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	})
 }
 
 // TestItemsLike has a pattern and a name choose items.
