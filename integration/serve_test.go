@@ -61,11 +61,12 @@ func TestServeExplainsDefaultHints(t *testing.T) {
 // cached in the other one, how to try it, and what is wrong.
 func TestServeGoesOnWithOneEra(t *testing.T) {
 	w := newUpstream(t)
+	w.SetRevisions("2025-06-18")
 	w.SetScript("server/discover", scripted.Status(http.StatusInternalServerError))
 	w.host.Start()
 	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", w.host.URL)
-	p.awaitLine(t, "Cached at 2025-11-25: tools 3, ")
-	p.awaitLine(t, "# MCP 2025-11-25")
+	p.awaitLine(t, "Cached at 2025-06-18: tools 3, ")
+	p.awaitLine(t, "# MCP 2025-06-18")
 	if line := p.awaitLine(t, "Trouble: "); line != w.host.URL+" fails in the modern era (HTTP 500), not in the legacy one: look into the server's log" {
 		t.Errorf("it says %s", line)
 	}

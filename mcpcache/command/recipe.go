@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -10,15 +11,14 @@ import (
 
 // suggestions returns what to try with the cache at endpoint, which endpointURL
 // has made: commands for a POSIX shell, to be pasted as they are, of the eras in
-// which the tools are cached.
+// which the tools are cached, each at the newest revision in which they are.
 func suggestions(endpoint string, statuses []report.Status) string {
+	texts := map[revision.Era]string{revision.Modern: modernRecipe, revision.Legacy: legacyRecipe}
 	var recipes []string
-	for _, recipe := range []struct {
-		revision revision.Revision
-		text     string
-	}{{revision.LatestModern, modernRecipe}, {revision.LatestLegacy, legacyRecipe}} {
-		if cachesTools(statuses, recipe.revision.String()) {
-			recipes = append(recipes, strings.ReplaceAll(recipe.text, "{url}", endpoint))
+	for _, r := range slices.Backward(revision.All()) {
+		if text := texts[r.Era()]; text != "" && cachesTools(statuses, r.String()) {
+			recipes = append(recipes, strings.NewReplacer("{url}", endpoint, "{revision}", r.String()).Replace(text))
+			delete(texts, r.Era())
 		}
 	}
 	if len(recipes) == 0 {
@@ -49,32 +49,32 @@ header of an answer tells whether it came from the cache.
 
 `
 
-const modernRecipe = `# MCP 2026-07-28: lists the tools twice. The server has to accept a caller once
+const modernRecipe = `# MCP {revision}: lists the tools twice. The server has to accept a caller once
 # before the cache answers, so the second answer is the hit.
 for try in 1 2; do curl -si '{url}' \
   -H 'Content-Type: application/json' \
   -H 'Accept: application/json, text/event-stream' \
-  -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' \
-  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
+  -H 'MCP-Protocol-Version: {revision}' -H 'Mcp-Method: tools/list' \
+  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"{revision}","io.modelcontextprotocol/clientCapabilities":{}}}}'
 echo; done
 `
 
-const legacyRecipe = `# MCP 2025-11-25: opens a session and lists the tools in it, twice. The first
+const legacyRecipe = `# MCP {revision}: opens a session and lists the tools in it, twice. The first
 # list of a client that is new to the cache may go to the server.
 session=$(curl -s -o /dev/null -D - '{url}' \
   -H 'Content-Type: application/json' \
   -H 'Accept: application/json, text/event-stream' \
-  -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}' |
+  -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"{revision}","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}' |
   tr -d '\r' | awk -F ': ' 'tolower($1) == "mcp-session-id" { print $2 }')
 curl -s '{url}' \
   -H 'Content-Type: application/json' \
   -H 'Accept: application/json, text/event-stream' \
-  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
+  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: {revision}' \
   -d '{"jsonrpc":"2.0","method":"notifications/initialized"}'
 for try in 1 2; do curl -si '{url}' \
   -H 'Content-Type: application/json' \
   -H 'Accept: application/json, text/event-stream' \
-  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: 2025-11-25' \
+  -H "Mcp-Session-Id: $session" -H 'MCP-Protocol-Version: {revision}' \
   -d '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
 echo; done
 `

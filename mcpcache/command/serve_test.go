@@ -149,6 +149,18 @@ func TestSuggestionsFit(t *testing.T) {
 	}
 }
 
+// TestSuggestionsOfAnOlderRevision has a server speak an older one than the latest.
+func TestSuggestionsOfAnOlderRevision(t *testing.T) {
+	statuses := bothEras()
+	for i, r := range []string{"2025-03-26", "2025-06-18"} {
+		statuses[0].Feeds[i].Revision, statuses[0].Kinds[i].Revision = r, r
+	}
+	text := suggestions("http://127.0.0.1:1/mcp", statuses)
+	if !strings.Contains(text, "# MCP 2025-06-18") || strings.Count(text, "2025-06-18") != 4 || strings.Contains(text, "2025-11-25") || strings.Contains(text, "2025-03-26") {
+		t.Errorf("it suggests\n%s", text)
+	}
+}
+
 // TestSuggestions sends what the suggested commands send to a server that
 // checks it.
 func TestSuggestions(t *testing.T) {
