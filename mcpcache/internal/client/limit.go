@@ -79,9 +79,6 @@ func (l *limiter) receive(req *http.Request) (*http.Response, error) {
 	if media != "application/json" && media != "text/event-stream" {
 		res.Body.Close()
 		if req.Method != http.MethodDelete && res.StatusCode == http.StatusOK {
-			if res.Header.Get("Content-Length") == "0" {
-				return nil, errEmptyAnswer
-			}
 			// Not cut short: a part of a credential in it could not be recognized.
 			return nil, fmt.Errorf("upstream answered with content type %q, not JSON or an event stream", media)
 		}

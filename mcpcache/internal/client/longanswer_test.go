@@ -47,24 +47,6 @@ func exactly(size int) (text, result string) {
 	return before + result + after, result
 }
 
-// TestEmptyAnswer has an empty answer called that: its end is not that of the connection.
-func TestEmptyAnswer(t *testing.T) {
-	for _, body := range []string{"", " \n"} {
-		i := &longAnswer{claim: &claim{turn: NewTurn()}, limit: 1 << 20}
-		if got, err := i.receive(t, replying{jsonType, body, false, 1 << 10}); got != "" || !errors.Is(err, errEmptyAnswer) {
-			t.Errorf("of %q, got error %v, %q", body, err, got)
-		}
-	}
-	nothing := limited(1000, func(w http.ResponseWriter, _ *http.Request) error { // as net/http answers where nothing is written
-		w.Header().Set("Content-Length", "0")
-		w.WriteHeader(http.StatusOK)
-		return nil
-	})
-	if _, err := nothing.RoundTrip(newRequest(t.Context(), t, http.MethodPost, endpoint, "{}")); !errors.Is(err, errEmptyAnswer) {
-		t.Errorf("got error %v", err)
-	}
-}
-
 // TestLongAnswer has long answers kept apart: the client library is given short
 // ones.
 // What is not longer than may be it is given as it is.
@@ -85,6 +67,7 @@ func TestLongAnswer(t *testing.T) {
 		"short":              {jsonType, short, short, ""},
 		"long":               {jsonType, long, stub, result},
 		"long error":         {jsonType, failure, `{"jsonrpc":"2.0","id":7,"error":{"code":-5,"message":"` + strings.Repeat("m", MaxErrorText) + `"}}`, ""},
+		"empty":              {jsonType, "", "", ""},
 		"short event":        {eventType, notice + event(shortEvent), notice + event(shortEvent), ""},
 		"long event":         {eventType, notice + event(long) + notice, notice + sse.Start + stub + sse.End + notice, result},
 		"several lines":      {eventType, "event: message\r\ndata: " + strings.Replace(long, ",", ",\r\ndata:", 1) + "\r\n\r\n", sse.Start + stub + sse.End + "\n", result},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,11 +39,6 @@ type Identity struct {
 	// Language is the Accept-Language of its requests; "" if they have none.
 	Language string
 }
-
-// noResponse is all that the client library says of an event stream without a response.
-const noResponse = "unexpected nil response"
-
-var errNoAnswer = errors.New("the stream ended without an answer")
 
 // Session is a session with the upstream. Modern revisions have none: there it only holds
 // the server's description of itself. Once it is open, its methods may be called from
@@ -143,8 +137,6 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 	case err != nil:
 		if cause := outcome.Err(); cause != nil {
 			err = cause
-		} else if strings.HasSuffix(err.Error(), noResponse) {
-			err = errNoAnswer
 		}
 		return nil, fmt.Errorf("calling %s: %w", method, Brief(err))
 	case res == nil:

@@ -36,13 +36,6 @@ func TestFailuresInPlainWords(t *testing.T) {
 			return err
 		}
 	}
-	answer := func(media, body string) handler {
-		return func(w http.ResponseWriter, _ *http.Request) error {
-			w.Header().Set("Content-Type", media)
-			_, err := fmt.Fprint(w, body)
-			return err
-		}
-	}
 	for want, way := range map[string]handler{
 		"connection refused at 127.0.0.1:3001": func(http.ResponseWriter, *http.Request) error { return caddyhttp.Error(502, dial) },
 		"no upstreams available": func(http.ResponseWriter, *http.Request) error {
@@ -59,10 +52,6 @@ func TestFailuresInPlainWords(t *testing.T) {
 			_, err := fmt.Fprint(w, "<title>Welcome</title>")
 			return err
 		},
-		"the answer is empty":                            answer("application/json", ""),
-		"the answer is no JSON-RPC response with an id":  answer("application/json", `{"hello":"world"}`),
-		"the answer is not one JSON message and no more": answer("application/json", `{"hello"`),
-		"the stream ended without an answer":             answer("text/event-stream", ""),
 		"no answer within 30s": func(_ http.ResponseWriter, r *http.Request) error {
 			<-r.Context().Done()
 			return r.Context().Err()
