@@ -113,7 +113,7 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 	}
 	x.revisions(ctx, c)
 	x.lists(ctx, c, e)
-	e.Stream = c.listen(ctx)
+	e.Stream, e.StreamType = c.listen(ctx)
 	x.compareOthers(ctx, e)
 	return true
 }

@@ -224,20 +224,26 @@ func judgeChanges(r *Report) []Finding {
 	}{
 		StreamOpen:    {Good, "It announces %s{era}, and a stream for that opens: a list that has changed is replaced at once."},
 		StreamRefused: {Costs, "It announces %s{era}, but opens no stream for that." + late},
-		StreamSilent:  {Costs, "It announces %s{era}, but did not say in time that it listens." + late},
+		StreamOther: {Costs, "It announces %s instead of text/event-stream{era}: there is no stream of notices." + late +
+			" Have the server answer with a stream, or with 405."},
+		StreamSilent: {Costs, "It announces %s{era}, but did not say in time that it listens." + late},
 		StreamSessionless: {Costs, "It announces %s{era}, but has no sessions: it could not tell the cache's stream from those of clients, " +
 			"so the cache opens none." + late},
 		StreamNone: {Note, "It announces no changes{era}." + late + " If that is too late, make %s shorter."},
 	}
 	all := make([]Finding, 0, len(r.Eras))
-	for _, stream := range []Stream{StreamOpen, StreamRefused, StreamSilent, StreamSessionless, StreamNone} {
+	for _, stream := range []Stream{StreamOpen, StreamRefused, StreamOther, StreamSilent, StreamSessionless, StreamNone} {
 		all = append(all, r.perEra(func(e *Era) string {
 			if e.Stream != stream || len(e.Lists) == 0 {
 				return ""
 			}
 			what := "changes of " + strings.Join(e.ListChanged, ", ")
-			if stream == StreamNone {
+			switch stream {
+			case StreamNone:
 				what = e.knob()
+			case StreamOther:
+				what += ", but answers a GET with " + e.StreamType
+			default:
 			}
 			return fmt.Sprintf(words[stream].text, what)
 		}, words[stream].grade)...)

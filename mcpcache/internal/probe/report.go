@@ -57,8 +57,10 @@ type Era struct {
 	// ListChanged are the kinds whose changes the server announces.
 	ListChanged []string `json:"list_changed"`
 	// Stream is what became of the attempt to listen for them.
-	Stream Stream  `json:"stream"`
-	Lists  []*List `json:"lists"`
+	Stream Stream `json:"stream"`
+	// StreamType is the content type of what came instead of a stream.
+	StreamType string  `json:"stream_type,omitempty"`
+	Lists      []*List `json:"lists"`
 
 	revision revision.Revision
 }

@@ -19,6 +19,8 @@ const (
 	StreamOpen Stream = "open"
 	// StreamRefused: the server opens none.
 	StreamRefused Stream = "refused"
+	// StreamOther: a GET is answered, but not with a stream.
+	StreamOther Stream = "not a stream"
 	// StreamSilent: the server did not say in time whether it listens.
 	StreamSilent Stream = "silent"
 	// StreamNone: there is nothing to listen for.
@@ -37,34 +39,38 @@ const (
 	acknowledged = "notifications/subscriptions/acknowledged"
 )
 
-// listen opens a stream of notices, as the cache would, and closes it again.
-func (c *conversation) listen(ctx context.Context) Stream {
+// listen opens a stream of notices, as the cache would, and closes it again. media is
+// what a server answers with instead of a stream, if it does.
+func (c *conversation) listen(ctx context.Context) (_ Stream, media string) {
 	announced := false
 	for _, changed := range c.info.ListChanged {
 		announced = announced || changed
 	}
 	switch {
 	case !announced:
-		return StreamNone
+		return StreamNone, ""
 	case c.revision.Era() == revision.Legacy && c.session == "":
-		return StreamSessionless
+		return StreamSessionless, ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(c.timeout, ackTimeout))
 	defer cancel()
 	if c.revision.Era() == revision.Modern {
-		return c.subscribe(ctx)
+		return c.subscribe(ctx), ""
 	}
 	header := c.headers("")
 	header.Set("Accept", "text/event-stream")
 	res, err := c.send(ctx, http.MethodGet, c.url, header, nil)
 	if err != nil {
-		return silentOr(ctx, StreamRefused)
+		return silentOr(ctx, StreamRefused), ""
 	}
 	defer res.Body.Close()
-	if a := c.newAnswer(res); a.status != http.StatusOK || a.media != "text/event-stream" {
-		return StreamRefused
+	switch a := c.newAnswer(res); {
+	case a.status != http.StatusOK:
+		return StreamRefused, ""
+	case a.media != "text/event-stream":
+		return StreamOther, orNone(a.media)
 	}
-	return StreamOpen
+	return StreamOpen, ""
 }
 
 // subscribe listens the modern way. The stream is open when the server says so.
