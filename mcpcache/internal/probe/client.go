@@ -39,11 +39,12 @@ var errOutOfTime = errors.New("time ran out")
 
 // client sends requests of one caller.
 type client struct {
-	http    *http.Client
-	header  http.Header
-	timeout time.Duration
-	maxList int64
-	secrets [][]byte // to be hidden in answers
+	http     *http.Client
+	header   http.Header
+	timeout  time.Duration
+	patience time.Duration // for an acknowledgement
+	maxList  int64
+	secrets  [][]byte // to be hidden in answers
 }
 
 // answer is what came back: a result, a JSON-RPC error, or something else, of
@@ -80,8 +81,8 @@ func newHTTPClient(connections *atomic.Int64) *http.Client {
 	}
 }
 
-// post sends one message and reads the answer to the request of that ID; of a
-// notification (id 0), the status only. It waits for the timeout at most.
+// post sends one request and reads the answer to that ID. It waits for the timeout at
+// most.
 func (c *client) post(ctx context.Context, url string, header http.Header, id int, body map[string]any) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -95,10 +96,7 @@ func (c *client) post(ctx context.Context, url string, header http.Header, id in
 	}
 	defer res.Body.Close()
 	a := c.newAnswer(res)
-	switch {
-	case id == 0:
-		return a, nil
-	case a.status == http.StatusOK && a.media == "text/event-stream":
+	if a.status == http.StatusOK && a.media == "text/event-stream" {
 		return a, c.readStream(a, res.Body, id)
 	}
 	return a, c.readBody(a, res.Body, id)

@@ -20,8 +20,6 @@ const (
 	farewellTimeout = time.Second
 
 	maxSessionID = 1 << 10
-
-	initialized = "notifications/initialized"
 )
 
 // Capabilities of the clients that are compared: one that offers nothing, as
@@ -43,6 +41,9 @@ type conversation struct {
 	info         message.ServerInfo
 	server       string // name and version, as it calls itself
 	id           int
+
+	acknowledgement string // of notifications/initialized, if not as the protocol has it
+	dropAnnounced   func() // ends the notification that was not answered; nil if it was
 }
 
 // refusedError says that the server answered, and that it was no result.
@@ -118,11 +119,7 @@ func (c *conversation) initialize(ctx context.Context) error {
 		return &otherRevisionError{c.revision, []string{c.info.ProtocolVersion}}
 	}
 	c.revision = chosen
-	a, err = c.post(ctx, c.url, c.headers(""), 0, map[string]any{"jsonrpc": "2.0", "method": initialized})
-	if err == nil && a.status >= http.StatusBadRequest {
-		err = &refusedError{initialized, a}
-	}
-	if err != nil {
+	if err = c.announce(ctx); err != nil {
 		c.close(ctx)
 	}
 	return err
@@ -190,6 +187,10 @@ func (c *conversation) headers(method string) http.Header {
 
 // close ends the session, if there is one; the server may not want to know.
 func (c *conversation) close(ctx context.Context) {
+	if c.dropAnnounced != nil {
+		defer c.dropAnnounced()
+		c.dropAnnounced = nil
+	}
 	if c.session == "" {
 		return
 	}

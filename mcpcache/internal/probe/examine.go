@@ -39,6 +39,9 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if len(options.Eras) == 0 {
 		options.Eras = []revision.Era{revision.Modern, revision.Legacy}
 	}
+	if options.patience == 0 {
+		options.patience = patience
+	}
 	var connections atomic.Int64
 	x := &examination{Options: options, http: newHTTPClient(&connections), secrets: secretsOf(options.Callers), report: &Report{
 		URL: options.URL, Revisions: []string{}, Eras: []*Era{}, Findings: []Finding{},
@@ -80,7 +83,7 @@ func accessOf(callers []http.Header) Access {
 // conversation prepares one; nothing is sent.
 func (x *examination) conversation(r revision.Revision, header http.Header, capabilities []byte) *conversation {
 	return &conversation{
-		client:   &client{http: x.http, header: header, timeout: x.Timeout, maxList: x.MaxList, secrets: x.secrets},
+		client:   &client{http: x.http, header: header, timeout: x.Timeout, patience: x.patience, maxList: x.MaxList, secrets: x.secrets},
 		url:      x.URL,
 		revision: r, capabilities: capabilities,
 	}
@@ -99,7 +102,7 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 	}
 	defer c.close(ctx)
 	e := &Era{
-		Era: era.String(), Revision: c.revision.String(), Sessions: c.session != "",
+		Era: era.String(), Revision: c.revision.String(), Sessions: c.session != "", Acknowledgement: c.acknowledgement,
 		ListChanged: []string{}, Lists: []*List{}, revision: c.revision,
 	}
 	for _, capability := range []string{"tools", "prompts", "resources"} {

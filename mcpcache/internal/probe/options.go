@@ -30,6 +30,8 @@ type Options struct {
 	// MaxList is the most bytes of one list, MaxPages the most pages of one.
 	MaxList  int64
 	MaxPages int
+
+	patience time.Duration // for the answer to a notification; 0 is what the cache has
 }
 
 // Callers sorts headers, each written as "Name: value", into those of one

@@ -54,6 +54,8 @@ type Era struct {
 	Revision string `json:"revision"`
 	// Sessions says that the server opens sessions.
 	Sessions bool `json:"sessions"`
+	// Acknowledgement is how notifications/initialized is answered, if not with 202.
+	Acknowledgement string `json:"acknowledgement,omitempty"`
 	// ListChanged are the kinds whose changes the server announces.
 	ListChanged []string `json:"list_changed"`
 	// Stream is what became of the attempt to listen for them.
