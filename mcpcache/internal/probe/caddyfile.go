@@ -83,6 +83,9 @@ func caddyfile(r *Report) string {
 			body.WriteString("\t\t" + line + "\n")
 		}
 	}
+	if r.Closed {
+		add("The server closes the connection at server/discover, so it is not asked.", legacyOnly)
+	}
 	if len(r.leaking()) > 0 {
 		if r.kindsOption() == "" {
 			return ""

@@ -22,7 +22,7 @@ type examination struct {
 	http     *http.Client
 	secrets  [][]byte
 	report   *Report
-	failures []failure // to open a conversation, in the order of the eras
+	failures []failure // to open a conversation, that of the newer era first
 }
 
 // Run examines a server. Its error is about the options only; what is wrong
@@ -37,7 +37,8 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		options.Callers = []http.Header{{}}
 	}
 	if len(options.Eras) == 0 {
-		options.Eras = []revision.Era{revision.Modern, revision.Legacy}
+		// A legacy server may end over a question that it does not know.
+		options.Eras = []revision.Era{revision.Legacy, revision.Modern}
 	}
 	if options.patience == 0 {
 		options.patience = patience
@@ -55,7 +56,8 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 			break
 		}
 	}
-	x.anonymous(ctx)
+	slices.Reverse(x.report.Eras) // the newer one is shown first
+	slices.Reverse(x.failures)
 	x.report.Cut = ctx.Err() != nil
 	compareEras(x.report.Eras)
 	x.conclude(ctx)
@@ -118,6 +120,7 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 	x.lists(ctx, c, e)
 	e.Stream, e.StreamType = c.listen(ctx)
 	x.compareOthers(ctx, e)
+	x.anonymous(ctx, e)
 	return true
 }
 
@@ -250,18 +253,16 @@ func (x *examination) compareAs(ctx context.Context, e *Era, header http.Header,
 }
 
 // anonymous finds out what a caller without the headers is given.
-func (x *examination) anonymous(ctx context.Context) {
+func (x *examination) anonymous(ctx context.Context, e *Era) {
 	if !x.report.Access.Credentials || ctx.Err() != nil {
 		return
 	}
-	for _, e := range x.report.Eras {
-		err := x.compareAs(ctx, e, http.Header{}, noCapabilities, func(l *List) **Comparison { return &l.Anonymous })
-		needed := refusesCaller(err)
-		for _, l := range e.Lists {
-			needed = needed || l.Anonymous != nil && l.Anonymous.Failure != ""
-		}
-		x.report.Access.Needed = x.report.Access.Needed || needed
+	err := x.compareAs(ctx, e, http.Header{}, noCapabilities, func(l *List) **Comparison { return &l.Anonymous })
+	needed := refusesCaller(err)
+	for _, l := range e.Lists {
+		needed = needed || l.Anonymous != nil && l.Anonymous.Failure != ""
 	}
+	x.report.Access.Needed = x.report.Access.Needed || needed
 }
 
 // refusesCaller reports whether err says that the caller is not let in.

@@ -7,8 +7,12 @@ import (
 	"net/http"
 
 	feeds "github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
+
+// legacyOnly is the option that keeps the cache from asking in the modern era.
+const legacyOnly = "eras legacy"
 
 // FailedEra is an era in which the server gave no usable answer, and did not say either
 // that it does not speak it.
@@ -50,11 +54,30 @@ func (f failure) asked() bool {
 func (x *examination) failedEras() []FailedEra {
 	var failed []FailedEra
 	for _, f := range x.failures {
+		if x.isClosed(f) {
+			x.report.Closed = true
+			continue
+		}
 		if f.asked() && !f.notSpoken() {
 			failed = append(failed, FailedEra{f.era.String(), x.troubleOf(f.err).Code, x.reason(f.err)})
 		}
 	}
 	return failed
+}
+
+// isClosed reports whether a server that speaks the legacy era closed the connection
+// instead of saying that it does not speak the modern one.
+func (x *examination) isClosed(f failure) bool {
+	return f.era == revision.Modern && len(x.report.Eras) > 0 && outage.IsCut(f.err)
+}
+
+// judgeClosed is about such servers.
+func judgeClosed(r *Report) []Finding {
+	if !r.Closed {
+		return nil
+	}
+	return []Finding{{Note, "The connection was closed at server/discover, so the modern era counts as not offered. " +
+		"Some servers end over a request that they do not know; with this option the cache never sends it.", legacyOnly}}
 }
 
 // decisive returns the failure that says most: the last one that is not about the era.

@@ -24,6 +24,9 @@ type Report struct {
 	Eras []*Era `json:"eras"`
 	// FailedEras are those that the server may speak, but fails in.
 	FailedEras []FailedEra `json:"failed_eras,omitempty"`
+	// Closed says that the server closed the connection at server/discover, while it
+	// answers in the legacy era: the modern one is not offered.
+	Closed bool `json:"closed_at_discover,omitempty"`
 	// Findings are what follows from it.
 	Findings []Finding `json:"findings"`
 	// Caddyfile is what to put in front of the server; "" if it cannot be used.

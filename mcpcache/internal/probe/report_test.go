@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 const (
@@ -167,6 +168,7 @@ func TestListsThatMove(t *testing.T) {
 				x.Default()
 			})
 			o := options(t, serve(t, s))
+			o.Eras = []revision.Era{revision.Modern}
 			r := run(t, o)
 			if again := list(t, r, "tools").Again; again.Same || again.Difference != c.want {
 				t.Errorf("asking again gives %+v", again)

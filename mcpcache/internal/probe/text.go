@@ -13,7 +13,7 @@ const width = 78
 func (r *Report) Text() string {
 	var out strings.Builder
 	out.WriteString(r.URL + "\n")
-	facts := [][2]string{{"server", r.Server}, {"speaks", strings.Join(r.Revisions, ", ") + r.eras()}, {"lets in", r.letsIn()},
+	facts := [][2]string{{"server", r.Server}, {"speaks", strings.Join(r.Revisions, ", ") + r.eras()}, {"modern", r.closed()}, {"lets in", r.letsIn()},
 		{"asked", "over " + plural(r.Connections, "connection", "connections")}}
 	for _, fact := range facts {
 		if fact[1] != "" {
@@ -51,6 +51,14 @@ func (r *Report) eras() string {
 		return ""
 	}
 	return " (" + strings.Join(names, " and ") + ")"
+}
+
+// closed says why the modern era is not offered, if that has to be said.
+func (r *Report) closed() string {
+	if r.Closed {
+		return "not offered (the connection was closed at server/discover)"
+	}
+	return ""
 }
 
 func (r *Report) letsIn() string {
