@@ -58,6 +58,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	slices.Reverse(x.report.Eras) // the newer one is shown first
 	slices.Reverse(x.failures)
+	x.trySeat(ctx)
 	x.report.Cut = ctx.Err() != nil
 	compareEras(x.report.Eras)
 	x.conclude(ctx)
@@ -102,7 +103,6 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 		x.failures = append(x.failures, failure{era, err})
 		return !unreachable(err)
 	}
-	defer c.close(ctx)
 	e := &Era{
 		Era: era.String(), Revision: c.revision.String(), Sessions: c.session != "", Acknowledgement: c.acknowledgement,
 		ListChanged: []string{}, Lists: []*List{}, revision: c.revision,
@@ -116,9 +116,10 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 	if x.report.Server == "" {
 		x.report.Server = c.server
 	}
-	x.revisions(ctx, c)
 	x.lists(ctx, c, e)
 	e.Stream, e.StreamType = c.listen(ctx)
+	c.close(ctx) // before anybody else opens one: there may be a single seat
+	x.revisions(ctx, c)
 	x.compareOthers(ctx, e)
 	x.anonymous(ctx, e)
 	return true

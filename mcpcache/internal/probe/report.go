@@ -57,6 +57,8 @@ type Era struct {
 	Revision string `json:"revision"`
 	// Sessions says that the server opens sessions.
 	Sessions bool `json:"sessions"`
+	// OneSession says that the server takes one session at a time.
+	OneSession bool `json:"one_session,omitempty"`
 	// Acknowledgement is how notifications/initialized is answered, if not with 202.
 	Acknowledgement string `json:"acknowledgement,omitempty"`
 	// ListChanged are the kinds whose changes the server announces.

@@ -100,6 +100,10 @@ func (x *examination) refusal(e *refusedError) *Trouble {
 	case a.status == http.StatusOK:
 		t.short = "it answers with " + x.content(a)
 	}
+	advice := "look into the server's log"
+	if e.mayBeSeat() {
+		advice += "; a server that takes one session at a time refuses so while a client has it"
+	}
 	switch {
 	case a.status == http.StatusUnauthorized:
 		t.Code, t.Text = "unauthorized", x.unauthorized(a)
@@ -112,13 +116,13 @@ func (x *examination) refusal(e *refusedError) *Trouble {
 		t.Code, t.Text = "busy", x.URL+" has been asked too often (429): try again later"
 	case a.status >= 500:
 		t.Code = "server_error"
-		t.Text = fmt.Sprintf("%s fails (%s): look into the server's log", x.URL, t.short)
+		t.Text = fmt.Sprintf("%s fails (%s): %s", x.URL, t.short, advice)
 	case a.rpc != nil && len(a.rpc.Supported) > 0:
 		t.Code = "revision"
 		t.Text = fmt.Sprintf("%s speaks other revisions than asked for: %s", x.URL, some(a.rpc.Supported, len(a.rpc.Supported)))
 	case a.rpc != nil:
 		t.Code = "error"
-		t.Text = fmt.Sprintf("%s refuses %s (%s): look into the server's log", x.URL, e.method, t.short)
+		t.Text = fmt.Sprintf("%s refuses %s (%s): %s", x.URL, e.method, t.short, advice)
 	case strings.Contains(string(a.head), "HTTPS"):
 		t.Code, t.Text = "tls", x.URL+" speaks TLS: write https:// instead of http://"
 	case a.status < 300:

@@ -1,0 +1,80 @@
+package probe
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestSeats looks at servers that take one session, in every way that is known of, and at
+// others that only seem to. Before the trial in the end there never are two sessions.
+func TestSeats(t *testing.T) {
+	for name, c := range map[string]struct {
+		full func(s *scripted.Server, x *scripted.Exchange) // answers initialize while a session is open
+		one  bool
+	}{
+		"several":               {func(_ *scripted.Server, x *scripted.Exchange) { x.Default() }, false},
+		"refused with 400":      {func(_ *scripted.Server, x *scripted.Exchange) { x.Error(400, -32600, "already initialized") }, true},
+		"refused with an error": {func(_ *scripted.Server, x *scripted.Exchange) { x.Error(200, -32600, "already initialized") }, true},
+		"refused with 500":      {func(_ *scripted.Server, x *scripted.Exchange) { scripted.Status(500)(x) }, true},
+		"too many requests":     {func(_ *scripted.Server, x *scripted.Exchange) { scripted.TooManyRequests(1)(x) }, false},
+		"the newest takes it": {func(s *scripted.Server, x *scripted.Exchange) {
+			s.ForgetSessions()
+			x.Default()
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScripted()
+			var twice, afterwards atomic.Int64
+			s.SetScript("initialize", func(x *scripted.Exchange) {
+				if twice.Load() > 0 {
+					afterwards.Add(1)
+				}
+				if clients, feeds := s.Sessions(); clients+feeds > 0 {
+					twice.Add(1)
+					c.full(s, x)
+					return
+				}
+				x.Default()
+			})
+			r := run(t, options(t, serve(t, s), callerA, callerB))
+			if twice.Load() != 1 || afterwards.Load() > 0 {
+				t.Errorf("a second session was opened %d times, and others %d times afterwards", twice.Load(), afterwards.Load())
+			}
+			if clients, feeds := s.Sessions(); clients+feeds != 0 {
+				t.Errorf("%d sessions are left", clients+feeds)
+			}
+			if r.Eras[1].OneSession != c.one || r.Eras[0].OneSession || len(r.Revisions) != 4 {
+				t.Errorf("the report is %s", asJSON(t, r))
+			}
+			if tools := r.Eras[1].Lists[0]; !tools.Capabilities.Same || !tools.Caller.Same || !tools.Anonymous.Same {
+				t.Errorf("the tools are %+v", tools)
+			}
+			if !c.one {
+				if strings.Contains(r.Text(), "One session only") {
+					t.Errorf("it says\n%s", r.Text())
+				}
+				return
+			}
+			wantWords(t, r, "- One session only (legacy): each client takes the seat from the others, or is refused while one has it. "+
+				"The cache's feed gives way to clients, and may miss changes meanwhile. Have the server take several sessions.")
+		})
+	}
+}
+
+// TestTakenSeat looks at a server whose only session somebody else has.
+func TestTakenSeat(t *testing.T) {
+	for status, want := range map[int]string{
+		http.StatusBadRequest:          "URL refuses initialize (error -32600: already initialized): look into the server's log; a server that takes one session at a time refuses so while a client has it",
+		http.StatusInternalServerError: "URL fails (error -32600: already initialized): look into the server's log; a server that takes one session at a time refuses so while a client has it",
+	} {
+		s := newScripted()
+		s.SetRevisions(scripted.LatestLegacy)
+		s.SetScript("initialize", func(x *scripted.Exchange) { x.Error(status, -32600, "already initialized") })
+		code := map[bool]string{true: "server_error", false: "error"}[status >= 500]
+		wantTrouble(t, options(t, serve(t, s)), code, want)
+	}
+}
