@@ -47,7 +47,11 @@ In the table, "time" is the slower of two fetches; "twice", "client" and
 with other capabilities, and for the other caller.
 
 An era in which the server fails is named, with the reason. One that it says not
-to speak is no failure: the cache calls that "not offered".
+to speak is no failure: the cache calls that "not offered". So is a list that is
+not among its capabilities, if it refuses to give it.
+
+One session is open at a time. Only in the end two are, for a moment, to see
+whether the server takes more than one.
 
 Exit status 1 if the server cannot be used, with the reason in one line.
 `,

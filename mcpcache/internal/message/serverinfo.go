@@ -36,7 +36,9 @@ func ParseServerInfo(result []byte) (ServerInfo, error) {
 				return fmt.Errorf("supportedVersions: %w", err)
 			}
 		case serverCapabilities:
-			return info.capabilities(value)
+			if isObject(value) { // else it offers none, which is no reason to do without the rest
+				return info.capabilities(value)
+			}
 		}
 		return nil
 	})

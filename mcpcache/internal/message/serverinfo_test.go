@@ -27,6 +27,10 @@ func TestParseServerInfo(t *testing.T) {
 				ListChanged:       map[string]bool{},
 			},
 		},
+		"capabilities of another kind": {
+			`{"protocolVersion":"x","capabilities":[{"tools":{}}]}`,
+			ServerInfo{ProtocolVersion: "x", Capabilities: map[string]bool{}, ListChanged: map[string]bool{}},
+		},
 		"no capabilities": {
 			`{"protocolVersion":"x"}`,
 			ServerInfo{ProtocolVersion: "x", Capabilities: map[string]bool{}, ListChanged: map[string]bool{}},
@@ -52,7 +56,6 @@ func TestParseServerInfoRefuses(t *testing.T) {
 		`{"protocolVersion":1}`:              ErrInvalid,
 		`{"supportedVersions":"2026-07-28"}`: ErrInvalid,
 		`{"supportedVersions":[1]}`:          ErrInvalid,
-		`{"protocolVersion":"a","capabilities":[]}`:                                          ErrInvalid,
 		`{"protocolVersion":"a","protocolVersion":"b"}`:                                      ErrAmbiguous,
 		`{"protocolVersion":"a","protocolversion":"b"}`:                                      ErrAmbiguous,
 		`{"protocolVersion":"a","capabilities":{"tools":{},"tools":{}}}`:                     ErrAmbiguous,

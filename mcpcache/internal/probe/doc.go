@@ -6,7 +6,6 @@
 // It sends nothing but initialize, server/discover, list requests and requests
 // for a stream of notices, and ends the sessions that it opened: each before the
 // next, but for one trial in the end whether there may be two. It knows nothing of
-// Caddy: the Caddyfile that it suggests is a text. What it repeats of
-// a server's texts is printable and short, and it repeats no header value that
-// it was given.
+// Caddy: the Caddyfile that it suggests is a text. What it repeats of a server's
+// texts is printable and short, and it repeats no header value that it was given.
 package probe

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -105,7 +106,7 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 	}
 	e := &Era{
 		Era: era.String(), Revision: c.revision.String(), Sessions: c.session != "", Acknowledgement: c.acknowledgement,
-		ListChanged: []string{}, Lists: []*List{}, revision: c.revision,
+		ListChanged: []string{}, Lists: []*List{}, revision: c.revision, offered: c.info.Capabilities,
 	}
 	for _, capability := range []string{"tools", "prompts", "resources"} {
 		if c.info.ListChanged[capability] {
@@ -116,8 +117,14 @@ func (x *examination) examine(ctx context.Context, era revision.Era) (another bo
 	if x.report.Server == "" {
 		x.report.Server = c.server
 	}
-	x.lists(ctx, c, e)
+	for _, kind := range revision.Kinds() {
+		if kind.In(c.revision) && e.offers(kind) {
+			_ = x.list(ctx, c, e, kind) // the report has it
+		}
+	}
+	x.again(ctx, c, e)
 	e.Stream, e.StreamType = c.listen(ctx)
+	x.unoffered(ctx, c, e)
 	c.close(ctx) // before anybody else opens one: there may be a single seat
 	x.revisions(ctx, c)
 	x.compareOthers(ctx, e)
@@ -150,22 +157,24 @@ func (x *examination) revisions(ctx context.Context, c *conversation) {
 	slices.Reverse(x.report.Revisions)
 }
 
-// lists fetches every list that is offered, then each once more.
-func (x *examination) lists(ctx context.Context, c *conversation, e *Era) {
-	for _, kind := range revision.Kinds() {
-		if !kind.In(c.revision) || kind.Capability() != "" && !c.info.Capabilities[kind.Capability()] {
-			continue
-		}
-		w, err := c.walk(ctx, kind, x.MaxPages)
-		switch {
-		case err == nil:
-			e.Lists = append(e.Lists, listOf(kind, w))
-		case !notOffered(err):
-			e.Lists = append(e.Lists, &List{Kind: kind.String(), kind: kind, Failure: x.reason(err)})
-		}
+// list fetches one list, and returns why there is none.
+func (x *examination) list(ctx context.Context, c *conversation, e *Era, kind revision.Kind) error {
+	w, err := c.walk(ctx, kind, x.MaxPages)
+	switch {
+	case err == nil:
+		e.Lists = append(e.Lists, listOf(kind, w))
+	case notOffered(err) || !e.offers(kind):
+		e.NotOffered = append(e.NotOffered, kind.String())
+	default:
+		e.Lists = append(e.Lists, &List{Kind: kind.String(), kind: kind, Failure: x.reason(err)})
 	}
+	return err
+}
+
+// again fetches each list once more.
+func (x *examination) again(ctx context.Context, c *conversation, e *Era) {
 	for _, l := range e.Lists {
-		if l.Failure != "" {
+		if l.Failure != "" || l.Again != nil {
 			continue
 		}
 		if w, err := c.walk(ctx, l.kind, x.MaxPages); err == nil {
@@ -218,25 +227,27 @@ func listOf(kind revision.Kind, w *walked) *List {
 // compareOthers asks as others would: a client with other capabilities, and the
 // second caller.
 func (x *examination) compareOthers(ctx context.Context, e *Era) {
-	_ = x.compareAs(ctx, e, x.Callers[0], allCapabilities, func(l *List) **Comparison { return &l.Capabilities })
+	if info, err := x.compareAs(ctx, e, x.Callers[0], allCapabilities, func(l *List) **Comparison { return &l.Capabilities }); err == nil {
+		e.OfferedToOthers = e.offeredMore(info)
+	}
 	differs := slices.ContainsFunc(e.Lists, func(l *List) bool { return l.Capabilities != nil && l.Capabilities.Difference != "" })
 	if differs && e.Sessions {
 		// Perhaps it is not the capabilities but the session.
-		_ = x.compareAs(ctx, e, x.Callers[0], noCapabilities, func(l *List) **Comparison { return &l.Session })
+		_, _ = x.compareAs(ctx, e, x.Callers[0], noCapabilities, func(l *List) **Comparison { return &l.Session })
 	}
 	if len(x.Callers) > 1 {
-		if err := x.compareAs(ctx, e, x.Callers[1], noCapabilities, func(l *List) **Comparison { return &l.Caller }); err != nil {
+		if _, err := x.compareAs(ctx, e, x.Callers[1], noCapabilities, func(l *List) **Comparison { return &l.Caller }); err != nil {
 			x.report.Access.Second = x.reason(err)
 		}
 	}
 }
 
-// compareAs fetches the lists as somebody else, and returns why that was not
-// possible at all.
-func (x *examination) compareAs(ctx context.Context, e *Era, header http.Header, capabilities []byte, where func(*List) **Comparison) error {
+// compareAs fetches the lists as somebody else. It returns what the server says of itself
+// to him, or why that was not possible at all.
+func (x *examination) compareAs(ctx context.Context, e *Era, header http.Header, capabilities []byte, where func(*List) **Comparison) (message.ServerInfo, error) {
 	c := x.conversation(e.revision, header, capabilities)
 	if err := c.open(ctx); err != nil {
-		return err
+		return message.ServerInfo{}, err
 	}
 	defer c.close(ctx)
 	for _, l := range e.Lists {
@@ -250,7 +261,7 @@ func (x *examination) compareAs(ctx context.Context, e *Era, header http.Header,
 		}
 		*where(l) = compare(l.body, w.body)
 	}
-	return nil
+	return c.info, nil
 }
 
 // anonymous finds out what a caller without the headers is given.
@@ -258,7 +269,7 @@ func (x *examination) anonymous(ctx context.Context, e *Era) {
 	if !x.report.Access.Credentials || ctx.Err() != nil {
 		return
 	}
-	err := x.compareAs(ctx, e, http.Header{}, noCapabilities, func(l *List) **Comparison { return &l.Anonymous })
+	_, err := x.compareAs(ctx, e, http.Header{}, noCapabilities, func(l *List) **Comparison { return &l.Anonymous })
 	needed := refusesCaller(err)
 	for _, l := range e.Lists {
 		needed = needed || l.Anonymous != nil && l.Anonymous.Failure != ""

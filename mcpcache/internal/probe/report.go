@@ -68,8 +68,14 @@ type Era struct {
 	// StreamType is the content type of what came instead of a stream.
 	StreamType string  `json:"stream_type,omitempty"`
 	Lists      []*List `json:"lists"`
+	// NotOffered are the kinds of which there is no list, as the server says.
+	NotOffered []string `json:"not_offered,omitempty"`
+	// OfferedToOthers are the capabilities that the server offers only to clients that
+	// show some of their own.
+	OfferedToOthers []string `json:"offered_to_others,omitempty"`
 
 	revision revision.Revision
+	offered  map[string]bool // capabilities
 }
 
 // List is what was found about one list, or server/discover.
@@ -104,6 +110,8 @@ type List struct {
 	// longer than 64 characters, or with others than letters, digits, _ and -.
 	LongNames *Names `json:"long_names,omitempty"`
 	OddNames  *Names `json:"odd_names,omitempty"`
+	// Unoffered says that there is a list though its capability is not offered.
+	Unoffered bool `json:"unoffered,omitempty"`
 	// Failure is why there is no list.
 	Failure string `json:"failure,omitempty"`
 

@@ -44,6 +44,9 @@ func TestReports(t *testing.T) {
 		"brief":         {arrange: func(s *scripted.Server) { s.SetHints(`"ttlMs":300,"cacheScope":"public"`) }},
 		"tools_only": {arrange: func(s *scripted.Server) {
 			s.SetCapabilities(`{"tools":{}}`)
+			for _, method := range scripted.ListMethods()[1:] {
+				s.SetScript(method, func(x *scripted.Exchange) { x.Error(http.StatusOK, -32601, "not here") })
+			}
 			s.SetHints("")
 		}},
 		"pages": {arrange: func(s *scripted.Server) {

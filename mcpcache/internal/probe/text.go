@@ -91,22 +91,29 @@ func (e *Era) rows() [][]string {
 		rows = append(rows, []string{l.Kind, items, strconv.Itoa(l.Pages), count(l.Bytes), latency(max(l.FirstMS, l.AgainMS)),
 			ttl, scope, sameness(l.Again), sameness(l.Capabilities), sameness(l.Caller)})
 	}
+	for _, kind := range e.NotOffered {
+		rows = append(rows, []string{kind, "not offered"})
+	}
 	return rows
 }
 
-// writeTable writes rows below each other.
+// writeTable writes rows below each other. One of two cells has a remark instead of
+// columns.
 func writeTable(out *strings.Builder, rows [][]string) {
 	const numbers, ofNumbers = 1, 6 // columns that end below each other
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
+			if i > 0 && len(row) == 2 {
+				continue
+			}
 			widths[i] = max(widths[i], len(cell))
 		}
 	}
 	for _, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			space := strings.Repeat(" ", widths[i]-len(cell))
+			space := strings.Repeat(" ", max(0, widths[i]-len(cell)))
 			if i >= numbers && i < ofNumbers {
 				cell, space = space+cell, ""
 			}
