@@ -22,7 +22,8 @@ func (x *examination) trySeat(ctx context.Context) {
 		return // there would be nothing to ask the first session for
 	}
 	first := x.conversation(e.revision, x.Callers[0], noCapabilities)
-	if first.open(ctx) != nil {
+	if err := first.open(ctx); err != nil {
+		e.OneSession = refusesSession(err) // others were opened before, and their ends are not heard of
 		return
 	}
 	defer first.close(ctx)

@@ -78,3 +78,22 @@ func TestTakenSeat(t *testing.T) {
 		wantTrouble(t, options(t, serve(t, s)), code, want)
 	}
 }
+
+// TestSeatThatIsNotGivenBack looks at a server that takes one session, and does not free
+// the seat when that is ended.
+func TestSeatThatIsNotGivenBack(t *testing.T) {
+	s := newScripted()
+	opened := make(chan bool, 1)
+	s.SetScript("initialize", func(x *scripted.Exchange) {
+		select {
+		case opened <- true:
+			x.Default()
+		default:
+			x.Error(http.StatusBadRequest, -32600, "already initialized")
+		}
+	})
+	r := run(t, options(t, serve(t, s)))
+	if !r.Usable || !r.Eras[1].OneSession {
+		t.Errorf("the report is %s", asJSON(t, r))
+	}
+}
