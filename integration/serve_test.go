@@ -57,17 +57,17 @@ func TestServeExplainsDefaultHints(t *testing.T) {
 	wantHit(t, c.List(toolsList), toolsList, "v1")
 }
 
-// TestServeGoesOnWithOneEra serves a server that fails in one era: serve says what is
-// cached in the other one, how to try it, and what is wrong.
+// TestServeGoesOnWithOneEra serves a server that wants to be left alone in one era: serve
+// says what is cached in the other one, how to try it, and what is wrong.
 func TestServeGoesOnWithOneEra(t *testing.T) {
 	w := newUpstream(t)
 	w.SetRevisions("2025-06-18")
-	w.SetScript("server/discover", scripted.Status(http.StatusInternalServerError))
+	w.SetScript("server/discover", scripted.TooManyRequests(600))
 	w.host.Start()
 	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", w.host.URL)
 	p.awaitLine(t, "Cached at 2025-06-18: tools 3, ")
 	p.awaitLine(t, "# MCP 2025-06-18")
-	if line := p.awaitLine(t, "Trouble: "); line != w.host.URL+" fails in the modern era (HTTP 500), not in the legacy one: look into the server's log" {
+	if line := p.awaitLine(t, "Trouble: "); line != w.host.URL+" fails in the modern era (HTTP 429), not in the legacy one: look into the server's log" {
 		t.Errorf("it says %s", line)
 	}
 }

@@ -157,7 +157,13 @@ func TestProgressGivesUpOneEra(t *testing.T) {
 	}{
 		"fails": {func(http.ResponseWriter, *http.Request) error {
 			return caddyhttp.Error(http.StatusBadGateway, errors.New("no upstreams available"))
-		}, "Feeds: 2025-11-25 down (connect: no upstreams available), 2026-07-28 ready, tools 1\n" + asked},
+		}, "Feeds: 2025-11-25 down (connect: no upstreams available), 2026-07-28 ready, tools 1\n" +
+			"Feeds: 2025-11-25 not offered, 2026-07-28 ready, tools 1\nthen\n"},
+		"is busy": {func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return nil
+		}, "Feeds: 2025-11-25 down (connect: answered 503), 2026-07-28 ready, tools 1\n" + asked},
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) error {
 			<-r.Context().Done()
 			return r.Context().Err()

@@ -119,12 +119,10 @@ func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limi
 	return e, false
 }
 
-// feed returns the feed of the question's revision, and starts it if need be.
+// feed returns the feed of the question's revision, and starts it if need be. It returns
+// nil if there is none while the backend ends.
 func (x *search) feed() *feed.Feed {
 	feeds := x.backend.Feeds
-	if f := feeds.Of(x.question.revision); f != nil {
-		return f
-	}
 	feeds.Start(x.question.revision)
 	return feeds.Of(x.question.revision)
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,9 +47,13 @@ type Feed struct {
 	server atomic.Pointer[client.ServerInfo]
 	// closeSession ends a session.
 	closeSession func(*client.Session)
+	// others returns the feeds of the other era.
+	others func() []*Feed
+	// waits says that the feed waits for those before it sends anything.
+	waits atomic.Bool
 
 	wake     chan struct{} // something has changed: look again
-	retryNow chan struct{} // the upstream has answered a client: try to connect
+	retryNow chan struct{} // the upstream has answered a client, or a client waits: try to connect
 
 	// background has the goroutines that a session starts.
 	background sync.WaitGroup
@@ -61,6 +66,7 @@ type Feed struct {
 	state     State
 	since     time.Time
 	failure   *Failure
+	absence   absence
 	session   *client.Session
 	ctx       context.Context // of the session
 	opened    time.Time       // when the session was
@@ -81,7 +87,8 @@ func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
 		revision: r, cache: g.cache,
 		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, closeSession: g.closeSession,
-		wake: make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
+		others: func() []*Feed { return g.except(r.Era()) },
+		wake:   make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 	}
 	f.client = client.New(client.Config{
@@ -110,12 +117,17 @@ func (f *Feed) run(ctx context.Context) {
 	defer f.background.Wait()
 	defer f.firstOnce.Do(func() { close(f.first) })
 	retry := newRetry()
+	if f.waits.Load() {
+		f.awaitTurn(ctx)
+	}
 	for ctx.Err() == nil {
 		err := f.connectAndServe(ctx, retry)
 		if ctx.Err() != nil {
 			return
 		}
-		f.wait(ctx, f.pause(err, retry))
+		if f.wait(ctx, f.pause(err, retry)) {
+			f.awaitTurn(ctx)
+		}
 	}
 }
 
@@ -135,7 +147,9 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 		return err
 	}
 	defer f.closeSession(s)
+	alone := !slices.ContainsFunc(f.others(), (*Feed).works)
 	if err := s.Open(ctx); err != nil {
+		err = f.judge(err, alone)
 		if ctx.Err() == nil {
 			f.fail("connect", err)
 		}
@@ -154,34 +168,41 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 
 // pause returns how long to wait before the next attempt to connect.
 func (f *Feed) pause(err error, retry *backoff.ExponentialBackOff) time.Duration {
-	if unsupported, ok := errors.AsType[*client.UnsupportedError](err); ok {
-		if unsupported.Offered != revision.Unknown {
-			f.propose(unsupported.Offered)
-		}
-		return early(f.policy().TTL)
+	if isUnsupported(err) {
+		return f.absencePause()
 	}
 	return max(retry.NextBackOff(), client.RetryAfter(err))
 }
 
-// wait waits for d, or until the upstream has answered a client.
-func (f *Feed) wait(ctx context.Context, d time.Duration) {
+// wait waits for d, or until the upstream has answered a client, and reports whether all
+// of d has passed.
+func (f *Feed) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-f.retryNow:
 	case <-ctx.Done():
 	}
+	return false
 }
 
-// Poke tells the feed that the upstream has just answered a client, so that it tries
-// again what has failed: no more often than it refreshes, not before a Retry-After has
-// passed, and not if the upstream has refused the feed's credential.
+// Poke tells the feed that the upstream has just answered a client of its revision, so
+// that it tries again what has failed: no more often than it refreshes, not before a
+// Retry-After has passed, and not if the upstream has refused the feed's credential. A
+// feed that waits for its turn starts.
 func (f *Feed) Poke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.hurry()
+	f.absence.shown = true
 	refresh := f.policy().Refresh
-	if f.failure != nil && !client.Refused(f.failure.Err) && client.RetryAfter(f.failure.Err) == 0 && time.Since(f.failure.At) >= refresh {
+	switch {
+	case f.failure == nil, client.RetryAfter(f.failure.Err) > 0:
+	case isUnsupported(f.failure.Err):
+		f.shown(refresh)
+	case !client.Refused(f.failure.Err) && time.Since(f.failure.At) >= refresh:
 		signal(f.retryNow)
 	}
 	for k := range f.slots {

@@ -57,23 +57,36 @@ func (g *Group) Set(p *Policy, logger *zap.Logger) {
 	}
 }
 
-// Run starts the feeds that run from the start.
+// Run starts the feeds that run from the start: that of the legacy era, and then the
+// modern one, which waits for it. See [Feed.awaitTurn].
 func (g *Group) Run() {
-	g.Start(revision.LatestModern)
-	g.Start(revision.LatestLegacy)
+	g.start(revision.LatestLegacy, false)
+	g.start(revision.LatestModern, true)
 }
 
-// Start starts the feed of a revision, unless it runs already.
+// Start starts the feed of a revision that a client has asked for or the upstream has
+// offered. If it runs already and waits for its turn, it need not wait any longer.
 func (g *Group) Start(r revision.Revision) {
-	if r == revision.Unknown || g.feeds[r].Load() != nil {
+	if r == revision.Unknown {
 		return
 	}
+	if f := g.feeds[r].Load(); f != nil {
+		f.hurry()
+		return
+	}
+	g.start(r, false)
+}
+
+// start starts the feed of a revision, unless it runs already. One that waits sends
+// nothing before its turn has come.
+func (g *Group) start(r revision.Revision, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ctx.Err() != nil || g.feeds[r].Load() != nil {
 		return
 	}
 	f := newFeed(r, g)
+	f.waits.Store(waits)
 	g.feeds[r].Store(f)
 	g.running.Go(func() { f.run(g.ctx) })
 }

@@ -98,7 +98,7 @@ func (f *Feed) connected(ctx context.Context, s *client.Session) {
 	defer f.changing.Unlock()
 	f.mu.Lock()
 	f.session, f.ctx, f.opened, f.listened = s, ctx, time.Now(), time.Time{}
-	f.failure = nil
+	f.failure, f.absence = nil, absence{}
 	f.doubted.Store(0)
 	f.server.Store(s.Server())
 	f.mu.Unlock()
@@ -130,10 +130,13 @@ func (f *Feed) setListening(on bool) {
 func (f *Feed) fail(stage string, err error) {
 	err = client.Brief(err)
 	state := Down
-	_, unsupported := errors.AsType[*client.UnsupportedError](err)
 	switch {
-	case unsupported:
+	case isUnsupported(err):
 		state = Unsupported
+		// Before the end of the first attempt, for which the other era waits.
+		if unsupported, ok := errors.AsType[*client.UnsupportedError](err); ok && unsupported.Offered != revision.Unknown {
+			f.propose(unsupported.Offered)
+		}
 	case client.Refused(err):
 		state = NeedsAuthorization
 	}
@@ -143,6 +146,9 @@ func (f *Feed) fail(stage string, err error) {
 	f.mu.Lock()
 	f.failure = failure
 	f.mu.Unlock()
+	if state == Unsupported {
+		err = &client.UnsupportedError{Wanted: f.revision} // whatever showed that: no later answer ends a doubt
+	}
 	f.doubtAfter(err)
 	f.enter(state, failure)
 	f.firstOnce.Do(func() { close(f.first) })

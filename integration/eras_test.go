@@ -1,0 +1,59 @@
+package integration
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// feedMethods returns what the feed has asked the upstream for, in order.
+func feedMethods(h *fixture.Host) []string {
+	var methods []string
+	for _, r := range h.Requests(func(r *fixture.Request) bool { return r.Feed }) {
+		methods = append(methods, r.Method)
+	}
+	return methods
+}
+
+// TestLegacyServerThatClosesTheConnectionAtDiscover has a server speak the legacy era and
+// end the connection at a server/discover, as some do (webclaw#107, copilot-cli#4809): it
+// is asked a few times only, after its legacy lists were fetched, and counts as one that
+// does not offer the modern era. Legacy clients notice nothing.
+func TestLegacyServerThatClosesTheConnectionAtDiscover(t *testing.T) {
+	const discover = "server/discover"
+	w := newUpstream(t)
+	w.SetRevisions(scripted.LatestLegacy)
+	w.SetHints("")
+	w.SetScript(discover, func(*scripted.Exchange) { panic(http.ErrAbortHandler) })
+	w.start("ttl 100ms", "refresh 10ms")
+	c := w.client(scripted.LatestLegacy)
+	await(t, "thirty lifetimes of the feed's list", func() bool {
+		if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+			t.Errorf("a call gave %s", describe(a))
+		}
+		if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
+			t.Errorf("a list gave %s", describe(a))
+		}
+		return w.host.CountFeed(toolsList) >= 30
+	})
+	asked := feedMethods(w.host)
+	if first := slices.Index(asked, discover); first < slices.Index(asked, toolsList) {
+		t.Errorf("%s was sent before the first %s: %v", discover, toolsList, asked)
+	}
+	// One more would take a minute and a half.
+	if n := w.host.CountFeed(discover); n < 1 || n > 10 {
+		t.Errorf("%s was sent %d times", discover, n)
+	}
+	var status operatorStatus
+	readAdmin(t, "/mcp_cache/mcp_cache", &status)
+	if states := status.states(); states["legacy"] != "ready" || states["modern"] != "unsupported" || !status.Ready {
+		t.Errorf("the feeds are %v, ready: %v", states, status.Ready)
+	}
+	if n := strings.Count(w.proxy.log(), "and speaks the legacy era: not offered"); n != 1 {
+		t.Errorf("the reason is logged %d times", n)
+	}
+}
