@@ -39,6 +39,7 @@ func init() {
 //
 //		# the feed
 //		guard          <name> [<args...>] [{ ... }]
+//		eras           legacy|modern...           # which eras of MCP the feed speaks; legacy is tried first. Default: both
 //		endpoint       <path>                     # the upstream's MCP path, when no upstream URL says it. Default: /mcp
 //		host           <name>                     # the Host that the feed sends, where clients' Hosts reach the server. Default: the server's address
 //		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy or off. Default: caddy

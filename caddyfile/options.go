@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,14 +22,12 @@ import (
 var placeholderPattern = regexp.MustCompile(`^\{[^{}\s]+\}$`)
 
 func (p *parser) kinds(o option) (err error) {
-	kinds := mcpcache.Kinds()
-	takes := "one or more of " + strings.Join(kinds, ", ")
-	p.handler.Kinds, err = o.distinct(takes, func(kind string) error {
-		if !slices.Contains(kinds, kind) {
-			return o.refuseName(takes, kind, kinds, kind)
-		}
-		return nil
-	})
+	p.handler.Kinds, err = o.someOf(mcpcache.Kinds())
+	return err
+}
+
+func (p *parser) eras(o option) (err error) {
+	p.handler.Eras, err = o.someOf(mcpcache.Eras())
 	return err
 }
 

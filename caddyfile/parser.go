@@ -40,6 +40,7 @@ var subdirectives = map[string]func(*parser, option) error{
 	"secret_file":    (*parser).secretFile,
 	"guard":          (*parser).guard,
 	"store":          (*parser).store,
+	"eras":           (*parser).eras,
 	"endpoint":       (*parser).endpoint,
 	"host":           (*parser).host,
 	"refresh":        (*parser).refresh,

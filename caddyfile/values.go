@@ -98,6 +98,17 @@ func (o option) distinct(takes string, check func(string) error) ([]string, erro
 	return args, nil
 }
 
+// someOf reads an option that is one or more of those names.
+func (o option) someOf(names []string) ([]string, error) {
+	takes := "one or more of " + strings.Join(names, ", ")
+	return o.distinct(takes, func(name string) error {
+		if !slices.Contains(names, name) {
+			return o.refuseName(takes, name, names, name)
+		}
+		return nil
+	})
+}
+
 // parseDuration reads a duration of at least the given length.
 func (o option) parseDuration(takes, value string, least time.Duration) (caddy.Duration, error) {
 	d, err := caddy.ParseDuration(value)

@@ -57,3 +57,34 @@ func TestLegacyServerThatClosesTheConnectionAtDiscover(t *testing.T) {
 		t.Errorf("the reason is logged %d times", n)
 	}
 }
+
+// TestErasOption has the feed speak one era of a server of both: clients of the other one
+// are answered by the server.
+func TestErasOption(t *testing.T) {
+	for name, tt := range map[string]struct{ spoken, silent, probe string }{
+		"legacy": {scripted.LatestLegacy, scripted.Modern, "server/discover"},
+		"modern": {scripted.Modern, scripted.LatestLegacy, "initialize"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "eras "+name)
+			c := w.client(tt.silent)
+			for range 3 {
+				a := c.List(toolsList)
+				wantForwarded(t, a)
+				if markOf(a, toolsList) != "v1" {
+					t.Errorf("a list of the other era gave %s", describe(a))
+				}
+			}
+			wantHit(t, w.client(tt.spoken).Settle(toolsList), toolsList, "v1")
+			awaitReady(t, "mcp_cache")
+			var status operatorStatus
+			readAdmin(t, "/mcp_cache/mcp_cache", &status)
+			if len(status.Feeds) != 1 || status.states()[name] != "ready" || !status.Ready {
+				t.Errorf("the feeds are %+v", status.Feeds)
+			}
+			if n := w.host.CountFeed(tt.probe); n != 0 {
+				t.Errorf("the feed has sent %s %d times", tt.probe, n)
+			}
+		})
+	}
+}

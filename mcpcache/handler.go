@@ -52,6 +52,12 @@ type Handler struct {
 	// Default: the server's address, as the first upstream has it
 	Host string `json:"host,omitempty"`
 
+	// Which eras of MCP the feed speaks: `legacy`, the revisions with sessions,
+	// and `modern`, those without. A server that speaks one of them alone need
+	// not be asked for the other. Lists of clients of an era that is not named
+	// come from the server. Default: both, `legacy` is tried first
+	Eras []string `json:"eras,omitempty"`
+
 	// Which lists to cache: `tools`, `prompts`, `resources`,
 	// `resource_templates`, `discover`. Default: all of them.
 	Kinds []string `json:"kinds,omitempty"`
@@ -329,6 +335,10 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 // feedKey returns the part of the configuration, besides the guard, that the backend depends
 // on. A reload that does not change it keeps the backend.
 func (h *Handler) feedKey(telling []string) ([]byte, error) {
+	eras := make([]string, 0, 1) // none for both, however they are written
+	for _, era := range h.settings.backend.Feed.Eras {
+		eras = append(eras, era.String())
+	}
 	key, err := json.Marshal(struct {
 		Upstream  json.RawMessage
 		Guard     json.RawMessage
@@ -339,7 +349,8 @@ func (h *Handler) feedKey(telling []string) ([]byte, error) {
 		Harmless  []string `json:",omitempty"`
 		Host      string   `json:",omitempty"`
 		Telling   []string `json:",omitempty"`
-	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling})
+		Eras      []string `json:",omitempty"`
+	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling, eras})
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}

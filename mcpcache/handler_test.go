@@ -311,6 +311,8 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 			"partition":        {config("reload", "partition", `["{a}"]`), false},
 			"harmless":         {config("reload", "harmless", `["X-A"]`), false},
 			"host":             {config("reload", "host", `"a.example"`), false},
+			"eras":             {config("reload", "eras", `["legacy"]`), false},
+			"both eras":        {config("reload", "eras", `["modern","legacy"]`), true},
 			"guard":            {config("reload", "guard", `{"guard":"bearer","token":"a"}`), false},
 		} {
 			l := mustProvision(t, c.config)

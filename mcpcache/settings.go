@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,9 @@ func (h *Handler) newSettings() (*settings, error) {
 		return nil, err
 	}
 	b.Feed.Kinds = b.Kinds
+	if b.Feed.Eras, err = chosenEras(h.Eras); err != nil {
+		return nil, err
+	}
 	if err := h.setTimes(&b.Feed); err != nil {
 		return nil, err
 	}
@@ -87,6 +91,9 @@ const LeastMemory = 1 << 20
 
 // Kinds returns the names of the kinds that options can name.
 func Kinds() []string { return revision.KindNames() }
+
+// Eras returns the names of the eras of MCP that the option eras can name.
+func Eras() []string { return revision.EraNames() }
 
 // DidYouMean returns what errors say behind a word that is none of those names:
 // " (did you mean ttl?)", or "" if none of them is near.
@@ -183,6 +190,26 @@ func kindSet(names []string) (revision.KindSet, error) {
 		set |= revision.SetOf(k)
 	}
 	return set, nil
+}
+
+// chosenEras returns the eras with those names; nil if they are all of them, which is
+// what no names at all mean.
+func chosenEras(names []string) ([]revision.Era, error) {
+	var eras []revision.Era
+	for _, name := range names {
+		era, ok := revision.ParseEra(name)
+		if !ok {
+			return nil, fmt.Errorf("eras: %q is not one of %s%s", name, strings.Join(Eras(), ", "), DidYouMean(name, Eras()))
+		}
+		if slices.Contains(eras, era) {
+			return nil, fmt.Errorf("eras: %q is named twice; name each of %s at most once", name, strings.Join(Eras(), ", "))
+		}
+		eras = append(eras, era)
+	}
+	if len(eras) == len(Eras()) {
+		return nil, nil
+	}
+	return eras, nil
 }
 
 func orDefault[T comparable](value, otherwise T) T {

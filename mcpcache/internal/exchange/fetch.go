@@ -120,7 +120,7 @@ func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limi
 }
 
 // feed returns the feed of the question's revision, and starts it if need be. It returns
-// nil if there is none while the backend ends.
+// nil if there is none: the operator does not want its era spoken, or the backend ends.
 func (x *search) feed() *feed.Feed {
 	feeds := x.backend.Feeds
 	feeds.Start(x.question.revision)

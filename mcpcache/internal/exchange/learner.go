@@ -272,7 +272,7 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	} else {
 		ledger.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)
 	}
-	if f := x.feed(); f != nil { // nil while the backend ends
+	if f := x.feed(); f != nil { // nil of an era that is not spoken, or while the backend ends
 		x.awaitFeed(x.r.Context(), f)
 	}
 }

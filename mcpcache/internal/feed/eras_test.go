@@ -369,3 +369,32 @@ func TestClientShowsTheEraInVain(t *testing.T) {
 		w.wantCalls(discover, 1+5)
 	})
 }
+
+// TestErasThatAreNotSpoken has no feed of an era that the operator does not want, whatever
+// clients and the server show.
+func TestErasThatAreNotSpoken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spoken, silent revision.Revision
+		probe          string // that is never sent
+	}{
+		"legacy": {legacy, modern, discover},
+		"modern": {modern, legacy, "initialize"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, newServer(legacy, modern), func(w *world) {
+				w.set(func(p *Policy) { p.Eras = []revision.Era{tt.spoken.Era()} })
+				w.runGroup()
+				w.group.Start(tt.silent)
+				w.group.Of(tt.spoken).propose(tt.silent)
+				w.after(time.Hour)
+				w.wantState(w.group.Of(tt.spoken), Ready)
+				if len(w.group.All()) != 1 || w.group.Of(tt.silent) != nil {
+					t.Errorf("there are %d feeds", len(w.group.All()))
+				}
+				if got := w.server.Count(tt.probe); got != 0 {
+					t.Errorf("%s was sent %d times", tt.probe, got)
+				}
+			})
+		})
+	}
+}

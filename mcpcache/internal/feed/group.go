@@ -15,7 +15,8 @@ import (
 )
 
 // Group has the feeds of one upstream, at most one for each revision. The newest
-// revision of each era has one from the start, others get one when a client uses them.
+// revision of each era that is spoken has one from the start, others get one when a
+// client uses them.
 type Group struct {
 	url    string
 	base   http.RoundTripper
@@ -65,7 +66,8 @@ func (g *Group) Run() {
 }
 
 // Start starts the feed of a revision that a client has asked for or the upstream has
-// offered. If it runs already and waits for its turn, it need not wait any longer.
+// offered. If it runs already and waits for its turn, it need not wait any longer. An era
+// that the operator does not want spoken is left alone.
 func (g *Group) Start(r revision.Revision) {
 	if r == revision.Unknown {
 		return
@@ -82,7 +84,7 @@ func (g *Group) Start(r revision.Revision) {
 func (g *Group) start(r revision.Revision, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ctx.Err() != nil || g.feeds[r].Load() != nil {
+	if g.ctx.Err() != nil || g.feeds[r].Load() != nil || !g.policy.Load().speaks(r.Era()) {
 		return
 	}
 	f := newFeed(r, g)
@@ -91,7 +93,7 @@ func (g *Group) start(r revision.Revision, waits bool) {
 	g.running.Go(func() { f.run(g.ctx) })
 }
 
-// Of returns the feed of a revision, or nil.
+// Of returns the feed of a revision, or nil if none runs.
 func (g *Group) Of(r revision.Revision) *Feed { return g.feeds[r].Load() }
 
 // All returns the feeds that run, oldest revision first.

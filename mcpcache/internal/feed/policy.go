@@ -3,6 +3,7 @@ package feed
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
@@ -24,6 +25,9 @@ const (
 type Policy struct {
 	// Kinds are those that are kept.
 	Kinds revision.KindSet
+	// Eras are those that the feeds speak; none at all stand for both. They are the
+	// same for as long as the feeds run.
+	Eras []revision.Era
 	// Times are those of all kinds.
 	Times
 	// ByKind has the times of single kinds; where one is 0, that in Times counts.
@@ -63,6 +67,9 @@ type Times struct {
 	// MaxTTL is the most.
 	MaxTTL time.Duration
 }
+
+// speaks reports whether the feeds speak that era.
+func (p *Policy) speaks(e revision.Era) bool { return len(p.Eras) == 0 || slices.Contains(p.Eras, e) }
 
 // Of returns the times of kind k. Contents of resources have the MaxTTL of the list of
 // resources, and no MinTTL.

@@ -24,6 +24,20 @@ func (e Era) String() string {
 	return "legacy"
 }
 
+// EraNames returns the names of the eras, in the order in which a feed tries them.
+func EraNames() []string { return []string{Legacy.String(), Modern.String()} }
+
+// ParseEra returns the era with that name.
+func ParseEra(name string) (Era, bool) {
+	switch name {
+	case Legacy.String():
+		return Legacy, true
+	case Modern.String():
+		return Modern, true
+	}
+	return 0, false
+}
+
 // Revision is one protocol version. The zero value is [Unknown].
 type Revision uint8
 
