@@ -20,6 +20,18 @@ func Refused(err error) bool {
 	return errors.Is(err, guards.ErrUnauthorized)
 }
 
+// IsAnswer reports whether err is an answer of the upstream, though not a result.
+func IsAnswer(err error) bool {
+	_, ok := errors.AsType[*message.Error](err)
+	return ok || IsStatus(err)
+}
+
+// IsStatus reports whether err is an HTTP answer that is not a success.
+func IsStatus(err error) bool {
+	_, ok := errors.AsType[*StatusError](err)
+	return ok
+}
+
 // Unreachable reports whether err says that the upstream took no connection, or ended it
 // without an answer: it may have been stopped or restarted.
 func Unreachable(err error) bool { return errors.Is(err, outgoing.ErrUnreachable) }

@@ -45,7 +45,8 @@ func (e *StatusError) Error() string {
 // limiter is an [http.RoundTripper] that lets only the answers through that we read: a
 // success (200, 202 or 204) whose body is JSON of at most maxMessage bytes, or an event
 // stream of events that are no larger; compressed ones are decoded. Everything else
-// becomes an error, because the client library would take some of it for a success.
+// becomes an error, because the client library would take some of it for a success. Of
+// an acknowledgement, see [withAcknowledgement], nothing but its status is read.
 type limiter struct {
 	base http.RoundTripper
 	// maxMessage returns the largest message in bytes.
@@ -69,6 +70,11 @@ func (l *limiter) receive(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isAcknowledgement(req.Context()) && res.StatusCode >= 200 && res.StatusCode <= 299 {
+		res.Body.Close()
+		res.Body = http.NoBody
+		return res, nil
+	}
 	switch res.StatusCode {
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
 	default:
@@ -76,12 +82,18 @@ func (l *limiter) receive(req *http.Request) (*http.Response, error) {
 		return nil, statusError(res)
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if media != "application/json" && media != "text/event-stream" {
+	switch {
+	case media == "text/event-stream", media == "application/json" && req.Method != http.MethodGet:
+	case req.Method == http.MethodGet:
+		// Some servers answer a GET with JSON, or with a page (prompts.chat, docmost).
 		res.Body.Close()
-		if req.Method != http.MethodDelete && res.StatusCode == http.StatusOK {
-			// Not cut short: a part of a credential in it could not be recognized.
-			return nil, fmt.Errorf("upstream answered with content type %q, not JSON or an event stream", media)
-		}
+		return nil, fmt.Errorf("%w: content type is %q", ErrNoStream, media)
+	case req.Method != http.MethodDelete && res.StatusCode == http.StatusOK:
+		res.Body.Close()
+		// Not cut short: a part of a credential in it could not be recognized.
+		return nil, fmt.Errorf("upstream answered with content type %q, not JSON or an event stream", media)
+	default:
+		res.Body.Close()
 		res.Body = http.NoBody
 		return res, nil
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,16 +118,7 @@ func (s *Session) reply(ctx context.Context, data []byte) {
 	defer func() { _ = recover() }() // the server gets no answer
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.client.URL, bytes.NewReader(data))
-	if err != nil {
-		return
-	}
-	s.setHeaders(req)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	if res, err := s.http.Do(req); err == nil {
-		_ = res.Body.Close()
-	}
+	_ = s.post(ctx, data)
 }
 
 func (s *Session) setHeaders(req *http.Request) {
@@ -139,17 +129,16 @@ func (s *Session) setHeaders(req *http.Request) {
 }
 
 // streamError makes an [ErrNoStream] of an error that shows that the server has no
-// streams.
+// streams. Another refusal may be temporary: of one that took no second stream until it
+// had missed the first (render-mcp-server#26), a later GET is answered.
 func streamError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if rpc, ok := errors.AsType[*message.Error](err); ok && refusesRequest(rpc.Code) {
+	if status, ok := errors.AsType[*StatusError](err); ok && (status.Status == http.StatusMethodNotAllowed || NotOffered(err)) {
 		return fmt.Errorf("%w: %w", ErrNoStream, err)
 	}
-	status, ok := errors.AsType[*StatusError](err)
-	if ok && (status.Status == http.StatusMethodNotAllowed || status.Status == http.StatusNotImplemented ||
-		DefiniteRefusal(status.Status) && status.Code != 0) {
+	if rpc, ok := errors.AsType[*message.Error](err); ok && refusesRequest(rpc.Code) {
 		return fmt.Errorf("%w: %w", ErrNoStream, err)
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -34,17 +35,23 @@ func (e *UnsupportedError) Error() string {
 
 func (e *UnsupportedError) Unwrap() error { return e.cause }
 
+// InitializeTimeout is how long the answer to initialize may take. Some bridges start a
+// program for each session, and another one for each further try, and the request cannot
+// be cancelled. It is as long as clients made with the TypeScript SDK wait.
+const InitializeTimeout = time.Minute
+
 // Open opens the session at its revision and no other.
 func (s *Session) Open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	open, timeout := s.discover, RequestTimeout
+	if s.client.Revision.Era() == revision.Legacy {
+		open, timeout = s.initialize, InitializeTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := s.transport.Start(ctx); err != nil {
 		return fmt.Errorf("starting the transport: %w", err)
 	}
-	if s.client.Revision.Era() == revision.Modern {
-		return s.discover(ctx)
-	}
-	return s.initialize(ctx)
+	return open(ctx)
 }
 
 // discover asks a server which modern revisions it speaks. That it answers is not
@@ -82,14 +89,7 @@ func (s *Session) initialize(ctx context.Context) error {
 		return &UnsupportedError{Wanted: s.client.Revision, Offered: revision.Parse(s.info.ProtocolVersion)}
 	}
 	s.transport.SetProtocolVersion(s.client.Revision.String())
-	err = s.transport.SendNotification(ctx, mcp.JSONRPCNotification{
-		JSONRPC:      mcp.JSONRPC_VERSION,
-		Notification: mcp.Notification{Method: "notifications/initialized"},
-	})
-	if err != nil {
-		return fmt.Errorf("sending notifications/initialized: %w", err)
-	}
-	return nil
+	return s.notify(ctx, "notifications/initialized", nil)
 }
 
 // describe keeps what the server has said of itself.

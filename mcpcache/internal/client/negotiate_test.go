@@ -94,7 +94,7 @@ func TestOpen(t *testing.T) {
 				if got, offered := comeOf(err); got != tt.want || offered != tt.offered {
 					t.Errorf("%s, offering %s, error %v; want that %s, offering %s", got, offered, err, tt.want, tt.offered)
 				}
-				if took := time.Since(begun); took > RequestTimeout {
+				if took := time.Since(begun); took > InitializeTimeout {
 					t.Errorf("it took %v", took)
 				}
 				session.Close(time.Second)

@@ -54,6 +54,11 @@ type Session struct {
 	as *Identity
 	// onNotice is called with the method of each notice.
 	onNotice func(method string)
+	// life ends with the session: until then what nobody waits for any more goes on.
+	life context.Context
+	end  context.CancelFunc
+	// unanswered are the requests that may have to be cancelled.
+	unanswered unanswered
 }
 
 // NewSession prepares a session as a client of that identity, to be opened with
@@ -62,6 +67,7 @@ func (c *Client) NewSession(as *Identity) (*Session, error) { return c.newSessio
 
 func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Session, error) {
 	s := &Session{client: c, as: as, onNotice: onNotice, info: new(ServerInfo)}
+	s.life, s.end = context.WithCancel(context.Background())
 	below := &requestFilter{
 		base:      longAnswers{&noticeWatcher{base: c.transport, onNotice: onNotice}},
 		onRequest: s.answer,
@@ -129,8 +135,9 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		}
 		params["_meta"] = modernMeta(s.client.Revision, asking.Capabilities)
 	}
-	id := mcp.NewRequestId(s.nextID.Add(1))
-	res, err := s.transport.SendRequest(ctx, transport.JSONRPCRequest{
+	number := s.nextID.Add(1)
+	id := mcp.NewRequestId(number)
+	res, err := s.ask(ctx, number, transport.JSONRPCRequest{
 		JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params, Header: header,
 	})
 	switch {
@@ -153,6 +160,14 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		return nil, fmt.Errorf("calling %s: the answer has no result object", method)
 	}
 	return resultOf(ctx, id, res.Result), nil
+}
+
+// Ping asks whether the server still has the session (2025-11-25, "Ping").
+func (s *Session) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	_, err := s.call(ctx, string(mcp.MethodPing), map[string]any{}, nil)
+	return err
 }
 
 // orOwn returns the identity, or our own if it is nil. That has no capabilities: we show
@@ -193,10 +208,11 @@ func supported(data any) []string {
 	return versions
 }
 
-// Close ends the session. It takes no longer than that to tell a legacy server. It must
-// be called once.
+// Close ends the session, and cancels what it has not answered. It takes no longer than
+// that to tell a legacy server. It must be called once.
 func (s *Session) Close(within time.Duration) {
-	s.farewell.within = within
+	defer s.end()
+	s.farewell.within = within - s.cancelAll(within/2)
 	_ = s.transport.Close() // it always returns nil
 }
 
@@ -240,3 +256,23 @@ func (s *Session) Lost(err error) bool {
 	// Management" 3); some servers answer 400 after a restart.
 	return status.Status == http.StatusNotFound || status.Status == http.StatusBadRequest
 }
+
+// MayBeLost reports whether err may say so in other words than [Session.Lost] knows: to a
+// session that they do not know, some servers answer 401 (punkpeye/mcp-proxy#108,
+// rust-sdk#559), 500, or a JSON-RPC error alone (agent-wiki#158). A new session shows
+// whether it was that.
+func (s *Session) MayBeLost(err error) bool {
+	if !s.HasID() {
+		return false
+	}
+	if rpc, ok := errors.AsType[*message.Error](err); ok {
+		return !isAboutMethod(rpc.Code)
+	}
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && (status.Code != 0 && !isAboutMethod(status.Code) || DefiniteRefusal(status.Status) ||
+		Refused(err) || status.Status == http.StatusInternalServerError)
+}
+
+// isAboutMethod reports whether a JSON-RPC error is about the method or how it went, so
+// that the session is known (JSON-RPC 2.0, "Error object").
+func isAboutMethod(code int) bool { return code >= -32603 && code <= -32601 }

@@ -51,7 +51,11 @@ func ParseServerInfo(result []byte) (ServerInfo, error) {
 	return info, nil
 }
 
+// capabilities takes those that are written as objects; some servers write none, or null.
 func (info *ServerInfo) capabilities(raw []byte) error {
+	if !isObject(raw) {
+		return nil
+	}
 	return eachMember(raw, nil, func(_ int, raw, value []byte) error {
 		if !isObject(value) {
 			return nil

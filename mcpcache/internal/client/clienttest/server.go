@@ -24,6 +24,7 @@ type Call struct {
 	ID     json.RawMessage `json:"id"`
 	Params struct {
 		Cursor          *string         `json:"cursor"`
+		RequestID       json.RawMessage `json:"requestId"`
 		ProtocolVersion string          `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`
 		ClientInfo      json.RawMessage `json:"clientInfo"`
@@ -204,7 +205,7 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, c Call) error {
 		s.Do(func() { delete(s.Sessions, r.Header.Get("Mcp-Session-Id")) })
 		w.WriteHeader(http.StatusNoContent)
 		return nil
-	case "", "notifications/initialized":
+	case "", "notifications/initialized", "notifications/cancelled":
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
