@@ -48,6 +48,7 @@ type otherServer struct {
 	addr    string
 	command []string
 	running *exec.Cmd
+	gone    chan struct{} // closed when running has ended
 	said    bytes.Buffer
 }
 
@@ -55,13 +56,13 @@ type otherServer struct {
 func startOther(t testing.TB, addr string, command ...string) *otherServer {
 	t.Helper()
 	p := &otherServer{t: t, addr: addr, command: command}
-	p.start()
 	t.Cleanup(func() {
 		p.end(syscall.SIGKILL)
 		if t.Failed() {
 			t.Logf("%s said: %.2000s", command[len(command)-1], p.said.String())
 		}
 	})
+	p.start()
 	return p
 }
 
@@ -72,12 +73,22 @@ func (p *otherServer) start() {
 	if err != nil {
 		p.t.Fatalf("splitting address: %v", err)
 	}
-	p.running = exec.Command(p.command[0], p.command[1:]...)
-	p.running.Env = append(os.Environ(), "PORT="+port)
-	p.running.Stdout, p.running.Stderr = &p.said, &p.said
-	if err := p.running.Start(); err != nil {
+	cmd := exec.Command(p.command[0], p.command[1:]...)
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	cmd.Stdout, cmd.Stderr = &p.said, &p.said
+	// Bridges exit when there is no more input.
+	if _, err := cmd.StdinPipe(); err != nil {
+		p.t.Fatalf("making the server's input: %v", err)
+	}
+	if err := cmd.Start(); err != nil {
 		p.t.Fatalf("starting server: %v", err)
 	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = cmd.Wait() // it does not end with status 0
+	}()
+	p.running, p.gone = cmd, gone
 	fixture.AwaitFor(p.t, slowStart, "the server's port", func() bool {
 		c, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", p.addr)
 		if err != nil {
@@ -94,7 +105,7 @@ func (p *otherServer) end(s syscall.Signal) {
 		return
 	}
 	_ = p.running.Process.Signal(s) // it may have ended by itself
-	_ = p.running.Wait()            // which it does not do with status 0
+	<-p.gone
 	p.running = nil
 }
 
