@@ -123,7 +123,7 @@ func TestMissingCapability(t *testing.T) {
 			}
 		}
 	})
-	if n := w.host.CountFeed(promptsList); n != 0 {
+	if n := w.host.CountFeed(promptsList); n > 2 { // once in each era, to make sure
 		t.Errorf("the feed asked %d times for prompts", n)
 	}
 }

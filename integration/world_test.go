@@ -45,8 +45,14 @@ func newWorld(t testing.TB, options ...string) *world {
 // newUpstream makes the upstream of a world, still down and without Caddy.
 func newUpstream(t testing.TB) *world {
 	t.Helper()
+	return newUpstreamBehind(t, func(s *scripted.Server) http.Handler { return s })
+}
+
+// newUpstreamBehind is like newUpstream, with something in front of the server.
+func newUpstreamBehind(t testing.TB, front func(*scripted.Server) http.Handler) *world {
+	t.Helper()
 	s := scripted.New()
-	w := &world{Server: s, t: t, host: fixture.NewDownHost(t, s)}
+	w := &world{Server: s, t: t, host: fixture.NewDownHost(t, front(s))}
 	for _, method := range scripted.ListMethods() {
 		w.mark(method, "v1")
 	}

@@ -122,6 +122,13 @@ func (s *Server) ForgetSessions() {
 	s.EndStreams(func(info StreamInfo) bool { return !info.Modern })
 }
 
+// Lives reports whether a session is open.
+func (s *Server) Lives(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id] != nil
+}
+
 // Sessions returns how many sessions of clients and of feeds live.
 func (s *Server) Sessions() (clients, feeds int) {
 	s.mu.Lock()

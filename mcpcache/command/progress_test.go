@@ -184,6 +184,7 @@ func TestProgressGivesUpOneEra(t *testing.T) {
 				source.Server.Set("tools/list", "a")
 				source.Through(legacy{source.Server, c.answer})
 				source.Feeds().Start(revision.LatestLegacy)
+				synctest.Wait()
 				source.Feeds().Start(revision.LatestModern)
 				synctest.Wait()
 				var out strings.Builder

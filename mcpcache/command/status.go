@@ -31,7 +31,8 @@ offered (the upstream does not speak that revision; with --json and elsewhere
 unsupported). A handler is as its worst feed is; that a revision is not offered
 counts only if none is.
 
-TTL LEFT is that of an answer with the list now. HITS counts the answers from
+A list that the upstream does not offer is asked for once, to make sure. TTL
+LEFT is that of an answer with the list now. HITS counts the answers from
 the cache, at each revision. A list is uncacheable while its ttlMs is 0: every
 request for it goes to the upstream, for as long as that answers, until min_ttl
 says for how long it may be kept.
@@ -83,7 +84,7 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 		if _, err := fmt.Fprintln(out); err != nil {
 			return err
 		}
-		if err := writeTable(out, kindRows(status.Kinds)); err != nil {
+		if err := writeTable(out, kindRows(status)); err != nil {
 			return err
 		}
 		if err := writeViews(out, status); err != nil {
@@ -157,9 +158,9 @@ func feedRows(feeds []report.Feed, now time.Time) [][]string {
 // digestShown is how many characters of a digest are shown to people.
 const digestShown = 12
 
-func kindRows(kinds []report.Snapshot) [][]string {
-	rows := headed(len(kinds), "KIND", "REVISION", "ITEMS", "BYTES", "DIGEST", "AGE", "TTL LEFT", "HITS")
-	for _, k := range kinds {
+func kindRows(status report.Status) [][]string {
+	rows := headed(len(status.Kinds), "KIND", "REVISION", "ITEMS", "BYTES", "DIGEST", "AGE", "TTL LEFT", "HITS")
+	for _, k := range status.Kinds {
 		ttl := time.Duration(math.Floor(k.TTL)) * time.Second // as Cache-Status has it
 		left := ttl.String()
 		switch {
@@ -175,6 +176,11 @@ func kindRows(kinds []report.Snapshot) [][]string {
 			k.Digest[:min(digestShown, len(k.Digest))], seconds(time.Duration(k.Age * float64(time.Second))),
 			left, strconv.FormatUint(k.Hits, 10),
 		})
+	}
+	for _, f := range status.Feeds {
+		for _, kind := range f.NotOffered {
+			rows = append(rows, []string{kind, f.Revision, "not offered"})
+		}
 	}
 	return rows
 }

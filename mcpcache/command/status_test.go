@@ -122,7 +122,7 @@ func TestTTLLeft(t *testing.T) {
 	for seconds, want := range map[float64]string{
 		59.9: "59s", 0.4: "0s", 0: "stale", -0.4: "stale for 1s", -61: "stale for 1m1s",
 	} {
-		rows := kindRows([]report.Snapshot{{Kind: "tools", Revision: "2025-11-25", TTL: seconds}})
+		rows := kindRows(report.Status{Kinds: []report.Snapshot{{Kind: "tools", Revision: "2025-11-25", TTL: seconds}}})
 		if got := rows[1][6]; rows[0][6] != "TTL LEFT" || got != want {
 			t.Errorf("%v seconds are shown as %q, want %q", seconds, got, want)
 		}

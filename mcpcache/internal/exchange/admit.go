@@ -16,6 +16,9 @@ func (l *learner) admit() {
 	until := identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
 	kind := x.question.kind
 	answered := revision.SetOf(kind)
+	if f := x.backend.Feeds.Of(r); f != nil && kind != revision.Reads && !f.Offers(kind) {
+		f.Learn(kind)
+	}
 	switch {
 	case kind == revision.Reads && x.session == "":
 		ledger.AnswerContext(x.context, r, answered, x.ticket)

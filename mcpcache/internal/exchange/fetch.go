@@ -83,6 +83,8 @@ func (x *search) whoAsks() asking {
 	c, snapshot, seen := x.backend.Cache, x.snapshot(), r.Seen(q.revision, q.kind)
 	if seen != nil && c.Current(q.kind, seen.Mark) {
 		switch {
+		case snapshot == nil && x.onlyForClients():
+			return feedAsksAs
 		case snapshot == nil, !c.Current(q.kind, snapshot.Mark), seen.Agrees(snapshot):
 			return feedAsks
 		case seen.Differs(snapshot):
@@ -93,6 +95,12 @@ func (x *search) whoAsks() asking {
 		return feedAsksAs
 	}
 	return scoutAsks
+}
+
+// onlyForClients reports whether the upstream has given clients the list, and not the feed.
+func (x *search) onlyForClients() bool {
+	f := x.backend.Feeds.Of(x.question.revision)
+	return f != nil && f.Learned(x.question.kind)
 }
 
 // join waits for the feed to fetch the list as a client of variant v, or as itself

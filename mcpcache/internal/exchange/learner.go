@@ -58,6 +58,8 @@ func (l *learner) begin(status int, header http.Header) {
 	case status == http.StatusNotFound && x.sessions != nil:
 		x.endSessions()
 		return
+	case x.r.Method == http.MethodDelete && status <= 299:
+		x.backend.Feeds.ClientClosed(x.session)
 	case status == http.StatusBadRequest:
 		x.endSessions() // some servers say that of a session that they do not know
 	}
@@ -266,6 +268,7 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	x := l.x
 	x.session = session
 	x.question.revision = negotiated
+	x.backend.Feeds.ClientOpened(session, x.arrived)
 	ledger, until := x.backend.Admission, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
 	if v, known := x.backend.VariantOfClient(x.body.bytes); known {
 		ledger.OpenSession(session, x.context, negotiated, v, x.ticket, until)

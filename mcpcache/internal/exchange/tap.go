@@ -21,6 +21,9 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	// this one still compresses it for the client.
 	x.r.Header.Del("Accept-Encoding")
 	defer x.openSieve()()
+	if x.mayTakeSeat() {
+		return x.closeSieve(x.takeSeat(next, f))
+	}
 	if f.hurry {
 		return x.closeSieve(x.revalidate(next, f))
 	}
@@ -79,6 +82,9 @@ type tap struct {
 	// a visitor nothing, and that its answer is dropped.
 	fallback *cache.Entry
 	withheld bool
+	// seat says that an answer is withheld by which the upstream may say that it takes one
+	// session at a time.
+	seat bool
 	// leave ends the request, if that is of a browser, whose user is told what is here in
 	// the place of an answer that is no page. It is nil otherwise.
 	leave context.CancelFunc
@@ -103,6 +109,10 @@ func (t *tap) WriteHeader(status int) {
 	t.wroteHeader = true
 	t.learner.begin(status, t.header)
 	t.x.learnCORS(status, t.header)
+	if t.seat && isTaken(status) {
+		t.withheld = true
+		return
+	}
 	if t.leave != nil && isNoPage(status, t.header) {
 		t.withheld = true
 		t.leave()
@@ -123,7 +133,7 @@ func (t *tap) WriteHeader(status int) {
 
 // passHeader hands the header on.
 func (t *tap) passHeader(status int) {
-	if t.fallback != nil || t.leave != nil {
+	if t.fallback != nil || t.leave != nil || t.seat {
 		t.replaceHeader()
 	}
 	t.addStatus()

@@ -53,7 +53,7 @@ func TestNegotiation(t *testing.T) {
 			}
 			run(t, s, func(w *world) {
 				f := w.start(tt.revision)
-				w.after(client.RequestTimeout + time.Second)
+				w.after(client.InitializeTimeout + time.Second)
 				w.wantState(f, tt.want)
 				for _, r := range revision.All() {
 					if got, want := w.group.Of(r) != nil, r == tt.revision || r == tt.starts; got != want {

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -38,6 +39,7 @@ func (f *Feed) doubtAfter(err error) {
 // trust records that the upstream has answered, in the feed's session, a request that
 // was sent at that time: a doubt from before is over.
 func (f *Feed) trust(asked time.Time) {
+	f.seat.trusted(asked)
 	if since := f.doubted.Load(); since != 0 && asked.UnixNano() >= since {
 		f.doubted.CompareAndSwap(since, 0)
 	}
@@ -64,3 +66,47 @@ func (f *Feed) Doubt() {
 // Doubted reports whether it is uncertain that the upstream still has its sessions: it
 // could not be reached, or has ended the feed's stream, and has not answered since.
 func (f *Feed) Doubted() bool { return f.doubted.Load() != 0 }
+
+// lostBy returns a failure by which the session is lost. If it may be lost, since a kind
+// that was delivered in it is not any more, that is found out, and lose called if it is.
+// The caller holds f.mu.
+func (f *Feed) lostBy(ctx context.Context, s *client.Session, slot *slot, lose context.CancelCauseFunc) error {
+	if slot.failure == nil {
+		return nil
+	}
+	err := slot.failure.Err
+	if s.Lost(err) {
+		slot.failure = nil
+		return err
+	}
+	if slot.delivered && !f.replacing && s.MayBeLost(err) {
+		slot.delivered, f.replacing = false, true // once
+		f.background.Go(func() { f.openAnother(ctx, s, err, lose) })
+	}
+	return nil
+}
+
+// openAnother opens a session to take the place of s. If that is refused, too, or s is
+// answered all the same, the session is not what was refused.
+func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lose context.CancelCauseFunc) {
+	defer func() { _ = recover() }() // s goes on
+	another, refused := f.open(ctx)
+	if refused == nil {
+		if f.isAlive(ctx, s) {
+			f.closeSession(another)
+		} else {
+			f.next.Store(another)
+			lose(err)
+			return
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replacing = false
+}
+
+// isAlive reports whether the upstream answers in a session.
+func (f *Feed) isAlive(ctx context.Context, s *client.Session) bool {
+	err := s.Ping(ctx)
+	return err == nil || client.IsAnswer(err) && !s.Lost(err) && !s.MayBeLost(err)
+}

@@ -57,7 +57,7 @@ func (f *Feed) untried() *Feed {
 func (f *Feed) works() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.state == Ready || f.state == Degraded
+	return f.state == Ready || f.state == Degraded || f.state == Yielding
 }
 
 // spoken reports whether the upstream is known to have spoken the feed's revision, in

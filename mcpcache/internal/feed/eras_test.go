@@ -44,7 +44,7 @@ func TestLegacyFirst(t *testing.T) {
 		end    func(w *world)
 	}{
 		"legacy is fetched":     {"tools/list", hang, func(w *world) { w.after(client.RequestTimeout) }},
-		"no answer":             {"initialize", hang, func(w *world) { w.after(client.RequestTimeout) }},
+		"no answer":             {"initialize", hang, func(w *world) { w.after(client.InitializeTimeout) }},
 		"a client asks":         {"initialize", hang, func(w *world) { w.group.Start(modern) }},
 		"a client was answered": {"initialize", hang, func(w *world) { w.group.Of(modern).Poke() }},
 		"it offers modern":      {"initialize", hang, func(w *world) { w.group.Of(legacy).propose(modern) }},
@@ -117,7 +117,7 @@ func TestEraIsNotOffered(t *testing.T) {
 					s.On(probe, tt.answer)
 					run(t, s, func(w *world) {
 						w.runGroup()
-						w.after(2*client.RequestTimeout + time.Second)
+						w.after(2*client.InitializeTimeout + time.Second)
 						w.wantState(w.group.Of(era), tt.want)
 						for _, f := range w.group.except(era.Era()) {
 							w.wantState(f, Ready)
@@ -218,7 +218,7 @@ func TestEraMayBeOffered(t *testing.T) {
 		run(t, s, func(w *world) {
 			_, f := w.runGroup()
 			w.group.Start(modern)
-			w.after(client.RequestTimeout - time.Second)
+			w.after(client.InitializeTimeout - time.Second)
 			w.wantState(f, Down)
 			w.wantCalls(discover, 1)
 			s.On("initialize", nil)

@@ -42,9 +42,13 @@ type Feed struct {
 	// doubted is since when it is uncertain whether the upstream still has its
 	// sessions, in Unix nanoseconds; 0 if it is not.
 	doubted atomic.Int64
+	// next is a session that was opened to take the place of the present one.
+	next atomic.Pointer[client.Session]
 	// server is the upstream's last description of itself; nil before the first
 	// session.
 	server atomic.Pointer[client.ServerInfo]
+	// seat is that of all feeds of the upstream.
+	seat *seat
 	// closeSession ends a session.
 	closeSession func(*client.Session)
 	// others returns the feeds of the other era.
@@ -68,13 +72,16 @@ type Feed struct {
 	failure   *Failure
 	absence   absence
 	session   *client.Session
-	ctx       context.Context // of the session
-	opened    time.Time       // when the session was
+	ctx       context.Context         // of the session
+	end       context.CancelCauseFunc // ends it
+	ended     chan struct{}           // closed when it has been closed
+	opened    time.Time               // when the session was
 	listening bool
 	listened  time.Time // when it last began to listen in this session; zero if never
 	variants  map[cache.Variant]*askedVariant
 	reading   int  // reads under way
 	hydrated  bool // the slots say which kinds the session offers
+	replacing bool // a session is being opened to take the place of this one
 	slots     [revision.NumKinds]slot
 
 	// first is closed when every kind has been tried once, or the upstream
@@ -86,7 +93,7 @@ type Feed struct {
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
 		revision: r, cache: g.cache,
-		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, closeSession: g.closeSession,
+		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, seat: &g.seat, closeSession: g.closeSession,
 		others: func() []*Feed { return g.except(r.Era()) },
 		wake:   make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
@@ -114,7 +121,12 @@ func (f *Feed) Server() *client.ServerInfo { return f.server.Load() }
 func (f *Feed) run(ctx context.Context) {
 	stop := f.cache.Watch(f.changed)
 	defer stop()
-	defer f.background.Wait()
+	defer func() {
+		f.background.Wait()
+		if s := f.next.Load(); s != nil {
+			f.closeSession(s)
+		}
+	}()
 	defer f.firstOnce.Do(func() { close(f.first) })
 	retry := newRetry()
 	if f.waits.Load() {
@@ -139,16 +151,12 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 			f.fail("connect", err)
 		}
 	}()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s, err := f.client.NewSession(nil)
-	if err != nil {
-		f.fail("connect", err)
-		return err
-	}
-	defer f.closeSession(s)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer f.seat.leave(f)
 	alone := !slices.ContainsFunc(f.others(), (*Feed).works)
-	if err := s.Open(ctx); err != nil {
+	s, err := f.open(ctx)
+	if err != nil {
 		err = f.judge(err, alone)
 		if ctx.Err() == nil {
 			f.fail("connect", err)
@@ -156,14 +164,40 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 		f.again = true
 		return err
 	}
+	ended := make(chan struct{})
+	defer close(ended)
+	defer f.closeSession(s)
 	if f.again && s.HasID() {
 		f.lose() // clients' sessions may be gone like the feed's
 	}
 	f.again = true
-	f.connected(ctx, s)
+	f.connected(ctx, s, end, ended)
+	f.seat.change(func() {}) // who waits for that looks again
 	defer f.endVariants()
 	defer f.disconnected()
-	return f.serve(ctx, s, retry)
+	opened := time.Now()
+	err = f.serve(ctx, s, retry)
+	f.gaveWay(err, opened)
+	return err
+}
+
+// open opens a session, unless one is open already to take the place of the last.
+func (f *Feed) open(ctx context.Context) (*client.Session, error) {
+	if s := f.next.Swap(nil); s != nil {
+		return s, nil
+	}
+	if err := f.awaitSeat(ctx); err != nil {
+		return nil, err
+	}
+	s, err := f.client.NewSession(nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Open(ctx); err != nil {
+		f.closeSession(s)
+		return nil, err
+	}
+	return s, nil
 }
 
 // pause returns how long to wait before the next attempt to connect.
@@ -189,9 +223,9 @@ func (f *Feed) wait(ctx context.Context, d time.Duration) bool {
 }
 
 // Poke tells the feed that the upstream has just answered a client of its revision, so
-// that it tries again what has failed: no more often than it refreshes, not before a
-// Retry-After has passed, and not if the upstream has refused the feed's credential. A
-// feed that waits for its turn starts.
+// that it tries again what had no answer, no more often than it refreshes. What was
+// answered, but not as it should be, has pauses of its own. A feed that waits for its
+// turn starts.
 func (f *Feed) Poke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,20 +233,23 @@ func (f *Feed) Poke() {
 	f.absence.shown = true
 	refresh := f.policy().Refresh
 	switch {
-	case f.failure == nil, client.RetryAfter(f.failure.Err) > 0:
+	case f.failure == nil:
 	case isUnsupported(f.failure.Err):
 		f.shown(refresh)
-	case !client.Refused(f.failure.Err) && time.Since(f.failure.At) >= refresh:
+	case hadNoAnswer(f.failure.Err) && time.Since(f.failure.At) >= refresh:
 		signal(f.retryNow)
 	}
 	for k := range f.slots {
-		s := &f.slots[k]
-		// Of an upstream whose list is empty it is known that it answers.
-		if s.failure != nil && !client.Refused(s.failure.Err) && !errors.Is(s.failure.Err, errEmpty) && s.due.After(time.Now()) {
+		if s := &f.slots[k]; s.failure != nil && hadNoAnswer(s.failure.Err) && s.due.After(time.Now()) {
 			s.ask(refresh)
 			signal(f.wake)
 		}
 	}
+}
+
+// hadNoAnswer reports whether err says that a request got no answer.
+func hadNoAnswer(err error) bool {
+	return client.Unreachable(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // notice is called with the method of each notification in the feed's sessions.
@@ -256,5 +293,15 @@ func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
+	}
+}
+
+// isClosed reports whether c is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

@@ -197,10 +197,14 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.trust(slot.started)
 		slot.failure, slot.times = nil, fetch.times
+		slot.delivered, slot.trial, slot.learned = true, false, false
 		slot.retry.Reset()
 		f.schedule(slot, k, fetch.entry)
-	case before == nil && client.NotOffered(fetch.err):
-		// The server advertises the capability but not this method.
+	case slot.trial:
+		f.offer(k, false)
+	case slot.learned, before == nil && client.NotOffered(fetch.err):
+		// The server advertises the capability but not this method, or has it only for
+		// clients that can do more than the feed.
 		slot.failure = nil
 		slot.due = time.Now().Add(early(f.policy().Of(k).TTL))
 	default:

@@ -27,6 +27,7 @@ type Group struct {
 	logger atomic.Pointer[zap.Logger]
 
 	feeds [revision.Count]atomic.Pointer[Feed]
+	seat  seat
 
 	mu      sync.Mutex
 	ctx     context.Context

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestListsThatAreRefused(t *testing.T) {
 		"aborted": {func(http.ResponseWriter, *http.Request, call) error { panic(http.ErrAbortHandler) }, nil, http.ErrAbortHandler},
 		"second page fails": {func(w http.ResponseWriter, r *http.Request, c call) error {
 			if c.Params.Cursor != nil {
-				return status(500)(w, r, c)
+				return status(502)(w, r, c)
 			}
 			return result(w, c, `{"tools":[{"name":"new"}],"nextCursor":"x"}`)
 		}, nil, nil},
@@ -246,16 +247,23 @@ func TestMethodThatIsNotOffered(t *testing.T) {
 func TestKindsThatAreNotOffered(t *testing.T) {
 	s := newServer(modern)
 	s.Kinds = []revision.Kind{revision.Tools}
+	s.On("prompts/list", status(500))
 	run(t, s, func(w *world) {
 		w.set(func(p *Policy) { p.Kinds = revision.SetOf(revision.Tools, revision.Prompts) })
 		f := w.start(modern)
 		w.wantState(f, Ready)
 		w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
-		w.wantCalls("prompts/list", 0)
+		w.wantCalls("prompts/list", 1) // once, to make sure
 		w.wantCalls("resources/list", 0)
 		w.wantCalls("server/discover", 1) // to connect, not to keep
 		if f.Demand(revision.Prompts, nil) != nil || f.Demand(revision.Discover, nil) != nil {
 			t.Error("a kind that is not kept can be demanded")
 		}
+		if got := f.Status().NotOffered; !slices.Equal(got, []revision.Kind{revision.Prompts}) {
+			t.Errorf("%v are said not to be offered", got)
+		}
+		w.set(func(*Policy) {})
+		w.after(time.Hour)
+		w.wantCalls("prompts/list", 1)
 	})
 }

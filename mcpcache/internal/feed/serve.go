@@ -40,7 +40,7 @@ func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.Expo
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		next, lost := f.step(ctx, s)
+		next, lost := f.step(ctx, s, lose)
 		if lost != nil {
 			return lost
 		}
@@ -76,8 +76,10 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 			lose(fmt.Errorf("listening panicked: %v", p))
 		}
 	}()
-	var once sync.Once
-	retry := newRetry()
+	tried := sync.OnceFunc(func() { close(opened) })
+	retry, refusals := newRetry(), newRetry()
+	refusals.MaxInterval = maxRefusedPause
+	cut := false // a stream has ended, and none was refused since
 	for {
 		begun := time.Now()
 		var wasOpen atomic.Bool
@@ -88,46 +90,43 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 				f.setListening(true)
 				f.fetchAll(s) // the first time, hydrating does that
 			}
-			once.Do(func() { close(opened) })
+			tried()
 		})
+		tried()
 		f.setListening(false)
-		if wasOpen.Load() && ctx.Err() == nil {
-			f.doubt()
+		if ctx.Err() != nil || errors.Is(err, client.ErrNoStream) {
+			return
 		}
-		switch {
-		case ctx.Err() != nil:
-			return
-		case isClosed(opened) && s.Lost(err):
-			lose(err)
-			return
-		case errors.Is(err, client.ErrNoStream), s.Lost(err):
-			// On a session that never had a stream, 404 is how some servers
-			// say that they have none. If they mean the session, the fetches
-			// will find out.
-			once.Do(func() { close(opened) })
-			return
+		refused := client.IsStatus(err)
+		ask := cut && refused
+		if wasOpen.Load() {
+			ask, cut = true, true
+			f.doubt()
+			f.fetchAll(s)
+			refusals.Reset()
 		}
 		if time.Since(begun) >= steady {
 			retry.Reset()
 		}
-		if wasOpen.Load() {
-			// What ended the stream may have ended more: the fetches find out.
-			f.fetchAll(s)
-			f.fetchOne(s)
+		// The answer to a POST decides whether the session goes on, once after the end of
+		// a stream, and once after the first refusal of another.
+		if ask && !f.fetchOne(s) && s.Lost(err) {
+			lose(err)
+			return
 		}
-		f.wait(ctx, max(retry.NextBackOff(), client.RetryAfter(err)))
+		pause := retry
+		if refused {
+			pause, cut = refusals, false
+		}
+		f.wait(ctx, max(pause.NextBackOff(), client.RetryAfter(err)))
 	}
 }
 
-// isClosed reports whether c is closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
+// maxRefusedPause is the longest pause between two tries to open a stream that the
+// server refuses. Some take no new one for minutes after a stream was cut, as they have
+// not missed that yet (render-mcp-server#26, mcp-sap-docs#75); others have none at all,
+// and say so by another status than 405.
+const maxRefusedPause = 10 * time.Minute
 
 // hydrate marks every kind that the upstream offers and the operator wants as
 // due now. What failed on an earlier session is forgotten with it. However fast
@@ -138,7 +137,8 @@ func (f *Feed) hydrate(s *client.Session) {
 	f.mu.Lock()
 	f.hydrated = true
 	for _, k := range revision.Kinds() {
-		f.offer(k, f.wants(s, k))
+		f.offer(k, f.policy().Kinds.Has(k) && s.Offers(k))
+		f.try(s, k)
 	}
 	state, failure := f.derive()
 	f.mu.Unlock()
@@ -156,28 +156,24 @@ func (f *Feed) reconsider() {
 	p := f.policy()
 	for _, k := range revision.Kinds() {
 		slot := &f.slots[k]
-		switch wanted := f.wants(f.session, k); {
+		switch wanted := p.Kinds.Has(k) && (slot.offered || f.session.Offers(k)); {
 		case wanted != slot.offered:
 			f.offer(k, wanted)
 		case wanted && slot.failure == nil && slot.times != Times{} && slot.times != p.Of(k):
 			slot.ask(p.Refresh)
 		}
+		f.try(f.session, k)
 	}
 	f.mu.Unlock()
 	f.noteProgress()
 	signal(f.wake)
 }
 
-// wants reports whether kind k is to be kept: the upstream offers it and the
-// operator wants it.
-func (f *Feed) wants(s *client.Session, k revision.Kind) bool {
-	return f.policy().Kinds.Has(k) && s.Offers(k)
-}
-
 // offer has kind k fetched, or forgets it. The caller holds f.mu.
 func (f *Feed) offer(k revision.Kind, offered bool) {
 	slot := &f.slots[k]
 	slot.offered, slot.attempted = offered, !offered
+	slot.delivered, slot.trial, slot.learned = false, false, false
 	slot.failure = nil
 	slot.empty.Full()
 	slot.due = later(time.Now(), slot.notBefore)
@@ -203,54 +199,57 @@ func (f *Feed) fetchAll(s *client.Session) {
 }
 
 // fetchOne marks the first offered kind as due now: that is enough to find out
-// whether the server still knows the session.
-func (f *Feed) fetchOne(s *client.Session) {
+// whether the server still knows the session. It returns false if there is none.
+func (f *Feed) fetchOne(s *client.Session) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.session != s {
-		return
-	}
 	for k := range f.slots {
-		if slot := &f.slots[k]; slot.offered {
+		if slot := &f.slots[k]; slot.offered && !slot.trial && f.session == s {
 			slot.ask(f.policy().Refresh)
-			break
+			signal(f.wake)
+			return true
 		}
 	}
-	signal(f.wake)
+	return false
 }
 
 // step starts what is due and returns how long nothing will be. It returns
 // why the session is over, if a fetch has found out.
-func (f *Feed) step(ctx context.Context, s *client.Session) (time.Duration, error) {
+//
+// One list is fetched at a time: a bridge to a slow program answers one after another
+// (supergateway#142), and some servers count requests (cartesia-mcp#80).
+func (f *Feed) step(ctx context.Context, s *client.Session, lose context.CancelCauseFunc) (time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := time.Hour
 	now := time.Now()
+	var most *slot // the one that has been due for longest
+	var kind revision.Kind
+	busy := false
 	for k := range f.slots {
 		slot := &f.slots[k]
 		if !slot.offered {
 			continue
 		}
-		if slot.failure != nil && s.Lost(slot.failure.Err) {
-			err := slot.failure.Err
-			slot.failure = nil
+		if err := f.lostBy(ctx, s, slot, lose); err != nil {
 			return 0, err
 		}
 		if wait := f.refreshVariants(ctx, s, revision.Kind(k), now); wait > 0 {
 			next = min(next, wait)
 		}
-		if slot.due.IsZero() {
-			continue
-		}
-		if wait := slot.due.Sub(now); wait > 0 {
+		busy = busy || slot.refreshing()
+		switch wait := slot.due.Sub(now); {
+		case slot.due.IsZero():
+		case wait > 0:
 			next = min(next, wait)
-			continue
-		}
-		if !slot.refreshing() {
-			f.fetch(ctx, s, revision.Kind(k), nil)
+		case most == nil || most.trial && !slot.trial || slot.trial == most.trial && slot.due.Before(most.due):
+			most, kind = slot, revision.Kind(k)
 		}
 	}
-	return next, nil
+	if most != nil && !busy {
+		f.fetch(ctx, s, kind, nil)
+	}
+	return next, nil // the end of a fetch wakes whoever waits for its turn
 }
 
 // early returns a moment somewhat before d is over, so that a list is fresh

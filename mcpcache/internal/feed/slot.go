@@ -19,6 +19,7 @@ const maxFetches = 8
 type slot struct {
 	offered    bool // the upstream has it and the operator wants it
 	attempted  bool // fetched at least once since the feed connected
+	delivered  bool // fetched at least once with success since then
 	fetches    []*Fetch
 	noticeSeen time.Time // when a change was last announced
 	started    time.Time // when the last fetch began
@@ -34,6 +35,11 @@ type slot struct {
 	nextDone chan struct{}
 	// times are those that the last snapshot's lifetime is by.
 	times Times
+	// trial says that the kind is asked for though it was not offered, triedFor what was
+	// offered then: see [Feed.try]. learned says that a client was given it, and the feed
+	// has not been yet: see [Feed.Learn].
+	trial, learned bool
+	triedFor       map[string]bool
 	// empty is what is known of a list that is empty all of a sudden.
 	empty emptiness.Watch
 }

@@ -16,6 +16,9 @@ const (
 	Degraded State = "degraded"
 	// Down: the upstream cannot be reached, or answers no request.
 	Down State = "down"
+	// Yielding: the upstream takes one session at a time, and a client has it. Lists
+	// come from the upstream once their time is over.
+	Yielding State = "yielding"
 	// NeedsAuthorization: the upstream refuses the feed's credential.
 	NeedsAuthorization State = "needs_authorization"
 	// Unsupported: the upstream does not speak this revision. The feed asks

@@ -25,6 +25,8 @@ type Status struct {
 	Listening bool
 	// Silent are the kinds whose lists have changed without a notice.
 	Silent []revision.Kind
+	// NotOffered are the kinds that the operator wants and the upstream does not have.
+	NotOffered []revision.Kind
 	// Failure is a failure since which no attempt at the same has succeeded, or nil.
 	Failure *Failure
 	// Next is when the next refresh is due; zero if none is planned.
@@ -47,6 +49,9 @@ func (f *Feed) Status() Status {
 		slot := &f.slots[k]
 		if slot.silence.checkOverdue(now); slot.offered && slot.silence.caught {
 			status.Silent = append(status.Silent, revision.Kind(k))
+		}
+		if f.hydrated && slot.triedFor != nil && !slot.offered {
+			status.NotOffered = append(status.NotOffered, revision.Kind(k))
 		}
 		if slot.failure != nil && status.Failure == nil {
 			status.Failure = slot.failure
@@ -74,31 +79,33 @@ func (f *Feed) complete() bool {
 }
 
 // Struggling reports whether the upstream does not deliver a kind: it cannot be
-// reached, its last answer could not be used, or the next has not come yet.
+// reached, its last answer could not be used, or the next has not come yet. A feed that
+// yields does not ask.
 func (f *Feed) Struggling(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slot := &f.slots[k]
-	return f.session == nil || slot.failure != nil || slot.refreshing()
+	return f.session == nil && f.state != Yielding || slot.failure != nil || slot.refreshing()
 }
 
 // Offers reports whether the upstream has kind k, as far as the feed knows.
 func (f *Feed) Offers(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.session == nil || f.slots[k].offered
+	return f.session == nil || f.slots[k].offered && !f.slots[k].trial
 }
 
 // Owner is the authorization context of the feed itself.
 func (f *Feed) Owner() cache.Partition { return f.policy().owner() }
 
 // connected records that the session is open.
-func (f *Feed) connected(ctx context.Context, s *client.Session) {
+func (f *Feed) connected(ctx context.Context, s *client.Session, end context.CancelCauseFunc, ended chan struct{}) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
-	f.session, f.ctx, f.opened, f.listened = s, ctx, time.Now(), time.Time{}
-	f.failure, f.absence = nil, absence{}
+	f.session, f.ctx, f.end, f.ended = s, ctx, end, ended
+	f.opened, f.listened = time.Now(), time.Time{}
+	f.failure, f.absence, f.replacing = nil, absence{}, false
 	f.doubted.Store(0)
 	f.server.Store(s.Server())
 	f.mu.Unlock()
@@ -110,7 +117,7 @@ func (f *Feed) disconnected() {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
-	f.session, f.ctx, f.listening, f.hydrated = nil, nil, false, false
+	f.session, f.ctx, f.end, f.ended, f.listening, f.hydrated = nil, nil, nil, nil, false, false
 	for k := range f.slots {
 		f.slots[k].due = time.Time{}
 	}

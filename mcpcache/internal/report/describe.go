@@ -35,9 +35,11 @@ type Feed struct {
 	// Unanswered is how many requests of the server got no answer.
 	Unanswered int64 `json:"unanswered"`
 	// Silent are the kinds whose lists have changed without a notice.
-	Silent  []string   `json:"changes_without_notice,omitempty"`
-	Failure *Failure   `json:"last_failure,omitempty"`
-	Next    *time.Time `json:"next_refresh,omitempty"`
+	Silent []string `json:"changes_without_notice,omitempty"`
+	// NotOffered are the kinds that the server does not have.
+	NotOffered []string   `json:"not_offered,omitempty"`
+	Failure    *Failure   `json:"last_failure,omitempty"`
+	Next       *time.Time `json:"next_refresh,omitempty"`
 }
 
 // Failure is the last failure of a feed that has not been made good.
@@ -102,6 +104,9 @@ func describeFeed(s feed.Status) Feed {
 	}
 	for _, k := range s.Silent {
 		status.Silent = append(status.Silent, k.String())
+	}
+	for _, k := range s.NotOffered {
+		status.NotOffered = append(status.NotOffered, k.String())
 	}
 	if !s.Next.IsZero() {
 		status.Next = &s.Next

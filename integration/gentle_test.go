@@ -1,0 +1,199 @@
+package integration
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// answersGET has every GET of a stream answered by get, until that is nil.
+func answersGET(get *atomic.Pointer[http.HandlerFunc]) func(*scripted.Server) http.Handler {
+	return func(s *scripted.Server) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if answer := get.Load(); answer != nil && r.Method == http.MethodGet {
+				(*answer)(w, r)
+				return
+			}
+			s.ServeHTTP(w, r)
+		})
+	}
+}
+
+// getting answers with that.
+func getting(status int, contentType, body string) *http.HandlerFunc {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+	return &answer
+}
+
+// TestNoStreamButAnAnswer has a GET answered with 200 and no event stream: the feed does
+// not ask again, and the lists are kept (prompts.chat#1117, docmost#2133).
+func TestNoStreamButAnAnswer(t *testing.T) {
+	for name, answer := range map[string]*http.HandlerFunc{
+		"JSON": getting(200, "application/json", `{"status":"ok"}`), "HTML": getting(200, "text/html", "<html>"),
+		"text": getting(200, "text/plain", "hi"), "nothing": getting(204, "", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var get atomic.Pointer[http.HandlerFunc]
+			get.Store(answer)
+			w := newUpstreamBehind(t, answersGET(&get))
+			w.SetRevisions(scripted.LatestLegacy)
+			w.start("ttl 300ms", "refresh 10ms")
+			w.client(scripted.LatestLegacy).Settle(toolsList)
+			await(t, "ten refreshes", func() bool { return w.host.CountFeed(toolsList) > 10 })
+			if n := w.host.CountFeedHTTP(http.MethodGet); n != 1 {
+				t.Errorf("the feed asked for %d streams", n)
+			}
+			if n := w.host.CountFeed(initialize); n != 1 {
+				t.Errorf("the feed opened %d sessions", n)
+			}
+		})
+	}
+}
+
+// TestStreamRefusedAfterACut has a server refuse a new stream after one was cut: the
+// session goes on, clients go on getting hits, and what was announced meanwhile is seen
+// (render-mcp-server#26, mcp-sap-docs#75).
+func TestStreamRefusedAfterACut(t *testing.T) {
+	for name, answer := range map[string]*http.HandlerFunc{
+		"400": getting(400, "text/plain", "only one stream"),
+		"409": getting(409, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Conflict"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var get atomic.Pointer[http.HandlerFunc]
+			w := newUpstreamBehind(t, answersGET(&get))
+			w.SetRevisions(scripted.LatestLegacy)
+			w.start("refresh 10ms")
+			c := w.warm(scripted.LatestLegacy)
+			get.Store(answer)
+			before := w.host.CountFeedHTTP(http.MethodGet)
+			w.EndStreams(scripted.Feeds)
+			await(t, "the refused stream", func() bool { return w.host.CountFeedHTTP(http.MethodGet) > before+1 })
+			wantHit(t, c.Settle(toolsList), toolsList, "v1")
+			w.mark(toolsList, "v2")
+			w.Changed(scripted.Feeds, toolsList) // nobody hears it
+			get.Store(nil)
+			c.AwaitList(toolsList, "the change", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+			if n := w.host.CountFeed(initialize); n != 1 {
+				t.Errorf("the feed opened %d sessions", n)
+			}
+		})
+	}
+}
+
+// TestLostSessionInOtherWords has a server lose its sessions and answer them with a 401:
+// the feed opens another one, and clients go on (punkpeye/mcp-proxy#108).
+func TestLostSessionInOtherWords(t *testing.T) {
+	w := newUpstream(t)
+	w.SetRevisions(scripted.LatestLegacy)
+	w.start("ttl 300ms", "refresh 10ms")
+	w.warm(scripted.LatestLegacy)
+	before := w.host.CountFeed(initialize) // with those of clients of other capabilities
+	w.SetDoor(func(r *http.Request) int {
+		if id := r.Header.Get("Mcp-Session-Id"); id != "" && !w.Lives(id) {
+			return http.StatusUnauthorized
+		}
+		return 0
+	})
+	w.ForgetSessions()
+	w.mark(toolsList, "v2")
+	await(t, "another session of the feed", func() bool { return w.host.CountFeed(initialize) > before })
+	c := w.client(scripted.LatestLegacy)
+	c.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+	if n := w.host.CountFeed(initialize) - before; n > 2 {
+		t.Errorf("the feed opened %d sessions more", n)
+	}
+}
+
+// TestAnyAcknowledgement has a server acknowledge notifications with a page, or never.
+func TestAnyAcknowledgement(t *testing.T) {
+	for name, answer := range map[string]scripted.Script{
+		"HTML":  scripted.HTML,
+		"201":   scripted.Status(http.StatusCreated),
+		"never": func(x *scripted.Exchange) { <-x.Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.SetRevisions(scripted.LatestLegacy)
+			w.SetScript("notifications/initialized", func(x *scripted.Exchange) {
+				if x.Feed {
+					answer(x)
+					return
+				}
+				x.Default()
+			})
+			w.start()
+			wantHit(t, w.client(scripted.LatestLegacy).Settle(toolsList), toolsList, "v1")
+		})
+	}
+}
+
+// TestListsThatAreNotOffered has servers that have a list though they do not offer it: to
+// nobody, or to clients only that can do something (codebase-memory#1185, crush#1447).
+func TestListsThatAreNotOffered(t *testing.T) {
+	t.Run("to nobody", func(t *testing.T) {
+		w := newUpstream(t)
+		w.SetCapabilities(`{"tools":true,"prompts":null}`)
+		w.start()
+		eachEra(t, func(t *testing.T, revision string) {
+			w := w.on(t)
+			c := w.client(revision)
+			for _, method := range scripted.ListMethods() {
+				wantHit(t, c.Settle(method), method, "v1")
+			}
+		})
+	})
+	t.Run("to clients", func(t *testing.T) {
+		w := newUpstream(t)
+		w.SetRevisions(scripted.LatestLegacy)
+		able := map[string]bool{}
+		var mu sync.Mutex
+		w.SetCapabilities(`{}`)
+		w.SetScript(initialize, func(x *scripted.Exchange) {
+			mu.Lock()
+			defer mu.Unlock()
+			x.Default()
+			able[x.W.Header().Get("Mcp-Session-Id")] = strings.Contains(string(x.Params), "sampling")
+		})
+		w.SetScript(toolsList, func(x *scripted.Exchange) {
+			mu.Lock()
+			shown := able[x.Session]
+			mu.Unlock()
+			if !shown {
+				x.Error(http.StatusOK, -32601, "method not found")
+				return
+			}
+			x.Default()
+		})
+		w.start()
+		wantHit(t, w.client(scripted.LatestLegacy).Settle(toolsList), toolsList, "v1")
+	})
+}
+
+// TestReloadCancels stops the cache while the feed waits for a list: the server is told
+// before the session ends.
+func TestReloadCancels(t *testing.T) {
+	w := newUpstream(t)
+	w.SetRevisions(scripted.LatestLegacy)
+	asked := make(chan struct{}, 10)
+	w.SetScript(toolsList, func(x *scripted.Exchange) {
+		asked <- struct{}{}
+		<-x.Done()
+	})
+	w.start()
+	<-asked
+	w.proxy.reload("respond gone 410")
+	await(t, "the session's end", func() bool { return w.host.CountFeedHTTP(http.MethodDelete) == 1 })
+	if n := w.host.CountFeed("notifications/cancelled"); n != 1 {
+		t.Errorf("%d requests were cancelled", n)
+	}
+}

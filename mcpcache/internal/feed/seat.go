@@ -1,0 +1,324 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// seat is what is known of how many sessions a legacy upstream takes at a time. Some take
+// a single one: a further initialize is refused, or ends the session before
+// (dynatrace-mcp#134, mcp-discord#41, qmd#286). There the feeds give way to clients. All
+// feeds of an upstream have one seat. Once a session of a client and one of a feed have
+// lived beside each other, nothing of it counts any more.
+type seat struct {
+	mu     sync.Mutex
+	shared bool // there is room for more than one
+	single bool // there is not
+	// holder is the session that a client has opened last, "" once the client has ended
+	// it: one whose session is lost opens another at once. It was opened between sent and
+	// opened.
+	holder       string
+	sent, opened time.Time
+	// feed is the one that has the only seat, or is about to take it; nil if none does.
+	feed *Feed
+	// giving says that a client opens a session once more, since the feeds have given
+	// way. checking is a feed that finds out whether its own was ended by a client's. No
+	// feed opens one meanwhile.
+	giving   bool
+	checking *Feed
+	// lost is when a feed last noticed that its session had ended.
+	lost time.Time
+	// left is when a client has ended its session.
+	left time.Time
+	// notBefore is when a feed may give way again, after it was in vain.
+	notBefore time.Time
+	changed   chan struct{} // closed when any of that changes; nil if nobody waits
+}
+
+// change changes the seat and wakes who waits for it.
+func (s *seat) change(how func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// take takes the seat for a feed, if no feed has to wait for it. single says that it has
+// to since there is only one, and changed is closed when to try again.
+func (s *seat) take(f *Feed) (taken, single bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	single = s.single && (s.holder != "" || s.feed != nil && s.feed != f || time.Since(s.left) < leftPause)
+	if !single && !s.giving && s.checking == nil {
+		s.feed = f
+		return true, false, nil
+	}
+	return false, single, s.next()
+}
+
+// next returns a channel that is closed at the next change. The caller holds s.mu.
+func (s *seat) next() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// leave gives a feed's seat back.
+func (s *seat) leave(f *Feed) {
+	s.change(func() {
+		if s.feed == f {
+			s.feed = nil
+		}
+		s.checked(f)
+	})
+}
+
+// checked records that a feed does not find out anything any more. The caller holds s.mu.
+func (s *seat) checked(f *Feed) {
+	if s.checking == f {
+		s.checking = nil
+	}
+}
+
+// awaitSeat waits until a feed may open a session.
+func (f *Feed) awaitSeat(ctx context.Context) error {
+	for f.revision.Era() == revision.Legacy {
+		taken, single, changed := f.seat.take(f)
+		if taken {
+			break
+		}
+		if single {
+			f.yielding()
+		}
+		timer := time.NewTimer(leftPause)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// leftPause is how long after a client has left no feed takes its seat: it, or another
+// one, may come back.
+const leftPause = 2 * time.Second
+
+// yielding enters that state.
+func (f *Feed) yielding() {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	f.doubted.Store(0) // the upstream has not been restarted
+	f.enter(Yielding, nil)
+	f.firstOnce.Do(func() { close(f.first) })
+}
+
+// gaveWay finds out whether a session that was opened at that time has ended for a
+// client's.
+func (f *Feed) gaveWay(err error, opened time.Time) {
+	yielded := errors.Is(err, errYielded)
+	noticed := time.Now()
+	if doubted := f.doubted.Load(); doubted != 0 {
+		noticed = time.Unix(0, doubted)
+	}
+	f.seat.change(func() {
+		f.seat.checked(f)
+		if yielded {
+			return
+		}
+		f.seat.lost = noticed
+		if f.seat.opened.After(opened) {
+			f.seat.conclude(f.logger())
+		}
+	})
+}
+
+// conclude finds out whether a session of a feed was lost for the client's that was opened
+// last. If that was noticed before the client came, the upstream was restarted. The caller
+// holds s.mu.
+func (s *seat) conclude(logger *zap.Logger) {
+	if s.single || s.shared || s.holder == "" || s.lost.Before(s.sent) {
+		return
+	}
+	s.single = true
+	logger.Warn("the upstream takes one session at a time: the feed gives way to clients")
+}
+
+// trusted records that a feed's session has answered a request that was sent at that time.
+func (s *seat) trusted(asked time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holder != "" && asked.After(s.opened) {
+		s.shared, s.single = true, false
+	}
+}
+
+// errYielded says that the feed has ended its session to make room for a client's.
+var errYielded = errors.New("the upstream takes one session at a time, and a client has it")
+
+// ClientOpened tells the feeds that a client has opened a session, by an initialize that
+// was sent at that time.
+func (g *Group) ClientOpened(session string, sent time.Time) {
+	if session == "" {
+		return
+	}
+	f, check := g.seated(), false
+	g.seat.change(func() {
+		s := &g.seat
+		s.holder, s.sent, s.opened = session, sent, time.Now()
+		if s.giving {
+			s.giving, s.lost = false, s.opened
+		}
+		s.conclude(g.logger.Load())
+		if check = f != nil && !s.shared && s.checking == nil; check {
+			s.checking = f
+		}
+	})
+	if check && !f.checkSeat() {
+		g.seat.change(func() { g.seat.checked(f) })
+	}
+}
+
+// checkSeat finds out, in the background, whether the feed still has its session. It
+// returns false if it has none.
+func (f *Feed) checkSeat() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == nil {
+		return false
+	}
+	ctx, s, end := f.ctx, f.session, f.end
+	f.background.Go(func() {
+		defer func() { _ = recover() }() // then the end of the session shows it
+		asked := time.Now()
+		err := s.Ping(ctx)
+		switch {
+		case err == nil:
+			f.trust(asked)
+		case s.Lost(err), s.MayBeLost(err):
+			end(err)
+			return
+		case client.IsAnswer(err):
+			f.trust(asked)
+		}
+		f.seat.change(func() { f.seat.checked(f) })
+	})
+	return true
+}
+
+// ClientClosed tells the feeds that a client has ended its session.
+func (g *Group) ClientClosed(session string) {
+	g.seat.change(func() {
+		if g.seat.holder == session {
+			g.seat.holder, g.seat.left = "", time.Now()
+		}
+	})
+}
+
+// seated returns a legacy feed that has a session, or nil.
+func (g *Group) seated() *Feed {
+	for _, f := range g.All() {
+		if f.hasSeat() {
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *Feed) hasSeat() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.revision.Era() == revision.Legacy && f.session != nil && f.session.HasID()
+}
+
+// MayHoldSeat reports whether a client may be refused a session because a feed has one,
+// or is opening one.
+func (g *Group) MayHoldSeat() bool {
+	g.seat.mu.Lock()
+	f := g.seat.feed
+	open := !g.seat.shared && !g.seat.giving && !time.Now().Before(g.seat.notBefore)
+	g.seat.mu.Unlock()
+	return open && f != nil && (f.hasSeat() || f.isOpening())
+}
+
+// isOpening reports whether the feed has no session yet.
+func (f *Feed) isOpening() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.session == nil
+}
+
+// vainFor is how long no feed gives way again after that did not help.
+const vainFor = time.Minute
+
+// GiveWay ends the sessions of all feeds, since a client was refused one. The client's
+// initialize is then to be sent again, and done to be called after that.
+func (g *Group) GiveWay(ctx context.Context) (done func()) {
+	g.seat.change(func() { g.seat.giving = true })
+	g.awaitOpening(ctx)
+	for _, f := range g.All() {
+		f.giveWay(ctx)
+	}
+	return func() {
+		g.seat.change(func() {
+			if g.seat.giving { // nobody has opened a session
+				g.seat.giving, g.seat.notBefore = false, time.Now().Add(vainFor)
+			}
+		})
+	}
+}
+
+// openingTimeout is how long a client waits for a feed that is opening a session.
+const openingTimeout = 5 * time.Second
+
+// awaitOpening waits until no feed is opening a session: one that is given up might be
+// open for ever.
+func (g *Group) awaitOpening(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, openingTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		g.seat.mu.Lock()
+		f, changed := g.seat.feed, g.seat.next()
+		g.seat.mu.Unlock()
+		if f == nil || !f.isOpening() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// giveWay ends the feed's session, if the upstream has given it one.
+func (f *Feed) giveWay(ctx context.Context) {
+	if !f.hasSeat() {
+		return
+	}
+	f.mu.Lock()
+	end, ended := f.end, f.ended
+	f.mu.Unlock()
+	if ended == nil {
+		return // it has ended meanwhile
+	}
+	end(errYielded)
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
