@@ -117,14 +117,16 @@ func survive(t *testing.T, f *fault, release func()) {
 	modern, legacy := w.warm(scripted.Modern), w.warm(scripted.LatestLegacy)
 	clients := []*fixture.Raw{modern, legacy}
 
-	before := w.host.CountFeed(toolsList)
+	before := []int{w.feedLists(modern.Revision), w.feedLists(legacy.Revision)}
 	method := "*"
 	if f.listsOnly {
 		method = toolsList
 	}
 	w.SetScript(method, f.script)
 	if !f.held { // then the feed may wait for another list
-		await(t, "the feed to meet the fault", func() bool { return w.host.CountFeed(toolsList) > before })
+		await(t, "the feeds of both eras to meet the fault", func() bool {
+			return w.feedLists(modern.Revision) > before[0] && w.feedLists(legacy.Revision) > before[1]
+		})
 	}
 	for _, c := range clients {
 		c.AwaitList(toolsList, "a stale hit", isStale)
@@ -150,6 +152,13 @@ func survive(t *testing.T, f *fault, release func()) {
 			t.Errorf("after the fault, a call gave %s", describe(a))
 		}
 	}
+}
+
+// feedLists is how many lists of tools the feed of a revision has asked for.
+func (w *world) feedLists(revision string) int {
+	return len(w.host.Requests(func(r *fixture.Request) bool {
+		return r.Feed && r.Method == toolsList && r.Header.Get("Mcp-Protocol-Version") == revision
+	}))
 }
 
 // wantCall calls a tool and fails if it does not give that status, or 0 if it
