@@ -53,23 +53,43 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 	return r
 }
 
-// resultIn returns the result of the request of that id which the upstream has answered, in
-// JSON or in a stream. It reports false if there is none, or not all of it was kept.
-func resultIn(answer *upstream.Answer, id []byte) (result []byte, ok bool) {
+// send has the upstream answer a request of our own, of that id.
+func (x *exchange) send(a *upstream.Answer, r *http.Request, id []byte, next caddyhttp.Handler) error {
+	return collect(a, r, id, func(r *http.Request) error { return x.backend.Upstream.ServeHTTP(a, r, next) })
+}
+
+// collect has serve answer a request of that id.
+func collect(a *upstream.Answer, r *http.Request, id []byte, serve func(*http.Request) error) error {
+	return a.Collect(r, func(body []byte) bool {
+		if !sse.EndsEvent(body) {
+			return false
+		}
+		_, ok := responseIn(a, id)
+		return ok
+	}, serve)
+}
+
+// responseIn returns what the upstream has answered to the request of that id, in JSON or
+// in a stream. It reports false if there is no answer, or not all of it was kept.
+func responseIn(answer *upstream.Answer, id []byte) (response message.Response, ok bool) {
 	if answer.Status != http.StatusOK || answer.Cut {
-		return nil, false
+		return response, false
 	}
-	is := func(data []byte) bool {
-		response, err := message.ParseResponse(data)
-		result = response.Result
-		return err == nil && bytes.Equal(response.ID, id) && response.Error == nil
+	is := func(data []byte) (is bool) {
+		var err error
+		response, err = message.ParseResponse(data)
+		return err == nil && bytes.Equal(response.ID, id)
 	}
 	if isStream(answer.Header().Get("Content-Type")) {
-		ok = sse.Find(answer.Body, is) != nil
-	} else {
-		ok = is(answer.Body)
+		return response, sse.Find(answer.Body, is) != nil
 	}
-	return result, ok
+	return response, is(answer.Body)
+}
+
+// resultIn returns the result in the answer to the request of that id, if there is one.
+func resultIn(answer *upstream.Answer, id []byte) (result []byte, ok bool) {
+	response, ok := responseIn(answer, id)
+	return response.Result, ok && response.Error == nil
 }
 
 // askDoor makes sure that a refusal of ours does not come before one of the upstream's
@@ -86,7 +106,7 @@ func (x *exchange) askDoor(next caddyhttp.Handler, found []message.Naming) (pass
 	}
 	answer := upstream.NewAnswer(x.w.Header().Clone(), maxInitialize, x.backend.Cache.Work())
 	defer answer.Close()
-	if err := x.backend.Upstream.ServeHTTP(answer, x.ownRequest(kind.Method(), id, ""), next); err != nil {
+	if err := x.send(answer, x.ownRequest(kind.Method(), id, ""), id, next); err != nil {
 		return true, err
 	}
 	if !x.turnsAway(answer) {

@@ -19,6 +19,8 @@ type held struct {
 	status int
 	data   []byte
 	state  atomic.Uint32
+	// answered is called when the answer has been read, as soon as it has passed.
+	answered func()
 }
 
 // The states of a held answer. It ends up either handed on or over.
@@ -34,20 +36,28 @@ func (h *held) end() bool { return h.state.CompareAndSwap(heldBack, heldOver) }
 // isOver reports whether the time of a held answer is over.
 func (h *held) isOver() bool { return h != nil && h.state.Load() == heldOver }
 
-// hold keeps a part of the answer, or hands everything on if it is too much.
+// hold keeps a part of the answer. It hands everything on if it is too much, or on a
+// stream as soon as the answer is there, as that may stay open (toolhive#2403).
 func (t *tap) hold(p []byte) (int, error) {
 	h := t.held
+	answered := t.learner.stream && t.learner.record == nil
+	if answered {
+		h.answered()
+	}
 	if h.isOver() {
 		return len(p), nil
 	}
-	if len(h.data)+len(p) <= maxHeld {
+	fits := len(h.data)+len(p) <= maxHeld
+	if fits {
 		h.data = append(h.data, p...)
-		return len(p), nil
+		if !answered {
+			return len(p), nil
+		}
 	}
 	if err := t.release(nil); err != nil {
 		return 0, err
 	}
-	if t.withheld {
+	if t.withheld || fits {
 		return len(p), nil
 	}
 	return t.below.Write(p)

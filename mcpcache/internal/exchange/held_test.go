@@ -57,7 +57,8 @@ func TestNobodyWaitsLongerThanASecond(t *testing.T) {
 			time.Sleep(time.Second - time.Millisecond)
 			return answering(http.StatusOK, "application/json", whole)(w, r)
 		}, `"new"`, time.Second - time.Millisecond},
-		"a failure": {failsWith(http.StatusServiceUnavailable), `"old"`, 0},
+		"a stream that goes on": {onOpenStream(100*time.Millisecond, "new"), `"new"`, 100*time.Millisecond + openFor},
+		"a failure":             {failsWith(http.StatusServiceUnavailable), `"old"`, 0},
 		"a long answer": {func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, strings.Replace(whole, `{`, `{"x":"`+strings.Repeat("x", maxHeld)+`",`, 1)[:maxHeld+30])

@@ -104,7 +104,7 @@ func (x *exchange) askForTool(next caddyhttp.Handler, tool string) (found []byte
 func (x *exchange) askForTools(next caddyhttp.Handler, params string) (*message.Body, error) {
 	answer := upstream.NewAnswer(make(http.Header), x.backend.Settings.Feed.MaxList, x.backend.Cache.Work())
 	defer answer.Close()
-	if err := x.backend.Upstream.ServeHTTP(answer, x.ownRequest(revision.Tools.Method(), []byte(ownID), params), next); err != nil {
+	if err := x.send(answer, x.ownRequest(revision.Tools.Method(), []byte(ownID), params), []byte(ownID), next); err != nil {
 		return nil, err
 	}
 	x.screen.turnedAway = x.screen.turnedAway || x.turnsAway(answer)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -26,7 +27,7 @@ func hinting(more string, tools ...string) []byte {
 func tool(name, annotations string) string { return fmt.Sprintf(`{"name":%q,%s}`, name, annotations) }
 
 // listsAndCalls is an upstream that lists those pages, by their cursor, and echoes
-// calls.
+// calls. A stream with a page stays open.
 func listsAndCalls(pages map[string][]byte, stream bool) stand {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body, err := io.ReadAll(r.Body)
@@ -48,9 +49,17 @@ func listsAndCalls(pages map[string][]byte, stream bool) stand {
 			w.Header().Set("Content-Type", "text/event-stream")
 			answer = fmt.Appendf(nil, ": hello\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: %s\n\n", answer)
 		}
-		_, err = w.Write(answer)
+		if _, err = w.Write(answer); stream {
+			leftOpen(r)
+		}
 		return err
 	}
+}
+
+// leftOpen waits until nobody reads an answer any more, and ends it as reverse_proxy does.
+func leftOpen(r *http.Request) {
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler)
 }
 
 // Without a list in the cache the caller's own is asked for, page by page, all of
@@ -67,12 +76,14 @@ func TestHintsAreAskedFor(t *testing.T) {
 		}{
 			"reads": {true, 3}, "drops": {false, 2}, "last": {true, 3}, "missing": {false, 2},
 		} {
-			f := ruled(t, config{}, "allow tools hint:read_only")
-			f.upstreamIs(listsAndCalls(pages, stream))
-			w := f.serve(t, calling(name))
-			if passed := w.Header().Get("Cache-Status") != deniedStatus; passed != want.passed || f.asked() != want.asked {
-				t.Errorf("stream: %v: %s: got %s", stream, name, w.Body)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f := ruled(t, config{}, "allow tools hint:read_only")
+				f.upstreamIs(listsAndCalls(pages, stream))
+				w := f.serve(t, calling(name))
+				if passed := w.Header().Get("Cache-Status") != deniedStatus; passed != want.passed || f.asked() != want.asked {
+					t.Errorf("stream: %v: %s: got %s", stream, name, w.Body)
+				}
+			})
 		}
 	}
 }

@@ -90,7 +90,11 @@ func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
 	x.r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.body.bytes, x.body.room = body, nil // the request still is in the buffer
 	x.request.Cursor = nil
-	err = x.forward(next, f, true)
+	err = collect(answer, x.r, x.request.ID, func(r *http.Request) error {
+		x.r = r
+		return x.forward(next, f, true)
+	})
+	err = x.closeSieve(err) // of an answer that was left
 	if x.w != http.ResponseWriter(answer) {
 		return err // it has been answered from memory
 	}

@@ -287,6 +287,11 @@ func TestCursorAsksForTheList(t *testing.T) {
 		_, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":%s}\n\n", toolsOf("a", "b", "x"))
 		return err
 	}
+	streamingOn := func(w http.ResponseWriter, r *http.Request) error {
+		_ = streaming(w, r)
+		leftOpen(r)
+		return nil
+	}
 	cutting := func(w http.ResponseWriter, r *http.Request) error {
 		return respond(w, r, bytes.Replace(toolsOf("a", "b", "x"), []byte("]"), []byte(`],"nextCursor":"theirs"`), 1))
 	}
@@ -312,6 +317,7 @@ func TestCursorAsksForTheList(t *testing.T) {
 		"forgotten, and not brought":   {"ann", func(f *face) { f.backend.Cache.Purge() }, failing(503), 503, own, "; fwd=", 1},
 		"forgotten, and an error":      {"ann", func(f *face) { f.backend.Cache.Purge() }, refusing, 200, `"code":-32000`, "; fwd=", 1},
 		"forgotten, and streamed":      {"ann", func(f *face) { f.backend.Cache.Purge() }, streaming, 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
+		"forgotten, and left open":     {"ann", func(f *face) { f.backend.Cache.Purge() }, streamingOn, 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
 		"forgotten, and cut":           {"ann", func(f *face) { f.backend.Cache.Purge() }, cutting, 200, `"code":-32602`, deniedStatus, 1},
 		"forgotten, and not kept":      {"eve", func(f *face) { f.backend.Cache.Unpin(revision.V20260728, revision.Tools) }, listing("a", "b", "x"), 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
 	} {

@@ -34,13 +34,17 @@ const (
 // It has a request of its own, because the client's ends when the client goes.
 type revalidation struct {
 	began time.Time
-	// done is closed when the upstream's handler has returned, after the others
-	// are set.
-	done chan struct{}
-	// failed says that the upstream has not answered.
-	failed bool
-	err    error // why passing the answer on failed
-	panic  any   // of the upstream's handler, while its answer was being passed on
+	// settle is called with whether the upstream has failed to answer. The first call
+	// counts: it sets failed, and closes settled.
+	settle  func(failed bool)
+	settled chan struct{}
+	failed  bool
+	// done is closed when the upstream's handler has returned, after the others are set.
+	// That may be much later: some servers leave a stream open after the answer on it
+	// (toolhive#2403, vscode#309104).
+	done  chan struct{}
+	err   error // why passing the answer on failed
+	panic any   // of the upstream's handler, while its answer was being passed on
 }
 
 // asked is what the callers of one revalidation have in common.
@@ -69,16 +73,19 @@ func (rs *revalidations) join(a asked, now time.Time) (r *revalidation, first bo
 	if rs.underWay == nil {
 		rs.underWay = make(map[asked]*revalidation)
 	}
-	r = &revalidation{began: now, done: make(chan struct{})}
+	r = &revalidation{began: now, settled: make(chan struct{}), done: make(chan struct{})}
+	var once sync.Once
+	r.settle = func(failed bool) {
+		once.Do(func() {
+			rs.mu.Lock()
+			delete(rs.underWay, a)
+			rs.mu.Unlock()
+			r.failed = failed
+			close(r.settled)
+		})
+	}
 	rs.underWay[a] = r
 	return r, true
-}
-
-func (rs *revalidations) end(a asked, r *revalidation) {
-	rs.mu.Lock()
-	delete(rs.underWay, a)
-	rs.mu.Unlock()
-	close(r.done)
 }
 
 // revalidate asks the upstream. It passes on the upstream's answer if that comes
@@ -92,14 +99,17 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 	case !first:
 		return x.awaitOther(next, f, r)
 	}
-	h := new(held)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), revalidationTimeout)
-	// The end of the backend cancels it only when no client waits for it any more.
-	detach := func() { context.AfterFunc(x.backend.Context(), cancel) }
+	h := &held{answered: func() { r.settle(false) }}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(x.r.Context()))
+	// When no client waits for it any more, time ends it, or the end of the backend.
+	detach := func() {
+		timer, stop := time.AfterFunc(revalidationTimeout, cancel), context.AfterFunc(x.backend.Context(), cancel)
+		context.AfterFunc(ctx, func() { timer.Stop(); stop() })
+	}
 	t := x.detached(ctx).tap(f, true)
 	t.header, t.held = x.w.Header().Clone(), h
 	go func() {
-		defer x.endpoint.revalidations.end(key, r)
+		defer close(r.done)
 		defer cancel()
 		r.run(t, next, h)
 	}()
@@ -136,6 +146,8 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 // unless the time of h is over.
 func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 	x := t.x
+	failed := true
+	defer func() { r.settle(failed) }()
 	defer x.returnScout()
 	defer t.learner.close()
 	defer func() {
@@ -145,7 +157,6 @@ func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 		case !t.withheld && !h.isOver():
 			r.panic = p // the client has to see that its answer ends early
 		default:
-			r.failed = true
 			x.endpoint.Logger.Debug("upstream handler aborted", zap.String("panic", fmt.Sprint(p)))
 		}
 	}()
@@ -154,7 +165,7 @@ func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 	if t.held != nil && t.wroteHeader && !t.withheld {
 		err = t.release(err)
 	}
-	r.err, r.failed = err, t.withheld || err != nil && !t.wroteHeader || !t.wroteHeader
+	r.err, failed = err, t.withheld || !t.wroteHeader
 }
 
 // awaitOther waits for a revalidation that another caller has begun.
@@ -163,7 +174,7 @@ func (x *exchange) awaitOther(next caddyhttp.Handler, f found, r *revalidation) 
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
-	case <-r.done:
+	case <-r.settled:
 	case <-timer.C:
 		return x.answerStale(f.fallback)
 	case <-x.r.Context().Done():

@@ -29,6 +29,26 @@ func slowly(d time.Duration, items *string) stand {
 	}
 }
 
+// openFor is how long [onOpenStream] leaves a stream open.
+const openFor = 6 * time.Second
+
+// onOpenStream is an upstream that answers on a stream after that time, and leaves the
+// stream open.
+func onOpenStream(d time.Duration, item string) stand {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		time.Sleep(d)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":%s}\n\n", toolsOf(item))
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-time.After(openFor):
+			return nil
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
 // privateList is a list of the caller with that credential.
 func privateList(t *testing.T, f *face, authorization string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -304,4 +324,57 @@ func TestClientLeavesDuringRevalidation(t *testing.T) {
 			t.Errorf("got %s", w.Body)
 		}
 	})
+}
+
+// An answer on a stream has come when its event has passed, although the stream goes on:
+// for the client that asked, for those who wait for the same, and for whoever asks later.
+func TestAnswerComesBeforeItsStreamEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		first string // what the first caller gets
+	}{
+		"soon":           {100 * time.Millisecond, `"new"`},
+		"after a second": {1500 * time.Millisecond, `"old"`},
+		"at once":        {0, `"new"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				items := "old"
+				f := newFace(t, config{Gate: duration(0)})
+				f.upstreamIs(slowly(0, &items))
+				privateList(t, f, "Bearer a")
+				time.Sleep(2 * time.Minute)
+				f.upstreamIs(onOpenStream(c.after, "new"))
+				f.asked()
+				var wait sync.WaitGroup
+				var answers [2]*httptest.ResponseRecorder
+				for i := range answers {
+					answers[i] = httptest.NewRecorder()
+					wait.Go(func() {
+						r := modernRequest("tools/list", "")
+						r.Header.Set("Authorization", "Bearer a")
+						_ = f.ServeHTTP(answers[i], r, nil)
+					})
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				for i, w := range answers {
+					if !strings.Contains(w.Body.String(), c.first) {
+						t.Errorf("caller %d got %s", i, w.Body)
+					}
+				}
+				if hanging := f.backend.Hanging(time.Now()); hanging != (c.first == `"old"`) {
+					t.Errorf("hanging: %v", hanging)
+				}
+				if w := privateList(t, f, "Bearer a"); !strings.Contains(w.Body.String(), `"new"`) || f.asked() != 1 {
+					t.Errorf("the next caller got %s", w.Body)
+				}
+				if n := len(f.revalidations.underWay); n != 0 {
+					t.Errorf("%d are under way", n)
+				}
+				wait.Wait()
+				time.Sleep(revalidationTimeout)
+			})
+		})
+	}
 }
