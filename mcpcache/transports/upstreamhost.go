@@ -10,6 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 )
 
 func init() {
@@ -21,7 +23,8 @@ func init() {
 // request, as `header_up Host {upstream_hostport}` does. That option, though,
 // has reverse_proxy copy all fields of every request, field by field; this
 // takes no copy. With TLS too, where Caddy's own transport asks for the option.
-// A Host that header_up sets is overwritten.
+// A Host that header_up sets is overwritten. A signed request keeps its Host, which
+// the signature covers.
 //
 // Requests of active health checks keep the Host that they have been given.
 type UpstreamHost struct {
@@ -50,7 +53,7 @@ func (t *UpstreamHost) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	// Only requests that a server has received are proxied.
 	if _, proxied := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); proxied {
-		if chosen, ok := reverseproxy.GetDialInfo(ctx); ok {
+		if chosen, ok := reverseproxy.GetDialInfo(ctx); ok && !header.IsSigned(req.Header) {
 			req.Host = chosen.Address
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -94,10 +95,10 @@ func resultIn(answer *upstream.Answer, id []byte) (result []byte, ok bool) {
 
 // askDoor makes sure that a refusal of ours does not come before one of the upstream's
 // (promise 4): where it is not known that the upstream has let this caller in, it is
-// asked. If it refuses, its answer is passed on.
+// asked. If it refuses, its answer is passed on. Of who signs requests that cannot be known.
 func (x *exchange) askDoor(next caddyhttp.Handler, found []message.Naming) (passed bool, err error) {
 	kind, letIn := x.isLetIn(found)
-	if letIn {
+	if letIn || header.IsSigned(x.r.Header) { // a request of ours would not bear the signature
 		return false, nil
 	}
 	id := []byte(ownID)

@@ -75,6 +75,18 @@ func TestDoorIsAsked(t *testing.T) {
 	}
 }
 
+// A request of ours would not bear a caller's signature: nobody is asked, and the server's
+// refusal of it is not given to the caller.
+func TestDoorOfSignedRequests(t *testing.T) {
+	f := ruled(t, config{})
+	f.upstreamIs(failsWith(http.StatusUnauthorized))
+	r := stranger()
+	r.Header["Authorization"] = []string{"AWS4-HMAC-SHA256 Credential=a"}
+	if w := f.serve(t, r); f.asked() != 0 || w.Header().Get("Cache-Status") != deniedStatus {
+		t.Errorf("got %d, %v, %s", w.Code, w.Header(), w.Body)
+	}
+}
+
 // The door that is asked is that of the lists which the message is about.
 func TestDoorOfEachKind(t *testing.T) {
 	f := ruled(t, config{})

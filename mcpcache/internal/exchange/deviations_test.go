@@ -138,6 +138,8 @@ var deviations = map[string]struct {
 	"revision and space":     {func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", r.Header.Get("Mcp-Protocol-Version")+" ") }, bypassRevision},
 	"another list's header":  {setHeader("Mcp-Method", "prompts/list"), bypassRevision},
 	"uncached method header": {setHeader("Mcp-Method", "tools/call"), bypassMethod},
+	"signed":                 {setHeader("Signature-Input", `sig=("@method")`), bypassSigned},
+	"signed for AWS":         {setHeader("Authorization", "AWS4-HMAC-SHA256 Credential=a"), bypassSigned},
 }
 
 // modernDeviations are wrong in the modern era only.

@@ -71,6 +71,7 @@ const (
 	bypassMeta      bypass = "meta"      // a _meta key the cache does not know
 	bypassCursor    bypass = "cursor"    // a cursor of a legacy session
 	bypassAccept    bypass = "accept"    // not both content types are accepted
+	bypassSigned    bypass = "signed"    // a signature covers the header, which is not to be understood by us
 	bypassRevision  bypass = "revision"  // headers and body do not agree on one
 	bypassAdmission bypass = "admission" // the upstream has not let this caller in
 	bypassHeader    bypass = "header"    // the same, because a header has a new value each time
@@ -158,6 +159,8 @@ func (x *exchange) ask() bypass {
 	x.method = kind.Method()
 	q.kind = kind
 	switch {
+	case header.IsSigned(x.r.Header):
+		return bypassSigned // each request has a signature of its own, so none would be a hit
 	case x.request.ID == nil || x.request.ExtraMembers:
 		return bypassInvalid
 	case x.request.UnsafeInteger, x.r.Header["Last-Event-Id"] != nil:

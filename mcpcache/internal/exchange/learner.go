@@ -72,6 +72,9 @@ func (l *learner) begin(status int, header http.Header) {
 	if x.r.Method != http.MethodPost {
 		return
 	}
+	if l.watcher.Format == sse.Unreadable && !l.stream {
+		l.watcher.Format = sse.Unwatched // it is JSON, in which the answer is all there is
+	}
 	call := x.method == "tools/call"
 	switch {
 	case status == http.StatusBadRequest && call: // the modern era's errors

@@ -33,7 +33,7 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	o := &onlooker{below: x.below(), learner: learner{x: x, elsewhere: true}}
 	if o.learner.mcp = speaksMCP(r.Header); o.learner.mcp {
-		r.Header.Del("Accept-Encoding") // the answer has to be read on its way
+		askPlain(r.Header)
 	}
 	defer o.learner.close() // the upstream's handler may abort with a panic
 	err := e.backend.Upstream.ServeHTTP(o, r, next)

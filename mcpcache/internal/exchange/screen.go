@@ -61,7 +61,7 @@ func (x *exchange) openSieve() (closing func()) {
 	if !stream && !lists && !told {
 		return func() {}
 	}
-	x.r.Header.Del("Accept-Encoding") // the answer has to be read
+	askPlain(x.r.Header)
 	opened := sieve.New(x.w, sieve.Options{
 		Filter: message.Filter{
 			Keep:    view.Shows,

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 )
 
 // forward hands the request to the upstream as it came, and learns from the
@@ -17,9 +18,8 @@ import (
 func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	x.outcome, x.reason = f.outcome(), f.reason
 	x.ticket = x.backend.Admission.Ticket()
-	// The answer has to be read on its way. An encode handler in front of
-	// this one still compresses it for the client.
-	x.r.Header.Del("Accept-Encoding")
+	// An encode handler in front of this one still compresses it for the client.
+	askPlain(x.r.Header)
 	defer x.openSieve()()
 	if x.mayTakeSeat() {
 		return x.closeSieve(x.takeSeat(next, f))
@@ -42,6 +42,14 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 		t.header = x.w.Header().Clone()
 	}
 	return x.closeSieve(t.finish(t.serve(next)))
+}
+
+// askPlain asks for an answer that is not compressed, as it has to be read on its way. A
+// signature may cover the field that says so (mcp-proxy-for-aws#313): then it stays.
+func askPlain(h http.Header) {
+	if !header.IsSigned(h) {
+		delete(h, "Accept-Encoding")
+	}
 }
 
 // tap returns the writer of the upstream's answer.

@@ -1,5 +1,5 @@
-// Package header writes header fields of answers. It knows nothing of what they
-// mean.
+// Package header writes header fields of answers, and tells which requests have to
+// keep theirs. It knows nothing of MCP.
 package header
 
 import (
