@@ -272,6 +272,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.findFeedHost(); err != nil {
 		return err
 	}
+	h.settings.backend.Addresses = serverAddresses(h.upstream)
 	h.settings.backend.Feed.Guard = h.guard
 	if h.guard != nil {
 		key = append(key, h.guard.Identity()...)

@@ -25,8 +25,8 @@ var floors = [][]string{
 	// What guests are given in a Caddyfile.
 	{"options"},
 	// What two rooms agree on, without knowing each other: our client and the
-	// transport.
-	{"outgoing"},
+	// transport; those whose requests may be sent elsewhere.
+	{"outgoing", "redirect"},
 	// The protocol's bytes; what is known of compressed bodies; the one way out
 	// through Caddy; cursors of our own.
 	{"message", "encoded", "upstream", "cursor"},

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -67,7 +68,7 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 		Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: keeper.New(key, t.Instance, c),
 		ended: make(chan struct{}),
 	}
-	b.transport.Host = t.Settings.Host
+	b.transport.Host, b.transport.Slash.Addresses = t.Settings.Host, t.Settings.Addresses
 	b.Compressor = encoded.NewCompressor(c.Wanted(), b.logger)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	_, _ = rand.Read(b.Secret[:]) // crypto/rand never returns an error
@@ -173,6 +174,10 @@ func (b *Backend) end() {
 	b.transport.Use(nil)
 	b.Cache.Close()
 }
+
+// Slash knows whether the server redirects its endpoint to the same path with a slash more,
+// or less, and the server's own addresses.
+func (b *Backend) Slash() *redirect.Slash { return &b.transport.Slash }
 
 // Hanging reports whether the upstream is taken not to answer, so that nobody should
 // wait to find out.

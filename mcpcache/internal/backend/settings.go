@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -25,6 +26,8 @@ type Settings struct {
 	AdmitFor time.Duration
 	// Host is what the feed sends; "" is the server's address.
 	Host string
+	// Addresses are those that the server is sent as its own, whoever asks.
+	Addresses redirect.Addresses
 	// Memory is how many bytes everything but the snapshots may take.
 	Memory int64
 	// Precompress says whether answers are compressed ahead of requests.

@@ -118,6 +118,7 @@ func (x *exchange) askDoor(next caddyhttp.Handler, found []message.Naming) (pass
 	l.begin(answer.Status, answer.Header())
 	h := answer.Header()
 	h["Cache-Status"] = append(h["Cache-Status"], x.endpoint.status.forwarded(bypassAdmission, false))
+	x.giveAddress(answer.Status, h, x.screen.elsewhere)
 	return true, x.passOn(answer, nil)
 }
 
@@ -141,10 +142,10 @@ func (x *exchange) passOn(answer *upstream.Answer, err error) error {
 }
 
 // turnsAway reports whether an answer says that the upstream does not let this caller
-// in, or that the session is over.
+// in, or not here, or that the session is over.
 func (x *exchange) turnsAway(a *upstream.Answer) bool {
 	switch a.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
 	case http.StatusNotFound:
 		return x.session != "" && x.revision().Era() == revision.Legacy

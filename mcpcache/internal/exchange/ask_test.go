@@ -31,7 +31,7 @@ func TestDoorIsAsked(t *testing.T) {
 		status int
 		passed bool
 	}{
-		{200, false}, {202, false}, {301, false}, {400, false}, {401, true}, {403, true}, {404, false}, {429, false}, {500, false}, {503, false},
+		{200, false}, {202, false}, {301, false}, {307, true}, {308, true}, {400, false}, {401, true}, {403, true}, {404, false}, {429, false}, {500, false}, {503, false},
 	} {
 		f := ruled(t, config{})
 		var asked *http.Request

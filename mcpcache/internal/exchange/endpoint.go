@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -54,6 +55,7 @@ type Endpoint struct {
 	Paging *Paging
 
 	backend   *backend.Tenant
+	twin      string           // the path that the server may redirect the endpoint to
 	catalog   *catalog.Catalog // the lists as callers see them
 	status    statusTexts
 	requests  message.Templates
@@ -68,7 +70,7 @@ type Endpoint struct {
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
-		Settings: s, Observer: o, Logger: l, backend: t, catalog: catalog.Of(t.Cache),
+		Settings: s, Observer: o, Logger: l, backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
 		status: newStatusTexts(s.Name), restless: newRestless(),
 	}
 }
@@ -80,7 +82,7 @@ func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
 // forwarded. When in doubt it is forwarded, and the upstream's own answer comes
 // back.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if r.URL.Path != e.Settings.Path {
+	if r.URL.Path != e.Settings.Path && !e.isTwin(r) {
 		return e.pass(w, r, next)
 	}
 	refusal := e.Settings.Origins.Refuses(r) // before fields are removed from the header
@@ -95,6 +97,13 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 		return x.unreachable(err)
 	}
 	return err
+}
+
+// isTwin reports whether a request is for the endpoint although its path has a slash more,
+// or less, because the server sends clients there. Servers differ in what an escaped path
+// is (RFC 3986 section 6.2.2.2), so that is none.
+func (e *Endpoint) isTwin(r *http.Request) bool {
+	return e.backend.Slash().Redirects() && r.URL.RawPath == "" && r.URL.Path == e.twin
 }
 
 // serve answers or forwards a request whose origin is let in.

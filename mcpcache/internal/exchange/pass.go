@@ -73,8 +73,8 @@ func (l *learner) beginElsewhere(status int, header http.Header) {
 func (l *learner) idle() bool { return l.record == nil && l.watcher.Format == sse.Unwatched }
 
 // onlooker is the response writer of a request for another path than the endpoint's.
-// It changes nothing and holds nothing back: it learns from bytes before it hands
-// them on.
+// It changes nothing but the server's own address, and holds nothing back: it learns from
+// bytes before it hands them on.
 type onlooker struct {
 	below       http.ResponseWriter
 	learner     learner
@@ -89,6 +89,7 @@ func (o *onlooker) WriteHeader(status int) {
 	if status >= http.StatusOK && !o.wroteHeader {
 		o.wroteHeader = true
 		o.learner.begin(status, o.below.Header())
+		o.learner.x.giveAddress(status, o.below.Header(), true)
 	}
 	o.below.WriteHeader(status)
 }

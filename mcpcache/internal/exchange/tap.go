@@ -76,8 +76,8 @@ func (t *tap) serve(next caddyhttp.Handler) (err error) {
 }
 
 // tap is the response writer of a forwarded request. It changes nothing but the
-// Cache-Status header, and learns from bytes before it passes them on. It holds
-// nothing back unless held is set.
+// Cache-Status header and the server's own address, and learns from bytes before it passes
+// them on. It holds nothing back unless held is set.
 type tap struct {
 	below   http.ResponseWriter
 	x       *exchange
@@ -117,6 +117,7 @@ func (t *tap) WriteHeader(status int) {
 	t.wroteHeader = true
 	t.learner.begin(status, t.header)
 	t.x.learnCORS(status, t.header)
+	t.x.learnSlash(status, t.header)
 	if t.seat && isTaken(status) {
 		t.withheld = true
 		return
@@ -145,6 +146,7 @@ func (t *tap) passHeader(status int) {
 		t.replaceHeader()
 	}
 	t.addStatus()
+	t.x.giveAddress(status, t.header, false)
 	t.below.WriteHeader(status)
 }
 

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // isVisit reports whether the request is of somebody who has opened the endpoint in a
@@ -69,21 +66,4 @@ func (x *exchange) receive() error {
 	x.w.WriteHeader(http.StatusMethodNotAllowed)
 	_, err := x.w.Write([]byte(text))
 	return err
-}
-
-// addressOf returns the URL of a request as the browser has it, as far as that is known,
-// escaped. It is without the query, which may hold a secret.
-func addressOf(r *http.Request) string {
-	u := url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath}
-	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		u.Path, u.RawPath = original.URL.Path, original.URL.RawPath
-	}
-	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	if r.TLS != nil || trusted && r.Header.Get("X-Forwarded-Proto") == "https" {
-		u.Scheme = "https"
-	}
-	if host := r.Header.Get("X-Forwarded-Host"); trusted && host != "" {
-		u.Host = host
-	}
-	return u.String()
 }

@@ -108,7 +108,7 @@ func (o Rules) Allows(origin string) bool { return o.allowed[FoldHost(origin)] }
 // may use the server at that Host.
 func (o Rules) letsIn(values []string, host string) bool {
 	origin := FoldHost(values[0])
-	return len(values) == 1 && (o.allowed[origin] || sameOrigin(origin, FoldHost(host)))
+	return len(values) == 1 && (o.allowed[origin] || Same(origin, FoldHost(host)))
 }
 
 // onlyReads reports whether a request only asks for something. One that wants
@@ -150,9 +150,9 @@ func isNavigation(r *http.Request) bool {
 		len(mode) == 1 && mode[0] == "navigate" && len(destination) == 1 && destination[0] == "document"
 }
 
-// sameOrigin reports whether an Origin names that host. The scheme is left
+// Same reports whether an origin names that host, both in lower case. The scheme is left
 // out: TLS may have ended in front of us.
-func sameOrigin(origin, host string) bool {
+func Same(origin, host string) bool {
 	scheme, authority, ok := strings.Cut(origin, "://")
 	if !ok || scheme != "http" && scheme != "https" {
 		return false

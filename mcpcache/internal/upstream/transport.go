@@ -17,6 +17,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 )
 
 // errDetached is returned for a request while there is no handler to use.
@@ -29,6 +31,9 @@ type Transport struct {
 	// Host is what every request names as its Host; "" is that of its URL. It
 	// is set before the first request.
 	Host string
+	// Slash knows whether the upstream redirects requests to the same path with a slash
+	// more, or less. Its Addresses are set before the first request.
+	Slash redirect.Slash
 
 	handler atomic.Pointer[caddyhttp.MiddlewareHandler]
 }

@@ -1,0 +1,117 @@
+package exchange
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// siteOf returns the scheme and host of the URL that the client has used, as far as they
+// are known.
+func siteOf(r *http.Request) url.URL {
+	u := url.URL{Scheme: "http", Host: r.Host}
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	if r.TLS != nil || trusted && r.Header.Get("X-Forwarded-Proto") == "https" {
+		u.Scheme = "https"
+	}
+	if host := r.Header.Get("X-Forwarded-Host"); trusted && host != "" {
+		u.Host = host
+	}
+	return u
+}
+
+// originalURL is the URL of a request before handlers in front of us have rewritten it.
+func originalURL(r *http.Request) *url.URL {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		return original.URL
+	}
+	return r.URL
+}
+
+// addressOf returns the URL of a request as the client has it, as far as that is known,
+// escaped. It is without the query, which may hold a secret.
+func addressOf(r *http.Request) string {
+	u, original := siteOf(r), originalURL(r)
+	u.Path, u.RawPath = original.Path, original.RawPath
+	return u.String()
+}
+
+// strippedFrom returns what handlers in front of us have taken from the beginning of the
+// path, as handle_path does.
+func strippedFrom(r *http.Request) string {
+	prefix, stripped := strings.CutSuffix(originalURL(r).EscapedPath(), r.URL.EscapedPath())
+	if !stripped || r.URL.Path == "" {
+		return ""
+	}
+	return prefix
+}
+
+// metadata matches where a challenge says that its metadata is (RFC 9728 section 5.1).
+var metadata = regexp.MustCompile(`(?i)(\bresource_metadata\s*=\s*")([^"\\]*)"`)
+
+// giveAddress puts the client's address of the server in the place of the server's own in
+// the header of an answer: in Location (RFC 9110 section 10.2.2) and in the challenge of
+// a refusal. Starlette, and FastMCP with it, make a URL of the Host that they are sent,
+// which is ours, and say http where TLS ends in front of them. elsewhere says that the
+// request was for another path than the endpoint's.
+func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
+	refuses := status == http.StatusUnauthorized || status == http.StatusForbidden
+	if refuses {
+		for i, value := range h["Www-Authenticate"] {
+			h["Www-Authenticate"][i] = metadata.ReplaceAllStringFunc(value, x.metadataAt)
+		}
+	}
+	location := h["Location"]
+	if len(location) != 1 {
+		return
+	}
+	host, prefix := x.r.Host, strippedFrom(x.r)
+	if elsewhere && prefix != "" {
+		host = "" // it may be the redirect_uri of a page that is not behind us (RFC 6749 section 4.1.2)
+	}
+	reference, ok := x.backend.Slash().Addresses.Relative(location[0], host, prefix)
+	if ok && !x.asksForTLS(location[0], reference) {
+		location[0] = reference
+	}
+}
+
+// metadataAt gives the client's address in a parameter of a challenge. A server that names
+// the client's host with https knows it better than we may; one that knows what the site
+// strips has that in the middle of the path (RFC 9728 section 3.1).
+func (x *exchange) metadataAt(parameter string) string {
+	parts := metadata.FindStringSubmatch(parameter)
+	host, prefix := x.r.Host, strippedFrom(x.r)
+	if isHTTPS(parts[2]) {
+		host = ""
+	}
+	if strings.Contains(parts[2], prefix) {
+		prefix = ""
+	}
+	reference, ok := x.backend.Slash().Addresses.Relative(parts[2], host, prefix)
+	if !ok || strings.HasPrefix(parts[2], "/") {
+		return parameter
+	}
+	site := siteOf(x.r)
+	return parts[1] + site.String() + reference + `"`
+}
+
+// asksForTLS reports whether a Location leads to the very request, but over TLS, as that of
+// Django's SECURE_SSL_REDIRECT: without the scheme it would lead there for ever.
+func (x *exchange) asksForTLS(location, reference string) bool {
+	return isHTTPS(location) && siteOf(x.r).Scheme == "http" && reference == originalURL(x.r).RequestURI()
+}
+
+func isHTTPS(location string) bool {
+	const scheme = "https:"
+	return len(location) > len(scheme) && strings.EqualFold(location[:len(scheme)], scheme)
+}
+
+// learnSlash learns from an answer whether the server redirects its endpoint.
+func (x *exchange) learnSlash(status int, h http.Header) {
+	if x.r.URL.Path == x.endpoint.Settings.Path {
+		x.backend.Slash().Learn(x.r.Method, x.r.URL, x.r.Host, status, h.Get("Location"))
+	}
+}

@@ -1,0 +1,79 @@
+// Package redirect is about where a server sends its clients: whether that is the server
+// itself under an address that clients do not have, and whether it is its endpoint with a
+// slash more, or less, at the end. It knows URLs, and nothing of MCP.
+package redirect
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+)
+
+// Addresses are those by which a server knows itself because we send them as its Host:
+// host and port, or a host alone, which goes with either default port.
+type Addresses []string
+
+// include reports whether an absolute URL is at the server: at one of its addresses, or
+// at host, which is what the request has named.
+func (a Addresses) include(u *url.URL, host string) bool {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return false
+	}
+	named := u.Scheme + "://" + origin.FoldHost(u.Host)
+	is := func(address string) bool { return origin.Same(named, origin.FoldHost(address)) }
+	return is(host) || slices.ContainsFunc(a, is)
+}
+
+// Relative returns a URL at the server as a reference that is right whatever scheme and
+// host a client has used, and false for any other URL. prefix is what a site has taken
+// from the path of the request, which is put there again unless the server knows of it. A
+// reference without scheme and host is the server's own, too.
+func (a Addresses) Relative(location, host, prefix string) (reference string, ok bool) {
+	u, err := url.Parse(location)
+	if err != nil {
+		return "", false
+	}
+	if a.include(u, host) {
+		_, location, _ = strings.Cut(location, "//")
+		if location = strings.TrimPrefix(location, u.Host); !strings.HasPrefix(location, "/") {
+			location = "/" + location
+		}
+	} else if u.Scheme != "" || u.Host != "" || !strings.HasPrefix(location, "/") {
+		return "", false
+	}
+	path := location
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end]
+	}
+	if !strings.HasPrefix(path+"/", prefix+"/") {
+		location = prefix + location
+	}
+	if len(location) > 1 && (location[1] == '/' || location[1] == '\\') {
+		return "", false // it would name a host (RFC 3986 section 4.2; browsers take \ for /)
+	}
+	return location, true
+}
+
+// Twin returns a path with a slash more, or less, at its end; "" if it has none.
+func Twin(path string) string {
+	if without, found := strings.CutSuffix(path, "/"); found {
+		return without
+	}
+	if path == "" {
+		return ""
+	}
+	return path + "/"
+}
+
+// toTwin reports whether an answer sends the request for a URL, at that host, to the twin
+// of its path, to be repeated there as it is (RFC 9110 sections 15.4.8 and 15.4.9).
+func (a Addresses) toTwin(u *url.URL, host string, status int, location string) bool {
+	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect || u.RawPath != "" {
+		return false
+	}
+	to, err := (&url.URL{Scheme: "http", Host: host, Path: u.Path}).Parse(location)
+	return err == nil && to.Path != "" && to.Path == Twin(u.Path) && to.RawPath == "" && to.RawQuery == u.RawQuery && a.include(to, host)
+}
