@@ -15,7 +15,7 @@ func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 	secrets := added(nil, d.policy().Sent)
 	res, err := d.base.RoundTrip(req)
 	if err != nil {
-		return nil, secrets.Error(err)
+		return nil, hidden(secrets, err)
 	}
 	res.Body = secrets.Reader(res.Body)
 	return res, nil

@@ -82,7 +82,7 @@ func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *
 	// Answers are logged, listed and stored, so they must not hold the credential.
 	secrets := added(req.Header, authorized.Header)
 	if err != nil {
-		return nil, authorized, secrets.Error(err)
+		return nil, authorized, hidden(secrets, err)
 	}
 	res.Body = secrets.Reader(res.Body)
 	return res, authorized, nil

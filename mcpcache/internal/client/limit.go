@@ -32,14 +32,16 @@ type StatusError struct {
 	RetryAfter time.Duration
 	// WWWAuthenticate are the challenges of a 401 or 403.
 	WWWAuthenticate []string
+
+	leadsTo string // see Leads
 }
 
-// Error implements error. It repeats nothing the upstream wrote.
+// Error implements error. It repeats nothing the upstream wrote but where a redirect leads.
 func (e *StatusError) Error() string {
 	if e.Code != 0 {
 		return fmt.Sprintf("upstream answered HTTP %d with JSON-RPC error %d", e.Status, e.Code)
 	}
-	return fmt.Sprintf("upstream answered HTTP %d", e.Status)
+	return fmt.Sprintf("upstream answered HTTP %d%s", e.Status, e.Leads())
 }
 
 // limiter is an [http.RoundTripper] that lets only the answers through that we read: a
@@ -171,6 +173,7 @@ func statusError(res *http.Response) error {
 		Status:          res.StatusCode,
 		RetryAfter:      retryAfter(res.Header.Get("Retry-After"), time.Now()),
 		WWWAuthenticate: res.Header.Values("WWW-Authenticate"),
+		leadsTo:         leadsTo(res),
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil {

@@ -21,7 +21,7 @@ func plainly(err error) string {
 		if status.Code != 0 {
 			text += fmt.Sprintf(" with error %d", status.Code)
 		}
-		return text
+		return text + status.Leads()
 	}
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
 		return rpc.Error()

@@ -45,6 +45,11 @@ func TestFailuresInPlainWords(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 			return nil
 		},
+		"answered 301 and leads to https://other.example/mcp: name that URL": func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Location", "https://other.example/mcp?key=s3cret")
+			w.WriteHeader(http.StatusMovedPermanently)
+			return nil
+		},
 		"answered 500 with error -32603":        rpc(http.StatusInternalServerError),
 		`upstream error -32603: "out of order"`: rpc(http.StatusOK),
 		`upstream answered with content type "text/html", not JSON or an event stream`: func(w http.ResponseWriter, _ *http.Request) error {
