@@ -48,10 +48,23 @@ func (t *Transport) Use(h caddyhttp.MiddlewareHandler) {
 	t.handler.Store(&h)
 }
 
-// RoundTrip implements [http.RoundTripper]. Every call prepares a request of
-// its own, since Caddy's request variables are a plain map. A panic of the
-// handler (`reverse_proxy` aborts with one) ends that request only.
+// RoundTrip implements [http.RoundTripper]. It follows one redirect, if that leads to the
+// twin of the path. Any other is an answer: it could take a credential elsewhere.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := t.send(req)
+	if err != nil {
+		return nil, err
+	}
+	if again := t.redirected(req, res); again != nil {
+		return t.send(again)
+	}
+	return res, nil
+}
+
+// send has the handler answer a request. Every call prepares a request of its own, since
+// Caddy's request variables are a plain map. A panic of the handler (`reverse_proxy`
+// aborts with one) ends that request only.
+func (t *Transport) send(req *http.Request) (*http.Response, error) {
 	handler := t.handler.Load()
 	if handler == nil {
 		closeBody(req)
@@ -91,7 +104,7 @@ func (t *Transport) prepare(out *http.Request, w http.ResponseWriter) *http.Requ
 	// request came on, and panic if there is none.
 	in := out.Clone(context.WithValue(out.Context(), http.LocalAddrContextKey, net.Addr(new(net.UnixAddr))))
 	in.RequestURI = in.URL.RequestURI()
-	in.Host = cmp.Or(t.Host, in.Host, in.URL.Host)
+	in.Host = t.hostOf(in)
 	// "@" is how Caddy writes a peer without an address. The feed has none,
 	// so no X-Forwarded-* header is made up for it.
 	in.RemoteAddr = "@"
@@ -102,6 +115,9 @@ func (t *Transport) prepare(out *http.Request, w http.ResponseWriter) *http.Requ
 	// without one; the zero server has none.
 	return caddyhttp.PrepareRequest(in, caddy.NewReplacer(), w, new(caddyhttp.Server))
 }
+
+// hostOf returns what a request names as its Host.
+func (t *Transport) hostOf(req *http.Request) string { return cmp.Or(t.Host, req.Host, req.URL.Host) }
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {
