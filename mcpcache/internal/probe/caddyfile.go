@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -111,7 +112,7 @@ func caddyfile(r *Report) string {
 			add("One copy for everybody. "+safeAlways+", not even for those with credentials: then take the # away.", f.Set)
 		}
 	}
-	site := ":8080 {\n" + r.bindOption() + "\tmcp_cache " + r.URL
+	site := ":8080 {\n" + r.bindOption() + "\tmcp_cache " + cmp.Or(r.RedirectsTo, r.URL)
 	if body.Len() == 0 {
 		return site + "\n}\n"
 	}

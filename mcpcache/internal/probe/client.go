@@ -11,11 +11,13 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -45,6 +47,7 @@ type client struct {
 	patience time.Duration // for an acknowledgement
 	maxList  int64
 	secrets  [][]byte // to be hidden in answers
+	slash    *redirect.Slash
 }
 
 // answer is what came back: a result, a JSON-RPC error, or something else, of
@@ -59,9 +62,8 @@ type answer struct {
 	head   []byte
 }
 
-// newHTTPClient returns a client that follows no redirect: it could take
-// credentials elsewhere, and the cache follows none either. It counts the
-// connections that it opens.
+// newHTTPClient returns a client that follows no redirect by itself: it could take
+// credentials elsewhere. It counts the connections that it opens.
 func newHTTPClient(connections *atomic.Int64) *http.Client {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialPatiently(ctx, network, address)
@@ -112,8 +114,25 @@ func (c *client) newAnswer(res *http.Response) *answer {
 	return &answer{status: res.StatusCode, media: media, header: res.Header}
 }
 
-// send sends a request with the caller's headers.
+// send sends a request with the caller's headers. As the cache does, it follows one redirect
+// to the same path with a slash more, or less.
 func (c *client) send(ctx context.Context, method, url string, header http.Header, body []byte) (*http.Response, error) {
+	res, err := c.sendOnce(ctx, method, url, header, body)
+	if err != nil || !c.slash.Learn(method, res.Request.URL, res.Request.URL.Host, res.StatusCode, res.Header.Get("Location")) {
+		return res, err
+	}
+	_ = res.Body.Close()
+	return c.sendOnce(ctx, method, twin(res.Request.URL), header, body)
+}
+
+// twin returns the URL with a slash more, or less, at the end of its path.
+func twin(u *url.URL) string {
+	other := *u
+	other.Path = redirect.Twin(u.Path)
+	return other.String()
+}
+
+func (c *client) sendOnce(ctx context.Context, method, url string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("preparing a request: %w", err)

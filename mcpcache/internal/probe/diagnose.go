@@ -25,6 +25,10 @@ func (x *examination) conclude(ctx context.Context) {
 		r.Trouble = x.diagnose(ctx)
 		return
 	}
+	if x.slash.Redirects() {
+		u, _ := url.Parse(x.URL) // it has been parsed before
+		r.RedirectsTo = twin(u)
+	}
 	var failed *List
 	for _, e := range r.Eras {
 		for _, l := range e.Lists {
@@ -152,7 +156,7 @@ func oldTransport(url string) *Trouble {
 func (x *examination) isOldTransport(ctx context.Context, url string, header http.Header) bool {
 	ctx, cancel := context.WithTimeout(ctx, min(x.Timeout, lookTimeout))
 	defer cancel()
-	c := &client{http: x.http, header: header}
+	c := &client{http: x.http, header: header, slash: &x.slash}
 	res, err := c.send(ctx, http.MethodGet, url, http.Header{"Accept": {"text/event-stream"}}, nil)
 	if err != nil {
 		return false

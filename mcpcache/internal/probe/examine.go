@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -22,6 +23,7 @@ type examination struct {
 
 	http     *http.Client
 	secrets  [][]byte
+	slash    redirect.Slash
 	report   *Report
 	failures []failure // to open a conversation, that of the newer era first
 }
@@ -87,7 +89,7 @@ func accessOf(callers []http.Header) Access {
 // conversation prepares one; nothing is sent.
 func (x *examination) conversation(r revision.Revision, header http.Header, capabilities []byte) *conversation {
 	return &conversation{
-		client:   &client{http: x.http, header: header, timeout: x.Timeout, patience: x.patience, maxList: x.MaxList, secrets: x.secrets},
+		client:   &client{http: x.http, header: header, timeout: x.Timeout, patience: x.patience, maxList: x.MaxList, secrets: x.secrets, slash: &x.slash},
 		url:      x.URL,
 		revision: r, capabilities: capabilities,
 	}

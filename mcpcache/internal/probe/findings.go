@@ -23,7 +23,7 @@ func findings(r *Report) []Finding {
 	}
 	var all []Finding
 	for _, judge := range []func(*Report) []Finding{
-		judgeFailedEras, judgeClosed, judgeAccess, judgeFailures, judgeUnoffered, judgeOfferedToOthers, judgeTTL, judgeChanges, judgeSeat, judgeAcknowledgement, judgeStability, judgeCapabilities, judgeEras, judgeScope, judgeSize, judgeNames,
+		judgeFailedEras, judgeClosed, judgeAccess, judgeFailures, judgeUnoffered, judgeOfferedToOthers, judgeTTL, judgeChanges, judgeSeat, judgeAcknowledgement, judgeStability, judgeCapabilities, judgeEras, judgeRedirect, judgeScope, judgeSize, judgeNames,
 	} {
 		all = append(all, judge(r)...)
 	}

@@ -27,6 +27,9 @@ type Report struct {
 	// Closed says that the server closed the connection at server/discover, while it
 	// answers in the legacy era: the modern one is not offered.
 	Closed bool `json:"closed_at_discover,omitempty"`
+	// RedirectsTo is the URL with a slash more, or less, at its end to which the server
+	// redirects requests.
+	RedirectsTo string `json:"redirects_to,omitempty"`
 	// Findings are what follows from it.
 	Findings []Finding `json:"findings"`
 	// Caddyfile is what to put in front of the server; "" if it cannot be used.

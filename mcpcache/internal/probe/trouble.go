@@ -158,7 +158,7 @@ func (x *examination) redirect(a *answer) string {
 		return fmt.Sprintf("%s redirects (%d) to what is no URL: use the URL of the MCP endpoint", x.URL, a.status)
 	}
 	to.User, to.RawQuery, to.Fragment = nil, "", ""
-	text := fmt.Sprintf("%s redirects (%d) to %s, and the cache follows no redirect: use that URL", x.URL, a.status, shown(to.String()))
+	text := fmt.Sprintf("%s redirects (%d) to %s, which the cache does not follow: use that URL", x.URL, a.status, shown(to.String()))
 	if to.Hostname() != base.Hostname() {
 		text += ", or, if that is a page to sign in at, give credentials with --header"
 	}

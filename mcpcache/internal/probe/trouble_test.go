@@ -100,11 +100,11 @@ func TestTroubles(t *testing.T) {
 		},
 		"slash": {
 			answerWith(307, "Location", "/mcp/?secret=x", ""), nil, "redirect",
-			"URL redirects (307) to http://ADDR/mcp/, and the cache follows no redirect: use that URL",
+			"URL redirects (307) to http://ADDR/mcp/, which the cache does not follow: use that URL",
 		},
 		"sign-in page": {
 			answerWith(302, "Location", "https://login.example/", ""), nil, "redirect",
-			"URL redirects (302) to https://login.example/, and the cache follows no redirect: use that URL, " +
+			"URL redirects (302) to https://login.example/, which the cache does not follow: use that URL, " +
 				"or, if that is a page to sign in at, give credentials with --header",
 		},
 		"too many": {
