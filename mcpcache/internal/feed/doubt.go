@@ -92,7 +92,7 @@ func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lo
 	defer func() { _ = recover() }() // s goes on
 	another, refused := f.open(ctx)
 	if refused == nil {
-		if f.isAlive(ctx, s) {
+		if alive, _ := isAlive(ctx, s); alive {
 			f.closeSession(another)
 		} else {
 			f.next.Store(another)
@@ -105,8 +105,12 @@ func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lo
 	f.replacing = false
 }
 
-// isAlive reports whether the upstream answers in a session.
-func (f *Feed) isAlive(ctx context.Context, s *client.Session) bool {
+// isAlive reports whether the upstream answers in a session, and returns the answer by
+// which it may have lost that. Without an answer it is neither.
+func isAlive(ctx context.Context, s *client.Session) (alive bool, lost error) {
 	err := s.Ping(ctx)
-	return err == nil || client.IsAnswer(err) && !s.Lost(err) && !s.MayBeLost(err)
+	if s.Lost(err) || s.MayBeLost(err) {
+		return false, err
+	}
+	return err == nil || client.IsAnswer(err), nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -206,14 +205,11 @@ func (f *Feed) checkSeat() bool {
 	f.background.Go(func() {
 		defer func() { _ = recover() }() // then the end of the session shows it
 		asked := time.Now()
-		err := s.Ping(ctx)
-		switch {
-		case err == nil:
-			f.trust(asked)
-		case s.Lost(err), s.MayBeLost(err):
-			end(err)
+		switch alive, lost := isAlive(ctx, s); {
+		case lost != nil:
+			end(lost)
 			return
-		case client.IsAnswer(err):
+		case alive:
 			f.trust(asked)
 		}
 		f.seat.change(func() { f.seat.checked(f) })
