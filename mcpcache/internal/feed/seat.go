@@ -52,17 +52,21 @@ func (s *seat) change(how func()) {
 	}
 }
 
-// take takes the seat for a feed, if no feed has to wait for it. single says that it has
-// to since there is only one, and changed is closed when to try again.
-func (s *seat) take(f *Feed) (taken, single bool, changed <-chan struct{}) {
+// take takes the seat for a feed, or returns a channel that is closed when to try again,
+// which it is after the pause, too, if that is positive. single says that the feed has to
+// wait since there is only one.
+func (s *seat) take(f *Feed) (changed <-chan struct{}, pause time.Duration, single bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	single = s.single && (s.holder != "" || s.feed != nil && s.feed != f || time.Since(s.left) < leftPause)
+	if s.single {
+		pause = leftPause - time.Since(s.left)
+		single = s.holder != "" || s.feed != nil && s.feed != f || pause > 0
+	}
 	if !single && !s.giving && s.checking == nil {
 		s.feed = f
-		return true, false, nil
+		return nil, 0, false
 	}
-	return false, single, s.next()
+	return s.next(), pause, single
 }
 
 // next returns a channel that is closed at the next change. The caller holds s.mu.
@@ -93,21 +97,21 @@ func (s *seat) checked(f *Feed) {
 // awaitSeat waits until a feed may open a session.
 func (f *Feed) awaitSeat(ctx context.Context) error {
 	for f.revision.Era() == revision.Legacy {
-		taken, single, changed := f.seat.take(f)
-		if taken {
+		changed, pause, single := f.seat.take(f)
+		if changed == nil {
 			break
 		}
 		if single {
 			f.yielding()
 		}
-		timer := time.NewTimer(leftPause)
+		var over <-chan time.Time
+		if pause > 0 {
+			over = time.After(pause)
+		}
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-over:
 		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -160,11 +164,11 @@ func (s *seat) conclude(logger *zap.Logger) {
 
 // trusted records that a feed's session has answered a request that was sent at that time.
 func (s *seat) trusted(asked time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holder != "" && asked.After(s.opened) {
-		s.shared, s.single = true, false
-	}
+	s.change(func() {
+		if s.holder != "" && asked.After(s.opened) {
+			s.shared, s.single = true, false
+		}
+	})
 }
 
 // errYielded says that the feed has ended its session to make room for a client's.

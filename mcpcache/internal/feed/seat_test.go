@@ -1,0 +1,62 @@
+package feed
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// forgetFeeds has the server end the sessions that are open, and say so in answer to a
+// ping, as a client opens one.
+func (w *world) forgetFeeds() {
+	w.server.Forget()
+	w.server.On("ping", func(rw http.ResponseWriter, req *http.Request, c call) error {
+		known := false
+		w.server.Do(func() { known = w.server.Sessions[req.Header.Get("Mcp-Session-Id")] })
+		if !known {
+			return status(http.StatusNotFound)(rw, req, c)
+		}
+		return w.server.Answer(rw, req, c)
+	})
+}
+
+// A feed whose session a client's has ended waits until that client has left, and a
+// moment more.
+func TestYieldsUntilTheClientHasLeft(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.after(time.Minute)
+		w.forgetFeeds()
+		w.group.ClientOpened("client", time.Now())
+		w.after(time.Second)
+		w.wantState(f, Yielding)
+		w.after(time.Hour)
+		w.wantCalls("initialize", 1)
+		w.group.ClientClosed("client")
+		w.after(leftPause - time.Millisecond)
+		w.wantState(f, Yielding)
+		w.after(time.Millisecond)
+		w.wantState(f, Ready)
+	})
+}
+
+// A feed that waits for the only seat is back once another feed has shown that there is
+// more than one.
+func TestYieldsUntilThereIsRoom(t *testing.T) {
+	s := newServer(revision.V20250618, legacy)
+	run(t, s, func(w *world) {
+		f := w.start(revision.V20250618)
+		w.after(time.Minute)
+		w.forgetFeeds()
+		w.start(legacy)
+		w.after(time.Second)
+		w.group.ClientOpened("client", time.Now())
+		w.after(time.Second)
+		w.wantState(f, Yielding)
+		w.after(w.policy.TTL) // the other one asks in its session, which lives
+		w.wantState(f, Ready)
+	})
+}
