@@ -1,14 +1,10 @@
 package mcpcache
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -19,7 +15,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
@@ -313,49 +308,6 @@ func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
 		h.app.onStart(func() { go h.rules.use.run(ctx) })
 		h.endpoint.Rules = h.rules
 	}
-}
-
-// acquire takes the backend that key stands for, or makes it. With own it is this
-// instance's alone. The names of placeholders are those that the upstream uses, and of
-// them those that tell callers apart.
-func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) error {
-	h.backend = &backend.Tenant{
-		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
-		Identity: identity.Rules{
-			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
-			Original: identity.TellsOriginal(placeholders), Telling: telling,
-		},
-	}
-	if own {
-		h.backend.Instance = h.app.instance
-	}
-	sum := sha256.Sum256(key)
-	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
-}
-
-// feedKey returns the part of the configuration, besides the guard, that the backend depends
-// on. A reload that does not change it keeps the backend.
-func (h *Handler) feedKey(telling []string) ([]byte, error) {
-	eras := make([]string, 0, 1) // none for both, however they are written
-	for _, era := range h.settings.backend.Feed.Eras {
-		eras = append(eras, era.String())
-	}
-	key, err := json.Marshal(struct {
-		Upstream  json.RawMessage
-		Guard     json.RawMessage
-		Endpoint  string
-		Scope     string
-		Partition []string
-		Always    bool     `json:",omitempty"`
-		Harmless  []string `json:",omitempty"`
-		Host      string   `json:",omitempty"`
-		Telling   []string `json:",omitempty"`
-		Eras      []string `json:",omitempty"`
-	}{h.UpstreamRaw, h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling, eras})
-	if err != nil {
-		return nil, fmt.Errorf("upstream: %w", err)
-	}
-	return key, nil
 }
 
 // loadGuests loads the upstream handler, the store and the guard.
