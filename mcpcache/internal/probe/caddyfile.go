@@ -84,7 +84,13 @@ func caddyfile(r *Report) string {
 			body.WriteString("\t\t" + line + "\n")
 		}
 	}
-	if r.Closed {
+	keepsOut := slices.ContainsFunc(r.Eras, func(e *Era) bool { return e.KeepsOut })
+	switch {
+	case keepsOut && r.Closed:
+		return "" // the feed would do harm in either era
+	case keepsOut:
+		add("The server takes one session, and the feed would keep clients out of it.", modernOnly)
+	case r.Closed:
 		add("The server closes the connection at server/discover, so it is not asked.", legacyOnly)
 	}
 	if len(r.leaking()) > 0 {

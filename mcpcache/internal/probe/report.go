@@ -62,6 +62,8 @@ type Era struct {
 	Sessions bool `json:"sessions"`
 	// OneSession says that the server takes one session at a time.
 	OneSession bool `json:"one_session,omitempty"`
+	// KeepsOut says that the feed of a cache would keep that one from clients.
+	KeepsOut bool `json:"feed_keeps_clients_out,omitempty"`
 	// Acknowledgement is how notifications/initialized is answered, if not with 202.
 	Acknowledgement string `json:"acknowledgement,omitempty"`
 	// ListChanged are the kinds whose changes the server announces.

@@ -13,18 +13,20 @@ import (
 // others that only seem to. Before the trial in the end there never are two sessions.
 func TestSeats(t *testing.T) {
 	for name, c := range map[string]struct {
-		full func(s *scripted.Server, x *scripted.Exchange) // answers initialize while a session is open
-		one  bool
+		full     func(s *scripted.Server, x *scripted.Exchange) // answers initialize while a session is open
+		one      bool
+		keepsOut bool
+		opened   int64 // sessions after that
 	}{
-		"several":               {func(_ *scripted.Server, x *scripted.Exchange) { x.Default() }, false},
-		"refused with 400":      {func(_ *scripted.Server, x *scripted.Exchange) { x.Error(400, -32600, "already initialized") }, true},
-		"refused with an error": {func(_ *scripted.Server, x *scripted.Exchange) { x.Error(200, -32600, "already initialized") }, true},
-		"refused with 500":      {func(_ *scripted.Server, x *scripted.Exchange) { scripted.Status(500)(x) }, true},
-		"too many requests":     {func(_ *scripted.Server, x *scripted.Exchange) { scripted.TooManyRequests(1)(x) }, false},
+		"several":               {func(_ *scripted.Server, x *scripted.Exchange) { x.Default() }, false, false, 0},
+		"refused with 400":      {func(_ *scripted.Server, x *scripted.Exchange) { x.Error(400, -32600, "already initialized") }, true, false, 1},
+		"refused with an error": {func(_ *scripted.Server, x *scripted.Exchange) { x.Error(200, -32600, "already initialized") }, true, true, 0},
+		"refused with 500":      {func(_ *scripted.Server, x *scripted.Exchange) { scripted.Status(500)(x) }, true, false, 1},
+		"too many requests":     {func(_ *scripted.Server, x *scripted.Exchange) { scripted.TooManyRequests(1)(x) }, false, false, 0},
 		"the newest takes it": {func(s *scripted.Server, x *scripted.Exchange) {
 			s.ForgetSessions()
 			x.Default()
-		}, true},
+		}, true, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScripted()
@@ -41,13 +43,13 @@ func TestSeats(t *testing.T) {
 				x.Default()
 			})
 			r := run(t, options(t, serve(t, s), callerA, callerB))
-			if twice.Load() != 1 || afterwards.Load() > 0 {
+			if twice.Load() != 1 || afterwards.Load() != c.opened {
 				t.Errorf("a second session was opened %d times, and others %d times afterwards", twice.Load(), afterwards.Load())
 			}
 			if clients, feeds := s.Sessions(); clients+feeds != 0 {
 				t.Errorf("%d sessions are left", clients+feeds)
 			}
-			if r.Eras[1].OneSession != c.one || r.Eras[0].OneSession || len(r.Revisions) != 4 {
+			if r.Eras[1].OneSession != c.one || r.Eras[1].KeepsOut != c.keepsOut || r.Eras[0].OneSession || len(r.Revisions) != 4 {
 				t.Errorf("the report is %s", asJSON(t, r))
 			}
 			if tools := r.Eras[1].Lists[0]; !tools.Capabilities.Same || !tools.Caller.Same || !tools.Anonymous.Same {
@@ -57,6 +59,10 @@ func TestSeats(t *testing.T) {
 				if strings.Contains(r.Text(), "One session only") {
 					t.Errorf("it says\n%s", r.Text())
 				}
+				return
+			}
+			if c.keepsOut {
+				wantKeepsOut(t, r)
 				return
 			}
 			wantWords(t, r, "- One session only (legacy): each client takes the seat from the others, or is refused while one has it. "+
@@ -79,21 +85,46 @@ func TestTakenSeat(t *testing.T) {
 	}
 }
 
-// TestSeatThatIsNotGivenBack looks at a server that takes one session, and does not free
-// the seat when that is ended.
+// TestSeatThatIsNotGivenBack looks at servers that take one session, and do not free the
+// seat when that is ended: at once, or once two have been wanted at a time.
 func TestSeatThatIsNotGivenBack(t *testing.T) {
-	s := newScripted()
-	opened := make(chan bool, 1)
-	s.SetScript("initialize", func(x *scripted.Exchange) {
-		select {
-		case opened <- true:
-			x.Default()
-		default:
-			x.Error(http.StatusBadRequest, -32600, "already initialized")
-		}
-	})
-	r := run(t, options(t, serve(t, s)))
-	if !r.Usable || !r.Eras[1].OneSession {
-		t.Errorf("the report is %s", asJSON(t, r))
+	for name, isFull := range map[string]func(s *scripted.Server, opened int64) bool{
+		"ever": func(_ *scripted.Server, opened int64) bool { return opened > 0 },
+		"then": func(s *scripted.Server, _ int64) bool { clients, feeds := s.Sessions(); return clients+feeds > 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScripted()
+			var opened atomic.Int64
+			var full atomic.Bool
+			s.SetScript("initialize", func(x *scripted.Exchange) {
+				if full.Load() || isFull(s, opened.Load()) {
+					full.Store(true)
+					x.Error(http.StatusBadRequest, -32600, "already initialized")
+					return
+				}
+				opened.Add(1)
+				x.Default()
+			})
+			r := run(t, options(t, serve(t, s)))
+			if !r.Usable || !r.Eras[1].OneSession {
+				t.Errorf("the report is %s", asJSON(t, r))
+			}
+			wantKeepsOut(t, r)
+			r.Closed = true // then one option would have to be two
+			if c := caddyfile(r); c != "" || judgeSeat(r)[0].Set != "" {
+				t.Errorf("%s is suggested, and the Caddyfile\n%s", judgeSeat(r)[0].Set, c)
+			}
+		})
+	}
+}
+
+// wantKeepsOut checks what is said of a server whose only session the feed would keep.
+func wantKeepsOut(t *testing.T, r *Report) {
+	t.Helper()
+	wantWords(t, r, "- One session only (legacy): each client takes the seat from the others, or is refused while one has it. "+
+		"The cache's feed would keep clients out: it does not notice that they are refused, or cannot give the seat back. "+
+		"Have the server take several sessions. With this option the feed opens none, and lists of that era are not cached. set: eras modern")
+	if !strings.Contains(r.Caddyfile, "\t\teras modern\n") {
+		t.Errorf("the Caddyfile is\n%s", r.Caddyfile)
 	}
 }
