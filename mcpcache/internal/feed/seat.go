@@ -128,7 +128,6 @@ func (f *Feed) yielding() {
 	defer f.changing.Unlock()
 	f.doubted.Store(0) // the upstream has not been restarted
 	f.enter(Yielding, nil)
-	f.firstOnce.Do(func() { close(f.first) })
 }
 
 // gaveWay finds out whether a session that was opened at that time has ended for a

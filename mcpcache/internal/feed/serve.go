@@ -142,7 +142,7 @@ func (f *Feed) hydrate(s *client.Session) {
 	}
 	state, failure := f.derive()
 	f.mu.Unlock()
-	f.progress(state, failure)
+	f.enter(state, failure)
 }
 
 // reconsider takes over a change of the kinds that the operator wants, and of how

@@ -158,7 +158,6 @@ func (f *Feed) fail(stage string, err error) {
 	}
 	f.doubtAfter(err)
 	f.enter(state, failure)
-	f.firstOnce.Do(func() { close(f.first) })
 }
 
 // noteProgress derives the state and enters it, if the feed is connected.
@@ -170,15 +169,7 @@ func (f *Feed) noteProgress() {
 	hydrated := f.hydrated
 	f.mu.Unlock()
 	if hydrated {
-		f.progress(state, failure)
-	}
-}
-
-// progress enters the state of a connected feed. The caller holds f.changing.
-func (f *Feed) progress(state State, failure *Failure) {
-	f.enter(state, failure)
-	if state != Hydrating {
-		f.firstOnce.Do(func() { close(f.first) })
+		f.enter(state, failure)
 	}
 }
 
@@ -219,9 +210,12 @@ func (f *Feed) isReady() bool {
 	return f.state == Ready
 }
 
-// enter changes the state, and reports and logs that if it is another one. The caller
-// holds f.changing.
+// enter changes the state, and reports and logs that if it is another one. The first that
+// does not lead on to another by itself ends the first attempt. The caller holds f.changing.
 func (f *Feed) enter(state State, failure *Failure) {
+	if state != Connecting && state != Hydrating {
+		defer f.firstOnce.Do(func() { close(f.first) })
+	}
 	f.mu.Lock()
 	from := f.state
 	if from != state {
