@@ -137,7 +137,7 @@ func (f *Feed) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if f.wait(ctx, f.pause(err, retry)) {
+		if sleep(ctx, f.pause(err, retry), f.retryNow) {
 			f.awaitTurn(ctx)
 		}
 	}
@@ -208,15 +208,15 @@ func (f *Feed) pause(err error, retry *backoff.ExponentialBackOff) time.Duration
 	return max(retry.NextBackOff(), client.RetryAfter(err))
 }
 
-// wait waits for d, or until the upstream has answered a client, and reports whether all
-// of d has passed.
-func (f *Feed) wait(ctx context.Context, d time.Duration) bool {
+// sleep waits for d, until it is woken, or until ctx ends, and reports whether all of d has
+// passed.
+func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-f.retryNow:
+	case <-woken:
 	case <-ctx.Done():
 	}
 	return false

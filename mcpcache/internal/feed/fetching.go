@@ -27,7 +27,9 @@ func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, v 
 	f.background.Go(func() {
 		defer close(fetch.done)
 		asking := s
-		if fetch.err = sleepUntil(ctx, gathered); fetch.err == nil {
+		if wait := time.Until(gathered); wait > 0 && !sleep(ctx, wait, nil) {
+			fetch.err = ctx.Err()
+		} else {
 			asking, fetch.err = f.sessionAs(ctx, s, v)
 		}
 		if fetch.err == nil {
@@ -47,22 +49,6 @@ func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, v 
 // tells all feeds of a change at once, but the notices do not arrive at once; what
 // the first of them starts need not be done again for the others.
 const gather = time.Millisecond
-
-// sleepUntil waits until t, or returns why ctx has ended before.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	wait := time.Until(t)
-	if wait <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // begin marks a fetch as one from after all that has been announced so far. It
 // sends nothing before.

@@ -34,11 +34,9 @@ func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.Expo
 	if s.Listens() {
 		opened := make(chan struct{})
 		listening.Go(func() { f.listen(ctx, s, lose, opened) })
-		f.await(ctx, opened)
+		sleep(ctx, acknowledgeTimeout, opened)
 	}
 	f.hydrate(s)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
 		next, lost := f.step(ctx, s, lose)
 		if lost != nil {
@@ -47,24 +45,9 @@ func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.Expo
 		if f.isReady() {
 			retry.Reset()
 		}
-		timer.Reset(next)
-		select {
-		case <-timer.C:
-		case <-f.wake:
-		case <-ctx.Done():
+		if sleep(ctx, next, f.wake); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// await waits until the stream of notices is open, or acknowledgeTimeout has passed.
-func (f *Feed) await(ctx context.Context, opened <-chan struct{}) {
-	timer := time.NewTimer(acknowledgeTimeout)
-	defer timer.Stop()
-	select {
-	case <-opened:
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -118,7 +101,7 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 		if refused {
 			pause, cut = refusals, false
 		}
-		f.wait(ctx, max(pause.NextBackOff(), client.RetryAfter(err)))
+		sleep(ctx, max(pause.NextBackOff(), client.RetryAfter(err)), f.retryNow)
 	}
 }
 

@@ -201,7 +201,7 @@ func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Recor
 				f.renewSession(ctx, a)
 			}
 		})
-		f.await(ctx, opened)
+		sleep(ctx, acknowledgeTimeout, opened)
 	}
 	return s, nil
 }
