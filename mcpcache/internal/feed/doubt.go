@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
@@ -26,12 +25,12 @@ func (f *Feed) doubtIfGone(err error) {
 }
 
 // doubtAfter decides what a failure to connect means for the sessions of clients. If
-// the upstream cannot be reached, they are in doubt. If it refuses this feed, no later
-// answer would end an earlier doubt: then they count as lost.
-func (f *Feed) doubtAfter(err error) {
-	f.doubtIfGone(err)
-	_, unsupported := errors.AsType[*client.UnsupportedError](err)
-	if (unsupported || client.Refused(err)) && f.doubted.Swap(0) != 0 {
+// the upstream cannot be reached, they are in doubt. If it refuses this feed, in whatever
+// way, no later answer would end an earlier doubt: then they count as lost.
+func (f *Feed) doubtAfter(err error, state State) {
+	if state == Down {
+		f.doubtIfGone(err)
+	} else if f.doubted.Swap(0) != 0 {
 		f.lose()
 	}
 }

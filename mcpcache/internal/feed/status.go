@@ -153,10 +153,7 @@ func (f *Feed) fail(stage string, err error) {
 	f.mu.Lock()
 	f.failure = failure
 	f.mu.Unlock()
-	if state == Unsupported {
-		err = &client.UnsupportedError{Wanted: f.revision} // whatever showed that: no later answer ends a doubt
-	}
-	f.doubtAfter(err)
+	f.doubtAfter(err, state)
 	f.enter(state, failure)
 }
 
