@@ -14,15 +14,10 @@ type silence struct {
 	announced bool
 	// caught says that the list has changed without a notice.
 	caught bool
-	// change is a change whose notice may still come, or nil.
-	change *silentChange
+	// found is when a change was found whose notice may still come; zero if there is none.
+	found time.Time
 	// checked is when the list was last fetched to find out.
 	checked time.Time
-}
-
-// silentChange is a change that the feed has found before any notice of it.
-type silentChange struct {
-	found time.Time
 }
 
 // lateNotice is how long after a change was found its notice may come.
@@ -35,15 +30,15 @@ const proofEach = 10 * time.Second
 // notice records that a change was announced.
 func (s *silence) notice(now time.Time) {
 	s.announced = true
-	if s.change != nil && now.Sub(s.change.found) <= lateNotice {
-		s.change = nil
+	if now.Sub(s.found) <= lateNotice {
+		s.found = time.Time{}
 	}
 }
 
 // checkOverdue notes whether a notice has not come in time.
 func (s *silence) checkOverdue(now time.Time) {
-	if s.change != nil && now.Sub(s.change.found) > lateNotice {
-		s.change, s.caught = nil, true
+	if !s.found.IsZero() && now.Sub(s.found) > lateNotice {
+		s.found, s.caught = time.Time{}, true
 	}
 }
 
@@ -57,9 +52,9 @@ func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry
 	switch {
 	case !f.session.Announces(k), f.listened.IsZero():
 		s.silence.caught = true
-	case f.listening && !before.Fetched.Before(f.listened) && s.silence.change == nil:
+	case f.listening && !before.Fetched.Before(f.listened) && s.silence.found.IsZero():
 		// Otherwise a notice may have been lost while no stream was open.
-		s.silence.change = &silentChange{found: time.Now()}
+		s.silence.found = time.Now()
 	}
 }
 
