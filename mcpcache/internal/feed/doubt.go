@@ -31,14 +31,14 @@ func (f *Feed) doubtAfter(err error, state State) {
 	if state == Down {
 		f.doubtIfGone(err)
 	} else if f.doubted.Swap(0) != 0 {
-		f.lose()
+		f.group.lose()
 	}
 }
 
 // trust records that the upstream has answered, in the feed's session, a request that
 // was sent at that time: a doubt from before is over.
 func (f *Feed) trust(asked time.Time) {
-	f.seat.trusted(asked)
+	f.group.seat.trusted(asked)
 	if since := f.doubted.Load(); since != 0 && asked.UnixNano() >= since {
 		f.doubted.CompareAndSwap(since, 0)
 	}
@@ -92,7 +92,7 @@ func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lo
 	another, refused := f.open(ctx)
 	if refused == nil {
 		if alive, _ := isAlive(ctx, s); alive {
-			f.closeSession(another)
+			f.group.closeSession(another)
 		} else {
 			f.next.Store(another)
 			lose(err)

@@ -45,7 +45,7 @@ func (f *Feed) hurry() {
 
 // untried returns a feed of the other era whose first attempt is not over, or nil.
 func (f *Feed) untried() *Feed {
-	for _, other := range f.others() {
+	for _, other := range f.group.except(f.revision.Era()) {
 		if !isClosed(other.Attempted()) {
 			return other
 		}

@@ -47,7 +47,6 @@ func TestLegacyFirst(t *testing.T) {
 		"no answer":             {"initialize", hang, func(w *world) { w.after(client.InitializeTimeout) }},
 		"a client asks":         {"initialize", hang, func(w *world) { w.group.Start(modern) }},
 		"a client was answered": {"initialize", hang, func(w *world) { w.group.Of(modern).Poke() }},
-		"it offers modern":      {"initialize", hang, func(w *world) { w.group.Of(legacy).propose(modern) }},
 		"refused":               {"initialize", status(404), nil},
 		"not reached":           {"initialize", refuse, nil},
 		"error object":          {"initialize", failure(200, -32601, ""), nil},
@@ -385,7 +384,6 @@ func TestErasThatAreNotSpoken(t *testing.T) {
 				w.set(func(p *Policy) { p.Eras = []revision.Era{tt.spoken.Era()} })
 				w.runGroup()
 				w.group.Start(tt.silent)
-				w.group.Of(tt.spoken).propose(tt.silent)
 				w.after(time.Hour)
 				w.wantState(w.group.Of(tt.spoken), Ready)
 				if len(w.group.All()) != 1 || w.group.Of(tt.silent) != nil {

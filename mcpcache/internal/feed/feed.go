@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
@@ -31,12 +30,7 @@ type Feed struct {
 	revision revision.Revision
 	client   *client.Client
 	cache    *cache.Cache
-	policy   func() *Policy
-	logger   func() *zap.Logger
-	// propose is called with a revision that the upstream offered instead.
-	propose func(revision.Revision)
-	// lose is called when the upstream may have lost its sessions.
-	lose func()
+	group    *Group // has what all feeds of the upstream share
 	// again says that this is not the first attempt to connect.
 	again bool
 	// doubted is since when it is uncertain whether the upstream still has its
@@ -47,12 +41,6 @@ type Feed struct {
 	// server is the upstream's last description of itself; nil before the first
 	// session.
 	server atomic.Pointer[client.ServerInfo]
-	// seat is that of all feeds of the upstream.
-	seat *seat
-	// closeSession ends a session.
-	closeSession func(*client.Session)
-	// others returns the feeds of the other era.
-	others func() []*Feed
 	// waits says that the feed waits for those before it sends anything.
 	waits atomic.Bool
 
@@ -92,10 +80,8 @@ type Feed struct {
 
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
-		revision: r, cache: g.cache,
-		policy: g.policy.Load, logger: g.logger.Load, propose: g.Start, lose: g.lose, seat: &g.seat, closeSession: g.closeSession,
-		others: func() []*Feed { return g.except(r.Era()) },
-		wake:   make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
+		revision: r, cache: g.cache, group: g,
+		wake: make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 	}
 	f.client = client.New(client.Config{
@@ -106,6 +92,8 @@ func newFeed(r revision.Revision, g *Group) *Feed {
 	}
 	return f
 }
+
+func (f *Feed) policy() *Policy { return f.group.policy.Load() }
 
 // Attempted is closed once the feed has tried to fetch every kind, has found
 // that it cannot, or has ended.
@@ -124,7 +112,7 @@ func (f *Feed) run(ctx context.Context) {
 	defer func() {
 		f.background.Wait()
 		if s := f.next.Load(); s != nil {
-			f.closeSession(s)
+			f.group.closeSession(s)
 		}
 	}()
 	defer f.firstOnce.Do(func() { close(f.first) })
@@ -153,8 +141,8 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	}()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer f.seat.leave(f)
-	alone := !slices.ContainsFunc(f.others(), (*Feed).works)
+	defer f.group.seat.leave(f)
+	alone := !slices.ContainsFunc(f.group.except(f.revision.Era()), (*Feed).works)
 	s, err := f.open(ctx)
 	if err != nil {
 		err = f.judge(err, alone)
@@ -166,13 +154,13 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	}
 	ended := make(chan struct{})
 	defer close(ended)
-	defer f.closeSession(s)
+	defer f.group.closeSession(s)
 	if f.again && s.HasID() {
-		f.lose() // clients' sessions may be gone like the feed's
+		f.group.lose() // clients' sessions may be gone like the feed's
 	}
 	f.again = true
 	f.connected(ctx, s, end, ended)
-	f.seat.change(func() {}) // who waits for that looks again
+	f.group.seat.change(func() {}) // who waits for that looks again
 	defer f.endVariants()
 	defer f.disconnected()
 	opened := time.Now()
@@ -194,7 +182,7 @@ func (f *Feed) open(ctx context.Context) (*client.Session, error) {
 		return nil, err
 	}
 	if err := s.Open(ctx); err != nil {
-		f.closeSession(s)
+		f.group.closeSession(s)
 		return nil, err
 	}
 	return s, nil

@@ -255,7 +255,7 @@ func (f *Feed) report(k revision.Kind, before *cache.Entry, fetch *Fetch, took t
 	if fetch.change.Same {
 		return
 	}
-	f.logger().Info("list refreshed",
+	f.group.logger.Load().Info("list refreshed",
 		zap.Stringer("kind", k), zap.Stringer("revision", f.revision),
 		zap.Int("items", fetch.change.Items), zap.Int("added", len(fetch.change.Added)),
 		zap.Int("removed", len(fetch.change.Removed)), zap.Int("changed", len(fetch.change.Changed)),

@@ -97,7 +97,7 @@ func (s *seat) checked(f *Feed) {
 // awaitSeat waits until a feed may open a session.
 func (f *Feed) awaitSeat(ctx context.Context) error {
 	for f.revision.Era() == revision.Legacy {
-		changed, pause, single := f.seat.take(f)
+		changed, pause, single := f.group.seat.take(f)
 		if changed == nil {
 			break
 		}
@@ -138,14 +138,14 @@ func (f *Feed) gaveWay(err error, opened time.Time) {
 	if doubted := f.doubted.Load(); doubted != 0 {
 		noticed = time.Unix(0, doubted)
 	}
-	f.seat.change(func() {
-		f.seat.checked(f)
+	f.group.seat.change(func() {
+		f.group.seat.checked(f)
 		if yielded {
 			return
 		}
-		f.seat.lost = noticed
-		if f.seat.opened.After(opened) {
-			f.seat.conclude(f.logger())
+		f.group.seat.lost = noticed
+		if f.group.seat.opened.After(opened) {
+			f.group.seat.conclude(f.group.logger.Load())
 		}
 	})
 }
@@ -215,7 +215,7 @@ func (f *Feed) checkSeat() bool {
 		case alive:
 			f.trust(asked)
 		}
-		f.seat.change(func() { f.seat.checked(f) })
+		f.group.seat.change(func() { f.group.seat.checked(f) })
 	})
 	return true
 }

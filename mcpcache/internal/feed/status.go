@@ -142,7 +142,7 @@ func (f *Feed) fail(stage string, err error) {
 		state = Unsupported
 		// Before the end of the first attempt, for which the other era waits.
 		if unsupported, ok := errors.AsType[*client.UnsupportedError](err); ok && unsupported.Offered != revision.Unknown {
-			f.propose(unsupported.Offered)
+			f.group.Start(unsupported.Offered)
 		}
 	case client.Refused(err):
 		state = NeedsAuthorization
@@ -225,16 +225,13 @@ func (f *Feed) enter(state State, failure *Failure) {
 	if observer := f.policy().Observer; observer != nil {
 		observer.StateChanged(from, f.Status())
 	}
-	fields := append(make([]zap.Field, 0, 5),
+	level, fields := zap.InfoLevel, append(make([]zap.Field, 0, 5),
 		zap.Stringer("revision", f.revision), zap.String("from", string(from)), zap.String("to", string(state)))
-	if failure == nil {
-		f.logger().Info("feed changed state", fields...)
-		return
+	if failure != nil {
+		fields = append(fields, zap.String("stage", failure.Stage), zap.Error(failure.Err))
+		if state != Unsupported {
+			level = zap.WarnLevel
+		}
 	}
-	fields = append(fields, zap.String("stage", failure.Stage), zap.Error(failure.Err))
-	if state == Unsupported {
-		f.logger().Info("feed changed state", fields...)
-		return
-	}
-	f.logger().Warn("feed changed state", fields...)
+	f.group.logger.Load().Log(level, "feed changed state", fields...)
 }

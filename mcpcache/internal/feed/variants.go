@@ -182,7 +182,7 @@ func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Recor
 		return nil, err
 	}
 	if err := s.Open(ctx); err != nil {
-		f.closeSession(s)
+		f.group.closeSession(s)
 		return nil, err
 	}
 	if own.Listens() && s.Listens() {
@@ -252,7 +252,7 @@ func (f *Feed) endVariant(a *askedVariant) {
 		}
 		a.end()
 		if a.session != nil {
-			f.closeSession(a.session)
+			f.group.closeSession(a.session)
 		}
 	})
 }
