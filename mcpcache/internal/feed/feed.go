@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // Feed is the feed of one revision. Its methods may be called from several
@@ -177,7 +178,12 @@ func (f *Feed) open(ctx context.Context) (*client.Session, error) {
 	if err := f.awaitSeat(ctx); err != nil {
 		return nil, err
 	}
-	s, err := f.client.NewSession(nil)
+	return f.openAs(ctx, nil)
+}
+
+// openAs opens a session as a client of variant v; nil is the feed's own.
+func (f *Feed) openAs(ctx context.Context, v *variant.Record) (*client.Session, error) {
+	s, err := f.client.NewSession(identityOf(v))
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,8 @@ func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Re
 	}
 }
 
-// openFor opens the session of a variant. A panic is a failure of that alone.
+// openFor opens the session of a variant, and listens in it: what such a client is shown
+// may change after it was opened. A panic is a failure of that alone.
 func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant) {
 	defer close(a.opened)
 	defer func() {
@@ -170,40 +171,25 @@ func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant
 			a.session, a.err = nil, fmt.Errorf("opening a session as another client panicked: %v", p)
 		}
 	}()
-	a.session, a.err = f.openAs(ctx, own, a.record, a)
-}
-
-// openAs opens a session as a client of variant v, and listens in it: what such a
-// client is shown may change after it was opened.
-func (f *Feed) openAs(ctx context.Context, own *client.Session, v *variant.Record, a *askedVariant) (*client.Session, error) {
 	ctx, a.end = context.WithCancel(ctx)
-	s, err := f.client.NewSession(identityOf(v))
-	if err != nil {
-		return nil, err
+	if a.session, a.err = f.openAs(ctx, a.record); a.err != nil || !own.Listens() || !a.session.Listens() {
+		return
 	}
-	if err := s.Open(ctx); err != nil {
-		f.group.closeSession(s)
-		return nil, err
-	}
-	if own.Listens() && s.Listens() {
-		opened := make(chan struct{})
-		var once sync.Once
-		done := func() { once.Do(func() { close(opened) }) }
-		f.background.Go(func() {
-			defer func() { _ = recover() }() // fetches go on, notices come on the feed's own stream
-			defer done()
-			wasOpen := false
-			_ = s.Listen(ctx, func() {
-				wasOpen = true
-				done()
-			})
-			if wasOpen {
-				f.renewSession(ctx, a)
-			}
+	opened := make(chan struct{})
+	done := sync.OnceFunc(func() { close(opened) })
+	f.background.Go(func() {
+		defer func() { _ = recover() }() // fetches go on, notices come on the feed's own stream
+		defer done()
+		wasOpen := false
+		_ = a.session.Listen(ctx, func() {
+			wasOpen = true
+			done()
 		})
-		sleep(ctx, acknowledgeTimeout, opened)
-	}
-	return s, nil
+		if wasOpen {
+			f.renewSession(ctx, a)
+		}
+	})
+	sleep(ctx, acknowledgeTimeout, opened)
 }
 
 // forgetSession ends the session of a variant after a fetch in it has failed. The next
