@@ -229,7 +229,7 @@ func (g *Group) ClientClosed(session string) {
 	})
 }
 
-// seated returns a legacy feed that has a session, or nil.
+// seated returns a feed that has a session, or nil.
 func (g *Group) seated() *Feed {
 	for _, f := range g.All() {
 		if f.hasSeat() {
@@ -239,10 +239,12 @@ func (g *Group) seated() *Feed {
 	return nil
 }
 
+// hasSeat reports whether the feed has a session that the upstream knows: a modern one
+// never has.
 func (f *Feed) hasSeat() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.revision.Era() == revision.Legacy && f.session != nil && f.session.HasID()
+	return f.session != nil && f.session.HasID()
 }
 
 // MayHoldSeat reports whether a client may be refused a session because a feed has one,
@@ -306,14 +308,11 @@ func (g *Group) awaitOpening(ctx context.Context) {
 
 // giveWay ends the feed's session, if the upstream has given it one.
 func (f *Feed) giveWay(ctx context.Context) {
-	if !f.hasSeat() {
-		return
-	}
 	f.mu.Lock()
-	end, ended := f.end, f.ended
+	s, end, ended := f.session, f.end, f.ended
 	f.mu.Unlock()
-	if ended == nil {
-		return // it has ended meanwhile
+	if s == nil || !s.HasID() {
+		return
 	}
 	end(errYielded)
 	select {

@@ -131,7 +131,7 @@ func (f *Feed) dropIdle(now time.Time) bool {
 // sessionAs returns the session in which the feed asks as a client of variant v: its own
 // if v is nil, or if the upstream has no sessions.
 func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Record) (*client.Session, error) {
-	if v == nil || f.revision.Era() == revision.Modern || !own.HasID() {
+	if v == nil || !own.HasID() {
 		return own, nil
 	}
 	f.mu.Lock()
