@@ -92,11 +92,9 @@ func (e *notOfferedError) Unwrap() error { return e.cause }
 
 // isUnsupported reports whether err says that the upstream does not speak a revision.
 func isUnsupported(err error) bool {
-	if _, ok := errors.AsType[*notOfferedError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*client.UnsupportedError](err)
-	return ok
+	_, said := errors.AsType[*client.UnsupportedError](err)
+	_, shown := errors.AsType[*notOfferedError](err)
+	return said || shown
 }
 
 // judge decides what it means that no session could be opened, and returns err or what

@@ -62,7 +62,8 @@ func (f *Feed) begin(k revision.Kind, fetch *Fetch) {
 	}
 }
 
-// request asks for a list and makes a snapshot of it. A panic is a failure of this
+// request asks for a list and makes a snapshot of it. It is as old as the first page, and
+// fresh for as long as the page with the shortest life. A panic is a failure of this
 // fetch only.
 func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, fetch *Fetch) (e *cache.Entry, err error) {
 	defer func() {
@@ -81,13 +82,7 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 		return nil, client.Brief(err)
 	}
 	fetch.server = list.Server
-	return f.snapshot(k, fetch, list, policy), nil
-}
-
-// snapshot makes an entry of a list that was read. It is as old as its first page,
-// and fresh for as long as the page with the shortest life.
-func (f *Feed) snapshot(k revision.Kind, fetch *Fetch, list *client.List, policy *Policy) *cache.Entry {
-	lifetime := policy.Of(k).MaxTTL
+	lifetime := fetch.times.MaxTTL
 	for _, page := range list.Pages {
 		lifetime = min(lifetime, policy.Lifetime(k, page.TTL, page.HasTTL))
 	}
@@ -95,7 +90,7 @@ func (f *Feed) snapshot(k revision.Kind, fetch *Fetch, list *client.List, policy
 		Kind: k, Revision: f.revision, Variant: keyOf(fetch.variant),
 		Body: list.Body, Fetched: list.First, Mark: fetch.mark,
 		Lifetime: lifetime, Partition: policy.Partition(list.Body.Scope),
-	}
+	}, nil
 }
 
 // doneAs takes over what a fetch as a client of another variant brought. If it is

@@ -27,7 +27,6 @@ const steady = 5 * time.Second
 // why it ended.
 func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.ExponentialBackOff) error {
 	ctx, lose := context.WithCancelCause(ctx)
-	defer lose(nil)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer lose(nil)
