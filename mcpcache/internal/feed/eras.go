@@ -140,17 +140,6 @@ type absence struct {
 	shown bool
 }
 
-// absencePause returns when to ask again an upstream that does not speak the revision:
-// early in the lifetime of a list, and then after twice as long each time.
-func (f *Feed) absencePause() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p := f.policy()
-	pause := min(max(p.TTL, 2*f.absence.pause), p.MaxTTL)
-	f.absence.pause = pause
-	return early(pause)
-}
-
 // shown has the upstream asked for the revision at once, because it has answered a client
 // of it. For each time that was in vain, clients have to show it for twice as long, up to
 // a lifetime: some servers answer such requests without speaking the revision. The caller

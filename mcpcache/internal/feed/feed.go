@@ -84,6 +84,7 @@ func newFeed(r revision.Revision, g *Group) *Feed {
 		revision: r, cache: g.cache, group: g,
 		wake: make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
+		variants: make(map[cache.Variant]*askedVariant),
 	}
 	f.client = client.New(client.Config{
 		Revision: r, URL: g.url, Base: g.base, Turn: g.turn, Policy: g.clientPolicy, OnNotice: f.notice,
@@ -194,12 +195,18 @@ func (f *Feed) openAs(ctx context.Context, v *variant.Record) (*client.Session, 
 	return s, nil
 }
 
-// pause returns how long to wait before the next attempt to connect.
+// pause returns how long to wait before the next attempt to connect. An upstream that does
+// not speak the revision is asked again early in the lifetime of a list, and then after
+// twice as long each time.
 func (f *Feed) pause(err error, retry *backoff.ExponentialBackOff) time.Duration {
-	if isUnsupported(err) {
-		return f.absencePause()
+	if !isUnsupported(err) {
+		return max(retry.NextBackOff(), client.RetryAfter(err))
 	}
-	return max(retry.NextBackOff(), client.RetryAfter(err))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.policy()
+	f.absence.pause = min(max(p.TTL, 2*f.absence.pause), p.MaxTTL)
+	return early(f.absence.pause)
 }
 
 // sleep waits for d, until it is woken, or until ctx ends, and reports whether all of d has

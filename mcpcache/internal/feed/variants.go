@@ -74,9 +74,6 @@ func (f *Feed) mayAskAs(v *variant.Record) bool {
 	if len(f.variants) >= maxVariants && !f.dropIdle(now) {
 		return false
 	}
-	if f.variants == nil {
-		f.variants = make(map[cache.Variant]*askedVariant)
-	}
 	f.variants[v.Key] = &askedVariant{record: v, used: now}
 	return true
 }
@@ -113,17 +110,16 @@ func (f *Feed) refreshVariants(ctx context.Context, s *client.Session, k revisio
 // dropIdle makes room for another variant, if there is one that the feed has not
 // asked for lately. The caller holds f.mu.
 func (f *Feed) dropIdle(now time.Time) bool {
-	var oldest cache.Variant
 	var found *askedVariant
-	for key, a := range f.variants {
+	for _, a := range f.variants {
 		if a.fetches == 0 && now.Sub(a.used) >= variantIdle && (found == nil || a.used.Before(found.used)) {
-			oldest, found = key, a
+			found = a
 		}
 	}
 	if found == nil {
 		return false
 	}
-	delete(f.variants, oldest)
+	delete(f.variants, found.record.Key)
 	f.endVariant(found)
 	return true
 }
@@ -250,5 +246,5 @@ func (f *Feed) endVariants() {
 	for _, a := range f.variants {
 		f.endVariant(a)
 	}
-	f.variants = nil
+	clear(f.variants)
 }
