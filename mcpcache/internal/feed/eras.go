@@ -54,11 +54,7 @@ func (f *Feed) untried() *Feed {
 }
 
 // works reports whether the upstream speaks this feed's revision with it.
-func (f *Feed) works() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.state == Ready || f.state == Degraded || f.state == Yielding
-}
+func (f *Feed) works() bool { return f.isIn(Ready, Degraded, Yielding) }
 
 // spoken reports whether the upstream is known to have spoken the feed's revision, in
 // this process or before it.

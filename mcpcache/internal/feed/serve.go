@@ -41,7 +41,7 @@ func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.Expo
 		if lost != nil {
 			return lost
 		}
-		if f.isReady() {
+		if f.isIn(Ready) {
 			retry.Reset()
 		}
 		if sleep(ctx, next, f.wake); ctx.Err() != nil {

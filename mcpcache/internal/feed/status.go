@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -200,11 +201,11 @@ func (f *Feed) derive() (State, *Failure) {
 	return Degraded, failure
 }
 
-// isReady reports whether the feed is in the state Ready.
-func (f *Feed) isReady() bool {
+// isIn reports whether the feed is in one of those states.
+func (f *Feed) isIn(states ...State) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.state == Ready
+	return slices.Contains(states, f.state)
 }
 
 // enter changes the state, and reports and logs that if it is another one. The first that
