@@ -52,8 +52,8 @@ func (s *seat) change(how func()) {
 	}
 }
 
-// take takes the seat for a feed, or returns a channel that is closed when to try again,
-// which it is after the pause, too, if that is positive. single says that the feed has to
+// take takes the seat for a feed, or returns a channel that is closed when to try again. It
+// is time for that after the pause, too, if there is one. single says that the feed has to
 // wait since there is only one.
 func (s *seat) take(f *Feed) (changed <-chan struct{}, pause time.Duration, single bool) {
 	s.mu.Lock()
