@@ -115,7 +115,7 @@ func TestKilledWhileSaving(t *testing.T) {
 			w.SetList(promptsList, scripted.Items(promptsList, mark, items/10))
 		})
 		awaitAnswer(t, c, "a list of this round", func(a *fixture.Answer) bool {
-			return a.CacheStatus().Hit && strings.HasPrefix(markOf(a, toolsList), fmt.Sprintf("mark %d.", round))
+			return strings.HasPrefix(markOf(a, toolsList), fmt.Sprintf("mark %d.", round))
 		})
 		before := snapshotTimes(t, caddy.dir)
 		time.Sleep(time.Duration(rand.Int64N(int64(150 * time.Millisecond)))) // a random moment

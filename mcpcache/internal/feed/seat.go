@@ -34,7 +34,8 @@ type seat struct {
 	checking *Feed
 	// lost is when a feed last noticed that its session had ended.
 	lost time.Time
-	// left is when a client has ended its session.
+	// left is when a client has ended its session, or a feed's has ended: a client that is
+	// about to open its own may have done that.
 	left time.Time
 	// notBefore is when a feed may give way again, after it was in vain.
 	notBefore time.Time
@@ -81,7 +82,7 @@ func (s *seat) next() <-chan struct{} {
 func (s *seat) leave(f *Feed) {
 	s.change(func() {
 		if s.feed == f {
-			s.feed = nil
+			s.feed, s.left = nil, time.Now()
 		}
 		s.checked(f)
 	})
@@ -118,8 +119,8 @@ func (f *Feed) awaitSeat(ctx context.Context) error {
 	return nil
 }
 
-// leftPause is how long after a client has left no feed takes its seat: it, or another
-// one, may come back.
+// leftPause is how long after somebody has left no feed takes the only seat: a client may
+// come back, or be about to take it.
 const leftPause = 2 * time.Second
 
 // yielding enters that state.

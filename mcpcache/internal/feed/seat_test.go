@@ -43,6 +43,30 @@ func TestYieldsUntilTheClientHasLeft(t *testing.T) {
 	})
 }
 
+// No feed takes the only seat while a client may be about to: the feed that had it is told
+// of its end before anybody hears of the client's session.
+func TestSeatThatAClientTakes(t *testing.T) {
+	s := newServer(revision.V20250618, legacy)
+	run(t, s, func(w *world) {
+		w.start(revision.V20250618)
+		w.after(time.Minute)
+		w.forgetFeeds()
+		w.group.ClientOpened("client", time.Now())
+		w.after(time.Second)
+		w.start(legacy) // two feeds wait for the seat, of which one gets it
+		w.group.ClientClosed("client")
+		w.after(time.Minute)
+		opened := s.Count("initialize")
+		s.Forget()
+		s.Cut()
+		w.after(leftPause - time.Millisecond)
+		w.wantCalls("initialize", opened)
+		w.group.ClientOpened("another", time.Now().Add(-time.Second))
+		w.after(time.Hour)
+		w.wantCalls("initialize", opened)
+	})
+}
+
 // A feed that waits for the only seat is back once another feed has shown that there is
 // more than one.
 func TestYieldsUntilThereIsRoom(t *testing.T) {
