@@ -142,10 +142,13 @@ func TestNoSeat(t *testing.T) {
 		w.SetRevisions(scripted.LatestLegacy)
 		w.start("refresh 10ms")
 		awaitReady(t, "mcp_cache")
-		w.ForgetSessions()
-		w.warm(scripted.LatestLegacy)
-		w.ForgetSessions()
-		w.warm(scripted.LatestLegacy)
+		for range 2 {
+			before := w.host.CountFeed(initialize)
+			w.ForgetSessions()
+			// Before a client does, as that could have ended the feed's session.
+			await(t, "the feed to notice", func() bool { return w.host.CountFeed(initialize) > before })
+			w.warm(scripted.LatestLegacy)
+		}
 		if strings.Contains(w.proxy.log(), oneSeat) {
 			t.Error("the log says that there is one seat")
 		}
