@@ -13,7 +13,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// ErrNoStream says that the upstream offers no stream to listen on.
+// ErrNoStream says that the upstream offers no stream to listen on. Of a modern one only
+// its description says that: what refuses a subscription may be a replica from before.
 var ErrNoStream = errors.New("upstream offers no stream of notices")
 
 // Listens reports whether to keep a stream of notices open. In a legacy session it is
@@ -60,7 +61,7 @@ func (s *Session) subscribe(ctx context.Context, opened func()) error {
 		"promptsListChanged":   changed["prompts"],
 		"resourcesListChanged": changed["resources"],
 	}}, nil)
-	return streamError(err)
+	return err
 }
 
 // get listens on a GET stream of the legacy session.
@@ -138,12 +139,5 @@ func streamError(err error) error {
 	if status, ok := errors.AsType[*StatusError](err); ok && (status.Status == http.StatusMethodNotAllowed || NotOffered(err)) {
 		return fmt.Errorf("%w: %w", ErrNoStream, err)
 	}
-	if rpc, ok := errors.AsType[*message.Error](err); ok && refusesRequest(rpc.Code) {
-		return fmt.Errorf("%w: %w", ErrNoStream, err)
-	}
 	return err
 }
-
-// refusesRequest reports whether a JSON-RPC error is about the request itself: an
-// invalid request, an unknown method or invalid params. Others may be temporary.
-func refusesRequest(code int) bool { return code >= -32602 && code <= -32600 }

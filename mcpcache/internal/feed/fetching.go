@@ -173,7 +173,7 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 			return // what is newer has said when the next one is due
 		}
 		if fetch.server != nil {
-			f.server.Store(fetch.server)
+			f.describe(fetch.server)
 		}
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.trust(slot.started)

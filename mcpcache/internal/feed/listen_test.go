@@ -218,8 +218,8 @@ func TestNoStream(t *testing.T) {
 		"legacy HTML":             {legacy, status(200), false},
 		"legacy JSON":             {legacy, gives(`{}`), false},
 		"legacy 204":              {legacy, status(204), false},
-		"modern not found":        {modern, failure(404, -32601, ""), false},
-		"modern not found in 200": {modern, failure(200, -32601, ""), false},
+		"modern not found":        {modern, failure(404, -32601, ""), true},
+		"modern not found in 200": {modern, failure(200, -32601, ""), true},
 		"modern internal error":   {modern, failure(200, -32603, ""), true},
 		"modern 503 with error":   {modern, failure(503, -32000, ""), true},
 		"modern refused":          {modern, refuse, true},
@@ -246,6 +246,51 @@ func TestNoStream(t *testing.T) {
 				if s.Count(list) < 2 {
 					t.Error("the list is not refreshed")
 				}
+			})
+		})
+	}
+}
+
+// A modern server whose replicas are being replaced refuses a subscription and takes the
+// next, or announces changes only after a while: it is listened to, at the latest after the
+// next server/discover. One that always refuses is asked ever more seldom.
+func TestModernStreamThatComesLater(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, then func(*server)
+	}{
+		"refused": {
+			func(s *server) { s.On(listening[modern], failure(404, -32601, "")) },
+			func(s *server) { s.On(listening[modern], nil) },
+		},
+		"not announced": {
+			func(s *server) { s.Do(func() { s.Quiet = true }) },
+			func(s *server) { s.Do(func() { s.Quiet = false }) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			tt.before(s)
+			run(t, s, func(w *world) {
+				f := w.start(modern)
+				w.after(3 * time.Hour)
+				if f.Status().Listening {
+					t.Error("the feed listens to nothing")
+				}
+				asked, described := s.Count(listening[modern]), s.Count(discover)
+				w.after(3 * time.Hour)
+				if more := s.Count(listening[modern]) - asked; more > s.Count(discover)-described+3*6 {
+					t.Errorf("in three hours the stream was asked for %d times", more)
+				}
+				tt.then(s)
+				w.after(w.policy.TTL)
+				w.wantState(f, Ready)
+				if !f.Status().Listening || s.Listening() != 1 {
+					t.Errorf("listening: %v, to %d streams", f.Status().Listening, s.Listening())
+				}
+				s.Set(revision.Tools, "newer")
+				s.Notify("notifications/tools/list_changed")
+				w.after(w.policy.Refresh)
+				w.wantItems(modern, revision.Tools, "newer")
 			})
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,7 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 		if ctx.Err() != nil || errors.Is(err, client.ErrNoStream) {
 			return
 		}
-		refused := client.IsStatus(err)
+		refused := client.IsAnswer(err)
 		ask := cut && refused
 		if wasOpen.Load() {
 			ask, cut = true, true
@@ -109,6 +110,23 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 // not missed that yet (render-mcp-server#26, mcp-sap-docs#75); others have none at all,
 // and say so by another status than 405.
 const maxRefusedPause = 10 * time.Minute
+
+// errDescribed says that the upstream has described itself otherwise than at the beginning.
+var errDescribed = errors.New("upstream offers or announces something else now")
+
+// describe takes over what a modern upstream says of itself now. If that is about other
+// lists or changes than before, such as after it was redeployed, the feed begins anew. If
+// it has refused to be listened to, it is asked again. The caller holds f.mu.
+func (f *Feed) describe(now *client.ServerInfo) {
+	f.server.Store(now)
+	before := f.session.Server()
+	switch {
+	case !maps.Equal(before.Capabilities, now.Capabilities), !maps.Equal(before.ListChanged, now.ListChanged):
+		f.end(errDescribed)
+	case f.session.Listens() && !f.listening:
+		signal(f.retryNow)
+	}
+}
 
 // hydrate marks every kind that the upstream offers and the operator wants as
 // due now. What failed on an earlier session is forgotten with it. However fast
