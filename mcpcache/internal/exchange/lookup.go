@@ -59,7 +59,7 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	a := asker{Caller: caller}
 	if caller != nil {
 		caller.Return()
-		a.noticeSeen, a.doubt = caller.NoticeSeen(x.question.kind), caller.Doubted(x.question.kind, x.now)
+		a.noticeSeen, a.doubt = caller.NoticeSeen(x.question.kind), caller.Doubted(x.question.kind, x.arrived)
 	}
 	x.awaitChange(ctx, a)
 	best, fresh := x.freshest(a)

@@ -119,7 +119,9 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 	case <-r.done:
 	case <-timer.C:
 		if h.end() {
-			x.backend.SetHanging(time.Now().Add(hangingFor))
+			if time.Since(r.began) >= stalePatience { // otherwise it had waited for others before
+				x.backend.SetHanging(time.Now().Add(hangingFor))
+			}
 			detach()
 			return x.answerStale(f.fallback)
 		}

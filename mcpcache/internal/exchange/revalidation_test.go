@@ -378,3 +378,64 @@ func TestAnswerComesBeforeItsStreamEnds(t *testing.T) {
 		})
 	}
 }
+
+// Programs with the same credentials that call and list at once each see their own change,
+// which is announced a little later, or never:
+// who has waited for another's list asks for what there is then, and a server that each in
+// turn has waited for does not hang.
+func TestChangesOfParallelCallers(t *testing.T) {
+	for takes, announced := range map[time.Duration]bool{200 * time.Millisecond: true, 400 * time.Millisecond: false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFace(t, config{Gate: duration(0)})
+			var mu sync.Mutex
+			version := 0
+			f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
+				if r.Header.Get("Mcp-Method") == "tools/call" {
+					mu.Lock()
+					version++
+					mu.Unlock()
+					if announced {
+						time.AfterFunc(300*time.Millisecond, func() { f.backend.Cache.Bump(revision.SetOf(revision.Tools)) })
+					}
+					return answering(http.StatusOK, "application/json", rpcResult)(w, r)
+				}
+				mu.Lock()
+				items := fmt.Sprint(version)
+				mu.Unlock()
+				return slowly(takes, &items)(w, r)
+			})
+			privateList(t, f, "Bearer a")
+			for range 3 {
+				var wait sync.WaitGroup
+				for i := range 8 {
+					wait.Go(func() {
+						time.Sleep(time.Duration(i) * 20 * time.Millisecond)
+						r := modernRequest("tools/call", "")
+						r.Header.Set("Authorization", "Bearer a")
+						_ = f.ServeHTTP(httptest.NewRecorder(), r, nil)
+						mu.Lock()
+						changed := version
+						mu.Unlock()
+						var seen int
+						body := privateList(t, f, "Bearer a").Body.String()
+						if _, list, _ := strings.Cut(body, `"name":"`); true {
+							_, _ = fmt.Sscanf(list, "%d", &seen)
+						}
+						if seen < changed {
+							t.Errorf("after change %d: %s", changed, body)
+						}
+					})
+				}
+				f.asked()
+				wait.Wait()
+				if lists := f.asked() - 8; lists > 4 {
+					t.Errorf("%d lists were asked for", lists)
+				}
+				if f.backend.Hanging(time.Now()) {
+					t.Error("the server is taken to hang")
+				}
+				time.Sleep(300 * time.Millisecond)
+			}
+		})
+	}
+}

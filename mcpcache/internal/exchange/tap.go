@@ -18,6 +18,9 @@ import (
 func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	x.outcome, x.reason = f.outcome(), f.reason
 	x.ticket = x.backend.Admission.Ticket()
+	if asked { // it may have waited, and what was announced meanwhile is in the answer
+		x.question.mark = x.backend.Cache.Mark(x.question.kind)
+	}
 	// An encode handler in front of this one still compresses it for the client.
 	askPlain(x.r.Header)
 	defer x.openSieve()()
