@@ -68,14 +68,29 @@ func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
 	if len(location) != 1 {
 		return
 	}
-	host, prefix := x.r.Host, strippedFrom(x.r)
-	if elsewhere && prefix != "" {
-		host = "" // it may be the redirect_uri of a page that is not behind us (RFC 6749 section 4.1.2)
+	if elsewhere && isAuthorization(location[0]) {
+		return
 	}
-	reference, ok := x.backend.Slash().Addresses.Relative(location[0], host, prefix)
+	hosts, prefix := []string{x.r.Host, siteOf(x.r).Host}, strippedFrom(x.r)
+	if elsewhere && prefix != "" {
+		hosts = nil // what is on the site outside of the prefix may be meant
+	}
+	reference, ok := x.backend.Slash().Addresses.Relative(location[0], prefix, hosts...)
 	if ok && !x.asksForTLS(location[0], reference) {
 		location[0] = reference
 	}
+}
+
+// isAuthorization reports whether a Location has the answer to an authorization request: it
+// is a redirect_uri then, which is the client's own, wherever that is (RFC 6749 sections
+// 4.1.2 and 4.1.2.1).
+func isAuthorization(location string) bool {
+	u, err := url.Parse(location)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	query := u.Query()
+	return query.Has("code") || query.Has("error")
 }
 
 // metadataAt gives the client's address in a parameter of a challenge. A server that names
@@ -83,14 +98,14 @@ func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
 // strips has that in the middle of the path (RFC 9728 section 3.1).
 func (x *exchange) metadataAt(parameter string) string {
 	parts := metadata.FindStringSubmatch(parameter)
-	host, prefix := x.r.Host, strippedFrom(x.r)
+	hosts, prefix := []string{x.r.Host, siteOf(x.r).Host}, strippedFrom(x.r)
 	if isHTTPS(parts[2]) {
-		host = ""
+		hosts = nil
 	}
 	if strings.Contains(parts[2], prefix) {
 		prefix = ""
 	}
-	reference, ok := x.backend.Slash().Addresses.Relative(parts[2], host, prefix)
+	reference, ok := x.backend.Slash().Addresses.Relative(parts[2], prefix, hosts...)
 	if !ok || strings.HasPrefix(parts[2], "/") {
 		return parameter
 	}

@@ -41,10 +41,17 @@ func reached(t *testing.T, stripped, path string, change func(*http.Request)) *h
 	change(r)
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), httptest.NewRecorder(), new(caddyhttp.Server))
 	r.URL.Path = path
+	caddyhttp.SetVar(r.Context(), caddyhttp.TrustedProxyVarKey, r.Header["X-Forwarded-Host"] != nil)
 	return r
 }
 
 func plainly(*http.Request) {}
+
+// behindProxy has the request come from a trusted proxy, which tells what the client named.
+func behindProxy(r *http.Request) {
+	r.Header.Set("X-Forwarded-Host", "site.example")
+	r.Header.Set("X-Forwarded-Proto", "https")
+}
 
 func overTLS(r *http.Request) { r.TLS = new(tls.ConnectionState) }
 
@@ -67,6 +74,12 @@ func TestLocation(t *testing.T) {
 		"stripped, of the path":     {"/api", "/ui", plainly, "/login", "/api/login"},
 		"stripped, internal":        {"/api", "/ui", plainly, "http://" + internal + "/login", "/api/login"},
 		"stripped, a redirect_uri":  {"/api", "/authorize", overTLS, "https://public.example/callback?code=1", "https://public.example/callback?code=1"},
+		"stripped, of the site":     {"/api", "/ui", overTLS, "https://public.example/login", "https://public.example/login"},
+		"a redirect_uri like ours":  {"", "/authorize", plainly, "http://" + internal + "/callback?code=1&state=2", "http://" + internal + "/callback?code=1&state=2"},
+		"and its error":             {"", "/authorize", plainly, "http://" + internal + "/callback?error=access_denied", "http://" + internal + "/callback?error=access_denied"},
+		"a login of the server":     {"", "/authorize", plainly, "http://" + internal + "/consent?id=1", "/consent?id=1"},
+		"without a scheme":          {"", "/mcp", plainly, "//" + internal + "/mcp/", "/mcp/"},
+		"of a proxy in front":       {"", "/mcp", behindProxy, "http://site.example/mcp/", "/mcp/"},
 		"another host":              {"", "/mcp", plainly, "https://login.example/?next=http://" + internal, "https://login.example/?next=http://" + internal},
 		"a program's redirect_uri":  {"", "/authorize", plainly, "http://127.0.0.1:33418/?code=1", "http://127.0.0.1:33418/?code=1"},
 		"a scheme of its own":       {"/api", "/authorize", plainly, "cursor://oauth/callback?code=1", "cursor://oauth/callback?code=1"},

@@ -384,7 +384,10 @@ func TestAnswerComesBeforeItsStreamEnds(t *testing.T) {
 // who has waited for another's list asks for what there is then, and a server that each in
 // turn has waited for does not hang.
 func TestChangesOfParallelCallers(t *testing.T) {
-	for takes, announced := range map[time.Duration]bool{200 * time.Millisecond: true, 400 * time.Millisecond: false} {
+	for _, c := range []struct {
+		takes     time.Duration
+		announced bool
+	}{{200 * time.Millisecond, true}, {400 * time.Millisecond, true}, {400 * time.Millisecond, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFace(t, config{Gate: duration(0)})
 			var mu sync.Mutex
@@ -394,7 +397,7 @@ func TestChangesOfParallelCallers(t *testing.T) {
 					mu.Lock()
 					version++
 					mu.Unlock()
-					if announced {
+					if c.announced {
 						time.AfterFunc(300*time.Millisecond, func() { f.backend.Cache.Bump(revision.SetOf(revision.Tools)) })
 					}
 					return answering(http.StatusOK, "application/json", rpcResult)(w, r)
@@ -402,7 +405,7 @@ func TestChangesOfParallelCallers(t *testing.T) {
 				mu.Lock()
 				items := fmt.Sprint(version)
 				mu.Unlock()
-				return slowly(takes, &items)(w, r)
+				return slowly(c.takes, &items)(w, r)
 			})
 			privateList(t, f, "Bearer a")
 			for range 3 {

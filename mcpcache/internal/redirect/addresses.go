@@ -4,6 +4,7 @@
 package redirect
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,27 +17,28 @@ import (
 // host and port, or a host alone, which goes with either default port.
 type Addresses []string
 
-// include reports whether an absolute URL is at the server: at one of its addresses, or
-// at host, which is what the request has named.
-func (a Addresses) include(u *url.URL, host string) bool {
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+// include reports whether a URL with a host is at the server: at one of its addresses, or
+// at one of the hosts, which are what the request has named.
+func (a Addresses) include(u *url.URL, hosts ...string) bool {
+	scheme := cmp.Or(u.Scheme, "http") // it may have none, and is the client's then
+	if scheme != "http" && scheme != "https" || u.Host == "" || u.User != nil {
 		return false
 	}
-	named := u.Scheme + "://" + origin.FoldHost(u.Host)
+	named := scheme + "://" + origin.FoldHost(u.Host)
 	is := func(address string) bool { return origin.Same(named, origin.FoldHost(address)) }
-	return is(host) || slices.ContainsFunc(a, is)
+	return slices.ContainsFunc(hosts, is) || slices.ContainsFunc(a, is)
 }
 
 // Relative returns a URL at the server as a reference that is right whatever scheme and
 // host a client has used, and false for any other URL. prefix is what a site has taken
 // from the path of the request, which is put there again unless the server knows of it. A
 // reference without scheme and host is the server's own, too.
-func (a Addresses) Relative(location, host, prefix string) (reference string, ok bool) {
+func (a Addresses) Relative(location, prefix string, hosts ...string) (reference string, ok bool) {
 	u, err := url.Parse(location)
 	if err != nil {
 		return "", false
 	}
-	if a.include(u, host) {
+	if a.include(u, hosts...) {
 		_, location, _ = strings.Cut(location, "//")
 		if location = strings.TrimPrefix(location, u.Host); !strings.HasPrefix(location, "/") {
 			location = "/" + location

@@ -25,7 +25,10 @@ func TestRelative(t *testing.T) {
 		"http://mcp.example.com/x":               "/x",
 		"https://mcp.example.com:443/x":          "/x",
 		"http://[::1]:3001/x":                    "/x",
+		"//10.0.0.5:3001/mcp/?a":                 "/mcp/?a",
+		"//internal.example/x":                   "/x",
 		// At the client's.
+		"//public.example/x":              "/x",
 		"http://public.example/mcp/":      "/mcp/",
 		"https://PUBLIC.example:443/mcp/": "/mcp/",
 		"/mcp/":                           "/mcp/",
@@ -39,13 +42,15 @@ func TestRelative(t *testing.T) {
 		"http://evil@public.example/":            "",
 		"http://public.example@evil/":            "",
 		"ftp://10.0.0.5:3001/":                   "",
-		"//10.0.0.5:3001/mcp/":                   "",
 		"http:mcp":                               "",
 		"http:///mcp":                            "",
 		"mcp/":                                   "",
 		"?a":                                     "",
 		"":                                       "",
 		"://":                                    "",
+		"//evil.example/mcp/":                    "",
+		"//evil.example\\@10.0.0.5:3001/":        "",
+		"//10.0.0.5:3001//evil/":                 "",
 		"http://10.0.0.5:3001//evil/":            "", // a reference to another host
 		"http://10.0.0.5:3001/\\evil/":           "", // the same in browsers
 		"http://10.0.0.5:3001/\t/evil/":          "",
@@ -55,7 +60,7 @@ func TestRelative(t *testing.T) {
 		"http://10.0.0.5:3001%2eevil/":           "",
 		"javascript://10.0.0.5:3001/%0aalert(1)": "",
 	} {
-		if got, ok := own.Relative(location, host, ""); got != want || ok != (want != "") {
+		if got, ok := own.Relative(location, "", host); got != want || ok != (want != "") {
 			t.Errorf("%q: got %q, want %q", location, got, want)
 		}
 	}
@@ -78,11 +83,11 @@ func TestPrefix(t *testing.T) {
 		"mcp/":                              "",
 		"http://evil/mcp/":                  "",
 	} {
-		if got, _ := own.Relative(location, "public.example", "/api"); got != want {
+		if got, _ := own.Relative(location, "/api", "public.example"); got != want {
 			t.Errorf("%q: got %q, want %q", location, got, want)
 		}
 	}
-	if got, ok := own.Relative("/mcp/", "public.example", "//evil"); ok {
+	if got, ok := own.Relative("/mcp/", "//evil", "public.example"); ok {
 		t.Errorf("a prefix that names a host gives %q", got)
 	}
 }
@@ -173,7 +178,7 @@ func FuzzRelative(f *testing.F) {
 		f.Add(location, "/api")
 	}
 	f.Fuzz(func(t *testing.T, location, prefix string) {
-		reference, ok := own.Relative(location, "public.example", prefix)
+		reference, ok := own.Relative(location, prefix, "public.example")
 		if !ok || prefix != "" && prefix != "/api" {
 			return
 		}
