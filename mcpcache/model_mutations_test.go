@@ -203,7 +203,7 @@ var mutations = []mutation{
 		{"internal/exchange/denial.go", `d.text = "Unknown prompt: " + n.Name`, `d.text = "Hidden prompt: " + n.Name`},
 	}, found: `it was refused with`},
 	{name: "refuse whom the upstream has not let in", edits: []replacement{
-		{"internal/exchange/ask.go", "if letIn {", "if letIn || true {"},
+		{"internal/exchange/ask.go", "if letIn || header.IsSigned(x.r.Header) {", "if letIn || !header.IsSigned(x.r.Header) {"},
 	}, found: `it was refused, and ` + notLetIn},
 	{name: "refuse a session that may be lost", edits: []replacement{
 		{"internal/exchange/ask.go", "case x.screen.turnedAway, x.mayBeLost():", "case x.screen.turnedAway:"},
