@@ -54,6 +54,7 @@
 //	          feed, keeper        when to fetch; what outlives the process
 //	            client, cache, sieve, encoded, identity, admission, variant
 //	              message, sse, revision, upstream
+//	                redirect          where the server sends its clients
 //
 // # Promises
 //
@@ -72,7 +73,7 @@
 //  4. Never ahead of the door. A client is served from the cache only while
 //     the upstream's acceptance of it counts, unless the operator says that
 //     handlers in front check everybody. The door is asked before rules refuse
-//     anything.
+//     anything, but for signed requests: nobody can ask in their name.
 //  5. Byte-faithful. Items leave as the upstream wrote them. Only the id, the
 //     ttlMs and the nextCursor of an answer are the module's.
 //  6. Failure never empties a list. A failed, partial, oversized or
@@ -100,7 +101,7 @@
 //	 B ────────────────────────────────┘ session opened after all
 //
 //	A: ready ◄─► degraded ◄─► down ◄─► needs_authorization, as refreshes go
-//	B: down, needs_authorization or unsupported
+//	B: down, needs_authorization, unsupported or yielding
 //
 // They mean:
 //
@@ -113,6 +114,7 @@
 //     guard has none.
 //   - unsupported: the upstream does not speak this revision, which is no
 //     failure. The feed asks again once in a while.
+//   - yielding: the upstream takes one session at a time, and a client has it.
 //
 // After a notice a feed waits for a millisecond before it fetches: an upstream
 // tells all feeds of a change, and may tell of several in a row.
