@@ -140,7 +140,7 @@ var mutations = []mutation{
 		{"internal/exchange/answer.go", "shown := x.catalog.Shown(f.entry, x.view, x.now)", "shown := f.entry"},
 	}, found: wasShown},
 	{name: "show what is hidden in a compressed copy", edits: []replacement{
-		{"internal/exchange/answer.go", "x.compressed(shown, env.framing)", "x.compressed(f.entry, env.framing)"},
+		{"internal/cache/cache.go", "b != nil && b.Is(e.Body.Digest)", "b != nil"},
 	}, found: wasShown},
 	{name: "show what is hidden in an answer of the upstream", edits: []replacement{
 		{"internal/exchange/tap.go", "below: x.below(), x: x,", "below: x.w, x: x,"},

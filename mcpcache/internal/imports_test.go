@@ -33,6 +33,8 @@ var floors = [][]string{
 	// Entries and their epochs; how we speak with an upstream; what of its answers a
 	// client is given.
 	{"cache", "client", "sieve"},
+	// The bodies of requests; the bytes of answers from memory.
+	{"incoming", "reply"},
 	// What is known of who asks, of clients that may be shown different lists, of
 	// clients that were let in, of what callers may see; the form in which snapshots are
 	// stored.
@@ -54,7 +56,7 @@ var floors = [][]string{
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"upstream", "options", "backend", "exchange", "telemetry"}
+var throughCaddy = []string{"upstream", "options", "incoming", "backend", "exchange", "telemetry"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

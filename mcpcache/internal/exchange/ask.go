@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -29,7 +30,7 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 	if modern {
 		capabilities := []byte("{}")
 		var client message.Request
-		if message.Decode(x.body.bytes, &client) == nil && client.Meta.Capabilities != nil {
+		if message.Decode(x.body.Bytes, &client) == nil && client.Meta.Capabilities != nil {
 			capabilities = client.Meta.Capabilities
 		}
 		body = append(body, `"_meta":{"io.modelcontextprotocol/protocolVersion":"`+x.revision().String()+`","io.modelcontextprotocol/clientCapabilities":`...)
@@ -42,14 +43,14 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.TransferEncoding, r.Trailer = nil, nil
 	h := r.Header
-	maps.DeleteFunc(h, func(name string, _ []string) bool { return hasPrefixed(http.Header{name: nil}, "Mcp-Param-") })
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return incoming.HasPrefixed(http.Header{name: nil}, "Mcp-Param-") })
 	for _, name := range [...]string{"Mcp-Name", "Mcp-Method", "Content-Encoding", "Accept-Encoding", "Last-Event-Id", "Expect", "Transfer-Encoding"} {
 		delete(h, name)
 	}
 	if modern {
 		h["Mcp-Method"] = []string{method}
 	}
-	h["Content-Type"], h["Accept"] = []string{"application/json"}, []string{usualAccept}
+	h["Content-Type"], h["Accept"] = []string{"application/json"}, []string{incoming.UsualAccept}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	return r
 }

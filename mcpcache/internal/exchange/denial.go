@@ -52,14 +52,14 @@ func uncertain(status int, text string) *denial {
 // deny answers the messages of a request that rules refuse. Of a batch each message
 // that wants an answer gets the same: which of them was refused is nobody's business.
 func (x *exchange) deny(d *denial, found []message.Naming) error {
-	defer x.body.release()
+	defer x.body.Release()
 	x.outcome, x.reason = OutcomeDenied, understood
 	x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
 	status := d.status
 	if status == http.StatusOK && !wantAnswer(found) {
 		status = http.StatusBadRequest // 2025-03-26 and later, "Sending Messages to the Server" 4
 	}
-	return x.writeError(status, d.answers(found, message.IsBatch(x.body.bytes)))
+	return x.writeError(status, d.answers(found, message.IsBatch(x.body.Bytes)))
 }
 
 // writeError answers with an error in the protocol's words. Pages may read it as they may
@@ -67,7 +67,7 @@ func (x *exchange) deny(d *denial, found []message.Naming) error {
 func (x *exchange) writeError(status int, body []byte) error {
 	h := x.w.Header()
 	h["Content-Type"] = []string{"application/json"}
-	x.allowPage(h)
+	x.AllowPage(h)
 	x.w.WriteHeader(status)
 	_, err := x.w.Write(body)
 	return err

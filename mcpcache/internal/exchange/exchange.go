@@ -8,6 +8,7 @@ package exchange
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -34,7 +36,7 @@ type exchange struct {
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
 
-	body    body            // what has been read of the request body
+	body    incoming.Body   // what has been read of the request body
 	request message.Request // what it says, once decoded
 	method  string          // the JSON-RPC method, "" if unknown
 	cursor  string          // one of our own, unquoted; "" if there is none
@@ -51,6 +53,8 @@ type exchange struct {
 	view   *policy.View // what the caller may see and call; nil without rules
 	screen *screen      // nil where nothing has to be hidden
 
+	given  found         // what the cache has answered with
+	left   time.Duration // of its freshness
 	values header.Values // of the answer
 }
 
@@ -95,16 +99,16 @@ func (x *exchange) understand() (bypass, error) {
 			return bypassMethod, nil
 		}
 	}
-	if !plainJSON(x.r.Header) {
+	if !incoming.PlainJSON(x.r.Header) {
 		return bypassType, nil
 	}
 	if x.r.ContentLength > x.endpoint.Settings.MaxRequest {
 		return bypassSize, nil
 	}
-	if err := x.body.read(x.r, x.endpoint.Settings.MaxRequest); err != nil {
+	if err := x.body.Read(x.r, x.endpoint.Settings.MaxRequest); err != nil {
 		return "", err
 	}
-	if !x.body.whole {
+	if !x.body.Whole {
 		return bypassSize, nil
 	}
 	if reason := x.decode(); reason != understood {
@@ -124,16 +128,16 @@ func (x *exchange) identify() cache.Partition {
 // decode decodes the body. Of a message that is neither for the cache nor opens a
 // session, only the method is read: it is forwarded whatever else it says.
 func (x *exchange) decode() bypass {
-	if x.endpoint.requests.Recall(x.body.bytes, &x.request) {
+	if x.endpoint.requests.Recall(x.body.Bytes, &x.request) {
 		return understood
 	}
-	if method := string(message.Method(x.body.bytes)); method != "" && method != "initialize" {
+	if method := string(message.Method(x.body.Bytes)); method != "" && method != "initialize" {
 		if _, cached := revision.KindOf(method); !cached {
 			x.method = method
 			return bypassMethod
 		}
 	}
-	return reasonOf(x.endpoint.requests.Decode(x.body.bytes, &x.request))
+	return reasonOf(x.endpoint.requests.Decode(x.body.Bytes, &x.request))
 }
 
 func reasonOf(err error) bypass {
@@ -187,7 +191,7 @@ func (x *exchange) ask() bypass {
 		q.detail = x.request.Cursor
 	}
 	var ok bool
-	if q.stream, ok = accepts(x.r.Header["Accept"]); !ok {
+	if q.stream, ok = incoming.Accepts(x.r.Header["Accept"]); !ok {
 		return bypassAccept
 	}
 	q.mark = x.backend.Cache.Mark(kind)
@@ -208,7 +212,7 @@ func (x *exchange) readRevision() bypass {
 	case r.Era() != revision.Modern || meta.Capabilities == nil,
 		len(header) != 1 || header[0] != r.String(),
 		len(named) != 1 || named[0] != x.method,
-		x.context != cache.Anonymous && hasPrefixed(x.r.Header, "Mcp-Param-"),
+		x.context != cache.Anonymous && incoming.HasPrefixed(x.r.Header, "Mcp-Param-"),
 		!x.nameMatches():
 		return bypassRevision
 	}
@@ -224,7 +228,7 @@ func (x *exchange) nameMatches() bool {
 	if x.question.kind != revision.Reads {
 		return name == nil
 	}
-	return len(name) == 1 && quotes(x.request.URI, name[0])
+	return len(name) == 1 && incoming.Quotes(x.request.URI, name[0])
 }
 
 func (x *exchange) readLegacyRevision(header []string) bypass {

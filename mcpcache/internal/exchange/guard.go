@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -65,7 +66,7 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 func (x *exchange) unasked(err error) error {
 	x.outcome, x.reason = OutcomeBypass, bypassAdmission
 	if x.screen.elsewhere {
-		x.body.release()
+		x.body.Release()
 		return err
 	}
 	h := x.w.Header()
@@ -82,12 +83,12 @@ func (x *exchange) askBeforeLong(next caddyhttp.Handler) (passed bool, err error
 	if x.r.ContentLength > s.MaxCall && !x.screen.elsewhere {
 		return false, nil
 	}
-	if !x.body.begun() {
-		if err := x.body.read(x.r, min(s.MaxCall, s.MaxRequest)); err != nil {
+	if !x.body.Begun() {
+		if err := x.body.Read(x.r, min(s.MaxCall, s.MaxRequest)); err != nil {
 			return false, err
 		}
 	}
-	if x.body.whole || x.screen.elsewhere {
+	if x.body.Whole || x.screen.elsewhere {
 		return false, nil
 	}
 	if passed, err = x.askDoor(next, nil); err != nil {
@@ -103,13 +104,13 @@ func (x *exchange) readCall() (*denial, error) {
 	if x.r.ContentLength > limit {
 		return tooLarge, nil
 	}
-	switch err := x.body.readOn(x.w, x.r, limit, &x.screen.share); {
-	case errors.Is(err, errNoRoom):
+	switch err := x.body.ReadOn(x.w, x.r, limit, &x.screen.share); {
+	case errors.Is(err, incoming.ErrNoRoom):
 		x.w.Header()["Retry-After"] = []string{"1"}
 		return uncertain(http.StatusServiceUnavailable, "there is no memory left to find out what the request names"), nil
 	case err != nil:
 		return nil, err
-	case !x.body.whole:
+	case !x.body.Whole:
 		return tooLarge, nil
 	}
 	return nil, nil
@@ -117,20 +118,20 @@ func (x *exchange) readCall() (*denial, error) {
 
 // isEmpty reports whether a request that need not have a body turns out to have none,
 // although its length was not given.
-func (x *exchange) isEmpty() bool { return x.r.Method != http.MethodPost && len(x.body.bytes) == 0 }
+func (x *exchange) isEmpty() bool { return x.r.Method != http.MethodPost && len(x.body.Bytes) == 0 }
 
 // mayBecomeMessage reports whether a request for another path than the endpoint may be one
 // of MCP, by its header and the beginning of its body: what else a server has there, such
 // as uploads, is passed on as it comes.
 func (x *exchange) mayBecomeMessage() bool {
-	return x.isOddJSON() || message.MayBecomeJSON(x.body.bytes)
+	return x.isOddJSON() || message.MayBecomeJSON(x.body.Bytes)
 }
 
 // mayBeMessage reports whether a request for another path than the endpoint may be
 // one of MCP: servers take several paths for their endpoint, or have one for the
 // transport of 2024-11-05 too. What is for a server's other routes, such as those of
 // OAuth, is no message.
-func (x *exchange) mayBeMessage() bool { return x.isOddJSON() || message.MayBeRPC(x.body.bytes) }
+func (x *exchange) mayBeMessage() bool { return x.isOddJSON() || message.MayBeRPC(x.body.Bytes) }
 
 // isOddJSON reports whether a body may be JSON in another form than it stands there.
 func (x *exchange) isOddJSON() bool {
@@ -138,15 +139,15 @@ func (x *exchange) isOddJSON() bool {
 		return true
 	}
 	media, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
-	return strings.HasSuffix(media, "json") && !plainJSON(x.r.Header)
+	return strings.HasSuffix(media, "json") && !incoming.PlainJSON(x.r.Header)
 }
 
 // read finds out what the messages of a request name.
 func (x *exchange) read() ([]message.Naming, *denial) {
-	if !plainJSON(x.r.Header) {
+	if !incoming.PlainJSON(x.r.Header) {
 		return nil, uncertain(http.StatusUnsupportedMediaType, "the request is not plain JSON in UTF-8, and what it names has to be certain")
 	}
-	found, err := message.ParseNaming(x.body.bytes)
+	found, err := message.ParseNaming(x.body.Bytes)
 	switch {
 	case errors.Is(err, message.ErrMethod):
 		status := http.StatusOK

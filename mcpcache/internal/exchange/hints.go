@@ -64,7 +64,7 @@ func (x *exchange) asLister() *exchange {
 	}
 	if q.revision.Era() == revision.Modern {
 		var client message.Request
-		if message.Decode(x.body.bytes, &client) != nil || client.Meta.Capabilities == nil {
+		if message.Decode(x.body.Bytes, &client) != nil || client.Meta.Capabilities == nil {
 			return nil
 		}
 		q.capabilities, own.session = client.Meta.Capabilities, ""

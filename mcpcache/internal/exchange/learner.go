@@ -273,7 +273,7 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	x.question.revision = negotiated
 	x.backend.Feeds.ClientOpened(session, x.arrived)
 	ledger, until := x.backend.Admission, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
-	if v, known := x.backend.VariantOfClient(x.body.bytes); known {
+	if v, known := x.backend.VariantOfClient(x.body.Bytes); known {
 		ledger.OpenSession(session, x.context, negotiated, v, x.ticket, until)
 	} else {
 		ledger.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)

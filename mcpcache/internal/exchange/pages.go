@@ -15,9 +15,10 @@ func (x *exchange) isPageUnknown() bool {
 	return !known
 }
 
-// allowPage gives an answer to a page in a browser the CORS fields that the upstream
-// gives to pages of its origin. What a handler in front of this one has set stays.
-func (x *exchange) allowPage(h http.Header) {
+// AllowPage gives an answer to a page in a browser the CORS fields that the upstream
+// gives to pages of its origin. What a handler in front of this one has set stays. It
+// implements [reply.Asker].
+func (x *exchange) AllowPage(h http.Header) {
 	origin := x.r.Header["Origin"]
 	if len(origin) != 1 || h["Access-Control-Allow-Origin"] != nil {
 		return

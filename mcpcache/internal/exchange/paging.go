@@ -77,7 +77,7 @@ func (x *exchange) page(f found, shown *cache.Entry) *cache.Entry {
 // let in or not, what has expired is fetched, and if that fails a copy may do. The page is cut
 // of what comes.
 func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
-	body, err := message.WithoutCursor(x.body.bytes)
+	body, err := message.WithoutCursor(x.body.Bytes)
 	if err != nil {
 		return x.cursorIsGone() // it has been understood: this does not happen
 	}
@@ -88,7 +88,8 @@ func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
 	x.w, x.r = answer, x.r.Clone(x.r.Context())
 	x.r.ContentLength = int64(len(body))
 	x.r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.body.bytes, x.body.room = body, nil // the request still is in the buffer
+	x.body.Keep() // the request still is in the buffer
+	x.body.Bytes = body
 	x.request.Cursor = nil
 	err = collect(answer, x.r, x.request.ID, func(r *http.Request) error {
 		x.r = r

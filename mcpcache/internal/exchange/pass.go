@@ -27,7 +27,7 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return err
 	}
 	defer x.openSieve()()
-	x.body.replay(r)
+	x.body.Replay(r)
 	if r.Method == http.MethodDelete {
 		x.endSessions()
 	}

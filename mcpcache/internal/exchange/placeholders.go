@@ -70,7 +70,7 @@ func (x *exchange) tool() string {
 // it.
 func (x *exchange) findTool() string {
 	var r message.Request
-	if !x.body.whole || message.Decode(x.body.bytes, &r) != nil || r.Name == nil {
+	if !x.body.Whole || message.Decode(x.body.Bytes, &r) != nil || r.Name == nil {
 		return x.r.Header.Get("Mcp-Name")
 	}
 	var name string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -72,4 +73,4 @@ func TestPlaceholders(t *testing.T) {
 }
 
 // wholeBody is a body that has been read.
-func wholeBody(text string) body { return body{bytes: []byte(text), whole: true} }
+func wholeBody(text string) incoming.Body { return incoming.Body{Bytes: []byte(text), Whole: true} }

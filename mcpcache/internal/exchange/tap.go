@@ -30,7 +30,7 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	if f.hurry {
 		return x.closeSieve(x.revalidate(next, f))
 	}
-	x.body.replay(x.r)
+	x.body.Replay(x.r)
 	if x.r.Method == http.MethodDelete {
 		x.endSessions()
 	}

@@ -1,4 +1,7 @@
-package exchange
+// Package incoming reads the requests of clients: their bodies, as far as they have to be
+// looked into, and what their headers say of those. It knows nothing of what the bodies
+// say.
+package incoming
 
 import (
 	"bytes"
@@ -16,12 +19,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 )
 
-// body is what has been read of a request body. Nothing has been read of the zero
+// Body is what has been read of a request body. Nothing has been read of the zero
 // value.
-type body struct {
-	bytes []byte
-	whole bool    // nothing is left to read
-	room  *[]byte // the buffer that bytes are in; nil if it is not to be reused
+type Body struct {
+	Bytes []byte
+	Whole bool    // nothing is left to read
+	room  *[]byte // the buffer that Bytes are in; nil if it is not to be reused
 }
 
 const (
@@ -36,9 +39,9 @@ const (
 // theirs, so buffers are made no larger than their request.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// read reads a request body of at most limit bytes, or the beginning of a
+// Read reads a request body of at most limit bytes, or the beginning of a
 // longer one.
-func (b *body) read(r *http.Request, limit int64) error {
+func (b *Body) Read(r *http.Request, limit int64) error {
 	b.room = buffers.Get().(*[]byte)
 	data := (*b.room)[:0]
 	if n := r.ContentLength; n > 0 && n <= limit {
@@ -48,55 +51,55 @@ func (b *body) read(r *http.Request, limit int64) error {
 	return b.readTo(r, data, limit, nil, nil)
 }
 
-// errNoRoom says that there is no memory for a request body.
-var errNoRoom = errors.New("no room for the request body")
+// ErrNoRoom says that there is no memory for a request body.
+var ErrNoRoom = errors.New("no room for the request body")
 
-// readOn reads on in a body of which no more than the beginning has been read, up to
+// ReadOn reads on in a body of which no more than the beginning has been read, up to
 // limit bytes. What it needs is taken from a share of the memory; if there is not
-// enough, the error is errNoRoom. Meanwhile others may not find any, so a client that
+// enough, the error is ErrNoRoom. Meanwhile others may not find any, so a client that
 // sends too slowly is answered 408: w is to where, the way to its connection.
-func (b *body) readOn(w http.ResponseWriter, r *http.Request, limit int64, share *budget.Share) error {
-	if b.whole {
+func (b *Body) ReadOn(w http.ResponseWriter, r *http.Request, limit int64, share *budget.Share) error {
+	if b.Whole {
 		return nil
 	}
-	data := b.bytes
+	data := b.Bytes
 	if n := r.ContentLength + 1; n > int64(len(data)) && n <= limit+1 {
 		if !share.Grow(n - int64(len(data))) {
-			return errNoRoom
+			return ErrNoRoom
 		}
 		data = append(make([]byte, 0, n), data...) // no more than it needs
 	}
 	p := newPace(w)
 	err := b.readTo(r, data, limit, share, p)
 	if p.end(err == nil) {
-		return caddyhttp.Error(http.StatusRequestTimeout, errTooSlow)
+		return caddyhttp.Error(http.StatusRequestTimeout, ErrTooSlow)
 	}
 	return err
 }
 
 // readTo reads on behind data, which has been read, from a share and at a pace if there
 // are such.
-func (b *body) readTo(r *http.Request, data []byte, limit int64, share *budget.Share, p *pace) error {
+func (b *Body) readTo(r *http.Request, data []byte, limit int64, share *budget.Share, p *pace) error {
 	for {
 		if len(data) == cap(data) {
 			more := len(data) + firstRead
 			if share != nil {
 				more = int(min(int64(more), limit+1-int64(len(data))))
 				if !share.Grow(int64(more)) {
-					return errNoRoom
+					return ErrNoRoom
 				}
 			}
 			data = slices.Grow(data, more)
 		}
 		n, err := r.Body.Read(data[len(data):min(int64(cap(data)), limit+1)])
 		data = data[:len(data)+n]
-		b.bytes = data
+		b.Bytes = data
 		p.have(len(data))
 		switch {
 		case int64(len(data)) > limit:
 			return nil
 		case err == io.EOF:
-			b.whole = true
+			b.Whole = true
 			return nil
 		case err != nil:
 			if _, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
@@ -107,29 +110,32 @@ func (b *body) readTo(r *http.Request, data []byte, limit int64, share *budget.S
 	}
 }
 
-// begun reports whether any of the body has been read.
-func (b *body) begun() bool { return b.room != nil || b.bytes != nil }
+// Begun reports whether any of the body has been read.
+func (b *Body) Begun() bool { return b.room != nil || b.Bytes != nil }
 
-// replay gives r a body that can be read from the start again.
-func (b *body) replay(r *http.Request) {
-	if b.bytes == nil {
+// Replay gives r a body that can be read from the start again.
+func (b *Body) Replay(r *http.Request) {
+	if b.Bytes == nil {
 		return
 	}
-	b.room = nil // a transport may read a request's body after it has answered
+	b.Keep() // a transport may read a request's body after it has answered
 	rest := r.Body
-	if b.whole {
-		r.Body = readCloser{bytes.NewReader(b.bytes), rest}
+	if b.Whole {
+		r.Body = readCloser{bytes.NewReader(b.Bytes), rest}
 		return
 	}
-	r.Body = readCloser{io.MultiReader(bytes.NewReader(b.bytes), rest), rest}
+	r.Body = readCloser{io.MultiReader(bytes.NewReader(b.Bytes), rest), rest}
 }
 
-// release gives the buffer back, unless the body was replayed.
-func (b *body) release() {
-	if b.room == nil || cap(b.bytes) > maxPooled {
+// Keep has the buffer not be given back: something else holds on to it.
+func (b *Body) Keep() { b.room = nil }
+
+// Release gives the buffer back, unless the body was replayed or is kept.
+func (b *Body) Release() {
+	if b.room == nil || cap(b.Bytes) > maxPooled {
 		return
 	}
-	*b.room = b.bytes[:0]
+	*b.room = b.Bytes[:0]
 	buffers.Put(b.room)
 	b.room = nil
 }
@@ -139,8 +145,8 @@ type readCloser struct {
 	io.Closer
 }
 
-// plainJSON reports whether a body is JSON as it stands.
-func plainJSON(h http.Header) bool {
+// PlainJSON reports whether a body is JSON as it stands.
+func PlainJSON(h http.Header) bool {
 	if h["Content-Encoding"] != nil {
 		return false
 	}
@@ -156,19 +162,19 @@ func plainJSON(h http.Header) bool {
 	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// usualAccept is what nearly every client sends.
-const usualAccept = "application/json, text/event-stream"
+// UsualAccept is what nearly every client sends.
+const UsualAccept = "application/json, text/event-stream"
 
-// accepts reads an Accept header. A client must accept both content types that an
+// Accepts reads an Accept header. A client must accept both content types that an
 // answer can have (2025-03-26 and later, "Sending Messages to the Server" 2), here
 // in one field line, since some servers read only one; if it does not, ok is false
 // and the upstream decides. stream says that it prefers an event stream, by the
 // weights of the two.
-func accepts(values []string) (stream, ok bool) {
+func Accepts(values []string) (stream, ok bool) {
 	if len(values) != 1 {
 		return false, false
 	}
-	if values[0] == usualAccept {
+	if values[0] == UsualAccept {
 		return false, true
 	}
 	var json, events qvalue.Value
@@ -184,8 +190,8 @@ func accepts(values []string) (stream, ok bool) {
 	return events > json, json > 0 && events > 0
 }
 
-// hasPrefixed reports whether a header field's canonical name has that prefix.
-func hasPrefixed(h http.Header, prefix string) bool {
+// HasPrefixed reports whether a header field's canonical name has that prefix.
+func HasPrefixed(h http.Header, prefix string) bool {
 	for name := range h {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -194,9 +200,9 @@ func hasPrefixed(h http.Header, prefix string) bool {
 	return false
 }
 
-// quotes reports whether raw is s as a JSON string without escapes. With an escape
+// Quotes reports whether raw is s as a JSON string without escapes. With an escape
 // or an encoded header it returns false although the two may be equal.
-func quotes(raw []byte, s string) bool {
+func Quotes(raw []byte, s string) bool {
 	return len(raw) == len(s)+2 && string(raw[1:len(raw)-1]) == s &&
 		!strings.ContainsRune(s, '\\') && !strings.HasPrefix(s, "=?")
 }

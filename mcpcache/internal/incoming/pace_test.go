@@ -1,4 +1,4 @@
-package exchange
+package incoming
 
 import (
 	"bytes"
@@ -51,7 +51,7 @@ func (s *slow) readAll() (n int, err error) {
 		p.have(n)
 	}
 	if p.end(errors.Is(err, io.EOF)) {
-		return n, errTooSlow
+		return n, ErrTooSlow
 	}
 	return n, err
 }
@@ -79,7 +79,7 @@ func TestSlowRequestsAreNotWaitedForEndlessly(t *testing.T) {
 				switch {
 				case c.whole && (!errors.Is(err, io.EOF) || n != c.size || !s.deadline.IsZero()):
 					t.Errorf("read %d bytes, %v, in %s", n, err, took)
-				case !c.whole && (!errors.Is(err, errTooSlow) || took < grace || took > 2*grace+size/leastRate*time.Second):
+				case !c.whole && (!errors.Is(err, ErrTooSlow) || took < grace || took > 2*grace+size/leastRate*time.Second):
 					t.Errorf("read %d bytes, %v, in %s", n, err, took)
 				}
 			})

@@ -1,11 +1,12 @@
-package exchange
+package incoming
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -22,7 +23,7 @@ func TestAccept(t *testing.T) {
 		"both":                   {accept: []string{json + ", " + sse}, ok: true},
 		"the other order":        {accept: []string{sse + "," + json}, ok: true},
 		"two lines":              {accept: []string{sse, json}},
-		"the same twice":         {accept: []string{usualAccept, usualAccept}},
+		"the same twice":         {accept: []string{UsualAccept, UsualAccept}},
 		"odd case and space":     {accept: []string{" Application/JSON ,\tTEXT/Event-Stream "}, ok: true},
 		"and more":               {accept: []string{"text/html, " + json + ", " + sse + ", */*;q=0.1"}, ok: true},
 		"rather a stream":        {accept: []string{json + ";q=0.5, " + sse}, stream: true, ok: true},
@@ -47,7 +48,7 @@ func TestAccept(t *testing.T) {
 		"no comma":               {accept: []string{json + " " + sse}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stream, ok := accepts(c.accept)
+			stream, ok := Accepts(c.accept)
 			if ok != c.ok || ok && stream != c.stream {
 				t.Errorf("got stream %v, both %v; want %v, %v", stream, ok, c.stream, c.ok)
 			}
@@ -75,7 +76,7 @@ func TestPlainJSON(t *testing.T) {
 		"compressed":        {http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, false},
 		"identity":          {http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"identity"}}, false},
 	} {
-		if got := plainJSON(c.header); got != c.want {
+		if got := PlainJSON(c.header); got != c.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
@@ -85,17 +86,21 @@ func TestPlainJSON(t *testing.T) {
 // has told the number or not.
 func bodyOf(bytes int, told bool) (*http.Request, string) {
 	content := strings.Repeat("0123456789", bytes/10+1)[:bytes]
-	r := post("")
-	withBody(r, content)
+	r := post(content)
 	if !told {
 		r.ContentLength = -1
 	}
 	return r, content
 }
 
-func readBody(r *http.Request, limit int64) (*body, error) {
-	b := new(body)
-	return b, b.read(r, limit)
+// post returns a request with that body.
+func post(body string) *http.Request {
+	return httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+}
+
+func readBody(r *http.Request, limit int64) (*Body, error) {
+	b := new(Body)
+	return b, b.Read(r, limit)
 }
 
 func TestReadBodyAtItsLimit(t *testing.T) {
@@ -107,14 +112,14 @@ func TestReadBodyAtItsLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b.whole != whole || len(b.bytes) > limit+1 || !strings.HasPrefix(content, string(b.bytes)) || whole && string(b.bytes) != content {
-				t.Errorf("%d bytes (told: %v): read %d, whole %v", size, told, len(b.bytes), b.whole)
+			if b.Whole != whole || len(b.Bytes) > limit+1 || !strings.HasPrefix(content, string(b.Bytes)) || whole && string(b.Bytes) != content {
+				t.Errorf("%d bytes (told: %v): read %d, whole %v", size, told, len(b.Bytes), b.Whole)
 			}
-			b.replay(r)
+			b.Replay(r)
 			if again, err := io.ReadAll(iotest.OneByteReader(r.Body)); err != nil || string(again) != content {
 				t.Errorf("%d bytes (told: %v): replayed %d, %v", size, told, len(again), err)
 			}
-			b.release()
+			b.Release()
 		}
 	}
 }
@@ -137,7 +142,7 @@ func TestReplayClosesTheBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.replay(r)
+		b.Replay(r)
 		if err := r.Body.Close(); err != nil || c.closed != 1 {
 			t.Errorf("of %d bytes: closed %d times, %v", size, c.closed, err)
 		}
@@ -152,16 +157,15 @@ func TestReplayedBufferIsNotReused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.replay(r)
-	b.release()
+	b.Replay(r)
+	b.Release()
 	for range 100 {
-		other := post("")
-		withBody(other, strings.Repeat("!", 500))
+		other := post(strings.Repeat("!", 500))
 		b, err := readBody(other, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.release()
+		b.Release()
 	}
 	if again, err := io.ReadAll(r.Body); err != nil || string(again) != content {
 		t.Errorf("replayed %.40q, %v", again, err)
@@ -171,9 +175,9 @@ func TestReplayedBufferIsNotReused(t *testing.T) {
 // What nobody has read can be given back, and replaying it changes nothing.
 func TestNoBody(t *testing.T) {
 	r, content := bodyOf(100, true)
-	var none body
-	none.replay(r)
-	none.release()
+	var none Body
+	none.Replay(r)
+	none.Release()
 	if got, err := io.ReadAll(r.Body); err != nil || string(got) != content {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -195,39 +199,6 @@ func TestReadBodyFails(t *testing.T) {
 	}
 }
 
-// TestForwardedBodyIsExact sends bodies of every fate: they arrive as they left.
-func TestForwardedBodyIsExact(t *testing.T) {
-	f := newFace(t, config{MaxRequest: 4000})
-	var arrived []byte
-	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) (err error) {
-		arrived, err = io.ReadAll(r.Body)
-		w.WriteHeader(http.StatusAccepted)
-		return err
-	})
-	for name, content := range map[string]string{
-		"batch":      `[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`,
-		"no JSON":    "\x00\xff{,",
-		"empty":      "",
-		"list":       `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\r\n ",
-		"call":       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0e+00}}}`,
-		"at limit":   strings.Repeat(" ", 4000),
-		"over limit": strings.Repeat(" ", 4001),
-		"far over":   strings.Repeat("0123456789", 100_000),
-	} {
-		for _, told := range []bool{true, false} {
-			r := post("")
-			withBody(r, content)
-			if !told {
-				r.ContentLength = -1
-			}
-			arrived = nil
-			if w := f.serve(t, r); w.Code != http.StatusAccepted || !bytes.Equal(arrived, []byte(content)) {
-				t.Errorf("%s (told: %v): got %d, %d bytes arrived", name, told, w.Code, len(arrived))
-			}
-		}
-	}
-}
-
 func TestQuotes(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw, header string
@@ -242,7 +213,7 @@ func TestQuotes(t *testing.T) {
 		"encoded":      {`"=?base64?YQ==?="`, "=?base64?YQ==?=", false},
 		"empty":        {`""`, "", true},
 	} {
-		if got := quotes([]byte(c.raw), c.header); got != c.want {
+		if got := Quotes([]byte(c.raw), c.header); got != c.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package exchange
+package incoming
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ const (
 	leastRate = 16 << 10
 )
 
-// errTooSlow says that a client takes longer to send a request than memory is kept for it.
-var errTooSlow = errors.New("request comes too slowly")
+// ErrTooSlow says that a client takes longer to send a request than memory is kept for it.
+var ErrTooSlow = errors.New("request comes too slowly")
 
 // pace ends the reading of a request that comes too slowly. A nil one does not.
 type pace struct {
