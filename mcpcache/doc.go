@@ -153,7 +153,7 @@
 //
 // Placeholders, which later handlers, log formats and response headers can use:
 //
-//	{http.mcp_cache.outcome}   hit, stale, miss, bypass or denied
+//	{http.mcp_cache.outcome}   hit, stale, miss, bypass, denied or routed
 //	{http.mcp_cache.method}    the JSON-RPC method
 //	{http.mcp_cache.kind}      the kind that is listed, if any
 //	{http.mcp_cache.era}       legacy or modern

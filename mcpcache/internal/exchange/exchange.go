@@ -43,6 +43,7 @@ type exchange struct {
 
 	// What became of the exchange, for metrics, logs and placeholders.
 	outcome  Outcome
+	took     time.Duration // from its arrival to its end
 	reason   bypass
 	toolName string // the tool that is called, once somebody asked
 	// unanswered says that the upstream's handler has failed, and nothing was answered.

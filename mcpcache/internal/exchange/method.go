@@ -25,13 +25,14 @@ var methodIndex = func() map[string]int {
 	return index
 }()
 
-// methodLabel returns the index of the method's label in [Methods].
-func (x *exchange) methodLabel() int {
+// MethodLabel returns the index in [Methods] of the label of a request with that HTTP method
+// and JSON-RPC method, which is "" if it is not known.
+func MethodLabel(verb, method string) int {
 	switch {
-	case x.method == "" && x.r.Method != http.MethodPost:
-		return methodIndex[x.r.Method]
-	case strings.HasPrefix(x.method, "notifications/"):
+	case method == "" && verb != http.MethodPost:
+		return methodIndex[verb]
+	case strings.HasPrefix(method, "notifications/"):
 		return methodIndex["notification"]
 	}
-	return methodIndex[x.method]
+	return methodIndex[method]
 }

@@ -19,7 +19,7 @@ func TestMethodLabels(t *testing.T) {
 		{"PUT", "", "other"},
 	} {
 		x := &exchange{method: c.method, r: &http.Request{Method: c.http}}
-		if got := Methods[x.methodLabel()]; got != c.want {
+		if got := Methods[MethodLabel(x.r.Method, x.method)]; got != c.want {
 			t.Errorf("%s %q has label %s, want %s", c.http, c.method, got, c.want)
 		}
 	}

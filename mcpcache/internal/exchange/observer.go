@@ -31,30 +31,34 @@ const (
 
 // Answered is a request that has been answered. It is valid until the call with it
 // as an argument returns.
-type Answered struct {
-	x *exchange
+type Answered interface {
+	// Context is the request's.
+	Context() context.Context
+	// Method is the index of the method's label in [Methods].
+	Method() int
+	// Outcome is what became of the request.
+	Outcome() Outcome
+	// Revision is the one that the request names.
+	Revision() revision.Revision
+	// Kind is what was asked for, where the answer came from the cache.
+	Kind() revision.Kind
+	// Tool is the tool that was called, if any. The body is read for it only if
+	// somebody asks.
+	Tool() string
 	// Took is the time since the request arrived.
-	Took time.Duration
+	Took() time.Duration
 }
 
-// Context is the request's.
-func (a Answered) Context() context.Context { return a.x.r.Context() }
+// answered is an exchange that is over.
+type answered struct{ *exchange }
 
-// Method is the index of the method's label in [Methods].
-func (a Answered) Method() int { return a.x.methodLabel() }
-
-// Outcome is what became of the request.
-func (a Answered) Outcome() Outcome { return a.x.outcome }
-
-// Revision is the one that the request names.
-func (a Answered) Revision() revision.Revision { return a.x.revision() }
-
-// Kind is what was asked for, where the answer came from the cache.
-func (a Answered) Kind() revision.Kind { return a.x.question.kind }
-
-// Tool is the tool that was called, if any. The body is read for it only if
-// somebody asks.
-func (a Answered) Tool() string { return a.x.tool() }
+func (a answered) Context() context.Context    { return a.r.Context() }
+func (a answered) Method() int                 { return MethodLabel(a.r.Method, a.method) }
+func (a answered) Outcome() Outcome            { return a.outcome }
+func (a answered) Revision() revision.Revision { return a.revision() }
+func (a answered) Kind() revision.Kind         { return a.question.kind }
+func (a answered) Tool() string                { return a.tool() }
+func (a answered) Took() time.Duration         { return a.took }
 
 // end reports what has become of the exchange.
 func (x *exchange) end() {
@@ -62,10 +66,10 @@ func (x *exchange) end() {
 	if x.screen != nil {
 		x.screen.share.Release()
 	}
-	took := time.Since(x.arrived)
-	x.endpoint.Observer.Answered(Answered{x, took})
+	x.took = time.Since(x.arrived)
+	x.endpoint.Observer.Answered(answered{x})
 	if c := x.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
-		c.Write(zap.String("method", Methods[x.methodLabel()]), zap.Stringer("outcome", x.outcome),
-			zap.String("reason", string(x.reason)), zap.Stringer("revision", x.revision()), zap.Duration("took", took))
+		c.Write(zap.String("method", Methods[MethodLabel(x.r.Method, x.method)]), zap.Stringer("outcome", x.outcome),
+			zap.String("reason", string(x.reason)), zap.Stringer("revision", x.revision()), zap.Duration("took", x.took))
 	}
 }

@@ -15,13 +15,15 @@ const (
 	// OutcomeDenied: refused, as rules hide what the request names, or it is not certain
 	// what it names.
 	OutcomeDenied
+	// OutcomeRouted: handed to the one of several servers that it is for.
+	OutcomeRouted
 
-	NumOutcomes = int(OutcomeDenied) + 1
+	NumOutcomes = int(OutcomeRouted) + 1
 )
 
 // String returns the name that metrics, logs and placeholders use.
 func (o Outcome) String() string {
-	return [NumOutcomes]string{"bypass", "miss", "hit", "stale", "denied"}[o]
+	return [NumOutcomes]string{"bypass", "miss", "hit", "stale", "denied", "routed"}[o]
 }
 
 // outcome returns what becomes of a request whose lookup found f.

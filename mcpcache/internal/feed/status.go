@@ -96,6 +96,14 @@ func (f *Feed) Offers(k revision.Kind) bool {
 	return f.session == nil || f.slots[k].offered && !f.slots[k].trial
 }
 
+// Lacks reports whether the upstream is known not to have kind k: it does not offer it, or
+// does not speak the feed's revision.
+func (f *Feed) Lacks(k revision.Kind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state == Unsupported || f.hydrated && !f.slots[k].offered
+}
+
 // Owner is the authorization context of the feed itself.
 func (f *Feed) Owner() cache.Partition { return f.policy().owner() }
 

@@ -42,6 +42,12 @@ func AppendErrorAbout(dst, id []byte, code int, message, uri string) []byte {
 	return append(dst, "}}}"...)
 }
 
+// AppendErrorWith is AppendError with data, a raw JSON value.
+func AppendErrorWith(dst, id []byte, code int, message string, data []byte) []byte {
+	dst = append(appendError(dst, id, code, message), `,"data":`...)
+	return append(append(dst, data...), "}}"...)
+}
+
 func appendError(dst, id []byte, code int, message string) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	if id != nil {

@@ -26,3 +26,16 @@ func DecodeHeader(value string) (text string, ok bool) {
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	return string(raw), err == nil
 }
+
+// EncodeHeader returns the value of Mcp-Name that says a text: in base64 if a header cannot
+// have it as it is.
+func EncodeHeader(text string) string {
+	plain := !strings.HasPrefix(text, encodedWord) && strings.TrimSpace(text) == text
+	for i := range len(text) {
+		plain = plain && ' ' <= text[i] && text[i] <= '~'
+	}
+	if plain {
+		return text
+	}
+	return sentinel + base64.StdEncoding.EncodeToString([]byte(text)) + sentinelEnd
+}

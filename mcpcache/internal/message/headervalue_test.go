@@ -16,3 +16,14 @@ func TestDecodeHeader(t *testing.T) {
 		}
 	}
 }
+
+func TestEncodeHeader(t *testing.T) {
+	for text, want := range map[string]string{
+		"a b_c": "a b_c", "": "", "=?x": "=?base64?PT94?=", " a": "=?base64?IGE=?=", "é": "=?base64?w6k=?=", "a\tb": "=?base64?YQli?=",
+	} {
+		got := EncodeHeader(text)
+		if again, ok := DecodeHeader(got); got != want || !ok || again != text {
+			t.Errorf("%q: got %q, which says %q", text, got, again)
+		}
+	}
+}

@@ -15,19 +15,26 @@ import (
 // If all items are kept the body is the same, so are its digests.
 func Pick(k revision.Kind, of *Body, before []byte, items iter.Seq[[]byte], after []byte, keep func([]byte) bool) *Body {
 	var kept [][]byte
-	size := len(before) + len(after)
 	for item := range items {
 		if keep(item) {
 			kept = append(kept, item)
-			size += len(item) + len(",")
 		}
 	}
-	b := &Body{
-		Items: len(kept), HasTTL: of.HasTTL, NextCursor: of.NextCursor, Scope: of.Scope,
-		kind: k, first: len(before), lengths: make([]uint32, 0, len(kept)),
+	b := Compose(k, before, kept, after)
+	b.HasTTL, b.NextCursor, b.Scope = of.HasTTL, of.NextCursor, of.Scope
+	return b
+}
+
+// Compose makes a list's body of its items and of what is before and after them, as
+// [Body.Ends] has it. All are copied.
+func Compose(k revision.Kind, before []byte, items [][]byte, after []byte) *Body {
+	size := len(before) + len(after)
+	for _, item := range items {
+		size += len(item) + len(",")
 	}
+	b := &Body{Items: len(items), kind: k, first: len(before), lengths: make([]uint32, 0, len(items))}
 	b.Bytes = append(make([]byte, 0, size), before...)
-	for i, item := range kept {
+	for i, item := range items {
 		if i > 0 {
 			b.Bytes = append(b.Bytes, ',')
 		}

@@ -45,7 +45,7 @@ func newCollectors() *metricSet {
 	}
 	return &metricSet{
 		requests: counter("requests_total",
-			"Requests to the MCP endpoint, by method and by what became of them: hit, stale, miss, bypass or denied.",
+			"Requests to the MCP endpoint, by method and by what became of them: hit, stale, miss, bypass, denied or routed.",
 			"handler", "method", "outcome"),
 		duration: histogram("request_duration_seconds",
 			"Time until a request was answered, streams to their end, by what became of it.",

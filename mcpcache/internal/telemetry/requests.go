@@ -33,7 +33,7 @@ func (o requests) Answered(a exchange.Answered) {
 	if outcome == exchange.OutcomeHit || outcome == exchange.OutcomeStale {
 		o.t.series.hits[a.Revision()][a.Kind()].Add(1)
 	}
-	o.t.series.duration[outcome].Observe(a.Took.Seconds())
+	o.t.series.duration[outcome].Observe(a.Took().Seconds())
 	ctx := a.Context()
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs != nil {
 		if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {

@@ -1,0 +1,71 @@
+package message
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// locate returns where the value is that is found at a path of members in an object: it
+// begins at the offset start and ends before end. Both are 0 if there is none. No member
+// on the path may be repeated, nor be there in another case.
+func locate(object []byte, path ...string) (start, end int, err error) {
+	s := scan(object)
+	defer s.release()
+	if err = s.locate(path, &start, &end); err == nil {
+		err = s.end()
+	}
+	return start, end, err
+}
+
+func (s *scanner) locate(path []string, start, end *int) error {
+	_, err := s.eachOf(keys(path[0]), "not an object", func(key int) error {
+		if key != unknown && len(path) > 1 {
+			return s.locate(path[1:], start, end)
+		}
+		value, err := s.value()
+		if err == nil && key != unknown {
+			*end = int(s.dec.InputOffset())
+			*start = *end - len(value)
+		}
+		return err
+	})
+	return err
+}
+
+// StringAt returns the text of the string that is found at a path of members in an object,
+// "" if there is none.
+func StringAt(object []byte, path ...string) string {
+	start, end, err := locate(object, path...)
+	if err != nil || end == 0 || !isString(object[start:end]) {
+		return ""
+	}
+	return string(unquote(object[start:end]))
+}
+
+// WithString returns an object with another string in the place of that at a path of
+// members, and all else as written. There has to be one.
+func WithString(object []byte, text string, path ...string) ([]byte, error) {
+	start, end, err := locate(object, path...)
+	switch {
+	case err != nil:
+		return nil, err
+	case end == 0 || !isString(object[start:end]):
+		return nil, invalid("no string to replace")
+	}
+	quoted, _ := jsontext.AppendQuote(nil, text) // invalid UTF-8 was replaced when it was read
+	return slices.Concat(object[:start], quoted, object[end:]), nil
+}
+
+// WithPrefix returns an item with a prefix before its name, and all else as written. The
+// prefix has to be what needs no escapes.
+func WithPrefix(item []byte, prefix string) ([]byte, error) {
+	start, end, err := locate(item, "name")
+	switch {
+	case err != nil:
+		return nil, err
+	case end == 0 || !isString(item[start:end]):
+		return nil, invalid("no name")
+	}
+	return slices.Concat(item[:start+1], []byte(prefix), item[start+1:]), nil
+}
