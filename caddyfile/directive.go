@@ -45,6 +45,9 @@ func init() {
 //		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy or off. Default: caddy
 //		refresh        <duration>                 # never refresh a kind more often than this. Default: 1s
 //
+//		# several servers, a toolkit, in the place of upstream URLs
+//		server         <name> [<url...>] [{ ... }] # as often as wanted
+//
 //		# bounds
 //		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB
 //		max_call       <size>                     # largest request that is read for what it names, where there are rules; larger ones are refused. Default: 4MiB
@@ -68,9 +71,14 @@ func init() {
 // names none and then holds the options of the URLs' upstreams; a header_up
 // Host in it takes the place of the one that a URL sets. It has no matcher.
 //
+// The block of a server has `prefix <text>|off`, which is put before the names of its
+// tools and prompts (default: its name and two underscores), and for this server kinds,
+// ttl, min_ttl, max_ttl, stale_if_error, scope, eras, endpoint, host, refresh, max_list,
+// max_pages and reverse_proxy. All other options stand beside the servers.
+//
 // With after_notice, callers who have been told of a change may be given the
 // copy from before it when the upstream fails. Every option may be given once,
-// ttl, min_ttl and max_ttl once for each kind besides, and rules as often as wanted:
+// ttl, min_ttl and max_ttl once for each kind besides, and rules and servers as often as wanted:
 // their order does not matter. Their matchers are those of the site block.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // consume directive name
@@ -79,13 +87,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 		directive: h.Token(),
 		handler:   new(mcpcache.Handler),
 	}
-	if err := p.parseURLs(); err != nil {
-		return nil, err
-	}
-	if err := p.parseOptions(); err != nil {
-		return nil, err
-	}
-	if err := p.buildUpstream(); err != nil {
+	if err := p.parse(); err != nil {
 		return nil, err
 	}
 	return p.handler, nil

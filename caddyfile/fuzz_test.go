@@ -135,7 +135,21 @@ func checkAccepted(t *testing.T, text string, object map[string]json.RawMessage)
 	t.Helper()
 	var handler mcpcache.Handler
 	unmarshalModule(t, object, &handler)
+	if len(handler.Servers) > 0 {
+		if err := mcpcache.CheckServers(handler.Servers); err != nil {
+			t.Errorf("%v of\n%s", err, text)
+		}
+		for _, s := range handler.Servers {
+			checkHandler(t, text, &s.Handler)
+		}
+		return
+	}
+	checkHandler(t, text, &handler)
+}
 
+// checkHandler is checkAccepted of what is in front of one server.
+func checkHandler(t *testing.T, text string, handler *mcpcache.Handler) {
+	t.Helper()
 	var inner map[string]json.RawMessage
 	if err := json.Unmarshal(handler.UpstreamRaw, &inner); err != nil {
 		t.Fatalf("no upstream: %v of\n%s", err, text)

@@ -117,14 +117,14 @@ func TestGolden(t *testing.T) {
 // TestEveryOptionIsGolden keeps the table of subdirectives and testdata
 // together: each option is accepted in the file of its name, and each is
 // refused twice, without arguments and when it is given a second time. Rules
-// are accepted a second time.
+// and servers are accepted a second time.
 func TestEveryOptionIsGolden(t *testing.T) {
 	for name := range subdirectives {
-		isRule, used := name == "allow" || name == "deny", 0
+		repeats, used := name == "allow" || name == "deny" || name == "server", 0
 		for _, c := range readGolden(t, "testdata/"+name+".caddyfiletest") {
 			used = max(used, strings.Count(c.input, "\t"+name+" "))
 		}
-		if used == 0 || isRule && used == 1 {
+		if used == 0 || repeats && used == 1 {
 			t.Errorf("%s is used %d times in its golden file", name, used)
 		}
 		var bare, twice bool
@@ -132,7 +132,7 @@ func TestEveryOptionIsGolden(t *testing.T) {
 			bare = bare || strings.Contains(c.input, "\t"+name+"\n")
 			twice = twice || strings.Contains(c.want, name+" already specified, at Caddyfile:")
 		}
-		if !bare || twice == isRule {
+		if !bare || twice == repeats {
 			t.Errorf("mistakes with %s: without arguments %t, given twice %t", name, bare, twice)
 		}
 	}

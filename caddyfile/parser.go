@@ -19,6 +19,7 @@ type parser struct {
 	handler   *mcpcache.Handler
 	urls      []upstreamURL
 	proxy     caddyparse.Segment // the nested reverse_proxy, if there is one
+	into      *mcpcache.Server   // of a toolkit, whose block is read; nil for the directive
 }
 
 // subdirectives are the options by their names.
@@ -54,29 +55,51 @@ var subdirectives = map[string]func(*parser, option) error{
 	"reverse_proxy":  (*parser).reverseProxy,
 }
 
-// repeatable are the options that may be given several times: rules as often as wanted,
-// and the others once for each kind, for which they look themselves.
-var repeatable = map[string]bool{"ttl": true, "min_ttl": true, "max_ttl": true, "allow": true, "deny": true}
+func init() { subdirectives["server"] = (*parser).server } // which itself reads options
 
-// parseOptions reads the directive's block. Each option is cut out first, so
-// that none can read beyond its own end.
-func (p *parser) parseOptions() error {
-	seen := make(map[string]bool)
+// repeatable are the options that may be given several times: rules as often as wanted,
+// servers once for each name, and the others once for each kind, for which they look
+// themselves.
+var repeatable = map[string]bool{"ttl": true, "min_ttl": true, "max_ttl": true, "allow": true, "deny": true, "server": true}
+
+// parse reads the URLs and the block, and makes the upstream of them.
+func (p *parser) parse() error {
+	if err := p.parseURLs(); err != nil {
+		return err
+	}
+	seen, err := p.parseOptions()
+	if err != nil {
+		return err
+	}
+	if len(p.handler.Servers) > 0 {
+		return p.checkToolkit(seen)
+	}
+	return p.buildUpstream()
+}
+
+// parseOptions reads the block, and returns the names of the options in it. Each option
+// is cut out first, so that none can read beyond its own end.
+func (p *parser) parseOptions() (seen map[string]bool, err error) {
+	seen = make(map[string]bool)
+	options := p.options()
 	for p.NextBlock(0) {
 		name := p.Val()
-		read, known := subdirectives[name]
+		read, known := options[name]
 		if !known {
-			names := slices.Sorted(maps.Keys(subdirectives))
-			return p.Errf("unrecognized subdirective %q of mcp_cache%s; its options are %s", name,
+			if err := p.misplaced(name); err != nil {
+				return nil, err
+			}
+			names := slices.Sorted(maps.Keys(options))
+			return nil, p.Errf("unrecognized subdirective %q of %s%s; its options are %s", name, p.directive.Text,
 				mcpcache.DidYouMean(name, names), strings.Join(names, ", "))
 		}
 		if seen[name] && !repeatable[name] {
-			return p.Errf("%s already specified", name)
+			return nil, p.Errf("%s already specified", name)
 		}
 		seen[name] = true
 		if err := read(p, newOption(p.NextSegment())); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return seen, nil
 }

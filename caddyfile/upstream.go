@@ -81,6 +81,10 @@ func (p *parser) buildUpstream() error {
 		return err
 	}
 	if len(handler.Upstreams) == 0 && handler.DynamicUpstreamsRaw == nil {
+		if p.into != nil {
+			return newOption(caddyparse.Segment{p.directive}).Errf(
+				"server %s needs an upstream: a URL such as http://127.0.0.1:3001/mcp, or a reverse_proxy block that names one", p.into.Name)
+		}
 		return newOption(caddyparse.Segment{p.directive}).Err(
 			"mcp_cache needs an upstream: a URL such as http://127.0.0.1:3001/mcp, or a reverse_proxy block that names one")
 	}

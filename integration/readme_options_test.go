@@ -110,9 +110,11 @@ func TestOptionsAreDocumented(t *testing.T) {
 		}
 	}
 	// The page names the fields that are called otherwise.
-	want := append(names(table), "rules", "upstream", "admit_for", "scope_always", "stale_after_notice",
+	want := append(names(table), "rules", "servers", "upstream", "admit_for", "scope_always", "stale_after_notice",
 		"ttl_by_kind", "min_ttl_by_kind", "max_ttl_by_kind")
-	want = slices.DeleteFunc(want, func(name string) bool { return name == "reverse_proxy" || name == "allow" || name == "deny" })
+	want = slices.DeleteFunc(want, func(name string) bool {
+		return slices.Contains([]string{"reverse_proxy", "allow", "deny", "server"}, name)
+	})
 	got := make([]string, 0, len(fields))
 	for name := range fields {
 		got = append(got, name)

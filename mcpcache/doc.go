@@ -42,12 +42,22 @@
 // use it: the feeds, which decide when to fetch, through a client of our own; the
 // cache, in which they pin snapshots; the ledger of who has been let in; the
 // keeper, which has the snapshots outlive the process. The catalogue is the lists
-// as callers see them. There is one server behind a handler, so it is a catalogue
+// as callers see them. With one server behind a handler it is a catalogue
 // of one: what it hands out is the pinned snapshot itself, what a view leaves of it, or a
 // page of that.
 //
+// Several servers behind a handler are a toolkit. Each is a [Server], which has its own
+// backend and is set up like a handler without an endpoint. The endpoint in front of
+// them all is that of package toolkit: it checks a request itself, answers lists from a
+// catalogue that joins those of the backends, and hands a call to the one server that it
+// is for, by a table of names.
+//
+//	origin ─ POST ─ read ─ decode ─ check ─┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
+//	                                       └─ call, get, read, complete ─► table ─► name spliced ─► upstream handler ─► client
+//
 //	Handler, command, admin       for people and for Caddy
 //	  telemetry, report           what they are told
+//	    toolkit                   one request to several servers
 //	    exchange                  one request
 //	      catalog, policy         the lists as callers see them, by the rules
 //	        backend               one server
@@ -62,7 +72,8 @@
 //     request is understood and valid for its revision. Anything else goes
 //     upstream byte for byte, and the upstream's own error comes back; where
 //     rules may hide what it names, it is refused, and so is a cursor of the
-//     module's own that leads nowhere.
+//     module's own that leads nowhere. In front of several servers there is no one
+//     to forward it to: it is refused in the protocol's own words.
 //  2. Never stale after a change was announced. Once a notice has been passed
 //     to any client, or a feed has seen one, no later request is answered with
 //     the old list; if the upstream fails just then, only callers who were not
@@ -75,14 +86,16 @@
 //     handlers in front check everybody. The door is asked before rules refuse
 //     anything, but for signed requests: nobody can ask in their name.
 //  5. Byte-faithful. Items leave as the upstream wrote them. Only the id, the
-//     ttlMs and the nextCursor of an answer are the module's.
+//     ttlMs and the nextCursor of an answer are the module's, and the prefixes of
+//     several servers.
 //  6. Failure never empties a list. A failed, partial, oversized or
-//     suspiciously empty refresh keeps the last good snapshot.
+//     suspiciously empty refresh keeps the last good snapshot. The failure of one
+//     of several servers is never another's.
 //  7. A sick upstream slows nobody: with a fresh snapshot no list waits, with a
 //     stale one none waits longer than a second, unless its caller was told of a
 //     change.
 //  8. Credentials do not cross. The guard's is on the feed's requests only, a
-//     client's on that client's only.
+//     client's on that client's only; no client's reaches one of several servers.
 //  9. Everything has a bound.
 //  10. A reload loses nothing: with the same upstream, snapshots and feeds
 //     live on. Caddy starts with the upstream down.
@@ -130,7 +143,7 @@
 //
 // The module hosts two kinds of guests, and is a host of Caddy's own:
 //
-//   - http.handlers, key upstream: the handler that reaches the MCP server,
+//   - http.handlers, key upstream, of several servers each: the handler that reaches the MCP server,
 //     a [caddyhttp.MiddlewareHandler]; usually reverse_proxy.
 //   - http.mcp_cache.guards, key guard: gives the feed its credential, a
 //     [guards.Guard]; a [guards.Renewer] too if it can do something about a
@@ -159,6 +172,7 @@
 //	{http.mcp_cache.era}       legacy or modern
 //	{http.mcp_cache.revision}  the protocol version that the request names, or unknown
 //	{http.mcp_cache.tool}      the tool that is called, if any
+//	{http.mcp_cache.server}    the one of several servers that the request went to, if any
 //
 // [caddyhttp.MiddlewareHandler]: https://pkg.go.dev/github.com/caddyserver/caddy/v2/modules/caddyhttp#MiddlewareHandler
 // [guards.Guard]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/guards#Guard

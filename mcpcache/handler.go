@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -18,6 +19,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -34,8 +36,14 @@ func init() {
 // for what it guarantees.
 type Handler struct {
 	// The handler that reaches the MCP server, usually `reverse_proxy`. The
-	// requests of clients and those of the feed both go through it. Required.
+	// requests of clients and those of the feed both go through it. Required, if there are no `servers`.
 	UpstreamRaw json.RawMessage `json:"upstream,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
+
+	// Several MCP servers behind one endpoint, a toolkit, in the place of `upstream`.
+	// Clients see the lists of all, in this order, the names of tools and prompts with
+	// a prefix; each call goes to the server that it is for. Which options then are the
+	// servers', says [Server].
+	Servers []*Server `json:"servers,omitempty"`
 
 	// The path of the MCP endpoint. Requests to other paths are passed on
 	// once their Host and Origin have been checked. Default: `/mcp`
@@ -208,11 +216,16 @@ type Handler struct {
 	feedHost    string   // the Host of the feeds' requests; "" if clients' Hosts do not reach the server
 	backend     *backend.Tenant
 	endpoint    *exchange.Endpoint
+	toolkit     *toolkit.Endpoint // in front of several servers, in the place of endpoint
+	cleaned     bool              // what the toolkit took has been given back
 	telemetry   *telemetry.Telemetry
 }
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if h.toolkit != nil {
+		return h.toolkit.ServeHTTP(w, r, next)
+	}
 	return h.endpoint.ServeHTTP(w, r, next)
 }
 
@@ -229,6 +242,15 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 // file: the feeds start when the whole configuration has.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
+	if len(h.Servers) > 0 {
+		return h.provisionToolkit(ctx)
+	}
+	return h.provision(ctx, "")
+}
+
+// provision sets up a handler in front of one server. With a name, it is that server of a
+// toolkit, which has the endpoint.
+func (h *Handler) provision(ctx caddy.Context, name string) error {
 	if h.UpstreamRaw == nil {
 		return errors.New("upstream: missing; it is the handler that reaches the MCP server")
 	}
@@ -240,6 +262,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
+	if name != "" {
+		h.logger = ctx.Logger().With(zap.String("server", h.Name))
+		h.settings.exchange.Name = name
+	}
 	if h.rules, err = loadRules(ctx, h.Rules, h.logger); err != nil {
 		return err
 	}
@@ -247,6 +273,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
+	if name != "" && len(telling) > 0 {
+		return fmt.Errorf("upstream: it is sent values of the request, {%s}; a server of a toolkit is sent nothing of the caller's", strings.Join(telling, "}, {"))
+	}
 	h.keepApart(telling)
 	key, err := h.feedKey(telling)
 	if err != nil {
@@ -345,6 +374,9 @@ func (h *Handler) loadGuests(ctx caddy.Context) error {
 // stays as long as another configuration uses it, and a request that finds it closed is
 // forwarded.
 func (h *Handler) Cleanup() error {
+	if len(h.Servers) > 0 {
+		return h.cleanupToolkit()
+	}
 	if h.backend == nil || h.backend.Key == "" {
 		return nil
 	}

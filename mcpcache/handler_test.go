@@ -65,7 +65,7 @@ func (s stand) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Han
 }
 
 // requestOf is a request of the modern era.
-func requestOf(t *testing.T, method string) *http.Request {
+func requestOf(t testing.TB, method string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
@@ -106,7 +106,7 @@ type loaded struct {
 }
 
 // provision loads a configuration as Caddy does, but for its start.
-func provision(t *testing.T, config string) (*loaded, error) {
+func provision(t testing.TB, config string) (*loaded, error) {
 	t.Helper()
 	base, err := caddy.ProvisionContext(&caddy.Config{
 		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {
@@ -134,7 +134,7 @@ func provision(t *testing.T, config string) (*loaded, error) {
 	return &loaded{mod.(*Handler), start, cancel}, nil
 }
 
-func mustProvision(t *testing.T, config string) *loaded {
+func mustProvision(t testing.TB, config string) *loaded {
 	t.Helper()
 	l, err := provision(t, config)
 	if err != nil {

@@ -140,7 +140,7 @@ var mutations = []mutation{
 		{"internal/exchange/answer.go", "shown := x.catalog.Shown(f.entry, x.view, x.now)", "shown := f.entry"},
 	}, found: wasShown},
 	{name: "show what is hidden in a compressed copy", edits: []replacement{
-		{"internal/cache/cache.go", "b != nil && b.Is(e.Body.Digest)", "b != nil"},
+		{"internal/exchange/answer.go", "answer.Write(x.w)", "if x.backend.Cache.Encoded(f.entry, 0, x.now) != nil {\n\t\tanswer.Entry = f.entry\n\t}\n\tanswer.Write(x.w)"},
 	}, found: wasShown},
 	{name: "show what is hidden in an answer of the upstream", edits: []replacement{
 		{"internal/exchange/tap.go", "below: x.below(), x: x,", "below: x.w, x: x,"},
@@ -192,9 +192,9 @@ var mutations = []mutation{
 		{"internal/exchange/guard.go", "for _, item := range n.Items {", "for _, item := range n.Items {\n\t\t\tif name := x.r.Header.Get(\"Mcp-Name\"); name != \"\" {\n\t\t\t\titem.Name = name\n\t\t\t}"},
 	}, found: reached + `|` + wasShown},
 	{name: "look at the beginning of a long call alone", edits: []replacement{
-		{"internal/exchange/guard.go", "x.body.readOn(x.w, x.r, limit, &x.screen.share)", "x.body.readOn(x.w, x.r, min(limit, x.endpoint.Settings.MaxRequest), &x.screen.share)"},
-		{"internal/exchange/guard.go", "case !x.body.whole:\n\t\treturn tooLarge, nil", "case !x.body.whole:\n\t\treturn nil, nil"},
-		{"internal/exchange/guard.go", "if !plainJSON(x.r.Header) {", "if !x.body.whole {\n\t\treturn nil, nil\n\t}\n\tif !plainJSON(x.r.Header) {"},
+		{"internal/exchange/guard.go", "x.body.ReadOn(x.w, x.r, limit, &x.screen.share)", "x.body.ReadOn(x.w, x.r, min(limit, x.endpoint.Settings.MaxRequest), &x.screen.share)"},
+		{"internal/exchange/guard.go", "case !x.body.Whole:\n\t\treturn tooLarge, nil", "case !x.body.Whole:\n\t\treturn nil, nil"},
+		{"internal/exchange/guard.go", "if !incoming.PlainJSON(x.r.Header) {", "if !x.body.Whole {\n\t\treturn nil, nil\n\t}\n\tif !incoming.PlainJSON(x.r.Header) {"},
 	}, found: reached},
 	{name: "take a tool that says nothing for harmless", edits: []replacement{
 		{"internal/message/annotations.go", `said[hintDestructive] != "false"`, `said[hintDestructive] == "true"`},

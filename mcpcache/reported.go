@@ -24,6 +24,12 @@ func (r reported) Replicas() []string { return r.h.replicaURLs }
 // Feeds implements [report.Source].
 func (r reported) Feeds() *feed.Group { return r.h.backend.Feeds }
 
+// Ready implements [report.Source].
+func (r reported) Ready() bool { return report.Hydrated(r.h.backend.Feeds) }
+
+// Servers implements [report.Source].
+func (reported) Servers() []report.Source { return nil }
+
 // Pinned implements [report.Source].
 func (r reported) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
 	return r.h.backend.Cache.Pinned(at, k)

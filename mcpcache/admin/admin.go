@@ -29,7 +29,8 @@ func init() {
 // API serves the state of the live handlers below Caddy's admin endpoint:
 //
 //	GET  /mcp_cache/                         every handler
-//	GET  /mcp_cache/{name}                   one of them; 503 until it is ready
+//	GET  /mcp_cache/{name}                   one of them; 503 until it is ready. Below, {name}
+//	                                         is also {name}/{server}, of a toolkit
 //	GET  /mcp_cache/{name}/{kind}?like=GLOB  the items of a list; with as=KEY=VALUE,
 //	                                         once or more, as such a caller is shown
 //	                                         them; with why=1 also what is hidden, and
@@ -70,13 +71,9 @@ func (a API) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		return writeJSON(w, http.StatusOK, report.Live.Statuses(time.Now()))
 	}
-	parts := strings.SplitN(rest, "/", 3)
-	for i, part := range parts {
-		unescaped, err := url.PathUnescape(part)
-		if err != nil {
-			return apiError(http.StatusBadRequest, fmt.Errorf("reading the path: %w", err))
-		}
-		parts[i] = unescaped
+	parts, err := split(rest)
+	if err != nil {
+		return apiError(http.StatusBadRequest, fmt.Errorf("reading the path: %w", err))
 	}
 	source, err := report.Live.Find(parts[0])
 	if err != nil {
@@ -101,6 +98,28 @@ func (a API) serve(w http.ResponseWriter, r *http.Request) error {
 		return a.list(w, r, source, k)
 	}
 	return a.item(w, source, k, parts[2])
+}
+
+// split returns the parts of a path: the name of a handler, or of one of the servers of a
+// toolkit, and what may follow, a kind and an item. They are unescaped.
+func split(path string) ([]string, error) {
+	parts := strings.SplitN(path, "/", 4)
+	for i, part := range parts {
+		unescaped, err := url.PathUnescape(part)
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = unescaped
+	}
+	if len(parts) > 1 {
+		if server := parts[0] + "/" + parts[1]; len(report.Live.Named(server)) > 0 {
+			return append([]string{server}, parts[2:]...), nil
+		}
+	}
+	if len(parts) > 3 {
+		parts = append(parts[:2], parts[2]+"/"+parts[3])
+	}
+	return parts, nil
 }
 
 func (API) one(w http.ResponseWriter, r *http.Request, s report.Source) error {

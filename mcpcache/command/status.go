@@ -1,9 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,14 +73,14 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 				return err
 			}
 		}
-		upstreams := status.Upstreams
-		if upstreams == nil { // there is one
-			upstreams = []string{status.Upstream}
-		}
-		if _, err := fmt.Fprintf(out, "%s %s, in front of %s\n\n", status.Name, health(status), printable(strings.Join(upstreams, ", "))); err != nil {
+		if _, err := fmt.Fprintf(out, "%s %s, in front of %s\n\n", status.Name, health(status), printable(strings.Join(behind(status), ", "))); err != nil {
 			return err
 		}
-		if err := writeTable(out, feedRows(status.Feeds, now)); err != nil {
+		rows := feedRows(status.Feeds, now)
+		if status.Servers != nil {
+			rows = serverRows(status.Servers)
+		}
+		if err := writeTable(out, rows); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(out); err != nil {
@@ -92,6 +94,26 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 		}
 	}
 	return nil
+}
+
+// behind returns the URLs, or of a toolkit the names, of the servers.
+func behind(status report.Status) []string {
+	if status.Servers == nil && status.Upstreams == nil { // there is one
+		return []string{status.Upstream}
+	}
+	names := slices.Clone(status.Upstreams)
+	for _, s := range status.Servers {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func serverRows(servers []report.Server) [][]string {
+	rows := headed(len(servers), "SERVER", "LEFT OUT, AS")
+	for _, s := range servers {
+		rows = append(rows, []string{s.Name, printable(cmp.Or(s.LeftOut, "-"))})
+	}
+	return rows
 }
 
 // writeViews writes what there is to say of rules, if anything.

@@ -45,8 +45,10 @@ var floors = [][]string{
 	{"backend"},
 	// The list that a caller sees; sessions and eras on both sides.
 	{"catalog", "session", "bridge"},
-	// One request.
+	// One request, to one server.
 	{"exchange"},
+	// The same to several.
+	{"toolkit"},
 	// What operators see of all that.
 	{"report"},
 	// What is counted, traced and told of it.
@@ -56,7 +58,7 @@ var floors = [][]string{
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"upstream", "options", "incoming", "backend", "exchange", "telemetry"}
+var throughCaddy = []string{"upstream", "options", "incoming", "backend", "exchange", "toolkit", "telemetry"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

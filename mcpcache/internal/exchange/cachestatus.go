@@ -3,6 +3,8 @@ package exchange
 import (
 	"strconv"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 )
 
 // statusTexts are the values of the Cache-Status header (RFC 9211) of one handler.
@@ -12,10 +14,7 @@ type statusTexts struct {
 }
 
 func newStatusTexts(name string) statusTexts {
-	// A cache's name is a token, which begins with a letter, or a string.
-	if c := name[0] | 0x20; c < 'a' || c > 'z' {
-		name = `"` + name + `"`
-	}
+	name = reply.CacheName(name)
 	return statusTexts{name: name, miss: name + "; fwd=uri-miss"}
 }
 
@@ -29,7 +28,7 @@ func (s statusTexts) appendHit(dst []byte, f found, left time.Duration) []byte {
 		return append(append(dst, s.miss...), "; stored; collapsed"...)
 	}
 	dst = append(append(dst, s.name...), "; hit; ttl="...)
-	dst = strconv.AppendInt(dst, floorSeconds(left), 10)
+	dst = strconv.AppendInt(dst, reply.Seconds(left), 10)
 	if f.stale {
 		dst = append(dst, "; detail=stale"...)
 	}
@@ -52,12 +51,3 @@ func (s statusTexts) refused() string { return s.name + "; detail=origin" }
 
 // denied returns the status of a refusal by rules.
 func (s statusTexts) denied() string { return s.name + "; detail=denied" }
-
-// floorSeconds rounds down, so that what is not fresh is never shown as 0 or more.
-func floorSeconds(d time.Duration) int64 {
-	seconds := int64(d / time.Second)
-	if d < 0 && d%time.Second != 0 {
-		seconds--
-	}
-	return seconds
-}

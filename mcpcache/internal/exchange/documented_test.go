@@ -75,7 +75,9 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 	}
 	var says []string
 	for _, row := range statusRow.FindAllStringSubmatch(page, -1) {
-		says = append(says, row[1])
+		if !strings.Contains(row[1], "detail=partial") && !strings.Contains(row[1], "detail=routed") { // a toolkit's
+			says = append(says, row[1])
+		}
 	}
 	slices.Sort(can)
 	slices.Sort(says)

@@ -97,8 +97,11 @@ func (g *Group) start(r revision.Revision, waits bool) {
 // Of returns the feed of a revision, or nil if none runs.
 func (g *Group) Of(r revision.Revision) *Feed { return g.feeds[r].Load() }
 
-// All returns the feeds that run, oldest revision first.
+// All returns the feeds that run, oldest revision first; of a nil group none.
 func (g *Group) All() []*Feed {
+	if g == nil {
+		return nil
+	}
 	var feeds []*Feed
 	for _, r := range revision.All() {
 		if f := g.Of(r); f != nil {

@@ -147,10 +147,11 @@ type readCloser struct {
 
 // PlainJSON reports whether a body is JSON as it stands.
 func PlainJSON(h http.Header) bool {
-	if h["Content-Encoding"] != nil {
-		return false
-	}
-	values := h["Content-Type"]
+	return h["Content-Encoding"] == nil && IsJSON(h["Content-Type"])
+}
+
+// IsJSON reports whether the values of Content-Type say that a body is JSON in UTF-8.
+func IsJSON(values []string) bool {
 	if len(values) != 1 {
 		return false
 	}

@@ -11,10 +11,13 @@ import (
 
 // Status is how a handler is.
 type Status struct {
-	Name     string `json:"name"`
-	Upstream string `json:"upstream"`
+	Name string `json:"name"`
+	// Upstream is the URL of the server; left out of a toolkit.
+	Upstream string `json:"upstream,omitempty"`
 	// Upstreams are the URLs of all replicas, Upstream first, if there are several.
 	Upstreams []string `json:"upstreams,omitempty"`
+	// Servers are those of a toolkit, in order. Each has a status of its own, too.
+	Servers []Server `json:"servers,omitempty"`
 	// Ready is false until there is a copy of every list.
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
@@ -70,7 +73,7 @@ type Snapshot struct {
 func Describe(source Source, now time.Time) Status {
 	status := Status{
 		Name: source.Name(), Upstream: source.Upstream(),
-		Feeds: []Feed{}, Kinds: []Snapshot{},
+		Ready: source.Ready(), Feeds: []Feed{}, Kinds: []Snapshot{},
 	}
 	if replicas := source.Replicas(); len(replicas) > 1 {
 		status.Upstreams = replicas
@@ -78,20 +81,28 @@ func Describe(source Source, now time.Time) Status {
 	for _, f := range source.Feeds().All() {
 		s := f.Status()
 		status.Feeds = append(status.Feeds, describeFeed(s))
-		status.Ready = status.Ready || s.Hydrated
-		for _, k := range revision.Kinds() {
-			if e := source.Pinned(s.Revision, k); e != nil {
-				status.Kinds = append(status.Kinds, Snapshot{
-					Kind: k.String(), Revision: e.Revision.String(),
-					Items: e.Body.Items, Bytes: len(e.Body.Bytes), Digest: hex.EncodeToString(e.Body.Digest[:]),
-					Age: e.Age(now).Seconds(), TTL: source.Left(e, now).Seconds(),
-					Uncacheable: uncacheable(e), Hits: source.Hits(e.Revision, k),
-				})
-			}
-		}
+		status.describeLists(source, s.Revision, now)
+	}
+	if servers := source.Servers(); servers != nil {
+		status.describeServers(servers)
+		status.describeLists(source, revision.LatestModern, now)
 	}
 	describeRules(&status, source)
 	return status
+}
+
+// describeLists adds the lists that there are at a revision.
+func (status *Status) describeLists(source Source, r revision.Revision, now time.Time) {
+	for _, k := range revision.Kinds() {
+		if e := source.Pinned(r, k); e != nil {
+			status.Kinds = append(status.Kinds, Snapshot{
+				Kind: k.String(), Revision: e.Revision.String(),
+				Items: e.Body.Items, Bytes: len(e.Body.Bytes), Digest: hex.EncodeToString(e.Body.Digest[:]),
+				Age: e.Age(now).Seconds(), TTL: source.Left(e, now).Seconds(),
+				Uncacheable: uncacheable(e), Hits: source.Hits(e.Revision, k),
+			})
+		}
+	}
 }
 
 func describeFeed(s feed.Status) Feed {

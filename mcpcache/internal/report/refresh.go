@@ -14,6 +14,8 @@ import (
 
 // Refreshed is what a refresh that somebody asked for has brought.
 type Refreshed struct {
+	// Server is that of a toolkit whose list it is.
+	Server   string   `json:"server,omitempty"`
 	Kind     string   `json:"kind"`
 	Revision string   `json:"revision"`
 	Items    int      `json:"items"`
@@ -34,17 +36,23 @@ func Refresh(ctx context.Context, s Source, kinds []revision.Kind) ([]Refreshed,
 		mu      sync.Mutex
 		results []Refreshed
 	)
-	for _, f := range s.Feeds().All() {
-		for _, k := range kinds {
-			wg.Go(func() {
-				change, err := f.Refresh(ctx, k)
-				if errors.Is(err, feed.ErrNotFeeding) {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				results = append(results, describeChange(change, err))
-			})
+	for _, server := range append(s.Servers(), s) {
+		for _, f := range server.Feeds().All() {
+			for _, k := range kinds {
+				wg.Go(func() {
+					change, err := f.Refresh(ctx, k)
+					if errors.Is(err, feed.ErrNotFeeding) {
+						return
+					}
+					result := describeChange(change, err)
+					if server != s {
+						result.Server = server.Name()
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					results = append(results, result)
+				})
+			}
 		}
 	}
 	wg.Wait()
@@ -54,7 +62,7 @@ func Refresh(ctx context.Context, s Source, kinds []revision.Kind) ([]Refreshed,
 	slices.SortFunc(results, func(a, b Refreshed) int {
 		first, _ := revision.ParseKind(a.Kind)
 		second, _ := revision.ParseKind(b.Kind)
-		return cmp.Or(strings.Compare(a.Revision, b.Revision), cmp.Compare(first, second))
+		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Revision, b.Revision), cmp.Compare(first, second))
 	})
 	return results, nil
 }

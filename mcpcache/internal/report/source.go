@@ -9,6 +9,7 @@ package report
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -23,15 +24,21 @@ type Source interface {
 	// Name is what the handler is called. Several may have one name, as the old
 	// and the new one do during a reload.
 	Name() string
-	// Upstream is the URL of the MCP endpoint, as the feeds see it.
+	// Upstream is the URL of the MCP endpoint, as the feeds see it; "" of a toolkit.
 	Upstream() string
 	// Replicas are the URLs of the MCP endpoint at all servers that are one
 	// upstream, the feeds' first.
 	Replicas() []string
 	// Feeds are those of the upstream: sources with the same ones are in front
-	// of the same upstream.
+	// of the same upstream. A toolkit has none of its own.
 	Feeds() *feed.Group
-	// Pinned is the feeds' snapshot of a kind at a revision, or nil.
+	// Ready reports whether there is a copy of every list; of a toolkit, whether there
+	// are lists and no server need be waited for.
+	Ready() bool
+	// Servers are those of a toolkit, in order; nil of what is none.
+	Servers() []Source
+	// Pinned is the feeds' snapshot of a kind at a revision, of a toolkit what it is
+	// joined of; or nil.
 	Pinned(r revision.Revision, k revision.Kind) *cache.Entry
 	// Left is for how long an entry is fresh, as an answer with it says; at most 0 if it
 	// is not.
@@ -81,4 +88,9 @@ func FeedUp(s Source, era revision.Era) bool {
 		}
 	}
 	return false
+}
+
+// Hydrated reports whether there is a copy of every list that one of the feeds has found.
+func Hydrated(feeds *feed.Group) bool {
+	return slices.ContainsFunc(feeds.All(), func(f *feed.Feed) bool { return f.Status().Hydrated })
 }

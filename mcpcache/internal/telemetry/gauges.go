@@ -61,6 +61,9 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 		}
 		set(viewsGauge, float64(len(shown)), name)
 		set(viewBytesGauge, float64(bytes), name)
+		if source.Servers() != nil {
+			continue // the feeds are the servers'
+		}
 		for _, era := range []revision.Era{revision.Legacy, revision.Modern} {
 			up := 0.0
 			if report.FeedUp(source, era) {

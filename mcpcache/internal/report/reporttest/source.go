@@ -105,6 +105,12 @@ func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.O
 // Feeds implements [report.Source].
 func (s *Source) Feeds() *feed.Group { return s.feeds }
 
+// Ready implements [report.Source].
+func (s *Source) Ready() bool { return report.Hydrated(s.feeds) }
+
+// Servers implements [report.Source].
+func (*Source) Servers() []report.Source { return nil }
+
 // Pinned implements [report.Source].
 func (s *Source) Pinned(r revision.Revision, k revision.Kind) *cache.Entry {
 	return s.cache.Pinned(r, k)

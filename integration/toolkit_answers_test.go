@@ -1,0 +1,170 @@
+package integration
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestToolkitAnswers: what a server says in its header stays between it and the toolkit,
+// and what is no answer of MCP becomes an error that names the server.
+func TestToolkitAnswers(t *testing.T) {
+	one, first := newMember(t, "one")
+	p := startProxy(t, toolkitOf([]member{first}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 2)
+	call := func(answer func(w http.ResponseWriter)) *fixture.Answer {
+		one.SetScript("tools/call", func(x *scripted.Exchange) {
+			h := x.W.Header()
+			for _, name := range []string{"Set-Cookie", "Mcp-Session-Id", "WWW-Authenticate", "Access-Control-Allow-Origin", "X-Secret", "Server", "Location"} {
+				h.Set(name, "canary")
+			}
+			answer(x.W)
+		})
+		return c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
+	}
+	for name, tt := range map[string]struct {
+		status            int
+		contentType, body string
+		want              int
+		code              int
+	}{
+		"a result":            {200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`, 200, 0},
+		"an error":            {400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}`, 400, -32602},
+		"an error and 500":    {500, "application/json; charset=utf-8", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`, 500, -32000},
+		"a page":              {404, "text/html", "<html>canary", 502, -32603},
+		"unavailable":         {503, "text/plain", "canary", 503, -32603},
+		"too many":            {429, "text/plain", "canary", 429, -32603},
+		"no credential":       {401, "application/json", `{"error":"canary"}`, 502, -32603},
+		"a credential, wrong": {403, "application/json", `{"error":"canary"}`, 502, -32603},
+		"a redirect":          {307, "text/plain", "canary", 502, -32603},
+	} {
+		a := call(func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", tt.contentType)
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(tt.status)
+			fmt.Fprint(w, tt.body)
+		})
+		if a.Status != tt.want || a.ErrorCode() != tt.code || tt.code == -32603 && !strings.Contains(string(a.Body), `\"one\"`) {
+			t.Errorf("%s gave %s: %s", name, describe(a), a.Body)
+		}
+		if tt.code != -32603 && string(a.Body) != tt.body {
+			t.Errorf("%s became %s", name, a.Body)
+		}
+		for field, values := range a.Header {
+			if strings.Contains(strings.Join(values, " ")+string(a.Body), "canary") {
+				t.Errorf("%s: the client was sent %s: %q, %s", name, field, values, a.Body)
+			}
+		}
+		if a.Header.Get("Retry-After") != "7" {
+			t.Errorf("%s: Retry-After is lost", name)
+		}
+	}
+}
+
+// TestToolkitStreams: events of an answer arrive as the server sends them.
+func TestToolkitStreams(t *testing.T) {
+	one, first := newMember(t, "one")
+	next := make(chan struct{})
+	one.SetScript("tools/call", func(x *scripted.Exchange) {
+		for n := range 3 {
+			x.Event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":%d}}`, n))
+			<-next
+		}
+		x.Event(x.Envelope(`{"resultType":"complete","content":[]}`))
+	})
+	p := startProxy(t, toolkitOf([]member{first}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 2)
+	s := c.Stream("POST", fixture.Message("1", "tools/call", c.Params(`"name":"one__item-0000"`)),
+		http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
+	for n := range 3 {
+		if e := s.Await("notifications/progress"); !strings.Contains(e.Data, fmt.Sprintf(`"progress":%d`, n)) {
+			t.Errorf("event %d is %s", n, e.Data)
+		}
+		next <- struct{}{} // the server goes on when this one has arrived
+	}
+	s.AwaitEnd()
+}
+
+// TestToolkitCompressed: compressed lists are the same lists.
+func TestToolkitCompressed(t *testing.T) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two")
+	for _, w := range []*world{one, two} {
+		w.SetList(toolsList, scripted.Items(toolsList, strings.Repeat("x", 100), 50))
+	}
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := fixture.NewModern(t, p.URL, "")
+	want := hasListed(t, c, toolsList, 100).Part("result", "tools")
+	for coding, decode := range map[string]func(io.Reader) (io.Reader, error){
+		"gzip": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+		"zstd": func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) },
+	} {
+		var a *fixture.Answer
+		await(t, "an answer in "+coding, func() bool {
+			a = c.Post(fixture.Message("7", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Accept-Encoding": {coding}})
+			return a.Header.Get("Content-Encoding") == coding
+		})
+		plain, err := decode(bytes.NewReader(a.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Body, err = io.ReadAll(plain); err != nil || !bytes.Equal(a.Part("result", "tools"), want) || string(a.Part("id")) != "7" {
+			t.Errorf("%s: %v, %.300s", coding, err, a.Body)
+		}
+	}
+}
+
+// TestToolkitReloads: reloads that change one server make no request of any fail.
+func TestToolkitReloads(t *testing.T) {
+	one, first := newMember(t, "one")
+	_, second := newMember(t, "two")
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 4)
+	await(t, "both feeds of a server", func() bool { return one.host.CountFeed(toolsList) == 2 })
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				a, err := fixture.Insist(func() (*fixture.Answer, error) { return c.TryList(t.Context(), toolsList) })
+				if err != nil || a.Status != http.StatusOK || !strings.Contains(string(a.Body), "one__item-0000") {
+					t.Errorf("a list gave %v, %v", a, err)
+					return
+				}
+				params := c.Params(`"name":"one__item-0000"`)
+				a, err = fixture.Insist(func() (*fixture.Answer, error) {
+					return c.Try(t.Context(), http.MethodPost, fixture.Message("1", "tools/call", params),
+						http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
+				})
+				if err != nil || a.Status != http.StatusOK || a.ErrorCode() != 0 {
+					t.Errorf("a call gave %v, %v", a, err)
+					return
+				}
+			}
+		})
+	}
+	for n := range 10 {
+		second.options = []string{fmt.Sprintf("endpoint /mcp%d", n), "prefix " + []string{"x_", "y_"}[n%2]}
+		second.url = strings.TrimSuffix(second.url, "/mcp")
+		p.reload(toolkitOf([]member{first, second}))
+	}
+	stop()
+	clients.Wait()
+	if n := one.host.CountFeed(toolsList); n != 2 {
+		t.Errorf("reloads that change the other server had a server's feeds ask %d times more", n-2)
+	}
+}

@@ -1,0 +1,446 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// member is a server of a toolkit.
+type member struct {
+	name    string
+	url     string
+	options []string // in its block
+}
+
+// toolkitOf writes the directive for those servers, with options of the toolkit.
+func toolkitOf(members []member, options ...string) string {
+	var text strings.Builder
+	text.WriteString("mcp_cache {\n")
+	for _, m := range members {
+		fmt.Fprintf(&text, "\tserver %s %s {\n\t\t%s\n\t}\n", m.name, m.url, strings.Join(m.options, "\n\t\t"))
+	}
+	for _, o := range options {
+		text.WriteString("\t" + o + "\n")
+	}
+	return text.String() + "}"
+}
+
+// newMember starts a scripted server whose lists are public for an hour, and marked with
+// its name.
+func newMember(t testing.TB, name string, options ...string) (*world, member) {
+	t.Helper()
+	w := newUpstream(t)
+	w.SetHints(publicHour)
+	for _, method := range scripted.ListMethods() {
+		w.SetList(method, ownItems(method, name))
+	}
+	w.host.Start()
+	return w, member{name, w.host.URL, options}
+}
+
+// ownItems returns two items of a server, whose URIs are its own.
+func ownItems(method, name string) scripted.Page {
+	page := scripted.Items(method, name, 2)
+	for i := range page {
+		page[i] = strings.ReplaceAll(page[i], "test://", name+"://")
+	}
+	return page
+}
+
+// hasListed waits until a list of a toolkit has that many items, and all of its parts are fresh.
+func hasListed(t testing.TB, c *fixture.Raw, method string, n int) *fixture.Answer {
+	t.Helper()
+	var a *fixture.Answer
+	await(t, fmt.Sprintf("a hit of %d items of %s", n, method), func() bool {
+		a = c.List(method)
+		return a.CacheStatus().Hit && a.CacheStatus().Detail == "" && len(a.Items(scripted.ItemsKey(method))) == n
+	})
+	return a
+}
+
+// TestToolkitLists has two servers behind one endpoint: their items are in one list, in
+// order, with nothing changed but the names of tools and prompts.
+func TestToolkitLists(t *testing.T) {
+	one, first := newMember(t, "one")
+	odd := `{"title":"né\u00e9","big":12345678901234567890.120, "inner":{"name":"n"},"name" : "o\u0064d","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}},"_meta":{"x":[1e400]}}`
+	one.SetList(toolsList, scripted.Page{odd}, ownItems(toolsList, "one"))
+	two, second := newMember(t, "two", "prefix t.")
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := fixture.NewModern(t, p.URL, "")
+
+	renamed := func(items scripted.Page, prefix string) (all []string) {
+		for _, item := range items {
+			all = append(all, strings.Replace(item, `"name":"item`, `"name":"`+prefix+`item`, 1))
+		}
+		return all
+	}
+	for method, want := range map[string][]string{
+		toolsList: slices.Concat([]string{strings.Replace(odd, `"o\u0064d"`, `"one__o\u0064d"`, 1)},
+			renamed(ownItems(toolsList, "one"), "one__"), renamed(ownItems(toolsList, "two"), "t.")),
+		promptsList:   slices.Concat(renamed(ownItems(promptsList, "one"), "one__"), renamed(ownItems(promptsList, "two"), "t.")),
+		resourcesList: slices.Concat(ownItems(resourcesList, "one"), ownItems(resourcesList, "two")),
+		templatesList: slices.Concat(ownItems(templatesList, "one"), ownItems(templatesList, "two")),
+	} {
+		a := hasListed(t, c, method, len(want))
+		if got := a.Items(scripted.ItemsKey(method)); !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", method, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if scope := string(a.Part("result", "cacheScope")); scope != `"public"` {
+			t.Errorf("%s is %s", method, scope)
+		}
+		ttl := string(a.Part("result", "ttlMs"))
+		if len(ttl) != len("3600000") || string(a.Part("result", "resultType")) != `"complete"` {
+			t.Errorf("%s: ttlMs is %s: %s", method, ttl, a.Body)
+		}
+	}
+	// Hits ask nobody, and a refresh that changes nothing changes no byte.
+	asked := one.host.Count(toolsList) + two.host.Count(toolsList)
+	items := c.List(toolsList).Part("result", "tools")
+	for range 10 {
+		wantHitOf(t, c.List(toolsList))
+	}
+	if again := one.host.Count(toolsList) + two.host.Count(toolsList); again != asked {
+		t.Errorf("ten hits asked the servers %d times", again-asked)
+	}
+	refreshNow(t, "tools")
+	if again := one.host.CountFeed(toolsList); again < 2 {
+		t.Errorf("a refresh of the toolkit asked %d times in all", again)
+	}
+	if a := c.List(toolsList); !bytes.Equal(a.Part("result", "tools"), items) {
+		t.Errorf("the list has changed: %s", a.Body)
+	}
+}
+
+func wantHitOf(t testing.TB, a *fixture.Answer) {
+	t.Helper()
+	if !a.CacheStatus().Hit {
+		t.Errorf("no hit: %s", describe(a))
+	}
+}
+
+// TestToolkitDiscover: what the toolkit says of itself is one answer, and tells of every
+// server.
+func TestToolkitDiscover(t *testing.T) {
+	one, first := newMember(t, "one")
+	one.SetScript("server/discover", func(x *scripted.Exchange) {
+		x.Result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},` +
+			`"instructions":"Ask \"one\" first.",` + publicHour + `}`)
+	})
+	_, second := newMember(t, "two")
+	p := startProxy(t, toolkitOf([]member{first, second}, "name all"))
+	c := fixture.NewModern(t, p.URL, "")
+	var a *fixture.Answer
+	await(t, "a hit", func() bool {
+		a = c.List("server/discover")
+		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
+	})
+	var said struct {
+		SupportedVersions []string
+		Capabilities      map[string]struct{ ListChanged bool }
+		Instructions      string
+		Meta              map[string]struct{ Name string } `json:"_meta"`
+	}
+	if err := json.Unmarshal(a.Part("result"), &said); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(said.SupportedVersions, []string{scripted.Modern}) || said.Instructions != "# one\n\nAsk \"one\" first." ||
+		said.Meta["io.modelcontextprotocol/serverInfo"].Name != "all" {
+		t.Errorf("discover says %s", a.Body)
+	}
+	for _, capability := range []string{"tools", "prompts", "resources", "completions", "logging"} {
+		if c, has := said.Capabilities[capability]; !has || c.ListChanged {
+			t.Errorf("capability %s: %v, announces changes %v", capability, has, c.ListChanged)
+		}
+	}
+}
+
+// TestToolkitRoutes: each request reaches the one server that it is for, by the name that
+// the server knows, with nothing of the caller's.
+func TestToolkitRoutes(t *testing.T) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two", "prefix t_")
+	for _, w := range []*world{one, two} {
+		for _, method := range []string{"prompts/get", "resources/read", "completion/complete"} {
+			w.SetScript(method, func(x *scripted.Exchange) {
+				x.Result(`{"resultType":"complete","messages":[],"contents":[],"completion":{"values":[]}}`)
+			})
+		}
+	}
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := fixture.NewModern(t, p.URL+"?token=canary-query", "Bearer canary-token")
+	for name, value := range map[string]string{
+		"Cookie": "canary-cookie", "X-Api-Key": "canary-key", "Mcp-Session-Id": "canary-session", "Origin": "http://" + p.Addr,
+		"X-Unknown": "canary-unknown", "X-Forwarded-User": "canary-user", "Baggage": "tenant=canary-baggage",
+		"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Mcp-Param-Region": "eu",
+	} {
+		c.Header.Set(name, value)
+	}
+	hasListed(t, c, toolsList, 4)
+	for _, call := range []struct {
+		method, params string
+		to             *world
+		body, name     string // that the server is sent
+	}{
+		{"tools/call", `"name":"one__item-0000","arguments":{"name":"one__item-0001","n":1.0e+00}`, one, `"name":"item-0000","arguments":{"name":"one__item-0001","n":1.0e+00}`, "item-0000"},
+		{"tools/call", `"arguments":{},"name":"t_item\u002d0001"`, two, `"arguments":{},"name":"item-0001"`, "item-0001"},
+		{"prompts/get", `"name":"t_item-0000"`, two, `"name":"item-0000"`, "item-0000"},
+		{"resources/read", `"uri":"two://item-0001"`, two, `"uri":"two://item-0001"`, "two://item-0001"},
+		{"resources/read", `"uri":"one://item-0001/of-a-template"`, one, `"uri":"one://item-0001/of-a-template"`, "one://item-0001/of-a-template"},
+		{"completion/complete", `"ref":{"type":"ref/prompt","name":"t_item-0001"},"argument":{"name":"a","value":"v"}`, two, `"ref":{"type":"ref/prompt","name":"item-0001"},"argument":{"name":"a","value":"v"}`, ""},
+		{"completion/complete", `"ref":{"type":"ref/resource","uri":"one://item-0001/{x}"},"argument":{"name":"a","value":"v"}`, one, `"uri":"one://item-0001/{x}"`, ""},
+	} {
+		one.host.Forget()
+		two.host.Forget()
+		a := c.Call(call.method, c.Params(call.params))
+		if a.Status != http.StatusOK || a.ErrorCode() != 0 {
+			t.Errorf("%s %s gave %s", call.method, call.params, describe(a))
+			continue
+		}
+		if status := a.Header.Get("Cache-Status"); status != "mcp_cache; fwd=bypass; detail=routed" {
+			t.Errorf("%s: Cache-Status is %s", call.method, status)
+		}
+		got := slices.Concat(clientsOf(one), clientsOf(two))
+		if len(got) != 1 || len(clientsOf(call.to)) != 1 {
+			t.Errorf("%s %s: %d requests, %d to its server", call.method, call.params, len(got), len(clientsOf(call.to)))
+			continue
+		}
+		r := got[0]
+		if !strings.Contains(string(r.Body), call.body) || r.Header.Get("Mcp-Name") != call.name {
+			t.Errorf("%s: the server was sent %s, Mcp-Name %q", call.method, r.Body, r.Header.Get("Mcp-Name"))
+		}
+		if r.Header.Get("Traceparent") == "" || r.Header.Get("Mcp-Param-Region") != "eu" || r.Header.Get("Mcp-Method") != call.method {
+			t.Errorf("%s: the server was sent the header %v", call.method, r.Header)
+		}
+		for name, values := range r.Header {
+			if text := strings.Join(values, " "); strings.Contains(text, "canary") || name == "Origin" {
+				t.Errorf("%s: the server was sent %s: %s", call.method, name, text)
+			}
+		}
+		if strings.Contains(r.URL, "?") {
+			t.Errorf("%s: the server was sent %s", call.method, r.URL)
+		}
+	}
+	// What nobody lists.
+	for _, call := range []struct {
+		method, params string
+		status, code   int
+		to             *world
+	}{
+		{"tools/call", `"name":"one__new"`, 400, -32602, one}, // the server has the last word
+		{"tools/call", `"name":"three__x"`, 400, -32602, nil},
+		{"prompts/get", `"name":"item-0000"`, 400, -32602, nil},
+		{"resources/read", `"uri":"three://x"`, 400, -32602, nil},
+		{"tools/call", `"name":"one__item-0000","name":"t_item-0000"`, 400, -32600, nil},
+		{"tools/call", `"name":["one__item-0000"]`, 400, -32700, nil},
+		{"tools/call", `"arguments":{}`, 400, -32602, nil},
+		{"completion/complete", `"ref":{"type":"ref/prompt","name":"one__item-0000","uri":"two://item-0000/{x}"}`, 400, -32602, nil},
+	} {
+		one.host.Forget()
+		two.host.Forget()
+		a := c.Call(call.method, c.Params(call.params))
+		if a.Status != call.status || a.ErrorCode() != call.code {
+			t.Errorf("%s %s gave %s", call.method, call.params, describe(a))
+		}
+		asked := len(clientsOf(one)) + len(clientsOf(two))
+		if call.to == nil && asked != 0 || call.to != nil && (asked != 1 || len(clientsOf(call.to)) != 1) {
+			t.Errorf("%s %s: %d requests reached a server", call.method, call.params, asked)
+		}
+	}
+}
+
+// clientsOf returns the requests of clients that have reached a server.
+func clientsOf(w *world) []fixture.Request {
+	return w.host.Requests(func(r *fixture.Request) bool { return !r.Feed })
+}
+
+// TestToolkitRefuses: what is not valid in the modern era is refused in its words.
+func TestToolkitRefuses(t *testing.T) {
+	_, first := newMember(t, "one")
+	p := startProxy(t, toolkitOf([]member{first}, "max_request 1KiB", "max_call 4KiB", "origins https://app.example"))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 2)
+	list := func(change func(h http.Header)) *fixture.Answer {
+		h := http.Header{"Mcp-Method": {toolsList}, "Mcp-Protocol-Version": {scripted.Modern}}
+		change(h)
+		return c.Post(fixture.Message("1", toolsList, c.Params("")), h)
+	}
+	for name, tt := range map[string]struct {
+		got          *fixture.Answer
+		status, code int
+		says         string
+	}{
+		"initialize":         {c.Post(fixture.Message("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`), nil), 400, -32022, `"supported":["2026-07-28"]`},
+		"a legacy list":      {c.Post(fixture.Message("1", toolsList, `{}`), http.Header{"Mcp-Protocol-Version": {"2025-11-25"}}), 400, -32022, `"requested":"2025-11-25"`},
+		"no version":         {c.Post(fixture.Message("1", toolsList, `{}`), nil), 400, -32602, "protocolVersion"},
+		"another version":    {list(func(h http.Header) { h.Set("Mcp-Protocol-Version", "2025-11-25") }), 400, -32020, "MCP-Protocol-Version"},
+		"another method":     {list(func(h http.Header) { h.Set("Mcp-Method", promptsList) }), 400, -32020, "Mcp-Method"},
+		"a foreign page":     {list(func(h http.Header) { h.Set("Origin", "https://evil.example") }), 403, -32600, ""},
+		"a cursor":           {c.Call(toolsList, c.Params(`"cursor":"x"`)), 400, -32602, "cursor"},
+		"no name":            {c.Post(fixture.Message("1", "tools/call", c.Params(`"name":"one__item-0000"`)), http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Protocol-Version": {scripted.Modern}}), 400, -32020, "Mcp-Name"},
+		"an unknown method":  {c.Call("tools/run", c.Params("")), 404, -32601, "not found"},
+		"listen":             {c.Call("subscriptions/listen", c.Params(`"notifications":{}`)), 404, -32601, "not found"},
+		"a batch":            {c.Post("["+fixture.Message("1", toolsList, c.Params(""))+"]", nil), 400, -32600, "batches"},
+		"no JSON":            {c.Post("{", nil), 400, -32700, ""},
+		"too large":          {c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{"x":"`+strings.Repeat("x", 5000)+`"}`)), 413, -32600, "max_call"},
+		"large":              {c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{"x":"`+strings.Repeat("x", 3000)+`"}`)), 200, 0, "called item-0000"},
+		"a page that is let": {list(func(h http.Header) { h.Set("Origin", "https://app.example") }), 200, 0, ""},
+	} {
+		if tt.got.Status != tt.status || tt.got.ErrorCode() != tt.code || !strings.Contains(string(tt.got.Body), tt.says) {
+			t.Errorf("%s gave %s: %s", name, describe(tt.got), tt.got.Body)
+		}
+		if allowed := tt.got.Header.Get("Access-Control-Allow-Origin"); (name == "a page that is let") != (allowed == "https://app.example") {
+			t.Errorf("%s lets pages of %q read it", name, allowed)
+		}
+	}
+	if a := c.Notify("notifications/cancelled", c.Params(`"requestId":1`)); a.Status != http.StatusAccepted {
+		t.Errorf("a notification gave %s", describe(a))
+	}
+}
+
+// TestToolkitOfSickServers: what is wrong with one server harms its own items only.
+func TestToolkitOfSickServers(t *testing.T) {
+	one, first := newMember(t, "one")
+	dead := fixture.NewDownHost(t, http.NotFoundHandler())
+	release := make(chan struct{})
+	hole := fixture.NewHost(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { close(release) })
+	answering := func(status int) *fixture.Host {
+		return fixture.NewHost(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", status) }))
+	}
+	legacy, last := newMember(t, "legacy")
+	legacy.SetRevisions(scripted.LatestLegacy)
+	two, second := newMember(t, "two")
+	two.SetHints(`"ttlMs":0,"cacheScope":"public"`)
+	members := []member{
+		first, {"dead", dead.URL, nil}, {"hole", hole.URL, nil}, {"broken", answering(500).URL, nil}, {"closed", answering(401).URL, nil}, last, second,
+	}
+	p := startProxy(t, toolkitOf(members, "gate 100ms"))
+	c := fixture.NewModern(t, p.URL, "")
+	await(t, "the tools of both healthy servers", func() bool {
+		a := c.List(toolsList)
+		return a.Status == http.StatusOK && len(a.Items("tools")) == 4
+	})
+	// One of the two is asked each time, the other never.
+	asked, again := one.host.Count(toolsList), two.host.Count(toolsList)
+	for range 5 {
+		a := c.List(toolsList)
+		if len(a.Items("tools")) != 4 || string(a.Part("result", "ttlMs")) != "0" || !strings.Contains(a.CacheStatus().Raw, "detail=partial") {
+			t.Errorf("a list gave %s: %s", describe(a), a.Body)
+		}
+	}
+	if n, m := one.host.Count(toolsList)-asked, two.host.Count(toolsList)-again; n != 0 || m != 5 {
+		t.Errorf("five lists asked the one server %d times, and that whose lists are never fresh %d times", n, m)
+	}
+	if a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`)); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+		t.Errorf("a call of a healthy server gave %s", describe(a))
+	}
+	for _, name := range []string{"dead", "hole", "broken", "closed", "legacy"} {
+		a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":"%s__x"`, name)))
+		if a.Status != http.StatusServiceUnavailable || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), name) {
+			t.Errorf("a call of %s gave %s: %s", name, describe(a), a.Body)
+		}
+	}
+	var status struct {
+		Servers []struct {
+			Name    string
+			LeftOut string `json:"left_out"`
+		}
+	}
+	await(t, "the reasons", func() bool {
+		readAdmin(t, "/mcp_cache/mcp_cache", &status)
+		return len(status.Servers) == len(members) && strings.Contains(status.Servers[5].LeftOut, "2026-07-28")
+	})
+	for i, want := range []bool{false, true, true, true, true, true, false} {
+		if got := status.Servers[i]; (got.LeftOut != "") != want || got.Name != "mcp_cache/"+members[i].name {
+			t.Errorf("status says %+v", got)
+		}
+	}
+	// A server that dies later leaves its last list behind.
+	one.host.Kill()
+	refreshNow(t, "tools")
+	if a := c.List(toolsList); len(a.Items("tools")) != 4 {
+		t.Errorf("without a server, the list is %s", a.Body)
+	}
+	a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
+	if a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "one") {
+		t.Errorf("a call of a server that has died gave %s: %s", describe(a), a.Body)
+	}
+}
+
+// TestToolkitNotices: a list is never answered with what a server has said is old.
+func TestToolkitNotices(t *testing.T) {
+	one, first := newMember(t, "one", "refresh 1ms")
+	_, second := newMember(t, "two")
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 4)
+	await(t, "the feed's stream", func() bool {
+		return one.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) > 0
+	})
+	for round := range 50 {
+		before := changesOf(t, "mcp_cache/one")
+		one.SetList(toolsList, scripted.Items(toolsList, fmt.Sprint("round ", round), 1+round%3))
+		one.Changed(scripted.Feeds, toolsList)
+		await(t, "the notice", func() bool { return changesOf(t, "mcp_cache/one") > before })
+		if a := c.List(toolsList); !strings.Contains(string(a.Body), fmt.Sprintf(`"round %d"`, round)) {
+			t.Fatalf("after notice %d the list is old: %s", round, a.Body)
+		}
+	}
+}
+
+// changesOf counts the changes of tools that a server's feeds have been told of.
+func changesOf(t testing.TB, handler string) float64 {
+	t.Helper()
+	return scrape(t)[`changes_total{handler="`+handler+`",kind="tools",source="feed"}`]
+}
+
+// TestToolkitOfSDKs has clients of both SDKs use servers of both through one endpoint.
+func TestToolkitOfSDKs(t *testing.T) {
+	servers := []*fixture.SDKServer{fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateless")}
+	var members []member
+	for i, s := range servers {
+		members = append(members, member{[]string{"first", "second"}[i], s.URL, nil})
+	}
+	p := startProxy(t, toolkitOf(members))
+	hasListed(t, fixture.NewModern(t, p.URL, ""), toolsList, 6)
+	c := fixture.NewGoSDKClient(t, p.URL, scripted.Modern)
+	if got := c.Revision(); got != scripted.Modern {
+		t.Fatalf("the client speaks %s", got)
+	}
+	counts, err := c.List(t.Context())
+	if want := (fixture.Counts{6, 4, 2, 1}); err != nil || counts != want {
+		t.Errorf("the client lists %v, %v; want %v: of two resources of one URI, the first", counts, err, want)
+	}
+	for i, s := range servers {
+		c.Prefix = members[i].name + "__"
+		if err := c.Progress(t.Context()); err != nil {
+			t.Errorf("a call of %s with progress: %v", s.Name, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { failed <- c.Wait(ctx) }()
+		<-s.Waiting
+		cancel()
+		<-s.Cancelled
+		if err := <-failed; err == nil {
+			t.Errorf("a call of %s that was cancelled did not fail", s.Name)
+		}
+	}
+	if text, err := c.Read(t.Context()); err != nil || text != fixture.ResourceText {
+		t.Errorf("a read gave %q, %v", text, err)
+	}
+}

@@ -1,0 +1,104 @@
+package catalog
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// About is what a joined catalogue says of itself, besides its lists.
+type About struct {
+	// Name and Version are those of serverInfo (2026-07-28, schema, "Implementation").
+	Name, Version string
+	// Instructions are for clients; "": the servers' own, each below its name.
+	Instructions string
+}
+
+// The most bytes of instructions that are taken of one server, and of all together: they
+// are in the context of a model for a whole session.
+const (
+	maxInstructions    = 8 << 10
+	maxAllInstructions = 32 << 10
+)
+
+// capabilities are offered whatever the servers have at the moment, so that one that is
+// down hides nothing from a client for as long as it remembers the answer. Notices come
+// with a later version.
+const capabilities = `{"completions":{},"logging":{},"prompts":{},"resources":{},"tools":{}}`
+
+// info appends the _meta of a result, which says whose it is.
+func (a *About) info(dst []byte) []byte {
+	dst = append(dst, `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":`...)
+	dst, _ = jsontext.AppendQuote(dst, a.Name)
+	dst = append(dst, `,"version":`...)
+	dst, _ = jsontext.AppendQuote(dst, a.Version)
+	return append(dst, "}}"...)
+}
+
+// around returns what is before and after the items of a list of kind k.
+func (a *About) around(k revision.Kind, scope message.Scope) (before, after []byte) {
+	before = append(append(append(before, '"'), k.ItemsKey()...), `":[`...)
+	after = append(append(after, `],"resultType":"complete","cacheScope":"`...), scope.String()...)
+	return before, append(a.info(append(after, `",`...)), "}}"...)
+}
+
+// describe makes the result of server/discover.
+func (a *About) describe(r revision.Revision, servers []Joining, parts []*cache.Entry, scope message.Scope) *message.Body {
+	result := append([]byte(`{"resultType":"complete","supportedVersions":["`), r.String()...)
+	result = append(result, `"],"capabilities":`+capabilities...)
+	if text := a.instructions(servers, parts); text != "" {
+		result, _ = jsontext.AppendQuote(append(result, `,"instructions":`...), text)
+	}
+	result = append(append(append(result, `,"cacheScope":"`...), scope.String()...), `",`...)
+	page, err := message.ParsePage(append(a.info(result), '}'), revision.Discover)
+	if err != nil {
+		panic(err) // it is made of well-formed parts
+	}
+	return message.Single(revision.Discover, page)
+}
+
+// instructions returns what clients are told of how to use the servers.
+func (a *About) instructions(servers []Joining, parts []*cache.Entry) string {
+	if a.Instructions != "" {
+		return a.Instructions
+	}
+	var all strings.Builder
+	for number, part := range parts {
+		if part == nil {
+			continue
+		}
+		text := strings.TrimSpace(message.StringAt(resultOf(part), "instructions"))
+		if text == "" {
+			continue
+		}
+		if all.Len() > 0 {
+			all.WriteString("\n\n")
+		}
+		all.WriteString("# " + servers[number].Name + "\n\n" + shorten(text, maxInstructions))
+	}
+	return shorten(all.String(), maxAllInstructions)
+}
+
+// resultOf returns the result that an entry was made of, without what is ours.
+func resultOf(e *cache.Entry) []byte {
+	body := e.AppendTo([]byte{'{'}, 0)
+	return body[:len(body)-len("}")]
+}
+
+// shorten cuts a text to at most so many bytes.
+func shorten(text string, most int) string {
+	const more = "…"
+	if len(text) <= most {
+		return text
+	}
+	end := most - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}

@@ -1,0 +1,41 @@
+package catalog
+
+import "github.com/yosida95/uritemplate/v3"
+
+// template is a resource template of one of the servers.
+type template struct {
+	server int
+	parsed *uritemplate.Template // nil if it is none of RFC 6570
+}
+
+func newTemplate(server int, text string) template {
+	parsed, err := uritemplate.New(text)
+	if err != nil {
+		return template{server: server}
+	}
+	return template{server, parsed}
+}
+
+// matches reports whether a URI may be an expansion of the template.
+func (t template) matches(uri string) bool { return t.parsed != nil && t.parsed.Match(uri) != nil }
+
+// Owner returns the number of the server that a URI is of: the one that lists it, or else
+// the first that lists a template for it, or else the only one that has resources at all.
+// Nobody is asked: that would show the URI to servers that it is not of.
+func Owner(uri string, resources, templates *List) (server int, ok bool) {
+	if t, ok := resources.Target(uri); ok {
+		return t.Server, true
+	}
+	for _, t := range templates.templates {
+		if t.matches(uri) {
+			return t.server, true
+		}
+	}
+	only, having := 0, 0
+	for number := range resources.Parts {
+		if resources.Has(number) || templates.Has(number) {
+			only, having = number, having+1
+		}
+	}
+	return only, having == 1
+}

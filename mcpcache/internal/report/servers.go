@@ -1,0 +1,42 @@
+package report
+
+import (
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Server is one of the servers of a toolkit.
+type Server struct {
+	// Name is what it is called, behind the toolkit's name and a slash.
+	Name string `json:"name"`
+	// LeftOut is why clients see nothing of it, in plain words.
+	LeftOut string `json:"left_out,omitempty"`
+}
+
+// describeServers adds the servers of a toolkit.
+func (status *Status) describeServers(servers []Source) {
+	for _, server := range servers {
+		status.Servers = append(status.Servers, Server{Name: server.Name(), LeftOut: leftOut(server)})
+	}
+}
+
+// leftOut returns why clients see nothing of a server of a toolkit, or "". As yet, they
+// see those that speak the modern era.
+func leftOut(server Source) string {
+	for _, k := range revision.Kinds() {
+		if server.Pinned(revision.LatestModern, k) != nil {
+			return ""
+		}
+	}
+	f := server.Feeds().Of(revision.LatestModern)
+	if f == nil {
+		return "the option eras leaves out the modern era, and no client speaks to a toolkit in the other yet"
+	}
+	switch status := f.Status(); {
+	case status.State == feed.Unsupported:
+		return "it does not speak " + revision.LatestModern.String() + ", and no client speaks to a toolkit in another revision yet"
+	case status.Failure != nil:
+		return "it has not been reached yet: " + plainly(status.Failure.Err)
+	}
+	return "it has not been reached yet"
+}

@@ -1,0 +1,174 @@
+package toolkit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// call hands a request with that body to the server that it is for, which calls the item
+// by that name, and its answer to the client.
+func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
+	v.outcome, v.status = exchange.OutcomeRouted, statusRouted
+	v.body.Keep() // a transport may read a request's body after it has answered
+	s := v.server
+	r := v.r.Clone(v.r.Context())
+	r.URL = &url.URL{Path: s.path} // a query may hold a credential
+	r.RequestURI = s.path
+	r.Host = s.Host
+	r.Header = passedOn(v.r.Header)
+	if _, named := r.Header["Mcp-Name"]; named {
+		r.Header["Mcp-Name"] = []string{message.EncodeHeader(name)}
+	}
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(body)), nil, nil
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	a := &answer{v: v, header: make(http.Header)}
+	err := s.Upstream.ServeHTTP(a, r, next)
+	if err != nil && !a.wrote && v.r.Context().Err() == nil {
+		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
+		status := http.StatusBadGateway
+		if failed, ok := errors.AsType[caddyhttp.HandlerError](err); ok && failed.StatusCode >= http.StatusInternalServerError {
+			status = failed.StatusCode
+		}
+		text := fmt.Sprintf("the MCP server %q cannot be reached", s.Name)
+		if status == http.StatusGatewayTimeout {
+			text = fmt.Sprintf("the MCP server %q did not answer in time", s.Name)
+		}
+		return v.fail(refusal{status, internalError, text, nil})
+	}
+	return err
+}
+
+// kept are headers that are known to be harmless, and are not for the servers of a toolkit:
+// they are about the page, the connection or the session that a client has here, or say
+// where it is.
+var kept = []string{
+	"Origin", "Referer", "Host", "Mcp-Session-Id", "Last-Event-Id", "Connection", "Keep-Alive", "Proxy-Connection",
+	"Upgrade", "Te", "Trailer", "Transfer-Encoding", "Expect", "Content-Length", "X-Real-Ip", "X-Envoy-External-Address",
+	"Cf-Connecting-Ip", "Cf-Ipcountry", "Cf-Visitor", "True-Client-Ip", "Fly-Client-Ip", "Via",
+}
+
+// passedOn returns those fields of a client's header that a server is sent: what is known
+// to be harmless, and the arguments that are mirrored in the header. Whatever else a client
+// sends may be a credential.
+func passedOn(h http.Header) http.Header {
+	passed := make(http.Header, len(h))
+	for name, values := range h {
+		harmless := identity.Headers(nil).Has(name) && !slices.Contains(kept, name) && !strings.HasPrefix(name, "X-Forwarded-")
+		if harmless || strings.HasPrefix(name, "Mcp-Param-") {
+			passed[name] = slices.Clone(values)
+		}
+	}
+	return passed
+}
+
+// returned are the fields of a server's header that a client is given. All else is about
+// what lies between us and that server: its cookies and sessions are not the endpoint's.
+var returned = []string{
+	"Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Cache-Control", "X-Accel-Buffering",
+	"Retry-After", "Date", "Vary", "Warning",
+}
+
+// answer is the response writer of a server's answer. What is no answer of MCP becomes an
+// error that names the server.
+type answer struct {
+	v      *visit
+	header http.Header
+	wrote  bool
+	// replaced says that the client has been given something else.
+	replaced bool
+}
+
+// Header implements [http.ResponseWriter].
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answer) WriteHeader(status int) {
+	if a.wrote || status < http.StatusOK {
+		return
+	}
+	a.wrote = true
+	h := a.v.w.Header()
+	for _, name := range returned {
+		if values, has := a.header[name]; has {
+			h[name] = values
+		}
+	}
+	if !a.isOfMCP(status) {
+		a.replaced = true
+		delete(h, "Content-Encoding")
+		_ = a.v.fail(a.v.server.failed(status))
+		return
+	}
+	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
+	a.v.AllowPage(h)
+	a.v.w.WriteHeader(status)
+}
+
+// isOfMCP reports whether an answer says something to a client of MCP: it is a success, or
+// an error in the protocol's words. What a server says of credentials is not for a client,
+// who has sent it none.
+func (a *answer) isOfMCP(status int) bool {
+	switch {
+	case status < http.StatusMultipleChoices:
+		return true
+	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden,
+		status == http.StatusProxyAuthRequired:
+		return false
+	}
+	return incoming.IsJSON(a.header["Content-Type"])
+}
+
+// failed is the refusal that stands for an answer that is none of MCP.
+func (s *Server) failed(status int) refusal {
+	text := fmt.Sprintf("the MCP server %q answered with HTTP status %d", s.Name, status)
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestEntityTooLarge:
+		return refusal{status, internalError, text, nil}
+	}
+	return refusal{http.StatusBadGateway, internalError, text, nil}
+}
+
+// Write implements [io.Writer].
+func (a *answer) Write(p []byte) (int, error) {
+	if !a.wrote {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.replaced {
+		return len(p), nil
+	}
+	return a.v.w.Write(p)
+}
+
+// FlushError flushes what has been written. [http.ResponseController] calls it.
+func (a *answer) FlushError() error {
+	if !a.wrote {
+		a.WriteHeader(http.StatusOK)
+	}
+	return http.NewResponseController(a.v.w).Flush()
+}
+
+// Unwrap returns the writer below, for what [http.ResponseController] can do besides
+// flushing.
+func (a *answer) Unwrap() http.ResponseWriter { return a.v.w }
+
+// Interface guards
+var (
+	_ http.ResponseWriter             = (*answer)(nil)
+	_ interface{ FlushError() error } = (*answer)(nil)
+)

@@ -1,0 +1,138 @@
+// Package toolkit answers the requests of clients where several servers are behind one
+// endpoint. Their lists are joined and answered from memory, each call goes to the server
+// that it is for, and what a client says of the protocol is checked here, as there is no
+// one server that would. It is the second way of a request beside package exchange, over
+// the same backends.
+//
+// A request that is not certain is refused with the protocol's own error. Nothing of a
+// client's credentials reaches a server: see [passedOn].
+package toolkit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Settings are the options of a toolkit. See the options of the same names.
+type Settings struct {
+	Name string
+	// Path is that of the MCP endpoint, the option endpoint.
+	Path                string
+	MaxRequest, MaxCall int64
+	MaxList             int64
+	Memory              int64
+	Gate                time.Duration
+	Precompress         bool
+	Origins             origin.Rules
+	// Version is what the module says of itself.
+	Version string
+}
+
+// Server is one of the servers of a toolkit.
+type Server struct {
+	Name, Prefix string
+	// URL is the server's MCP endpoint, as its feeds see it; Host is what requests to it
+	// name as their Host, "" for that of the URL.
+	URL, Host string
+	*backend.Tenant
+
+	path string
+	// lacks are the kinds that the server did not have when it was last asked.
+	lacks [revision.NumKinds]atomic.Bool
+}
+
+// Endpoint answers the requests of clients. It is made by [New].
+type Endpoint struct {
+	Settings Settings
+	Observer exchange.Observer
+	Logger   *zap.Logger
+
+	servers    []*Server
+	catalog    *catalog.Joined
+	cache      *cache.Cache // of the joined lists
+	compressor *encoded.Compressor
+	requests   message.Templates
+	quoted     string // the name in Cache-Status
+	// gated is until when requests wait for servers that have not been reached yet, in
+	// Unix nanoseconds.
+	gated atomic.Int64
+	end   context.CancelFunc
+}
+
+// New returns an endpoint in front of several servers. It has to be closed.
+func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*Endpoint, error) {
+	own, err := cache.New(s.Memory)
+	if err != nil {
+		return nil, err
+	}
+	own.SetPrecompress(s.Precompress)
+	joining := make([]catalog.Joining, len(servers))
+	for i, server := range servers {
+		joining[i] = catalog.Joining{Name: server.Name, Prefix: server.Prefix}
+		address, err := url.Parse(server.URL)
+		if err != nil {
+			return nil, fmt.Errorf("server %s: %w", server.Name, err)
+		}
+		server.path, server.Host = address.Path, cmp.Or(server.Host, address.Host)
+	}
+	e := &Endpoint{
+		Settings: s, Observer: o, Logger: l, servers: servers, cache: own, quoted: reply.CacheName(s.Name),
+		catalog: catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.MaxList, own),
+	}
+	e.compressor = encoded.NewCompressor(own.Wanted(), func() *zap.Logger { return l })
+	e.end = func() {}
+	return e, nil
+}
+
+// Run begins the work in the background, which ends with [Endpoint.Close].
+func (e *Endpoint) Run() {
+	e.gated.Store(time.Now().Add(e.Settings.Gate).UnixNano())
+	ctx, cancel := context.WithCancel(context.Background())
+	e.end = cancel
+	go e.compressor.Run(ctx)
+}
+
+// Close ends what Run has begun. Requests under way go on.
+func (e *Endpoint) Close() {
+	e.end()
+	e.cache.Close()
+}
+
+// ServeHTTP answers a request. It implements [caddyhttp.MiddlewareHandler].
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if r.URL.Path != e.Settings.Path {
+		return e.elsewhere(w, r, next)
+	}
+	v := newVisit(e, w, r)
+	defer v.done()
+	if reason := e.Settings.Origins.Refuses(r); reason != "" {
+		v.status = statusOrigin
+		return v.fail(refusal{http.StatusForbidden, invalidRequest, reason, nil})
+	}
+	switch r.Method {
+	case http.MethodPost:
+		return v.post(next)
+	case http.MethodOptions:
+		return v.preflight()
+	}
+	w.Header()["Allow"] = []string{http.MethodPost}
+	return v.fail(refusal{http.StatusMethodNotAllowed, invalidRequest, "this MCP endpoint takes POST alone", nil})
+}

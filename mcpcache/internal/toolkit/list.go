@@ -1,0 +1,272 @@
+package toolkit
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const (
+	// patience is how long a list waits for a server whose part may be served stale.
+	patience = time.Second
+	// shortPatience is the same for a part that is never fresh, and is asked for anew
+	// each time.
+	shortPatience = 250 * time.Millisecond
+)
+
+// list answers with a joined list.
+func (v *visit) list() error {
+	k, _ := revision.KindOf(v.method)
+	v.kind = k
+	if v.request.Cursor != nil {
+		return v.fail(invalid(invalidParams, "Invalid cursor: the list has one page"))
+	}
+	e := v.endpoint
+	l := e.catalog.Last(v.at, k)
+	if left, ok := v.isFresh(l); ok {
+		v.left, v.outcome = left, exchange.OutcomeHit
+	} else {
+		l = v.freshen(k)
+	}
+	stream, _ := incoming.Accepts(v.r.Header["Accept"])
+	answer := reply.Reply{
+		Asker: v, ID: v.request.ID, Entry: l.Entry, TTL: max(v.left, 0), Stream: stream,
+		Accept: v.r.Header["Accept-Encoding"], Now: v.now, Values: &v.values,
+	}
+	if e.Settings.Precompress {
+		answer.Cache = e.cache
+	}
+	answer.Write(v.w)
+	return nil
+}
+
+// isFresh reports whether a list is what it would be if it were joined now of parts that
+// are all fresh, and for how long yet.
+func (v *visit) isFresh(l *catalog.List) (left time.Duration, ok bool) {
+	if l == nil {
+		return 0, false
+	}
+	left = forever
+	for i, server := range v.endpoint.servers {
+		part := server.Cache.Pinned(v.at, v.kind)
+		switch {
+		case part != l.Parts[i]:
+			return 0, false
+		case part == nil:
+			if !server.isLacking(v.at, v.kind) {
+				return 0, false
+			}
+		case server.Cache.Freshness(part, v.now) != cache.Fresh:
+			return 0, false
+		default:
+			left = min(left, part.Left(v.now))
+		}
+	}
+	return bounded(left), true
+}
+
+const (
+	// forever is for how long a list of nothing would be fresh.
+	forever = time.Duration(math.MaxInt64)
+	// emptyLeft is for how long a list is fresh that no server has a part in.
+	emptyLeft = time.Minute
+)
+
+func bounded(left time.Duration) time.Duration {
+	if left == forever {
+		return emptyLeft
+	}
+	return left
+}
+
+// isLacking reports whether the server has no such list, or had none when it was last
+// asked.
+func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
+	f := s.Feeds.Of(r)
+	switch {
+	case f == nil: // the operator does not want the era spoken
+		return true
+	case f.Lacks(k):
+		s.lacks[k].Store(true)
+		return true
+	}
+	return s.lacks[k].Load()
+}
+
+// freshen joins a list of the servers' parts as they are now. It waits for those that have
+// to be fetched, all at the same time, and takes their last ones if they do not come.
+func (v *visit) freshen(k revision.Kind) *catalog.List {
+	servers := v.endpoint.servers
+	v.awaitServers(servers)
+	fetches := make([]*feed.Fetch, len(servers))
+	parts := make([]*cache.Entry, len(servers))
+	for i, server := range servers {
+		parts[i] = server.Cache.Pinned(v.at, k)
+		if f := server.Feeds.Of(v.at); f != nil && (parts[i] == nil || server.Cache.Freshness(parts[i], v.now) != cache.Fresh) {
+			fetches[i] = f.Demand(k, nil)
+		}
+	}
+	v.outcome, v.left = exchange.OutcomeHit, forever
+	stale, partial := false, false
+	for i, server := range servers {
+		if fetches[i] != nil {
+			v.outcome = exchange.OutcomeMiss
+			if e := v.await(fetches[i], parts[i]); e != nil {
+				parts[i], v.left = e, min(v.left, e.Left(v.now))
+				server.lacks[k].Store(false)
+				continue
+			}
+		}
+		part := parts[i]
+		switch {
+		case part == nil:
+			partial = partial || !server.isLacking(v.at, k)
+			continue
+		case server.Cache.Freshness(part, v.now) != cache.Fresh:
+			if -part.Left(v.now) >= server.Settings.StaleIfError {
+				parts[i], partial = nil, true
+				continue
+			}
+			stale = true
+		}
+		server.lacks[k].Store(false)
+		v.left = min(v.left, server.Cache.Left(part, v.now))
+	}
+	v.left = bounded(v.left)
+	switch {
+	case partial:
+		v.status, v.left = statusPartial, min(v.left, 0)
+	case stale:
+		v.status = statusStale
+	}
+	if stale && v.outcome == exchange.OutcomeHit {
+		v.outcome = exchange.OutcomeStale
+	}
+	return v.endpoint.catalog.Join(v.at, k, parts)
+}
+
+// await returns what a fetch brings in the time that there is, or nil. Others may have
+// waited for it that long already.
+func (v *visit) await(f *feed.Fetch, last *cache.Entry) *cache.Entry {
+	limit := patience
+	if last != nil && last.Lifetime == 0 {
+		limit = shortPatience
+	}
+	ctx, cancel := context.WithDeadline(v.r.Context(), f.Asked().Add(limit))
+	defer cancel()
+	e, _ := f.Wait(ctx)
+	v.now = time.Now()
+	return e
+}
+
+// awaitServers waits, within the gate, until all of those servers have been asked once.
+func (v *visit) awaitServers(servers []*Server) {
+	gated := time.Unix(0, v.endpoint.gated.Load())
+	for _, server := range servers {
+		server.Feeds.Start(v.at) // it need not wait for the other era any longer
+		f := server.Feeds.Of(v.at)
+		if f == nil {
+			continue
+		}
+		select {
+		case <-f.Attempted():
+			continue
+		default:
+		}
+		if wait := time.Until(gated); wait > 0 {
+			timer := time.NewTimer(wait)
+			select {
+			case <-f.Attempted():
+			case <-timer.C:
+			case <-v.r.Context().Done():
+			}
+			timer.Stop()
+			v.now = time.Now()
+		}
+	}
+}
+
+// joined returns the list of what the servers have now, whether or not it is fresh.
+func (e *Endpoint) joined(r revision.Revision, k revision.Kind, now time.Time) *catalog.List {
+	parts := make([]*cache.Entry, len(e.servers))
+	for i, s := range e.servers {
+		parts[i] = s.part(r, k, now)
+	}
+	return e.catalog.Join(r, k, parts)
+}
+
+// part returns what there is of a server's list, or nil.
+func (s *Server) part(r revision.Revision, k revision.Kind, now time.Time) *cache.Entry {
+	part := s.Cache.Pinned(r, k)
+	if part != nil && s.Cache.Freshness(part, now) != cache.Fresh && -part.Left(now) >= s.Settings.StaleIfError {
+		return nil
+	}
+	return part
+}
+
+// Joined returns the list of a kind as it is now, for operators; nil if there is none at
+// that revision.
+func (e *Endpoint) Joined(r revision.Revision, k revision.Kind) *cache.Entry {
+	if r != revision.LatestModern {
+		return nil
+	}
+	l := e.joined(r, k, time.Now())
+	if !slices.ContainsFunc(l.Parts, func(part *cache.Entry) bool { return part != nil }) {
+		return nil
+	}
+	return l.Entry
+}
+
+// Left is for how long the parts of a list are fresh, at most 0 if one of them is not.
+func (e *Endpoint) Left(r revision.Revision, k revision.Kind, now time.Time) time.Duration {
+	left := forever
+	for _, s := range e.servers {
+		if part := s.Cache.Pinned(r, k); part != nil {
+			left = min(left, s.Cache.Left(part, now))
+		}
+	}
+	return bounded(left)
+}
+
+// Ready reports whether there are lists of a server, and the others have been asked for
+// theirs, or do not answer within the gate.
+func (e *Endpoint) Ready() bool {
+	gated, shown := time.Now().UnixNano() < e.gated.Load(), false
+	for _, s := range e.servers {
+		f := s.Feeds.Of(revision.LatestModern)
+		if f == nil {
+			continue
+		}
+		select {
+		case <-f.Attempted():
+			shown = shown || f.Server() != nil
+		default:
+			if gated {
+				return false
+			}
+		}
+	}
+	return shown
+}
+
+// AppendStatus implements [reply.Asker].
+func (v *visit) AppendStatus(dst []byte) []byte {
+	dst = append(dst, v.endpoint.quoted...)
+	if v.outcome == exchange.OutcomeMiss {
+		dst = append(dst, "; fwd=uri-miss; stored; collapsed"...)
+	} else {
+		dst = append(dst, "; hit; ttl="...)
+		dst = strconv.AppendInt(dst, reply.Seconds(v.left), 10)
+	}
+	return append(dst, v.status...)
+}

@@ -1,0 +1,163 @@
+package toolkit
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// naming is where a method has what it names.
+type naming struct {
+	kind revision.Kind
+	path []string
+	// header says that Mcp-Name has it, too (2026-07-28, "Streamable HTTP").
+	header bool
+}
+
+// namings are those of the methods that are routed. A completion is of a prompt or of a
+// template, which its ref says.
+var namings = map[string]naming{
+	"tools/call":                        {revision.Tools, []string{"params", "name"}, true},
+	"prompts/get":                       {revision.Prompts, []string{"params", "name"}, true},
+	"resources/read":                    {revision.Resources, []string{"params", "uri"}, true},
+	"completion/complete" + promptRef:   {revision.Prompts, []string{"params", "ref", "name"}, false},
+	"completion/complete" + resourceRef: {revision.ResourceTemplates, []string{"params", "ref", "uri"}, false},
+}
+
+// The types of what is completed (2026-07-28, "Completion", "Reference Types").
+const (
+	promptRef   = "ref/prompt"
+	resourceRef = "ref/resource"
+)
+
+// route hands a request to the server that what it names is of.
+func (v *visit) route(next caddyhttp.Handler) error {
+	// What repeats a member, at the server may name something else.
+	found, err := message.ParseNaming(v.body.Bytes)
+	if err != nil || len(found[0].Items) != 1 {
+		text := "what the request names is missing"
+		if err != nil {
+			text = err.Error()
+		}
+		return v.fail(invalid(invalidParams, text))
+	}
+	method := v.method
+	if method == "completion/complete" {
+		method += message.StringAt(v.body.Bytes, "params", "ref", "type")
+	}
+	n, name := namings[method], found[0].Items[0].Name
+	if v.method == "tools/call" {
+		v.tool = name
+	}
+	if said, ok := v.mirrored(); n.header && (!ok || said != name) {
+		return v.fail(invalid(headerMismatch, "Mcp-Name is not what the request names, "+name))
+	}
+	target, f := v.find(n.kind, name)
+	if f != nil {
+		return v.fail(*f)
+	}
+	v.server = v.endpoint.servers[target.Server]
+	body := v.body.Bytes
+	if target.Name != name {
+		if body, err = message.WithString(body, target.Name, n.path...); err != nil {
+			return v.fail(invalid(invalidRequest, err.Error()))
+		}
+	}
+	return v.call(next, body, target.Name)
+}
+
+// mirrored returns what the header says that the request names.
+func (v *visit) mirrored() (name string, ok bool) {
+	values := v.r.Header["Mcp-Name"]
+	if len(values) != 1 {
+		return "", false
+	}
+	return message.DecodeHeader(strings.TrimSpace(values[0]))
+}
+
+// find returns what a name, or URI, stands for.
+func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
+	target, ok := v.target(k, name)
+	if !ok {
+		v.awaitServers(v.endpoint.servers)
+		target, ok = v.target(k, name)
+	}
+	if !ok {
+		if missing := v.missing(k); missing != nil {
+			return target, missing.notReached()
+		}
+		f := unknown(k, name)
+		return target, &f
+	}
+	if s := v.endpoint.servers[target.Server]; v.part(s, k) == nil && !s.isKnown(v.at) {
+		return target, s.notReached()
+	}
+	return target, nil
+}
+
+// target looks a name up: in the joined list, or else by the only prefix that fits.
+func (v *visit) target(k revision.Kind, name string) (catalog.Target, bool) {
+	if k != revision.Resources {
+		if target, ok := v.joined(k).Target(name); ok {
+			return target, true
+		}
+	}
+	if k == revision.Tools || k == revision.Prompts {
+		return v.endpoint.byPrefix(name)
+	}
+	server, ok := catalog.Owner(name, v.joined(revision.Resources), v.joined(revision.ResourceTemplates))
+	return catalog.Target{Server: server, Name: name}, ok
+}
+
+// byPrefix returns the server whose prefix a name has. Names without one are of the only
+// server without a prefix, if there is one.
+func (e *Endpoint) byPrefix(name string) (target catalog.Target, ok bool) {
+	bare := 0
+	for i, s := range e.servers {
+		if s.Prefix == "" {
+			target, bare = catalog.Target{Server: i, Name: name}, bare+1
+			continue
+		}
+		if rest, has := strings.CutPrefix(name, s.Prefix); has && rest != "" {
+			return catalog.Target{Server: i, Name: rest}, true
+		}
+	}
+	return target, bare == 1
+}
+
+// joined returns the list of what the servers have now, whether or not it is fresh.
+func (v *visit) joined(k revision.Kind) *catalog.List { return v.endpoint.joined(v.at, k, v.now) }
+
+// part returns what there is of a server's list, or nil.
+func (v *visit) part(s *Server, k revision.Kind) *cache.Entry { return s.part(v.at, k, v.now) }
+
+// missing returns a server without a prefix, or for URIs any, that may have what is asked
+// for, but has not been reached yet; nil if there is none.
+func (v *visit) missing(k revision.Kind) *Server {
+	named := k == revision.Tools || k == revision.Prompts
+	for _, s := range v.endpoint.servers {
+		if (!named || s.Prefix == "") && v.part(s, k) == nil && !s.isLacking(v.at, k) {
+			return s
+		}
+	}
+	return nil
+}
+
+// isKnown reports whether the server has ever been reached, and speaks the revision.
+func (s *Server) isKnown(r revision.Revision) bool {
+	f := s.Feeds.Of(r)
+	return f != nil && f.Server() != nil
+}
+
+// notReached is the refusal of what a server has to answer that never has.
+func (s *Server) notReached() *refusal {
+	return &refusal{http.StatusServiceUnavailable, internalError,
+		fmt.Sprintf("the MCP server %q has not been reached yet, or does not speak %s", s.Name, revision.LatestModern), nil}
+}

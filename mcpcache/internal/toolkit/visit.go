@@ -1,0 +1,270 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// visit is one request to the endpoint.
+type visit struct {
+	endpoint *Endpoint
+	w        http.ResponseWriter
+	r        *http.Request
+	arrived  time.Time
+	now      time.Time // later than arrived if it has waited since
+
+	body    incoming.Body
+	share   budget.Share // of the memory, that the body has
+	request message.Request
+	method  string
+	at      revision.Revision
+
+	// What became of it, for metrics, logs and placeholders.
+	outcome exchange.Outcome
+	kind    revision.Kind
+	server  *Server // that it was routed to
+	tool    string
+	took    time.Duration
+
+	status string        // what Cache-Status says besides the name
+	left   time.Duration // of the freshness of a list
+	values header.Values
+}
+
+// What Cache-Status says of a visit besides whether the list is a hit. What it can say is in
+// the documentation.
+const (
+	statusOrigin  = "; detail=origin"
+	statusPartial = "; detail=partial"
+	statusStale   = "; detail=stale"
+	statusRouted  = "; fwd=bypass; detail=routed"
+)
+
+func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
+	now := time.Now()
+	v := &visit{endpoint: e, w: w, r: r, arrived: now, now: now, share: e.cache.Work().Share()}
+	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		replacer.Map(v.placeholder)
+	}
+	return v
+}
+
+// done reports what has become of the request.
+func (v *visit) done() {
+	v.body.Release()
+	v.share.Release()
+	v.took = time.Since(v.arrived)
+	v.endpoint.Observer.Answered(answered{v})
+	if c := v.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
+		server := ""
+		if v.server != nil {
+			server = v.server.Name
+		}
+		c.Write(zap.String("method", exchange.Methods[exchange.MethodLabel(v.r.Method, v.method)]), zap.Stringer("outcome", v.outcome),
+			zap.String("server", server), zap.Stringer("revision", v.at), zap.Duration("took", v.took))
+	}
+}
+
+// answered is a visit that is over, an [exchange.Answered].
+type answered struct{ *visit }
+
+func (a answered) Context() context.Context    { return a.r.Context() }
+func (a answered) Method() int                 { return exchange.MethodLabel(a.r.Method, a.method) }
+func (a answered) Outcome() exchange.Outcome   { return a.outcome }
+func (a answered) Revision() revision.Revision { return a.at }
+func (a answered) Kind() revision.Kind         { return a.kind }
+func (a answered) Tool() string                { return a.tool }
+func (a answered) Took() time.Duration         { return a.took }
+
+// placeholder is a [caddy.ReplacerFunc].
+func (v *visit) placeholder(key string) (any, bool) {
+	switch key {
+	case "http.mcp_cache.outcome":
+		return v.outcome.String(), true
+	case "http.mcp_cache.method":
+		return v.method, true
+	case "http.mcp_cache.kind":
+		if k, ok := revision.KindOf(v.method); ok {
+			return k.String(), true
+		}
+		return "", true
+	case "http.mcp_cache.era":
+		return v.at.Era().String(), true
+	case "http.mcp_cache.revision":
+		return v.at.String(), true
+	case "http.mcp_cache.tool":
+		return v.tool, true
+	case "http.mcp_cache.server":
+		if v.server != nil {
+			return v.server.Name, true
+		}
+		return "", true
+	}
+	return nil, false
+}
+
+// post answers a message.
+func (v *visit) post(next caddyhttp.Handler) error {
+	if !incoming.PlainJSON(v.r.Header) {
+		return v.fail(refusal{http.StatusUnsupportedMediaType, invalidRequest, "the request has to be plain JSON in UTF-8: Content-Type: application/json, without Content-Encoding", nil})
+	}
+	if f, err := v.read(); err != nil || f != nil {
+		if f != nil {
+			return v.fail(*f)
+		}
+		return err
+	}
+	if f := v.decode(); f != nil {
+		return v.fail(*f)
+	}
+	if v.request.ID == nil {
+		// Of notifications, a client has none that the servers would need.
+		v.w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	if f := v.check(); f != nil {
+		return v.fail(*f)
+	}
+	switch v.method {
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover":
+		return v.list()
+	case "tools/call", "prompts/get", "resources/read", "completion/complete":
+		return v.route(next)
+	}
+	return v.fail(refusal{http.StatusNotFound, methodNotFound, "Method not found", nil})
+}
+
+// read reads the whole body, up to max_call.
+func (v *visit) read() (*refusal, error) {
+	s := &v.endpoint.Settings
+	tooLarge := &refusal{http.StatusRequestEntityTooLarge, invalidRequest, "the request is larger than max_call, and the server that it is for has to be found out", nil}
+	if v.r.ContentLength > s.MaxCall {
+		return tooLarge, nil
+	}
+	if err := v.body.Read(v.r, s.MaxRequest); err != nil {
+		return nil, err
+	}
+	switch err := v.body.ReadOn(v.w, v.r, s.MaxCall, &v.share); {
+	case errors.Is(err, incoming.ErrNoRoom):
+		v.w.Header()["Retry-After"] = []string{"1"}
+		return &refusal{http.StatusServiceUnavailable, internalError, "there is no memory left to find out which server the request is for", nil}, nil
+	case err != nil:
+		return nil, err
+	case !v.body.Whole:
+		return tooLarge, nil
+	}
+	return nil, nil
+}
+
+// decode takes the message apart.
+func (v *visit) decode() *refusal {
+	err := v.endpoint.decode(v.body.Bytes, &v.request)
+	v.method = string(v.request.Method)
+	var f refusal
+	switch {
+	case errors.Is(err, message.ErrBatch):
+		f = invalid(invalidRequest, "batches are not taken: send one message at a time")
+	case errors.Is(err, message.ErrAmbiguous):
+		f = invalid(invalidRequest, err.Error())
+	case err != nil:
+		f = invalid(parseError, err.Error())
+	case v.request.Method == nil:
+		f = invalid(invalidRequest, "no request of a server waits for an answer")
+	default:
+		return nil
+	}
+	return &f
+}
+
+// decode takes a message apart. Those like the last lists that were asked for cost less.
+func (e *Endpoint) decode(body []byte, r *message.Request) error {
+	if e.requests.Recall(body, r) {
+		return nil
+	}
+	if _, listed := revision.KindOf(string(message.Method(body))); listed {
+		return e.requests.Decode(body, r)
+	}
+	return message.Decode(body, r)
+}
+
+// check finds out whether the request is a valid one of the modern era (2026-07-28,
+// "Streamable HTTP", "Request Metadata"; "Versioning").
+func (v *visit) check() *refusal {
+	meta := &v.request.Meta
+	named := v.r.Header["Mcp-Protocol-Version"]
+	v.at = revision.Parse(string(meta.Revision))
+	var f refusal
+	switch {
+	case meta.Revision == nil && (v.method == "initialize" || len(named) == 1 && named[0] != revision.LatestModern.String()):
+		f = unsupported(strings.Join(named, ", "))
+		if v.method == "initialize" {
+			f = unsupported(message.StringAt(v.body.Bytes, "params", "protocolVersion"))
+		}
+	case meta.Revision == nil:
+		f = invalid(invalidParams, "_meta has no io.modelcontextprotocol/protocolVersion")
+	case v.at != revision.LatestModern:
+		f = unsupported(string(meta.Revision))
+	case len(named) != 1 || named[0] != string(meta.Revision):
+		f = invalid(headerMismatch, "MCP-Protocol-Version is not that of _meta, "+string(meta.Revision))
+	case meta.Capabilities == nil:
+		f = invalid(invalidParams, "_meta has no io.modelcontextprotocol/clientCapabilities")
+	case len(v.r.Header["Mcp-Method"]) != 1 || v.r.Header["Mcp-Method"][0] != v.method:
+		f = invalid(headerMismatch, "Mcp-Method is not the method, "+v.method)
+	default:
+		return nil
+	}
+	return &f
+}
+
+// AllowPage implements [reply.Asker]: pages of the origins that are let in may read the
+// answer.
+func (v *visit) AllowPage(h http.Header) {
+	page := v.r.Header["Origin"]
+	if len(page) != 1 || h["Access-Control-Allow-Origin"] != nil || !v.endpoint.Settings.Origins.Allows(page[0]) {
+		return
+	}
+	v.values.Set(h, "Access-Control-Allow-Origin", page[0])
+	v.values.Set(h, "Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
+	v.values.Vary(h, "Origin")
+}
+
+// preflight tells a page of an origin that is let in what it may send (Fetch, "CORS
+// protocol").
+func (v *visit) preflight() error {
+	h := v.w.Header()
+	v.AllowPage(h)
+	if h["Access-Control-Allow-Origin"] != nil {
+		h["Access-Control-Allow-Methods"] = []string{http.MethodPost}
+		if asked := v.r.Header["Access-Control-Request-Headers"]; asked != nil {
+			h["Access-Control-Allow-Headers"] = []string{strings.Join(asked, ", ")}
+		}
+		h["Access-Control-Max-Age"] = []string{"600"}
+	}
+	h["Allow"] = []string{http.MethodPost}
+	v.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// elsewhere answers a request for another path than the endpoint's. There is no metadata
+// of an authorization server here: it must not look as if there were (RFC 9728 section 3).
+func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if strings.HasPrefix(r.URL.Path, "/.well-known/oauth-") || strings.HasPrefix(r.URL.Path, "/.well-known/openid-configuration") {
+		return caddyhttp.Error(http.StatusNotFound, errors.New("the toolkit has no such metadata"))
+	}
+	return next.ServeHTTP(w, r)
+}

@@ -1,0 +1,85 @@
+package mcpcache
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Server is one of several MCP servers behind a [Handler], which then is a toolkit. Its
+// options are those of a handler that are about a server: `name`, `upstream`, `endpoint`,
+// `host`, `eras`, `kinds`, the times of lists, `stale_if_error`, `scope`, `refresh`,
+// `max_list` and `max_pages`. All others are the toolkit's.
+type Server struct {
+	Handler
+
+	// What is put before the names of the server's tools and prompts; an empty text is
+	// nothing. Of servers with one, no prefix may begin with that of another. Default: the
+	// name and two underscores, such as `github__`
+	Prefix *string `json:"prefix,omitempty"`
+}
+
+// prefix returns what is put before names.
+func (s *Server) prefix() string {
+	if s.Prefix != nil {
+		return *s.Prefix
+	}
+	return s.Name + "__"
+}
+
+var (
+	validServerName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+	validPrefix     = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,32}$`)
+)
+
+// words are those that have another meaning in the place of a server's name, in the admin
+// API and in commands.
+var words = append(revision.KindNames(), "refresh", "restart", "purge")
+
+// CheckServerName returns an error if a server of a toolkit cannot be called that.
+func CheckServerName(name string) error {
+	switch {
+	case !validServerName.MatchString(name):
+		return fmt.Errorf("name: %q is not 1 to 32 of a-z, 0-9 and -", name)
+	case slices.Contains(words, name):
+		return fmt.Errorf("name: %q has another meaning; no server can be called %s", name, strings.Join(words, ", "))
+	}
+	return nil
+}
+
+// CheckPrefix returns an error if the names of a server's items cannot begin with that.
+func CheckPrefix(prefix string) error {
+	if prefix != "" && !validPrefix.MatchString(prefix) {
+		return fmt.Errorf("prefix: %q is not up to 32 of A-Z, a-z, 0-9, _, ., / and -", prefix)
+	}
+	return nil
+}
+
+// CheckServers returns an error if the servers of a toolkit cannot be told apart.
+func CheckServers(servers []*Server) error {
+	for i, s := range servers {
+		if s == nil {
+			return errors.New("one is null")
+		}
+		if err := CheckServerName(s.Name); err != nil {
+			return err
+		}
+		if err := CheckPrefix(s.prefix()); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		for _, other := range servers[:i] {
+			if other.Name == s.Name {
+				return fmt.Errorf("two are called %q", s.Name)
+			}
+			if a, b := other.prefix(), s.prefix(); a != "" && b != "" && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
+				return fmt.Errorf("the prefix %q of %s and %q of %s: none may begin with the other, or a name could be of both; give one of them another prefix",
+					a, other.Name, b, s.Name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package mcpcache
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
+)
+
+// provisionToolkit sets up the servers of a toolkit, each like a handler of its own
+// without an endpoint, and the endpoint in front of them all.
+func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
+	if err := h.checkToolkit(); err != nil {
+		return err
+	}
+	if h.settings, err = h.newSettings(); err != nil {
+		return err
+	}
+	name := h.settings.exchange.Name
+	servers := make([]*toolkit.Server, len(h.Servers))
+	for i, s := range h.Servers {
+		s.inherit(h)
+		if err := s.provision(ctx, name+"/"+s.Name); err != nil {
+			return fmt.Errorf("server %s: %w", s.Name, err)
+		}
+		servers[i] = &toolkit.Server{
+			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, Tenant: s.backend,
+		}
+	}
+	loaded, err := ctx.App("events")
+	if err != nil {
+		return fmt.Errorf("loading the events app: %w", err)
+	}
+	h.app = h.Servers[0].app
+	x, b := h.settings.exchange, h.settings.backend
+	told := telemetry.New(ctx, loaded.(*caddyevents.App), name, h.app.inForce, h.logger)
+	h.toolkit, err = toolkit.New(toolkit.Settings{
+		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, MaxList: b.Feed.MaxList, Memory: b.Memory,
+		Gate: b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
+	}, servers, told.Requests(), h.logger)
+	if err != nil {
+		told.Stop()
+		return err
+	}
+	h.telemetry = told
+	report.Live.Add(reportedToolkit{h})
+	h.app.onStart(h.toolkit.Run)
+	return nil
+}
+
+// checkToolkit returns an error if the handler or its servers have options that they
+// cannot have.
+func (h *Handler) checkToolkit() error {
+	if h.UpstreamRaw != nil {
+		return errors.New("servers: there is an upstream, too; a handler has one of them: name the upstream as one of the servers")
+	}
+	if err := CheckServers(h.Servers); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	for _, option := range h.optionsOfServers() {
+		if option.given {
+			return fmt.Errorf("%s: it is an option of a server; give it to each of the servers that it is for", option.name)
+		}
+	}
+	if name := firstGiven(h.optionsNotYet()); name != "" {
+		return fmt.Errorf("%s: not yet in a toolkit, that is with several servers", name)
+	}
+	for _, s := range h.Servers {
+		if name := firstGiven(append(s.optionsNotYet(), s.optionsOfToolkit()...)); name != "" {
+			return fmt.Errorf("server %s: %s: not an option of a server of a toolkit, or not yet", s.Name, name)
+		}
+	}
+	return nil
+}
+
+// given says whether an option is.
+type given struct {
+	name  string
+	given bool
+}
+
+func firstGiven(options []given) string {
+	if i := slices.IndexFunc(options, func(o given) bool { return o.given }); i >= 0 {
+		return options[i].name
+	}
+	return ""
+}
+
+// optionsOfServers are those that each server of a toolkit has for itself.
+func (h *Handler) optionsOfServers() []given {
+	return []given{
+		{"eras", h.Eras != nil}, {"host", h.Host != ""}, {"kinds", h.Kinds != nil},
+		{"ttl", h.TTL != 0 || h.TTLByKind != nil}, {"min_ttl", h.MinTTL != 0 || h.MinTTLByKind != nil}, {"max_ttl", h.MaxTTL != 0 || h.MaxTTLByKind != nil},
+		{"stale_if_error", h.StaleIfError != nil || h.StaleAfterNotice}, {"scope", h.Scope != "" || h.ScopeAlways},
+		{"refresh", h.Refresh != 0}, {"max_pages", h.MaxPages != 0},
+	}
+}
+
+// optionsNotYet are those that nothing in a toolkit goes by yet.
+func (h *Handler) optionsNotYet() []given {
+	return []given{
+		{"guard", h.GuardRaw != nil}, {"rules", h.Rules != nil}, {"page_size", h.PageSize != 0}, {"secret_file", h.SecretFile != ""},
+		{"admit", h.Admit != "" || h.AdmitFor != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
+	}
+}
+
+// optionsOfToolkit are those that all servers of a toolkit have together.
+func (h *Handler) optionsOfToolkit() []given {
+	return []given{
+		{"servers", h.Servers != nil}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
+		{"max_request", h.MaxRequest != 0}, {"max_call", h.MaxCall != 0}, {"memory", h.Memory != 0}, {"precompress", h.Precompress != nil},
+	}
+}
+
+// inherit gives a server what it has of the toolkit. Nothing of callers is kept for a
+// single server, and nothing of it is compressed.
+func (s *Server) inherit(h *Handler) {
+	never := false
+	s.StoreRaw, s.Memory, s.Precompress = slices.Clone(h.StoreRaw), LeastMemory, &never
+	if s.MaxList == 0 {
+		s.MaxList = h.MaxList
+	}
+}
+
+// cleanupToolkit gives back what provisionToolkit took. Requests under way go on.
+func (h *Handler) cleanupToolkit() error {
+	if h.toolkit != nil && !h.cleaned {
+		report.Live.Remove(reportedToolkit{h}, telemetry.Forget)
+		h.toolkit.Close()
+		h.telemetry.Stop()
+	}
+	h.cleaned = true
+	failures := make([]error, len(h.Servers))
+	for i, s := range h.Servers {
+		if s != nil {
+			failures[i] = s.Cleanup()
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// reportedToolkit is what operators see of a toolkit.
+type reportedToolkit struct{ h *Handler }
+
+// Name implements [report.Source].
+func (r reportedToolkit) Name() string { return r.h.settings.exchange.Name }
+
+// Upstream implements [report.Source].
+func (reportedToolkit) Upstream() string { return "" }
+
+// Replicas implements [report.Source].
+func (reportedToolkit) Replicas() []string { return nil }
+
+// Feeds implements [report.Source].
+func (reportedToolkit) Feeds() *feed.Group { return nil }
+
+// Ready implements [report.Source].
+func (r reportedToolkit) Ready() bool { return r.h.toolkit.Ready() }
+
+// Servers implements [report.Source].
+func (r reportedToolkit) Servers() []report.Source {
+	servers := make([]report.Source, len(r.h.Servers))
+	for i, s := range r.h.Servers {
+		servers[i] = reported{&s.Handler}
+	}
+	return servers
+}
+
+// Pinned implements [report.Source].
+func (r reportedToolkit) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
+	return r.h.toolkit.Joined(at, k)
+}
+
+// Left implements [report.Source].
+func (r reportedToolkit) Left(e *cache.Entry, now time.Time) time.Duration {
+	return r.h.toolkit.Left(e.Revision, e.Kind, now)
+}
+
+// Hits implements [report.Source].
+func (r reportedToolkit) Hits(at revision.Revision, k revision.Kind) uint64 {
+	return r.h.telemetry.Hits(at, k)
+}
+
+// Policy implements [report.Source].
+func (reportedToolkit) Policy() report.Policy { return nil }
+
+// Shown implements [report.Source].
+func (reportedToolkit) Shown() []cache.ShownList { return nil }
+
+// Callers implements [report.Source].
+func (reportedToolkit) Callers() int { return 0 }
+
+// Purge implements [report.Source]. Nothing is kept for callers.
+func (reportedToolkit) Purge() {}
+
+// Interface guards
+var _ report.Source = reportedToolkit{}

@@ -1,0 +1,65 @@
+package mcpcache
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache/cachetest"
+)
+
+// nowhere is a response writer that keeps nothing but the status.
+type nowhere struct {
+	header http.Header
+	status int
+}
+
+func (n *nowhere) Header() http.Header         { return n.header }
+func (n *nowhere) WriteHeader(status int)      { n.status = status }
+func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
+
+// BenchmarkToolkitHit measures a list of 100 tools from memory: that of one server, and
+// those of several in one list.
+func BenchmarkToolkitHit(b *testing.B) {
+	const tools = 100
+	one := mustProvision(b, config("one", "admit", `"all"`))
+	defer one.cancel()
+	one.backend.Cache.Pin(cachetest.Tools(b, tools))
+	b.Run("one server", func(b *testing.B) { benchmarkHit(b, one) })
+	for _, n := range []int{1, 10, 50} {
+		servers := make([]string, n)
+		for i := range servers {
+			servers[i] = serverNamed(fmt.Sprint("s", i))
+		}
+		l := mustProvision(b, toolkitNamed("bench", servers))
+		for _, s := range l.Servers {
+			s.backend.Cache.Pin(cachetest.Tools(b, tools/n))
+		}
+		b.Run(fmt.Sprintf("toolkit of %d", n), func(b *testing.B) { benchmarkHit(b, l) })
+		l.cancel()
+	}
+}
+
+func benchmarkHit(b *testing.B, l *loaded) {
+	r := requestOf(b, "tools/list")
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	reader := bytes.NewReader(body)
+	r.ContentLength, r.Body = int64(len(body)), io.NopCloser(reader)
+	w := &nowhere{header: make(http.Header)}
+	for b.Loop() {
+		reader.Reset(body)
+		clear(w.header)
+		if err := l.ServeHTTP(w, r, nil); err != nil || w.status != http.StatusOK {
+			b.Fatal(w.status, err)
+		}
+	}
+	if status := w.header.Get("Cache-Status"); !strings.Contains(status, "; hit;") {
+		b.Fatal(status)
+	}
+}
