@@ -346,6 +346,7 @@ func (p *reply) write(rw http.ResponseWriter, b []byte) error {
 func (p *reply) abort() {
 	p.up.w.mu.Lock()
 	p.sent.aborted = true
+	p.up.failedAt = time.Now()
 	p.up.w.mu.Unlock()
 	panic(http.ErrAbortHandler)
 }
