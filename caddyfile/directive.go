@@ -47,6 +47,7 @@ func init() {
 //
 //		# several servers, a toolkit, in the place of upstream URLs
 //		server         <name> [<url...>] [{ ... }] # as often as wanted
+//		name_limit     <n>                        # the longest name with a prefix; longer ones are shortened. Default: 48
 //
 //		# bounds
 //		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB

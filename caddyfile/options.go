@@ -292,6 +292,11 @@ func (p *parser) pageSize(o option) error {
 	return o.number(&p.handler.PageSize, takes, 0, mcpcache.MostPageSize)
 }
 
+func (p *parser) nameLimit(o option) error {
+	takes := fmt.Sprintf("one whole number from %d to %d", mcpcache.LeastNameLimit, mcpcache.MostNameLimit)
+	return o.number(&p.handler.NameLimit, takes, mcpcache.LeastNameLimit, mcpcache.MostNameLimit)
+}
+
 func (p *parser) secretFile(o option) (err error) {
 	const takes = "the name of one file"
 	if p.handler.SecretFile, err = o.argument(takes); err == nil && p.handler.SecretFile == "" {

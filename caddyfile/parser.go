@@ -52,6 +52,7 @@ var subdirectives = map[string]func(*parser, option) error{
 	"memory":         (*parser).memory,
 	"precompress":    (*parser).precompress,
 	"name":           (*parser).name,
+	"name_limit":     (*parser).nameLimit,
 	"reverse_proxy":  (*parser).reverseProxy,
 }
 
@@ -73,6 +74,9 @@ func (p *parser) parse() error {
 	}
 	if len(p.handler.Servers) > 0 {
 		return p.checkToolkit(seen)
+	}
+	if seen["name_limit"] {
+		return newOption(caddyparse.Segment{p.directive}).Errf("name_limit is for several servers: without `server` lines no name is changed")
 	}
 	return p.buildUpstream()
 }

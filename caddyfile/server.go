@@ -20,7 +20,7 @@ var ofBoth = []string{"endpoint", "max_list"}
 
 // later are the options that are planned for toolkits, and that nothing goes by yet.
 var later = []string{
-	"authorization", "headers", "uris", "timeout", "session_lost", "door", "name_limit", "instructions", "session_ttl", "max_sessions",
+	"authorization", "headers", "uris", "timeout", "session_lost", "door", "instructions", "session_ttl", "max_sessions",
 	"guard", "allow", "deny", "page_size", "secret_file", "admit", "partition", "harmless",
 }
 
@@ -106,6 +106,9 @@ func (p *parser) checkToolkit(seen map[string]bool) error {
 	}
 	if err := mcpcache.CheckServers(p.handler.Servers); err != nil {
 		return at.Errf("servers: %v", err)
+	}
+	if err := mcpcache.CheckNameLimit(p.handler.NameLimit, p.handler.Servers); err != nil {
+		return at.Errf("%v", err)
 	}
 	return nil
 }

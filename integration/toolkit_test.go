@@ -354,6 +354,11 @@ func TestToolkitOfSickServers(t *testing.T) {
 			t.Errorf("a call of %s gave %s: %s", name, describe(a), a.Body)
 		}
 	}
+	// A URI that nobody lists may be of a server that has not been reached.
+	one.SetContents("other://x", `"text":"x"`)
+	if a := c.Call("resources/read", c.Params(`"uri":"other://x"`)); a.Status != http.StatusServiceUnavailable || a.ErrorCode() != -32603 {
+		t.Errorf("a read of a URI that nobody lists gave %s", describe(a))
+	}
 	var status struct {
 		Servers []struct {
 			Name    string
@@ -379,6 +384,64 @@ func TestToolkitOfSickServers(t *testing.T) {
 	if a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "one") {
 		t.Errorf("a call of a server that has died gave %s: %s", describe(a), a.Body)
 	}
+}
+
+// TestToolkitConflicts: of two items of one name the first counts, a name that is too long is
+// shortened, and operators are told.
+func TestToolkitConflicts(t *testing.T) {
+	long := strings.Repeat("n", 40)
+	one, first := newMember(t, "one", "prefix off")
+	one.SetList(toolsList, scripted.Page{`{"name":"same","description":"one","inputSchema":{"type":"object"}}`})
+	two, second := newMember(t, "two", "prefix off")
+	two.SetList(toolsList, scripted.Page{`{"name":"same","description":"two","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("m", 50) + `","inputSchema":{"type":"object"}}`})
+	two.SetList(promptsList, scripted.Page{})
+	three, third := newMember(t, "three")
+	three.SetList(toolsList, scripted.Page{`{"name":"` + long + `","inputSchema":{"type":"object"}}`})
+	p := startProxy(t, toolkitOf([]member{first, second, third}, "name_limit 40"))
+	c := fixture.NewModern(t, p.URL, "")
+	a := hasListed(t, c, toolsList, 3)
+	var shown []string
+	for _, item := range a.Items("tools") {
+		var tool struct{ Name, Description string }
+		if err := json.Unmarshal([]byte(item), &tool); err != nil {
+			t.Fatal(err)
+		}
+		shown = append(shown, tool.Name)
+		if tool.Name == "same" && tool.Description != "one" {
+			t.Errorf("of two tools the one of server %s is listed", tool.Description)
+		}
+	}
+	if len(shown[2]) != 40 || !strings.HasPrefix(shown[2], "three__nnn") {
+		t.Errorf("a long name is shown as %s", shown[2])
+	}
+	for name, to := range map[string]*world{"same": one, shown[1]: two, shown[2]: three} {
+		for _, w := range []*world{one, two, three} {
+			w.host.Forget()
+		}
+		if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, name))); a.Status != http.StatusOK || len(clientsOf(to)) != 1 {
+			t.Errorf("a call of %s gave %s, and its server got %d", name, describe(a), len(clientsOf(to)))
+		}
+	}
+	var status struct {
+		Conflicts []struct{ Kind, Server, Item, Why string }
+	}
+	readAdmin(t, "/mcp_cache/mcp_cache", &status)
+	if n := len(status.Conflicts); n != 2 || status.Conflicts[0].Item != "same" || status.Conflicts[0].Server != "two" ||
+		!strings.Contains(status.Conflicts[0].Why, "left out, as one has one of that name") || !strings.Contains(status.Conflicts[1].Why, "longer than name_limit (40)") {
+		t.Errorf("status has the conflicts %+v", status.Conflicts)
+	}
+	if n := scrape(t)[`conflicts{handler="mcp_cache",kind="tools"}`]; n != 2 {
+		t.Errorf("the metric says %v", n)
+	}
+	if n := strings.Count(p.log(), "clients are not given all that the servers list"); n != 1 {
+		t.Errorf("the log says it %d times", n)
+	}
+	two.SetList(toolsList, scripted.Page{`{"name":"other","inputSchema":{"type":"object"}}`})
+	refreshNow(t, "tools")
+	hasListed(t, c, toolsList, 3)
+	await(t, "the end of it in the log", func() bool { return strings.Contains(p.log(), "nothing is left out of a list any more") })
+	_, body := askAdmin(t, http.MethodGet, "/mcp_cache/", nil)
+	wantSchema(t, body)
 }
 
 // TestToolkitNotices: a list is never answered with what a server has said is old.

@@ -45,6 +45,11 @@ type Handler struct {
 	// servers', says [Server].
 	Servers []*Server `json:"servers,omitempty"`
 
+	// The most bytes that the name of a tool or prompt has with the prefix of its
+	// server, of `servers`. Names that the prefix makes longer are shortened, always
+	// to the same. From 16 to 128. Default: 48
+	NameLimit int `json:"name_limit,omitempty"`
+
 	// The path of the MCP endpoint. Requests to other paths are passed on
 	// once their Host and Origin have been checked. Default: `/mcp`
 	Endpoint string `json:"endpoint,omitempty"`
@@ -251,6 +256,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // provision sets up a handler in front of one server. With a name, it is that server of a
 // toolkit, which has the endpoint.
 func (h *Handler) provision(ctx caddy.Context, name string) error {
+	if h.NameLimit != 0 {
+		return errors.New("name_limit: only with several servers")
+	}
 	if h.UpstreamRaw == nil {
 		return errors.New("upstream: missing; it is the handler that reaches the MCP server")
 	}

@@ -30,6 +30,9 @@ func (r reported) Ready() bool { return report.Hydrated(r.h.backend.Feeds) }
 // Servers implements [report.Source].
 func (reported) Servers() []report.Source { return nil }
 
+// Conflicts implements [report.Source].
+func (reported) Conflicts() []report.Conflict { return nil }
+
 // Pinned implements [report.Source].
 func (r reported) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
 	return r.h.backend.Cache.Pinned(at, k)

@@ -83,3 +83,29 @@ func CheckServers(servers []*Server) error {
 	}
 	return nil
 }
+
+// The least and the largest value of the option name_limit, in bytes, and its default. The
+// largest is that of MCP itself (2025-11-25 and later, "Tools", "Tool Names").
+const (
+	LeastNameLimit   = 16
+	MostNameLimit    = 128
+	defaultNameLimit = 48
+)
+
+// leastOfName is what a prefix has to leave of a shortened name, in bytes.
+const leastOfName = 8
+
+// CheckNameLimit returns an error if names cannot be shortened to that, 0 being the default.
+func CheckNameLimit(limit int, servers []*Server) error {
+	limit = orDefault(limit, defaultNameLimit)
+	if limit < LeastNameLimit || limit > MostNameLimit {
+		return fmt.Errorf("name_limit: %d is not from %d to %d", limit, LeastNameLimit, MostNameLimit)
+	}
+	for _, s := range servers {
+		if len(s.prefix()) > limit-leastOfName {
+			return fmt.Errorf("name_limit: %d leaves too little room behind the prefix %q of %s; give it a shorter prefix, or set name_limit to %d or more",
+				limit, s.prefix(), s.Name, len(s.prefix())+leastOfName)
+		}
+	}
+	return nil
+}

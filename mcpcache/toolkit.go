@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -45,8 +46,9 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	x, b := h.settings.exchange, h.settings.backend
 	told := telemetry.New(ctx, loaded.(*caddyevents.App), name, h.app.inForce, h.logger)
 	h.toolkit, err = toolkit.New(toolkit.Settings{
-		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, MaxList: b.Feed.MaxList, Memory: b.Memory,
-		Gate: b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
+		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory,
+		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit)},
+		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
 	}, servers, told.Requests(), h.logger)
 	if err != nil {
 		told.Stop()
@@ -66,6 +68,9 @@ func (h *Handler) checkToolkit() error {
 	}
 	if err := CheckServers(h.Servers); err != nil {
 		return fmt.Errorf("servers: %w", err)
+	}
+	if err := CheckNameLimit(h.NameLimit, h.Servers); err != nil {
+		return err
 	}
 	for _, option := range h.optionsOfServers() {
 		if option.given {
@@ -117,7 +122,7 @@ func (h *Handler) optionsNotYet() []given {
 // optionsOfToolkit are those that all servers of a toolkit have together.
 func (h *Handler) optionsOfToolkit() []given {
 	return []given{
-		{"servers", h.Servers != nil}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
+		{"servers", h.Servers != nil}, {"name_limit", h.NameLimit != 0}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
 		{"max_request", h.MaxRequest != 0}, {"max_call", h.MaxCall != 0}, {"memory", h.Memory != 0}, {"precompress", h.Precompress != nil},
 	}
 }
@@ -174,6 +179,16 @@ func (r reportedToolkit) Servers() []report.Source {
 		servers[i] = reported{&s.Handler}
 	}
 	return servers
+}
+
+// Conflicts implements [report.Source].
+func (r reportedToolkit) Conflicts() []report.Conflict {
+	found := r.h.toolkit.Conflicts()
+	conflicts := make([]report.Conflict, len(found))
+	for i, c := range found {
+		conflicts[i] = report.Conflict{Kind: c.Kind.String(), Server: c.Server, Item: c.Item, Why: c.Why}
+	}
+	return conflicts
 }
 
 // Pinned implements [report.Source].

@@ -89,6 +89,9 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 		if err := writeTable(out, kindRows(status)); err != nil {
 			return err
 		}
+		if err := writeConflicts(out, status); err != nil {
+			return err
+		}
 		if err := writeViews(out, status); err != nil {
 			return err
 		}
@@ -114,6 +117,24 @@ func serverRows(servers []report.Server) [][]string {
 		rows = append(rows, []string{s.Name, printable(cmp.Or(s.LeftOut, "-"))})
 	}
 	return rows
+}
+
+// writeConflicts writes what clients of a toolkit are not given as its servers have it.
+func writeConflicts(out io.Writer, status report.Status) error {
+	if len(status.Conflicts) == 0 {
+		return nil
+	}
+	rows := headed(len(status.Conflicts), "KIND", "SERVER", "CONFLICT")
+	for _, c := range status.Conflicts {
+		rows = append(rows, []string{c.Kind, c.Server, printable(c.Why)})
+	}
+	if status.MoreConflicts > 0 {
+		rows = append(rows, []string{"", "", fmt.Sprintf("and %d more", status.MoreConflicts)})
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return writeTable(out, rows)
 }
 
 // writeViews writes what there is to say of rules, if anything.

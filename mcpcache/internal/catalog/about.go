@@ -79,9 +79,9 @@ func (a *About) instructions(servers []Joining, parts []*cache.Entry) string {
 		if all.Len() > 0 {
 			all.WriteString("\n\n")
 		}
-		all.WriteString("# " + servers[number].Name + "\n\n" + shorten(text, maxInstructions))
+		all.WriteString("# " + servers[number].Name + "\n\n" + brief(text, maxInstructions))
 	}
-	return shorten(all.String(), maxAllInstructions)
+	return brief(all.String(), maxAllInstructions)
 }
 
 // resultOf returns the result that an entry was made of, without what is ours.
@@ -90,15 +90,19 @@ func resultOf(e *cache.Entry) []byte {
 	return body[:len(body)-len("}")]
 }
 
-// shorten cuts a text to at most so many bytes.
-func shorten(text string, most int) string {
+// brief cuts a text to at most so many bytes.
+func brief(text string, most int) string {
 	const more = "…"
 	if len(text) <= most {
 		return text
 	}
-	end := most - len(more)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
+	return cut(text, most-len(more)) + more
+}
+
+// cut returns the beginning of a text: at most so many bytes, of whole characters.
+func cut(text string, most int) string {
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
 	}
-	return text[:end] + more
+	return text[:most]
 }

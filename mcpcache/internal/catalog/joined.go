@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
 	"slices"
 	"sync"
@@ -19,7 +21,7 @@ import (
 type Joined struct {
 	servers []Joining
 	about   About
-	maxList int64
+	limits  Limits
 	cache   *cache.Cache
 	lists   [revision.Count][revision.NumKinds]struct {
 		joining sync.Mutex
@@ -32,6 +34,16 @@ type Joining struct {
 	Name string
 	// Prefix is before the names of its tools and prompts. It needs no escapes in JSON.
 	Prefix string
+}
+
+// Limits bound a joined list.
+type Limits struct {
+	// List is the most bytes of one. Servers whose lists would make it longer are left out.
+	List int64
+	// Name is how many bytes the name of a tool or prompt may have with a prefix. If the
+	// prefix makes it longer, it is shortened. Names that are longer by themselves are left
+	// alone.
+	Name int
 }
 
 // Target is what a name in a joined list stands for: an item of one of the servers.
@@ -48,14 +60,37 @@ type List struct {
 	// server has none.
 	Parts []*cache.Entry
 
+	// Conflicts are what callers are not given of the parts, or not as it is.
+	Conflicts []Conflict
+
 	targets   map[string]Target // by name, or URI
 	templates []template        // in order; of resource templates only
 }
 
+// Conflict is something that callers are not given as a server has it.
+type Conflict struct {
+	Server int    // its number
+	Name   string // what the server calls the item; "" if it is about the whole list
+	Why    Why
+	With   int // the server whose item has the name, of [Taken]
+}
+
+// Why says what a conflict is about.
+type Why uint8
+
+const (
+	// Taken: another server's item has the name, or URI, and is listed.
+	Taken Why = iota
+	// TooLong: the name is longer than the limit by itself, and is listed all the same.
+	TooLong
+	// TooMuch: the list has no room for the server's.
+	TooMuch
+)
+
 // NewJoined returns the catalogue of those servers, which keeps its lists in a cache of its
-// own. What would make a list longer than maxList bytes is left out of it, server by server.
-func NewJoined(servers []Joining, about About, maxList int64, own *cache.Cache) *Joined {
-	return &Joined{servers: servers, about: about, maxList: maxList, cache: own}
+// own.
+func NewJoined(servers []Joining, about About, limits Limits, own *cache.Cache) *Joined {
+	return &Joined{servers: servers, about: about, limits: limits, cache: own}
 }
 
 // Last returns the list that was joined last, or nil.
@@ -76,7 +111,7 @@ func (j *Joined) Join(r revision.Revision, k revision.Kind, parts []*cache.Entry
 	}
 	l := &List{Parts: slices.Clone(parts)}
 	if last != nil && slices.EqualFunc(last.Parts, parts, alike) {
-		l.Entry, l.targets, l.templates = last.Entry, last.targets, last.templates
+		l.Entry, l.Conflicts, l.targets, l.templates = last.Entry, last.Conflicts, last.targets, last.templates
 	} else {
 		l.Entry = &cache.Entry{
 			Kind: k, Revision: r, Partition: cache.Public, Body: j.compose(l, r, k), Fetched: time.Now(), Mark: j.cache.Mark(k),
@@ -120,45 +155,85 @@ func (j *Joined) compose(l *List, r revision.Revision, k revision.Kind) *message
 		b = j.about.describe(r, j.servers, l.Parts, scope)
 	} else {
 		before, after := j.about.around(k, scope)
-		b = message.Compose(k, before, l.join(j.servers, k, j.maxList-int64(len(before)+len(after))), after)
+		limits := j.limits
+		limits.List -= int64(len(before) + len(after))
+		b = message.Compose(k, before, l.join(j.servers, k, limits), after)
 	}
 	b.HasTTL, b.Scope = true, scope
 	return b
 }
 
 // join returns the items of a list, as callers are given them, and fills in its tables.
-func (l *List) join(servers []Joining, k revision.Kind, room int64) [][]byte {
+func (l *List) join(servers []Joining, k revision.Kind, limits Limits) [][]byte {
 	var items [][]byte
 	l.targets = make(map[string]Target)
 	for number, part := range l.Parts {
-		if part == nil || int64(part.Size()+part.Body.Items*len(servers[number].Prefix)) > room {
+		if part == nil {
+			continue
+		}
+		if int64(part.Size()+part.Body.Items*len(servers[number].Prefix)) > limits.List {
+			l.Conflicts = append(l.Conflicts, Conflict{Server: number, Why: TooMuch})
 			continue
 		}
 		for item := range part.Each() {
-			name := part.Body.Name(item)
-			shown := name
-			if k == revision.Tools || k == revision.Prompts {
-				shown = servers[number].Prefix + name
+			if item = l.add(item, number, servers[number].Prefix, k, limits.Name); item != nil {
+				items = append(items, item)
+				limits.List -= int64(len(item) + len(","))
 			}
-			if _, taken := l.targets[shown]; taken {
-				continue
-			}
-			if shown != name {
-				renamed, err := message.WithPrefix(item, servers[number].Prefix)
-				if err != nil {
-					continue // it has a name: this does not happen
-				}
-				item = renamed
-			}
-			l.targets[shown] = Target{number, name}
-			if k == revision.ResourceTemplates {
-				l.templates = append(l.templates, newTemplate(number, name))
-			}
-			items = append(items, item)
-			room -= int64(len(item) + len(","))
 		}
 	}
 	return items
+}
+
+// add notes an item of a server, and returns it as callers are given it, or nil.
+func (l *List) add(item []byte, server int, prefix string, k revision.Kind, limit int) []byte {
+	name := message.NameOf(k, item)
+	shown := name
+	if k == revision.Tools || k == revision.Prompts {
+		if len(name) > limit {
+			l.Conflicts = append(l.Conflicts, Conflict{Server: server, Name: name, Why: TooLong})
+			limit = math.MaxInt
+		}
+		shown = shorten(prefix+name, limit)
+	}
+	if other, taken := l.targets[shown]; taken {
+		l.Conflicts = append(l.Conflicts, Conflict{Server: server, Name: name, Why: Taken, With: other.Server})
+		return nil
+	}
+	if shown != name {
+		renamed, err := renamedItem(item, name, prefix, shown)
+		if err != nil {
+			return nil // it has a name: this does not happen
+		}
+		item = renamed
+	}
+	l.targets[shown] = Target{server, name}
+	if k == revision.ResourceTemplates {
+		l.templates = append(l.templates, newTemplate(server, name))
+	}
+	return item
+}
+
+// renamedItem returns an item with another name, and all else as written: a prefix leaves
+// what is behind it as the server wrote it.
+func renamedItem(item []byte, name, prefix, shown string) ([]byte, error) {
+	if shown == prefix+name {
+		return message.WithPrefix(item, prefix)
+	}
+	return message.WithString(item, shown, "name")
+}
+
+// hashed is how many bytes a shortened name ends with: an underscore and 6 hexadecimal digits.
+const hashed = 7
+
+// shorten returns a name of at most limit bytes, which is always the same for the same name:
+// the beginning of one that is longer, and a hash of all of it.
+func shorten(name string, limit int) string {
+	if len(name) <= limit {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return cut(name, limit-hashed) + "_" + hex.EncodeToString(sum[:3])
 }
 
 // Target returns what a name, or URI, stands for.

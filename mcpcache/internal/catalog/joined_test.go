@@ -35,7 +35,7 @@ func newJoined(t *testing.T, maxList int64, prefixes ...string) (*Joined, *cache
 	for i, prefix := range prefixes {
 		servers[i] = Joining{Name: fmt.Sprint("server", i), Prefix: prefix}
 	}
-	return NewJoined(servers, About{Name: "all", Version: "1"}, maxList, own), own
+	return NewJoined(servers, About{Name: "all", Version: "1"}, Limits{List: maxList, Name: 20}, own), own
 }
 
 func namesOf(l *List) string { return strings.Join(l.Entry.Body.Names(), " ") }
@@ -71,6 +71,9 @@ func TestJoin(t *testing.T) {
 	if target, _ := third.Target("a_x"); namesOf(third) != "a_x a_y z c_x" || target.Server != 0 {
 		t.Errorf("joined %s, and a_x is of server %d", namesOf(third), target.Server)
 	}
+	if want := []Conflict{{Server: 1, Name: "a_x", Why: Taken, With: 0}}; !slices.Equal(third.Conflicts, want) {
+		t.Errorf("conflicts are %+v, want %+v", third.Conflicts, want)
+	}
 	if scope := third.Entry.Body.Scope; scope != message.ScopePublic {
 		t.Errorf("the scope is %s", scope)
 	}
@@ -83,6 +86,36 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// A name that a prefix makes too long is shortened, always to the same; one that is too long
+// by itself is not. Both can be called.
+func TestLongNames(t *testing.T) {
+	j, _ := newJoined(t, 1<<20, "prefix_", "prefiy_")
+	fits, long, same, tooLong := strings.Repeat("f", 13), strings.Repeat("l", 14), strings.Repeat("l", 13)+"é", strings.Repeat("t", 21)
+	parts := []*cache.Entry{
+		listOf(t, revision.Tools, cache.Public, `{"name":"`+fits+`"}`, `{"x":1, "name": "`+long+`"}`, `{"name":"`+same+`"}`, `{"name":"`+tooLong+`"}`),
+		listOf(t, revision.Tools, cache.Public, `{"name":"`+long+`"}`),
+	}
+	l := j.Join(modern, revision.Tools, parts)
+	names := l.Entry.Body.Names()
+	if len(names) != 5 || names[0] != "prefix_"+fits || names[3] != "prefix_"+tooLong {
+		t.Fatalf("joined %q", names)
+	}
+	for i, want := range map[int]Target{1: {0, long}, 2: {0, same}, 4: {1, long}} {
+		if target, ok := l.Target(names[i]); !ok || target != want || len(names[i]) != 20 || !strings.HasPrefix(names[i], "prefi") {
+			t.Errorf("%s is %+v, %v; want %+v", names[i], target, ok, want)
+		}
+	}
+	if !strings.Contains(string(l.Entry.Body.Bytes), `{"x":1, "name": "`+names[1]+`"}`) {
+		t.Errorf("the list is %s", l.Entry.Body.Bytes)
+	}
+	if again := j.Join(modern, revision.Tools, []*cache.Entry{nil, parts[1]}).Entry.Body.Names(); again[0] != names[4] {
+		t.Errorf("by itself, %s is %s", names[4], again[0])
+	}
+	if want := []Conflict{{Server: 0, Name: tooLong, Why: TooLong}}; !slices.Equal(l.Conflicts, want) {
+		t.Errorf("conflicts are %+v", l.Conflicts)
+	}
+}
+
 // A list that would be too long is left out, and those behind it that fit are not.
 func TestJoinedListIsBounded(t *testing.T) {
 	j, _ := newJoined(t, 1000, "a_", "b_", "c_")
@@ -92,6 +125,9 @@ func TestJoinedListIsBounded(t *testing.T) {
 	})
 	if got := namesOf(l); got != "a_x c_x" || l.Entry.Size() > 1000 {
 		t.Errorf("joined %s, %d bytes", got, l.Entry.Size())
+	}
+	if want := []Conflict{{Server: 1, Why: TooMuch}}; !slices.Equal(l.Conflicts, want) {
+		t.Errorf("conflicts are %+v", l.Conflicts)
 	}
 }
 
@@ -111,8 +147,11 @@ func TestOwner(t *testing.T) {
 	}
 	none := j.Join(modern, revision.ResourceTemplates, make([]*cache.Entry, 3))
 	only := j.Join(modern, revision.Resources, []*cache.Entry{nil, listOf(t, revision.Resources, cache.Public), nil})
-	if got, ok := Owner("z://1", only, none); !ok || got != 1 {
-		t.Errorf("with one server that has resources, a URI is of %d, %v", got, ok)
+	if got, ok := OnlyOwner(only, none); !ok || got != 1 {
+		t.Errorf("of one server that has resources, URIs are of %d, %v", got, ok)
+	}
+	if _, ok := OnlyOwner(resources, templates); ok {
+		t.Error("of three servers with resources one is the only one")
 	}
 }
 

@@ -20,8 +20,7 @@ func newTemplate(server int, text string) template {
 func (t template) matches(uri string) bool { return t.parsed != nil && t.parsed.Match(uri) != nil }
 
 // Owner returns the number of the server that a URI is of: the one that lists it, or else
-// the first that lists a template for it, or else the only one that has resources at all.
-// Nobody is asked: that would show the URI to servers that it is not of.
+// the first that lists a template for it.
 func Owner(uri string, resources, templates *List) (server int, ok bool) {
 	if t, ok := resources.Target(uri); ok {
 		return t.Server, true
@@ -31,11 +30,16 @@ func Owner(uri string, resources, templates *List) (server int, ok bool) {
 			return t.server, true
 		}
 	}
-	only, having := 0, 0
+	return 0, false
+}
+
+// OnlyOwner returns the number of the only server that has resources or templates at all.
+func OnlyOwner(resources, templates *List) (server int, ok bool) {
+	having := 0
 	for number := range resources.Parts {
 		if resources.Has(number) || templates.Has(number) {
-			only, having = number, having+1
+			server, having = number, having+1
 		}
 	}
-	return only, having == 1
+	return server, having == 1
 }

@@ -18,6 +18,10 @@ type Status struct {
 	Upstreams []string `json:"upstreams,omitempty"`
 	// Servers are those of a toolkit, in order. Each has a status of its own, too.
 	Servers []Server `json:"servers,omitempty"`
+	// Conflicts are what clients of a toolkit are not given as a server has it: the first
+	// hundred, and how many more there are.
+	Conflicts     []Conflict `json:"conflicts,omitempty"`
+	MoreConflicts int        `json:"more_conflicts,omitempty"`
 	// Ready is false until there is a copy of every list.
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
@@ -84,8 +88,8 @@ func Describe(source Source, now time.Time) Status {
 		status.describeLists(source, s.Revision, now)
 	}
 	if servers := source.Servers(); servers != nil {
-		status.describeServers(servers)
-		status.describeLists(source, revision.LatestModern, now)
+		status.describeLists(source, revision.LatestModern, now) // they are joined for this
+		status.describeServers(servers, source.Conflicts())
 	}
 	describeRules(&status, source)
 	return status

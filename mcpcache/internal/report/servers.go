@@ -13,8 +13,23 @@ type Server struct {
 	LeftOut string `json:"left_out,omitempty"`
 }
 
-// describeServers adds the servers of a toolkit.
-func (status *Status) describeServers(servers []Source) {
+// Conflict is something that clients of a toolkit are not given as a server has it.
+type Conflict struct {
+	Kind   string `json:"kind"`
+	Server string `json:"server"`
+	// Item is what the server calls it; left out if it is about a whole list.
+	Item string `json:"item,omitempty"`
+	// Why is in plain words.
+	Why string `json:"why"`
+}
+
+// maxConflicts bounds how many conflicts are named. MoreConflicts says how many are not.
+const maxConflicts = 100
+
+// describeServers adds the servers of a toolkit, and what is between them.
+func (status *Status) describeServers(servers []Source, conflicts []Conflict) {
+	status.Conflicts = conflicts[:min(len(conflicts), maxConflicts)]
+	status.MoreConflicts = len(conflicts) - len(status.Conflicts)
 	for _, server := range servers {
 		status.Servers = append(status.Servers, Server{Name: server.Name(), LeftOut: leftOut(server)})
 	}

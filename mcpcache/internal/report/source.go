@@ -37,6 +37,8 @@ type Source interface {
 	Ready() bool
 	// Servers are those of a toolkit, in order; nil of what is none.
 	Servers() []Source
+	// Conflicts are what clients of a toolkit are not given as its servers have it.
+	Conflicts() []Conflict
 	// Pinned is the feeds' snapshot of a kind at a revision, of a toolkit what it is
 	// joined of; or nil.
 	Pinned(r revision.Revision, k revision.Kind) *cache.Entry

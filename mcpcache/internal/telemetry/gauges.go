@@ -24,12 +24,13 @@ var (
 	partitionsGauge = gauge("partitions", "Sessions and authorization contexts that are remembered.", "handler")
 	viewsGauge      = gauge("views", "Lists that are ready as callers are shown them, where there are rules.", "handler")
 	viewBytesGauge  = gauge("view_bytes", "Bytes of the lists that are ready as callers are shown them.", "handler")
+	conflictsGauge  = gauge("conflicts", "What clients of a toolkit are not given as its servers have it.", "handler", "kind")
 	feedUpGauge     = gauge("feed_up", "Whether a feed of the era is connected and not failing.", "handler", "era")
 )
 
 // Describe implements [prometheus.Collector].
 func (liveCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, feedUpGauge} {
+	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, conflictsGauge, feedUpGauge} {
 		descs <- d
 	}
 }
@@ -61,8 +62,15 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 		}
 		set(viewsGauge, float64(len(shown)), name)
 		set(viewBytesGauge, float64(bytes), name)
-		if source.Servers() != nil {
-			continue // the feeds are the servers'
+		if source.Servers() != nil { // the feeds are the servers'
+			counts := make(map[string]int)
+			for _, c := range source.Conflicts() {
+				counts[c.Kind]++
+			}
+			for _, k := range revision.Kinds() {
+				set(conflictsGauge, float64(counts[k.String()]), name, k.String())
+			}
+			continue
 		}
 		for _, era := range []revision.Era{revision.Legacy, revision.Modern} {
 			up := 0.0

@@ -26,8 +26,8 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	v.outcome, v.status = exchange.OutcomeRouted, statusRouted
 	v.body.Keep() // a transport may read a request's body after it has answered
 	s := v.server
-	r := v.r.Clone(v.r.Context())
-	r.URL = &url.URL{Path: s.path} // a query may hold a credential
+	r := v.r.WithContext(v.r.Context()) // a copy
+	r.URL = &url.URL{Path: s.path}      // a query may hold a credential
 	r.RequestURI = s.path
 	r.Host = s.Host
 	r.Header = passedOn(v.r.Header)

@@ -37,7 +37,7 @@ type Settings struct {
 	// Path is that of the MCP endpoint, the option endpoint.
 	Path                string
 	MaxRequest, MaxCall int64
-	MaxList             int64
+	Limits              catalog.Limits
 	Memory              int64
 	Gate                time.Duration
 	Precompress         bool
@@ -70,6 +70,7 @@ type Endpoint struct {
 	cache      *cache.Cache // of the joined lists
 	compressor *encoded.Compressor
 	requests   message.Templates
+	conflicts  conflicts
 	quoted     string // the name in Cache-Status
 	// gated is until when requests wait for servers that have not been reached yet, in
 	// Unix nanoseconds.
@@ -95,7 +96,7 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 	}
 	e := &Endpoint{
 		Settings: s, Observer: o, Logger: l, servers: servers, cache: own, quoted: reply.CacheName(s.Name),
-		catalog: catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.MaxList, own),
+		catalog: catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own),
 	}
 	e.compressor = encoded.NewCompressor(own.Wanted(), func() *zap.Logger { return l })
 	e.end = func() {}

@@ -152,7 +152,7 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	if stale && v.outcome == exchange.OutcomeHit {
 		v.outcome = exchange.OutcomeStale
 	}
-	return v.endpoint.catalog.Join(v.at, k, parts)
+	return v.endpoint.join(v.at, k, parts)
 }
 
 // await returns what a fetch brings in the time that there is, or nil. Others may have
@@ -202,7 +202,7 @@ func (e *Endpoint) joined(r revision.Revision, k revision.Kind, now time.Time) *
 	for i, s := range e.servers {
 		parts[i] = s.part(r, k, now)
 	}
-	return e.catalog.Join(r, k, parts)
+	return e.join(r, k, parts)
 }
 
 // part returns what there is of a server's list, or nil.

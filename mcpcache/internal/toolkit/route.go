@@ -112,7 +112,13 @@ func (v *visit) target(k revision.Kind, name string) (catalog.Target, bool) {
 	if k == revision.Tools || k == revision.Prompts {
 		return v.endpoint.byPrefix(name)
 	}
-	server, ok := catalog.Owner(name, v.joined(revision.Resources), v.joined(revision.ResourceTemplates))
+	resources, templates := v.joined(revision.Resources), v.joined(revision.ResourceTemplates)
+	server, ok := catalog.Owner(name, resources, templates)
+	// Nobody else is asked: that would show the URI to servers that it is not of. It may be
+	// of one that is not known yet.
+	if !ok && v.missing(revision.Resources) == nil && v.missing(revision.ResourceTemplates) == nil {
+		server, ok = catalog.OnlyOwner(resources, templates)
+	}
 	return catalog.Target{Server: server, Name: name}, ok
 }
 

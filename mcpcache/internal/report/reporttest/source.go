@@ -111,6 +111,9 @@ func (s *Source) Ready() bool { return report.Hydrated(s.feeds) }
 // Servers implements [report.Source].
 func (*Source) Servers() []report.Source { return nil }
 
+// Conflicts implements [report.Source].
+func (*Source) Conflicts() []report.Conflict { return nil }
+
 // Pinned implements [report.Source].
 func (s *Source) Pinned(r revision.Revision, k revision.Kind) *cache.Entry {
 	return s.cache.Pinned(r, k)
