@@ -72,6 +72,27 @@ func TestServeGoesOnWithOneEra(t *testing.T) {
 	}
 }
 
+// TestServeSeveral serves two servers and one that is down behind one endpoint: serve says
+// what is cached of all, how to try it, and which of them is in trouble.
+func TestServeSeveral(t *testing.T) {
+	_, one := newMember(t, "one")
+	_, two := newMember(t, "two")
+	down := fixture.NewDownHost(t, http.NotFoundHandler())
+	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0",
+		"--to", "one="+one.url, "--to", "two="+two.url, "--to", "down="+down.URL)
+	endpoint, rest, _ := strings.Cut(p.awaitLine(t, "mcp_cache is at "), ", ")
+	if want := "in front of one at " + one.url + ", two at " + two.url + ", down at " + down.URL + "."; rest != want {
+		t.Errorf("it says %s, want %s", rest, want)
+	}
+	hasTools := func() bool {
+		return len(fixture.New(t, endpoint, scripted.Modern, "").List(toolsList).Items("tools")) == 4
+	}
+	await(t, "the tools of both", hasTools)
+	p.awaitLine(t, "Cached at 2026-07-28: tools 4, ")
+	p.awaitLine(t, "Trouble: nothing listens at "+down.Addr)
+	p.awaitLine(t, "# MCP 2026-07-28")
+}
+
 // TestServeNamesAWrongPath serves a path where there is no MCP server, and has
 // the log in a file.
 func TestServeNamesAWrongPath(t *testing.T) {

@@ -45,6 +45,7 @@ func whyNot(ctx context.Context, to string, header http.Header) string {
 
 // summary says in one line what is cached and what is not, and why.
 func summary(statuses []report.Status) string {
+	statuses = forClients(statuses)
 	var kept, not []string
 	for _, status := range statuses {
 		for _, r := range revisionsOf(status.Kinds) {
@@ -78,6 +79,14 @@ func summary(statuses []report.Status) string {
 		text = "The server has no lists to cache."
 	}
 	return strings.TrimSpace(text) + "\n"
+}
+
+// forClients returns the statuses of what clients see: of a toolkit, not its servers.
+func forClients(statuses []report.Status) []report.Status {
+	if toolkits := slices.DeleteFunc(slices.Clone(statuses), func(s report.Status) bool { return s.Servers == nil }); len(toolkits) > 0 {
+		return toolkits
+	}
+	return statuses
 }
 
 // revisionsOf returns the revisions of lists, in their order.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,7 +54,8 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 	defer ticker.Stop()
 	shown, asked, said, late := "", "", "", time.After(lateAfter)
 	for {
-		statuses := report.Live.Statuses(time.Now())
+		all := report.Live.Statuses(time.Now())
+		statuses := withFeeds(all)
 		text, done := progress(statuses)
 		if text != shown {
 			fmt.Fprintf(out, format, text)
@@ -61,7 +63,7 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 		}
 		if done || givenUp(statuses, time.Now()) {
 			fmt.Fprint(out, end)
-			g.finish(ctx, out, statuses, said)
+			g.finish(ctx, out, all, said)
 			return
 		}
 		if text != asked && stuck(statuses) {
@@ -78,7 +80,7 @@ func showProgress(ctx context.Context, out io.Writer, terminal bool, logger *zap
 		select {
 		case <-ticker.C:
 		case <-late:
-			if g.late != "" && unanswered(report.Live.Statuses(time.Now())) {
+			if g.late != "" && unanswered(withFeeds(report.Live.Statuses(time.Now()))) {
 				fmt.Fprintf(out, "%s%s\n", end, g.late)
 				if terminal {
 					shown = ""
@@ -144,11 +146,11 @@ func stuck(statuses []report.Status) bool {
 	return len(statuses) > 0
 }
 
-// givenUp reports whether each handler has lists in one era, and no feed is about to get
-// further: one that has not answered, or failed, for [lateAfter] may never do.
+// givenUp reports whether there are lists in one era, of one server, and no feed is about to
+// get further: one that has not answered, or failed, for [lateAfter] may never do.
 func givenUp(statuses []report.Status, now time.Time) bool {
+	usable := false
 	for _, status := range statuses {
-		usable := false
 		for _, f := range status.Feeds {
 			usable = usable || f.State == feed.Ready || f.State == feed.Degraded
 			late := now.Sub(f.Since) >= lateAfter && f.State != feed.Hydrating
@@ -156,11 +158,13 @@ func givenUp(statuses []report.Status, now time.Time) bool {
 				return false
 			}
 		}
-		if !usable {
-			return false
-		}
 	}
-	return len(statuses) > 0
+	return usable
+}
+
+// withFeeds returns the statuses of what has feeds: of a toolkit, its servers.
+func withFeeds(statuses []report.Status) []report.Status {
+	return slices.DeleteFunc(slices.Clone(statuses), func(s report.Status) bool { return s.Servers != nil })
 }
 
 // shownFailure is how many characters of a failure the line shows, so that it
@@ -182,7 +186,12 @@ func progress(statuses []report.Status) (text string, done bool) {
 			done = done && settled(f.State)
 			feeds = append(feeds, f.Revision+" "+progressOf(f))
 		}
-		handlers = append(handlers, strings.Join(append(feeds, counts(status.Kinds)...), ", "))
+		text := strings.Join(append(feeds, counts(status.Kinds)...), ", ")
+		if len(statuses) > 1 { // those of a toolkit, behind its name
+			_, name, _ := strings.Cut(status.Name, "/")
+			text = cmp.Or(name, status.Name) + ": " + text
+		}
+		handlers = append(handlers, text)
 	}
 	return "Feeds: " + printable(strings.Join(handlers, "; ")), done
 }

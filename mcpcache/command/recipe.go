@@ -13,6 +13,7 @@ import (
 // has made: commands for a POSIX shell, to be pasted as they are, of the eras in
 // which the tools are cached, each at the newest revision in which they are.
 func suggestions(endpoint string, statuses []report.Status) string {
+	statuses = forClients(statuses)
 	texts := map[revision.Era]string{revision.Modern: modernRecipe, revision.Legacy: legacyRecipe}
 	var recipes []string
 	for _, r := range slices.Backward(revision.All()) {
@@ -30,7 +31,7 @@ func suggestions(endpoint string, statuses []report.Status) string {
 // cachesTools reports whether the tools of that revision can be hits.
 func cachesTools(statuses []report.Status, revision string) bool {
 	for _, status := range statuses {
-		ready := false
+		ready := status.Servers != nil && status.Ready
 		for _, f := range status.Feeds {
 			ready = ready || f.Revision == revision && f.State == feed.Ready
 		}

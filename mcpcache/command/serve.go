@@ -24,7 +24,7 @@ const (
 
 func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve [--from <address>] [--to <url>] [--header <header>] [--min-ttl <duration>]",
+		Use:   "serve [--from <address>] [--to <url>|--to <name>=<url>...] [--header <header>] [--min-ttl <duration>]",
 		Short: "Caches an MCP server without a Caddyfile",
 		Long: `
 Listens on the --from address, plain HTTP, and caches the lists of the MCP
@@ -37,6 +37,11 @@ The cache answers on the same path. A URL without a path means /mcp, and one
 without a scheme http, so 127.0.0.1:3001 is enough; 3001 alone is a port of
 127.0.0.1. --min-ttl is for servers that send ttlMs 0. All other options have
 their defaults; write a Caddyfile to choose others.
+
+Several servers get a name each: --to docs=http://127.0.0.1:3001/mcp --to
+github=3002. They are behind one endpoint, /mcp, which has the lists of all; the
+tools of docs are called docs__NAME there. The cache's pages say what else that
+means: as yet, it is for clients and servers of 2026-07-28.
 
 --header "Name: value" is sent to the server with each request, the cache's own
 and those of clients, in the place of what a client sends under that name: to
@@ -61,7 +66,7 @@ another Caddy runs on this machine, it gets a free port of 127.0.0.1.
 	}
 	flags := cmd.Flags()
 	flags.StringP("from", "f", defaultFrom, "Address to listen on, as host:port or :port. Port 0: a free one")
-	flags.StringP("to", "t", "", "URL of the MCP server, host:port, or a port of 127.0.0.1. Default: a built-in demo server")
+	flags.StringArrayP("to", "t", nil, "URL of the MCP server, host:port, or a port of 127.0.0.1; of several servers each as name=URL (repeatable). Default: a built-in demo server")
 	flags.StringArrayP("header", "H", nil, `Header to send to the server, as "Name: value" (repeatable)`)
 	flags.String("min-ttl", "", "The shortest time that lists are kept, whatever their ttlMs says, such as 1m. Default: ttlMs is obeyed")
 	flags.String("log", "", "Where the whole log goes: a file, or stderr. Default: warnings and errors to standard error")
@@ -77,14 +82,15 @@ func runServe(flags caddycmd.Flags) (int, error) {
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	wait, what := func() error { select {} }, "the MCP server"
-	if s.to == "" {
+	wait, behind := func() error { select {} }, s.behind()
+	if s.to == "" && len(s.servers) == 0 {
 		server, err := demo.Start(ctx)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
 		defer func() { _ = server.Close() }() // the process ends
-		s.to, wait, what = server.URL(), server.Wait, "the built-in demo server"
+		s.to, wait = server.URL(), server.Wait
+		behind = "the built-in demo server at " + s.to
 	}
 	config, err := serveConfig(*s)
 	if err != nil {
@@ -97,15 +103,23 @@ func runServe(flags caddycmd.Flags) (int, error) {
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s at %s.\n%s", endpoint, what, s.to, s.remarks())
+	fmt.Fprintf(os.Stdout, "mcp_cache is at %s, in front of %s.\n%s", endpoint, behind, s.remarks())
 	go func() {
-		why := func(ctx context.Context) string { return whyNot(ctx, s.to, s.header) }
+		why := s.whyNot
 		showProgress(ctx, os.Stdout, isTerminal(os.Stdout), caddy.Log(), guide{
 			why:  why,
-			late: s.to + " has not answered yet: see whether the server hangs. It is asked until it answers.",
+			late: late(s),
 			then: func(statuses []report.Status) string { return summary(statuses) + suggestions(endpoint, statuses) },
 		})
 		watchFeeds(ctx, os.Stdout, caddy.Log(), why)
 	}()
 	return caddy.ExitCodeFailedQuit, wait()
+}
+
+// late is said when no server has answered for a while.
+func late(s *serving) string {
+	if len(s.servers) > 0 {
+		return "No server has answered yet: see whether they hang. They are asked until they answer."
+	}
+	return s.to + " has not answered yet: see whether the server hangs. It is asked until it answers."
 }

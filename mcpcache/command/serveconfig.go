@@ -18,7 +18,7 @@ func serveConfig(s serving) ([]byte, error) {
 	if adapter == nil {
 		return nil, errors.New("this Caddy is built without Caddyfiles")
 	}
-	if strings.Contains(s.to+s.log+s.minTTL, "`") {
+	if strings.Contains(s.to+s.log+s.minTTL+fmt.Sprint(s.servers), "`") {
 		return nil, errors.New("a backquote cannot be part of a URL, a file's name or a duration here")
 	}
 	host, port, err := net.SplitHostPort(s.from)
@@ -42,12 +42,25 @@ func serveConfig(s serving) ([]byte, error) {
 	if options != "" {
 		options = " {" + options + "\n\t}"
 	}
-	caddyfile := fmt.Sprintf(serveCaddyfile, s.admin, serveGrace, logOptions(s.log), port, bind, s.to, options)
+	caddyfile := fmt.Sprintf(serveCaddyfile, s.admin, serveGrace, logOptions(s.log), port, bind, directive(s, options))
 	config, _, err := adapter.Adapt([]byte(caddyfile), nil)
 	if err != nil {
 		return nil, errors.New(inCaddyfile.ReplaceAllString(err.Error(), ""))
 	}
 	return config, nil
+}
+
+// directive writes the directive; options is a block.
+func directive(s serving, options string) string {
+	if len(s.servers) == 0 {
+		return "mcp_cache `" + s.to + "`" + options
+	}
+	var text strings.Builder
+	text.WriteString("mcp_cache {")
+	for _, server := range s.servers {
+		fmt.Fprintf(&text, "\n\t\tserver `%s` `%s`%s", server.name, server.url, strings.ReplaceAll(options, "\n", "\n\t"))
+	}
+	return text.String() + "\n\t}"
 }
 
 // headerOptions has reverse_proxy send the headers, for the feed and for clients.
@@ -88,8 +101,7 @@ func logOptions(log string) string {
 }
 
 // serveCaddyfile lacks the address of the admin API, the grace period, the
-// options of the log, the port, a line that binds a host, the upstream's URL and
-// the options of the directive.
+// options of the log, the port, a line that binds a host, and the directive.
 const serveCaddyfile = `{
 	admin ` + "`%s`" + `
 	persist_config off
@@ -104,6 +116,6 @@ const serveCaddyfile = `{
 }
 http://:%s {
 	%s
-	mcp_cache ` + "`%s`" + `%s
+	%s
 }
 `

@@ -68,6 +68,26 @@ func decoded(t *testing.T, config []byte) (value any) {
 	return value
 }
 
+// Several servers are a toolkit, each with the options.
+func TestServeConfigOfSeveral(t *testing.T) {
+	got, err := serveConfig(serving{
+		from: ":1", minTTL: "1m", log: "stderr", admin: "localhost:2019",
+		servers: []servedAt{{"docs", "http://127.0.0.1:3001/mcp"}, {"github", "http://127.0.0.1:3002/mcp"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := "http://:1 {\n mcp_cache {\n server docs http://127.0.0.1:3001/mcp {\n min_ttl 1m\n}\n server github http://127.0.0.1:3002/mcp {\n min_ttl 1m\n}\n}\n}"
+	options := "{\n admin localhost:2019\n persist_config off\n grace_period 3s\n auto_https off\n servers {\nprotocols h1\n}\n log {\noutput stderr\nformat json\n}\n}\n"
+	want, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(options+site), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(decoded(t, got), decoded(t, want)) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
 func TestServeConfigRefusesBadURLs(t *testing.T) {
 	for name, to := range map[string]string{
 		"no scheme":    "localhost:3001/mcp",

@@ -50,6 +50,21 @@ func TestServeNamesAllMistakes(t *testing.T) {
 		"no header":        {[]string{"--header="}, `--header: header 1 is not of the form "Name: value"`},
 		"a name from afar": {[]string{"-H", "{env.MCP_CACHE_TEST_LINES}: x"}, `--header: header 1 is not of the form "Name: value"`},
 		"no URL":           {[]string{"--to", ""}, "--to: the URL names no host: it has to be like http://127.0.0.1:3001/mcp"},
+		"two without names": {
+			[]string{"--to", "3001", "--to", "3002"},
+			`--to: "3001" has no name: give each of several servers one, such as --to docs=3001`,
+		},
+		"one without a name": {
+			[]string{"--to", "docs=3001", "--to", "3002"},
+			`--to: "3002" has no name: give each of several servers one, such as --to docs=3002`,
+		},
+		"one name for two": {[]string{"--to", "docs=3001", "--to", "docs=3002"}, "--to: two servers are called docs"},
+		"a bad name":       {[]string{"--to", "My_docs=3001"}, `--to: server: name: "My_docs" is not 1 to 32 of a-z, 0-9 and -`},
+		"a bad URL of two": {[]string{"--to", "docs=ftp://h/", "--to", "b=1"}, "--to: docs: the URL is not one of http or https: it has to be like http://127.0.0.1:3001/mcp"},
+		"a header for two": {
+			[]string{"--to", "docs=3001", "--to", "b=3002", "-H", "X-A: s3cret"},
+			"--header: not with several servers: each of them would be sent it; write a Caddyfile with a reverse_proxy in the block of the server that it is for",
+		},
 		"open to others": {
 			[]string{"--from", ":0", "-H", "X-A: s3cret"},
 			"--from: with --header, whoever reaches the cache acts with these headers, so it has to listen on a loopback address, such as 127.0.0.1:8080",

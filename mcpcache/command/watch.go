@@ -26,14 +26,14 @@ func watchFeeds(ctx context.Context, out io.Writer, logger *zap.Logger, why func
 	}()
 	ticker := time.NewTicker(watchPause)
 	defer ticker.Stop()
-	said, _ := failingFeeds(report.Live.Statuses(time.Now()))
+	said, _ := failingFeeds(withFeeds(report.Live.Statuses(time.Now())))
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		statuses := report.Live.Statuses(time.Now())
+		statuses := withFeeds(report.Live.Statuses(time.Now()))
 		now, all := failingFeeds(statuses)
 		if now == said {
 			continue
