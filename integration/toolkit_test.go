@@ -181,6 +181,7 @@ func TestToolkitRoutes(t *testing.T) {
 		"Cookie": "canary-cookie", "X-Api-Key": "canary-key", "Mcp-Session-Id": "canary-session", "Origin": "http://" + p.Addr,
 		"X-Unknown": "canary-unknown", "X-Forwarded-User": "canary-user", "Baggage": "tenant=canary-baggage",
 		"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Mcp-Param-Region": "eu",
+		"Connection": "Tracestate", "Tracestate": "canary-hop", // for the next hop only, which is the toolkit
 	} {
 		c.Header.Set(name, value)
 	}
@@ -384,6 +385,24 @@ func TestToolkitOfSickServers(t *testing.T) {
 	if a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "one") {
 		t.Errorf("a call of a server that has died gave %s: %s", describe(a), a.Body)
 	}
+}
+
+// TestToolkitWithoutItsServer: the list of a server that has died is given, marked stale.
+func TestToolkitWithoutItsServer(t *testing.T) {
+	one, first := newMember(t, "one")
+	one.SetHints(publicBrief)
+	p := startProxy(t, toolkitOf([]member{first}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 2)
+	one.host.Kill()
+	await(t, "a stale list", func() bool {
+		a := c.List(toolsList)
+		if len(a.Items("tools")) != 2 {
+			t.Fatalf("a list gave %s: %s", describe(a), a.Body)
+		}
+		return a.CacheStatus().Hit && a.CacheStatus().Detail == "stale" && a.CacheStatus().TTL < 0 && string(a.Part("result", "ttlMs")) == "0"
+	})
+	await(t, "the outcome", func() bool { return outcomeCounts(t)["stale"] > 0 })
 }
 
 // TestToolkitConflicts: of two items of one name the first counts, a name that is too long is

@@ -27,7 +27,7 @@ var mutations = []mutation{
 		{"internal/identity/identity.go", "return cache.ContextOf([16]byte(sum[:16]))", "return cache.ContextOf([16]byte{sum[0] & 0})"},
 	}, found: `the private list of \S+ was given to \S+|the upstream has never let this caller in`},
 	{name: "count what is for the next hop only", edits: []replacement{
-		{"internal/exchange/connection.go", "case values == nil:", "case true:"},
+		{"internal/incoming/connection.go", "case values == nil:", "case true:"},
 	}, found: notLetIn + `|the private list of \S+ was given to \S+`},
 	{name: "serve after DELETE", edits: []replacement{
 		{"internal/exchange/tap.go", "x.endSessions()", "_ = x.session"},

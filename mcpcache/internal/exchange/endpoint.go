@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
@@ -150,7 +151,7 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 		// client must not take away by naming it in Connection.
 		view = e.Rules.View(r)
 	}
-	removeConnectionFields(r.Header)
+	incoming.RemoveConnectionFields(r.Header)
 	if view.RestrictsAny() {
 		// Nobody could see what is named in another protocol. To ask for one is no more
 		// than an offer (RFC 9110, section 7.8).

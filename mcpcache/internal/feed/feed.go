@@ -29,6 +29,7 @@ import (
 // goroutines at once.
 type Feed struct {
 	revision revision.Revision
+	began    time.Time
 	client   *client.Client
 	cache    *cache.Cache
 	group    *Group // has what all feeds of the upstream share
@@ -81,7 +82,7 @@ type Feed struct {
 
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
-		revision: r, cache: g.cache, group: g,
+		revision: r, began: time.Now(), cache: g.cache, group: g,
 		wake: make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 		variants: make(map[cache.Variant]*askedVariant),
@@ -100,6 +101,9 @@ func (f *Feed) policy() *Policy { return f.group.policy.Load() }
 // Attempted is closed once the feed has tried to fetch every kind, has found
 // that it cannot, or has ended.
 func (f *Feed) Attempted() <-chan struct{} { return f.first }
+
+// Began is when the feed began to run.
+func (f *Feed) Began() time.Time { return f.began }
 
 // Server returns what the upstream has said of itself: the result of initialize or
 // server/discover that opened the last session, or that the last refresh of

@@ -72,10 +72,7 @@ type Endpoint struct {
 	requests   message.Templates
 	conflicts  conflicts
 	quoted     string // the name in Cache-Status
-	// gated is until when requests wait for servers that have not been reached yet, in
-	// Unix nanoseconds.
-	gated atomic.Int64
-	end   context.CancelFunc
+	end        context.CancelFunc
 }
 
 // New returns an endpoint in front of several servers. It has to be closed.
@@ -105,7 +102,6 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 
 // Run begins the work in the background, which ends with [Endpoint.Close].
 func (e *Endpoint) Run() {
-	e.gated.Store(time.Now().Add(e.Settings.Gate).UnixNano())
 	ctx, cancel := context.WithCancel(context.Background())
 	e.end = cancel
 	go e.compressor.Run(ctx)
@@ -122,9 +118,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if r.URL.Path != e.Settings.Path {
 		return e.elsewhere(w, r, next)
 	}
+	reason := e.Settings.Origins.Refuses(r) // before fields are removed from the header
 	v := newVisit(e, w, r)
 	defer v.done()
-	if reason := e.Settings.Origins.Refuses(r); reason != "" {
+	if reason != "" {
 		v.status = statusOrigin
 		return v.fail(refusal{http.StatusForbidden, invalidRequest, reason, nil})
 	}

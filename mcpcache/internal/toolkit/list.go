@@ -120,8 +120,8 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	stale, partial := false, false
 	for i, server := range servers {
 		if fetches[i] != nil {
-			v.outcome = exchange.OutcomeMiss
 			if e := v.await(fetches[i], parts[i]); e != nil {
+				v.outcome = exchange.OutcomeMiss
 				parts[i], v.left = e, min(v.left, e.Left(v.now))
 				server.lacks[k].Store(false)
 				continue
@@ -169,30 +169,34 @@ func (v *visit) await(f *feed.Fetch, last *cache.Entry) *cache.Entry {
 	return e
 }
 
-// awaitServers waits, within the gate, until all of those servers have been asked once.
+// awaitServers waits until all of those servers have been asked once, but for none longer
+// than the gate after its feed began.
 func (v *visit) awaitServers(servers []*Server) {
-	gated := time.Unix(0, v.endpoint.gated.Load())
 	for _, server := range servers {
 		server.Feeds.Start(v.at) // it need not wait for the other era any longer
 		f := server.Feeds.Of(v.at)
-		if f == nil {
+		if f == nil || !v.endpoint.isGated(f) {
 			continue
 		}
+		timer := time.NewTimer(time.Until(f.Began().Add(v.endpoint.Settings.Gate)))
 		select {
 		case <-f.Attempted():
-			continue
-		default:
+		case <-timer.C:
+		case <-v.r.Context().Done():
 		}
-		if wait := time.Until(gated); wait > 0 {
-			timer := time.NewTimer(wait)
-			select {
-			case <-f.Attempted():
-			case <-timer.C:
-			case <-v.r.Context().Done():
-			}
-			timer.Stop()
-			v.now = time.Now()
-		}
+		timer.Stop()
+		v.now = time.Now()
+	}
+}
+
+// isGated reports whether a feed has not asked its server for everything yet, and is worth
+// waiting for.
+func (e *Endpoint) isGated(f *feed.Feed) bool {
+	select {
+	case <-f.Attempted():
+		return false
+	default:
+		return time.Since(f.Began()) < e.Settings.Gate
 	}
 }
 
@@ -241,20 +245,16 @@ func (e *Endpoint) Left(r revision.Revision, k revision.Kind, now time.Time) tim
 // Ready reports whether there are lists of a server, and the others have been asked for
 // theirs, or do not answer within the gate.
 func (e *Endpoint) Ready() bool {
-	gated, shown := time.Now().UnixNano() < e.gated.Load(), false
+	shown := false
 	for _, s := range e.servers {
 		f := s.Feeds.Of(revision.LatestModern)
 		if f == nil {
 			continue
 		}
-		select {
-		case <-f.Attempted():
-			shown = shown || f.Server() != nil
-		default:
-			if gated {
-				return false
-			}
+		if e.isGated(f) {
+			return false
 		}
+		shown = shown || f.Server() != nil
 	}
 	return shown
 }

@@ -56,6 +56,7 @@ const (
 )
 
 func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
+	incoming.RemoveConnectionFields(r.Header)
 	now := time.Now()
 	v := &visit{endpoint: e, w: w, r: r, arrived: now, now: now, share: e.cache.Work().Share()}
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {

@@ -1,4 +1,4 @@
-package exchange
+package incoming
 
 import (
 	"net/http"
@@ -8,11 +8,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// removeConnectionFields removes the fields that the Connection header names, and
+// RemoveConnectionFields removes the fields that the Connection header names, and
 // the header itself: they are for the next hop only, which is us (RFC 9110 section
 // 7.6.1). reverse_proxy would remove them too, so callers are told apart only by
 // what the server gets to see. A request to upgrade the protocol stays.
-func removeConnectionFields(h http.Header) {
+func RemoveConnectionFields(h http.Header) {
 	values := h["Connection"]
 	switch {
 	case values == nil:
