@@ -49,6 +49,10 @@ func TestToolkitAnswers(t *testing.T) {
 		"no credential":       {401, "application/json", `{"error":"canary"}`, 502, -32603},
 		"a credential, wrong": {403, "application/json", `{"error":"canary"}`, 502, -32603},
 		"a redirect":          {307, "text/plain", "canary", 502, -32603},
+		"a page, and 200":     {200, "text/html", "<html>canary", 502, -32603},
+		"no type":             {200, "", "canary", 502, -32603},
+		"a part":              {206, "application/json", `{"canary`, 502, -32603},
+		"nothing":             {202, "", "", 502, -32603},
 	} {
 		a := call(func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", tt.contentType)
@@ -166,5 +170,86 @@ func TestToolkitReloads(t *testing.T) {
 	clients.Wait()
 	if n := one.host.CountFeed(toolsList); n != 2 {
 		t.Errorf("reloads that change the other server had a server's feeds ask %d times more", n-2)
+	}
+}
+
+// TestToolkitHearsCalls: a change that a server tells of in the answer to a call, or not at
+// all, is in the next lists.
+func TestToolkitHearsCalls(t *testing.T) {
+	one, first := newMember(t, "one", "refresh 1ms")
+	p := startProxy(t, toolkitOf([]member{first}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 2)
+	one.SetScript("tools/call", func(x *scripted.Exchange) {
+		one.SetList(toolsList, scripted.Items(toolsList, "told", 3))
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		x.Event(x.Envelope(`{"resultType":"complete","content":[]}`))
+	})
+	if a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`)); a.Status != http.StatusOK {
+		t.Errorf("a call gave %s", describe(a))
+	}
+	if a := c.List(toolsList); len(a.Items("tools")) != 3 {
+		t.Errorf("after it was told, a client is given %s", a.Body)
+	}
+	hasListed(t, c, toolsList, 3)
+	one.SetScript("tools/call", func(x *scripted.Exchange) {
+		one.SetList(toolsList, scripted.Items(toolsList, "not told", 1))
+		x.Error(http.StatusBadRequest, -32602, "unknown tool")
+	})
+	if a := c.Call("tools/call", c.Params(`"name":"one__item-0001"`)); a.ErrorCode() != -32602 {
+		t.Errorf("a call gave %s", describe(a))
+	}
+	hasListed(t, c, toolsList, 1)
+	// A server that announces nothing is looked at after each call that may have changed it.
+	mute, second := newMember(t, "mute", "refresh 1ms")
+	mute.SetCapabilities(`{"tools":{}}`)
+	p.reload(toolkitOf([]member{second}))
+	hasListed(t, c, toolsList, 2)
+	mute.SetScript("tools/call", func(x *scripted.Exchange) {
+		mute.SetList(toolsList, scripted.Items(toolsList, "not told", 5))
+		x.Result(`{"resultType":"complete","content":[]}`)
+	})
+	c.Call("tools/call", c.Params(`"name":"mute__item-0000"`))
+	hasListed(t, c, toolsList, 5)
+}
+
+// TestToolkitFollowsTheSlash: calls reach a server that redirects its endpoint to the same
+// path with a slash, as its feed does.
+func TestToolkitFollowsTheSlash(t *testing.T) {
+	w := newUpstreamBehind(t, func(s *scripted.Server) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/mcp" {
+				http.Redirect(rw, r, "/mcp/", http.StatusTemporaryRedirect)
+				return
+			}
+			s.ServeHTTP(rw, r)
+		})
+	})
+	w.SetHints(publicHour)
+	w.host.Start()
+	p := startProxy(t, toolkitOf([]member{{"one", w.host.URL, nil}}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 3)
+	if a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`)); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+		t.Errorf("a call gave %s: %s", describe(a), a.Body)
+	}
+}
+
+// TestToolkitKeepsPrefixes: what begins with the prefix of a server is that server's, also
+// while it is away and another one has an item of such a name.
+func TestToolkitKeepsPrefixes(t *testing.T) {
+	down := fixture.NewDownHost(t, http.NotFoundHandler())
+	off, second := newMember(t, "off", "prefix off")
+	off.SetList(toolsList, scripted.Page{`{"name":"down__pay","inputSchema":{"type":"object"}}`, `{"name":"own","inputSchema":{"type":"object"}}`})
+	p := startProxy(t, toolkitOf([]member{{"down", down.URL, nil}, second}, "gate 0"))
+	c := fixture.NewModern(t, p.URL, "")
+	await(t, "the list of the server that is there", func() bool { return len(c.List(toolsList).Items("tools")) == 1 })
+	for name, status := range map[string]int{"down__pay": 503, "own": 200, "down__": 400} {
+		if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, name))); a.Status != status {
+			t.Errorf("a call of %s gave %s", name, describe(a))
+		}
+	}
+	if n := len(clientsOf(off)); n != 1 {
+		t.Errorf("%d calls reached the server without a prefix", n)
 	}
 }

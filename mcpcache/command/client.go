@@ -196,6 +196,7 @@ func (c *adminClient) handler() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	all = withoutServers(all)
 	switch len(all) {
 	case 0:
 		return "", errors.New("this Caddy runs no mcp_cache handler")
@@ -209,11 +210,22 @@ func (c *adminClient) handler() (string, error) {
 	return "", errors.New(text)
 }
 
+// withoutServers leaves out the servers of toolkits: who names none means the toolkit.
+func withoutServers(statuses []report.Status) []report.Status {
+	servers := make(map[string]bool)
+	for _, status := range statuses {
+		for _, s := range status.Servers {
+			servers[s.Name] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(statuses), func(s report.Status) bool { return servers[s.Name] })
+}
+
 // placesOf returns the names of handlers, each with what it is in front of.
 func placesOf(statuses []report.Status) []string {
 	places := namesOf(statuses)
 	for i, status := range statuses {
-		places[i] += " (" + status.Upstream + ")"
+		places[i] += " (" + strings.Join(behind(status), ", ") + ")"
 	}
 	return places
 }

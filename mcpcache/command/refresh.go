@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
@@ -86,9 +87,17 @@ func (c *adminClient) refresh(kinds []string) ([]report.Refreshed, error) {
 }
 
 func writeRefreshed(out io.Writer, results []report.Refreshed) error {
-	rows := headed(len(results), "KIND", "REVISION", "ITEMS", "ADDED", "REMOVED", "CHANGED", "FAILURE")
+	columns := []string{"KIND", "REVISION", "ITEMS", "ADDED", "REMOVED", "CHANGED", "FAILURE"}
+	several := slices.ContainsFunc(results, func(r report.Refreshed) bool { return r.Server != "" })
+	if several {
+		columns = append([]string{"SERVER"}, columns...)
+	}
+	rows := headed(len(results), columns...)
 	for _, r := range results {
 		row := []string{r.Kind, r.Revision}
+		if several {
+			row = append([]string{r.Server}, row...)
+		}
 		for _, n := range []int{r.Items, len(r.Added), len(r.Removed), len(r.Changed)} {
 			if r.Error != "" {
 				row = append(row, "-")

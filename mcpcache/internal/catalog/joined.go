@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,7 +73,7 @@ type Conflict struct {
 	Server int    // its number
 	Name   string // what the server calls the item; "" if it is about the whole list
 	Why    Why
-	With   int // the server whose item has the name, of [Taken]
+	With   int // the other server, of [Taken] and [Claimed]
 }
 
 // Why says what a conflict is about.
@@ -83,6 +84,8 @@ const (
 	Taken Why = iota
 	// TooLong: the name is longer than the limit by itself, and is listed all the same.
 	TooLong
+	// Claimed: the name begins with another server's prefix, and would be taken for its.
+	Claimed
 	// TooMuch: the list has no room for the server's.
 	TooMuch
 )
@@ -176,7 +179,7 @@ func (l *List) join(servers []Joining, k revision.Kind, limits Limits) [][]byte 
 			continue
 		}
 		for item := range part.Each() {
-			if item = l.add(item, number, servers[number].Prefix, k, limits.Name); item != nil {
+			if item = l.add(item, number, servers, k, limits.Name); item != nil {
 				items = append(items, item)
 				limits.List -= int64(len(item) + len(","))
 			}
@@ -186,8 +189,8 @@ func (l *List) join(servers []Joining, k revision.Kind, limits Limits) [][]byte 
 }
 
 // add notes an item of a server, and returns it as callers are given it, or nil.
-func (l *List) add(item []byte, server int, prefix string, k revision.Kind, limit int) []byte {
-	name := message.NameOf(k, item)
+func (l *List) add(item []byte, server int, servers []Joining, k revision.Kind, limit int) []byte {
+	name, prefix := message.NameOf(k, item), servers[server].Prefix
 	shown := name
 	if k == revision.Tools || k == revision.Prompts {
 		if len(name) > limit {
@@ -195,6 +198,10 @@ func (l *List) add(item []byte, server int, prefix string, k revision.Kind, limi
 			limit = math.MaxInt
 		}
 		shown = shorten(prefix+name, limit)
+		if other, claimed := claims(servers, server, shown); claimed {
+			l.Conflicts = append(l.Conflicts, Conflict{Server: server, Name: name, Why: Claimed, With: other})
+			return nil
+		}
 	}
 	if other, taken := l.targets[shown]; taken {
 		l.Conflicts = append(l.Conflicts, Conflict{Server: server, Name: name, Why: Taken, With: other.Server})
@@ -212,6 +219,13 @@ func (l *List) add(item []byte, server int, prefix string, k revision.Kind, limi
 		l.templates = append(l.templates, newTemplate(server, name))
 	}
 	return item
+}
+
+// claims returns the number of another server with whose prefix a name begins. If such a
+// name could be another's, a call would go elsewhere when that one is away.
+func claims(servers []Joining, server int, name string) (other int, claimed bool) {
+	other = slices.IndexFunc(servers, func(s Joining) bool { return s.Prefix != "" && strings.HasPrefix(name, s.Prefix) })
+	return other, other >= 0 && other != server
 }
 
 // renamedItem returns an item with another name, and all else as written: a prefix leaves

@@ -65,13 +65,13 @@ func TestJoin(t *testing.T) {
 	if second := j.Join(modern, revision.Tools, again); second.Entry != first.Entry || second.Parts[2] != again[2] {
 		t.Error("a refresh that has changed nothing makes another list")
 	}
-	// A server more, one of whose items has the name of another's.
-	again[1] = listOf(t, revision.Tools, cache.Public, `{"name":"a_x","v":2}`, `{"name":"z"}`)
+	// A server more, whose items are called like another's, now or later.
+	again[1] = listOf(t, revision.Tools, cache.Public, `{"name":"a_x","v":2}`, `{"name":"c_later"}`, `{"name":"z"}`)
 	third := j.Join(modern, revision.Tools, again)
 	if target, _ := third.Target("a_x"); namesOf(third) != "a_x a_y z c_x" || target.Server != 0 {
 		t.Errorf("joined %s, and a_x is of server %d", namesOf(third), target.Server)
 	}
-	if want := []Conflict{{Server: 1, Name: "a_x", Why: Taken, With: 0}}; !slices.Equal(third.Conflicts, want) {
+	if want := []Conflict{{Server: 1, Name: "a_x", Why: Claimed, With: 0}, {Server: 1, Name: "c_later", Why: Claimed, With: 2}}; !slices.Equal(third.Conflicts, want) {
 		t.Errorf("conflicts are %+v, want %+v", third.Conflicts, want)
 	}
 	if scope := third.Entry.Body.Scope; scope != message.ScopePublic {

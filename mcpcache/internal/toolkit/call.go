@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
 // call hands a request with that body to the server that it is for, which calls the item
@@ -27,8 +31,12 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	v.body.Keep() // a transport may read a request's body after it has answered
 	s := v.server
 	r := v.r.WithContext(v.r.Context()) // a copy
-	r.URL = &url.URL{Path: s.path}      // a query may hold a credential
-	r.RequestURI = s.path
+	path := s.path
+	if s.Slash().Redirects() {
+		path = redirect.Twin(path)
+	}
+	r.URL = &url.URL{Path: path} // a query may hold a credential
+	r.RequestURI = path
 	r.Host = s.Host
 	r.Header = passedOn(v.r.Header)
 	if _, named := r.Header["Mcp-Name"]; named {
@@ -38,6 +46,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(body)), nil, nil
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	a := &answer{v: v, header: make(http.Header)}
+	defer v.called(a, name)
 	err := s.Upstream.ServeHTTP(a, r, next)
 	if err != nil && !a.wrote && v.r.Context().Err() == nil {
 		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
@@ -56,8 +65,9 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 
 // kept are headers that are known to be harmless, and are not for the servers of a toolkit:
 // they are about the page, the connection or the session that a client has here, or say
-// where it is.
+// where it is; or they ask for less than the answer as it is, which has to be read on its way.
 var kept = []string{
+	"Accept-Encoding", "Range", "If-None-Match", "If-Modified-Since",
 	"Origin", "Referer", "Host", "Mcp-Session-Id", "Last-Event-Id", "Connection", "Keep-Alive", "Proxy-Connection",
 	"Upgrade", "Te", "Trailer", "Transfer-Encoding", "Expect", "Content-Length", "X-Real-Ip", "X-Envoy-External-Address",
 	"Cf-Connecting-Ip", "Cf-Ipcountry", "Cf-Visitor", "True-Client-Ip", "Fly-Client-Ip", "Via",
@@ -92,14 +102,20 @@ type answer struct {
 	wrote  bool
 	// replaced says that the client has been given something else.
 	replaced bool
+	watcher  sse.Watcher
+	// beginning is that of a JSON answer, as long as it may be all of it.
+	beginning []byte
 }
+
+// maxError is how long an answer may be that is looked at for an error, in bytes.
+const maxError = 4 << 10
 
 // Header implements [http.ResponseWriter].
 func (a *answer) Header() http.Header { return a.header }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
-	if a.wrote || status < http.StatusOK {
+	if a.wrote || status < http.StatusOK && status != http.StatusSwitchingProtocols {
 		return
 	}
 	a.wrote = true
@@ -115,18 +131,20 @@ func (a *answer) WriteHeader(status int) {
 		_ = a.v.fail(a.v.server.failed(status))
 		return
 	}
+	a.watcher.Format = sse.FormatOf(false, a.header["Content-Type"], a.header["Content-Encoding"])
 	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
 	a.v.AllowPage(h)
 	a.v.w.WriteHeader(status)
 }
 
-// isOfMCP reports whether an answer says something to a client of MCP: it is a success, or
-// an error in the protocol's words. What a server says of credentials is not for a client,
-// who has sent it none.
+// isOfMCP reports whether an answer may say something to a client of MCP: it is a message
+// or a stream of them, or an error in the protocol's words. What a server says of
+// credentials is not for a client, who has sent it none.
 func (a *answer) isOfMCP(status int) bool {
 	switch {
-	case status < http.StatusMultipleChoices:
-		return true
+	case status == http.StatusOK:
+		media, _, _ := strings.Cut(strings.Join(a.header["Content-Type"], ","), ";")
+		return incoming.IsJSON(a.header["Content-Type"]) || strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden,
 		status == http.StatusProxyAuthRequired:
 		return false
@@ -152,7 +170,51 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.replaced {
 		return len(p), nil
 	}
+	a.watch(p)
 	return a.v.w.Write(p)
+}
+
+// watch looks for notices in a part of the answer, before the client has it. In the modern
+// era they have a stream of their own, which not all servers keep to.
+func (a *answer) watch(p []byte) {
+	if a.watcher.Format == sse.JSON && len(a.beginning)+len(p) <= maxError {
+		a.beginning = append(a.beginning, p...)
+	} else {
+		a.beginning = nil
+	}
+	var kinds revision.KindSet
+	a.watcher.Scan(p, func(method string) { kinds |= revision.Changed(method) })
+	if kinds != 0 {
+		a.v.server.Cache.Bump(kinds)
+		a.v.endpoint.Observer.Noticed(kinds, exchange.FromClient)
+	}
+}
+
+// called has the server's feeds look for what a call may have changed, as not all servers
+// announce that; also for what the client may not have known, if the call was refused.
+func (v *visit) called(a *answer, tool string) {
+	if v.method != "tools/call" {
+		return
+	}
+	feeds := v.server.Feeds.All()
+	var refused struct{ Error struct{ Code int } }
+	if json.Unmarshal(a.beginning, &refused) == nil && refused.Error.Code == invalidParams {
+		v.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
+		for _, f := range feeds {
+			f.Recheck(revision.Tools)
+		}
+	}
+	if v.server.ReadOnly(v.at, tool) {
+		return
+	}
+	for _, f := range feeds {
+		silent := f.MayBeSilent()
+		for _, k := range revision.Kinds() {
+			if silent.Has(k) {
+				f.CheckSilence(k)
+			}
+		}
+	}
 }
 
 // FlushError flushes what has been written. [http.ResponseController] calls it.

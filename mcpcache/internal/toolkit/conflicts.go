@@ -56,6 +56,8 @@ func (e *Endpoint) explain(k revision.Kind, c catalog.Conflict) string {
 		return fmt.Sprintf("%s: its name is longer than name_limit (%d); clients may refuse it", c.Name, e.Settings.Limits.Name)
 	case catalog.TooMuch:
 		return fmt.Sprintf("its list of %s is left out: with it, the joined one would be longer than max_list", k)
+	case catalog.Claimed:
+		return fmt.Sprintf("%s: left out, as names of %s begin like that; give one of them another prefix", c.Name, e.servers[c.With].Name)
 	case catalog.Taken:
 	}
 	return fmt.Sprintf("%s: left out, as %s has one of that name", c.Name, e.servers[c.With].Name)

@@ -23,6 +23,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		string((&visit{endpoint: e, outcome: exchange.OutcomeHit, status: statusPartial}).AppendStatus(nil)),
 		e.quoted + statusRouted,
 		e.quoted + statusOrigin,
+		e.quoted + statusRefused,
 	} {
 		if !strings.Contains(string(page), "`"+said+"`") {
 			t.Errorf("the page does not say %s", said)

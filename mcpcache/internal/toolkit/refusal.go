@@ -1,6 +1,7 @@
 package toolkit
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -62,9 +63,7 @@ func (v *visit) fail(f refusal) error {
 	h := v.w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if v.status != "" {
-		h["Cache-Status"] = []string{v.endpoint.quoted + v.status}
-	}
+	h["Cache-Status"] = []string{v.endpoint.quoted + cmp.Or(v.status, statusRefused)}
 	v.AllowPage(h)
 	v.w.WriteHeader(f.status)
 	_, err := v.w.Write(body)

@@ -131,8 +131,8 @@ func (e *Endpoint) byPrefix(name string) (target catalog.Target, ok bool) {
 			target, bare = catalog.Target{Server: i, Name: name}, bare+1
 			continue
 		}
-		if rest, has := strings.CutPrefix(name, s.Prefix); has && rest != "" {
-			return catalog.Target{Server: i, Name: rest}, true
+		if rest, has := strings.CutPrefix(name, s.Prefix); has {
+			return catalog.Target{Server: i, Name: rest}, rest != ""
 		}
 	}
 	return target, bare == 1

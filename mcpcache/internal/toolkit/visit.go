@@ -50,6 +50,7 @@ type visit struct {
 // the documentation.
 const (
 	statusOrigin  = "; detail=origin"
+	statusRefused = "; detail=refused"
 	statusPartial = "; detail=partial"
 	statusStale   = "; detail=stale"
 	statusRouted  = "; fwd=bypass; detail=routed"
@@ -163,7 +164,7 @@ func (v *visit) read() (*refusal, error) {
 	switch err := v.body.ReadOn(v.w, v.r, s.MaxCall, &v.share); {
 	case errors.Is(err, incoming.ErrNoRoom):
 		v.w.Header()["Retry-After"] = []string{"1"}
-		return &refusal{http.StatusServiceUnavailable, internalError, "there is no memory left to find out which server the request is for", nil}, nil
+		return &refusal{http.StatusServiceUnavailable, internalError, "there is no memory left for a request of that size: try again", nil}, nil
 	case err != nil:
 		return nil, err
 	case !v.body.Whole:
