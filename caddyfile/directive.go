@@ -22,7 +22,7 @@ func init() {
 //		min_ttl        [<kind...>] <duration>     # the shortest time a list is fresh, whatever its ttlMs says, such as the 0 that SDKs send. Default: 0
 //		max_ttl        [<kind...>] <duration>     # cap on an upstream's ttlMs. Default: 24h
 //		stale_if_error <duration> [after_notice]  # how long a copy may outlive its upstream. Default: 24h. 0: off
-//		gate           <duration>                 # how long initialize may wait for the first hydrate. Default: 2s. 0: off
+//		gate           <duration>                 # how long initialize, or with several servers any request, may wait for the first hydrate. Default: 2s. 0: off
 //
 //		# who may share a list
 //		scope          private|public [always]    # of lists that carry no cacheScope; always: of all. Default: private
@@ -51,7 +51,7 @@ func init() {
 //
 //		# bounds
 //		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB
-//		max_call       <size>                     # largest request that is read for what it names, where there are rules; larger ones are refused. Default: 4MiB
+//		max_call       <size>                     # largest request that is read for what it names, where there are rules or several servers; larger ones are refused. Default: 4MiB
 //		max_list       <size>                     # default: 32MiB a kind
 //		max_pages      <n>                        # default: 1000
 //		memory         <size>                     # for all partitions, compressed bytes and work in progress, with their garbage. Default: 64MiB

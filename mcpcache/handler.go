@@ -2,22 +2,15 @@ package mcpcache
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -105,8 +98,9 @@ type Handler struct {
 	StaleAfterNotice bool `json:"stale_after_notice,omitempty"`
 
 	// How long the answer to `initialize` is held back for the first
-	// hydrate, so that a client's first list is already a hit. 0 turns that
-	// off. Default: 2s
+	// hydrate, so that a client's first list is already a hit; with `servers`, how
+	// long requests wait for one whose feed has just begun. 0 turns that off.
+	// Default: 2s
 	Gate *caddy.Duration `json:"gate,omitempty"`
 
 	// Who may share a list that carries no `cacheScope`: `private` (the
@@ -180,11 +174,12 @@ type Handler struct {
 	MaxRequest int64 `json:"max_request,omitempty"`
 
 	// The largest request, in bytes, that is read for what it names, where there are
-	// `rules`. A larger one is refused there. At least `max_request`, at most a
+	// `rules` or `servers`. A larger one is refused there. At least `max_request`, at most a
 	// sixteenth of `memory`; the default follows them. Default: 4194304
 	MaxCall int64 `json:"max_call,omitempty"`
 
-	// The largest list of one kind, in bytes, that is kept. Default: 33554432
+	// The largest list of one kind, in bytes, that is kept; with `servers`, of one of
+	// them and of all together. Default: 33554432
 	MaxList int64 `json:"max_list,omitempty"`
 
 	// The most pages a list may have. Default: 1000
@@ -241,159 +236,6 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 		ID:  "http.handlers.mcp_cache",
 		New: func() caddy.Module { return new(Handler) },
 	}
-}
-
-// Provision sets the handler up. It reaches nothing outside the process but a secret
-// file: the feeds start when the whole configuration has.
-func (h *Handler) Provision(ctx caddy.Context) error {
-	h.logger = ctx.Logger()
-	if len(h.Servers) > 0 {
-		return h.provisionToolkit(ctx)
-	}
-	return h.provision(ctx, "")
-}
-
-// provision sets up a handler in front of one server. With a name, it is that server of a
-// toolkit, which has the endpoint.
-func (h *Handler) provision(ctx caddy.Context, name string) error {
-	if h.NameLimit != 0 {
-		return errors.New("name_limit: only with several servers")
-	}
-	if h.UpstreamRaw == nil {
-		return errors.New("upstream: missing; it is the handler that reaches the MCP server")
-	}
-	loaded, err := ctx.App("events")
-	if err != nil {
-		return fmt.Errorf("loading the events app: %w", err)
-	}
-	events := loaded.(*caddyevents.App)
-	if h.settings, err = h.newSettings(); err != nil {
-		return err
-	}
-	if name != "" {
-		h.logger = ctx.Logger().With(zap.String("server", h.Name))
-		h.settings.exchange.Name = name
-	}
-	if h.rules, err = loadRules(ctx, h.Rules, h.logger); err != nil {
-		return err
-	}
-	if h.cursors, err = h.newCursors(); err != nil {
-		return err
-	}
-	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
-	if name != "" && len(telling) > 0 {
-		return fmt.Errorf("upstream: it is sent values of the request, {%s}; a server of a toolkit is sent nothing of the caller's", strings.Join(telling, "}, {"))
-	}
-	h.keepApart(telling)
-	key, err := h.feedKey(telling)
-	if err != nil {
-		return err
-	}
-	// Loading the guests empties their raw configuration.
-	own, placeholders := ownUpstream(h.UpstreamRaw), placeholdersIn(h.UpstreamRaw)
-	h.settings.backend.Feed.Sent = sentCredentials(h.UpstreamRaw)
-	h.settings.exchange.LendsCredentials = areLent(h.settings.backend.Feed.Sent)
-	urls, known := upstreamURLs(h.UpstreamRaw, h.settings.exchange.Path)
-	h.endpointURL, h.replicaURLs = urls[0], urls
-	if known {
-		h.settings.backend.Feed.Endpoint = h.endpointURL
-	}
-	if err := h.loadGuests(ctx); err != nil {
-		return err
-	}
-	if err := h.findFeedHost(); err != nil {
-		return err
-	}
-	h.settings.backend.Addresses = serverAddresses(h.upstream)
-	h.settings.backend.Feed.Guard = h.guard
-	if h.guard != nil {
-		key = append(key, h.guard.Identity()...)
-	}
-	if loaded, err = ctx.App("mcp_cache"); err != nil {
-		return fmt.Errorf("loading the app that starts the feeds: %w", err)
-	}
-	h.app = loaded.(*app)
-	if err := h.acquire(key, own, placeholders, telling); err != nil {
-		return err
-	}
-	h.app.shutdown.add()
-	h.observe(ctx, events)
-	h.backend.Attach()
-	report.Live.Add(reported{h})
-	h.app.handlers = append(h.app.handlers, h)
-	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {
-		return err
-	}
-	h.app.onStart(h.backend.Run)
-	return nil
-}
-
-// observe makes the telemetry, and the endpoint that reports to it.
-func (h *Handler) observe(ctx caddy.Context, events *caddyevents.App) {
-	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.app.inForce, h.logger)
-	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
-	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
-	if h.cursors != nil {
-		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.sealer, Server: h.endpointURL}
-		h.cursors.use(h.backend.Secret)
-		h.app.onStart(func() { h.cursors.start(ctx, ctx.Storage()) })
-	}
-	if h.rules != nil {
-		h.rules.failed = h.telemetry.RuleFailed
-		h.rules.use = newRuleUse(h.rules.set, func() []*cache.Entry { return listsOf(h.backend.Feeds, h.backend.Cache) },
-			h.settings.backend.Kinds.Has(revision.ResourceTemplates), h.logger)
-		h.app.onStart(func() { go h.rules.use.run(ctx) })
-		h.endpoint.Rules = h.rules
-	}
-}
-
-// loadGuests loads the upstream handler, the store and the guard.
-func (h *Handler) loadGuests(ctx caddy.Context) error {
-	mod, err := ctx.LoadModule(h, "UpstreamRaw")
-	if err != nil {
-		return fmt.Errorf("loading upstream: %w", err)
-	}
-	var ok bool
-	if h.upstream, ok = mod.(caddyhttp.MiddlewareHandler); !ok {
-		return fmt.Errorf("upstream: %T is not an HTTP handler", mod)
-	}
-	if h.StoreRaw == nil {
-		h.StoreRaw = json.RawMessage(`{"store":"caddy"}`)
-	}
-	if mod, err = ctx.LoadModule(h, "StoreRaw"); err != nil {
-		return fmt.Errorf("loading store: %w", err)
-	}
-	if h.store, ok = mod.(stores.Store); !ok {
-		return fmt.Errorf("store: %T is not a store", mod)
-	}
-	if h.GuardRaw == nil {
-		return nil
-	}
-	if mod, err = ctx.LoadModule(h, "GuardRaw"); err != nil {
-		return fmt.Errorf("loading guard: %w", err)
-	}
-	if h.guard, ok = mod.(guards.Guard); !ok {
-		return fmt.Errorf("guard: %T is not a guard", mod)
-	}
-	return nil
-}
-
-// Cleanup gives back what Provision took. Requests under way are not harmed: the backend
-// stays as long as another configuration uses it, and a request that finds it closed is
-// forwarded.
-func (h *Handler) Cleanup() error {
-	if len(h.Servers) > 0 {
-		return h.cleanupToolkit()
-	}
-	if h.backend == nil || h.backend.Key == "" {
-		return nil
-	}
-	h.backend.Detach()
-	report.Live.Remove(reported{h}, telemetry.Forget)
-	h.telemetry.Stop()
-	ended, err := h.backend.Release()
-	h.app.shutdown.done(ended)
-	return err
 }
 
 // Interface guards

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
@@ -38,13 +37,13 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, Tenant: s.backend,
 		}
 	}
-	loaded, err := ctx.App("events")
+	events, err := eventsApp(ctx)
 	if err != nil {
-		return fmt.Errorf("loading the events app: %w", err)
+		return err
 	}
 	h.app = h.Servers[0].app
 	x, b := h.settings.exchange, h.settings.backend
-	told := telemetry.New(ctx, loaded.(*caddyevents.App), name, h.app.inForce, h.logger)
+	told := telemetry.New(ctx, events, name, h.app.inForce, h.logger)
 	h.toolkit, err = toolkit.New(toolkit.Settings{
 		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory,
 		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit)},
