@@ -104,6 +104,7 @@ func TestSignedRequestsPass(t *testing.T) {
 						}
 						return decode(t, a)
 					}
+					awaitReady(t, "mcp_cache") // the feed of the other era, too
 					before := w.host.CountFeed(toolsList)
 					for range 5 {
 						a := send(toolsList, "")

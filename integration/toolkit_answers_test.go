@@ -188,7 +188,7 @@ func TestToolkitHearsCalls(t *testing.T) {
 	if a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`)); a.Status != http.StatusOK {
 		t.Errorf("a call gave %s", describe(a))
 	}
-	if a := c.List(toolsList); len(a.Items("tools")) != 3 {
+	if a := listedNow(t, c); len(a.Items("tools")) != 3 {
 		t.Errorf("after it was told, a client is given %s", a.Body)
 	}
 	hasListed(t, c, toolsList, 3)
