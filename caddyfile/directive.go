@@ -35,7 +35,7 @@ func init() {
 //		allow          [<matcher>] <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
 //		deny           [<matcher>] <kind> <glob|hint:...>...  # wins, whatever is allowed
 //		page_size      <n>                        # items of a page of a list from memory. Default: 0. 0: all
-//		secret_file    <path>                     # seals the cursors of pages; without it a secret is made, and kept in Caddy's storage
+//		secret_file    <path>                     # seals the cursors of pages and the ids of sessions; without it a secret is made, and kept in Caddy's storage
 //
 //		# the feed
 //		guard          <name> [<args...>] [{ ... }]
@@ -48,6 +48,8 @@ func init() {
 //		# several servers, a toolkit, in the place of upstream URLs
 //		server         <name> [<url...>] [{ ... }] # as often as wanted
 //		name_limit     <n>                        # the longest name with a prefix; longer ones are shortened. Default: 48
+//		session_ttl    <duration>                 # how long a client's session lasts. Default: 720h
+//		max_sessions   <n>                        # for how many clients sessions with servers are open. Default: 10000
 //
 //		# bounds
 //		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB

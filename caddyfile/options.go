@@ -297,6 +297,13 @@ func (p *parser) nameLimit(o option) error {
 	return o.number(&p.handler.NameLimit, takes, mcpcache.LeastNameLimit, mcpcache.MostNameLimit)
 }
 
+func (p *parser) sessionTTL(o option) error { return o.duration(&p.handler.SessionTTL) }
+
+func (p *parser) maxSessions(o option) error {
+	takes := fmt.Sprintf("one whole number from 1 to %d", mcpcache.MostSessions)
+	return o.number(&p.handler.MaxSessions, takes, 1, mcpcache.MostSessions)
+}
+
 func (p *parser) secretFile(o option) (err error) {
 	const takes = "the name of one file"
 	if p.handler.SecretFile, err = o.argument(takes); err == nil && p.handler.SecretFile == "" {

@@ -53,6 +53,8 @@ var subdirectives = map[string]func(*parser, option) error{
 	"precompress":    (*parser).precompress,
 	"name":           (*parser).name,
 	"name_limit":     (*parser).nameLimit,
+	"session_ttl":    (*parser).sessionTTL,
+	"max_sessions":   (*parser).maxSessions,
 	"reverse_proxy":  (*parser).reverseProxy,
 }
 
@@ -75,8 +77,10 @@ func (p *parser) parse() error {
 	if len(p.handler.Servers) > 0 {
 		return p.checkToolkit(seen)
 	}
-	if seen["name_limit"] {
-		return newOption(caddyparse.Segment{p.directive}).Errf("name_limit is for several servers: without `server` lines no name is changed")
+	for option, otherwise := range ofToolkit {
+		if seen[option] {
+			return newOption(caddyparse.Segment{p.directive}).Errf("%s is for several servers: without `server` lines %s", option, otherwise)
+		}
 	}
 	return p.buildUpstream()
 }

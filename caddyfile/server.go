@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache"
 )
 
-// ofServer are the options of a server of a toolkit, besides prefix.
+// ofServer are the options of a server of a toolkit, besides prefix and session_lost.
 var ofServer = []string{
 	"kinds", "ttl", "min_ttl", "max_ttl", "stale_if_error", "scope", "eras", "endpoint", "host", "refresh",
 	"max_list", "max_pages", "reverse_proxy",
@@ -18,10 +18,17 @@ var ofServer = []string{
 // ofBoth are the options that a toolkit has, too, for itself or for all of its servers.
 var ofBoth = []string{"endpoint", "max_list"}
 
+// ofToolkit are the options that only a toolkit has, and how it is without one.
+var ofToolkit = map[string]string{
+	"name_limit":   "no name is changed",
+	"session_ttl":  "sessions are the server's",
+	"max_sessions": "sessions are the server's",
+}
+
 // later are the options that are planned for toolkits, and that nothing goes by yet.
 var later = []string{
-	"authorization", "headers", "uris", "timeout", "session_lost", "door", "instructions", "session_ttl", "max_sessions",
-	"guard", "allow", "deny", "page_size", "secret_file", "admit", "partition", "harmless",
+	"authorization", "headers", "uris", "timeout", "door", "instructions",
+	"guard", "allow", "deny", "page_size", "admit", "partition", "harmless",
 }
 
 // server reads `server <name> [<url...>] { ... }`.
@@ -63,12 +70,26 @@ func (p *parser) prefix(o option) error {
 	return nil
 }
 
+// sessionLost reads `session_lost reopen|end`.
+func (p *parser) sessionLost(o option) error {
+	const takes = "one of " + mcpcache.Reopen + ", " + mcpcache.End
+	what, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	if what == "" || mcpcache.CheckSessionLost(what) != nil {
+		return o.refuse(takes, what)
+	}
+	p.into.SessionLost = what
+	return nil
+}
+
 // options returns those that the block may have.
 func (p *parser) options() map[string]func(*parser, option) error {
 	if p.into == nil {
 		return subdirectives
 	}
-	options := map[string]func(*parser, option) error{"prefix": (*parser).prefix}
+	options := map[string]func(*parser, option) error{"prefix": (*parser).prefix, "session_lost": (*parser).sessionLost}
 	for _, name := range ofServer {
 		options[name] = subdirectives[name]
 	}
@@ -84,8 +105,8 @@ func (p *parser) misplaced(name string) error {
 		return p.Errf("%s: not yet in a toolkit, that is with several servers", name)
 	case p.into != nil && known:
 		return p.Errf("%s is an option of the toolkit, not of one of its servers: put it beside them", name)
-	case p.into == nil && name == "prefix":
-		return p.Errf("prefix is an option of a server: put it into the block of that server")
+	case p.into == nil && (name == "prefix" || name == "session_lost"):
+		return p.Errf("%s is an option of a server: put it into the block of that server", name)
 	}
 	return nil
 }

@@ -292,9 +292,8 @@ func TestToolkitRefuses(t *testing.T) {
 		status, code int
 		says         string
 	}{
-		"initialize":         {c.Post(fixture.Message("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`), nil), 400, -32022, `"supported":["2026-07-28"]`},
-		"a legacy list":      {c.Post(fixture.Message("1", toolsList, `{}`), http.Header{"Mcp-Protocol-Version": {"2025-11-25"}}), 400, -32022, `"requested":"2025-11-25"`},
-		"no version":         {c.Post(fixture.Message("1", toolsList, `{}`), nil), 400, -32602, "protocolVersion"},
+		"a later revision":   {c.Post(fixture.Message("1", toolsList, `{}`), http.Header{"Mcp-Protocol-Version": {"2027-01-01"}}), 400, -32022, `"supported":["2025-03-26","2025-06-18","2025-11-25","2026-07-28"]`},
+		"no _meta":           {c.Post(fixture.Message("1", toolsList, `{}`), nil), 400, -32602, "protocolVersion"},
 		"another version":    {list(func(h http.Header) { h.Set("Mcp-Protocol-Version", "2025-11-25") }), 400, -32020, "MCP-Protocol-Version"},
 		"another method":     {list(func(h http.Header) { h.Set("Mcp-Method", promptsList) }), 400, -32020, "Mcp-Method"},
 		"a foreign page":     {list(func(h http.Header) { h.Set("Origin", "https://evil.example") }), 403, -32600, ""},
@@ -368,6 +367,15 @@ func TestToolkitOfSickServers(t *testing.T) {
 		a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":"%s__x"`, name)))
 		if a.Status != http.StatusServiceUnavailable || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), name) {
 			t.Errorf("a call of %s gave %s: %s", name, describe(a), a.Body)
+		}
+	}
+	// A client with sessions is answered while the hole holds the feed's requests, and sees
+	// the servers of its era.
+	l := fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "")
+	await(t, "the tools of three servers", func() bool { return len(l.List(toolsList).Items("tools")) == 6 })
+	for name, want := range map[string]int{"one": 200, "legacy": 200, "two": 200, "dead": 503, "hole": 503, "broken": 503, "closed": 503} {
+		if a := l.Call("tools/call", fmt.Sprintf(`{"name":"%s__item-0000"}`, name)); a.Status != want || want == 503 && !strings.Contains(string(a.Body), name) {
+			t.Errorf("a call of %s in a session gave %s: %s", name, describe(a), a.Body)
 		}
 	}
 	// A URI that nobody lists may be of a server that has not been reached.

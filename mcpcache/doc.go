@@ -50,16 +50,21 @@
 // backend and is set up like a handler without an endpoint. The endpoint in front of
 // them all is that of package toolkit: it checks a request itself, answers lists from a
 // catalogue that joins those of the backends, and hands a call to the one server that it
-// is for, by a table of names.
+// is for, by a table of names. It ends the sessions of legacy clients itself: their ids have
+// sealed what has to be known of them, and a client has a session with each server that it
+// calls, in a table that outlives a configuration.
 //
-//	origin ─ POST ─ read ─ decode ─ check ─┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
-//	                                       └─ call, get, read, complete ─► table ─► name spliced ─► upstream handler ─► client
+//	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
+//	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
+//	                                                   │                                   the server) ─► upstream handler ─► client
+//	                                                   └─ initialize, ping, level, end ─► answered here
 //
 //	Handler, command, admin       for people and for Caddy
 //	  telemetry, report           what they are told
 //	    toolkit                   one request to several servers
 //	    exchange                  one request
 //	      catalog, policy         the lists as callers see them, by the rules
+//	      session                 the sessions of a toolkit's legacy clients
 //	        backend               one server
 //	          feed, keeper        when to fetch; what outlives the process
 //	            client, cache, sieve, encoded, identity, admission, variant

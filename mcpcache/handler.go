@@ -10,7 +10,10 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -42,6 +45,16 @@ type Handler struct {
 	// server, of `servers`. Names that the prefix makes longer are shortened, always
 	// to the same. From 16 to 128. Default: 48
 	NameLimit int `json:"name_limit,omitempty"`
+
+	// How long the session of a legacy client lasts, with `servers`. It lives on over a
+	// restart. Default: 720h
+	SessionTTL caddy.Duration `json:"session_ttl,omitempty"`
+
+	// For how many sessions of legacy clients, with `servers`, sessions with these are
+	// open, or a log level is remembered. One more ends what is open for the idle one that
+	// was used longest ago; that client has others opened when it needs them.
+	// Default: 10000
+	MaxSessions int `json:"max_sessions,omitempty"`
 
 	// The path of the MCP endpoint. Requests to other paths are passed on
 	// once their Host and Origin have been checked. Default: `/mcp`
@@ -149,10 +162,10 @@ type Handler struct {
 	// 1000000. Lists that the server answers come as they are. Default: 0, one page
 	PageSize int `json:"page_size,omitempty"`
 
-	// The file with the secrets that seal the cursors of pages: one or two lines of 32
-	// random bytes in base64, as `openssl rand -base64 32` writes them. The first seals,
+	// The file with the secrets that seal the cursors of pages, and with `servers` the ids
+	// of sessions: one or two lines of 32 random bytes in base64, as `openssl rand -base64 32` writes them. The first seals,
 	// what any of them has sealed is opened. It is looked at again when it changes. Only
-	// with `page_size`. Default: none; one secret is made, and kept in Caddy's storage
+	// with `page_size` or `servers`. Default: none; one secret is made, and kept in Caddy's storage
 	SecretFile string `json:"secret_file,omitempty"`
 
 	// The guard that gives the feed its credential. Default: none, the feed
@@ -207,8 +220,8 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
-	rules    *rules   // nil if there are none
-	cursors  *cursors // nil if lists are one page
+	rules    *rules                   // nil if there are none
+	cursors  *sealing[*cursor.Sealer] // nil if lists are one page
 	app      *app
 
 	endpointURL string   // as the feeds see it
@@ -218,6 +231,9 @@ type Handler struct {
 	endpoint    *exchange.Endpoint
 	toolkit     *toolkit.Endpoint // in front of several servers, in the place of endpoint
 	cleaned     bool              // what the toolkit took has been given back
+	sessions    *session.Table    // of the toolkit's legacy clients
+	sessionsKey string            // in the pool; "" while none is taken
+	ids         *sealing[*seal.Sealer]
 	telemetry   *telemetry.Telemetry
 }
 

@@ -30,6 +30,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.NameLimit != 0 {
 		return errors.New("name_limit: only with several servers")
 	}
+	if h.SessionTTL != 0 || h.MaxSessions != 0 {
+		return errors.New("session_ttl, max_sessions: only with several servers, which have sessions of their own")
+	}
 	return h.provision(ctx, "")
 }
 

@@ -30,6 +30,9 @@ func (r reported) Ready() bool { return report.Hydrated(r.h.backend.Feeds) }
 // Servers implements [report.Source].
 func (reported) Servers() []report.Source { return nil }
 
+// Sessions implements [report.Source].
+func (reported) Sessions() int { return 0 }
+
 // Conflicts implements [report.Source].
 func (reported) Conflicts() []report.Conflict { return nil }
 

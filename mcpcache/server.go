@@ -21,6 +21,11 @@ type Server struct {
 	// nothing. Of servers with one, no prefix may begin with that of another. Default: the
 	// name and two underscores, such as `github__`
 	Prefix *string `json:"prefix,omitempty"`
+
+	// What becomes of a legacy client when the server has lost the session that is open for
+	// it: with `reopen` another is opened, and the request sent once more; with `end` the
+	// client's own session ends. Default: `reopen`
+	SessionLost string `json:"session_lost,omitempty"`
 }
 
 // prefix returns what is put before names.
@@ -59,6 +64,20 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
+// The values of the option session_lost.
+const (
+	Reopen = "reopen"
+	End    = "end"
+)
+
+// CheckSessionLost returns an error if nothing of the kind can become of a session.
+func CheckSessionLost(what string) error {
+	if what != "" && what != Reopen && what != End {
+		return fmt.Errorf("session_lost: %q is not one of %s, %s", what, Reopen, End)
+	}
+	return nil
+}
+
 // CheckServers returns an error if the servers of a toolkit cannot be told apart.
 func CheckServers(servers []*Server) error {
 	for i, s := range servers {
@@ -69,6 +88,9 @@ func CheckServers(servers []*Server) error {
 			return err
 		}
 		if err := CheckPrefix(s.prefix()); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if err := CheckSessionLost(s.SessionLost); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		for _, other := range servers[:i] {

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 )
@@ -34,7 +35,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 			return fmt.Errorf("server %s: %w", s.Name, err)
 		}
 		servers[i] = &toolkit.Server{
-			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, Tenant: s.backend,
+			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End, Tenant: s.backend,
 		}
 	}
 	events, err := eventsApp(ctx)
@@ -42,12 +43,17 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		return err
 	}
 	h.app = h.Servers[0].app
+	if err := h.openSessions(name); err != nil {
+		return err
+	}
 	x, b := h.settings.exchange, h.settings.backend
 	told := telemetry.New(ctx, events, name, h.app.inForce, h.logger)
 	h.toolkit, err = toolkit.New(toolkit.Settings{
 		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory,
 		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit)},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
+		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.sessions,
+		Sealer: h.ids.sealer, Settled: h.ids.settled,
 	}, servers, told.Requests(), h.logger)
 	if err != nil {
 		told.Stop()
@@ -56,7 +62,42 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	h.telemetry = told
 	report.Live.Add(reportedToolkit{h})
 	h.app.onStart(h.toolkit.Run)
+	h.app.onStart(func() { h.ids.start(ctx, ctx.Storage()) })
 	return nil
+}
+
+// defaultSessionTTL is that of the option session_ttl: some clients do not open another
+// session when theirs has ended (claude-code#62008).
+const (
+	defaultSessionTTL  = 720 * time.Hour
+	defaultMaxSessions = 10_000
+	// MostSessions is the largest value of the option max_sessions.
+	MostSessions = 1_000_000
+)
+
+// openSessions takes what is open for the sessions of clients, which a reload keeps.
+func (h *Handler) openSessions(name string) (err error) {
+	if h.ids, err = newSealing("sessions", h.SecretFile, session.NewSealer, h.logger); err != nil {
+		return err
+	}
+	h.sessionsKey = "sessions of " + name
+	value, _, err := pool.LoadOrNew(h.sessionsKey, func() (caddy.Destructor, error) { return session.NewTable(), nil })
+	if err != nil {
+		h.sessionsKey = ""
+		return err
+	}
+	h.sessions = value.(*session.Table)
+	h.sessions.SetMost(orDefault(h.MaxSessions, defaultMaxSessions))
+	h.ids.use(h.sessions.Secret)
+	return nil
+}
+
+// checkSessions returns an error if sessions cannot be so many, or last so long.
+func (h *Handler) checkSessions() error {
+	if h.MaxSessions < 0 || h.MaxSessions > MostSessions {
+		return fmt.Errorf("max_sessions: %d is not a whole number from 1 to %d", h.MaxSessions, MostSessions)
+	}
+	return checkDuration("session_ttl", orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), time.Second)
 }
 
 // checkToolkit returns an error if the handler or its servers have options that they
@@ -69,6 +110,9 @@ func (h *Handler) checkToolkit() error {
 		return fmt.Errorf("servers: %w", err)
 	}
 	if err := CheckNameLimit(h.NameLimit, h.Servers); err != nil {
+		return err
+	}
+	if err := h.checkSessions(); err != nil {
 		return err
 	}
 	for _, option := range h.optionsOfServers() {
@@ -113,7 +157,7 @@ func (h *Handler) optionsOfServers() []given {
 // optionsNotYet are those that nothing in a toolkit goes by yet.
 func (h *Handler) optionsNotYet() []given {
 	return []given{
-		{"guard", h.GuardRaw != nil}, {"rules", h.Rules != nil}, {"page_size", h.PageSize != 0}, {"secret_file", h.SecretFile != ""},
+		{"guard", h.GuardRaw != nil}, {"rules", h.Rules != nil}, {"page_size", h.PageSize != 0},
 		{"admit", h.Admit != "" || h.AdmitFor != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
 	}
 }
@@ -122,6 +166,7 @@ func (h *Handler) optionsNotYet() []given {
 func (h *Handler) optionsOfToolkit() []given {
 	return []given{
 		{"servers", h.Servers != nil}, {"name_limit", h.NameLimit != 0}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
+		{"secret_file", h.SecretFile != ""}, {"session_ttl", h.SessionTTL != 0}, {"max_sessions", h.MaxSessions != 0},
 		{"max_request", h.MaxRequest != 0}, {"max_call", h.MaxCall != 0}, {"memory", h.Memory != 0}, {"precompress", h.Precompress != nil},
 	}
 }
@@ -144,6 +189,10 @@ func (h *Handler) cleanupToolkit() error {
 		h.telemetry.Stop()
 	}
 	h.cleaned = true
+	if h.sessionsKey != "" {
+		_, _ = pool.Delete(h.sessionsKey) // the table's end does nothing that could fail
+		h.sessionsKey = ""
+	}
 	failures := make([]error, len(h.Servers))
 	for i, s := range h.Servers {
 		if s != nil {
@@ -189,6 +238,9 @@ func (r reportedToolkit) Conflicts() []report.Conflict {
 	}
 	return conflicts
 }
+
+// Sessions implements [report.Source].
+func (r reportedToolkit) Sessions() int { return r.h.sessions.Len() }
 
 // Pinned implements [report.Source].
 func (r reportedToolkit) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {

@@ -25,8 +25,9 @@ var floors = [][]string{
 	// What guests are given in a Caddyfile.
 	{"options"},
 	// What two rooms agree on, without knowing each other: our client and the
-	// transport; those whose requests may be sent elsewhere.
-	{"outgoing", "redirect"},
+	// transport; those whose requests may be sent elsewhere; what is sealed and what is kept
+	// of it by callers.
+	{"outgoing", "redirect", "seal"},
 	// The protocol's bytes; what is known of compressed bodies; the one way out
 	// through Caddy; cursors of our own.
 	{"message", "encoded", "upstream", "cursor"},

@@ -41,8 +41,11 @@ func (a *About) info(dst []byte) []byte {
 }
 
 // around returns what is before and after the items of a list of kind k.
-func (a *About) around(k revision.Kind, scope message.Scope) (before, after []byte) {
+func (a *About) around(r revision.Revision, k revision.Kind, scope message.Scope) (before, after []byte) {
 	before = append(append(append(before, '"'), k.ItemsKey()...), `":[`...)
+	if r.Era() == revision.Legacy {
+		return before, []byte("]}}")
+	}
 	after = append(append(after, `],"resultType":"complete","cacheScope":"`...), scope.String()...)
 	return before, append(a.info(append(after, `",`...)), "}}"...)
 }
@@ -51,9 +54,13 @@ func (a *About) around(k revision.Kind, scope message.Scope) (before, after []by
 func (a *About) describe(r revision.Revision, servers []Joining, parts []*cache.Entry, scope message.Scope) *message.Body {
 	result := append([]byte(`{"resultType":"complete","supportedVersions":["`), r.String()...)
 	result = append(result, `"],"capabilities":`+capabilities...)
-	if text := a.instructions(servers, parts); text != "" {
-		result, _ = jsontext.AppendQuote(append(result, `,"instructions":`...), text)
+	results := make([][]byte, len(parts))
+	for number, part := range parts {
+		if part != nil {
+			results[number] = resultOf(part)
+		}
 	}
+	result = a.instruct(result, servers, results)
 	result = append(append(append(result, `,"cacheScope":"`...), scope.String()...), `",`...)
 	page, err := message.ParsePage(append(a.info(result), '}'), revision.Discover)
 	if err != nil {
@@ -62,17 +69,34 @@ func (a *About) describe(r revision.Revision, servers []Joining, parts []*cache.
 	return message.Single(revision.Discover, page)
 }
 
-// instructions returns what clients are told of how to use the servers.
-func (a *About) instructions(servers []Joining, parts []*cache.Entry) string {
+// Initialize makes the result of initialize, of what the servers have said of themselves,
+// by their numbers; nil is that of one that is not known (2025-11-25, "Lifecycle").
+func (j *Joined) Initialize(r revision.Revision, results [][]byte) []byte {
+	result := append([]byte(`{"protocolVersion":"`), r.String()...)
+	result = append(result, `","capabilities":`+capabilities+`,"serverInfo":{"name":`...)
+	result, _ = jsontext.AppendQuote(result, j.about.Name)
+	result, _ = jsontext.AppendQuote(append(result, `,"version":`...), j.about.Version)
+	return append(j.about.instruct(append(result, '}'), j.servers, results), '}')
+}
+
+// instruct appends what clients are told of how to use the servers, if it is anything.
+func (a *About) instruct(dst []byte, servers []Joining, results [][]byte) []byte {
+	if text := a.instructions(servers, results); text != "" {
+		dst, _ = jsontext.AppendQuote(append(dst, `,"instructions":`...), text)
+	}
+	return dst
+}
+
+func (a *About) instructions(servers []Joining, results [][]byte) string {
 	if a.Instructions != "" {
 		return a.Instructions
 	}
 	var all strings.Builder
-	for number, part := range parts {
-		if part == nil {
+	for number, result := range results {
+		if result == nil {
 			continue
 		}
-		text := strings.TrimSpace(message.StringAt(resultOf(part), "instructions"))
+		text := strings.TrimSpace(message.StringAt(result, "instructions"))
 		if text == "" {
 			continue
 		}

@@ -157,12 +157,12 @@ func (j *Joined) compose(l *List, r revision.Revision, k revision.Kind) *message
 	if k == revision.Discover {
 		b = j.about.describe(r, j.servers, l.Parts, scope)
 	} else {
-		before, after := j.about.around(k, scope)
+		before, after := j.about.around(r, k, scope)
 		limits := j.limits
 		limits.List -= int64(len(before) + len(after))
 		b = message.Compose(k, before, l.join(j.servers, k, limits), after)
 	}
-	b.HasTTL, b.Scope = true, scope
+	b.HasTTL, b.Scope = r.Era() == revision.Modern, scope
 	return b
 }
 

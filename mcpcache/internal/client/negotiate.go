@@ -77,7 +77,7 @@ func (s *Session) initialize(ctx context.Context) error {
 	result, err := s.call(ctx, string(mcp.MethodInitialize), map[string]any{
 		"protocolVersion": s.client.Revision.String(),
 		"capabilities":    json.RawMessage(client.Capabilities),
-		"clientInfo":      clientInfo(client.Name),
+		"clientInfo":      clientInfo(client.Name, client.Version),
 	}, s.as)
 	if err != nil {
 		return s.openError(err)

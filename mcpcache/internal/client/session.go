@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,8 +35,9 @@ const clientName = "mcp_cache"
 type Identity struct {
 	// Capabilities is a JSON object.
 	Capabilities []byte
-	// Name is what the client calls itself when it opens a session.
-	Name string
+	// Name is what the client calls itself when it opens a session, and Version which one
+	// of that name it is; "" for "1".
+	Name, Version string
 	// Language is the Accept-Language of its requests; "" if they have none.
 	Language string
 }
@@ -91,9 +93,15 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 // Server returns the server's description of itself from when the session was opened.
 func (s *Session) Server() *ServerInfo { return s.info }
 
+// ID returns what the server calls the session; "" if it does not.
+func (s *Session) ID() string { return s.transport.GetSessionId() }
+
 // HasID reports whether the server has given the session an ID. Only then can the server
 // lose it.
-func (s *Session) HasID() bool { return s.transport.GetSessionId() != "" }
+func (s *Session) HasID() bool { return s.ID() != "" }
+
+// Revision returns the one that the session was opened at.
+func (s *Session) Revision() revision.Revision { return s.client.Revision }
 
 // Offers reports whether the server says that it has kind k.
 func (s *Session) Offers(k revision.Kind) bool {
@@ -170,6 +178,14 @@ func (s *Session) Ping(ctx context.Context) error {
 	return err
 }
 
+// SetLevel asks the server for messages of that level and above (2025-11-25, "Logging").
+func (s *Session) SetLevel(ctx context.Context, level string) error {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	_, err := s.call(ctx, string(mcp.MethodSetLogLevel), map[string]any{"level": level}, nil)
+	return err
+}
+
 // orOwn returns the identity, or our own if it is nil. That has no capabilities: we show
 // lists to clients, we do not act on them.
 func (as *Identity) orOwn() *Identity {
@@ -184,12 +200,12 @@ func modernMeta(r revision.Revision, capabilities json.RawMessage) map[string]an
 	return map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    r.String(),
 		"io.modelcontextprotocol/clientCapabilities": capabilities,
-		"io.modelcontextprotocol/clientInfo":         clientInfo(clientName),
+		"io.modelcontextprotocol/clientInfo":         clientInfo(clientName, ""),
 	}
 }
 
-func clientInfo(name string) map[string]any {
-	return map[string]any{"name": name, "version": "1"}
+func clientInfo(name, version string) map[string]any {
+	return map[string]any{"name": name, "version": cmp.Or(version, "1")}
 }
 
 // supported returns data.supported of an error.

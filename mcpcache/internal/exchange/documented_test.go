@@ -51,7 +51,7 @@ func bypasses(t *testing.T) []string {
 var (
 	statusRow = regexp.MustCompile("(?m)^\\| `(mcp_cache; [^`]+)` \\|")
 	quoted    = regexp.MustCompile("`([^`]+)`")
-	toolkits  = regexp.MustCompile("detail=(partial|routed|refused)$")
+	toolkits  = regexp.MustCompile("detail=(partial|routed|own|refused)$")
 )
 
 // TestEveryStatusIsDocumented holds the page's lists of what Cache-Status says

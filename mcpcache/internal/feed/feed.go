@@ -87,9 +87,7 @@ func newFeed(r revision.Revision, g *Group) *Feed {
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 		variants: make(map[cache.Variant]*askedVariant),
 	}
-	f.client = client.New(client.Config{
-		Revision: r, URL: g.url, Base: g.base, Turn: g.turn, Policy: g.clientPolicy, OnNotice: f.notice,
-	})
+	f.client = g.newClient(r, f.notice)
 	for k := range f.slots {
 		f.slots[k].retry = newRetry()
 	}

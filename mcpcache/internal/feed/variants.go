@@ -57,7 +57,7 @@ func identityOf(v *variant.Record) *client.Identity {
 	if v == nil {
 		return nil
 	}
-	return (*client.Identity)(&v.Client)
+	return &client.Identity{Capabilities: v.Client.Capabilities, Name: v.Client.Name, Language: v.Client.Language}
 }
 
 // mayAskAs reports whether the feed may ask for a variant, and keeps a place for

@@ -69,3 +69,9 @@ func WithPrefix(item []byte, prefix string) ([]byte, error) {
 	}
 	return slices.Concat(item[:start+1], []byte(prefix), item[start+1:]), nil
 }
+
+// ValueAt returns the raw value at a path of members in an object.
+func ValueAt(object []byte, path ...string) (value []byte, ok bool) {
+	start, end, err := locate(object, path...)
+	return object[start:end], err == nil && end != 0
+}

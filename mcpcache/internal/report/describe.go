@@ -22,6 +22,9 @@ type Status struct {
 	// hundred, and how many more there are.
 	Conflicts     []Conflict `json:"conflicts,omitempty"`
 	MoreConflicts int        `json:"more_conflicts,omitempty"`
+	// Sessions is for how many sessions of a toolkit's clients anything is open; absent if
+	// it is none.
+	Sessions int `json:"sessions,omitempty"`
 	// Ready is false until there is a copy of every list.
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
@@ -90,6 +93,7 @@ func Describe(source Source, now time.Time) Status {
 	if servers := source.Servers(); servers != nil {
 		status.describeLists(source, revision.LatestModern, now) // they are joined for this
 		status.describeServers(servers, source.Conflicts())
+		status.Sessions = source.Sessions()
 	}
 	describeRules(&status, source)
 	return status

@@ -35,23 +35,46 @@ func (status *Status) describeServers(servers []Source, conflicts []Conflict) {
 	}
 }
 
-// leftOut returns why clients see nothing of a server of a toolkit, or "". As yet, they
-// see those that speak the modern era.
+// leftOut returns why clients see nothing of a server of a toolkit, or which do not; "" if
+// all see it. As yet, clients see the servers that speak their own era.
 func leftOut(server Source) string {
-	for _, k := range revision.Kinds() {
-		if server.Pinned(revision.LatestModern, k) != nil {
-			return ""
+	legacy, modern := shows(server, revision.Legacy), shows(server, revision.Modern)
+	switch {
+	case legacy && modern:
+		return ""
+	case legacy:
+		return only(server, revision.Modern, revision.LatestModern.String(), "of a revision with sessions")
+	case modern:
+		return only(server, revision.Legacy, "a revision with sessions", "of "+revision.LatestModern.String())
+	}
+	for _, f := range server.Feeds().All() {
+		if status := f.Status(); status.Failure != nil && status.State != feed.Unsupported {
+			return "it has not been reached yet: " + plainly(status.Failure.Err)
 		}
 	}
-	f := server.Feeds().Of(revision.LatestModern)
-	if f == nil {
-		return "the option eras leaves out the modern era, and no client speaks to a toolkit in the other yet"
-	}
-	switch status := f.Status(); {
-	case status.State == feed.Unsupported:
-		return "it does not speak " + revision.LatestModern.String() + ", and no client speaks to a toolkit in another revision yet"
-	case status.Failure != nil:
-		return "it has not been reached yet: " + plainly(status.Failure.Err)
-	}
 	return "it has not been reached yet"
+}
+
+// shows reports whether there is a list of a server at a revision of an era.
+func shows(server Source, era revision.Era) bool {
+	for _, r := range revision.All() {
+		for _, k := range revision.Kinds() {
+			if r.Era() == era && server.Pinned(r, k) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// only returns that a server is seen by clients of the other era alone, if that is known, or "".
+func only(server Source, era revision.Era, speaks, clients string) string {
+	spoken := false
+	for _, f := range server.Feeds().All() {
+		spoken = spoken || f.Status().Revision.Era() == era && f.Status().State != feed.Unsupported
+	}
+	if spoken {
+		return "" // it has not been asked yet, or does not answer
+	}
+	return "only clients " + clients + " see it: it does not speak " + speaks + ", or the option eras leaves that out"
 }

@@ -39,6 +39,8 @@ type Source interface {
 	Servers() []Source
 	// Conflicts are what clients of a toolkit are not given as its servers have it.
 	Conflicts() []Conflict
+	// Sessions is for how many sessions of clients of a toolkit anything is open.
+	Sessions() int
 	// Pinned is the feeds' snapshot of a kind at a revision, of a toolkit what it is
 	// joined of; or nil.
 	Pinned(r revision.Revision, k revision.Kind) *cache.Entry

@@ -28,6 +28,32 @@ import (
 // by that name, and its answer to the client.
 func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	v.outcome, v.status = exchange.OutcomeRouted, statusRouted
+	r := v.outgoing(body, name)
+	s := v.server
+	a := &answer{v: v, header: make(http.Header)}
+	defer v.called(a, name)
+	err := s.Upstream.ServeHTTP(a, r, next)
+	if v.lost = a.held != 0 && v.isLost(a.held, a.beginning); v.lost {
+		return nil
+	}
+	a.release()
+	if err != nil && !a.wrote && v.r.Context().Err() == nil {
+		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
+		status := http.StatusBadGateway
+		if failed, ok := errors.AsType[caddyhttp.HandlerError](err); ok && failed.StatusCode >= http.StatusInternalServerError {
+			status = failed.StatusCode
+		}
+		text := fmt.Sprintf("the MCP server %q cannot be reached", s.Name)
+		if status == http.StatusGatewayTimeout {
+			text = fmt.Sprintf("the MCP server %q did not answer in time", s.Name)
+		}
+		return v.fail(refusal{status, internalError, text, nil})
+	}
+	return err
+}
+
+// outgoing returns the request as the server is sent it, with that body.
+func (v *visit) outgoing(body []byte, name string) *http.Request {
 	v.body.Keep() // a transport may read a request's body after it has answered
 	s := v.server
 	r := v.r.WithContext(v.r.Context()) // a copy
@@ -42,25 +68,13 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	if _, named := r.Header["Mcp-Name"]; named {
 		r.Header["Mcp-Name"] = []string{message.EncodeHeader(name)}
 	}
+	if v.opened != nil {
+		inSession(r.Header, v.opened)
+	}
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(body)), nil, nil
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	a := &answer{v: v, header: make(http.Header)}
-	defer v.called(a, name)
-	err := s.Upstream.ServeHTTP(a, r, next)
-	if err != nil && !a.wrote && v.r.Context().Err() == nil {
-		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
-		status := http.StatusBadGateway
-		if failed, ok := errors.AsType[caddyhttp.HandlerError](err); ok && failed.StatusCode >= http.StatusInternalServerError {
-			status = failed.StatusCode
-		}
-		text := fmt.Sprintf("the MCP server %q cannot be reached", s.Name)
-		if status == http.StatusGatewayTimeout {
-			text = fmt.Sprintf("the MCP server %q did not answer in time", s.Name)
-		}
-		return v.fail(refusal{status, internalError, text, nil})
-	}
-	return err
+	return r
 }
 
 // kept are headers that are known to be harmless, and are not for the servers of a toolkit:
@@ -105,6 +119,9 @@ type answer struct {
 	watcher  sse.Watcher
 	// beginning is that of a JSON answer, as long as it may be all of it.
 	beginning []byte
+	// held is a status that the client has not been given yet, as it may say that the server
+	// has lost the session; 0 for none.
+	held int
 }
 
 // maxError is how long an answer may be that is looked at for an error, in bytes.
@@ -119,6 +136,28 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	a.wrote = true
+	if a.v.mayBeLost(status) {
+		a.held, a.watcher.Format = status, sse.JSON
+		return
+	}
+	a.begin(status)
+}
+
+// release gives the client what has been held back.
+func (a *answer) release() {
+	if a.held == 0 {
+		return
+	}
+	status, body := a.held, a.beginning
+	a.held = 0
+	a.begin(status)
+	if !a.replaced {
+		_, _ = a.v.w.Write(body) // if the client has gone, there is nobody to report that to
+	}
+}
+
+// begin gives the client the header.
+func (a *answer) begin(status int) {
 	h := a.v.w.Header()
 	for _, name := range returned {
 		if values, has := a.header[name]; has {
@@ -148,6 +187,8 @@ func (a *answer) isOfMCP(status int) bool {
 	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden,
 		status == http.StatusProxyAuthRequired:
 		return false
+	case status == http.StatusNotFound && a.v.client != nil:
+		return false // it would end the client's session
 	}
 	return incoming.IsJSON(a.header["Content-Type"])
 }
@@ -166,6 +207,13 @@ func (s *Server) failed(status int) refusal {
 func (a *answer) Write(p []byte) (int, error) {
 	if !a.wrote {
 		a.WriteHeader(http.StatusOK)
+	}
+	if a.held != 0 {
+		if len(a.beginning)+len(p) <= maxError {
+			a.beginning = append(a.beginning, p...)
+			return len(p), nil
+		}
+		a.release() // it says more than that a session is not known
 	}
 	if a.replaced {
 		return len(p), nil
@@ -204,7 +252,7 @@ func (v *visit) called(a *answer, tool string) {
 			f.Recheck(revision.Tools)
 		}
 	}
-	if v.server.ReadOnly(v.at, tool) {
+	if v.server.ReadOnly(v.server.at(v.at), tool) {
 		return
 	}
 	for _, f := range feeds {
@@ -221,6 +269,9 @@ func (v *visit) called(a *answer, tool string) {
 func (a *answer) FlushError() error {
 	if !a.wrote {
 		a.WriteHeader(http.StatusOK)
+	}
+	if a.held != 0 {
+		return nil
 	}
 	return http.NewResponseController(a.v.w).Flush()
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// conflicts remembers which were logged last, by kind.
-type conflicts [revision.NumKinds]struct {
+// conflicts remembers which were logged last, by era and kind.
+type conflicts [2][revision.NumKinds]struct {
 	joined atomic.Pointer[catalog.List]
 	mu     sync.Mutex
 	logged []catalog.Conflict
@@ -26,7 +26,7 @@ const maxLogged = 10
 // join joins the servers' lists, and warns if other conflicts than before come of it.
 func (e *Endpoint) join(r revision.Revision, k revision.Kind, parts []*cache.Entry) *catalog.List {
 	l := e.catalog.Join(r, k, parts)
-	c := &e.conflicts[k]
+	c := &e.conflicts[r.Era()][k]
 	if c.joined.Swap(l) == l {
 		return l
 	}
@@ -37,14 +37,14 @@ func (e *Endpoint) join(r revision.Revision, k revision.Kind, parts []*cache.Ent
 	}
 	c.logged = l.Conflicts
 	if len(l.Conflicts) == 0 {
-		e.Logger.Info("nothing is left out of a list any more", zap.Stringer("kind", k))
+		e.Logger.Info("nothing is left out of a list any more", zap.Stringer("kind", k), zap.Stringer("era", r.Era()))
 		return l
 	}
 	texts := make([]string, 0, maxLogged)
 	for _, conflict := range l.Conflicts[:min(len(l.Conflicts), maxLogged)] {
 		texts = append(texts, e.servers[conflict.Server].Name+": "+e.explain(k, conflict))
 	}
-	e.Logger.Warn("clients are not given all that the servers list, or not as it should be", zap.Stringer("kind", k),
+	e.Logger.Warn("clients are not given all that the servers list, or not as it should be", zap.Stringer("kind", k), zap.Stringer("era", r.Era()),
 		zap.Int("conflicts", len(l.Conflicts)), zap.Strings("first", texts))
 	return l
 }
@@ -74,13 +74,19 @@ type Conflict struct {
 // Conflicts returns those of all lists as they are now.
 func (e *Endpoint) Conflicts() []Conflict {
 	var all []Conflict
+	seen := make(map[Conflict]bool) // most are in the lists of both eras
 	for _, k := range revision.Kinds() {
-		l := e.catalog.Last(revision.LatestModern, k)
-		if l == nil {
-			continue
-		}
-		for _, c := range l.Conflicts {
-			all = append(all, Conflict{Kind: k, Server: e.servers[c.Server].Name, Item: c.Name, Why: e.explain(k, c)})
+		for _, r := range eras {
+			l := e.catalog.Last(r, k)
+			if l == nil {
+				continue
+			}
+			for _, c := range l.Conflicts {
+				conflict := Conflict{Kind: k, Server: e.servers[c.Server].Name, Item: c.Name, Why: e.explain(k, c)}
+				if !seen[conflict] {
+					seen[conflict], all = true, append(all, conflict)
+				}
+			}
 		}
 	}
 	return all

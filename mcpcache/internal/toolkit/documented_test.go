@@ -22,6 +22,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		string((&visit{endpoint: e, outcome: exchange.OutcomeStale, left: -12 * time.Second, status: statusStale}).AppendStatus(nil)),
 		string((&visit{endpoint: e, outcome: exchange.OutcomeHit, status: statusPartial}).AppendStatus(nil)),
 		e.quoted + statusRouted,
+		e.quoted + statusOwn,
 		e.quoted + statusOrigin,
 		e.quoted + statusRefused,
 	} {

@@ -14,13 +14,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
@@ -28,7 +26,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
 // Settings are the options of a toolkit. See the options of the same names.
@@ -44,19 +43,14 @@ type Settings struct {
 	Origins             origin.Rules
 	// Version is what the module says of itself.
 	Version string
-}
-
-// Server is one of the servers of a toolkit.
-type Server struct {
-	Name, Prefix string
-	// URL is the server's MCP endpoint, as its feeds see it; Host is what requests to it
-	// name as their Host, "" for that of the URL.
-	URL, Host string
-	*backend.Tenant
-
-	path string
-	// lacks are the kinds that the server did not have when it was last asked.
-	lacks [revision.NumKinds]atomic.Bool
+	// SessionTTL is how long the session of a legacy client lasts, and Sessions what is open
+	// for it.
+	SessionTTL time.Duration
+	Sessions   *session.Table
+	// Sealer returns what seals the ids of sessions. Until Settled is closed, it may not open
+	// what was sealed before a restart.
+	Sealer  func() *seal.Sealer
+	Settled <-chan struct{}
 }
 
 // Endpoint answers the requests of clients. It is made by [New].
@@ -113,6 +107,9 @@ func (e *Endpoint) Close() {
 	e.cache.Close()
 }
 
+// allowed are the methods that the endpoint takes.
+const allowed = http.MethodPost + ", " + http.MethodDelete
+
 // ServeHTTP answers a request. It implements [caddyhttp.MiddlewareHandler].
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if r.URL.Path != e.Settings.Path {
@@ -128,9 +125,11 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	switch r.Method {
 	case http.MethodPost:
 		return v.post(next)
+	case http.MethodDelete:
+		return v.end()
 	case http.MethodOptions:
 		return v.preflight()
 	}
-	w.Header()["Allow"] = []string{http.MethodPost}
-	return v.fail(refusal{http.StatusMethodNotAllowed, invalidRequest, "this MCP endpoint takes POST alone", nil})
+	w.Header()["Allow"] = []string{allowed}
+	return v.fail(refusal{http.StatusMethodNotAllowed, invalidRequest, "this MCP endpoint takes " + allowed + " alone", nil})
 }

@@ -32,15 +32,19 @@ func (v *visit) list() error {
 		return v.fail(invalid(invalidParams, "Invalid cursor: the list has one page"))
 	}
 	e := v.endpoint
-	l := e.catalog.Last(v.at, k)
+	l := e.catalog.Last(newestOf(v.at), k)
 	if left, ok := v.isFresh(l); ok {
 		v.left, v.outcome = left, exchange.OutcomeHit
 	} else {
 		l = v.freshen(k)
 	}
+	ttl := time.Duration(-1) // which legacy lists have none of
+	if v.at.Era() == revision.Modern {
+		ttl = max(v.left, 0)
+	}
 	stream, _ := incoming.Accepts(v.r.Header["Accept"])
 	answer := reply.Reply{
-		Asker: v, ID: v.request.ID, Entry: l.Entry, TTL: max(v.left, 0), Stream: stream,
+		Asker: v, ID: v.request.ID, Entry: l.Entry, TTL: ttl, Stream: stream,
 		Accept: v.r.Header["Accept-Encoding"], Now: v.now, Values: &v.values,
 	}
 	if e.Settings.Precompress {
@@ -58,7 +62,7 @@ func (v *visit) isFresh(l *catalog.List) (left time.Duration, ok bool) {
 	}
 	left = forever
 	for i, server := range v.endpoint.servers {
-		part := server.Cache.Pinned(v.at, v.kind)
+		part := server.pinned(v.at, v.kind)
 		switch {
 		case part != l.Parts[i]:
 			return 0, false
@@ -89,20 +93,6 @@ func bounded(left time.Duration) time.Duration {
 	return left
 }
 
-// isLacking reports whether the server has no such list, or had none when it was last
-// asked.
-func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
-	f := s.Feeds.Of(r)
-	switch {
-	case f == nil: // the operator does not want the era spoken
-		return true
-	case f.Lacks(k):
-		s.lacks[k].Store(true)
-		return true
-	}
-	return s.lacks[k].Load()
-}
-
 // freshen joins a list of the servers' parts as they are now. It waits for those that have
 // to be fetched, all at the same time, and takes their last ones if they do not come.
 func (v *visit) freshen(k revision.Kind) *catalog.List {
@@ -111,8 +101,8 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	fetches := make([]*feed.Fetch, len(servers))
 	parts := make([]*cache.Entry, len(servers))
 	for i, server := range servers {
-		parts[i] = server.Cache.Pinned(v.at, k)
-		if f := server.Feeds.Of(v.at); f != nil && (parts[i] == nil || server.Cache.Freshness(parts[i], v.now) != cache.Fresh) {
+		parts[i] = server.pinned(v.at, k)
+		if f := server.feed(v.at); f != nil && (parts[i] == nil || server.Cache.Freshness(parts[i], v.now) != cache.Fresh) {
 			fetches[i] = f.Demand(k, nil)
 		}
 	}
@@ -123,7 +113,7 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 			if e := v.await(fetches[i], parts[i]); e != nil {
 				v.outcome = exchange.OutcomeMiss
 				parts[i], v.left = e, min(v.left, e.Left(v.now))
-				server.lacks[k].Store(false)
+				server.has(v.at, k)
 				continue
 			}
 		}
@@ -139,7 +129,7 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 			}
 			stale = true
 		}
-		server.lacks[k].Store(false)
+		server.has(v.at, k)
 		v.left = min(v.left, server.Cache.Left(part, v.now))
 	}
 	v.left = bounded(v.left)
@@ -152,7 +142,7 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	if stale && v.outcome == exchange.OutcomeHit {
 		v.outcome = exchange.OutcomeStale
 	}
-	return v.endpoint.join(v.at, k, parts)
+	return v.endpoint.join(newestOf(v.at), k, parts)
 }
 
 // await returns what a fetch brings in the time that there is, or nil. Others may have
@@ -173,8 +163,8 @@ func (v *visit) await(f *feed.Fetch, last *cache.Entry) *cache.Entry {
 // than the gate after its feed began.
 func (v *visit) awaitServers(servers []*Server) {
 	for _, server := range servers {
-		server.Feeds.Start(v.at) // it need not wait for the other era any longer
-		f := server.Feeds.Of(v.at)
+		server.Feeds.Start(newestOf(v.at)) // it need not wait for the other era any longer
+		f := server.feed(v.at)
 		if f == nil || !v.endpoint.isGated(f) {
 			continue
 		}
@@ -206,22 +196,13 @@ func (e *Endpoint) joined(r revision.Revision, k revision.Kind, now time.Time) *
 	for i, s := range e.servers {
 		parts[i] = s.part(r, k, now)
 	}
-	return e.join(r, k, parts)
-}
-
-// part returns what there is of a server's list, or nil.
-func (s *Server) part(r revision.Revision, k revision.Kind, now time.Time) *cache.Entry {
-	part := s.Cache.Pinned(r, k)
-	if part != nil && s.Cache.Freshness(part, now) != cache.Fresh && -part.Left(now) >= s.Settings.StaleIfError {
-		return nil
-	}
-	return part
+	return e.join(newestOf(r), k, parts)
 }
 
 // Joined returns the list of a kind as it is now, for operators; nil if there is none at
 // that revision.
 func (e *Endpoint) Joined(r revision.Revision, k revision.Kind) *cache.Entry {
-	if r != revision.LatestModern {
+	if r != newestOf(r) || !k.In(r) {
 		return nil
 	}
 	l := e.joined(r, k, time.Now())
@@ -235,26 +216,31 @@ func (e *Endpoint) Joined(r revision.Revision, k revision.Kind) *cache.Entry {
 func (e *Endpoint) Left(r revision.Revision, k revision.Kind, now time.Time) time.Duration {
 	left := forever
 	for _, s := range e.servers {
-		if part := s.Cache.Pinned(r, k); part != nil {
+		if part := s.pinned(r, k); part != nil {
 			left = min(left, s.Cache.Left(part, now))
 		}
 	}
 	return bounded(left)
 }
 
+// eras are the revisions at which lists are joined.
+var eras = []revision.Revision{revision.LatestLegacy, revision.LatestModern}
+
 // Ready reports whether there are lists of a server, and the others have been asked for
 // theirs, or do not answer within the gate.
 func (e *Endpoint) Ready() bool {
 	shown := false
 	for _, s := range e.servers {
-		f := s.Feeds.Of(revision.LatestModern)
-		if f == nil {
-			continue
+		for _, r := range eras {
+			f := s.feed(r)
+			if f == nil {
+				continue
+			}
+			if e.isGated(f) {
+				return false
+			}
+			shown = shown || f.Server() != nil
 		}
-		if e.isGated(f) {
-			return false
-		}
-		shown = shown || f.Server() != nil
 	}
 	return shown
 }

@@ -1,8 +1,6 @@
 package toolkit
 
 import (
-	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -56,7 +54,7 @@ func (v *visit) route(next caddyhttp.Handler) error {
 	if v.method == "tools/call" {
 		v.tool = name
 	}
-	if said, ok := v.mirrored(); n.header && (!ok || said != name) {
+	if said, ok := v.mirrored(); n.header && v.client == nil && (!ok || said != name) {
 		return v.fail(invalid(headerMismatch, "Mcp-Name is not what the request names, "+name))
 	}
 	target, f := v.find(n.kind, name)
@@ -69,6 +67,9 @@ func (v *visit) route(next caddyhttp.Handler) error {
 		if body, err = message.WithString(body, target.Name, n.path...); err != nil {
 			return v.fail(invalid(invalidRequest, err.Error()))
 		}
+	}
+	if v.client != nil {
+		return v.callInSession(next, body, target.Name)
 	}
 	return v.call(next, body, target.Name)
 }
@@ -91,13 +92,13 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 	}
 	if !ok {
 		if missing := v.missing(k); missing != nil {
-			return target, missing.notReached()
+			return target, missing.notReached(v.at)
 		}
-		f := unknown(k, name)
+		f := v.unknown(k, name)
 		return target, &f
 	}
 	if s := v.endpoint.servers[target.Server]; v.part(s, k) == nil && !s.isKnown(v.at) {
-		return target, s.notReached()
+		return target, s.notReached(v.at)
 	}
 	return target, nil
 }
@@ -154,16 +155,4 @@ func (v *visit) missing(k revision.Kind) *Server {
 		}
 	}
 	return nil
-}
-
-// isKnown reports whether the server has ever been reached, and speaks the revision.
-func (s *Server) isKnown(r revision.Revision) bool {
-	f := s.Feeds.Of(r)
-	return f != nil && f.Server() != nil
-}
-
-// notReached is the refusal of what a server has to answer that never has.
-func (s *Server) notReached() *refusal {
-	return &refusal{http.StatusServiceUnavailable, internalError,
-		fmt.Sprintf("the MCP server %q has not been reached yet, or does not speak %s", s.Name, revision.LatestModern), nil}
 }

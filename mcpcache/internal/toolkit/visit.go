@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
 // visit is one request to the endpoint.
@@ -41,6 +42,12 @@ type visit struct {
 	tool    string
 	took    time.Duration
 
+	// Of a legacy client.
+	client *session.Client // its session; nil: it is in none
+	opened *session.Opened // that with the server
+	again  bool            // the server is asked once more
+	lost   bool            // the server has lost the session
+
 	status string        // what Cache-Status says besides the name
 	left   time.Duration // of the freshness of a list
 	values header.Values
@@ -54,6 +61,7 @@ const (
 	statusPartial = "; detail=partial"
 	statusStale   = "; detail=stale"
 	statusRouted  = "; fwd=bypass; detail=routed"
+	statusOwn     = "; detail=own"
 )
 
 func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
@@ -134,8 +142,14 @@ func (v *visit) post(next caddyhttp.Handler) error {
 	if f := v.decode(); f != nil {
 		return v.fail(*f)
 	}
+	if v.isLegacy() {
+		return v.legacy(next)
+	}
+	if v.request.Method == nil {
+		return v.fail(invalid(invalidRequest, "no request of a server waits for an answer"))
+	}
 	if v.request.ID == nil {
-		// Of notifications, a client has none that the servers would need.
+		// Of notifications, a modern client has none that the servers would need.
 		v.w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -185,8 +199,6 @@ func (v *visit) decode() *refusal {
 		f = invalid(invalidRequest, err.Error())
 	case err != nil:
 		f = invalid(parseError, err.Error())
-	case v.request.Method == nil:
-		f = invalid(invalidRequest, "no request of a server waits for an answer")
 	default:
 		return nil
 	}
@@ -212,11 +224,8 @@ func (v *visit) check() *refusal {
 	v.at = revision.Parse(string(meta.Revision))
 	var f refusal
 	switch {
-	case meta.Revision == nil && (v.method == "initialize" || len(named) == 1 && named[0] != revision.LatestModern.String()):
-		f = unsupported(strings.Join(named, ", "))
-		if v.method == "initialize" {
-			f = unsupported(message.StringAt(v.body.Bytes, "params", "protocolVersion"))
-		}
+	case meta.Revision == nil && len(named) == 1 && named[0] != revision.LatestModern.String():
+		f = unsupported(named[0])
 	case meta.Revision == nil:
 		f = invalid(invalidParams, "_meta has no io.modelcontextprotocol/protocolVersion")
 	case v.at != revision.LatestModern:
@@ -251,13 +260,13 @@ func (v *visit) preflight() error {
 	h := v.w.Header()
 	v.AllowPage(h)
 	if h["Access-Control-Allow-Origin"] != nil {
-		h["Access-Control-Allow-Methods"] = []string{http.MethodPost}
+		h["Access-Control-Allow-Methods"] = []string{allowed}
 		if asked := v.r.Header["Access-Control-Request-Headers"]; asked != nil {
 			h["Access-Control-Allow-Headers"] = []string{strings.Join(asked, ", ")}
 		}
 		h["Access-Control-Max-Age"] = []string{"600"}
 	}
-	h["Allow"] = []string{http.MethodPost}
+	h["Allow"] = []string{allowed}
 	v.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

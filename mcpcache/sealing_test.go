@@ -34,8 +34,8 @@ func writeSecrets(t *testing.T, path string, numbers ...byte) {
 	}
 }
 
-// opens reports whether cursors of the secret of that number are opened.
-func (c *cursors) opens(n byte) bool {
+// opensCursors reports whether cursors of the secret of that number are opened.
+func opensCursors(c *sealing[*cursor.Sealer], n byte) bool {
 	return c.sealer().Made(cursor.NewSealer(secret.Ring{{n}}).Seal(cursor.Position{}, nil))
 }
 
@@ -54,8 +54,8 @@ func TestSecretFile(t *testing.T) {
 		if _, err := c.file.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		if c.opens(1) != first || c.opens(2) != second {
-			t.Errorf("the first secret's are opened: %v, the second's: %v; want %v and %v", c.opens(1), c.opens(2), first, second)
+		if opensCursors(c, 1) != first || opensCursors(c, 2) != second {
+			t.Errorf("the first secret's are opened: %v, the second's: %v; want %v and %v", opensCursors(c, 1), opensCursors(c, 2), first, second)
 		}
 	}
 	want(true, false)
@@ -98,6 +98,16 @@ func TestBadPaging(t *testing.T) {
 	}
 }
 
+// newStored returns what seals cursors with secrets from a storage.
+func newStored(t *testing.T, logger *zap.Logger) *sealing[*cursor.Sealer] {
+	t.Helper()
+	s, err := newSealing("cursors", "", cursor.NewSealer, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // moodyStorage is a storage that fails, hangs or panics first.
 type moodyStorage struct {
 	*certmagic.FileStorage
@@ -122,7 +132,7 @@ func TestStoredSecrets(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		core, log := observer.New(zapcore.InfoLevel)
-		one, other := &cursors{logger: zap.New(core)}, &cursors{logger: zap.NewNop()}
+		one, other := newStored(t, zap.New(core)), newStored(t, zap.NewNop())
 		one.use(secret.Secret{1})
 		other.use(secret.Secret{2})
 		one.start(ctx, &moodyStorage{FileStorage: files, moods: []func(context.Context) error{
@@ -152,7 +162,7 @@ func TestStoredSecrets(t *testing.T) {
 func TestSecretsEndWithTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &cursors{logger: zap.NewNop()}
+		c := newStored(t, zap.NewNop())
 		c.use(secret.Secret{1})
 		c.start(ctx, &moodyStorage{moods: []func(context.Context) error{
 			func(context.Context) error { return errors.New("no storage") },

@@ -17,56 +17,70 @@ import (
 // MostPageSize is the largest value of the option page_size, in items.
 const MostPageSize = 1_000_000
 
-// cursors has what seals the cursors of a handler's pages: with secrets from a file, or
-// from Caddy's storage.
-type cursors struct {
-	file   *secretfile.File[*cursor.Sealer] // nil: the storage has the secrets
-	own    secret.Secret                    // of this process
-	stored atomic.Pointer[cursor.Sealer]
-	logger *zap.Logger
+// sealing has what seals one sort of text that callers keep for us: with secrets from a
+// file, or from Caddy's storage.
+type sealing[S any] struct {
+	what    string // is sealed
+	with    func(secret.Ring) S
+	file    *secretfile.File[S] // nil: the storage has the secrets
+	own     secret.Secret       // of this process
+	stored  atomic.Pointer[S]
+	settled chan struct{} // closed once the secrets are there that others have, too
+	logger  *zap.Logger
+}
+
+// newSealing returns what seals with the secrets in a file; "" for those of the storage.
+func newSealing[S any](what, path string, with func(secret.Ring) S, logger *zap.Logger) (*sealing[S], error) {
+	s := &sealing[S]{what: what, with: with, settled: make(chan struct{}), logger: logger}
+	if path == "" {
+		return s, nil
+	}
+	s.file = &secretfile.File[S]{Path: path, What: "secret file", Log: logger, Parse: func(content []byte) (none S, err error) {
+		ring, err := secret.Parse(content)
+		if err != nil {
+			return none, err
+		}
+		return with(ring), nil
+	}}
+	if _, err := s.file.Reload(); err != nil {
+		return nil, fmt.Errorf("secret_file: %w", err)
+	}
+	close(s.settled)
+	return s, nil
 }
 
 // newCursors returns what seals the handler's cursors, or nil if there are none.
-func (h *Handler) newCursors() (*cursors, error) {
+func (h *Handler) newCursors() (*sealing[*cursor.Sealer], error) {
 	switch {
 	case h.PageSize < 0 || h.PageSize > MostPageSize:
 		return nil, fmt.Errorf("page_size: %d is not a whole number from 0, for one page, to %d", h.PageSize, MostPageSize)
-	case h.PageSize == 0 && h.SecretFile != "":
+	case h.PageSize == 0 && h.SecretFile != "" && len(h.Servers) == 0:
 		return nil, errors.New("secret_file: it seals the cursors of pages, and lists have one: set page_size, or leave it out")
 	case h.PageSize == 0:
 		return nil, nil
 	}
-	c := &cursors{logger: h.logger}
-	if h.SecretFile == "" {
-		return c, nil
-	}
-	c.file = &secretfile.File[*cursor.Sealer]{Path: h.SecretFile, What: "secret file", Log: h.logger, Parse: func(content []byte) (*cursor.Sealer, error) {
-		ring, err := secret.Parse(content)
-		if err != nil {
-			return nil, err
-		}
-		return cursor.NewSealer(ring), nil
-	}}
-	if _, err := c.file.Reload(); err != nil {
-		return nil, fmt.Errorf("secret_file: %w", err)
-	}
-	return c, nil
+	return newSealing("cursors", h.SecretFile, cursor.NewSealer, h.logger)
 }
 
 // use has a secret of this process seal as long as there are none from the storage. What it
 // has sealed is opened afterwards, too.
-func (c *cursors) use(own secret.Secret) {
-	c.own = own
-	c.stored.Store(cursor.NewSealer(secret.Ring{own}))
+func (s *sealing[S]) use(own secret.Secret) {
+	s.own = own
+	s.store(secret.Ring{own})
+}
+
+func (s *sealing[S]) store(ring secret.Ring) {
+	sealer := s.with(ring)
+	s.stored.Store(&sealer)
 }
 
 // sealer returns what seals and opens now.
-func (c *cursors) sealer() *cursor.Sealer {
-	if c.file == nil {
-		return c.stored.Load()
+func (s *sealing[S]) sealer() S {
+	if s.file == nil {
+		return *s.stored.Load()
 	}
-	s, _ := c.file.Get() // it has been read once
-	return s
+	sealer, _ := s.file.Get() // it has been read once
+	return sealer
 }
 
 const (
@@ -79,24 +93,25 @@ const (
 
 // start has the secrets loaded from a storage, if they are not in a file, or made there. It
 // is tried until ctx ends.
-func (c *cursors) start(ctx context.Context, storage secret.Storage) {
-	if c.file == nil {
-		go c.load(ctx, storage)
+func (s *sealing[S]) start(ctx context.Context, storage secret.Storage) {
+	if s.file == nil {
+		go s.load(ctx, storage)
 	}
 }
 
-func (c *cursors) load(ctx context.Context, storage secret.Storage) {
+func (s *sealing[S]) load(ctx context.Context, storage secret.Storage) {
 	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
 		ring, err := storedSecrets(ctx, storage)
 		if err == nil {
-			c.stored.Store(cursor.NewSealer(append(ring, c.own)))
+			s.store(append(ring, s.own))
+			close(s.settled)
 			if retry > firstRetry {
-				c.logger.Info("the secrets of cursors are there")
+				s.logger.Info("the secrets of " + s.what + " are there")
 			}
 			return
 		}
 		if ctx.Err() == nil && retry == firstRetry {
-			c.logger.Warn("getting the secrets of cursors from storage fails, and is tried again: until then, cursors are of use to this process alone", zap.Error(err))
+			s.logger.Warn("getting the secrets of "+s.what+" from storage fails, and is tried again: until then, they are of use to this process alone", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

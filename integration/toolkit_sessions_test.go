@@ -1,0 +1,492 @@
+package integration
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// legacyRevisions are those with sessions.
+var legacyRevisions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
+
+// legacyClient returns a client that has opened a session with a toolkit, which has listed n
+// tools.
+func legacyClient(t testing.TB, p *proxy, revision string, n int) *fixture.Raw {
+	t.Helper()
+	c := fixture.NewLegacy(t, p.URL, revision, "Bearer canary-token")
+	hasListed(t, c, toolsList, n)
+	return c
+}
+
+// sessionsOf returns the sessions in which clients have sent requests of a method, in order.
+func sessionsOf(w *world, method string) (ids []string) {
+	for _, r := range clientsOf(w) {
+		if r.Method == method {
+			ids = append(ids, r.Header.Get("Mcp-Session-Id"))
+		}
+	}
+	return ids
+}
+
+// TestToolkitSessions: clients with sessions list, call, get, read and complete; each server
+// that they use has one session for each of them, and none of another's.
+func TestToolkitSessions(t *testing.T) {
+	for _, revision := range legacyRevisions {
+		t.Run(revision, func(t *testing.T) { useSessions(t, revision) })
+	}
+}
+
+func useSessions(t *testing.T, revision string) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two")
+	for _, w := range []*world{one, two} {
+		w.SetRevisions(legacyRevisions...)
+		for _, method := range []string{"prompts/get", "resources/read", "completion/complete"} {
+			w.SetScript(method, func(x *scripted.Exchange) { x.Result(`{"messages":[],"contents":[],"completion":{"values":[]}}`) })
+		}
+	}
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	a, b := legacyClient(t, p, revision, 4), legacyClient(t, p, revision, 4)
+	if a.Revision != revision || a.Session == b.Session || len(a.Session) > 200 {
+		t.Errorf("revision %s, sessions %q and %q", a.Revision, a.Session, b.Session)
+	}
+	for _, method := range scripted.ListMethods() {
+		got := hasListed(t, a, method, 4)
+		if members := string(got.Part("result")); strings.Contains(members, "ttlMs") || strings.Contains(members, "resultType") {
+			t.Errorf("%s has members of the modern era: %s", method, members)
+		}
+	}
+	if n := len(clientsOf(one)) + len(clientsOf(two)); n != 0 {
+		t.Errorf("before any call, %d requests have reached servers", n)
+	}
+	for _, c := range []*fixture.Raw{a, b, a} {
+		for _, call := range []struct {
+			method, params string
+			to             *world
+			body           string
+		}{
+			{"tools/call", `{"name":"one__item-0000","arguments":{"n":1.0e+00}}`, one, `{"name":"item-0000","arguments":{"n":1.0e+00}}`},
+			{"tools/call", `{"name":"two__item-0001","_meta":{"progressToken":"p"}}`, two, `{"name":"item-0001","_meta":{"progressToken":"p"}}`},
+			{"prompts/get", `{"name":"two__item-0001"}`, two, `{"name":"item-0001"}`},
+			{"resources/read", `{"uri":"one://item-0001"}`, one, `{"uri":"one://item-0001"}`},
+			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"two__item-0001"},"argument":{"name":"a","value":"v"}}`, two, `"name":"item-0001"`},
+		} {
+			before := len(clientsOf(one)) + len(clientsOf(two))
+			got := c.Call(call.method, call.params)
+			if got.Status != http.StatusOK || got.ErrorCode() != 0 {
+				t.Errorf("%s %s gave %s: %s", call.method, call.params, describe(got), got.Body)
+				continue
+			}
+			all := clientsOf(call.to)
+			if n := len(clientsOf(one)) + len(clientsOf(two)) - before; n != 1 || len(all) == 0 {
+				t.Errorf("%s: %d requests reached servers", call.method, n)
+				continue
+			}
+			r := all[len(all)-1]
+			if !strings.Contains(string(r.Body), call.body) || r.Header.Get("Mcp-Protocol-Version") != revision || r.Header.Get("Mcp-Session-Id") == c.Session {
+				t.Errorf("%s: the server was sent %s, %v", call.method, r.Body, r.Header)
+			}
+			if r.Header.Get("Authorization") != "" {
+				t.Errorf("%s: the server was sent the client's credential", call.method)
+			}
+		}
+	}
+	if ids := sessionsOf(one, "tools/call"); len(ids) != 3 || ids[0] == ids[1] || ids[0] != ids[2] {
+		t.Errorf("calls of a, b and a were in the sessions %q", ids)
+	}
+	ids := sessionsOf(two, "tools/call")
+	if d := a.Delete(); d.Status != http.StatusNoContent {
+		t.Errorf("the end of a session gave %s", describe(d))
+	}
+	await(t, "the server's session to end", func() bool { return !two.Lives(ids[0]) })
+	if !two.Lives(ids[1]) {
+		t.Error("the session of another client has ended, too")
+	}
+	if got := a.List(toolsList); got.Status != http.StatusNotFound {
+		t.Errorf("a list in a session that has ended gave %s", describe(got))
+	}
+	if got := a.Delete(); got.Status != http.StatusNotFound {
+		t.Errorf("another end gave %s", describe(got))
+	}
+	wantHitOf(t, b.List(toolsList))
+}
+
+// TestToolkitSessionAnswers: what is answered here, and what is refused, in the words of the
+// legacy era.
+func TestToolkitSessionAnswers(t *testing.T) {
+	one, first := newMember(t, "one")
+	p := startProxy(t, toolkitOf([]member{first}))
+	c := legacyClient(t, p, "2025-11-25", 2)
+	post := func(body string, session ...string) *fixture.Answer {
+		return c.Post(body, http.Header{"Mcp-Session-Id": session})
+	}
+	list := fixture.Message("1", toolsList, "{}")
+	version := func(v string) *fixture.Answer {
+		return c.Post(list, http.Header{"Mcp-Protocol-Version": {v}})
+	}
+	changed := c.Session[:len(c.Session)-3] + "AAA"
+	for name, tt := range map[string]struct {
+		got          *fixture.Answer
+		status, code int
+	}{
+		"ping":                 {c.Call("ping", "{}"), 200, 0},
+		"a level":              {c.Call("logging/setLevel", `{"level":"warning"}`), 200, 0},
+		"no level":             {c.Call("logging/setLevel", `{"level":"loud"}`), 200, -32602},
+		"an unknown tool":      {c.Call("tools/call", `{"name":"three__x"}`), 200, -32602},
+		"an unknown prompt":    {c.Call("prompts/get", `{"name":"x"}`), 200, -32602},
+		"an unknown resource":  {c.Call("resources/read", `{"uri":"three://x"}`), 200, -32602}, // the only server with resources has the last word
+		"an unknown method":    {c.Call("tools/run", "{}"), 200, -32601},
+		"subscribing":          {c.Call("resources/subscribe", `{"uri":"one://item-0000"}`), 200, -32601},
+		"a modern method":      {c.Call("server/discover", "{}"), 200, -32601},
+		"a cursor":             {c.Call(toolsList, `{"cursor":"x"}`), 200, -32602},
+		"an answer":            {post(`{"jsonrpc":"2.0","id":7,"result":{}}`, c.Session), 202, 0},
+		"a notification":       {c.Notify("notifications/roots/list_changed", "{}"), 202, 0},
+		"a batch":              {post("["+list+"]", c.Session), 400, -32600},
+		"no session":           {post(list), 400, -32600},
+		"two sessions":         {post(list, c.Session, c.Session), 400, -32600},
+		"a forged session":     {post(list, changed), 404, -32600},
+		"a made-up session":    {post(list, "session-1"), 404, -32600},
+		"a long session":       {post(list, strings.Repeat("x", 2000)), 404, -32600},
+		"a forged, notified":   {post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, changed), 404, -32600},
+		"another version":      {version("2025-06-18"), 200, 0},
+		"no version":           {c.Post(list, http.Header{"Mcp-Protocol-Version": nil}), 200, 0},
+		"an unknown version":   {version("2024-01-01"), 400, -32022},
+		"initialize, nothing":  {post(fixture.Message("1", "initialize", `{}`)), 400, -32602},
+		"initialize, again":    {post(fixture.Message("1", "initialize", `{"protocolVersion":"2026-07-28","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`), c.Session), 200, 0},
+		"initialize, repeated": {post(fixture.Message("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"a":1,"a":2},"clientInfo":{"name":"x","version":"1"}}`)), 400, -32602},
+	} {
+		if tt.got.Status != tt.status || tt.got.ErrorCode() != tt.code {
+			t.Errorf("%s gave %s: %s", name, describe(tt.got), tt.got.Body)
+		}
+		if name == "initialize, again" {
+			if id := tt.got.Header.Get("Mcp-Session-Id"); id == "" || id == c.Session || string(tt.got.Part("result", "protocolVersion")) != `"2025-11-25"` {
+				t.Errorf("%s: session %q: %s", name, id, tt.got.Body)
+			}
+		}
+	}
+	if a, err := c.Try(t.Context(), http.MethodDelete, "", http.Header{"Mcp-Session-Id": nil}); err != nil || a.Status != http.StatusBadRequest {
+		t.Errorf("an end without a session: %v, %v", a, err)
+	}
+	if a, err := c.Try(t.Context(), http.MethodGet, "", nil); err != nil || a.Status != http.StatusMethodNotAllowed || a.Header.Get("Allow") != "POST, DELETE" {
+		t.Errorf("a stream: %v, %v", a, err)
+	}
+	if n := one.host.Count("tools/call"); n != 0 {
+		t.Errorf("%d calls have reached the server", n)
+	}
+}
+
+// TestToolkitSessionLevel: servers are told which log messages a client wants, those that it
+// begins to use later too; and that nobody waits for an answer any more.
+func TestToolkitSessionLevel(t *testing.T) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two")
+	var members []member
+	for i, w := range []*world{one, two} {
+		w.SetCapabilities(`{"tools":{"listChanged":true},"logging":{}}`)
+		members = append(members, []member{first, second}[i])
+	}
+	p := startProxy(t, toolkitOf(members))
+	c := legacyClient(t, p, "2025-11-25", 4)
+	told := func(w *world) string {
+		all := w.host.Requests(func(r *fixture.Request) bool { return r.Method == "logging/setLevel" })
+		if len(all) == 0 {
+			return ""
+		}
+		return string(all[len(all)-1].Body)
+	}
+	c.Call("tools/call", `{"name":"one__item-0000"}`)
+	c.Call("logging/setLevel", `{"level":"warning"}`)
+	await(t, "the first server to know", func() bool { return strings.Contains(told(one), `"level":"warning"`) })
+	if told(two) != "" {
+		t.Error("a server was told that the client does not use")
+	}
+	c.Call("tools/call", `{"name":"two__item-0000"}`)
+	if !strings.Contains(told(two), `"level":"warning"`) {
+		t.Errorf("the second server was called before it knew: %s", told(two))
+	}
+
+	// What one server works on ends there, and not at the other.
+	working, ended := make(chan struct{}), make(chan struct{})
+	one.SetScript("tools/call", func(x *scripted.Exchange) {
+		close(working)
+		<-ended
+		x.Result(`{"content":[]}`)
+	})
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		_, _ = c.Try(t.Context(), http.MethodPost, fixture.Message(`"long"`, "tools/call", `{"name":"one__item-0000"}`), nil)
+	})
+	<-working
+	if a := c.Notify("notifications/cancelled", `{"requestId":"long","reason":"tired"}`); a.Status != http.StatusAccepted {
+		t.Errorf("a cancellation gave %s", describe(a))
+	}
+	c.Notify("notifications/cancelled", `{"requestId":"another"}`)
+	if n := one.host.Count("notifications/cancelled"); n != 1 || two.host.Count("notifications/cancelled") != 0 {
+		t.Errorf("%d cancellations have reached the server that works, %d the other", n, two.host.Count("notifications/cancelled"))
+	}
+	if ids := sessionsOf(one, "notifications/cancelled"); !slices.Equal(ids, sessionsOf(one, "tools/call")[1:]) {
+		t.Errorf("it was cancelled in the session %q", ids)
+	}
+	close(ended)
+	calling.Wait()
+}
+
+// TestToolkitSessionLost: a server that has lost its sessions is given another, once for all
+// who call it, and each call is made once.
+func TestToolkitSessionLost(t *testing.T) {
+	for name, refuse := range map[string]func(x *scripted.Exchange){
+		"404": func(x *scripted.Exchange) { x.Error(404, -32001, "session not found") },
+		"400 as TypeScript servers do": func(x *scripted.Exchange) {
+			x.Raw(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`)
+		},
+		"400 as Python servers did": func(x *scripted.Exchange) {
+			x.Raw(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one, first := newMember(t, "one")
+			one.SetRevisions(legacyRevisions...)
+			var mu sync.Mutex
+			done := make(map[string]int)
+			one.SetScript("tools/call", func(x *scripted.Exchange) {
+				if !one.Lives(x.Session) {
+					refuse(x)
+					return
+				}
+				mu.Lock()
+				done[string(x.Params)]++
+				mu.Unlock()
+				x.Result(`{"content":[]}`)
+			})
+			p := startProxy(t, toolkitOf([]member{first}))
+			c := legacyClient(t, p, "2025-11-25", 2)
+			c.Call("tools/call", `{"name":"one__item-0000"}`)
+			clientsOpened := func() int {
+				return len(one.host.Requests(func(r *fixture.Request) bool {
+					return r.Method == "initialize" && strings.Contains(string(r.Body), `"name":"raw"`)
+				}))
+			}
+			if n := clientsOpened(); n != 1 {
+				t.Fatalf("%d sessions were opened for the client", n)
+			}
+			one.ForgetSessions()
+			const calls = 20
+			var calling sync.WaitGroup
+			for n := range calls {
+				calling.Go(func() {
+					a, err := c.Try(t.Context(), http.MethodPost, fixture.Message(fmt.Sprint(1000+n), "tools/call", fmt.Sprintf(`{"name":"one__item-0000","arguments":{"n":%d}}`, n)), nil)
+					if err != nil || a.Status != http.StatusOK || a.ErrorCode() != 0 {
+						t.Errorf("call %d: %v, %v", n, a, err)
+					}
+				})
+			}
+			calling.Wait()
+			if n := clientsOpened(); n != 2 {
+				t.Errorf("%d sessions were opened for the client, want one more", n)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(done) != calls+1 {
+				t.Errorf("%d calls were made", len(done))
+			}
+			for params, times := range done {
+				if times != 1 {
+					t.Errorf("%s was done %d times", params, times)
+				}
+			}
+		})
+	}
+}
+
+// TestToolkitSessionOver: a server that answers every session with 404 does not end the
+// client's, unless the operator wants that.
+func TestToolkitSessionOver(t *testing.T) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two", "session_lost end")
+	for _, w := range []*world{one, two} {
+		w.SetRevisions(legacyRevisions...)
+	}
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := legacyClient(t, p, "2025-11-25", 4)
+	one.SetScript("tools/call", scripted.Status(http.StatusNotFound))
+	if a := c.Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 {
+		t.Errorf("a server that knows no session gave %s", describe(a))
+	}
+	if n := one.host.Count("tools/call"); n != 2 {
+		t.Errorf("it was asked %d times, want once more", n)
+	}
+	wantHitOf(t, c.List(toolsList))
+	if a := c.Call("tools/call", `{"name":"two__item-0000"}`); a.Status != http.StatusOK {
+		t.Errorf("a call of the other gave %s", describe(a))
+	}
+	two.ForgetSessions()
+	if a := c.Call("tools/call", `{"name":"two__item-0000"}`); a.Status != http.StatusNotFound {
+		t.Errorf("a call in a session that was lost gave %s, want the end of the client's", describe(a))
+	}
+	if a := c.List(toolsList); a.Status != http.StatusNotFound {
+		t.Errorf("then a list gave %s", describe(a))
+	}
+}
+
+// TestToolkitSessionRestart: the sessions of clients live on when Caddy is restarted, those
+// with servers when it is reloaded; a server whose options are changed gets new ones.
+func TestToolkitSessionRestart(t *testing.T) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two")
+	for _, w := range []*world{one, two} {
+		w.SetRevisions(legacyRevisions...)
+	}
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := legacyClient(t, p, "2025-06-18", 4)
+	call := func() (ids [2]string) {
+		t.Helper()
+		for i, w := range []*world{one, two} {
+			if a := c.Call("tools/call", fmt.Sprintf(`{"name":"%s__item-0000"}`, []string{"one", "two"}[i])); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+				t.Errorf("a call gave %s: %s", describe(a), a.Body)
+			}
+			all := sessionsOf(w, "tools/call")
+			ids[i] = all[len(all)-1]
+		}
+		return ids
+	}
+	before := call()
+	second.options = []string{"endpoint /mcp", "scope public"}
+	p.reload(toolkitOf([]member{first, second}))
+	if after := call(); after[0] != before[0] || after[1] == before[1] {
+		t.Errorf("after a reload that has changed the second server, the sessions are %q, before %q", after, before)
+	}
+	goIdle(t)
+	p.reload(toolkitOf([]member{first, second}))
+	fixture.CloseIdleConnections()
+	if after := call(); after[0] == before[0] {
+		t.Errorf("after a restart, the sessions are %q, before %q", after, before)
+	}
+	hasListed(t, c, toolsList, 4)
+}
+
+// TestToolkitMaxSessions: one session more than there may be ends what is open for the one
+// that was used longest ago, which goes on all the same.
+func TestToolkitMaxSessions(t *testing.T) {
+	one, first := newMember(t, "one")
+	one.SetRevisions(legacyRevisions...)
+	p := startProxy(t, toolkitOf([]member{first}, "max_sessions 2"))
+	var clients []*fixture.Raw
+	for range 3 {
+		c := legacyClient(t, p, "2025-11-25", 2)
+		clients = append(clients, c)
+		c.Call("tools/call", `{"name":"one__item-0000"}`)
+	}
+	ids := sessionsOf(one, "tools/call")
+	await(t, "the first session to end", func() bool { return !one.Lives(ids[0]) })
+	if !one.Lives(ids[1]) || !one.Lives(ids[2]) {
+		t.Error("more has ended")
+	}
+	var status struct{ Sessions int }
+	readAdmin(t, "/mcp_cache/mcp_cache", &status)
+	if status.Sessions != 2 {
+		t.Errorf("status counts %d sessions", status.Sessions)
+	}
+	if a := clients[0].Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusOK {
+		t.Errorf("the first client's next call gave %s", describe(a))
+	}
+	// With none of them idle, there is no room.
+	working, release := make(chan struct{}, 2), make(chan struct{})
+	one.SetScript("tools/call", func(x *scripted.Exchange) {
+		working <- struct{}{}
+		<-release
+		x.Result(`{"content":[]}`)
+	})
+	var calling sync.WaitGroup
+	for _, c := range clients[:2] {
+		calling.Go(func() {
+			_, _ = c.Try(t.Context(), http.MethodPost, fixture.Message("1", "tools/call", `{"name":"one__item-0000"}`), nil)
+		})
+	}
+	<-working
+	<-working
+	if a := clients[2].Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusServiceUnavailable || a.ErrorCode() != -32603 || a.Header.Get("Retry-After") == "" {
+		t.Errorf("one too many gave %s", describe(a))
+	}
+	wantHitOf(t, clients[2].List(toolsList))
+	close(release)
+	calling.Wait()
+}
+
+// TestToolkitSessionOfSDKs: clients of SDKs that open sessions use servers of SDKs with
+// sessions.
+func TestToolkitSessionOfSDKs(t *testing.T) {
+	servers := []*fixture.SDKServer{fixture.NewGoSDKServer(t, false), fixture.NewMCPGoServer(t, "stateful")}
+	var members []member
+	for i, s := range servers {
+		members = append(members, member{[]string{"first", "second"}[i], s.URL, nil})
+	}
+	p := startProxy(t, toolkitOf(members))
+	hasListed(t, fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, ""), toolsList, 6)
+	goSDK, mcpGo := fixture.NewGoSDKClient(t, p.URL, scripted.LatestLegacy), fixture.NewMCPGoClient(t, p.URL, scripted.LatestLegacy)
+	for name, c := range map[string]struct {
+		fixture.SDKClient
+		prefix *string
+	}{"go-sdk": {goSDK, &goSDK.Prefix}, "mcp-go": {mcpGo, &mcpGo.Prefix}} {
+		if got := c.Revision(); got != scripted.LatestLegacy {
+			t.Fatalf("%s speaks %s", name, got)
+		}
+		counts, err := c.List(t.Context())
+		if want := (fixture.Counts{6, 4, 2, 1}); err != nil || counts != want {
+			t.Errorf("%s lists %v, %v; want %v", name, counts, err, want)
+		}
+		for i, s := range servers {
+			*c.prefix = members[i].name + "__"
+			if err := c.Progress(t.Context()); err != nil {
+				t.Errorf("%s: a call of %s with progress: %v", name, s.Name, err)
+			}
+			if name == "mcp-go" {
+				continue // it says nothing when it gives up, and servers with sessions go on
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			failed := make(chan error, 1)
+			go func() { failed <- c.Wait(ctx) }()
+			<-s.Waiting
+			cancel()
+			<-s.Cancelled
+			if err := <-failed; err == nil {
+				t.Errorf("%s: a call of %s that was cancelled did not fail", name, s.Name)
+			}
+		}
+		if text, err := c.Read(t.Context()); err != nil || text != fixture.ResourceText {
+			t.Errorf("%s: a read gave %q, %v", name, text, err)
+		}
+	}
+}
+
+// TestToolkitSessionOfUser: where a handler in front authenticates, the session of one user is
+// unknown to another.
+func TestToolkitSessionOfUser(t *testing.T) {
+	_, first := newMember(t, "one")
+	const hash = "$2a$04$Y9kMlgpKEK0BgGsMFiX6Q.jB1ddZYZxBMybtJgDIyORzhwRZFOmLm" // of "word"
+	p := startProxy(t, "route {\nbasic_auth {\nada "+hash+"\nbob "+hash+"\n}\n"+toolkitOf([]member{first})+"\n}")
+	as := func(user string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":word"))
+	}
+	ada := fixture.NewLegacy(t, p.URL, "2025-11-25", as("ada"))
+	hasListed(t, ada, toolsList, 2)
+	bob := fixture.NewLegacy(t, p.URL, "2025-11-25", as("bob"))
+	own := bob.Session
+	bob.Session = ada.Session
+	if a := bob.List(toolsList); a.Status != http.StatusNotFound {
+		t.Errorf("the session of another user gave %s", describe(a))
+	}
+	if a := bob.Delete(); a.Status != http.StatusNotFound {
+		t.Errorf("ending it gave %s", describe(a))
+	}
+	bob.Session = own
+	wantHitOf(t, bob.List(toolsList))
+	wantHitOf(t, ada.List(toolsList))
+}

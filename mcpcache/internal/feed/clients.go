@@ -1,0 +1,64 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// OpenFor opens a legacy session for a client of that identity, at revision r, or at the
+// one that the upstream proposes instead. It has to be ended with [Group.CloseFor].
+func (g *Group) OpenFor(ctx context.Context, r revision.Revision, as *client.Identity) (*client.Session, error) {
+	s, err := g.openAt(ctx, r, as)
+	if isTaken(err) && g.MayHoldSeat() {
+		done := g.GiveWay(ctx)
+		s, err = g.openAt(ctx, r, as)
+		done()
+	}
+	unsupported, _ := errors.AsType[*client.UnsupportedError](err)
+	if unsupported != nil && unsupported.Offered != revision.Unknown && unsupported.Offered != r {
+		return g.openAt(ctx, unsupported.Offered, as)
+	}
+	return s, err
+}
+
+// openAt opens a session at a revision and no other.
+func (g *Group) openAt(ctx context.Context, r revision.Revision, as *client.Identity) (*client.Session, error) {
+	sent := time.Now()
+	s, err := g.newClient(r, func(method string) { g.cache.Bump(revision.Changed(method)) }).NewSession(as)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Open(ctx); err != nil {
+		s.Close(closeTimeout)
+		return nil, err
+	}
+	g.ClientOpened(s.ID(), sent)
+	return s, nil
+}
+
+// newClient returns a client of the upstream.
+func (g *Group) newClient(r revision.Revision, onNotice func(method string)) *client.Client {
+	return client.New(client.Config{
+		Revision: r, URL: g.url, Base: g.base, Turn: g.turn, Policy: g.clientPolicy, OnNotice: onNotice,
+	})
+}
+
+// CloseFor ends a session of a client.
+func (g *Group) CloseFor(s *client.Session) {
+	id := s.ID() // which the end forgets
+	s.Close(farewellTimeout)
+	g.ClientClosed(id)
+}
+
+// isTaken reports whether a server may refuse a further session by that error.
+func isTaken(err error) bool {
+	status, refused := errors.AsType[*client.StatusError](err)
+	rpc, _ := errors.AsType[*message.Error](err)
+	return rpc != nil || refused && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden
+}

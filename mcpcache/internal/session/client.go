@@ -1,0 +1,151 @@
+// Package session has the sessions of legacy clients where several servers are behind one
+// endpoint: the ids that say everything of a session which has to outlive a process, and
+// the table of what is open for each at the servers.
+package session
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
+)
+
+// ID tells a session from all others.
+type ID [16]byte
+
+// Client is what the Mcp-Session-Id of a client has sealed: as which client sessions are
+// opened with servers.
+type Client struct {
+	ID       ID
+	Revision revision.Revision
+	Expires  time.Time // in whole seconds
+	// Capabilities is a JSON object in canonical form (RFC 8785).
+	Capabilities  []byte
+	Name, Version string
+}
+
+// Bounds of what is sealed, in bytes.
+const (
+	// MaxCapabilities is the most of capabilities. If there are more, none is sealed.
+	MaxCapabilities = 512
+	maxName         = 64
+	maxVersion      = 32
+)
+
+// answering are the capabilities of a client to answer requests of a server. No server is
+// told of them, as there is no way for such requests yet.
+var answering = []string{"roots", "sampling", "elicitation", "tasks"}
+
+// New returns the session of a client that has sent that initialize.
+func New(initialize []byte, r revision.Revision, expires time.Time) (Client, error) {
+	said, err := message.ParseClient(initialize)
+	if err != nil {
+		return Client{}, err
+	}
+	capabilities, err := offered(said.Capabilities)
+	if err != nil {
+		return Client{}, fmt.Errorf("capabilities: %w", err)
+	}
+	c := Client{
+		Revision: r, Expires: expires, Capabilities: capabilities, Name: cut(said.Name, maxName),
+		Version: cut(message.StringAt(initialize, "params", "clientInfo", "version"), maxVersion),
+	}
+	_, _ = rand.Read(c.ID[:]) // crypto/rand never returns an error
+	return c, nil
+}
+
+// offered returns what servers are told of a client's capabilities.
+func offered(capabilities []byte) ([]byte, error) {
+	if _, err := message.Canonical(capabilities); err != nil {
+		return nil, err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(capabilities, &all); err != nil {
+		return nil, err
+	}
+	for _, name := range answering {
+		delete(all, name)
+	}
+	some, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	if some, err = message.Canonical(some); err != nil || len(some) > MaxCapabilities {
+		return []byte("{}"), err
+	}
+	return some, nil
+}
+
+// cut returns the beginning of a text: at most so many bytes, of whole characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// NewSealer returns what seals the ids of sessions.
+func NewSealer(secrets secret.Ring) *seal.Sealer { return seal.New(secrets, "session") }
+
+// Seal returns the Mcp-Session-Id of a session, of use to that principal alone.
+func (c *Client) Seal(s *seal.Sealer, principal string) string {
+	plain := append(make([]byte, 0, 64+len(c.Capabilities)), c.ID[:]...)
+	plain = append(plain, byte(c.Revision)) // revisions are numbered by age: the number of one stays
+	plain = binary.BigEndian.AppendUint64(plain, uint64(c.Expires.Unix()))
+	for _, part := range []string{string(c.Capabilities), c.Name, c.Version} {
+		plain = append(binary.AppendUvarint(plain, uint64(len(part))), part...)
+	}
+	return s.Seal(plain, []byte(principal))
+}
+
+// MaxText is the longest Mcp-Session-Id that is looked at, in bytes.
+const MaxText = 1 << 10
+
+// ErrOver says that a session's time is over.
+var ErrOver = errors.New("the session has expired")
+
+// Open returns the session of an Mcp-Session-Id. It is [seal.ErrForeign] if it was not
+// sealed here for that principal, and [ErrOver] if it has expired.
+func Open(s *seal.Sealer, text, principal string, now time.Time) (c Client, err error) {
+	if len(text) > MaxText {
+		return Client{}, seal.ErrForeign
+	}
+	plain, err := s.Open(text, []byte(principal))
+	if err != nil {
+		return Client{}, err
+	}
+	const fixed = len(c.ID) + 1 + 8
+	if len(plain) < fixed {
+		return Client{}, seal.ErrForeign
+	}
+	c.ID, c.Revision = ID(plain[:len(c.ID)]), revision.Revision(plain[len(c.ID)])
+	c.Expires = time.Unix(int64(binary.BigEndian.Uint64(plain[len(c.ID)+1:])), 0)
+	plain = plain[fixed:]
+	var parts [3]string
+	for i := range parts {
+		size, n := binary.Uvarint(plain)
+		if n <= 0 || size > uint64(len(plain)-n) {
+			return Client{}, seal.ErrForeign // of a later version of this module
+		}
+		parts[i], plain = string(plain[n:n+int(size)]), plain[n+int(size):]
+	}
+	c.Capabilities, c.Name, c.Version = []byte(parts[0]), parts[1], parts[2]
+	switch {
+	case c.Revision == revision.Unknown || c.Revision.Era() != revision.Legacy:
+		return Client{}, seal.ErrForeign
+	case !now.Before(c.Expires):
+		return Client{}, ErrOver
+	}
+	return c, nil
+}

@@ -1,0 +1,173 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// desk opens sessions with a server, and counts them.
+type desk struct {
+	mu             sync.Mutex
+	opened, closed int
+	fail           func() error // nil: it does not
+}
+
+func (d *desk) server(name string, key any) Server {
+	return Server{Name: name, Key: key, Open: func(context.Context) (*client.Session, error) {
+		d.mu.Lock()
+		fail := d.fail
+		d.opened++
+		d.mu.Unlock()
+		if fail != nil {
+			if err := fail(); err != nil {
+				return nil, err
+			}
+		}
+		return client.New(client.Config{
+			Revision: revision.LatestLegacy, URL: "http://127.0.0.1:1/mcp", Base: http.DefaultTransport,
+			Policy: func() client.Policy { return client.Policy{} },
+		}).NewSession(nil)
+	}, End: func(*client.Session) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.closed++
+	}}
+}
+
+func use(t *testing.T, table *Table, id byte) *Session {
+	t.Helper()
+	s, err := table.Use(ID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, table := new(desk), NewTable()
+		table.SetMost(2)
+		want := func(opened, closed, sessions int) {
+			t.Helper()
+			synctest.Wait()
+			if d.opened != opened || d.closed != closed || table.Len() != sessions {
+				t.Errorf("%d were opened, %d closed, %d clients have some; want %d, %d, %d", d.opened, d.closed, table.Len(), opened, closed, sessions)
+			}
+		}
+		var waiting sync.WaitGroup
+		one := use(t, table, 1)
+		for range 10 { // one is opened for all of them
+			waiting.Go(func() {
+				if o, err := one.With(t.Context(), d.server("a", 1)); err != nil || o.Server != "a" {
+					t.Errorf("a session with %+v, %v", o, err)
+				}
+			})
+		}
+		waiting.Wait()
+		want(1, 0, 1)
+		_, _ = one.With(t.Context(), d.server("b", 1))
+		_, _ = one.With(t.Context(), d.server("b", 2)) // it is another since a reload
+		want(3, 1, 1)
+		two := use(t, table, 2)
+		if _, err := table.Use(ID{3}); !errors.Is(err, ErrFull) {
+			t.Errorf("a third: %v", err)
+		}
+		two.Leave()
+		use(t, table, 3).Leave() // in the place of the idle one
+		want(3, 1, 2)
+		one.Leave()
+		use(t, table, 3).Leave()
+		use(t, table, 4).Leave() // the first was used longest ago
+		want(3, 3, 2)
+		if _, err := one.With(t.Context(), d.server("a", 1)); !errors.Is(err, ErrEnded) {
+			t.Errorf("a session that has gone opens another: %v", err)
+		}
+		again := use(t, table, 1)
+		_, _ = again.With(t.Context(), d.server("a", 1))
+		table.End(ID{1})
+		table.End(ID{1})
+		again.Leave()
+		if want(4, 4, 1); !table.Ended(ID{1}) || table.Ended(ID{2}) {
+			t.Error("it is not known which session has ended")
+		}
+		table.End(ID{8})
+		table.End(ID{9})
+		if table.Ended(ID{1}) || !table.Ended(ID{8}) || !table.Ended(ID{9}) {
+			t.Error("more ends are remembered than sessions, or others")
+		}
+	})
+}
+
+// What cannot be opened is tried again when it is needed next.
+func TestOpeningFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, table := new(desk), NewTable()
+		table.SetMost(1)
+		s := use(t, table, 1)
+		refused := errors.New("refused")
+		d.fail = func() error { return refused }
+		if _, err := s.With(t.Context(), d.server("a", 1)); !errors.Is(err, refused) {
+			t.Errorf("it is %v", err)
+		}
+		synctest.Wait()
+		d.fail = func() error { panic("open") }
+		if _, err := s.With(t.Context(), d.server("a", 1)); !errors.Is(err, errPanicked) {
+			t.Errorf("it is %v", err)
+		}
+		synctest.Wait()
+		// Who waits goes when its own time is over; the session is opened all the same.
+		release := make(chan struct{})
+		d.fail = func() error { <-release; return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.With(ctx, d.server("a", 1)); !errors.Is(err, context.Canceled) {
+			t.Errorf("it is %v", err)
+		}
+		close(release)
+		if _, err := s.With(t.Context(), d.server("a", 1)); err != nil || d.opened != 3 {
+			t.Errorf("%d were opened, %v", d.opened, err)
+		}
+	})
+}
+
+// A request is cancelled once, at the server that works on it, also when nobody waits for it
+// any more.
+func TestCancel(t *testing.T) {
+	d, table := new(desk), NewTable()
+	table.SetMost(1)
+	s := use(t, table, 1)
+	o, err := s.With(t.Context(), d.server("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := s.Begin([]byte(`1`), o)
+	for name, got := range map[string]*Opened{
+		"of another session": table.Cancel(ID{2}, []byte(`1`)), "of another id": table.Cancel(ID{1}, []byte(`"1"`)),
+	} {
+		if got != nil {
+			t.Errorf("a request %s is worked on", name)
+		}
+	}
+	if table.Cancel(ID{1}, []byte(`1`)) != o || table.Cancel(ID{1}, []byte(`1`)) != nil {
+		t.Error("it is not cancelled once")
+	}
+	done(true)
+	s.Begin([]byte(`2`), o)(true)
+	if table.Cancel(ID{1}, []byte(`2`)) != nil {
+		t.Error("what was answered is cancelled")
+	}
+	for n := range maxAbandoned + 1 {
+		s.Begin(fmt.Append(nil, 100+n), o)(false)
+	}
+	if table.Cancel(ID{1}, []byte(`100`)) != nil || table.Cancel(ID{1}, []byte(`101`)) != o || len(s.calls) != maxAbandoned-1 {
+		t.Errorf("of what nobody waits for, %d are remembered, or others", len(s.calls))
+	}
+}

@@ -1,0 +1,232 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// isLegacy reports whether a message is one of a legacy client: it names no revision in its
+// _meta, nor a modern or unknown one in its header.
+func (v *visit) isLegacy() bool {
+	if v.request.Meta.Revision != nil {
+		return false
+	}
+	if v.method == "initialize" {
+		return true
+	}
+	named := v.r.Header["Mcp-Protocol-Version"]
+	return len(named) == 0 || len(named) == 1 && isOfLegacy(named[0])
+}
+
+func isOfLegacy(version string) bool {
+	r := revision.Parse(version)
+	return r != revision.Unknown && r.Era() == revision.Legacy
+}
+
+// legacy answers a message of a legacy client.
+func (v *visit) legacy(next caddyhttp.Handler) error {
+	if v.method == "initialize" && v.request.ID != nil {
+		return v.initialize()
+	}
+	if f := v.resume(); f != nil {
+		return v.fail(*f)
+	}
+	if v.request.ID == nil || v.request.Method == nil {
+		return v.notified(next)
+	}
+	switch v.method {
+	case "ping":
+		return v.result([]byte("{}"))
+	case "logging/setLevel":
+		return v.setLevel()
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
+		return v.list()
+	case "tools/call", "prompts/get", "resources/read", "completion/complete":
+		return v.route(next)
+	}
+	return v.fail(refusal{http.StatusNotFound, methodNotFound, "Method not found", nil})
+}
+
+// initialize opens a session: the id that the client is given has sealed all that has to be
+// known of it (2025-11-25, "Lifecycle", "Initialization").
+func (v *visit) initialize() error {
+	e := v.endpoint
+	v.at = revision.Parse(message.StringAt(v.body.Bytes, "params", "protocolVersion"))
+	if v.at == revision.Unknown || v.at.Era() != revision.Legacy {
+		v.at = revision.LatestLegacy
+	}
+	client, err := session.New(v.body.Bytes, v.at, v.now.Add(e.Settings.SessionTTL))
+	if err != nil {
+		return v.fail(invalid(invalidParams, err.Error()))
+	}
+	v.awaitServers(e.servers)
+	v.awaitSealer()
+	v.w.Header()["Mcp-Session-Id"] = []string{client.Seal(e.Settings.Sealer(), v.principal())}
+	return v.result(e.catalog.Initialize(v.at, e.described()))
+}
+
+// described returns what the servers have said of themselves to the legacy feeds, by their
+// numbers.
+func (e *Endpoint) described() [][]byte {
+	results := make([][]byte, len(e.servers))
+	for i, s := range e.servers {
+		if f := s.feed(revision.LatestLegacy); f != nil && f.Server() != nil {
+			results[i] = f.Server().Result
+		}
+	}
+	return results
+}
+
+// principal returns who a session is of, as handlers in front have found out: a session is of
+// no use to anybody else. It is "" where nobody asks.
+func (v *visit) principal() string {
+	replacer, ok := v.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	user, _ := replacer.GetString("http.auth.user.id")
+	return user
+}
+
+// awaitSealer waits for what opens the ids from before a restart, but no longer than the
+// gate. It reports whether that is there.
+func (v *visit) awaitSealer() bool {
+	settled := v.endpoint.Settings.Settled
+	ctx, cancel := context.WithTimeout(v.r.Context(), v.endpoint.Settings.Gate)
+	defer cancel()
+	select {
+	case <-settled:
+		return true
+	default:
+	}
+	select {
+	case <-settled:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// resume finds out which session the request is in.
+func (v *visit) resume() *refusal {
+	v.at = revision.LatestLegacy
+	ids := v.r.Header["Mcp-Session-Id"]
+	if len(ids) != 1 || ids[0] == "" {
+		f := invalid(invalidRequest, "Mcp-Session-Id is missing, and _meta names no revision: begin with initialize, or with server/discover")
+		return &f
+	}
+	e, over := v.endpoint, &refusal{http.StatusNotFound, invalidRequest, "Session not found: open a new one with initialize", nil}
+	client, err := session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
+	if errors.Is(err, seal.ErrForeign) && !isClosed(e.Settings.Settled) {
+		if !v.awaitSealer() {
+			v.w.Header()["Retry-After"] = []string{"1"}
+			return &refusal{http.StatusServiceUnavailable, internalError, "what opens the session has not been loaded yet: try again", nil}
+		}
+		client, err = session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
+	}
+	if err != nil || e.Settings.Sessions.Ended(client.ID) {
+		return over
+	}
+	v.client, v.at = &client, client.Revision
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// end ends a session (2025-11-25, "Streamable HTTP", "Session Management" 5).
+func (v *visit) end() error {
+	if f := v.resume(); f != nil {
+		return v.fail(*f)
+	}
+	v.endpoint.Settings.Sessions.End(v.client.ID)
+	v.own()
+	v.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// own fills in the header of an answer of ours that is no list.
+func (v *visit) own() {
+	h := v.w.Header()
+	h["Cache-Status"] = []string{v.endpoint.quoted + statusOwn}
+	v.AllowPage(h)
+}
+
+// result answers with a result.
+func (v *visit) result(result []byte) error {
+	body := slices.Concat(message.AppendPrefix(nil, v.request.ID, -1, false), result[1:], []byte("}"))
+	h, contentType := v.w.Header(), "application/json"
+	if stream, _ := incoming.Accepts(v.r.Header["Accept"]); stream {
+		contentType = "text/event-stream"
+		h["Cache-Control"] = []string{"no-cache"}
+		body = append(sse.AppendData([]byte(sse.Start), body), sse.End...)
+	}
+	h["Content-Type"] = []string{contentType}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	v.own()
+	_, err := v.w.Write(body)
+	return err
+}
+
+// levels are those of log messages (2025-11-25, "Logging", "Log Levels").
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// setLevel remembers which log messages the client wants. Servers are told of it.
+func (v *visit) setLevel() error {
+	level := message.StringAt(v.body.Bytes, "params", "level")
+	if !slices.Contains(levels, level) {
+		return v.fail(invalid(invalidParams, "level is none of "+strings.Join(levels, ", ")))
+	}
+	s, f := v.use()
+	if f != nil {
+		return v.fail(*f)
+	}
+	defer s.Leave()
+	s.SetLevel(level)
+	return v.result([]byte("{}"))
+}
+
+// notified takes a notification of a client, or an answer. Servers do not ask clients, and of
+// notifications they need the end of a request that they are working on.
+func (v *visit) notified(next caddyhttp.Handler) error {
+	if v.method == "notifications/cancelled" {
+		if id, ok := message.ValueAt(v.body.Bytes, "params", "requestId"); ok {
+			if o := v.endpoint.Settings.Sessions.Cancel(v.client.ID, id); o != nil {
+				v.cancel(next, o)
+			}
+		}
+	}
+	v.own()
+	v.w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// use returns the session's place in the table. It has to be left.
+func (v *visit) use() (*session.Session, *refusal) {
+	s, err := v.endpoint.Settings.Sessions.Use(v.client.ID)
+	if err != nil {
+		v.w.Header()["Retry-After"] = []string{"1"}
+		return nil, &refusal{http.StatusServiceUnavailable, internalError, "there are as many sessions in use as max_sessions allows: try again", nil}
+	}
+	return s, nil
+}
