@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -74,7 +75,7 @@ func (v *visit) initialize() error {
 		return v.fail(invalid(invalidParams, err.Error()))
 	}
 	v.awaitServers(e.servers)
-	v.awaitSealer()
+	v.awaitSealer(e.Settings.Gate)
 	v.w.Header()["Mcp-Session-Id"] = []string{client.Seal(e.Settings.Sealer(), v.principal())}
 	return v.result(e.catalog.Initialize(v.at, e.described()))
 }
@@ -102,23 +103,20 @@ func (v *visit) principal() string {
 	return user
 }
 
-// awaitSealer waits for what opens the ids from before a restart, but no longer than the
-// gate. It reports whether that is there.
-func (v *visit) awaitSealer() bool {
+// secretsWithin is how long a request waits for what opens the ids from before a restart or
+// reload.
+const secretsWithin = 5 * time.Second
+
+// awaitSealer waits for that, for so long at most. It reports whether it is there.
+func (v *visit) awaitSealer(most time.Duration) bool {
 	settled := v.endpoint.Settings.Settled
-	ctx, cancel := context.WithTimeout(v.r.Context(), v.endpoint.Settings.Gate)
+	ctx, cancel := context.WithTimeout(v.r.Context(), most)
 	defer cancel()
 	select {
 	case <-settled:
-		return true
-	default:
-	}
-	select {
-	case <-settled:
-		return true
 	case <-ctx.Done():
-		return false
 	}
+	return isClosed(settled)
 }
 
 // resume finds out which session the request is in.
@@ -132,7 +130,7 @@ func (v *visit) resume() *refusal {
 	e, over := v.endpoint, &refusal{http.StatusNotFound, invalidRequest, "Session not found: open a new one with initialize", nil}
 	client, err := session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
 	if errors.Is(err, seal.ErrForeign) && !isClosed(e.Settings.Settled) {
-		if !v.awaitSealer() {
+		if !v.awaitSealer(secretsWithin) {
 			v.w.Header()["Retry-After"] = []string{"1"}
 			return &refusal{http.StatusServiceUnavailable, internalError, "what opens the session has not been loaded yet: try again", nil}
 		}
