@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -418,52 +417,6 @@ func TestToolkitMaxSessions(t *testing.T) {
 	wantHitOf(t, clients[2].List(toolsList))
 	close(release)
 	calling.Wait()
-}
-
-// TestToolkitSessionOfSDKs: clients of SDKs that open sessions use servers of SDKs with
-// sessions.
-func TestToolkitSessionOfSDKs(t *testing.T) {
-	servers := []*fixture.SDKServer{fixture.NewGoSDKServer(t, false), fixture.NewMCPGoServer(t, "stateful")}
-	var members []member
-	for i, s := range servers {
-		members = append(members, member{[]string{"first", "second"}[i], s.URL, nil})
-	}
-	p := startProxy(t, toolkitOf(members))
-	hasListed(t, fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, ""), toolsList, 6)
-	goSDK, mcpGo := fixture.NewGoSDKClient(t, p.URL, scripted.LatestLegacy), fixture.NewMCPGoClient(t, p.URL, scripted.LatestLegacy)
-	for name, c := range map[string]struct {
-		fixture.SDKClient
-		prefix *string
-	}{"go-sdk": {goSDK, &goSDK.Prefix}, "mcp-go": {mcpGo, &mcpGo.Prefix}} {
-		if got := c.Revision(); got != scripted.LatestLegacy {
-			t.Fatalf("%s speaks %s", name, got)
-		}
-		counts, err := c.List(t.Context())
-		if want := (fixture.Counts{6, 4, 2, 1}); err != nil || counts != want {
-			t.Errorf("%s lists %v, %v; want %v", name, counts, err, want)
-		}
-		for i, s := range servers {
-			*c.prefix = members[i].name + "__"
-			if err := c.Progress(t.Context()); err != nil {
-				t.Errorf("%s: a call of %s with progress: %v", name, s.Name, err)
-			}
-			if name == "mcp-go" {
-				continue // it says nothing when it gives up, and servers with sessions go on
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			failed := make(chan error, 1)
-			go func() { failed <- c.Wait(ctx) }()
-			<-s.Waiting
-			cancel()
-			<-s.Cancelled
-			if err := <-failed; err == nil {
-				t.Errorf("%s: a call of %s that was cancelled did not fail", name, s.Name)
-			}
-		}
-		if text, err := c.Read(t.Context()); err != nil || text != fixture.ResourceText {
-			t.Errorf("%s: a read gave %q, %v", name, text, err)
-		}
-	}
 }
 
 // TestToolkitSessionOfUser: where a handler in front authenticates, the session of one user is

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -516,41 +515,4 @@ func TestToolkitNotices(t *testing.T) {
 func changesOf(t testing.TB, handler string) float64 {
 	t.Helper()
 	return scrape(t)[`changes_total{handler="`+handler+`",kind="tools",source="feed"}`]
-}
-
-// TestToolkitOfSDKs has clients of both SDKs use servers of both through one endpoint.
-func TestToolkitOfSDKs(t *testing.T) {
-	servers := []*fixture.SDKServer{fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateless")}
-	var members []member
-	for i, s := range servers {
-		members = append(members, member{[]string{"first", "second"}[i], s.URL, nil})
-	}
-	p := startProxy(t, toolkitOf(members))
-	hasListed(t, fixture.NewModern(t, p.URL, ""), toolsList, 6)
-	c := fixture.NewGoSDKClient(t, p.URL, scripted.Modern)
-	if got := c.Revision(); got != scripted.Modern {
-		t.Fatalf("the client speaks %s", got)
-	}
-	counts, err := c.List(t.Context())
-	if want := (fixture.Counts{6, 4, 2, 1}); err != nil || counts != want {
-		t.Errorf("the client lists %v, %v; want %v: of two resources of one URI, the first", counts, err, want)
-	}
-	for i, s := range servers {
-		c.Prefix = members[i].name + "__"
-		if err := c.Progress(t.Context()); err != nil {
-			t.Errorf("a call of %s with progress: %v", s.Name, err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		failed := make(chan error, 1)
-		go func() { failed <- c.Wait(ctx) }()
-		<-s.Waiting
-		cancel()
-		<-s.Cancelled
-		if err := <-failed; err == nil {
-			t.Errorf("a call of %s that was cancelled did not fail", s.Name)
-		}
-	}
-	if text, err := c.Read(t.Context()); err != nil || text != fixture.ResourceText {
-		t.Errorf("a read gave %q, %v", text, err)
-	}
 }

@@ -1,0 +1,79 @@
+package integration
+
+import (
+	"context"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// sdkUser is a client of an SDK, and where the prefix is of the tools that it calls.
+type sdkUser struct {
+	fixture.SDKClient
+
+	prefix *string
+	// says is that it tells a server when it gives a call up.
+	says bool
+}
+
+// TestToolkitOfSDKs: clients of SDKs use servers of SDKs without sessions.
+func TestToolkitOfSDKs(t *testing.T) {
+	p, servers, members := sdkToolkit(t, fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateless"))
+	hasListed(t, fixture.NewModern(t, p.URL, ""), toolsList, 6)
+	goSDK := fixture.NewGoSDKClient(t, p.URL, scripted.Modern)
+	useToolkit(t, "go-sdk", sdkUser{goSDK, &goSDK.Prefix, true}, scripted.Modern, servers, members)
+}
+
+// TestToolkitSessionOfSDKs: clients of SDKs that open sessions use servers of SDKs with
+// sessions.
+func TestToolkitSessionOfSDKs(t *testing.T) {
+	p, servers, members := sdkToolkit(t, fixture.NewGoSDKServer(t, false), fixture.NewMCPGoServer(t, "stateful"))
+	hasListed(t, fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, ""), toolsList, 6)
+	goSDK, mcpGo := fixture.NewGoSDKClient(t, p.URL, scripted.LatestLegacy), fixture.NewMCPGoClient(t, p.URL, scripted.LatestLegacy)
+	useToolkit(t, "go-sdk", sdkUser{goSDK, &goSDK.Prefix, true}, scripted.LatestLegacy, servers, members)
+	useToolkit(t, "mcp-go", sdkUser{mcpGo, &mcpGo.Prefix, false}, scripted.LatestLegacy, servers, members)
+}
+
+// sdkToolkit starts a toolkit of two servers.
+func sdkToolkit(t *testing.T, servers ...*fixture.SDKServer) (*proxy, []*fixture.SDKServer, []member) {
+	t.Helper()
+	var members []member
+	for i, s := range servers {
+		members = append(members, member{[]string{"first", "second"}[i], s.URL, nil})
+	}
+	return startProxy(t, toolkitOf(members)), servers, members
+}
+
+// useToolkit lists, calls with progress, cancels and reads.
+func useToolkit(t *testing.T, name string, c sdkUser, revision string, servers []*fixture.SDKServer, members []member) {
+	t.Helper()
+	if got := c.Revision(); got != revision {
+		t.Fatalf("%s speaks %s", name, got)
+	}
+	counts, err := c.List(t.Context())
+	if want := (fixture.Counts{6, 4, 2, 1}); err != nil || counts != want {
+		t.Errorf("%s lists %v, %v; want %v: of two resources of one URI, the first", name, counts, err, want)
+	}
+	for i, s := range servers {
+		*c.prefix = members[i].name + "__"
+		if err := c.Progress(t.Context()); err != nil {
+			t.Errorf("%s: a call of %s with progress: %v", name, s.Name, err)
+		}
+		if !c.says {
+			continue
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { failed <- c.Wait(ctx) }()
+		<-s.Waiting
+		cancel()
+		<-s.Cancelled
+		if err := <-failed; err == nil {
+			t.Errorf("%s: a call of %s that was cancelled did not fail", name, s.Name)
+		}
+	}
+	if text, err := c.Read(t.Context()); err != nil || text != fixture.ResourceText {
+		t.Errorf("%s: a read gave %q, %v", name, text, err)
+	}
+}
