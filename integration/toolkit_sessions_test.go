@@ -246,6 +246,8 @@ func TestToolkitSessionLost(t *testing.T) {
 		"400 as TypeScript servers do": func(x *scripted.Exchange) {
 			x.Raw(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`)
 		},
+		"400 in plain words": func(x *scripted.Exchange) { x.Raw(400, "text/plain", "session unknown") },
+		"401":                func(x *scripted.Exchange) { x.Raw(401, "text/plain", "") },
 		"400 as Python servers did": func(x *scripted.Exchange) {
 			x.Raw(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`)
 		},
@@ -305,8 +307,9 @@ func TestToolkitSessionLost(t *testing.T) {
 	}
 }
 
-// TestToolkitSessionOver: a server that answers every session with 404 does not end the
-// client's, unless the operator wants that.
+// TestToolkitSessionOver: a server that answers a call with 404 is not asked again while it
+// knows the session, and the client's own does not end, unless the operator wants that when the
+// server's is lost.
 func TestToolkitSessionOver(t *testing.T) {
 	one, first := newMember(t, "one")
 	two, second := newMember(t, "two", "session_lost end")
@@ -315,23 +318,73 @@ func TestToolkitSessionOver(t *testing.T) {
 	}
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	c := legacyClient(t, p, "2025-11-25", 4)
-	one.SetScript("tools/call", scripted.Status(http.StatusNotFound))
-	if a := c.Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 {
-		t.Errorf("a server that knows no session gave %s", describe(a))
+	for _, w := range []*world{one, two} {
+		name := map[*world]string{one: "one", two: "two"}[w]
+		call := func(script scripted.Script, status, code int) {
+			t.Helper()
+			w.host.Forget()
+			w.SetScript("tools/call", script)
+			if a := c.Call("tools/call", fmt.Sprintf(`{"name":"%s__item-0000"}`, name)); a.Status != status || a.ErrorCode() != code {
+				t.Errorf("the call gave %s: %s", describe(a), a.Body)
+			}
+			if n := w.host.Count("tools/call"); n != 1 {
+				t.Errorf("the server was called %d times", n)
+			}
+			wantHitOf(t, c.List(toolsList))
+		}
+		call(scripted.Status(http.StatusNotFound), 502, -32603)
+		call(func(x *scripted.Exchange) { x.Error(404, -32000, "no such page") }, 200, -32000)
+		call(func(x *scripted.Exchange) { x.Error(400, -32000, "no such page") }, 400, -32000)
+		call(scripted.Status(http.StatusUnauthorized), 502, -32603)
+		if ids := sessionsOf(w, "tools/call"); len(ids) != 1 || !w.Lives(ids[0]) {
+			t.Errorf("the sessions were %q", ids)
+		}
 	}
-	if n := one.host.Count("tools/call"); n != 2 {
-		t.Errorf("it was asked %d times, want once more", n)
-	}
-	wantHitOf(t, c.List(toolsList))
-	if a := c.Call("tools/call", `{"name":"two__item-0000"}`); a.Status != http.StatusOK {
-		t.Errorf("a call of the other gave %s", describe(a))
-	}
+	two.SetScript("tools/call", nil)
 	two.ForgetSessions()
 	if a := c.Call("tools/call", `{"name":"two__item-0000"}`); a.Status != http.StatusNotFound {
 		t.Errorf("a call in a session that was lost gave %s, want the end of the client's", describe(a))
 	}
 	if a := c.List(toolsList); a.Status != http.StatusNotFound {
 		t.Errorf("then a list gave %s", describe(a))
+	}
+}
+
+// TestToolkitSessionOpening: what is cancelled while its session is being opened is never
+// sent; and what a server says of itself is not kept, and has a bound.
+func TestToolkitSessionOpening(t *testing.T) {
+	one, first := newMember(t, "one")
+	one.SetRevisions(legacyRevisions...)
+	two, second := newMember(t, "two")
+	two.SetRevisions(legacyRevisions...)
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := legacyClient(t, p, "2025-11-25", 4)
+	opening, release := make(chan struct{}, 8), make(chan struct{})
+	one.SetScript("initialize", func(x *scripted.Exchange) {
+		opening <- struct{}{}
+		<-release
+		x.Default()
+	})
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		a, err := c.Try(t.Context(), http.MethodPost, fixture.Message("7", "tools/call", `{"name":"one__item-0000"}`), nil)
+		if err != nil || a.ErrorCode() != -32600 {
+			t.Errorf("a call that was cancelled gave %v, %v", a, err)
+		}
+	})
+	<-opening
+	c.Notify("notifications/cancelled", `{"requestId":7}`)
+	calling.Wait()
+	close(release)
+	one.SetScript("initialize", nil)
+	if a := c.Call("tools/call", `{"name":"one__item-0001"}`); a.Status != http.StatusOK || one.host.Count("tools/call") != 1 {
+		t.Errorf("the next call gave %s, the server was called %d times", describe(a), one.host.Count("tools/call"))
+	}
+	two.SetScript("initialize", func(x *scripted.Exchange) {
+		x.Result(`{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"x","version":"1"},"instructions":"` + strings.Repeat("x", 1<<20) + `"}`)
+	})
+	if a := c.Call("tools/call", `{"name":"two__item-0000"}`); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 {
+		t.Errorf("a server with much to say gave %s", describe(a))
 	}
 }
 
@@ -343,7 +396,7 @@ func TestToolkitSessionRestart(t *testing.T) {
 	for _, w := range []*world{one, two} {
 		w.SetRevisions(legacyRevisions...)
 	}
-	p := startProxy(t, toolkitOf([]member{first, second}))
+	p := startProxy(t, toolkitOf([]member{first, second}, "gate 1m"))
 	c := legacyClient(t, p, "2025-06-18", 4)
 	call := func() (ids [2]string) {
 		t.Helper()
@@ -358,12 +411,12 @@ func TestToolkitSessionRestart(t *testing.T) {
 	}
 	before := call()
 	second.options = []string{"endpoint /mcp", "scope public"}
-	p.reload(toolkitOf([]member{first, second}))
+	p.reload(toolkitOf([]member{first, second}, "gate 1m"))
 	if after := call(); after[0] != before[0] || after[1] == before[1] {
 		t.Errorf("after a reload that has changed the second server, the sessions are %q, before %q", after, before)
 	}
 	goIdle(t)
-	p.reload(toolkitOf([]member{first, second}))
+	p.reload(toolkitOf([]member{first, second}, "gate 1m"))
 	fixture.CloseIdleConnections()
 	if after := call(); after[0] == before[0] {
 		t.Errorf("after a restart, the sessions are %q, before %q", after, before)

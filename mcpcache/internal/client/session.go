@@ -178,6 +178,9 @@ func (s *Session) Ping(ctx context.Context) error {
 	return err
 }
 
+// Trim forgets what the server has said of itself: there may be many sessions.
+func (s *Session) Trim() { s.info = new(ServerInfo) }
+
 // SetLevel asks the server for messages of that level and above (2025-11-25, "Logging").
 func (s *Session) SetLevel(ctx context.Context, level string) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)

@@ -30,7 +30,7 @@ func (g *Group) OpenFor(ctx context.Context, r revision.Revision, as *client.Ide
 // openAt opens a session at a revision and no other.
 func (g *Group) openAt(ctx context.Context, r revision.Revision, as *client.Identity) (*client.Session, error) {
 	sent := time.Now()
-	s, err := g.newClient(r, func(method string) { g.cache.Bump(revision.Changed(method)) }).NewSession(as)
+	s, err := g.newClient(r, g.openingPolicy, func(method string) { g.cache.Bump(revision.Changed(method)) }).NewSession(as)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +42,28 @@ func (g *Group) openAt(ctx context.Context, r revision.Revision, as *client.Iden
 	return s, nil
 }
 
+// maxOpening is the longest answer, in bytes, that is taken to a request of a client's
+// session: no list is asked for in it, and many may be opened at a time.
+const maxOpening = 256 << 10
+
+// openingPolicy returns the part of the policy that is for clients' sessions.
+func (g *Group) openingPolicy() client.Policy {
+	p := g.clientPolicy()
+	p.MaxList = min(p.MaxList, maxOpening)
+	return p
+}
+
 // newClient returns a client of the upstream.
-func (g *Group) newClient(r revision.Revision, onNotice func(method string)) *client.Client {
+func (g *Group) newClient(r revision.Revision, policy func() client.Policy, onNotice func(method string)) *client.Client {
 	return client.New(client.Config{
-		Revision: r, URL: g.url, Base: g.base, Turn: g.turn, Policy: g.clientPolicy, OnNotice: onNotice,
+		Revision: r, URL: g.url, Base: g.base, Turn: g.turn, Policy: policy, OnNotice: onNotice,
 	})
+}
+
+// HasLost reports whether the upstream says, to a ping in it, that it does not know a session.
+func (g *Group) HasLost(ctx context.Context, s *client.Session) bool {
+	_, lost := isAlive(ctx, s)
+	return lost != nil
 }
 
 // CloseFor ends a session of a client.

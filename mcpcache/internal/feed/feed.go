@@ -87,7 +87,7 @@ func newFeed(r revision.Revision, g *Group) *Feed {
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
 		variants: make(map[cache.Variant]*askedVariant),
 	}
-	f.client = g.newClient(r, f.notice)
+	f.client = g.newClient(r, g.clientPolicy, f.notice)
 	for k := range f.slots {
 		f.slots[k].retry = newRetry()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 )
@@ -20,9 +21,9 @@ type Session struct {
 	closed  bool
 	level   string // of log messages; "" for none chosen
 	servers map[string]*Opened
-	calls   map[string]*Opened // by the ids of requests, as written
-	// abandoned are the ids of requests that nobody waits for any more, in order.
-	abandoned []string
+	calls   map[string]*Call // by the ids of requests, as written
+	// abandoned are requests that nobody waits for any more, in order.
+	abandoned []*Call
 }
 
 // Opened is a session of a client with a server.
@@ -38,8 +39,29 @@ type Opened struct {
 	ready chan struct{} // closed when the session is open, or cannot be opened
 	err   error
 
+	logs    bool       // the server takes a level of log messages
 	telling sync.Mutex // the server which level is wanted
 	told    string     // that it was told last; telling is held
+
+	isLost   func(context.Context, *client.Session) bool
+	checking sync.Mutex
+	lost     bool // checking is held
+}
+
+// checkWithin is how long it may take to find out whether a session is lost.
+const checkWithin = 10 * time.Second
+
+// Lost finds out whether the server has lost the session, by a ping in it: what a refusal
+// means cannot be told by its status alone. The next request then opens another.
+func (o *Opened) Lost(ctx context.Context) bool {
+	o.checking.Lock()
+	defer o.checking.Unlock()
+	if !o.lost {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkWithin)
+		defer cancel()
+		o.lost = o.isLost(ctx, o.Session)
+	}
+	return o.lost
 }
 
 // Server is one with which sessions are opened.
@@ -50,6 +72,8 @@ type Server struct {
 	// Open opens a session, and End ends it.
 	Open func(context.Context) (*client.Session, error)
 	End  func(*client.Session)
+	// Lost reports whether the server says that it does not know a session.
+	Lost func(context.Context, *client.Session) bool
 }
 
 // Leave ends a use of the session.
@@ -90,7 +114,7 @@ func (s *Session) with(server Server) *Opened {
 	if o != nil {
 		s.table.end(o) // of what the server was before a reload
 	}
-	o = &Opened{Server: server.Name, key: server.Key, end: server.End, ready: make(chan struct{})}
+	o = &Opened{Server: server.Name, key: server.Key, end: server.End, isLost: server.Lost, ready: make(chan struct{})}
 	s.servers[server.Name] = o
 	go s.open(o, server)
 	return o
@@ -107,7 +131,8 @@ func (s *Session) open(o *Opened, server Server) {
 		o.err = errPanicked
 		defer func() { _ = recover() }() // the error says so
 		if o.Session, o.err = server.Open(context.Background()); o.err == nil {
-			o.ID = o.Session.ID()
+			o.ID, o.logs = o.Session.ID(), o.Session.Server().Capabilities["logging"]
+			o.Session.Trim()
 			s.tell(o) // before it is called for the first time
 		}
 	}()
@@ -131,24 +156,59 @@ func (s *Session) Forget(o *Opened) {
 // works on them: in the legacy era, a client that gives up may go first, and then say so.
 const maxAbandoned = 32
 
-// Begin notes that a request waits for its answer from a server, until done is called. It is
-// told whether there was an answer: if not, the request can still be cancelled.
-func (s *Session) Begin(request []byte, o *Opened) (done func(answered bool)) {
-	id := string(request)
+// Call is a request of a client that waits for its answer.
+type Call struct {
+	session   *Session
+	id        string
+	cancel    context.CancelFunc // while no server has the request
+	opened    *Opened            // the session of the server that has it; nil: none does yet
+	cancelled bool
+}
+
+// Begin notes that a request waits for its answer, until [Call.Done]. Before [Call.Send], who
+// cancels it has cancel called.
+func (s *Session) Begin(request []byte, cancel context.CancelFunc) *Call {
+	c := &Call{session: s, id: string(request), cancel: cancel}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls[id] = o
-	return func(answered bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !answered {
-			if s.abandoned = append(s.abandoned, id); len(s.abandoned) > maxAbandoned {
-				id, s.abandoned = s.abandoned[0], s.abandoned[1:]
-				delete(s.calls, id)
-			}
-		} else if s.calls[id] == o {
-			delete(s.calls, id)
+	s.calls[c.id] = c
+	return c
+}
+
+// Send notes that the request goes to a server now, or with nil that it has none any more. It reports false if it was cancelled, and
+// must not.
+func (c *Call) Send(o *Opened) bool {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	c.opened = o
+	return !c.cancelled
+}
+
+// Cancelled reports whether the request was cancelled.
+func (c *Call) Cancelled() bool {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	return c.cancelled
+}
+
+// Done ends the wait. If there was no answer, the request can still be cancelled.
+func (c *Call) Done(answered bool) {
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls[c.id] != c {
+		return
+	}
+	if answered || c.opened == nil {
+		delete(s.calls, c.id)
+		return
+	}
+	s.abandoned = append(s.abandoned, c)
+	if len(s.abandoned) > maxAbandoned {
+		if first := s.abandoned[0]; s.calls[first.id] == first {
+			delete(s.calls, first.id)
 		}
+		s.abandoned = s.abandoned[1:]
 	}
 }
 
@@ -172,7 +232,7 @@ func (s *Session) SetLevel(level string) {
 // tell tells a server which level is wanted now, if it has not been told and can log.
 func (s *Session) tell(o *Opened) {
 	defer func() { _ = recover() }() // the level is as it was
-	if !o.Session.Server().Capabilities["logging"] {
+	if !o.logs {
 		return
 	}
 	o.telling.Lock()

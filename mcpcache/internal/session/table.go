@@ -3,7 +3,6 @@ package session
 import (
 	"container/list"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
@@ -21,13 +20,17 @@ type Table struct {
 	sessions map[ID]*Session
 	used     list.List // of *Session; the one used longest ago is last
 	ended    map[ID]struct{}
-	endings  []ID // in order
+	endings  []ID // as a ring, once there are as many as are remembered
+	next     int  // in it
 	closing  chan struct{}
 }
 
 // maxClosing is how many sessions are ended with servers at a time. A server ends others by
 // itself after a while.
 const maxClosing = 16
+
+// maxEnded is of how many sessions it is remembered that they have ended.
+const maxEnded = 100_000
 
 // ErrFull says that as many sessions as there may be are all in use.
 var ErrFull = errors.New("there are too many sessions in use")
@@ -65,7 +68,7 @@ func (t *Table) Use(id ID) (*Session, error) {
 			}
 			t.remove(idle)
 		}
-		s = &Session{table: t, id: id, servers: make(map[string]*Opened), calls: make(map[string]*Opened)}
+		s = &Session{table: t, id: id, servers: make(map[string]*Opened), calls: make(map[string]*Call)}
 		s.place = t.used.PushFront(s)
 		t.sessions[id] = s
 	}
@@ -110,7 +113,8 @@ func (t *Table) end(o *Opened) {
 	}()
 }
 
-// End ends a client's session for good, as long as this process remembers that.
+// End ends a client's session for good, as long as this process remembers that: a hundred
+// thousand more have to end before it is forgotten.
 func (t *Table) End(id ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,12 +124,14 @@ func (t *Table) End(id ID) {
 	if _, has := t.ended[id]; has {
 		return
 	}
-	if len(t.endings) >= t.most {
-		delete(t.ended, t.endings[0])
-		t.endings = slices.Delete(t.endings, 0, 1)
-	}
 	t.ended[id] = struct{}{}
-	t.endings = append(t.endings, id)
+	if len(t.endings) < maxEnded {
+		t.endings = append(t.endings, id)
+		return
+	}
+	delete(t.ended, t.endings[t.next])
+	t.endings[t.next] = id
+	t.next = (t.next + 1) % maxEnded
 }
 
 // Ended reports whether a client's session is known to have been ended.
@@ -137,7 +143,7 @@ func (t *Table) Ended(id ID) bool {
 }
 
 // Cancel returns the session with the server that works on a request of a client, or nil. It
-// does so once.
+// does so once. If the server does not have the request yet, it is never sent.
 func (t *Table) Cancel(id ID, request []byte) *Opened {
 	t.mu.Lock()
 	s := t.sessions[id]
@@ -147,9 +153,16 @@ func (t *Table) Cancel(id ID, request []byte) *Opened {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.calls[string(request)]
-	delete(s.calls, string(request))
-	return o
+	c := s.calls[string(request)]
+	if c == nil {
+		return nil
+	}
+	delete(s.calls, c.id)
+	c.cancelled = true
+	if c.opened == nil {
+		c.cancel()
+	}
+	return c.opened
 }
 
 // Destruct implements [github.com/caddyserver/caddy/v2.Destructor]. The servers end their

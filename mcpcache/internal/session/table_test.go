@@ -98,10 +98,11 @@ func TestTable(t *testing.T) {
 		if want(4, 4, 1); !table.Ended(ID{1}) || table.Ended(ID{2}) {
 			t.Error("it is not known which session has ended")
 		}
-		table.End(ID{8})
-		table.End(ID{9})
-		if table.Ended(ID{1}) || !table.Ended(ID{8}) || !table.Ended(ID{9}) {
-			t.Error("more ends are remembered than sessions, or others")
+		for n := range maxEnded {
+			table.End(ID{9, byte(n), byte(n >> 8), byte(n >> 16)})
+		}
+		if table.Ended(ID{1}) || !table.Ended(ID{9}) || len(table.ended) != maxEnded {
+			t.Errorf("%d ends are remembered, or others", len(table.ended))
 		}
 	})
 }
@@ -139,7 +140,7 @@ func TestOpeningFails(t *testing.T) {
 }
 
 // A request is cancelled once, at the server that works on it, also when nobody waits for it
-// any more.
+// any more. What no server has is never sent.
 func TestCancel(t *testing.T) {
 	d, table := new(desk), NewTable()
 	table.SetMost(1)
@@ -148,7 +149,15 @@ func TestCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := s.Begin([]byte(`1`), o)
+	begin := func(id string) *Call {
+		t.Helper()
+		c := s.Begin([]byte(id), func() { t.Error("a request is cancelled here that a server has") })
+		if !c.Send(o) {
+			t.Error("it was cancelled before")
+		}
+		return c
+	}
+	c := begin(`1`)
 	for name, got := range map[string]*Opened{
 		"of another session": table.Cancel(ID{2}, []byte(`1`)), "of another id": table.Cancel(ID{1}, []byte(`"1"`)),
 	} {
@@ -159,15 +168,45 @@ func TestCancel(t *testing.T) {
 	if table.Cancel(ID{1}, []byte(`1`)) != o || table.Cancel(ID{1}, []byte(`1`)) != nil {
 		t.Error("it is not cancelled once")
 	}
-	done(true)
-	s.Begin([]byte(`2`), o)(true)
+	if c.Send(nil); c.Send(o) {
+		t.Error("what was cancelled is sent again")
+	}
+	c.Done(true)
+	begin(`2`).Done(true)
 	if table.Cancel(ID{1}, []byte(`2`)) != nil {
 		t.Error("what was answered is cancelled")
 	}
 	for n := range maxAbandoned + 1 {
-		s.Begin(fmt.Append(nil, 100+n), o)(false)
+		begin(fmt.Sprint(100 + n)).Done(false)
 	}
 	if table.Cancel(ID{1}, []byte(`100`)) != nil || table.Cancel(ID{1}, []byte(`101`)) != o || len(s.calls) != maxAbandoned-1 {
 		t.Errorf("of what nobody waits for, %d are remembered, or others", len(s.calls))
+	}
+	cancelled := false
+	early := s.Begin([]byte(`3`), func() { cancelled = true })
+	if table.Cancel(ID{1}, []byte(`3`)) != nil || !cancelled || !early.Cancelled() || early.Send(o) {
+		t.Error("a request that no server has is sent after it was cancelled")
+	}
+}
+
+// Whether a session is lost is asked once for all who were refused, and again as long as it
+// is not.
+func TestLost(t *testing.T) {
+	d, table := new(desk), NewTable()
+	table.SetMost(1)
+	server, asked, lost := d.server("a", 1), 0, false
+	server.Lost = func(context.Context, *client.Session) bool { asked++; return lost }
+	o, err := use(t, table, 1).With(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Lost(t.Context()) || asked != 1 {
+		t.Errorf("it is lost, or was asked for %d times", asked)
+	}
+	lost = true
+	for range 2 {
+		if !o.Lost(t.Context()) || asked != 2 {
+			t.Errorf("it is not lost, or was asked for %d times", asked)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	a := &answer{v: v, header: make(http.Header)}
 	defer v.called(a, name)
 	err := s.Upstream.ServeHTTP(a, r, next)
-	if v.lost = a.held != 0 && v.isLost(a.held, a.beginning); v.lost {
+	if v.lost = a.held != 0 && v.opened.Lost(v.r.Context()); v.lost {
 		return nil
 	}
 	a.release()
@@ -150,6 +150,11 @@ func (a *answer) release() {
 	}
 	status, body := a.held, a.beginning
 	a.held = 0
+	if status == http.StatusNotFound {
+		if _, err := message.ParseResponse(body); err == nil {
+			status = http.StatusOK // an answer like others, which must not end the client's session
+		}
+	}
 	a.begin(status)
 	if !a.replaced {
 		_, _ = a.v.w.Write(body) // if the client has gone, there is nobody to report that to

@@ -1,7 +1,6 @@
 package toolkit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,22 +11,27 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
 // callInSession hands a request to its server in the session that the client has with that
-// one. If the server has lost it, another is opened, and the request sent once more: who does
-// not know the session has not done anything.
+// one. If the server has lost it, another is opened, and the request sent once more: it has
+// refused a ping in that session, too, so it has not done anything.
 func (v *visit) callInSession(next caddyhttp.Handler, body []byte, name string) error {
 	s, f := v.use()
 	if f != nil {
 		return v.fail(*f)
 	}
 	defer s.Leave()
+	ctx, cancel := context.WithCancel(v.r.Context())
+	defer cancel()
+	c := s.Begin(v.request.ID, cancel)
+	defer func() { c.Done(v.r.Context().Err() == nil) }() // also if reverse_proxy aborts
 	for v.again = false; ; v.again = true {
-		o, err := s.With(v.r.Context(), v.server.sessions(v.client))
+		o, err := s.With(ctx, v.server.sessions(v.client))
 		switch {
+		case c.Cancelled() || err == nil && !c.Send(o):
+			return v.fail(refusal{http.StatusOK, invalidRequest, "the request was cancelled", nil})
 		case errors.Is(err, session.ErrEnded):
 			return v.fail(refusal{http.StatusNotFound, invalidRequest, "Session not found: it was ended", nil})
 		case err != nil && v.r.Context().Err() != nil:
@@ -35,7 +39,8 @@ func (v *visit) callInSession(next caddyhttp.Handler, body []byte, name string) 
 		case err != nil:
 			return v.fail(v.notOpened(err))
 		}
-		if err := v.callOnce(next, body, name, s, o); !v.lost {
+		v.opened, v.lost = o, false
+		if err = v.call(next, body, name); !v.lost {
 			return err
 		}
 		s.Forget(o)
@@ -43,15 +48,8 @@ func (v *visit) callInSession(next caddyhttp.Handler, body []byte, name string) 
 			v.endpoint.Settings.Sessions.End(v.client.ID)
 			return v.fail(refusal{http.StatusNotFound, invalidRequest, "Session not found: the server has lost its own", nil})
 		}
+		c.Send(nil)
 	}
-}
-
-// callOnce hands the request to its server in that session.
-func (v *visit) callOnce(next caddyhttp.Handler, body []byte, name string, s *session.Session, o *session.Opened) error {
-	v.opened, v.lost = o, false
-	done := s.Begin(v.request.ID, o)
-	defer func() { done(v.r.Context().Err() == nil) }() // also if reverse_proxy aborts
-	return v.call(next, body, name)
 }
 
 // sessions returns how sessions of a client with the server are opened.
@@ -63,7 +61,7 @@ func (s *Server) sessions(c *session.Client) session.Server {
 				Capabilities: c.Capabilities, Name: c.Name, Version: c.Version,
 			})
 		},
-		End: s.Feeds.CloseFor,
+		End: s.Feeds.CloseFor, Lost: s.Feeds.HasLost,
 	}
 }
 
@@ -89,26 +87,22 @@ func inSession(h http.Header, o *session.Opened) {
 
 // mayBeLost reports whether a status may say that the server does not know the session: 404
 // does, as the specification has it (2025-11-25, "Streamable HTTP", "Session Management" 3).
-// Servers that are made after an example of the TypeScript SDK answer 400.
+// Servers that are made after an example of the TypeScript SDK answer 400, others 401
+// (punkpeye/mcp-proxy#108, rust-sdk#559).
 func (v *visit) mayBeLost(status int) bool {
-	return v.opened != nil && v.opened.ID != "" && !v.again && (status == http.StatusNotFound || status == http.StatusBadRequest)
-}
-
-// isLost reports whether the answer of such a status says so: of 400, if it is an error that
-// answers no request.
-func (v *visit) isLost(status int, body []byte) bool {
-	if status == http.StatusNotFound {
-		return true
-	}
-	response, err := message.ParseResponse(body)
-	return err == nil && response.Error != nil && !bytes.Equal(response.ID, v.request.ID)
+	return v.opened != nil && v.opened.ID != "" && !v.again &&
+		(status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusUnauthorized)
 }
 
 // cancelWithin is how long a server may take to acknowledge that a request is cancelled.
 const cancelWithin = 5 * time.Second
 
-// cancel tells the server that works on a request of the client that nobody waits for it.
+// cancel tells the server that works on a request of the client that nobody waits for it. One
+// without sessions could take it for another client's request.
 func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened) {
+	if o.ID == "" {
+		return
+	}
 	for _, s := range v.endpoint.servers {
 		if s.Name == o.Server {
 			v.server, v.opened = s, o

@@ -92,15 +92,16 @@ func (e *Endpoint) described() [][]byte {
 	return results
 }
 
-// principal returns who a session is of, as handlers in front have found out: a session is of
-// no use to anybody else. It is "" where nobody asks.
+// principal returns whose a session is: of this toolkit, and of the user whom handlers in
+// front have found out, if any. It is of no use to anybody else, nor elsewhere.
 func (v *visit) principal() string {
+	name := v.endpoint.Settings.Name + "\n"
 	replacer, ok := v.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
-		return ""
+		return name
 	}
 	user, _ := replacer.GetString("http.auth.user.id")
-	return user
+	return name + user
 }
 
 // secretsWithin is how long a request waits for what opens the ids from before a restart or

@@ -97,7 +97,11 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 		f := v.unknown(k, name)
 		return target, &f
 	}
-	if s := v.endpoint.servers[target.Server]; v.part(s, k) == nil && !s.isKnown(v.at) {
+	s := v.endpoint.servers[target.Server]
+	if v.part(s, k) != nil || s.isKnown(v.at) {
+		return target, nil
+	}
+	if v.awaitServers([]*Server{s}); !s.isKnown(v.at) {
 		return target, s.notReached(v.at)
 	}
 	return target, nil
