@@ -89,7 +89,8 @@
 //  4. Never ahead of the door. A client is served from the cache only while
 //     the upstream's acceptance of it counts, unless the operator says that
 //     handlers in front check everybody. The door is asked before rules refuse
-//     anything, but for signed requests: nobody can ask in their name.
+//     anything, but for signed requests: nobody can ask in their name. A session that
+//     the server has lost gets its 404; one of several servers has another opened.
 //  5. Byte-faithful. Items leave as the upstream wrote them. Only the id, the
 //     ttlMs and the nextCursor of an answer are the module's, and the prefixes of
 //     several servers.

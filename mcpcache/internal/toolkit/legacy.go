@@ -110,14 +110,14 @@ const secretsWithin = 5 * time.Second
 
 // awaitSealer waits for that, for so long at most. It reports whether it is there.
 func (v *visit) awaitSealer(most time.Duration) bool {
-	settled := v.endpoint.Settings.Settled
 	ctx, cancel := context.WithTimeout(v.r.Context(), most)
 	defer cancel()
 	select {
-	case <-settled:
+	case <-v.endpoint.Settings.Settled:
+		return true
 	case <-ctx.Done():
+		return false
 	}
-	return isClosed(settled)
 }
 
 // resume finds out which session the request is in.
@@ -130,7 +130,7 @@ func (v *visit) resume() *refusal {
 	}
 	e, over := v.endpoint, &refusal{http.StatusNotFound, invalidRequest, "Session not found: open a new one with initialize", nil}
 	client, err := session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
-	if errors.Is(err, seal.ErrForeign) && !isClosed(e.Settings.Settled) {
+	if errors.Is(err, seal.ErrForeign) { // perhaps for now
 		if !v.awaitSealer(secretsWithin) {
 			v.w.Header()["Retry-After"] = []string{"1"}
 			return &refusal{http.StatusServiceUnavailable, internalError, "what opens the session has not been loaded yet: try again", nil}
@@ -142,15 +142,6 @@ func (v *visit) resume() *refusal {
 	}
 	v.client, v.at = &client, client.Revision
 	return nil
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // end ends a session (2025-11-25, "Streamable HTTP", "Session Management" 5).
