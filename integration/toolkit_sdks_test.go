@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -35,6 +36,35 @@ func TestToolkitSessionOfSDKs(t *testing.T) {
 	useToolkit(t, "mcp-go", sdkUser{mcpGo, &mcpGo.Prefix, false}, scripted.LatestLegacy, servers, members)
 }
 
+// TestBridgeOfSDKs: clients of every revision use servers of both eras, side by side.
+func TestBridgeOfSDKs(t *testing.T) {
+	servers := []*fixture.SDKServer{
+		fixture.NewGoSDKServer(t, false), fixture.NewMCPGoServer(t, "stateful"), // with sessions
+		fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateless"), // modern ones
+		fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateless"), // legacy ones without sessions
+	}
+	var members []member
+	for i, s := range servers {
+		m := member{[]string{"a", "b", "c", "d", "e", "f"}[i], s.URL, nil}
+		switch i {
+		case 2, 3:
+			m.options = []string{"eras modern"}
+		case 4, 5:
+			m.options = []string{"eras legacy"}
+		}
+		members = append(members, m)
+	}
+	p := startProxy(t, toolkitOf(members))
+	for _, revision := range append(legacyRevisions, scripted.Modern) {
+		hasListed(t, fixture.New(t, p.URL, revision, ""), toolsList, 3*len(servers))
+		t.Run(revision, func(t *testing.T) {
+			goSDK, mcpGo := fixture.NewGoSDKClient(t, p.URL, revision), fixture.NewMCPGoClient(t, p.URL, revision)
+			useToolkit(t, "go-sdk", sdkUser{goSDK, &goSDK.Prefix, true}, revision, servers, members)
+			useToolkit(t, "mcp-go", sdkUser{mcpGo, &mcpGo.Prefix, false}, revision, servers, members)
+		})
+	}
+}
+
 // sdkToolkit starts a toolkit of two servers.
 func sdkToolkit(t *testing.T, servers ...*fixture.SDKServer) (*proxy, []*fixture.SDKServer, []member) {
 	t.Helper()
@@ -52,7 +82,7 @@ func useToolkit(t *testing.T, name string, c sdkUser, revision string, servers [
 		t.Fatalf("%s speaks %s", name, got)
 	}
 	counts, err := c.List(t.Context())
-	if want := (fixture.Counts{6, 4, 2, 1}); err != nil || counts != want {
+	if want := (fixture.Counts{3 * len(servers), 2 * len(servers), 2, 1}); err != nil || counts != want {
 		t.Errorf("%s lists %v, %v; want %v: of two resources of one URI, the first", name, counts, err, want)
 	}
 	for i, s := range servers {
@@ -60,7 +90,7 @@ func useToolkit(t *testing.T, name string, c sdkUser, revision string, servers [
 		if err := c.Progress(t.Context()); err != nil {
 			t.Errorf("%s: a call of %s with progress: %v", name, s.Name, err)
 		}
-		if !c.says {
+		if !c.says || slices.Contains(members[i].options, "eras legacy") { // without sessions, it is told nothing
 			continue
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -108,6 +108,17 @@ func (a *About) instructions(servers []Joining, results [][]byte) string {
 	return brief(all.String(), maxAllInstructions)
 }
 
+// Describing returns what of the result of a server's initialize is told to clients of the
+// server/discover of a joined catalogue, as a body of that kind.
+func Describing(initialize []byte) *message.Body {
+	text, _ := jsontext.AppendQuote([]byte(`{"instructions":`), message.StringAt(initialize, "instructions"))
+	page, err := message.ParsePage(append(text, '}'), revision.Discover)
+	if err != nil {
+		panic(err) // it is made of well-formed parts
+	}
+	return message.Single(revision.Discover, page)
+}
+
 // resultOf returns the result that an entry was made of, without what is ours.
 func resultOf(e *cache.Entry) []byte {
 	body := e.AppendTo([]byte{'{'}, 0)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 
@@ -48,6 +49,10 @@ func (s *Session) answer(ctx context.Context, id []byte, method string) {
 		s.reply(ctx, appendReply(nil, id, method))
 	}()
 }
+
+// Answer answers a request of the server that came to a client of ours within an answer:
+// nobody there takes requests. It returns at once.
+func (s *Session) Answer(id []byte, method string) { s.answer(s.life, bytes.Clone(id), method) }
 
 // dropRequest counts the requests that reach the transport, because they are too large
 // for [requestFilter]. They get no answer.

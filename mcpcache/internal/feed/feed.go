@@ -43,6 +43,8 @@ type Feed struct {
 	// server is the upstream's last description of itself; nil before the first
 	// session.
 	server atomic.Pointer[client.ServerInfo]
+	// unsupported says that the state is [Unsupported].
+	unsupported atomic.Bool
 	// waits says that the feed waits for those before it sends anything.
 	waits atomic.Bool
 
@@ -108,6 +110,13 @@ func (f *Feed) Began() time.Time { return f.began }
 // [revision.Discover] brought. It returns nil before the first session. What it
 // returns is not changed afterwards, and stays when the upstream is gone.
 func (f *Feed) Server() *client.ServerInfo { return f.server.Load() }
+
+// Speaks reports whether the upstream has spoken the feed's revision, and has not been found
+// to speak it no more.
+func (f *Feed) Speaks() bool { return f.server.Load() != nil && !f.unsupported.Load() }
+
+// IsUnsupported reports whether the upstream is known not to speak the feed's revision.
+func (f *Feed) IsUnsupported() bool { return f.unsupported.Load() }
 
 // run connects, serves and connects again until ctx ends.
 func (f *Feed) run(ctx context.Context) {

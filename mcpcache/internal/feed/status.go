@@ -101,7 +101,15 @@ func (f *Feed) Offers(k revision.Kind) bool {
 func (f *Feed) Lacks(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.state == Unsupported || f.hydrated && !f.slots[k].offered
+	return f.unsupported.Load() || f.hydrated && !f.slots[k].offered
+}
+
+// Sessionless reports whether the upstream has opened the feed's session without an id: it
+// tells no session from another.
+func (f *Feed) Sessionless() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.session != nil && !f.session.HasID()
 }
 
 // Owner is the authorization context of the feed itself.
@@ -226,6 +234,7 @@ func (f *Feed) enter(state State, failure *Failure) {
 	from := f.state
 	if from != state {
 		f.state, f.since = state, time.Now()
+		f.unsupported.Store(state == Unsupported)
 	}
 	f.mu.Unlock()
 	if from == state {

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,6 +56,55 @@ func WithString(object []byte, text string, path ...string) ([]byte, error) {
 	}
 	quoted, _ := jsontext.AppendQuote(nil, text) // invalid UTF-8 was replaced when it was read
 	return slices.Concat(object[:start], quoted, object[end:]), nil
+}
+
+// WithValue returns an object with another raw value in the place of that at a path of
+// members, and all else as written. Of the members on the path only the last may be missing:
+// it is then the first one of its object.
+func WithValue(object, value []byte, path ...string) ([]byte, error) {
+	start, end, err := locate(object, path...)
+	switch {
+	case err != nil:
+		return nil, err
+	case end != 0:
+		return slices.Concat(object[:start], value, object[end:]), nil
+	}
+	last := len(path) - 1
+	if start, end = 0, len(object); last > 0 {
+		if start, end, err = locate(object, path[:last]...); err != nil {
+			return nil, err
+		}
+	}
+	inner := bytes.TrimLeft(object[start:end], space)
+	if len(inner) == 0 || !isObject(inner) {
+		return nil, invalid("no object for a member")
+	}
+	at := end - len(inner) + len("{")
+	member, _ := jsontext.AppendQuote(nil, path[last]) // a name of ours
+	member = append(append(member, ':'), value...)
+	if rest := bytes.TrimLeft(object[at:], space); rest[0] != '}' {
+		member = append(member, ',')
+	}
+	return slices.Concat(object[:at], member, object[at:]), nil
+}
+
+// space is what is white space in JSON (RFC 8259 section 2).
+const space = " \t\r\n"
+
+// Without returns an object without members of those names, and those that are left as
+// written.
+func Without(object []byte, names ...string) ([]byte, error) {
+	without := []byte{'{'}
+	err := eachMember(object, keys(names...), func(key int, name, value []byte) error {
+		if key == unknown {
+			if len(without) > 1 {
+				without = append(without, ',')
+			}
+			without = append(append(append(without, name...), ':'), value...)
+		}
+		return nil
+	})
+	return append(without, '}'), err
 }
 
 // WithPrefix returns an item with a prefix before its name, and all else as written. The

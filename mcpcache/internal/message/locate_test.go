@@ -66,3 +66,37 @@ func FuzzWithString(f *testing.F) {
 		}
 	})
 }
+
+func TestWithValue(t *testing.T) {
+	for _, tt := range []struct {
+		object string
+		path   []string
+		want   string
+	}{
+		{`{"id": 7,"params":{}}`, []string{"id"}, `{"id": "x","params":{}}`},
+		{`{"a":1}`, []string{"id"}, `{"id":"x","a":1}`},
+		{` { } `, []string{"id"}, ` {"id":"x" } `},
+		{`{"params": { "a":[1.0] }}`, []string{"params", "b"}, `{"params": {"b":"x", "a":[1.0] }}`},
+		{`{"params":{"b":{"c":1}}}`, []string{"params", "b"}, `{"params":{"b":"x"}}`},
+	} {
+		got, err := WithValue([]byte(tt.object), []byte(`"x"`), tt.path...)
+		if err != nil || string(got) != tt.want {
+			t.Errorf("%s: got %q, %v; want %q", tt.object, got, err, tt.want)
+		}
+	}
+	for _, bad := range []string{`{}`, `{"params":[]}`, `{"params":1}`, `[]`, `{"params":{},"params":{}}`} {
+		if got, err := WithValue([]byte(bad), []byte(`1`), "params", "a"); err == nil {
+			t.Errorf("%s: got %s", bad, got)
+		}
+	}
+}
+
+func TestWithout(t *testing.T) {
+	got, err := Without([]byte(`{"a": 1.0, "b":{"a":2},"\u0063":3, "d" : "x"}`), "a", "c")
+	if want := `{"b":{"a":2},"d":"x"}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	if got, err := Without([]byte(`{"a":1,"a":2}`), "a"); err == nil {
+		t.Errorf("got %s", got)
+	}
+}

@@ -35,17 +35,14 @@ func (status *Status) describeServers(servers []Source, conflicts []Conflict) {
 	}
 }
 
-// leftOut returns why clients see nothing of a server of a toolkit, or which do not; "" if
-// all see it. As yet, clients see the servers that speak their own era.
+// leftOut returns why clients see nothing of a server of a toolkit; "" if they do.
 func leftOut(server Source) string {
-	legacy, modern := shows(server, revision.Legacy), shows(server, revision.Modern)
-	switch {
-	case legacy && modern:
-		return ""
-	case legacy:
-		return only(server, revision.Modern, revision.LatestModern.String(), "of a revision with sessions")
-	case modern:
-		return only(server, revision.Legacy, "a revision with sessions", "of "+revision.LatestModern.String())
+	for _, r := range revision.All() {
+		for _, k := range revision.Kinds() {
+			if server.Pinned(r, k) != nil {
+				return ""
+			}
+		}
 	}
 	for _, f := range server.Feeds().All() {
 		if status := f.Status(); status.Failure != nil && status.State != feed.Unsupported {
@@ -53,28 +50,4 @@ func leftOut(server Source) string {
 		}
 	}
 	return "it has not been reached yet"
-}
-
-// shows reports whether there is a list of a server at a revision of an era.
-func shows(server Source, era revision.Era) bool {
-	for _, r := range revision.All() {
-		for _, k := range revision.Kinds() {
-			if r.Era() == era && server.Pinned(r, k) != nil {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// only returns that a server is seen by clients of the other era alone, if that is known, or "".
-func only(server Source, era revision.Era, speaks, clients string) string {
-	spoken := false
-	for _, f := range server.Feeds().All() {
-		spoken = spoken || f.Status().Revision.Era() == era && f.Status().State != feed.Unsupported
-	}
-	if spoken {
-		return "" // it has not been asked yet, or does not answer
-	}
-	return "only clients " + clients + " see it: it does not speak " + speaks + ", or the option eras leaves that out"
 }

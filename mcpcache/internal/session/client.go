@@ -5,6 +5,7 @@ package session
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,11 @@ type Client struct {
 	// Capabilities is a JSON object in canonical form (RFC 8785).
 	Capabilities  []byte
 	Name, Version string
+
+	// Shared says that many may use it who are not known. It is not sealed.
+	Shared bool
+	// once says that it is for one request.
+	once bool
 }
 
 // Bounds of what is sealed, in bytes.
@@ -61,6 +67,34 @@ func New(initialize []byte, r revision.Revision, expires time.Time) (Client, err
 	_, _ = rand.Read(c.ID[:]) // crypto/rand never returns an error
 	return c, nil
 }
+
+// Of returns as which client sessions are opened with legacy servers for a modern client,
+// which has none itself: for all its requests the same. whose says whose they are.
+func Of(whose string, capabilities []byte, name, version string) (Client, error) {
+	capabilities, err := offered(capabilities)
+	if err != nil {
+		return Client{}, fmt.Errorf("clientCapabilities: %w", err)
+	}
+	c := Client{Revision: revision.LatestLegacy, Capabilities: capabilities, Name: cut(name, maxName), Version: cut(version, maxVersion)}
+	parts := []byte("modern")
+	for _, part := range []string{whose, string(c.Capabilities), c.Name, c.Version} {
+		parts = append(binary.AppendUvarint(parts, uint64(len(part))), part...)
+	}
+	sum := sha256.Sum256(parts)
+	copy(c.ID[:], sum[:])
+	return c, nil
+}
+
+// Once returns the same client for a single request.
+func (c *Client) Once() *Client {
+	once := *c
+	once.Shared, once.once = false, true
+	_, _ = rand.Read(once.ID[:]) // crypto/rand never returns an error
+	return &once
+}
+
+// IsOnce reports whether the client is for a single request: see [Client.Once].
+func (c *Client) IsOnce() bool { return c.once }
 
 // offered returns what servers are told of a client's capabilities.
 func offered(capabilities []byte) ([]byte, error) {

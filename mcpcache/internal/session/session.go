@@ -229,6 +229,34 @@ func (s *Session) SetLevel(level string) {
 	}
 }
 
+// Level returns the level that the client has chosen last; "" for none.
+func (s *Session) Level() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.level
+}
+
+// End ends the session with the servers, in the background, and leaves it. It keeps its place
+// until they have ended theirs. It is for what is used once.
+func (s *Session) End() {
+	go func() {
+		defer s.Leave()
+		for _, o := range s.close() {
+			o.finish()
+		}
+		s.table.forget(s)
+	}()
+}
+
+// finish ends a session with a server.
+func (o *Opened) finish() {
+	defer func() { _ = recover() }() // the server ends the session by itself
+	<-o.ready
+	if o.err == nil {
+		o.end(o.Session)
+	}
+}
+
 // tell tells a server which level is wanted now, if it has not been told and can log.
 func (s *Session) tell(o *Opened) {
 	defer func() { _ = recover() }() // the level is as it was

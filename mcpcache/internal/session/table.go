@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 )
@@ -23,6 +24,7 @@ type Table struct {
 	endings  []ID // as a ring, once there are as many as are remembered
 	next     int  // in it
 	closing  chan struct{}
+	numbers  atomic.Int64
 }
 
 // maxClosing is how many sessions are ended with servers at a time. A server ends others by
@@ -89,12 +91,31 @@ func (t *Table) idle() *Session {
 
 // remove takes a session out of the table, and ends it with the servers.
 func (t *Table) remove(s *Session) {
-	delete(t.sessions, s.id)
-	t.used.Remove(s.place)
+	t.drop(s)
 	for _, o := range s.close() {
 		t.end(o)
 	}
 }
+
+func (t *Table) drop(s *Session) {
+	if t.sessions[s.id] == s {
+		delete(t.sessions, s.id)
+		t.used.Remove(s.place)
+	}
+}
+
+// forget takes a session out of the table that has ended.
+func (t *Table) forget(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(s)
+}
+
+// Number returns a number that no request has had that was sent in place of a client's. They
+// are above those of our own requests in a session.
+func (t *Table) Number() int64 { return firstNumber + t.numbers.Add(1) }
+
+const firstNumber = 1_000_000
 
 // end ends a session with a server in the background.
 func (t *Table) end(o *Opened) {
@@ -105,11 +126,7 @@ func (t *Table) end(o *Opened) {
 	}
 	go func() {
 		defer func() { <-t.closing }()
-		defer func() { _ = recover() }() // the server ends the session by itself
-		<-o.ready
-		if o.err == nil {
-			o.end(o.Session)
-		}
+		o.finish()
 	}()
 }
 

@@ -121,7 +121,7 @@ func TestReaderDropsLargeBuffers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if cap(r.data) > keptBuffer || cap(r.line) > keptBuffer {
-		t.Errorf("kept buffers of %d and %d bytes", cap(r.data), cap(r.line))
+	if cap(r.split.data) > keptBuffer || cap(r.split.line) > keptBuffer {
+		t.Errorf("kept buffers of %d and %d bytes", cap(r.split.data), cap(r.split.line))
 	}
 }

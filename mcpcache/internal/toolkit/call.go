@@ -32,12 +32,19 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	s := v.server
 	a := &answer{v: v, header: make(http.Header)}
 	defer v.called(a, name)
+	defer a.forget()
 	err := s.Upstream.ServeHTTP(a, r, next)
 	if v.lost = a.held != 0 && v.opened.Lost(v.r.Context()); v.lost {
 		return nil
 	}
 	a.release()
-	if err != nil && !a.wrote && v.r.Context().Err() == nil {
+	switch {
+	case a.turned != nil:
+		a.turned.finish()
+	case err == nil || a.wrote:
+	case v.waits != nil && v.waits.Cancelled():
+		return v.fail(cancelled)
+	case v.r.Context().Err() == nil:
 		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
 		status := http.StatusBadGateway
 		if failed, ok := errors.AsType[caddyhttp.HandlerError](err); ok && failed.StatusCode >= http.StatusInternalServerError {
@@ -65,6 +72,9 @@ func (v *visit) outgoing(body []byte, name string) *http.Request {
 	r.RequestURI = path
 	r.Host = s.Host
 	r.Header = passedOn(v.r.Header)
+	if v.isBridged() {
+		v.inOtherEra(r.Header, body, name)
+	}
 	if _, named := r.Header["Mcp-Name"]; named {
 		r.Header["Mcp-Name"] = []string{message.EncodeHeader(name)}
 	}
@@ -117,6 +127,8 @@ type answer struct {
 	// replaced says that the client has been given something else.
 	replaced bool
 	watcher  sse.Watcher
+	// turned is how the client gets it over a bridge; nil: as it is.
+	turned *turned
 	// beginning is that of a JSON answer, as long as it may be all of it.
 	beginning []byte
 	// held is a status that the client has not been given yet, as it may say that the server
@@ -143,6 +155,13 @@ func (a *answer) WriteHeader(status int) {
 	a.begin(status)
 }
 
+// forget gives back what the answer has of the memory, also if reverse_proxy aborts.
+func (a *answer) forget() {
+	if a.turned != nil {
+		a.turned.share.Release()
+	}
+}
+
 // release gives the client what has been held back.
 func (a *answer) release() {
 	if a.held == 0 {
@@ -156,9 +175,7 @@ func (a *answer) release() {
 		}
 	}
 	a.begin(status)
-	if !a.replaced {
-		_, _ = a.v.w.Write(body) // if the client has gone, there is nobody to report that to
-	}
+	_, _ = a.pass(body) // if the client has gone, there is nobody to report that to
 }
 
 // begin gives the client the header.
@@ -175,10 +192,25 @@ func (a *answer) begin(status int) {
 		_ = a.v.fail(a.v.server.failed(status))
 		return
 	}
-	a.watcher.Format = sse.FormatOf(false, a.header["Content-Type"], a.header["Content-Encoding"])
 	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
 	a.v.AllowPage(h)
+	a.watcher.Format = sse.FormatOf(false, a.header["Content-Type"], a.header["Content-Encoding"])
+	if a.v.isBridged() {
+		a.turned = a.turn(status)
+		return
+	}
 	a.v.w.WriteHeader(status)
+}
+
+// pass gives the client a part of the answer.
+func (a *answer) pass(p []byte) (int, error) {
+	switch {
+	case a.replaced:
+		return len(p), nil
+	case a.turned != nil:
+		return len(p), a.turned.write(p)
+	}
+	return a.v.w.Write(p)
 }
 
 // isOfMCP reports whether an answer may say something to a client of MCP: it is a message
@@ -192,7 +224,7 @@ func (a *answer) isOfMCP(status int) bool {
 	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden,
 		status == http.StatusProxyAuthRequired:
 		return false
-	case status == http.StatusNotFound && a.v.client != nil:
+	case status == http.StatusNotFound && a.v.client != nil && !a.v.isBridged():
 		return false // it would end the client's session
 	}
 	return incoming.IsJSON(a.header["Content-Type"])
@@ -224,7 +256,7 @@ func (a *answer) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	a.watch(p)
-	return a.v.w.Write(p)
+	return a.pass(p)
 }
 
 // watch looks for notices in a part of the answer, before the client has it. In the modern
@@ -251,7 +283,7 @@ func (v *visit) called(a *answer, tool string) {
 	}
 	feeds := v.server.Feeds.All()
 	var refused struct{ Error struct{ Code int } }
-	if json.Unmarshal(a.beginning, &refused) == nil && refused.Error.Code == invalidParams {
+	if json.Unmarshal(a.beginning, &refused) == nil && (refused.Error.Code == invalidParams || refused.Error.Code == headerMismatch) {
 		v.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
 		for _, f := range feeds {
 			f.Recheck(revision.Tools)
@@ -275,7 +307,7 @@ func (a *answer) FlushError() error {
 	if !a.wrote {
 		a.WriteHeader(http.StatusOK)
 	}
-	if a.held != 0 {
+	if a.held != 0 || a.turned != nil && a.turned.isWhole() {
 		return nil
 	}
 	return http.NewResponseController(a.v.w).Flush()

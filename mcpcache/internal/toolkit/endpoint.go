@@ -19,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
@@ -61,7 +62,8 @@ type Endpoint struct {
 
 	servers    []*Server
 	catalog    *catalog.Joined
-	cache      *cache.Cache // of the joined lists
+	cache      *cache.Cache   // of the joined lists
+	bridged    *budget.Budget // for answers of servers of the other era
 	compressor *encoded.Compressor
 	requests   message.Templates
 	conflicts  conflicts
@@ -89,6 +91,7 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 		Settings: s, Observer: o, Logger: l, servers: servers, cache: own, quoted: reply.CacheName(s.Name),
 		catalog: catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own),
 	}
+	e.bridged = budget.New(s.Memory / 2)
 	e.compressor = encoded.NewCompressor(own.Wanted(), func() *zap.Logger { return l })
 	e.end = func() {}
 	return e, nil

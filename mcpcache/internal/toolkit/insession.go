@@ -14,26 +14,27 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
-// callInSession hands a request to its server in the session that the client has with that
-// one. If the server has lost it, another is opened, and the request sent once more: it has
-// refused a ping in that session, too, so it has not done anything.
-func (v *visit) callInSession(next caddyhttp.Handler, body []byte, name string) error {
-	s, f := v.use()
-	if f != nil {
-		return v.fail(*f)
-	}
-	defer s.Leave()
+// cancelled is the refusal of a request that was cancelled.
+var cancelled = refusal{http.StatusOK, invalidRequest, "the request was cancelled", nil}
+
+// callInSession hands a request to its server in the session that is open for the client with
+// that one. If the server has lost it, another is opened, and the request sent once more: it
+// has refused a ping in that session, too, so it has not done anything. It is [errGivesID],
+// and nothing is answered, if there is no such session for many clients.
+func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body []byte, name string) error {
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
-	c := s.Begin(v.request.ID, cancel)
-	defer func() { c.Done(v.r.Context().Err() == nil) }() // also if reverse_proxy aborts
+	v.waits = s.Begin(v.sentID(), cancel)
+	defer v.gone(next)
 	for v.again = false; ; v.again = true {
-		o, err := s.With(ctx, v.server.sessions(v.client))
+		o, err := s.With(ctx, v.server.sessions(v.as))
 		switch {
-		case c.Cancelled() || err == nil && !c.Send(o):
-			return v.fail(refusal{http.StatusOK, invalidRequest, "the request was cancelled", nil})
-		case errors.Is(err, session.ErrEnded):
+		case v.waits.Cancelled() || err == nil && !v.waits.Send(o):
+			return v.fail(cancelled)
+		case errors.Is(err, session.ErrEnded) && v.client != nil:
 			return v.fail(refusal{http.StatusNotFound, invalidRequest, "Session not found: it was ended", nil})
+		case errors.Is(err, errGivesID):
+			return err
 		case err != nil && v.r.Context().Err() != nil:
 			return nil // nobody waits for it any more
 		case err != nil:
@@ -45,21 +46,58 @@ func (v *visit) callInSession(next caddyhttp.Handler, body []byte, name string) 
 		}
 		s.Forget(o)
 		if v.server.EndsSessions {
-			v.endpoint.Settings.Sessions.End(v.client.ID)
-			return v.fail(refusal{http.StatusNotFound, invalidRequest, "Session not found: the server has lost its own", nil})
+			return v.fail(v.lostFor())
 		}
-		c.Send(nil)
+		v.waits.Send(nil)
 	}
 }
+
+// lostFor is the refusal of what is for a server that has lost the session, where the client
+// shall know: a legacy one opens another, and with that one of the server's.
+func (v *visit) lostFor() refusal {
+	if v.client == nil {
+		return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q has lost the session", v.server.Name), nil}
+	}
+	v.endpoint.Settings.Sessions.End(v.client.ID)
+	return refusal{http.StatusNotFound, invalidRequest, "Session not found: the server has lost its own", nil}
+}
+
+// sentID returns the id of the request that the server is sent.
+func (v *visit) sentID() []byte {
+	if v.number != nil {
+		return v.number
+	}
+	return v.request.ID
+}
+
+// gone ends the wait for an answer, also if reverse_proxy aborts. A legacy client that gives
+// up may say so later; a modern one does by going away (2026-07-28, "Streamable HTTP",
+// "Cancellation").
+func (v *visit) gone(next caddyhttp.Handler) {
+	left := v.r.Context().Err() != nil
+	v.waits.Done(!left || v.client == nil)
+	if left && v.client == nil && v.opened != nil {
+		v.cancel(next, v.opened, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, v.number))
+	}
+}
+
+// errGivesID says that a server gives sessions ids, so that those who are not known cannot
+// share one.
+var errGivesID = errors.New("the server has sessions")
 
 // sessions returns how sessions of a client with the server are opened.
 func (s *Server) sessions(c *session.Client) session.Server {
 	return session.Server{
 		Name: s.Name, Key: s.Backend,
 		Open: func(ctx context.Context) (*client.Session, error) {
-			return s.Feeds.OpenFor(ctx, min(c.Revision, s.at(c.Revision)), &client.Identity{
+			opened, err := s.Feeds.OpenFor(ctx, min(c.Revision, s.at(c.Revision)), &client.Identity{
 				Capabilities: c.Capabilities, Name: c.Name, Version: c.Version,
 			})
+			if err == nil && c.Shared && opened.HasID() {
+				s.Feeds.CloseFor(opened)
+				return nil, errGivesID
+			}
+			return opened, err
 		},
 		End: s.Feeds.CloseFor, Lost: s.Feeds.HasLost,
 	}
@@ -97,9 +135,9 @@ func (v *visit) mayBeLost(status int) bool {
 // cancelWithin is how long a server may take to acknowledge that a request is cancelled.
 const cancelWithin = 5 * time.Second
 
-// cancel tells the server that works on a request of the client that nobody waits for it. One
-// without sessions could take it for another client's request.
-func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened) {
+// cancel tells the server that works on a request of the client that nobody waits for it, with
+// that notification. One without sessions could take it for another client's request.
+func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened, notification []byte) {
 	if o.ID == "" {
 		return
 	}
@@ -111,9 +149,9 @@ func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened) {
 	if v.server == nil { // it is gone since a reload
 		return
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), cancelWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), cancelWithin)
 	defer cancel()
-	r := v.outgoing(v.body.Bytes, "").WithContext(ctx)
+	r := v.outgoing(notification, "").WithContext(ctx)
 	defer func() {
 		p := recover()
 		if aborted, _ := p.(error); p != nil && !errors.Is(aborted, http.ErrAbortHandler) { // so reverse_proxy gives up

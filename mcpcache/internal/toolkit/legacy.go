@@ -94,14 +94,16 @@ func (e *Endpoint) described() [][]byte {
 
 // principal returns whose a session is: of this toolkit, and of the user whom handlers in
 // front have found out, if any. It is of no use to anybody else, nor elsewhere.
-func (v *visit) principal() string {
-	name := v.endpoint.Settings.Name + "\n"
+func (v *visit) principal() string { return v.endpoint.Settings.Name + "\n" + v.user() }
+
+// user returns who handlers in front have found out that the client is; "" if they have not.
+func (v *visit) user() string {
 	replacer, ok := v.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
-		return name
+		return ""
 	}
 	user, _ := replacer.GetString("http.auth.user.id")
-	return name + user
+	return user
 }
 
 // secretsWithin is how long a request waits for what opens the ids from before a restart or
@@ -187,7 +189,7 @@ func (v *visit) setLevel() error {
 	if !slices.Contains(levels, level) {
 		return v.fail(invalid(invalidParams, "level is none of "+strings.Join(levels, ", ")))
 	}
-	s, f := v.use()
+	s, f := v.use(v.client)
 	if f != nil {
 		return v.fail(*f)
 	}
@@ -202,7 +204,7 @@ func (v *visit) notified(next caddyhttp.Handler) error {
 	if v.method == "notifications/cancelled" {
 		if id, ok := message.ValueAt(v.body.Bytes, "params", "requestId"); ok {
 			if o := v.endpoint.Settings.Sessions.Cancel(v.client.ID, id); o != nil {
-				v.cancel(next, o)
+				v.cancel(next, o, v.body.Bytes)
 			}
 		}
 	}
@@ -211,9 +213,9 @@ func (v *visit) notified(next caddyhttp.Handler) error {
 	return nil
 }
 
-// use returns the session's place in the table. It has to be left.
-func (v *visit) use() (*session.Session, *refusal) {
-	s, err := v.endpoint.Settings.Sessions.Use(v.client.ID)
+// use returns a session's place in the table. It has to be left.
+func (v *visit) use(of *session.Client) (*session.Session, *refusal) {
+	s, err := v.endpoint.Settings.Sessions.Use(of.ID)
 	if err != nil {
 		v.w.Header()["Retry-After"] = []string{"1"}
 		return nil, &refusal{http.StatusServiceUnavailable, internalError, "there are as many sessions in use as max_sessions allows: try again", nil}

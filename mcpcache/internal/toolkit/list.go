@@ -164,19 +164,39 @@ func (v *visit) await(f *feed.Fetch, last *cache.Entry) *cache.Entry {
 func (v *visit) awaitServers(servers []*Server) {
 	for _, server := range servers {
 		server.Feeds.Start(newestOf(v.at)) // it need not wait for the other era any longer
-		f := server.feed(v.at)
-		if f == nil || !v.endpoint.isGated(f) {
-			continue
+		for f := v.gated(server); f != nil && v.r.Context().Err() == nil; f = v.gated(server) {
+			timer := time.NewTimer(time.Until(f.Began().Add(v.endpoint.Settings.Gate)))
+			select {
+			case <-f.Attempted():
+			case <-timer.C:
+			case <-v.r.Context().Done():
+			}
+			timer.Stop()
+			v.now = time.Now()
 		}
-		timer := time.NewTimer(time.Until(f.Began().Add(v.endpoint.Settings.Gate)))
-		select {
-		case <-f.Attempted():
-		case <-timer.C:
-		case <-v.r.Context().Done():
-		}
-		timer.Stop()
-		v.now = time.Now()
 	}
+}
+
+// gated returns a feed to wait for until it is known at which revision a server is shown, and
+// its lists are there; nil for none. The other era is of no interest if it speaks the client's.
+func (v *visit) gated(s *Server) *feed.Feed {
+	for _, newest := range []revision.Revision{newestOf(v.at), otherOf(v.at)} {
+		spoken := false
+		for r := newest; r > revision.Unknown && r.Era() == newest.Era(); r-- {
+			f := s.Feeds.Of(r)
+			switch {
+			case f == nil:
+			case v.endpoint.isGated(f):
+				return f
+			default:
+				spoken = spoken || f.Speaks()
+			}
+		}
+		if spoken {
+			break
+		}
+	}
+	return nil
 }
 
 // isGated reports whether a feed has not asked its server for everything yet, and is worth
@@ -222,9 +242,6 @@ func (e *Endpoint) Left(r revision.Revision, k revision.Kind, now time.Time) tim
 	}
 	return bounded(left)
 }
-
-// eras are the revisions at which lists are joined.
-var eras = []revision.Revision{revision.LatestLegacy, revision.LatestModern}
 
 // Ready reports whether there are lists of a server, and the others have been asked for
 // theirs, or do not answer within the gate.

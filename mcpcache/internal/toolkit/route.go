@@ -68,10 +68,7 @@ func (v *visit) route(next caddyhttp.Handler) error {
 			return v.fail(invalid(invalidRequest, err.Error()))
 		}
 	}
-	if v.client != nil {
-		return v.callInSession(next, body, target.Name)
-	}
-	return v.call(next, body, target.Name)
+	return v.handOn(next, body, target.Name)
 }
 
 // mirrored returns what the header says that the request names.
@@ -92,7 +89,7 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 	}
 	if !ok {
 		if missing := v.missing(k); missing != nil {
-			return target, missing.notReached(v.at)
+			return target, missing.notReached()
 		}
 		f := v.unknown(k, name)
 		return target, &f
@@ -102,7 +99,7 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 		return target, nil
 	}
 	if v.awaitServers([]*Server{s}); !s.isKnown(v.at) {
-		return target, s.notReached(v.at)
+		return target, s.notReached()
 	}
 	return target, nil
 }

@@ -7,7 +7,10 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -21,7 +24,8 @@ type Server struct {
 	EndsSessions bool
 	*backend.Tenant
 
-	path string
+	path        string
+	description atomic.Pointer[description]
 	// lacks are the kinds that the server did not have when it was last asked.
 	lacks [2][revision.NumKinds]atomic.Bool // by era
 }
@@ -34,22 +38,56 @@ func newestOf(r revision.Revision) revision.Revision {
 	return revision.LatestLegacy
 }
 
-// at returns the revision at which the server's lists are shown to clients of the era of r:
-// the newest one that the server speaks.
+// eras are the newest revisions of the eras, at which lists are joined.
+var eras = [...]revision.Revision{revision.LatestLegacy, revision.LatestModern}
+
+// otherOf returns the newest revision of the era that r is not of.
+func otherOf(r revision.Revision) revision.Revision {
+	if r.Era() == revision.Modern {
+		return revision.LatestLegacy
+	}
+	return revision.LatestModern
+}
+
+// at returns the revision at which the server's lists are shown to clients of the era of r,
+// and it is called for them: the newest of that era that it speaks, or of the other if it
+// speaks none.
 func (s *Server) at(r revision.Revision) revision.Revision {
-	newest := newestOf(r)
-	for r := newest; r > revision.Unknown && r.Era() == newest.Era(); r-- {
-		if f := s.Feeds.Of(r); f != nil && f.Server() != nil {
+	own, other := newestOf(r), otherOf(r)
+	if at := s.spoken(own); at != revision.Unknown {
+		return at
+	}
+	if at := s.spoken(other); at != revision.Unknown {
+		return at
+	}
+	if !s.maySpeak(own) && s.maySpeak(other) {
+		return other
+	}
+	return own
+}
+
+// spoken returns the newest revision of an era that the server speaks, or that it has spoken
+// before a restart and may speak still. It is [revision.Unknown] if there is none.
+func (s *Server) spoken(newest revision.Revision) revision.Revision {
+	era := newest.Era()
+	for r := newest; r > revision.Unknown && r.Era() == era; r-- {
+		if f := s.Feeds.Of(r); f != nil && f.Speaks() {
 			return r
 		}
 	}
-	// It has not been reached yet, but may have been before a restart.
-	for r := newest; r > revision.Unknown && r.Era() == newest.Era(); r-- {
+	for r := newest; s.maySpeak(newest) && r > revision.Unknown && r.Era() == era; r-- {
 		if s.Cache.Pinned(r, revision.Tools) != nil {
 			return r
 		}
 	}
-	return newest
+	return revision.Unknown
+}
+
+// maySpeak reports whether the server is asked for an era, and has not said that it does not
+// speak the newest revision of it.
+func (s *Server) maySpeak(newest revision.Revision) bool {
+	f := s.Feeds.Of(newest)
+	return f != nil && !f.IsUnsupported()
 }
 
 // feed returns the one whose lists are shown to clients of the era of r, or nil.
@@ -57,7 +95,36 @@ func (s *Server) feed(r revision.Revision) *feed.Feed { return s.Feeds.Of(s.at(r
 
 // pinned returns the list of a kind that is shown to clients of the era of r, or nil.
 func (s *Server) pinned(r revision.Revision, k revision.Kind) *cache.Entry {
-	return s.Cache.Pinned(s.at(r), k)
+	at := s.at(r)
+	if k == revision.Discover && at.Era() == revision.Legacy {
+		return s.described(at)
+	}
+	return s.Cache.Pinned(at, k)
+}
+
+// description is what a legacy server has said of itself, as an answer to server/discover.
+type description struct {
+	of    *client.ServerInfo
+	entry *cache.Entry
+}
+
+// described returns what the server has said of itself at a legacy revision, as far as a
+// modern client is told that; nil before it has.
+func (s *Server) described(r revision.Revision) *cache.Entry {
+	f := s.Feeds.Of(r)
+	if f == nil || f.Server() == nil {
+		return nil
+	}
+	info := f.Server()
+	if last := s.description.Load(); last != nil && last.of == info {
+		return last.entry
+	}
+	e := &cache.Entry{
+		Kind: revision.Discover, Revision: r, Body: catalog.Describing(info.Result), Mark: s.Cache.Mark(revision.Discover),
+		Partition: s.Settings.Feed.Partition(message.ScopeUnset), Fetched: time.Now(), Lifetime: forever,
+	}
+	s.description.Store(&description{info, e})
+	return e
 }
 
 // part returns what there is of a server's list, or nil.
@@ -74,7 +141,7 @@ func (s *Server) part(r revision.Revision, k revision.Kind, now time.Time) *cach
 func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
 	f := s.feed(r)
 	switch {
-	case f == nil: // the operator does not want the era spoken
+	case f == nil: // the feeds have ended
 		return true
 	case f.Lacks(k):
 		s.lacks[r.Era()][k].Store(true)
@@ -86,17 +153,13 @@ func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
 // has notes that the server has such a list.
 func (s *Server) has(r revision.Revision, k revision.Kind) { s.lacks[r.Era()][k].Store(false) }
 
-// isKnown reports whether the server has ever been reached, and speaks the era of r.
+// isKnown reports whether the server has ever been reached.
 func (s *Server) isKnown(r revision.Revision) bool {
 	f := s.feed(r)
-	return f != nil && f.Server() != nil
+	return f != nil && f.Speaks()
 }
 
 // notReached is the refusal of what a server has to answer that never has.
-func (s *Server) notReached(r revision.Revision) *refusal {
-	speaks := "2026-07-28"
-	if r.Era() == revision.Legacy {
-		speaks = "a revision with sessions"
-	}
-	return &refusal{503, internalError, fmt.Sprintf("the MCP server %q has not been reached yet, or does not speak %s", s.Name, speaks), nil}
+func (s *Server) notReached() *refusal {
+	return &refusal{503, internalError, fmt.Sprintf("the MCP server %q has not been reached yet", s.Name), nil}
 }

@@ -42,11 +42,16 @@ type visit struct {
 	tool    string
 	took    time.Duration
 
-	// Of a legacy client.
-	client *session.Client // its session; nil: it is in none
-	opened *session.Opened // that with the server
+	client *session.Client // the session of a legacy client; nil: it is in none
+	speaks revision.Era    // that of the server, as far as it is called
+	waits  *session.Call   // what can be cancelled; nil: nothing
+
+	// Of what is sent to a legacy server.
+	as     *session.Client // as whom the session with it is opened
+	opened *session.Opened // that session
 	again  bool            // the server is asked once more
 	lost   bool            // the server has lost the session
+	number []byte          // the id of what it is sent, in place of a modern client's
 
 	status string        // what Cache-Status says besides the name
 	left   time.Duration // of the freshness of a list

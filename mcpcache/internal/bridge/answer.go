@@ -1,0 +1,121 @@
+package bridge
+
+import (
+	"slices"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Answer turns what a server sends in answer to a request into what the client of the other
+// era can be given.
+type Answer struct {
+	// To is the client's era.
+	To revision.Era
+	// ID is that of the client's request, as written. The server may have been sent another.
+	ID []byte
+	// Method is the request's.
+	Method string
+	// Level is that of the log messages that a modern client has asked for; "" for none.
+	Level string
+}
+
+// Message is a message of a server.
+type Message struct {
+	// Bytes are what the client is given; nil: nothing.
+	Bytes []byte
+	// Final says that the message is the response.
+	Final bool
+	// Code is that of an error; 0 for none.
+	Code int
+	// Asked is the id of a request to the client, which it is not given; nil: it is none.
+	Asked []byte
+	// AskedFor is its method.
+	AskedFor string
+}
+
+// Error codes of JSON-RPC and of MCP.
+const (
+	internalError  = -32603
+	invalidParams  = -32602
+	notFoundLegacy = -32002 // a resource (2025-11-25, "Resources", "Error Handling")
+)
+
+// levels are those of log messages, in order (2025-11-25, "Logging", "Log Levels").
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// Turn returns what the client is given of a message. What nobody could make sense of is
+// left out.
+func (a *Answer) Turn(data []byte) Message {
+	method := message.StringAt(data, "method")
+	id, _ := message.ValueAt(data, "id")
+	switch {
+	case method == "":
+		return a.response(data)
+	case len(id) > 0:
+		return Message{Asked: id, AskedFor: method}
+	case a.To == revision.Modern && !a.allows(method, data):
+		return Message{}
+	}
+	return Message{Bytes: data}
+}
+
+// allows reports whether a modern client may be sent a notification in answer to a request:
+// changes are announced to those who listen for them alone, and log messages sent to those
+// who have asked (2026-07-28, "Subscriptions"; "Logging").
+func (a *Answer) allows(method string, data []byte) bool {
+	if method != "notifications/message" {
+		return revision.Changed(method) == 0
+	}
+	return a.Level != "" && slices.Index(levels, message.StringAt(data, "params", "level")) >= slices.Index(levels, a.Level)
+}
+
+func (a *Answer) response(data []byte) Message {
+	response, err := message.ParseResponse(data)
+	switch {
+	case err != nil:
+		return Message{}
+	case response.Error != nil:
+		return a.failure(data, response.Error.Code)
+	case a.To == revision.Modern:
+		return a.modernResult(response.Result)
+	}
+	if kind := message.StringAt(response.Result, "resultType"); kind != "" && kind != "complete" {
+		return a.Fail("the server asks for what a client of this revision cannot give: " + kind)
+	}
+	return Message{Bytes: data, Final: true}
+}
+
+// modernResult returns a legacy result as a modern one. One that is read is not to be kept.
+func (a *Answer) modernResult(result []byte) Message {
+	members := []struct{ name, value string }{{"resultType", `"complete"`}}
+	if a.Method == "resources/read" {
+		members = append(members, struct{ name, value string }{"cacheScope", `"private"`}, struct{ name, value string }{"ttlMs", "0"})
+	}
+	for _, m := range members {
+		var err error
+		if result, err = message.WithValue(result, []byte(m.value), m.name); err != nil {
+			return a.Fail("the server's result cannot be read with certainty: " + err.Error())
+		}
+	}
+	whole := slices.Concat([]byte(`{"jsonrpc":"2.0","id":`), a.ID, []byte(`,"result":`), result, []byte("}"))
+	return Message{Bytes: whole, Final: true}
+}
+
+// failure returns an error as the client is told of it.
+func (a *Answer) failure(data []byte, code int) Message {
+	failure, _ := message.ValueAt(data, "error") // it has been parsed
+	if code == notFoundLegacy && a.To == revision.Modern {
+		code = invalidParams // 2026-07-28, "Resources", "Error Handling"
+		if changed, err := message.WithValue(failure, []byte("-32602"), "code"); err == nil {
+			failure = changed
+		}
+	}
+	whole := slices.Concat([]byte(`{"jsonrpc":"2.0","id":`), a.ID, []byte(`,"error":`), failure, []byte("}"))
+	return Message{Bytes: whole, Final: true, Code: code}
+}
+
+// Fail returns an error of ours in place of the response.
+func (a *Answer) Fail(text string) Message {
+	return Message{Bytes: message.AppendError(nil, a.ID, internalError, text), Final: true, Code: internalError}
+}

@@ -1,0 +1,82 @@
+// Package bridge turns the requests of clients of one era into those of the other, and
+// what servers answer back again: so that every client uses every server.
+//
+// The package is pure: it knows nothing of HTTP, of Caddy or of time.
+package bridge
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// The members of _meta that a modern request has, and no legacy one (2026-07-28, "Base
+// Protocol", "_meta").
+const (
+	metaRevision     = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClientInfo   = "io.modelcontextprotocol/clientInfo"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
+)
+
+// ToLegacy returns a modern client's request as a legacy server takes it, with another id.
+// Servers of both eras take a request for a modern one by its _meta.
+func ToLegacy(request, id []byte) ([]byte, error) {
+	request, err := message.WithValue(request, id, "id")
+	if err != nil {
+		return nil, err
+	}
+	meta, ok := message.ValueAt(request, "params", "_meta")
+	if !ok {
+		return request, nil
+	}
+	if meta, err = message.Without(meta, metaRevision, metaCapabilities, metaClientInfo, metaLogLevel); err != nil {
+		return nil, err
+	}
+	return message.WithValue(request, meta, "params", "_meta")
+}
+
+// Client is what a modern request says of who sends it.
+type Client struct {
+	Capabilities  []byte // a JSON object
+	Name, Version string
+	Level         string // of log messages; "" for none
+}
+
+// ToModern returns a legacy client's request as a modern server takes it.
+func ToModern(request []byte, as Client) ([]byte, error) {
+	meta, ok := message.ValueAt(request, "params", "_meta")
+	if !ok {
+		meta = []byte("{}")
+	}
+	members := []struct {
+		name  string
+		value []byte
+	}{
+		{metaRevision, quote(revision.LatestModern.String())},
+		{metaClientInfo, clientInfo(as)},
+		{metaCapabilities, as.Capabilities},
+		{metaLogLevel, quote(as.Level)},
+	}
+	if as.Level == "" {
+		members = members[:len(members)-1]
+	}
+	var err error
+	for _, m := range members {
+		if meta, err = message.WithValue(meta, m.value, m.name); err != nil {
+			return nil, err
+		}
+	}
+	return message.WithValue(request, meta, "params", "_meta")
+}
+
+func clientInfo(as Client) []byte {
+	info := append([]byte(`{"name":`), quote(as.Name)...)
+	return append(append(append(info, `,"version":`...), quote(as.Version)...), '}')
+}
+
+func quote(text string) []byte {
+	quoted, _ := jsontext.AppendQuote(nil, text) // invalid UTF-8 is replaced
+	return quoted
+}

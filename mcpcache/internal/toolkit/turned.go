@@ -1,0 +1,215 @@
+package toolkit
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/bridge"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// inOtherEra fills in the header of a request to a server of the other era than the client.
+func (v *visit) inOtherEra(h http.Header, body []byte, name string) {
+	h["Accept"] = []string{"application/json, text/event-stream"}
+	if v.speaks == revision.Legacy {
+		for field := range h {
+			if field == "Mcp-Method" || field == "Mcp-Name" || strings.HasPrefix(field, "Mcp-Param-") {
+				delete(h, field)
+			}
+		}
+		return
+	}
+	h["Mcp-Protocol-Version"] = []string{revision.LatestModern.String()}
+	h["Mcp-Method"] = []string{v.method}
+	if namings[v.method].header {
+		h["Mcp-Name"] = []string{message.EncodeHeader(name)}
+	}
+	if v.method == "tools/call" {
+		arguments, _ := message.ValueAt(body, "params", "arguments")
+		for field, value := range message.Mirrored(v.tooled(name), arguments) {
+			h.Set(field, value)
+		}
+	}
+}
+
+// tooled returns a tool as its server lists it, or nil.
+func (v *visit) tooled(name string) []byte {
+	if list := v.part(v.server, revision.Tools); list != nil {
+		for item := range list.Each() {
+			if message.NameOf(revision.Tools, item) == name {
+				return item
+			}
+		}
+	}
+	return nil
+}
+
+// turned is an answer of a server of the other era on its way to the client.
+type turned struct {
+	v      *visit
+	status int
+	by     bridge.Answer
+	// whole is a JSON answer; nil: it is an event stream, taken apart by events.
+	whole  *budget.Buffer
+	events sse.Splitter
+	share  budget.Share // of the memory
+	room   int          // of it, that an event has
+	over   bool         // the client has been given a response, or can be given none
+}
+
+// turn begins an answer over the bridge.
+func (a *answer) turn(status int) *turned {
+	v := a.v
+	t := &turned{v: v, status: status, share: v.endpoint.bridged.Share(), by: bridge.Answer{
+		To: v.at.Era(), ID: v.request.ID, Method: v.method,
+		Level: message.StringAt(v.body.Bytes, "params", "_meta", "io.modelcontextprotocol/logLevel"),
+	}}
+	h := v.w.Header()
+	delete(h, "Content-Length")
+	if h["Content-Encoding"] != nil { // none was asked for
+		delete(h, "Content-Encoding")
+		t.over = true
+		_ = v.fail(v.server.unclear())
+		return t
+	}
+	if incoming.IsJSON(a.header["Content-Type"]) {
+		length, err := strconv.ParseInt(a.header.Get("Content-Length"), 10, 64)
+		if err != nil || length > v.endpoint.Settings.Limits.List {
+			length = -1
+		}
+		if t.whole, _ = budget.NewBuffer(&t.share, length); t.whole == nil {
+			t.tooLarge()
+		}
+		return t
+	}
+	t.events = sse.Splitter{MaxEvent: int(v.endpoint.Settings.Limits.List), Comments: true}
+	v.w.WriteHeader(status)
+	return t
+}
+
+// isWhole reports whether nothing is written until all of the answer is there.
+func (t *turned) isWhole() bool { return t.whole != nil }
+
+// unclear is the refusal that stands for an answer that cannot be understood.
+func (s *Server) unclear() refusal {
+	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q gave no answer that could be understood", s.Name), nil}
+}
+
+// tooLarge answers for a server whose answer is too large.
+func (t *turned) tooLarge() {
+	text := fmt.Sprintf("the answer of the MCP server %q, which speaks another revision than the client, is larger than there is memory for", t.v.server.Name)
+	t.over = true
+	if t.events.MaxEvent == 0 {
+		_ = t.v.fail(refusal{http.StatusBadGateway, internalError, text, nil})
+		return
+	}
+	_ = t.event(t.by.Fail(text).Bytes)
+}
+
+// write takes a part of the answer.
+func (t *turned) write(p []byte) error {
+	if t.over {
+		return nil
+	}
+	if t.whole != nil {
+		if int64(t.whole.Len()+len(p)) > t.v.endpoint.Settings.Limits.List || !t.whole.Write(p) {
+			t.tooLarge()
+		}
+		return nil
+	}
+	if more := t.events.Held() + len(p) - t.room; more > 0 {
+		if !t.share.Grow(int64(more)) {
+			t.tooLarge()
+			return nil
+		}
+		t.room += more
+	}
+	for len(p) > 0 && !t.over {
+		event, rest, found, err := t.events.Next(p)
+		switch p = rest; {
+		case err != nil:
+			t.tooLarge()
+			return nil
+		case !found:
+			return nil
+		case event.Comment:
+			_, err = t.v.w.Write([]byte(":\n\n"))
+		default:
+			err = t.heard(event.Data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heard takes a message of a stream.
+func (t *turned) heard(data []byte) error {
+	m := t.by.Turn(data)
+	if m.Asked != nil && t.v.opened != nil {
+		t.v.opened.Session.Answer(m.Asked, m.AskedFor)
+	}
+	t.over = m.Final
+	if m.Bytes == nil {
+		return nil
+	}
+	return t.event(m.Bytes)
+}
+
+func (t *turned) event(data []byte) error {
+	_, err := t.v.w.Write(sse.AppendEvent(nil, data))
+	return err
+}
+
+// finish ends an answer of which nothing more comes.
+func (t *turned) finish() {
+	if t.over {
+		return
+	}
+	t.over = true
+	if t.whole == nil {
+		_ = t.event(t.by.Fail(fmt.Sprintf("the MCP server %q ended its answer before the result", t.v.server.Name)).Bytes)
+		return
+	}
+	data, ok := t.whole.Bytes()
+	if !ok {
+		t.tooLarge()
+		return
+	}
+	m := t.by.Turn(data)
+	switch {
+	case m.Final:
+		t.answer(m)
+	case t.status >= http.StatusBadRequest:
+		_ = t.v.fail(t.v.server.failed(t.status))
+	default:
+		_ = t.v.fail(t.v.server.unclear())
+	}
+}
+
+// answer writes a JSON answer. What is wrong with a call has a status of its own in the modern
+// era alone (2026-07-28, "Streamable HTTP", "Protocol Version Header").
+func (t *turned) answer(m bridge.Message) {
+	status := t.status
+	switch {
+	case status >= http.StatusInternalServerError:
+	case t.v.client != nil || m.Code == 0:
+		status = http.StatusOK
+	case m.Code == methodNotFound:
+		status = http.StatusNotFound
+	case m.Code == invalidParams, m.Code == invalidRequest:
+		status = http.StatusBadRequest
+	case status == http.StatusNotFound:
+		status = http.StatusOK // it says something of the session
+	}
+	t.v.w.Header()["Content-Length"] = []string{strconv.Itoa(len(m.Bytes))}
+	t.v.w.WriteHeader(status)
+	_, _ = t.v.w.Write(m.Bytes) // if the client has gone, there is nobody to report that to
+}
