@@ -15,10 +15,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
 
-// came is what came to a session of another's client: a notice, or a list of
-// tools.
+// came is what came to a session of another's client: a notice, a list of tools, or
+// the result of a call.
 type came struct {
 	notice bool
+
+	Tool, Text string
 
 	Count  int
 	Digest string
@@ -52,10 +54,11 @@ func (o others) sdkSessions() map[string][]string {
 	}
 }
 
-// open runs such a program, and returns what came to each session.
-func open(t *testing.T, program []string, url string, sessions, lists int) (all [][]came) {
+// open runs such a program, and returns what came to each session, which also calls
+// those tools.
+func open(t *testing.T, program []string, url string, sessions, lists int, tools ...string) (all [][]came) {
 	t.Helper()
-	args := append(program[1:len(program):len(program)], url, strconv.Itoa(sessions), strconv.Itoa(lists))
+	args := slices.Concat(program[1:], []string{url, strconv.Itoa(sessions), strconv.Itoa(lists)}, tools)
 	run := exec.CommandContext(t.Context(), program[0], args...)
 	var said bytes.Buffer
 	run.Stderr = &said

@@ -2,7 +2,9 @@ package integration
 
 import (
 	"context"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -105,5 +107,52 @@ func useToolkit(t *testing.T, name string, c sdkUser, revision string, servers [
 	}
 	if text, err := c.Read(t.Context()); err != nil || text != fixture.ResourceText {
 		t.Errorf("%s: a read gave %q, %v", name, text, err)
+	}
+}
+
+// TestToolkitOfOthers: clients that others wrote, of both eras, call servers of both eras that
+// others wrote, behind one endpoint.
+func TestToolkitOfOthers(t *testing.T) {
+	o := installed(t)
+	goSDK, mcpGo := fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateful")
+	goSDK.Grow()
+	mcpGo.Grow()
+	python := func(packages, script string) string {
+		addr := fixture.FreeAddr(t)
+		_, port, _ := net.SplitHostPort(addr) // it is one
+		startOther(t, addr, o.python(packages, script, port)...)
+		return "http://" + addr + "/mcp"
+	}
+	everything := startOther(t, fixture.FreeAddr(t), o.everything()...)
+	p := startProxy(t, toolkitOf([]member{
+		{"everything", "http://" + everything.addr + "/mcp", nil},
+		{"plain", python("mcp1", "plain.py"), nil},
+		{"growing", python("fastmcp", "growing.py"), nil},
+		{"gosdk", goSDK.URL, []string{"eras modern"}},
+		{"mcpgo", mcpGo.URL, nil},
+	}, "gate 30s"))
+	want := []struct{ tool, text string }{
+		{"everything__echo", "Echo: hi"}, {"plain__plain", ""}, {"growing__grow", "grown_"}, {"gosdk__grown", "called grown"}, {"mcpgo__grown", "called grown"},
+	}
+	var tools []string
+	for _, w := range want {
+		tools = append(tools, w.tool)
+	}
+	for name, program := range o.sdkSessions() {
+		t.Run(name, func(t *testing.T) {
+			sessions := open(t, program, p.URL, 2, 1, tools...)
+			if len(sessions) != 2 {
+				t.Fatalf("%d sessions", len(sessions))
+			}
+			for _, session := range sessions {
+				calls := slices.DeleteFunc(session, func(c came) bool { return c.Tool == "" })
+				for i, w := range want {
+					if len(calls) != len(want) || calls[i].Tool != w.tool || !strings.HasPrefix(calls[i].Text, w.text) {
+						t.Errorf("calls gave %+v", calls)
+						break
+					}
+				}
+			}
+		})
 	}
 }

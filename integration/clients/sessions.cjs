@@ -1,15 +1,16 @@
 // Opens sessions with a TypeScript SDK, as a client with every capability, and
 // lists tools in each.
 //
-//   node sessions.cjs PACKAGES SDK URL SESSIONS LISTS
+//   node sessions.cjs PACKAGES SDK URL SESSIONS LISTS [TOOL...]
 //
 // PACKAGES is the folder with node_modules. SDK is ts1 (@modelcontextprotocol/sdk)
-// or ts2 (@modelcontextprotocol/client). For each session it prints one line: a
-// JSON array of what came, in order, "notice" or {count, digest, status}.
+// or ts2 (@modelcontextprotocol/client). In each session it also calls those tools. For
+// each session it prints one line: a JSON array of what came, in order, "notice",
+// {count, digest, status} or {tool, text}.
 const { createHash } = require("node:crypto")
 const { createRequire } = require("node:module")
 
-const [packages, sdk, url, sessions, lists] = process.argv.slice(2)
+const [packages, sdk, url, sessions, lists, ...calls] = process.argv.slice(2)
 const load = createRequire(packages + "/")
 const first = sdk === "ts1"
 const { Client } = load(first ? "@modelcontextprotocol/sdk/client/index.js" : "@modelcontextprotocol/client")
@@ -51,6 +52,10 @@ async function session() {
     const digest = createHash("sha256").update(JSON.stringify(tools)).digest("hex")
     came.push({ count: tools.length, digest, status })
     await new Promise(done => setTimeout(done, between))
+  }
+  for (const tool of calls) {
+    const { content } = await client.callTool({ name: tool, arguments: tool.endsWith("echo") ? { message: "hi" } : {} })
+    came.push({ tool, text: content[0].text })
   }
   await transport.terminateSession()
   await client.close()

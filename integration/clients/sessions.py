@@ -1,11 +1,12 @@
 """Opens sessions with a Python SDK, as a client with every capability, and lists
 tools in each.
 
-    python sessions.py SDK URL SESSIONS LISTS
+    python sessions.py SDK URL SESSIONS LISTS [TOOL...]
 
 SDK is mcp1 or mcp2 (a ClientSession of those versions), mcp2-client (the Client of
-version 2), or fastmcp. For each session it prints one line: a JSON array of what
-came, in order, "notice" or {count, digest, status}.
+version 2), or fastmcp. In each session it also calls those tools. For each session it
+prints one line: a JSON array of what came, in order, "notice", {count, digest, status} or
+{tool, text}.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from contextlib import AsyncExitStack
 
 import mcp.types as types
 
-sdk, url, sessions, lists = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+sdk, url, sessions, lists, calls = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:]
 if sdk == "mcp1":
     import httpx
 else:
@@ -81,6 +82,9 @@ class Session:
                 digest = hashlib.sha256(json.dumps(tools).encode()).hexdigest()
                 self.came.append({"count": len(tools), "digest": digest, "status": self.status})
                 await asyncio.sleep(BETWEEN)
+            for tool in calls:
+                result = await client.call_tool(tool, {"message": "hi"} if tool.endswith("echo") else {})
+                self.came.append({"tool": tool, "text": result.content[0].text})
         print(json.dumps(self.came), flush=True)
 
 

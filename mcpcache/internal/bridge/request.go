@@ -5,6 +5,9 @@
 package bridge
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -40,7 +43,7 @@ func ToLegacy(request, id []byte) ([]byte, error) {
 // Client is what a modern request says of who sends it.
 type Client struct {
 	Capabilities  []byte // a JSON object
-	Name, Version string
+	Name, Version string // "": it does not say
 	Level         string // of log messages; "" for none
 }
 
@@ -50,21 +53,16 @@ func ToModern(request []byte, as Client) ([]byte, error) {
 	if !ok {
 		meta = []byte("{}")
 	}
-	members := []struct {
-		name  string
-		value []byte
-	}{
-		{metaRevision, quote(revision.LatestModern.String())},
-		{metaClientInfo, clientInfo(as)},
-		{metaCapabilities, as.Capabilities},
-		{metaLogLevel, quote(as.Level)},
+	members := map[string][]byte{metaRevision: quote(revision.LatestModern.String()), metaCapabilities: as.Capabilities}
+	if as.Name != "" {
+		members[metaClientInfo] = clientInfo(as)
 	}
-	if as.Level == "" {
-		members = members[:len(members)-1]
+	if as.Level != "" {
+		members[metaLogLevel] = quote(as.Level)
 	}
 	var err error
-	for _, m := range members {
-		if meta, err = message.WithValue(meta, m.value, m.name); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if meta, err = message.WithValue(meta, members[name], name); err != nil {
 			return nil, err
 		}
 	}

@@ -35,8 +35,8 @@ const clientName = "mcp_cache"
 type Identity struct {
 	// Capabilities is a JSON object.
 	Capabilities []byte
-	// Name is what the client calls itself when it opens a session, and Version which one
-	// of that name it is; "" for "1".
+	// Name is what the client calls itself when it opens a session, "" for what we are called,
+	// and Version which one of that name it is; "" for "1".
 	Name, Version string
 	// Language is the Accept-Language of its requests; "" if they have none.
 	Language string
@@ -208,7 +208,7 @@ func modernMeta(r revision.Revision, capabilities json.RawMessage) map[string]an
 }
 
 func clientInfo(name, version string) map[string]any {
-	return map[string]any{"name": name, "version": cmp.Or(version, "1")}
+	return map[string]any{"name": cmp.Or(name, clientName), "version": cmp.Or(version, "1")}
 }
 
 // supported returns data.supported of an error.

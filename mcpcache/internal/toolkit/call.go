@@ -2,10 +2,12 @@ package toolkit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +44,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	case a.turned != nil:
 		a.turned.finish()
 	case err == nil || a.wrote:
-	case v.waits != nil && v.waits.Cancelled():
+	case v.isCancelled():
 		return v.fail(cancelled)
 	case v.r.Context().Err() == nil:
 		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
@@ -63,7 +65,12 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 func (v *visit) outgoing(body []byte, name string) *http.Request {
 	v.body.Keep() // a transport may read a request's body after it has answered
 	s := v.server
-	r := v.r.WithContext(v.r.Context()) // a copy
+	ctx := v.r.Context()
+	if v.asked {
+		ctx = withOwnVars(ctx)
+	}
+	v.asked = true
+	r := v.r.WithContext(ctx) // a copy
 	path := s.path
 	if s.Slash().Redirects() {
 		path = redirect.Twin(path)
@@ -85,6 +92,15 @@ func (v *visit) outgoing(body []byte, name string) *http.Request {
 	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(body)), nil, nil
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return r
+}
+
+// withOwnVars returns a context for one more request on behalf of the client's: of the one
+// before, a transport may read Caddy's variables still, which reverse_proxy sets.
+func withOwnVars(ctx context.Context) context.Context {
+	if vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		return context.WithValue(ctx, caddyhttp.VarsCtxKey, maps.Clone(vars))
+	}
+	return ctx
 }
 
 // kept are headers that are known to be harmless, and are not for the servers of a toolkit:
@@ -189,7 +205,11 @@ func (a *answer) begin(status int) {
 	if !a.isOfMCP(status) {
 		a.replaced = true
 		delete(h, "Content-Encoding")
-		_ = a.v.fail(a.v.server.failed(status))
+		f := a.v.server.failed(status)
+		if a.v.isCancelled() {
+			f = cancelled
+		}
+		_ = a.v.fail(f)
 		return
 	}
 	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}

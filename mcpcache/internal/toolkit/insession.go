@@ -17,6 +17,9 @@ import (
 // cancelled is the refusal of a request that was cancelled.
 var cancelled = refusal{http.StatusOK, invalidRequest, "the request was cancelled", nil}
 
+// isCancelled reports whether the client has cancelled the request by a notification.
+func (v *visit) isCancelled() bool { return v.waits != nil && v.waits.Cancelled() }
+
 // callInSession hands a request to its server in the session that is open for the client with
 // that one. If the server has lost it, another is opened, and the request sent once more: it
 // has refused a ping in that session, too, so it has not done anything. It is [errGivesID],
@@ -29,7 +32,7 @@ func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body [
 	for v.again = false; ; v.again = true {
 		o, err := s.With(ctx, v.server.sessions(v.as))
 		switch {
-		case v.waits.Cancelled() || err == nil && !v.waits.Send(o):
+		case v.isCancelled() || err == nil && !v.waits.Send(o):
 			return v.fail(cancelled)
 		case errors.Is(err, session.ErrEnded) && v.client != nil:
 			return v.fail(refusal{http.StatusNotFound, invalidRequest, "Session not found: it was ended", nil})
@@ -149,9 +152,10 @@ func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened, notification [
 	if v.server == nil { // it is gone since a reload
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), cancelWithin)
+	r := v.outgoing(notification, "")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelWithin)
 	defer cancel()
-	r := v.outgoing(notification, "").WithContext(ctx)
+	r = r.WithContext(ctx)
 	defer func() {
 		p := recover()
 		if aborted, _ := p.(error); p != nil && !errors.Is(aborted, http.ErrAbortHandler) { // so reverse_proxy gives up

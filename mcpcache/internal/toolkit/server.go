@@ -139,10 +139,13 @@ func (s *Server) part(r revision.Revision, k revision.Kind, now time.Time) *cach
 // isLacking reports whether the server has no such list, or had none when it was last
 // asked.
 func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
-	f := s.feed(r)
+	at := s.at(r)
+	f := s.Feeds.Of(at)
 	switch {
 	case f == nil: // the feeds have ended
 		return true
+	case !k.In(at): // it describes itself once it is reached
+		return false
 	case f.Lacks(k):
 		s.lacks[r.Era()][k].Store(true)
 		return true

@@ -45,6 +45,7 @@ type visit struct {
 	client *session.Client // the session of a legacy client; nil: it is in none
 	speaks revision.Era    // that of the server, as far as it is called
 	waits  *session.Call   // what can be cancelled; nil: nothing
+	asked  bool            // a server has been sent something
 
 	// Of what is sent to a legacy server.
 	as     *session.Client // as whom the session with it is opened

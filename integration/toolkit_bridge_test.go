@@ -1,0 +1,524 @@
+package integration
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// forUsers puts a toolkit behind a handler that knows the users ada and bob.
+func forUsers(toolkit string) string {
+	const hash = "$2a$04$Y9kMlgpKEK0BgGsMFiX6Q.jB1ddZYZxBMybtJgDIyORzhwRZFOmLm" // of "word"
+	return "route {\nbasic_auth {\nada " + hash + "\nbob " + hash + "\n}\n" + toolkit + "\n}"
+}
+
+// user is the credential of one of them.
+func user(name string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":word"))
+}
+
+// TestBridge: clients of every revision list, call, get, read and complete on servers of both
+// eras, which are sent what is valid in theirs, and with the session open one request.
+func TestBridge(t *testing.T) {
+	for name, serve := range map[string]func(w *world){
+		"legacy":             func(w *world) { w.SetRevisions("2025-06-18") },
+		"legacy, streams":    func(w *world) { w.SetRevisions(legacyRevisions...); w.SetSSE(true) },
+		"legacy, no session": func(w *world) { w.SetRevisions(legacyRevisions...); w.SetSessions(false) },
+		"modern":             func(w *world) { w.SetRevisions(scripted.Modern) },
+		"modern, streams":    func(w *world) { w.SetRevisions(scripted.Modern); w.SetSSE(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newMember(t, "one")
+			serve(w)
+			w.SetContents("one://item-0001", `"text":"x"`)
+			p := startProxy(t, forUsers(toolkitOf([]member{m})))
+			for _, revision := range append(legacyRevisions, scripted.Modern) {
+				c := fixture.New(t, p.URL, revision, user("ada"))
+				for _, method := range scripted.ListMethods() {
+					for i, item := range hasListed(t, c, method, 2).Items(scripted.ItemsKey(method)) {
+						want := ownItems(method, "one")[i]
+						if method == toolsList || method == "prompts/list" {
+							want = strings.Replace(want, `"name":"item`, `"name":"one__item`, 1)
+						}
+						if item != want {
+							t.Errorf("%s: %s has %s, want %s", revision, method, item, want)
+						}
+					}
+				}
+				useOver(t, c, w)
+			}
+		})
+	}
+}
+
+// useOver makes requests of every sort with a client of a toolkit.
+func useOver(t *testing.T, c *fixture.Raw, w *world) {
+	t.Helper()
+	for i, call := range []struct{ method, members, want string }{
+		{"tools/call", `"name":"one__item-0000","arguments":{"n":1.0e+00}`, `"content"`}, // opens the session
+		{"tools/call", `"name":"one__item-0000","arguments":{"n":1.0e+00}`, `"content"`},
+		{"prompts/get", `"name":"one__item-0001"`, `"messages"`},
+		{"resources/read", `"uri":"one://item-0001"`, `"contents"`},
+		{"completion/complete", `"ref":{"type":"ref/prompt","name":"one__item-0001"},"argument":{"name":"a","value":"v"}`, `"completion"`},
+	} {
+		params := "{" + call.members + "}"
+		if c.Modern() {
+			params = c.Params(call.members)
+		}
+		clients := len(clientsOf(w))
+		a := c.Call(call.method, params)
+		result := string(a.Part("result"))
+		if a.Status != http.StatusOK || !strings.Contains(result, call.want) {
+			t.Errorf("%s: %s gave %s: %s", c.Revision, call.method, describe(a), a.Body)
+			continue
+		}
+		if n := strings.Count(result, `"resultType":"complete"`); c.Modern() && n != 1 || !c.Modern() && n > 1 {
+			t.Errorf("%s: the result of %s has %d types: %s", c.Revision, call.method, n, result)
+		}
+		all := clientsOf(w)
+		if n := len(all) - clients; i > 0 && n != 1 {
+			t.Errorf("%s: %s cost the server %d requests", c.Revision, call.method, n)
+			continue
+		}
+		r := all[len(all)-1]
+		if r.Header.Get("Authorization") != "" || strings.Contains(string(r.Body), "one__") || r.Header.Get("Mcp-Session-Id") == c.Session && c.Session != "" {
+			t.Errorf("%s: for %s the server was sent %s, %v", c.Revision, call.method, r.Body, r.Header)
+		}
+		if sent := string(r.Body); call.method == "tools/call" && !strings.Contains(sent, `"arguments":{"n":1.0e+00}`) {
+			t.Errorf("%s: the server was sent %s", c.Revision, sent)
+		}
+		if modern := r.Header.Get("Mcp-Protocol-Version") == scripted.Modern; !modern && (r.Header.Get("Mcp-Method") != "" || r.Header.Get("Mcp-Name") != "" ||
+			strings.Contains(string(r.Body), "io.modelcontextprotocol/")) {
+			t.Errorf("%s: a legacy server was sent %s, %v", c.Revision, r.Body, r.Header)
+		}
+	}
+}
+
+// over starts a toolkit of one server of an era, before users.
+func over(t *testing.T, revisions []string, options ...string) (*world, *proxy) {
+	t.Helper()
+	w, m := newMember(t, "one", options...)
+	w.SetRevisions(revisions...)
+	return w, startProxy(t, forUsers(toolkitOf([]member{m})))
+}
+
+// modernUser returns a modern client of a user that sees the tools.
+func modernUser(t *testing.T, p *proxy, name string) *fixture.Raw {
+	t.Helper()
+	c := fixture.NewModern(t, p.URL, user(name))
+	hasListed(t, c, toolsList, 2)
+	return c
+}
+
+// TestBridgeAnswers: a modern client is given what a legacy server answers as its revision has
+// it, to its own request, and a legacy server that asks is answered.
+func TestBridgeAnswers(t *testing.T) {
+	w, p := over(t, legacyRevisions)
+	c := modernUser(t, p, "ada")
+	for name, tt := range map[string]struct {
+		answer       func(x *scripted.Exchange)
+		status, code int
+	}{
+		"an error":         {func(x *scripted.Exchange) { x.Error(200, -32000, "no") }, 200, -32000},
+		"not found":        {func(x *scripted.Exchange) { x.Error(200, -32002, "no") }, 400, -32602},
+		"unknown method":   {func(x *scripted.Exchange) { x.Error(200, -32601, "no") }, 404, -32601},
+		"a bad request":    {func(x *scripted.Exchange) { x.Error(400, -32602, "no") }, 400, -32602},
+		"an error and 404": {func(x *scripted.Exchange) { x.Error(404, -32000, "no") }, 200, -32000},
+		"an error and 500": {func(x *scripted.Exchange) { x.Error(500, -32603, "no") }, 500, -32603},
+		"nonsense":         {func(x *scripted.Exchange) { x.Raw(200, "application/json", "{") }, 502, -32603},
+		"a page":           {func(x *scripted.Exchange) { x.Raw(500, "text/html", "<html>") }, 502, -32603},
+		"nonsense and 400": {func(x *scripted.Exchange) { x.Raw(400, "application/json", `{"error":"no"}`) }, 502, -32603},
+		"a stream of errors": {func(x *scripted.Exchange) {
+			x.Event(strings.Replace(x.Envelope(`{"code":-32000,"message":"no"}`), "result", "error", 1))
+		}, 200, -32000},
+		"a stream of nothing": {func(x *scripted.Exchange) { x.Bytes(": hello\n\n") }, 200, -32603},
+		"a compressed answer": {func(x *scripted.Exchange) {
+			x.W.Header().Set("Content-Encoding", "br")
+			x.Raw(200, "application/json", "x")
+		}, 502, -32603},
+	} {
+		w.SetScript("tools/call", tt.answer)
+		a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
+		if a.Status != tt.status || a.ErrorCode() != tt.code {
+			t.Errorf("%s: got %s: %s", name, describe(a), a.Body)
+		}
+		if tt.status == http.StatusBadGateway && !strings.Contains(string(a.Body), `\"one\"`) {
+			t.Errorf("%s: the server is not named: %s", name, a.Body)
+		}
+	}
+	asked := make(chan string, 2)
+	w.SetScript("tools/call", func(x *scripted.Exchange) {
+		if strings.Contains(string(x.Params), "io.modelcontextprotocol") || string(x.ID) == `"mine"` {
+			t.Errorf("the server was sent %s %s", x.ID, x.Params)
+		}
+		for _, method := range []string{"ping", "sampling/createMessage"} {
+			m, _ := x.Ask(method, `{}`)
+			asked <- string(m.Body)
+		}
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"low"}}`)
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"high"}}`)
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}`)
+		x.Event(x.Envelope(`{"content":[]}`))
+	})
+	params := strings.Replace(c.Params(`"name":"one__item-0000"`), `"_meta":{`, `"_meta":{"progressToken":"p","io.modelcontextprotocol/logLevel":"info",`, 1)
+	a, err := c.Try(t.Context(), http.MethodPost, fixture.Message(`"mine"`, "tools/call", params), http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pong, refused := <-asked, <-asked; !strings.Contains(pong, `"result":{}`) || !strings.Contains(refused, "-32601") {
+		t.Errorf("the server that asks is answered %s and %s", pong, refused)
+	}
+	got := string(a.Body)
+	if strings.Contains(got, "list_changed") || strings.Contains(got, "low") || strings.Contains(got, "ping") || !strings.Contains(got, "high") ||
+		!strings.Contains(got, "notifications/progress") || !strings.Contains(got, `"id":"mine","result":{"resultType":"complete","content":[]}`) {
+		t.Errorf("the client was sent %s", got)
+	}
+}
+
+// TestBridgeSessions: a user's calls of a legacy server are in one session, whatever ids they
+// have, another user's in another; one who is not known has a session for each call.
+func TestBridgeSessions(t *testing.T) {
+	w, p := over(t, legacyRevisions)
+	var mu sync.Mutex
+	ids := make(map[string]bool)
+	waiting := make(chan struct{}, 8)
+	release := make(chan struct{})
+	w.SetScript("tools/call", func(x *scripted.Exchange) {
+		mu.Lock()
+		if ids[string(x.ID)] {
+			t.Errorf("two requests have the id %s", x.ID)
+		}
+		ids[string(x.ID)] = true
+		mu.Unlock()
+		waiting <- struct{}{}
+		<-release
+		x.Result(fmt.Sprintf(`{"content":[],"echo":%s}`, x.Params))
+	})
+	ada, bob := modernUser(t, p, "ada"), modernUser(t, p, "bob")
+	call := func(c *fixture.Raw, mark string) {
+		message := fixture.Message("1", "tools/call", c.Params(fmt.Sprintf(`"name":"one__item-0000","arguments":{"mark":%q}`, mark)))
+		a, err := c.Try(t.Context(), http.MethodPost, message, http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
+		if err != nil || a.Status != http.StatusOK || !strings.Contains(string(a.Part("result", "echo")), mark) || string(a.Part("id")) != "1" {
+			t.Errorf("the call %s gave %v, %v", mark, a, err)
+		}
+	}
+	var calling sync.WaitGroup
+	for n := range 8 {
+		calling.Go(func() { call([]*fixture.Raw{ada, bob}[n%2], fmt.Sprintf("mark-%d", n)) })
+	}
+	for range 8 {
+		<-waiting
+	}
+	close(release)
+	calling.Wait()
+	bySession := make(map[string]int)
+	for _, id := range sessionsOf(w, "tools/call") {
+		bySession[id]++
+	}
+	if len(bySession) != 2 {
+		t.Errorf("eight calls of two users were in the sessions %v", bySession)
+	}
+}
+
+// TestBridgeOfStrangers: callers who are not known share no session: each call has one, which
+// ends with it. A server without sessions is opened once.
+func TestBridgeOfStrangers(t *testing.T) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two")
+	one.SetRevisions(legacyRevisions...)
+	two.SetRevisions(legacyRevisions...)
+	two.SetSessions(false)
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 4)
+	awaitReady(t, "mcp_cache/two")
+	opened := two.host.CountFeed("initialize")
+	const calls = 20
+	var calling sync.WaitGroup
+	for n := range calls {
+		for _, server := range []string{"one", "two"} {
+			calling.Go(func() {
+				message := fixture.Message(fmt.Sprint(n), "tools/call", c.Params(`"name":"`+server+`__item-0000"`))
+				a, err := c.Try(t.Context(), http.MethodPost, message, http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {server + "__item-0000"}})
+				if err != nil || a.Status != http.StatusOK || a.ErrorCode() != 0 {
+					t.Errorf("a call of %s gave %v, %v", server, a, err)
+				}
+			})
+		}
+	}
+	calling.Wait()
+	seen := make(map[string]bool)
+	for _, id := range sessionsOf(one, "tools/call") {
+		if id == "" || seen[id] {
+			t.Errorf("the session %q was used twice", id)
+		}
+		seen[id] = true
+	}
+	for id := range seen {
+		await(t, "the session to end", func() bool { return !one.Lives(id) })
+	}
+	if n := two.host.CountFeed("initialize") - opened; n != 1 {
+		t.Errorf("a server without sessions was opened %d times", n)
+	}
+}
+
+// TestBridgeLost: a legacy server that has lost its sessions is given another for a modern
+// caller, once, and each call is made once; with session_lost end the caller is told.
+func TestBridgeLost(t *testing.T) {
+	for _, option := range []string{"reopen", "end"} {
+		t.Run(option, func(t *testing.T) {
+			w, p := over(t, legacyRevisions, "session_lost "+option)
+			c := modernUser(t, p, "ada")
+			var mu sync.Mutex
+			done := make(map[string]int)
+			w.SetScript("tools/call", func(x *scripted.Exchange) {
+				if !w.Lives(x.Session) {
+					x.Error(404, -32001, "session not found")
+					return
+				}
+				mu.Lock()
+				done[string(x.Params)]++
+				mu.Unlock()
+				x.Result(`{"content":[]}`)
+			})
+			call := func(n int) *fixture.Answer {
+				return c.Call("tools/call", c.Params(fmt.Sprintf(`"name":"one__item-0000","arguments":{"n":%d}`, n)))
+			}
+			call(0)
+			w.ForgetSessions()
+			if option == "end" {
+				if a := call(1); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "lost") {
+					t.Errorf("a call in a lost session gave %s: %s", describe(a), a.Body)
+				}
+				if a := call(2); a.Status != http.StatusOK {
+					t.Errorf("the next one gave %s", describe(a))
+				}
+				return
+			}
+			var calling sync.WaitGroup
+			for n := range 20 {
+				calling.Go(func() {
+					message := fixture.Message(fmt.Sprint(n), "tools/call", c.Params(fmt.Sprintf(`"name":"one__item-0000","arguments":{"n":%d}`, n+1)))
+					a, err := c.Try(t.Context(), http.MethodPost, message, http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
+					if err != nil || a.Status != http.StatusOK || a.ErrorCode() != 0 {
+						t.Errorf("call %d gave %v, %v", n, a, err)
+					}
+				})
+			}
+			calling.Wait()
+			open := make(map[string]bool)
+			for _, id := range sessionsOf(w, "tools/call") {
+				open[id] = w.Lives(id)
+			}
+			if len(open) != 2 {
+				t.Errorf("calls were in the sessions %v, want the lost one and one more", open)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for params, times := range done {
+				if times != 1 {
+					t.Errorf("%s was done %d times", params, times)
+				}
+			}
+			if len(done) != 21 {
+				t.Errorf("%d calls were done", len(done))
+			}
+		})
+	}
+}
+
+// TestBridgeCancelled: a modern client that goes away has its call cancelled at a legacy server,
+// in its session and by the id that the server knows; a legacy client that cancels has its
+// request ended at a modern server.
+func TestBridgeCancelled(t *testing.T) {
+	w, p := over(t, legacyRevisions)
+	c := modernUser(t, p, "ada")
+	ids := make(chan string, 1)
+	release := make(chan struct{})
+	w.SetScript("tools/call", func(x *scripted.Exchange) {
+		ids <- string(x.ID) + " " + x.Session
+		<-release
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		_, _ = c.Try(ctx, http.MethodPost, fixture.Message("1", "tools/call", c.Params(`"name":"one__item-0000"`)),
+			http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
+	})
+	working := <-ids
+	cancel()
+	calling.Wait()
+	await(t, "the cancellation", func() bool { return w.host.Count("notifications/cancelled") == 1 })
+	r := w.host.Requests(func(r *fixture.Request) bool { return r.Method == "notifications/cancelled" })[0]
+	var notice struct {
+		Params struct{ RequestID json.Number }
+	}
+	if err := json.Unmarshal(r.Body, &notice); err != nil || notice.Params.RequestID.String()+" "+r.Header.Get("Mcp-Session-Id") != working {
+		t.Errorf("%s was cancelled in %s, want %s", r.Body, r.Header.Get("Mcp-Session-Id"), working)
+	}
+	close(release)
+}
+
+// TestBridgeCancelledByNotification: what a legacy client cancels ends at a modern server.
+func TestBridgeCancelledByNotification(t *testing.T) {
+	w, p := over(t, []string{scripted.Modern})
+	c := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
+	hasListed(t, c, toolsList, 2)
+	working, ended := make(chan struct{}), make(chan struct{})
+	w.SetScript("tools/call", func(x *scripted.Exchange) {
+		close(working)
+		<-x.Done()
+		close(ended)
+	})
+	answers := make(chan *fixture.Answer, 1)
+	go func() {
+		a, _ := c.Try(t.Context(), http.MethodPost, fixture.Message(`"long"`, "tools/call", `{"name":"one__item-0000"}`), nil)
+		answers <- a
+	}()
+	<-working
+	c.Notify("notifications/cancelled", `{"requestId":"another"}`)
+	c.Notify("notifications/cancelled", `{"requestId":"long"}`)
+	<-ended
+	if a := <-answers; a == nil || a.Status != http.StatusOK || a.ErrorCode() != -32600 {
+		t.Errorf("the call that was cancelled gave %v", a)
+	}
+}
+
+// TestBridgeToModern: a modern server is told who calls and what the tool's schema wants in
+// headers, and what it refuses reaches a legacy client as an answer.
+func TestBridgeToModern(t *testing.T) {
+	w, p := over(t, []string{scripted.Modern})
+	w.SetList(toolsList, scripted.Page{
+		`{"name":"item-0000","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"Count"}}}}`,
+		`{"name":"item-0001","inputSchema":{"type":"object"}}`,
+	})
+	c := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
+	hasListed(t, c, toolsList, 2)
+	c.Call("logging/setLevel", `{"level":"warning"}`)
+	if a := c.Call("tools/call", `{"name":"one__item-0000","arguments":{"region":"Zürich\r\nX-Evil: 1","n":12},"_meta":{"progressToken":"p"}}`); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+		t.Fatalf("a call gave %s: %s", describe(a), a.Body)
+	}
+	all := clientsOf(w)
+	r := all[len(all)-1]
+	if got := r.Header.Get("Mcp-Param-Region"); got != "=?base64?"+base64.StdEncoding.EncodeToString([]byte("Zürich\r\nX-Evil: 1"))+"?=" || r.Header.Get("Mcp-Param-Count") != "12" {
+		t.Errorf("the server was sent the header %v", r.Header)
+	}
+	var sent struct {
+		Params struct {
+			Meta map[string]any `json:"_meta"`
+		}
+	}
+	if err := json.Unmarshal(r.Body, &sent); err != nil {
+		t.Fatal(err)
+	}
+	meta := sent.Params.Meta
+	if fmt.Sprint(meta["io.modelcontextprotocol/clientInfo"]) != "map[name:raw version:1]" || fmt.Sprint(meta["io.modelcontextprotocol/clientCapabilities"]) != "map[]" ||
+		meta["io.modelcontextprotocol/logLevel"] != "warning" || meta["progressToken"] != "p" {
+		t.Errorf("the server was told %v", meta)
+	}
+	for name, tt := range map[string]struct {
+		answer       func(x *scripted.Exchange)
+		status, code int
+	}{
+		"unknown":           {func(x *scripted.Exchange) { x.Error(400, -32602, "no") }, 200, -32602},
+		"unknown method":    {func(x *scripted.Exchange) { x.Error(404, -32601, "no") }, 200, -32601},
+		"capability":        {func(x *scripted.Exchange) { x.Error(400, -32021, "no") }, 200, -32021},
+		"input":             {func(x *scripted.Exchange) { x.Result(`{"resultType":"input_required","inputRequests":{}}`) }, 200, -32603},
+		"input in a stream": {func(x *scripted.Exchange) { x.Event(x.Envelope(`{"resultType":"input_required"}`)) }, 200, -32603},
+		"an error and 503":  {func(x *scripted.Exchange) { x.Error(503, -32603, "no") }, 503, -32603},
+		"a page":            {func(x *scripted.Exchange) { x.Raw(404, "text/html", "<html>") }, 502, -32603},
+	} {
+		w.SetScript("tools/call", tt.answer)
+		if a := c.Call("tools/call", `{"name":"one__item-0001"}`); a.Status != tt.status || a.ErrorCode() != tt.code {
+			t.Errorf("%s: got %s: %s", name, describe(a), a.Body)
+		}
+	}
+	wantHitOf(t, listedNow(t, c)) // the session has not ended
+}
+
+// TestBridgeBounds: an answer over the bridge that is larger than it may be is an error, and what
+// it took of the memory is given back.
+func TestBridgeBounds(t *testing.T) {
+	w, m := newMember(t, "one")
+	w.SetRevisions(legacyRevisions...)
+	p := startProxy(t, forUsers(toolkitOf([]member{m}, "max_list 1MiB", "memory 16MiB")))
+	c := modernUser(t, p, "ada")
+	for _, size := range []int{900 << 10, 2 << 20} {
+		for _, stream := range []bool{false, true} {
+			w.SetScript("tools/call", func(x *scripted.Exchange) {
+				if stream {
+					x.Bytes(": first\n\n")
+				}
+				x.Result(`{"content":[],"text":"` + strings.Repeat("x", size) + `"}`)
+			})
+			for range 20 {
+				a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
+				if size < 1<<20 && (a.Status != http.StatusOK || len(a.Part("result", "text")) != size+2) {
+					t.Fatalf("%d bytes, in a stream %v: got %s", size, stream, describe(a))
+				}
+				if size > 1<<20 && (a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "larger")) {
+					t.Fatalf("%d bytes, in a stream %v: got %s", size, stream, describe(a))
+				}
+			}
+		}
+	}
+}
+
+// TestBridgeInstructions: clients of both eras are told what servers of both say of themselves.
+func TestBridgeInstructions(t *testing.T) {
+	one, first := newMember(t, "one")
+	two, second := newMember(t, "two")
+	one.SetRevisions(legacyRevisions...)
+	two.SetRevisions(scripted.Modern)
+	one.SetScript("initialize", func(x *scripted.Exchange) {
+		if !strings.Contains(string(x.Params), "2025-11-25") {
+			x.Default()
+			return
+		}
+		x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"Old."}`)
+	})
+	one.SetSessions(false)
+	two.SetScript("server/discover", func(x *scripted.Exchange) {
+		x.Result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"New.",` + publicHour + `}`)
+	})
+	p := startProxy(t, toolkitOf([]member{first, second}))
+	c := fixture.NewModern(t, p.URL, "")
+	var a *fixture.Answer
+	await(t, "a hit", func() bool {
+		a = c.List("server/discover")
+		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
+	})
+	const want = `"# one\n\nOld.\n\n# two\n\nNew."`
+	if got := string(a.Part("result", "instructions")); got != want {
+		t.Errorf("discover says %s", got)
+	}
+	l := fixture.NewLegacy(t, p.URL, "2025-06-18", "")
+	if got := string(l.Initialized.Part("result", "instructions")); got != want {
+		t.Errorf("initialize says %s", got)
+	}
+}
+
+// TestBridgeFollowsTheServer: a server that takes up the other era is used in that.
+func TestBridgeFollowsTheServer(t *testing.T) {
+	w, p := over(t, []string{scripted.Modern}, "ttl 1s")
+	c := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
+	hasListed(t, c, toolsList, 2)
+	if a := c.Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+		t.Fatalf("a call gave %s", describe(a))
+	}
+	w.SetRevisions(append(legacyRevisions, scripted.Modern)...)
+	await(t, "the server's own legacy era", func() bool {
+		c.Call("tools/call", `{"name":"one__item-0000"}`)
+		all := clientsOf(w)
+		return all[len(all)-1].Header.Get("Mcp-Protocol-Version") == "2025-11-25"
+	})
+}
