@@ -131,3 +131,34 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
+
+// TestOf: a caller who is known is the same client in each request, and nobody else.
+func TestOf(t *testing.T) {
+	of := func(whose, capabilities, name, version string) Client {
+		t.Helper()
+		c, err := Of(whose, []byte(capabilities), name, version)
+		if err != nil || c.Revision != revision.LatestLegacy {
+			t.Fatalf("got %+v, %v", c, err)
+		}
+		return c
+	}
+	one := of("ada", `{"b":{},"a":{},"sampling":{}}`, "n", "1")
+	if same := of("ada", `{"a":{},"b":{}}`, "n", "1"); same.ID != one.ID || string(same.Capabilities) != `{"a":{},"b":{}}` {
+		t.Errorf("%+v is another client than %+v", same, one)
+	}
+	for name, other := range map[string]Client{
+		"user": of("bob", `{"a":{},"b":{}}`, "n", "1"), "capabilities": of("ada", `{}`, "n", "1"),
+		"name": of("ada", `{"a":{},"b":{}}`, "m", "1"), "version": of("ada", `{"a":{},"b":{}}`, "n", "2"), "split": of("ad", `{"a":{},"b":{}}`, "an", "1"),
+		"once": *one.Once(),
+	} {
+		if other.ID == one.ID {
+			t.Errorf("one of another %s is the same client", name)
+		}
+	}
+	if a, b := one.Once(), one.Once(); a.ID == b.ID || !a.IsOnce() || one.IsOnce() {
+		t.Error("two requests have one client")
+	}
+	if c, err := Of("ada", []byte(`{"a":1,"a":2}`), "", ""); err == nil {
+		t.Errorf("got %+v of capabilities that are repeated", c)
+	}
+}

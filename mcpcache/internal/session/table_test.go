@@ -210,3 +210,40 @@ func TestLost(t *testing.T) {
 		}
 	}
 }
+
+// TestEnd: what is used once keeps its place until the server has ended its session.
+func TestEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, table := new(desk), NewTable()
+		table.SetMost(1)
+		ending := make(chan struct{})
+		server := d.server("a", 1)
+		end := server.End
+		server.End = func(s *client.Session) {
+			<-ending
+			end(s)
+		}
+		one := use(t, table, 1)
+		if _, err := one.With(t.Context(), server); err != nil {
+			t.Fatal(err)
+		}
+		one.End()
+		synctest.Wait()
+		if _, err := table.Use(ID{2}); !errors.Is(err, ErrFull) {
+			t.Errorf("before the session has ended, another gives %v", err)
+		}
+		close(ending)
+		synctest.Wait()
+		if d.closed != 1 || table.Len() != 0 {
+			t.Errorf("%d were closed, %d clients have some", d.closed, table.Len())
+		}
+		use(t, table, 2).End() // nothing was opened
+		synctest.Wait()
+		if table.Len() != 0 {
+			t.Errorf("%d clients have some", table.Len())
+		}
+		if a, b := table.Number(), table.Number(); a == b {
+			t.Errorf("two requests have the number %d", a)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -123,5 +124,38 @@ func TestReaderDropsLargeBuffers(t *testing.T) {
 	}
 	if cap(r.split.data) > keptBuffer || cap(r.split.line) > keptBuffer {
 		t.Errorf("kept buffers of %d and %d bytes", cap(r.split.data), cap(r.split.line))
+	}
+}
+
+// TestSplitter: pieces give the events of the whole, and comments if they are wanted.
+func TestSplitter(t *testing.T) {
+	long := strings.Repeat("x", 2*keptBuffer)
+	stream := ": hello\r\n\r\nevent: a\ndata: 1\n:\ndata: 2\n\ndata: " + long + "\ndata: 3\n\ndata:" + long + "\n\n"
+	want := []string{":", ":", "1\n2", long + "\n3", long}
+	for _, size := range []int{1, 7, 4096, len(stream)} {
+		s := Splitter{MaxEvent: 3 * keptBuffer, Comments: true}
+		var got []string
+		for piece := range slices.Chunk([]byte(stream), size) {
+			for {
+				event, rest, found, err := s.Next(piece)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !found {
+					break
+				}
+				if piece = rest; event.Comment {
+					got = append(got, ":")
+				} else {
+					got = append(got, string(event.Data))
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pieces of %d, got %d events", size, len(got))
+		}
+		if held := s.Held(); held > 8*keptBuffer {
+			t.Errorf("%d bytes are held", held)
+		}
 	}
 }
