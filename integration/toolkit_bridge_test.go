@@ -507,18 +507,60 @@ func TestBridgeInstructions(t *testing.T) {
 	}
 }
 
-// TestBridgeFollowsTheServer: a server that takes up the other era is used in that.
+// TestBridgeFollowsTheServer: a server that takes up another era, or gives one up, is used in
+// what it speaks.
 func TestBridgeFollowsTheServer(t *testing.T) {
 	w, p := over(t, []string{scripted.Modern}, "ttl 1s")
-	c := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
-	hasListed(t, c, toolsList, 2)
-	if a := c.Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-		t.Fatalf("a call gave %s", describe(a))
+	old, recent := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada")), modernUser(t, p, "ada")
+	hasListed(t, old, toolsList, 2)
+	speaks := func(c *fixture.Raw, revision string) {
+		t.Helper()
+		await(t, revision+" to be spoken with a client of "+c.Revision, func() bool {
+			members := `"name":"one__item-0000"`
+			a := c.Call("tools/call", c.Params(members))
+			all := clientsOf(w)
+			return a.Status == http.StatusOK && a.ErrorCode() == 0 && all[len(all)-1].Header.Get("Mcp-Protocol-Version") == revision
+		})
 	}
+	speaks(old, scripted.Modern)
 	w.SetRevisions(append(legacyRevisions, scripted.Modern)...)
-	await(t, "the server's own legacy era", func() bool {
-		c.Call("tools/call", `{"name":"one__item-0000"}`)
-		all := clientsOf(w)
-		return all[len(all)-1].Header.Get("Mcp-Protocol-Version") == "2025-11-25"
-	})
+	speaks(old, "2025-11-25")
+	speaks(recent, scripted.Modern)
+	// Its lists are fresh for an hour: what it answers to a call shows that it has changed.
+	w.SetRevisions(legacyRevisions...)
+	speaks(recent, "2025-11-25")
+	hasListed(t, recent, toolsList, 2)
+}
+
+// TestBridgeBrokenOff: an answer that a server breaks off is an error that names the server.
+func TestBridgeBrokenOff(t *testing.T) {
+	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
+		t.Run(name, func(t *testing.T) {
+			w, p := over(t, revisions)
+			var c *fixture.Raw
+			if name == "legacy" {
+				c = modernUser(t, p, "ada")
+			} else {
+				c = fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
+				hasListed(t, c, toolsList, 2)
+			}
+			for _, stream := range []bool{false, true} {
+				w.SetScript("tools/call", func(x *scripted.Exchange) {
+					if stream {
+						x.Event(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}`)
+						panic(http.ErrAbortHandler)
+					}
+					scripted.HalfBody(x)
+				})
+				want := http.StatusBadGateway
+				if stream {
+					want = http.StatusOK // which had been sent
+				}
+				a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
+				if a.Status != want || a.ErrorCode() != -32603 || !strings.Contains(string(a.Message()), `\"one\"`) || string(a.Part("id")) == "" {
+					t.Errorf("in a stream %v: got %s: %s", stream, describe(a), a.Body)
+				}
+			}
+		})
+	}
 }

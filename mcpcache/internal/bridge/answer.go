@@ -12,8 +12,8 @@ import (
 type Answer struct {
 	// To is the client's era.
 	To revision.Era
-	// ID is that of the client's request, as written. The server may have been sent another.
-	ID []byte
+	// ID is that of the client's request, as written; Sent is what the server was sent.
+	ID, Sent []byte
 	// Method is the request's.
 	Method string
 	// Level is that of the log messages that a modern client has asked for; "" for none.
@@ -54,20 +54,24 @@ func (a *Answer) Turn(data []byte) Message {
 		return a.response(data)
 	case len(id) > 0:
 		return Message{Asked: id, AskedFor: method}
-	case a.To == revision.Modern && !a.allows(method, data):
+	case !a.allows(method, data):
 		return Message{}
 	}
 	return Message{Bytes: data}
 }
 
-// allows reports whether a modern client may be sent a notification in answer to a request:
-// changes are announced to those who listen for them alone, and log messages sent to those
-// who have asked (2026-07-28, "Subscriptions"; "Logging").
+// allows reports whether the client may be sent a notification in answer to a request. Of a
+// request of the server, which it is not given, it is told nothing. A modern client is sent
+// what it has asked for: changes are announced to those who listen for them alone, and log
+// messages sent to those who have named a level (2026-07-28, "Subscriptions"; "Logging").
 func (a *Answer) allows(method string, data []byte) bool {
-	if method != "notifications/message" {
-		return revision.Changed(method) == 0
+	switch {
+	case a.To == revision.Legacy:
+		return method != "notifications/cancelled"
+	case method == "notifications/message":
+		return a.Level != "" && slices.Index(levels, message.StringAt(data, "params", "level")) >= slices.Index(levels, a.Level)
 	}
-	return a.Level != "" && slices.Index(levels, message.StringAt(data, "params", "level")) >= slices.Index(levels, a.Level)
+	return method == "notifications/progress"
 }
 
 func (a *Answer) response(data []byte) Message {
@@ -77,11 +81,16 @@ func (a *Answer) response(data []byte) Message {
 		return Message{}
 	case response.Error != nil:
 		return a.failure(data, response.Error.Code)
+	case !message.SameID(response.ID, a.Sent):
+		return Message{} // of another request, perhaps at another server
 	case a.To == revision.Modern:
 		return a.modernResult(response.Result)
 	}
 	if kind := message.StringAt(response.Result, "resultType"); kind != "" && kind != "complete" {
 		return a.Fail("the server asks for what a client of this revision cannot give: " + kind)
+	}
+	if data, err = message.WithValue(data, a.ID, "id"); err != nil { // written the client's way
+		return Message{}
 	}
 	return Message{Bytes: data, Final: true}
 }

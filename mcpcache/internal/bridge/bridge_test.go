@@ -44,10 +44,10 @@ func TestToModern(t *testing.T) {
 }
 
 func TestTurn(t *testing.T) {
-	modern := Answer{To: revision.Modern, ID: []byte(`"me"`), Method: "tools/call", Level: "warning"}
+	modern := Answer{To: revision.Modern, ID: []byte(`"me"`), Sent: []byte("12"), Method: "tools/call", Level: "warning"}
 	read, quiet := modern, modern
 	read.Method, quiet.Level = "resources/read", ""
-	legacy := Answer{To: revision.Legacy, ID: []byte(`7`), Method: "tools/call"}
+	legacy := Answer{To: revision.Legacy, ID: []byte(`7`), Sent: []byte(`7`), Method: "tools/call"}
 	const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}`
 	const warning = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":"x"}}`
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
@@ -72,6 +72,9 @@ func TestTurn(t *testing.T) {
 		"a change":              {modern, changed, ``, Message{}},
 		"a request":             {modern, `{"jsonrpc":"2.0","id":"s1","method":"ping"}`, ``, Message{AskedFor: "ping", Asked: []byte(`"s1"`)}},
 		"nonsense":              {modern, `nonsense`, ``, Message{}},
+		"another's result":      {modern, `{"jsonrpc":"2.0","id":"me","result":{}}`, ``, Message{}},
+		"a cancellation":        {modern, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, ``, Message{}},
+		"another notification":  {modern, `{"jsonrpc":"2.0","method":"notifications/other"}`, ``, Message{}},
 		"no message":            {modern, `{"jsonrpc":"2.0","id":12}`, ``, Message{}},
 
 		"to legacy, a result":   {legacy, `{"result": {"content":[],"resultType":"complete"},"id":7,"jsonrpc":"2.0"}`, `{"result": {"content":[],"resultType":"complete"},"id":7,"jsonrpc":"2.0"}`, Message{Final: true}},
@@ -81,6 +84,9 @@ func TestTurn(t *testing.T) {
 		"to legacy, a message":  {legacy, warning, warning, Message{}},
 		"to legacy, a change":   {legacy, changed, changed, Message{}},
 		"to legacy, a request":  {legacy, `{"jsonrpc":"2.0","id":0,"method":"ping"}`, ``, Message{AskedFor: "ping", Asked: []byte(`0`)}},
+		"to legacy, another's":  {legacy, `{"jsonrpc":"2.0","id":8,"result":{}}`, ``, Message{}},
+		"to legacy, its id":     {Answer{ID: []byte(`"a\u0062"`), Sent: []byte(`"a\u0062"`)}, `{"jsonrpc":"2.0","id":"ab","result":{}}`, `{"jsonrpc":"2.0","id":"a\u0062","result":{}}`, Message{Final: true}},
+		"to legacy, cancelled":  {legacy, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, ``, Message{}},
 		"to legacy, two values": {legacy, `{"jsonrpc":"2.0","id":7,"result":{}}{}`, ``, Message{}},
 	} {
 		got := tt.by.Turn([]byte(tt.data))

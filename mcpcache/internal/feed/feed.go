@@ -43,8 +43,8 @@ type Feed struct {
 	// server is the upstream's last description of itself; nil before the first
 	// session.
 	server atomic.Pointer[client.ServerInfo]
-	// unsupported says that the state is [Unsupported].
-	unsupported atomic.Bool
+	// unsupported says that the state is [Unsupported], down that it is [Down].
+	unsupported, down atomic.Bool
 	// waits says that the feed waits for those before it sends anything.
 	waits atomic.Bool
 
@@ -117,6 +117,9 @@ func (f *Feed) Speaks() bool { return f.server.Load() != nil && !f.unsupported.L
 
 // IsUnsupported reports whether the upstream is known not to speak the feed's revision.
 func (f *Feed) IsUnsupported() bool { return f.unsupported.Load() }
+
+// IsDown reports whether the upstream cannot be reached, or answers no request of the feed.
+func (f *Feed) IsDown() bool { return f.down.Load() }
 
 // run connects, serves and connects again until ctx ends.
 func (f *Feed) run(ctx context.Context) {

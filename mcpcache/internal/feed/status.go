@@ -235,6 +235,7 @@ func (f *Feed) enter(state State, failure *Failure) {
 	if from != state {
 		f.state, f.since = state, time.Now()
 		f.unsupported.Store(state == Unsupported)
+		f.down.Store(state == Down)
 	}
 	f.mu.Unlock()
 	if from == state {

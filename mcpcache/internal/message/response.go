@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -174,3 +175,11 @@ func supported(data []byte) (versions []string) {
 }
 
 var supportedKeys = keys("supported")
+
+// SameID reports whether two raw ids are one, however a string is written.
+func SameID(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 || !isString(a) || !isString(b) {
+		return bytes.Equal(a, b)
+	}
+	return bytes.Equal(unquote(a), unquote(b))
+}

@@ -35,7 +35,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	a := &answer{v: v, header: make(http.Header)}
 	defer v.called(a, name)
 	defer a.forget()
-	err := s.Upstream.ServeHTTP(a, r, next)
+	err := a.ask(r, next)
 	if v.lost = a.held != 0 && v.opened.Lost(v.r.Context()); v.lost {
 		return nil
 	}
@@ -140,6 +140,7 @@ type answer struct {
 	v      *visit
 	header http.Header
 	wrote  bool
+	status int // of the server
 	// replaced says that the client has been given something else.
 	replaced bool
 	watcher  sse.Watcher
@@ -163,12 +164,24 @@ func (a *answer) WriteHeader(status int) {
 	if a.wrote || status < http.StatusOK && status != http.StatusSwitchingProtocols {
 		return
 	}
-	a.wrote = true
+	a.wrote, a.status = true, status
 	if a.v.mayBeLost(status) {
 		a.held, a.watcher.Format = status, sse.JSON
 		return
 	}
 	a.begin(status)
+}
+
+// ask has the server answer a request. What breaks off on its way over the bridge is answered
+// by us; elsewhere, reverse_proxy aborts the client's connection.
+func (a *answer) ask(r *http.Request, next caddyhttp.Handler) error {
+	defer func() {
+		p := recover()
+		if aborted, _ := p.(error); p != nil && (a.turned == nil || !errors.Is(aborted, http.ErrAbortHandler)) {
+			panic(p)
+		}
+	}()
+	return a.v.server.Upstream.ServeHTTP(a, r, next)
 }
 
 // forget gives back what the answer has of the memory, also if reverse_proxy aborts.
@@ -296,14 +309,22 @@ func (a *answer) watch(p []byte) {
 }
 
 // called has the server's feeds look for what a call may have changed, as not all servers
-// announce that; also for what the client may not have known, if the call was refused.
+// announce that; also for what the client may not have known, if the call was refused, and
+// whether the server speaks the revision still.
 func (v *visit) called(a *answer, tool string) {
+	feeds := v.server.Feeds.All()
+	var refused struct{ Error struct{ Code int } }
+	_ = json.Unmarshal(a.beginning, &refused) // what is none has no code
+	code := refused.Error.Code
+	if v.speaks == revision.Modern && v.isOfOtherEra(a.status, code) {
+		if f := v.server.feed(v.at); f != nil {
+			f.Doubt()
+		}
+	}
 	if v.method != "tools/call" {
 		return
 	}
-	feeds := v.server.Feeds.All()
-	var refused struct{ Error struct{ Code int } }
-	if json.Unmarshal(a.beginning, &refused) == nil && (refused.Error.Code == invalidParams || refused.Error.Code == headerMismatch) {
+	if code == invalidParams || code == headerMismatch {
 		v.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
 		for _, f := range feeds {
 			f.Recheck(revision.Tools)
@@ -320,6 +341,19 @@ func (v *visit) called(a *answer, tool string) {
 			}
 		}
 	}
+}
+
+// isOfOtherEra reports whether a modern server's refusal may come of its not being one any
+// more: older ones refuse what has no session, or their methods are others. Who has no
+// completion says so that way, too.
+func (v *visit) isOfOtherEra(status, code int) bool {
+	switch code {
+	case invalidParams, headerMismatch, missingCapability, internalError:
+		return false
+	case methodNotFound:
+		return v.method != "completion/complete"
+	}
+	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
 // FlushError flushes what has been written. [http.ResponseController] calls it.

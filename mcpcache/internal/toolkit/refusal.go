@@ -19,6 +19,7 @@ const (
 	invalidParams      = -32602
 	internalError      = -32603
 	headerMismatch     = -32020
+	missingCapability  = -32021
 	unsupportedVersion = -32022
 	// notFoundLegacy is that of a resource in the legacy era (2025-11-25, "Resources", "Error
 	// Handling").

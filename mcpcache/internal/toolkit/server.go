@@ -51,19 +51,29 @@ func otherOf(r revision.Revision) revision.Revision {
 
 // at returns the revision at which the server's lists are shown to clients of the era of r,
 // and it is called for them: the newest of that era that it speaks, or of the other if it
-// speaks none.
+// speaks none, or fails in the one and not in the other.
 func (s *Server) at(r revision.Revision) revision.Revision {
 	own, other := newestOf(r), otherOf(r)
-	if at := s.spoken(own); at != revision.Unknown {
-		return at
+	mine := s.spoken(own)
+	if mine != revision.Unknown && !s.isDown(mine) {
+		return mine
 	}
-	if at := s.spoken(other); at != revision.Unknown {
-		return at
-	}
-	if !s.maySpeak(own) && s.maySpeak(other) {
+	theirs := s.spoken(other)
+	switch {
+	case theirs != revision.Unknown && (mine == revision.Unknown || !s.isDown(theirs)):
+		return theirs
+	case mine != revision.Unknown:
+		return mine
+	case !s.maySpeak(own) && s.maySpeak(other):
 		return other
 	}
 	return own
+}
+
+// isDown reports whether the server answers nothing at a revision.
+func (s *Server) isDown(r revision.Revision) bool {
+	f := s.Feeds.Of(r)
+	return f == nil || f.IsDown()
 }
 
 // spoken returns the newest revision of an era that the server speaks, or that it has spoken

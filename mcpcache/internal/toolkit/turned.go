@@ -67,7 +67,7 @@ type turned struct {
 func (a *answer) turn(status int) *turned {
 	v := a.v
 	t := &turned{v: v, status: status, share: v.endpoint.bridged.Share(), by: bridge.Answer{
-		To: v.at.Era(), ID: v.request.ID, Method: v.method,
+		To: v.at.Era(), ID: v.request.ID, Sent: v.sentID(), Method: v.method,
 		Level: message.StringAt(v.body.Bytes, "params", "_meta", "io.modelcontextprotocol/logLevel"),
 	}}
 	h := v.w.Header()
@@ -103,7 +103,7 @@ func (s *Server) unclear() refusal {
 
 // tooLarge answers for a server whose answer is too large.
 func (t *turned) tooLarge() {
-	text := fmt.Sprintf("the answer of the MCP server %q, which speaks another revision than the client, is larger than there is memory for", t.v.server.Name)
+	text := fmt.Sprintf("the answer of the MCP server %q, which speaks another revision than the client, is larger than max_list, or than there is memory left for such answers", t.v.server.Name)
 	t.over = true
 	if t.events.MaxEvent == 0 {
 		_ = t.v.fail(refusal{http.StatusBadGateway, internalError, text, nil})
@@ -174,8 +174,15 @@ func (t *turned) finish() {
 		return
 	}
 	t.over = true
-	if t.whole == nil {
+	switch {
+	case t.whole == nil && t.v.isCancelled():
+		_ = t.event(t.by.Fail(cancelled.text).Bytes)
+		return
+	case t.whole == nil:
 		_ = t.event(t.by.Fail(fmt.Sprintf("the MCP server %q ended its answer before the result", t.v.server.Name)).Bytes)
+		return
+	case t.v.isCancelled():
+		_ = t.v.fail(cancelled)
 		return
 	}
 	data, ok := t.whole.Bytes()
