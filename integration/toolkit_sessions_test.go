@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -476,14 +475,10 @@ func TestToolkitMaxSessions(t *testing.T) {
 // unknown to another.
 func TestToolkitSessionOfUser(t *testing.T) {
 	_, first := newMember(t, "one")
-	const hash = "$2a$04$Y9kMlgpKEK0BgGsMFiX6Q.jB1ddZYZxBMybtJgDIyORzhwRZFOmLm" // of "word"
-	p := startProxy(t, "route {\nbasic_auth {\nada "+hash+"\nbob "+hash+"\n}\n"+toolkitOf([]member{first})+"\n}")
-	as := func(user string) string {
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":word"))
-	}
-	ada := fixture.NewLegacy(t, p.URL, "2025-11-25", as("ada"))
+	p := startProxy(t, forUsers(toolkitOf([]member{first})))
+	ada := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
 	hasListed(t, ada, toolsList, 2)
-	bob := fixture.NewLegacy(t, p.URL, "2025-11-25", as("bob"))
+	bob := fixture.NewLegacy(t, p.URL, "2025-11-25", user("bob"))
 	own := bob.Session
 	bob.Session = ada.Session
 	if a := bob.List(toolsList); a.Status != http.StatusNotFound {
