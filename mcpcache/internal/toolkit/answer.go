@@ -1,0 +1,196 @@
+package toolkit
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// returned are the fields of a server's header that a client is given. All else is about
+// what lies between us and that server: its cookies and sessions are not the endpoint's.
+var returned = []string{
+	"Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Cache-Control", "X-Accel-Buffering",
+	"Retry-After", "Date", "Vary", "Warning",
+}
+
+// answer is the response writer of a server's answer. What is no answer of MCP becomes an
+// error that names the server.
+type answer struct {
+	v      *visit
+	header http.Header
+	wrote  bool
+	status int // of the server
+	// replaced says that the client has been given something else.
+	replaced bool
+	watcher  sse.Watcher
+	// turned is how the client gets it over a bridge; nil: as it is.
+	turned *turned
+	// beginning is that of a JSON answer, as long as it may be all of it.
+	beginning []byte
+	// held is a status that the client has not been given yet, as it may say that the server
+	// has lost the session; 0 for none.
+	held int
+}
+
+// maxError is how long an answer may be that is looked at for an error, in bytes.
+const maxError = 4 << 10
+
+// Header implements [http.ResponseWriter].
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answer) WriteHeader(status int) {
+	if a.wrote || status < http.StatusOK && status != http.StatusSwitchingProtocols {
+		return
+	}
+	a.wrote, a.status = true, status
+	if a.v.mayBeLost(status) {
+		a.held, a.watcher.Format = status, sse.JSON
+		return
+	}
+	a.begin(status)
+}
+
+// release gives the client what has been held back.
+func (a *answer) release() {
+	if a.held == 0 {
+		return
+	}
+	status, body := a.held, a.beginning
+	a.held = 0
+	if status == http.StatusNotFound {
+		if _, err := message.ParseResponse(body); err == nil {
+			status = http.StatusOK // an answer like others, which must not end the client's session
+		}
+	}
+	a.begin(status)
+	_, _ = a.pass(body) // if the client has gone, there is nobody to report that to
+}
+
+// begin gives the client the header.
+func (a *answer) begin(status int) {
+	h := a.v.w.Header()
+	for _, name := range returned {
+		if values, has := a.header[name]; has {
+			h[name] = values
+		}
+	}
+	if !a.isOfMCP(status) {
+		a.replaced = true
+		delete(h, "Content-Encoding")
+		f := a.v.server.failed(status)
+		if a.v.isCancelled() {
+			f = cancelled
+		}
+		_ = a.v.fail(f)
+		return
+	}
+	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
+	a.v.AllowPage(h)
+	a.watcher.Format = sse.FormatOf(false, a.header["Content-Type"], a.header["Content-Encoding"])
+	if a.v.isBridged() {
+		a.turned = a.turn(status)
+		return
+	}
+	a.v.w.WriteHeader(status)
+}
+
+// pass gives the client a part of the answer.
+func (a *answer) pass(p []byte) (int, error) {
+	switch {
+	case a.replaced:
+		return len(p), nil
+	case a.turned != nil:
+		return len(p), a.turned.write(p)
+	}
+	return a.v.w.Write(p)
+}
+
+// isOfMCP reports whether an answer may say something to a client of MCP: it is a message
+// or a stream of them, or an error in the protocol's words. What a server says of
+// credentials is not for a client, who has sent it none.
+func (a *answer) isOfMCP(status int) bool {
+	switch {
+	case status == http.StatusOK:
+		media, _, _ := strings.Cut(strings.Join(a.header["Content-Type"], ","), ";")
+		return incoming.IsJSON(a.header["Content-Type"]) || strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
+	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden,
+		status == http.StatusProxyAuthRequired:
+		return false
+	case status == http.StatusNotFound && a.v.client != nil && !a.v.isBridged():
+		return false // it would end the client's session
+	}
+	return incoming.IsJSON(a.header["Content-Type"])
+}
+
+// failed is the refusal that stands for an answer that is none of MCP.
+func (s *Server) failed(status int) refusal {
+	text := fmt.Sprintf("the MCP server %q answered with HTTP status %d", s.Name, status)
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestEntityTooLarge:
+		return refusal{status, internalError, text, nil}
+	}
+	return refusal{http.StatusBadGateway, internalError, text, nil}
+}
+
+// Write implements [io.Writer].
+func (a *answer) Write(p []byte) (int, error) {
+	if !a.wrote {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.held != 0 {
+		if len(a.beginning)+len(p) <= maxError {
+			a.beginning = append(a.beginning, p...)
+			return len(p), nil
+		}
+		a.release() // it says more than that a session is not known
+	}
+	if a.replaced {
+		return len(p), nil
+	}
+	a.watch(p)
+	return a.pass(p)
+}
+
+// watch looks for notices in a part of the answer, before the client has it. In the modern
+// era they have a stream of their own, which not all servers keep to.
+func (a *answer) watch(p []byte) {
+	if a.watcher.Format == sse.JSON && len(a.beginning)+len(p) <= maxError {
+		a.beginning = append(a.beginning, p...)
+	} else {
+		a.beginning = nil
+	}
+	var kinds revision.KindSet
+	a.watcher.Scan(p, func(method string) { kinds |= revision.Changed(method) })
+	if kinds != 0 {
+		a.v.server.Cache.Bump(kinds)
+		a.v.endpoint.Observer.Noticed(kinds, exchange.FromClient)
+	}
+}
+
+// FlushError flushes what has been written. [http.ResponseController] calls it.
+func (a *answer) FlushError() error {
+	if !a.wrote {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.held != 0 || a.turned != nil && a.turned.isWhole() {
+		return nil
+	}
+	return http.NewResponseController(a.v.w).Flush()
+}
+
+// Unwrap returns the writer below, for what [http.ResponseController] can do besides
+// flushing.
+func (a *answer) Unwrap() http.ResponseWriter { return a.v.w }
+
+// Interface guards
+var (
+	_ http.ResponseWriter             = (*answer)(nil)
+	_ interface{ FlushError() error } = (*answer)(nil)
+)
