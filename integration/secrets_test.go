@@ -99,6 +99,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	w.start("guard bearer {\nfile "+file+"\n}", "refresh 50ms")
 	c := w.clientAs(scripted.Modern, "Bearer client")
 	c.Settle(toolsList)
+	awaitReady(t, "mcp_cache") // the feed has used the old token in both eras
 	accept("new")
 	await(t, "a refusal of the feed", func() bool { return refused.Load() > 0 })
 	if a := c.List(toolsList); !isWhole(a) {

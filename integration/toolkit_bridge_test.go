@@ -185,11 +185,13 @@ func TestBridgeAnswers(t *testing.T) {
 // TestBridgeToModern: a modern server is told who calls and what the tool's schema wants in
 // headers, and what it refuses reaches a legacy client as an answer.
 func TestBridgeToModern(t *testing.T) {
-	w, p := over(t, []string{scripted.Modern})
+	w, m := newMember(t, "one")
+	w.SetRevisions(scripted.Modern)
 	w.SetList(toolsList, scripted.Page{
 		`{"name":"item-0000","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"Count"}}}}`,
 		`{"name":"item-0001","inputSchema":{"type":"object"}}`,
 	})
+	p := startProxy(t, forUsers(toolkitOf([]member{m})))
 	c := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
 	hasListed(t, c, toolsList, 2)
 	c.Call("logging/setLevel", `{"level":"warning"}`)

@@ -43,8 +43,9 @@ type Feed struct {
 	// server is the upstream's last description of itself; nil before the first
 	// session.
 	server atomic.Pointer[client.ServerInfo]
-	// unsupported says that the state is [Unsupported], down that it is [Down].
-	unsupported, down atomic.Bool
+	// unsupported says that the state is [Unsupported], down that it is [Down]; delivered,
+	// that the upstream has delivered lists.
+	unsupported, down, delivered atomic.Bool
 	// waits says that the feed waits for those before it sends anything.
 	waits atomic.Bool
 
@@ -120,6 +121,9 @@ func (f *Feed) IsUnsupported() bool { return f.unsupported.Load() }
 
 // IsDown reports whether the upstream cannot be reached, or answers no request of the feed.
 func (f *Feed) IsDown() bool { return f.down.Load() }
+
+// HasDelivered reports whether every list has been asked for once, and not all in vain.
+func (f *Feed) HasDelivered() bool { return f.delivered.Load() }
 
 // run connects, serves and connects again until ctx ends.
 func (f *Feed) run(ctx context.Context) {

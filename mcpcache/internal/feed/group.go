@@ -59,8 +59,8 @@ func (g *Group) Set(p *Policy, logger *zap.Logger) {
 	}
 }
 
-// Run starts the feeds that run from the start: that of the legacy era, and then the
-// modern one, which waits for it. See [Feed.awaitTurn].
+// Run starts the feeds that run from the start, unless they run already: that of the legacy
+// era, and then the modern one, which waits for it. See [Feed.awaitTurn].
 func (g *Group) Run() {
 	g.start(revision.LatestLegacy, false)
 	g.start(revision.LatestModern, true)

@@ -236,6 +236,9 @@ func (f *Feed) enter(state State, failure *Failure) {
 		f.state, f.since = state, time.Now()
 		f.unsupported.Store(state == Unsupported)
 		f.down.Store(state == Down)
+		if state == Ready || state == Degraded || state == Yielding {
+			f.delivered.Store(true)
+		}
 	}
 	f.mu.Unlock()
 	if from == state {

@@ -163,6 +163,7 @@ func (v *visit) await(f *feed.Fetch, last *cache.Entry) *cache.Entry {
 // than the gate after its feed began.
 func (v *visit) awaitServers(servers []*Server) {
 	for _, server := range servers {
+		server.Feeds.Run()                 // the request may have come before that
 		server.Feeds.Start(newestOf(v.at)) // it need not wait for the other era any longer
 		for f := v.gated(server); f != nil && v.r.Context().Err() == nil; f = v.gated(server) {
 			timer := time.NewTimer(time.Until(f.Began().Add(v.endpoint.Settings.Gate)))

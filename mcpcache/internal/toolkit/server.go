@@ -50,30 +50,33 @@ func otherOf(r revision.Revision) revision.Revision {
 }
 
 // at returns the revision at which the server's lists are shown to clients of the era of r,
-// and it is called for them: the newest of that era that it speaks, or of the other if it
-// speaks none, or fails in the one and not in the other.
+// and it is called for them: the newest of that era that it speaks. It is of the other era if
+// the server speaks none of the client's, fails in it, or has not delivered its lists yet, while
+// all is well in the other.
 func (s *Server) at(r revision.Revision) revision.Revision {
 	own, other := newestOf(r), otherOf(r)
 	mine := s.spoken(own)
-	if mine != revision.Unknown && !s.isDown(mine) {
+	if s.isServed(mine) {
 		return mine
 	}
 	theirs := s.spoken(other)
 	switch {
-	case theirs != revision.Unknown && (mine == revision.Unknown || !s.isDown(theirs)):
+	case s.isServed(theirs):
 		return theirs
 	case mine != revision.Unknown:
 		return mine
+	case theirs != revision.Unknown:
+		return theirs
 	case !s.maySpeak(own) && s.maySpeak(other):
 		return other
 	}
 	return own
 }
 
-// isDown reports whether the server answers nothing at a revision.
-func (s *Server) isDown(r revision.Revision) bool {
+// isServed reports whether the server has delivered lists at a revision, and answers.
+func (s *Server) isServed(r revision.Revision) bool {
 	f := s.Feeds.Of(r)
-	return f == nil || f.IsDown()
+	return f != nil && !f.IsDown() && (f.HasDelivered() || s.Cache.Pinned(r, revision.Tools) != nil)
 }
 
 // spoken returns the newest revision of an era that the server speaks, or that it has spoken
