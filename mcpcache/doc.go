@@ -52,11 +52,14 @@
 // catalogue that joins those of the backends, and hands a call to the one server that it
 // is for, by a table of names. It ends the sessions of legacy clients itself: their ids have
 // sealed what has to be known of them, and a client has a session with each server that it
-// calls, in a table that outlives a configuration.
+// calls, in a table that outlives a configuration. Where client and server are of different
+// eras, what they say is turned from the one into the other by package bridge: a modern caller
+// has a session in that table with a legacy server, too.
 //
 //	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
 //	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
-//	                                                   │                                   the server) ─► upstream handler ─► client
+//	                                                   │                                   the server) ─► (bridge) ─► upstream
+//	                                                   │                                   handler ─► (bridge) ─► client
 //	                                                   └─ initialize, ping, level, end ─► answered here
 //
 //	Handler, command, admin       for people and for Caddy
@@ -64,7 +67,8 @@
 //	    toolkit                   one request to several servers
 //	    exchange                  one request
 //	      catalog, policy         the lists as callers see them, by the rules
-//	      session                 the sessions of a toolkit's legacy clients
+//	      session                 the sessions of a toolkit's clients
+//	      bridge                  messages of one era in the other
 //	        backend               one server
 //	          feed, keeper        when to fetch; what outlives the process
 //	            client, cache, sieve, encoded, identity, admission, variant

@@ -22,9 +22,9 @@ type Server struct {
 	// name and two underscores, such as `github__`
 	Prefix *string `json:"prefix,omitempty"`
 
-	// What becomes of a legacy client when the server has lost the session that is open for
-	// it: with `reopen` another is opened, and the request sent once more; with `end` the
-	// client's own session ends. Default: `reopen`
+	// What becomes of a client when the server has lost the session that is open for it: with
+	// `reopen` another is opened, and the request sent once more; with `end` the client's own
+	// session ends, or the request of a client without one fails. Default: `reopen`
 	SessionLost string `json:"session_lost,omitempty"`
 }
 

@@ -41,9 +41,6 @@ const (
 	notFoundLegacy = -32002 // a resource (2025-11-25, "Resources", "Error Handling")
 )
 
-// levels are those of log messages, in order (2025-11-25, "Logging", "Log Levels").
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // Turn returns what the client is given of a message. What nobody could make sense of is
 // left out.
 func (a *Answer) Turn(data []byte) Message {
@@ -69,7 +66,7 @@ func (a *Answer) allows(method string, data []byte) bool {
 	case a.To == revision.Legacy:
 		return method != "notifications/cancelled"
 	case method == "notifications/message":
-		return a.Level != "" && slices.Index(levels, message.StringAt(data, "params", "level")) >= slices.Index(levels, a.Level)
+		return a.Level != "" && slices.Index(message.LogLevels, message.StringAt(data, "params", "level")) >= slices.Index(message.LogLevels, a.Level)
 	}
 	return method == "notifications/progress"
 }

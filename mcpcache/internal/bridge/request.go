@@ -14,15 +14,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// The members of _meta that a modern request has, and no legacy one (2026-07-28, "Base
-// Protocol", "_meta").
-const (
-	metaRevision     = "io.modelcontextprotocol/protocolVersion"
-	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
-	metaClientInfo   = "io.modelcontextprotocol/clientInfo"
-	metaLogLevel     = "io.modelcontextprotocol/logLevel"
-)
-
 // ToLegacy returns a modern client's request as a legacy server takes it, with another id.
 // Servers of both eras take a request for a modern one by its _meta.
 func ToLegacy(request, id []byte) ([]byte, error) {
@@ -34,7 +25,7 @@ func ToLegacy(request, id []byte) ([]byte, error) {
 	if !ok {
 		return request, nil
 	}
-	if meta, err = message.Without(meta, metaRevision, metaCapabilities, metaClientInfo, metaLogLevel); err != nil {
+	if meta, err = message.Without(meta, message.MetaRevision, message.MetaCapabilities, message.MetaClientInfo, message.MetaLogLevel); err != nil {
 		return nil, err
 	}
 	return message.WithValue(request, meta, "params", "_meta")
@@ -53,12 +44,12 @@ func ToModern(request []byte, as Client) ([]byte, error) {
 	if !ok {
 		meta = []byte("{}")
 	}
-	members := map[string][]byte{metaRevision: quote(revision.LatestModern.String()), metaCapabilities: as.Capabilities}
+	members := map[string][]byte{message.MetaRevision: quote(revision.LatestModern.String()), message.MetaCapabilities: as.Capabilities}
 	if as.Name != "" {
-		members[metaClientInfo] = clientInfo(as)
+		members[message.MetaClientInfo] = clientInfo(as)
 	}
 	if as.Level != "" {
-		members[metaLogLevel] = quote(as.Level)
+		members[message.MetaLogLevel] = quote(as.Level)
 	}
 	var err error
 	for _, name := range slices.Sorted(maps.Keys(members)) {

@@ -201,9 +201,9 @@ func (as *Identity) orOwn() *Identity {
 // modernMeta is the _meta that every modern request carries.
 func modernMeta(r revision.Revision, capabilities json.RawMessage) map[string]any {
 	return map[string]any{
-		"io.modelcontextprotocol/protocolVersion":    r.String(),
-		"io.modelcontextprotocol/clientCapabilities": capabilities,
-		"io.modelcontextprotocol/clientInfo":         clientInfo(clientName, ""),
+		message.MetaRevision:     r.String(),
+		message.MetaCapabilities: capabilities,
+		message.MetaClientInfo:   clientInfo(clientName, ""),
 	}
 }
 

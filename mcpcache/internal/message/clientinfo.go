@@ -1,5 +1,7 @@
 package message
 
+import "slices"
+
 const (
 	infoName = iota
 	infoVersion
@@ -69,4 +71,9 @@ func (s *scanner) textOf(key int, otherwise string) error {
 	}
 	_, err := s.stringValue(otherwise)
 	return err
+}
+
+// isOneOf reports whether a raw JSON value is one of those, written plainly.
+func isOneOf(values keyset, value []byte) bool {
+	return slices.ContainsFunc(values, func(known []byte) bool { return string(known) == string(value) })
 }

@@ -19,24 +19,24 @@ const (
 	metaBaggage
 )
 
+// The members of _meta that the protocol has given to modern requests (2026-07-28, "Base
+// Protocol", "_meta").
+const (
+	MetaRevision     = "io.modelcontextprotocol/protocolVersion"
+	MetaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaClientInfo   = "io.modelcontextprotocol/clientInfo"
+	MetaLogLevel     = "io.modelcontextprotocol/logLevel"
+)
+
 // The values of the other _meta keys are strings.
 var metaKeys = keys(
-	"progressToken",
-	"io.modelcontextprotocol/protocolVersion",
-	"io.modelcontextprotocol/clientCapabilities",
-	"io.modelcontextprotocol/clientInfo",
-	"io.modelcontextprotocol/logLevel",
+	"progressToken", MetaRevision, MetaCapabilities, MetaClientInfo, MetaLogLevel,
 	"baggage", "traceparent", "tracestate",
 )
 
-// logLevels are the values of io.modelcontextprotocol/logLevel (2026-07-28,
-// schema, "LoggingLevel").
-var logLevels = keys(`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`)
-
-// isOneOf reports whether a raw JSON value is one of those, written plainly.
-func isOneOf(values keyset, value []byte) bool {
-	return slices.ContainsFunc(values, func(known []byte) bool { return string(known) == string(value) })
-}
+// LogLevels are those of log messages, the least first (2025-11-25, "Logging", "Log Levels";
+// 2026-07-28, schema, "LoggingLevel").
+var LogLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // meta reads params._meta of a request.
 func (s *scanner) meta(req *Request) error {
@@ -67,7 +67,7 @@ func (s *scanner) metaMember(key int, req *Request) error {
 		}
 		meta.Capabilities = value
 	case metaLogLevel:
-		if !isOneOf(logLevels, value) {
+		if !isString(value) || !slices.Contains(LogLevels, string(value[1:len(value)-1])) {
 			return invalid("logLevel is none of the eight")
 		}
 	default:

@@ -93,7 +93,7 @@ func (v *visit) handOverAs(next caddyhttp.Handler, client *session.Client, body 
 // caller returns as whom sessions are opened for a modern client.
 func (v *visit) caller() (*session.Client, error) {
 	info := func(member string) string {
-		return message.StringAt(v.body.Bytes, "params", "_meta", "io.modelcontextprotocol/clientInfo", member)
+		return message.StringAt(v.body.Bytes, "params", "_meta", message.MetaClientInfo, member)
 	}
 	c, err := session.Of(v.principal(), v.request.Meta.Capabilities, info("name"), info("version"))
 	c.Shared = v.user() == ""

@@ -180,14 +180,11 @@ func (v *visit) result(result []byte) error {
 	return err
 }
 
-// levels are those of log messages (2025-11-25, "Logging", "Log Levels").
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // setLevel remembers which log messages the client wants. Servers are told of it.
 func (v *visit) setLevel() error {
 	level := message.StringAt(v.body.Bytes, "params", "level")
-	if !slices.Contains(levels, level) {
-		return v.fail(invalid(invalidParams, "level is none of "+strings.Join(levels, ", ")))
+	if !slices.Contains(message.LogLevels, level) {
+		return v.fail(invalid(invalidParams, "level is none of "+strings.Join(message.LogLevels, ", ")))
 	}
 	s, f := v.use(v.client)
 	if f != nil {

@@ -68,7 +68,7 @@ func (a *answer) turn(status int) *turned {
 	v := a.v
 	t := &turned{v: v, status: status, share: v.endpoint.bridged.Share(), by: bridge.Answer{
 		To: v.at.Era(), ID: v.request.ID, Sent: v.sentID(), Method: v.method,
-		Level: message.StringAt(v.body.Bytes, "params", "_meta", "io.modelcontextprotocol/logLevel"),
+		Level: message.StringAt(v.body.Bytes, "params", "_meta", message.MetaLogLevel),
 	}}
 	h := v.w.Header()
 	delete(h, "Content-Length")
