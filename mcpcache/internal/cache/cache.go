@@ -64,7 +64,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	watches map[*watch]struct{}
-	onPin   []func(r revision.Revision, k revision.Kind, same bool)
+	onPin   []*pinWatch
 }
 
 // pin has the feed's snapshot of a kind and revision, and its compressed bytes, nil if
@@ -96,6 +96,10 @@ type change struct {
 }
 
 type watch struct{ changed func(revision.KindSet) }
+
+type pinWatch struct {
+	pinned func(r revision.Revision, k revision.Kind, same bool)
+}
 
 // New returns a cache that takes at most memory bytes besides the pinned
 // snapshots, see SetMemory.
@@ -185,18 +189,25 @@ func (c *Cache) Pin(e *Entry) bool {
 	c.mu.Lock()
 	watchers := c.onPin
 	c.mu.Unlock()
-	for _, tell := range watchers {
-		tell(e.Revision, e.Kind, old != nil && old.Body.Digest == e.Body.Digest)
+	for _, w := range watchers {
+		w.pinned(e.Revision, e.Kind, old != nil && old.Body.Digest == e.Body.Digest)
 	}
 	return true
 }
 
-// OnPin has pinned called from now on after every [Cache.Pin] that returns true; same
-// says that the bytes are those of the snapshot before. It must return at once.
-func (c *Cache) OnPin(pinned func(r revision.Revision, k revision.Kind, same bool)) {
+// OnPin calls pinned after every [Cache.Pin] that returns true, until the returned function
+// is called; same says that the bytes are those of the snapshot before. It must return at
+// once.
+func (c *Cache) OnPin(pinned func(r revision.Revision, k revision.Kind, same bool)) (stop func()) {
+	w := &pinWatch{pinned}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.onPin = append(c.onPin, pinned)
+	c.onPin = append(slices.Clip(c.onPin), w)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.onPin = slices.DeleteFunc(slices.Clone(c.onPin), func(other *pinWatch) bool { return other == w })
+	}
 }
 
 // ChangedWith reports whether e is pinned and has changed with the notice at m: the

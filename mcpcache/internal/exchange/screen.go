@@ -67,7 +67,7 @@ func (x *exchange) openSieve() (closing func()) {
 			Keep:    view.Shows,
 			Tells:   func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}).Allowed },
 			Private: view.Personal, AddScope: modern,
-		},
+		}.Apply,
 		Whole: lists, Get: stream && !s.elsewhere, Lenient: !stream && !lists,
 		Limit: x.backend.Settings.Feed.MaxList, Memory: x.backend.Cache.Work(),
 	})

@@ -69,12 +69,12 @@ func (e *event) add(p []byte) (n int, ended bool) {
 // filter returns the event with what is left of its data. What is not changed is
 // returned as it was written. Of an event that is left out, its id is what is left: who
 // resumes goes on behind it.
-func (e *event) filter(f message.Filter) ([]byte, error) {
+func (e *event) filter(filter func(data []byte) ([]byte, error)) ([]byte, error) {
 	lines, data := e.split()
 	if len(bytes.TrimSpace(data)) == 0 || !message.LooksLikeJSON(data) && !isMessage(lines) {
 		return e.raw, nil
 	}
-	left, err := f.Apply(data)
+	left, err := filter(data)
 	if err != nil && !errors.Is(err, message.ErrNoMessage) {
 		return e.raw, err
 	}

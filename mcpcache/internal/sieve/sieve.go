@@ -10,7 +10,6 @@ import (
 	"net/http"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -25,7 +24,10 @@ var (
 
 // Options say what a [Writer] filters, and how much it may hold back.
 type Options struct {
-	Filter message.Filter
+	// Filter returns what is left of a message, which is the same slice if it is not changed,
+	// and nil if nothing is: see [github.com/caddy-mcp/mcp-cache/mcpcache/internal/message.Filter.Apply] for its
+	// errors.
+	Filter func(data []byte) ([]byte, error)
 	// Whole says that the answer may be JSON with a list in it. If not, only event
 	// streams are filtered.
 	Whole bool
@@ -196,7 +198,7 @@ func (w *Writer) Finish() error {
 	case w.err != nil:
 	case w.format == sse.JSON:
 		w.err = w.finishWhole()
-	case w.format == sse.Stream && w.guessed: // it may be a page
+	case w.format == sse.Stream && (w.guessed || w.Lenient): // it may be a page; some clients take it for an event
 		w.pass()
 		if err := w.writeEvent(); !errors.Is(err, ErrUnreadable) {
 			w.err = err

@@ -37,8 +37,8 @@ func answer(t *testing.T, o Options, status int, contentType, body string, size 
 	if o.Limit == 0 {
 		o.Limit = 1 << 20
 	}
-	if o.Filter.Keep == nil {
-		o.Filter = hiding
+	if o.Filter == nil {
+		o.Filter = hiding.Apply
 	}
 	below := httptest.NewRecorder()
 	w := New(below, o)
@@ -147,8 +147,8 @@ func TestWhatCannotBeFiltered(t *testing.T) {
 		"no JSON":            {Options{Whole: true}, 200, "application/json", list[1:], ErrUnreadable, false},
 		"ambiguous":          {Options{Whole: true}, 200, "application/json", `{"result":{"tools":[],"Tools":[{"name":"hidden"}]}}`, ErrUnreadable, false},
 		"an odd error":       {Options{Whole: true}, 404, "application/json", `{"Error":1,"error":2,"x":{"tools":[{"name":"hidden"}]}}`, ErrUnreadable, false},
-		"a notice alone":     {Options{Whole: true, Filter: silent()}, 200, "application/json", notice, ErrUnreadable, false},
-		"no room, a notice":  {Options{Lenient: true, Filter: silent(), Memory: budget.New(10)}, 200, events, "data: " + notice + strings.Repeat(" ", leastEvent) + "\n\n", ErrTooLarge, true},
+		"a notice alone":     {Options{Whole: true, Filter: silent().Apply}, 200, "application/json", notice, ErrUnreadable, false},
+		"no room, a notice":  {Options{Lenient: true, Filter: silent().Apply, Memory: budget.New(10)}, 200, events, "data: " + notice + strings.Repeat(" ", leastEvent) + "\n\n", ErrTooLarge, true},
 		"another charset":    {Options{Whole: true}, 200, "application/json; charset=utf-16", list, ErrUnreadable, false},
 		"of an unknown type": {Options{Whole: true}, 200, "text/plain", list, ErrUnreadable, false},
 		"too large":          {Options{Whole: true, Limit: int64(len(list)) - 1}, 200, "application/json", list, ErrTooLarge, false},
@@ -201,7 +201,7 @@ func TestLenient(t *testing.T) {
 // Of a notice that is not for the caller no more than its id is passed on, for who
 // resumes behind it.
 func TestNoticesAreLeftOut(t *testing.T) {
-	o := Options{Filter: silent(), Lenient: true, Memory: budget.New(0)}
+	o := Options{Filter: silent().Apply, Lenient: true, Memory: budget.New(0)}
 	for body, want := range map[string]string{
 		"data: " + notice + "\n\n": "", "id: 7\nevent: message\ndata: " + notice + "\n\n": "id: 7\n\n",
 		"data: " + other + "\n\ndata: " + notice + "\n\ndata: " + other + "\n\n": "data: " + other + "\n\ndata: " + other + "\n\n",
@@ -216,7 +216,7 @@ func TestNoticesAreLeftOut(t *testing.T) {
 // An event is passed on as soon as it has ended.
 func TestEventsAreFlushed(t *testing.T) {
 	below := httptest.NewRecorder()
-	w := New(below, Options{Filter: hiding, Limit: 1 << 10, Memory: budget.New(1 << 20)})
+	w := New(below, Options{Filter: hiding.Apply, Limit: 1 << 10, Memory: budget.New(1 << 20)})
 	defer w.Close()
 	w.Header().Set("Content-Type", "text/event-stream")
 	if err := http.NewResponseController(w).Flush(); err != nil || !below.Flushed {
@@ -234,7 +234,7 @@ func TestEventsAreFlushed(t *testing.T) {
 // Of an answer that is not passed on a little is read, so that its connection can be used
 // again. More is an error: it may never end.
 func TestEndlessAnswersAreNotRead(t *testing.T) {
-	w := New(httptest.NewRecorder(), Options{Whole: true, Filter: hiding, Limit: 1 << 20, Memory: budget.New(4 << 20)})
+	w := New(httptest.NewRecorder(), Options{Whole: true, Filter: hiding.Apply, Limit: 1 << 20, Memory: budget.New(4 << 20)})
 	defer w.Close()
 	w.Header().Set("Content-Type", "text/html")
 	for _, n := range []int{maxDropped - 1, 1} {
@@ -260,7 +260,7 @@ func TestFlushBeforeTheFirstByte(t *testing.T) {
 		"what is no list": {Options{Whole: true}, "text/plain", false},
 	} {
 		below := httptest.NewRecorder()
-		tt.options.Filter, tt.options.Limit, tt.options.Memory = hiding, 1<<10, budget.New(1<<20)
+		tt.options.Filter, tt.options.Limit, tt.options.Memory = hiding.Apply, 1<<10, budget.New(1<<20)
 		w := New(below, tt.options)
 		w.Header().Set("Content-Type", tt.contentType)
 		w.WriteHeader(http.StatusEarlyHints)
@@ -311,7 +311,7 @@ func TestOpenStreamsHoldNothing(t *testing.T) {
 	event := fmt.Sprintf("data: %-*s", 2*leastEvent-len("data: \n\n"), other) + "\n\n"
 	for range 3 {
 		below := httptest.NewRecorder()
-		w := New(below, Options{Filter: hiding, Limit: 1 << 20, Memory: memory})
+		w := New(below, Options{Filter: hiding.Apply, Limit: 1 << 20, Memory: memory})
 		defer w.Close()
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range 2 {

@@ -48,7 +48,7 @@ func (w *Writer) filterWhole() ([]byte, error) {
 	if !ok || !w.share.Grow(int64(len(data))) { // for what is left of it
 		return nil, ErrTooLarge
 	}
-	filtered, err := w.Filter.Apply(data)
+	filtered, err := w.Filter(data)
 	page := isError(w.status) // it may be JSON, but no message
 	switch {
 	case errors.Is(err, message.ErrNoMessage) && (page || !w.Whole):
