@@ -49,7 +49,7 @@ func init() {
 //		server         <name> [<url...>] [{ ... }] # as often as wanted
 //		name_limit     <n>                        # the longest name with a prefix; longer ones are shortened. Default: 48
 //		session_ttl    <duration>                 # how long a client's session lasts. Default: 720h
-//		max_sessions   <n>                        # for how many clients sessions with servers are open. Default: 10000
+//		max_sessions   <n>                        # for how many clients sessions with servers are open, and how many may listen. Default: 10000
 //
 //		# bounds
 //		max_request    <size>                     # largest body looked into; larger ones stream through. Default: 64KiB

@@ -169,7 +169,7 @@ func TestToolkitDiscover(t *testing.T) {
 		t.Errorf("discover says %s", a.Body)
 	}
 	for _, capability := range []string{"tools", "prompts", "resources", "completions", "logging"} {
-		if c, has := said.Capabilities[capability]; !has || c.ListChanged {
+		if c, has := said.Capabilities[capability]; !has || c.ListChanged != (capability != "completions" && capability != "logging") {
 			t.Errorf("capability %s: %v, announces changes %v", capability, has, c.ListChanged)
 		}
 	}
@@ -299,7 +299,6 @@ func TestToolkitRefuses(t *testing.T) {
 		"a cursor":           {c.Call(toolsList, c.Params(`"cursor":"x"`)), 400, -32602, "cursor"},
 		"no name":            {c.Post(fixture.Message("1", "tools/call", c.Params(`"name":"one__item-0000"`)), http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Protocol-Version": {scripted.Modern}}), 400, -32020, "Mcp-Name"},
 		"an unknown method":  {c.Call("tools/run", c.Params("")), 404, -32601, "not found"},
-		"listen":             {c.Call("subscriptions/listen", c.Params(`"notifications":{}`)), 404, -32601, "not found"},
 		"a batch":            {c.Post("["+fixture.Message("1", toolsList, c.Params(""))+"]", nil), 400, -32600, "batches"},
 		"no JSON":            {c.Post("{", nil), 400, -32700, ""},
 		"too large":          {c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{"x":"`+strings.Repeat("x", 5000)+`"}`)), 413, -32600, "max_call"},

@@ -54,20 +54,23 @@
 // sealed what has to be known of them, and a client has a session with each server that it
 // calls, in a table that outlives a configuration. Where client and server are of different
 // eras, what they say is turned from the one into the other by package bridge: a modern caller
-// has a session in that table with a legacy server, too.
+// has a session in that table with a legacy server, too. Clients that listen for changes are
+// told once the new list has been joined.
 //
 //	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
 //	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
 //	                                                   │                                   the server) ─► (bridge) ─► upstream
 //	                                                   │                                   handler ─► (bridge) ─► client
 //	                                                   └─ initialize, ping, level, end ─► answered here
+//	origin ─ GET, subscriptions/listen ─► a stream that ends with the client
+//	a server's list changes ─► joined ─► another one than before? ─► its notice, on each stream
 //
 //	Handler, command, admin       for people and for Caddy
 //	  telemetry, report           what they are told
 //	    toolkit                   one request to several servers
 //	    exchange                  one request
 //	      catalog, policy         the lists as callers see them, by the rules
-//	      session                 the sessions of a toolkit's clients
+//	      session, notices        the sessions of a toolkit's clients, and who listens for changes
 //	      bridge                  messages of one era in the other
 //	        backend               one server
 //	          feed, keeper        when to fetch; what outlives the process

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -52,8 +51,8 @@ type Handler struct {
 
 	// For how many sessions of legacy clients, with `servers`, sessions with these are
 	// open, or a log level is remembered. One more ends what is open for the idle one that
-	// was used longest ago; that client has others opened when it needs them.
-	// Default: 10000
+	// was used longest ago; that client has others opened when it needs them. As many
+	// clients may listen for changes; one more is told to try again. Default: 10000
 	MaxSessions int `json:"max_sessions,omitempty"`
 
 	// The path of the MCP endpoint. Requests to other paths are passed on
@@ -231,8 +230,8 @@ type Handler struct {
 	endpoint    *exchange.Endpoint
 	toolkit     *toolkit.Endpoint // in front of several servers, in the place of endpoint
 	cleaned     bool              // what the toolkit took has been given back
-	sessions    *session.Table    // of the toolkit's legacy clients
-	sessionsKey string            // in the pool; "" while none is taken
+	clients     *clients          // of the toolkit
+	clientsKey  string            // in the pool; "" while they are not taken
 	ids         *sealing[*seal.Sealer]
 	telemetry   *telemetry.Telemetry
 }

@@ -33,6 +33,9 @@ func (reported) Servers() []report.Source { return nil }
 // Sessions implements [report.Source].
 func (reported) Sessions() int { return 0 }
 
+// Listeners implements [report.Source].
+func (reported) Listeners() int { return 0 }
+
 // Conflicts implements [report.Source].
 func (reported) Conflicts() []report.Conflict { return nil }
 

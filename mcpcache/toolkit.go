@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 )
@@ -43,7 +42,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		return err
 	}
 	h.app = h.Servers[0].app
-	if err := h.openSessions(name); err != nil {
+	if err := h.openClients(name, events); err != nil {
 		return err
 	}
 	x, b := h.settings.exchange, h.settings.backend
@@ -52,8 +51,8 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory,
 		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit)},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
-		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.sessions,
-		Sealer: h.ids.sealer, Settled: h.ids.settled,
+		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.clients.sessions,
+		Sealer: h.ids.sealer, Settled: h.ids.settled, Board: h.clients.board,
 	}, servers, told.Requests(), h.logger)
 	if err != nil {
 		told.Stop()
@@ -64,40 +63,6 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	h.app.onStart(h.toolkit.Run)
 	h.app.onStart(func() { h.ids.start(ctx, ctx.Storage()) })
 	return nil
-}
-
-// defaultSessionTTL is that of the option session_ttl: some clients do not open another
-// session when theirs has ended (claude-code#62008).
-const (
-	defaultSessionTTL  = 720 * time.Hour
-	defaultMaxSessions = 10_000
-	// MostSessions is the largest value of the option max_sessions.
-	MostSessions = 1_000_000
-)
-
-// openSessions takes what is open for the sessions of clients, which a reload keeps.
-func (h *Handler) openSessions(name string) (err error) {
-	if h.ids, err = newSealing("sessions", h.SecretFile, session.NewSealer, h.logger); err != nil {
-		return err
-	}
-	h.sessionsKey = "sessions of " + name
-	value, _, err := pool.LoadOrNew(h.sessionsKey, func() (caddy.Destructor, error) { return session.NewTable(), nil })
-	if err != nil {
-		h.sessionsKey = ""
-		return err
-	}
-	h.sessions = value.(*session.Table)
-	h.sessions.SetMost(orDefault(h.MaxSessions, defaultMaxSessions))
-	h.ids.use(h.sessions.Secret)
-	return nil
-}
-
-// checkSessions returns an error if sessions cannot be so many, or last so long.
-func (h *Handler) checkSessions() error {
-	if h.MaxSessions < 0 || h.MaxSessions > MostSessions {
-		return fmt.Errorf("max_sessions: %d is not a whole number from 1 to %d", h.MaxSessions, MostSessions)
-	}
-	return checkDuration("session_ttl", orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), time.Second)
 }
 
 // checkToolkit returns an error if the handler or its servers have options that they
@@ -189,9 +154,9 @@ func (h *Handler) cleanupToolkit() error {
 		h.telemetry.Stop()
 	}
 	h.cleaned = true
-	if h.sessionsKey != "" {
-		_, _ = pool.Delete(h.sessionsKey) // the table's end does nothing that could fail
-		h.sessionsKey = ""
+	if h.clientsKey != "" {
+		_, _ = pool.Delete(h.clientsKey) // it does nothing that could fail
+		h.clientsKey = ""
 	}
 	failures := make([]error, len(h.Servers))
 	for i, s := range h.Servers {
@@ -240,7 +205,10 @@ func (r reportedToolkit) Conflicts() []report.Conflict {
 }
 
 // Sessions implements [report.Source].
-func (r reportedToolkit) Sessions() int { return r.h.sessions.Len() }
+func (r reportedToolkit) Sessions() int { return r.h.clients.sessions.Len() }
+
+// Listeners implements [report.Source].
+func (r reportedToolkit) Listeners() int { return r.h.clients.board.Len() }
 
 // Pinned implements [report.Source].
 func (r reportedToolkit) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {

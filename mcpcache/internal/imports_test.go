@@ -44,8 +44,9 @@ var floors = [][]string{
 	{"feed", "keeper"},
 	// Everything of one upstream.
 	{"backend"},
-	// The list that a caller sees; sessions and eras on both sides.
-	{"catalog", "session", "bridge"},
+	// The list that a caller sees, and who is told of its changes; sessions and eras on both
+	// sides.
+	{"catalog", "notices", "session", "bridge"},
 	// One request, to one server.
 	{"exchange"},
 	// The same to several.

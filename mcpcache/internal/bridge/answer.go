@@ -58,13 +58,13 @@ func (a *Answer) Turn(data []byte) Message {
 }
 
 // allows reports whether the client may be sent a notification in answer to a request. Of a
-// request of the server, which it is not given, it is told nothing. A modern client is sent
-// what it has asked for: changes are announced to those who listen for them alone, and log
-// messages sent to those who have named a level (2026-07-28, "Subscriptions"; "Logging").
+// request of the server, which it is not given, it is told nothing, nor is it here that lists
+// have changed. A modern client is sent what it has asked for: log messages if it has named a
+// level (2026-07-28, "Logging").
 func (a *Answer) allows(method string, data []byte) bool {
 	switch {
 	case a.To == revision.Legacy:
-		return method != "notifications/cancelled"
+		return method != "notifications/cancelled" && !revision.IsListChanged(method)
 	case method == "notifications/message":
 		return a.Level != "" && slices.Index(message.LogLevels, message.StringAt(data, "params", "level")) >= slices.Index(message.LogLevels, a.Level)
 	}

@@ -27,9 +27,8 @@ const (
 )
 
 // capabilities are offered whatever the servers have at the moment, so that one that is
-// down hides nothing from a client for as long as it remembers the answer. Notices come
-// with a later version.
-const capabilities = `{"completions":{},"logging":{},"prompts":{},"resources":{},"tools":{}}`
+// down hides nothing from a client for as long as it remembers the answer.
+const capabilities = `{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`
 
 // info appends the _meta of a result, which says whose it is.
 func (a *About) info(dst []byte) []byte {

@@ -28,6 +28,10 @@ const (
 	MetaLogLevel     = "io.modelcontextprotocol/logLevel"
 )
 
+// MetaSubscription is the member of _meta that says to which subscription a message belongs
+// (2026-07-28, "Subscriptions").
+const MetaSubscription = "io.modelcontextprotocol/subscriptionId"
+
 // The values of the other _meta keys are strings.
 var metaKeys = keys(
 	"progressToken", MetaRevision, MetaCapabilities, MetaClientInfo, MetaLogLevel,

@@ -25,6 +25,8 @@ type Status struct {
 	// Sessions is for how many sessions of a toolkit's clients anything is open; absent if
 	// it is none.
 	Sessions int `json:"sessions,omitempty"`
+	// Listeners is how many of a toolkit's clients listen for changes; absent if it is none.
+	Listeners int `json:"listeners,omitempty"`
 	// Ready is false until there is a copy of every list.
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
@@ -93,7 +95,7 @@ func Describe(source Source, now time.Time) Status {
 	if servers := source.Servers(); servers != nil {
 		status.describeLists(source, revision.LatestModern, now) // they are joined for this
 		status.describeServers(servers, source.Conflicts())
-		status.Sessions = source.Sessions()
+		status.Sessions, status.Listeners = source.Sessions(), source.Listeners()
 	}
 	describeRules(&status, source)
 	return status

@@ -41,6 +41,8 @@ type Source interface {
 	Conflicts() []Conflict
 	// Sessions is for how many sessions of clients of a toolkit anything is open.
 	Sessions() int
+	// Listeners is how many clients of a toolkit listen for changes.
+	Listeners() int
 	// Pinned is the feeds' snapshot of a kind at a revision, of a toolkit what it is
 	// joined of; or nil.
 	Pinned(r revision.Revision, k revision.Kind) *cache.Entry

@@ -32,3 +32,23 @@ func Changed(method string) KindSet {
 	}
 	return 0
 }
+
+// IsListChanged reports whether a notification says that a list has changed.
+func IsListChanged(method string) bool {
+	return Changed(method)&SetOf(Tools, Prompts, Resources) != 0
+}
+
+// ChangeOf returns the method of the notification that says that lists of k have changed;
+// "" if there is none.
+func ChangeOf(k Kind) string {
+	switch k {
+	case Tools:
+		return "notifications/tools/list_changed"
+	case Prompts:
+		return "notifications/prompts/list_changed"
+	case Resources, ResourceTemplates:
+		return "notifications/resources/list_changed"
+	case Discover, Reads:
+	}
+	return ""
+}

@@ -181,7 +181,3 @@ func (t *Table) Cancel(id ID, request []byte) *Opened {
 	}
 	return c.opened
 }
-
-// Destruct implements [github.com/caddyserver/caddy/v2.Destructor]. The servers end their
-// sessions by themselves: there may be more than can be ended in the time that there is.
-func (*Table) Destruct() error { return nil }

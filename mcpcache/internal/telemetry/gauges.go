@@ -25,13 +25,14 @@ var (
 	viewsGauge      = gauge("views", "Lists that are ready as callers are shown them, where there are rules.", "handler")
 	viewBytesGauge  = gauge("view_bytes", "Bytes of the lists that are ready as callers are shown them.", "handler")
 	conflictsGauge  = gauge("conflicts", "What clients of a toolkit are not given as its servers have it.", "handler", "kind")
+	listenersGauge  = gauge("listeners", "Clients of a toolkit that listen for changes of its lists.", "handler")
 	sessionsGauge   = gauge("sessions", "Sessions of clients for which sessions with servers of a toolkit are open.", "handler")
 	feedUpGauge     = gauge("feed_up", "Whether a feed of the era is connected and not failing.", "handler", "era")
 )
 
 // Describe implements [prometheus.Collector].
 func (liveCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, conflictsGauge, sessionsGauge, feedUpGauge} {
+	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, conflictsGauge, sessionsGauge, listenersGauge, feedUpGauge} {
 		descs <- d
 	}
 }
@@ -65,6 +66,7 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 		set(viewBytesGauge, float64(bytes), name)
 		if source.Servers() != nil { // the feeds are the servers'
 			set(sessionsGauge, float64(source.Sessions()), name)
+			set(listenersGauge, float64(source.Listeners()), name)
 			counts := make(map[string]int)
 			for _, c := range source.Conflicts() {
 				counts[c.Kind]++

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -29,8 +30,9 @@ type answer struct {
 	// replaced says that the client has been given something else.
 	replaced bool
 	watcher  sse.Watcher
-	// turned is how the client gets it over a bridge; nil: as it is.
+	// turned is how the client gets it over a bridge, plain how without one; nil: not at all.
 	turned *turned
+	plain  *sieve.Writer
 	// beginning is that of a JSON answer, as long as it may be all of it.
 	beginning []byte
 	// held is a status that the client has not been given yet, as it may say that the server
@@ -98,7 +100,22 @@ func (a *answer) begin(status int) {
 		a.turned = a.turn(status)
 		return
 	}
-	a.v.w.WriteHeader(status)
+	a.plain = sieve.New(a.v.w, sieve.Options{
+		Filter: unlessChanged, Lenient: true, Limit: maxNotice, Memory: a.v.endpoint.bridged,
+	})
+	a.plain.WriteHeader(status)
+}
+
+// maxNotice is how long an event may be that can be a notice, in bytes.
+const maxNotice = 4 << 10
+
+// unlessChanged leaves out a server's word that its lists have changed: clients are told of
+// that once the new ones are there. See [Endpoint.announce].
+func unlessChanged(data []byte) ([]byte, error) {
+	if revision.IsListChanged(message.StringAt(data, "method")) {
+		return nil, nil
+	}
+	return data, nil
 }
 
 // pass gives the client a part of the answer.
@@ -109,7 +126,28 @@ func (a *answer) pass(p []byte) (int, error) {
 	case a.turned != nil:
 		return len(p), a.turned.write(p)
 	}
-	return a.v.w.Write(p)
+	return a.plain.Write(p)
+}
+
+// finish gives the client what is left of the answer, of which nothing more comes.
+func (a *answer) finish() error {
+	switch {
+	case a.turned != nil:
+		a.turned.finish()
+	case a.plain != nil:
+		return a.plain.Finish()
+	}
+	return nil
+}
+
+// forget gives back what the answer has of the memory, also if reverse_proxy aborts.
+func (a *answer) forget() {
+	if a.turned != nil {
+		a.turned.share.Release()
+	}
+	if a.plain != nil {
+		a.plain.Close()
+	}
 }
 
 // isOfMCP reports whether an answer may say something to a client of MCP: it is a message

@@ -39,9 +39,8 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	}
 	a.release()
 	switch {
-	case a.turned != nil:
-		a.turned.finish()
-		return nil
+	case a.turned != nil, err == nil && a.wrote:
+		return a.finish()
 	case err == nil || a.wrote:
 	case v.isCancelled():
 		return v.fail(cancelled)
@@ -136,13 +135,6 @@ func (a *answer) ask(r *http.Request, next caddyhttp.Handler) error {
 		}
 	}()
 	return a.v.server.Upstream.ServeHTTP(a, r, next)
-}
-
-// forget gives back what the answer has of the memory, also if reverse_proxy aborts.
-func (a *answer) forget() {
-	if a.turned != nil {
-		a.turned.share.Release()
-	}
 }
 
 // called has the server's feeds look for what a call may have changed, as not all servers

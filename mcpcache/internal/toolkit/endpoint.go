@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -25,8 +26,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
@@ -52,6 +55,8 @@ type Settings struct {
 	// what was sealed before a restart.
 	Sealer  func() *seal.Sealer
 	Settled <-chan struct{}
+	// Board has the clients that listen for changes.
+	Board *notices.Board
 }
 
 // Endpoint answers the requests of clients. It is made by [New].
@@ -69,6 +74,11 @@ type Endpoint struct {
 	conflicts  conflicts
 	quoted     string // the name in Cache-Status
 	end        context.CancelFunc
+
+	changed   chan struct{} // a server's list has changed
+	publisher func() *notices.Publisher
+	looking   sync.Mutex
+	seen      [2][revision.NumKinds]*catalog.List // published last; looking is held
 }
 
 // New returns an endpoint in front of several servers. It has to be closed.
@@ -94,6 +104,9 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 	e.bridged = budget.New(s.Memory / 2)
 	e.compressor = encoded.NewCompressor(own.Wanted(), func() *zap.Logger { return l })
 	e.end = func() {}
+	e.changed = make(chan struct{}, 1)
+	// A configuration that is never in force publishes nothing.
+	e.publisher = sync.OnceValue(func() *notices.Publisher { return s.Board.Publisher(e.lookSoon) })
 	return e, nil
 }
 
@@ -102,16 +115,20 @@ func (e *Endpoint) Run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.end = cancel
 	go e.compressor.Run(ctx)
+	e.publisher()
+	go e.announce(ctx)
 }
 
-// Close ends what Run has begun. Requests under way go on.
+// Close ends what Run has begun. Requests under way go on, and so do the streams of clients
+// that listen: another configuration may publish for them.
 func (e *Endpoint) Close() {
 	e.end()
+	e.publisher().Close()
 	e.cache.Close()
 }
 
 // allowed are the methods that the endpoint takes.
-const allowed = http.MethodPost + ", " + http.MethodDelete
+const allowed = http.MethodPost + ", " + http.MethodGet + ", " + http.MethodDelete
 
 // ServeHTTP answers a request. It implements [caddyhttp.MiddlewareHandler].
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
@@ -128,11 +145,18 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	switch r.Method {
 	case http.MethodPost:
 		return v.post(next)
+	case http.MethodGet:
+		return v.get()
 	case http.MethodDelete:
 		return v.end()
 	case http.MethodOptions:
 		return v.preflight()
 	}
-	w.Header()["Allow"] = []string{allowed}
-	return v.fail(refusal{http.StatusMethodNotAllowed, invalidRequest, "this MCP endpoint takes " + allowed + " alone", nil})
+	return v.notAllowed("this MCP endpoint takes "+allowed+" alone", allowed)
+}
+
+// notAllowed refuses a method of HTTP.
+func (v *visit) notAllowed(text, allowed string) error {
+	v.w.Header()["Allow"] = []string{allowed}
+	return v.fail(refusal{http.StatusMethodNotAllowed, invalidRequest, text, nil})
 }

@@ -61,7 +61,7 @@ func (v *visit) lostFor() refusal {
 	if v.client == nil {
 		return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q has lost the session", v.server.Name), nil}
 	}
-	v.endpoint.Settings.Sessions.End(v.client.ID)
+	v.endpoint.endSession(v.client.ID)
 	return refusal{http.StatusNotFound, invalidRequest, "Session not found: the server has lost its own", nil}
 }
 

@@ -151,10 +151,16 @@ func (v *visit) end() error {
 	if f := v.resume(); f != nil {
 		return v.fail(*f)
 	}
-	v.endpoint.Settings.Sessions.End(v.client.ID)
+	v.endpoint.endSession(v.client.ID)
 	v.own()
 	v.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// endSession ends the session of a client for good.
+func (e *Endpoint) endSession(id session.ID) {
+	e.Settings.Sessions.End(id)
+	e.Settings.Board.EndSession(id)
 }
 
 // own fills in the header of an answer of ours that is no list.

@@ -162,32 +162,41 @@ func (v *visit) await(f *feed.Fetch, last *cache.Entry) *cache.Entry {
 // awaitServers waits until all of those servers have been asked once, but for none longer
 // than the gate after its feed began.
 func (v *visit) awaitServers(servers []*Server) {
-	for _, server := range servers {
-		server.Feeds.Run()                 // the request may have come before that
-		server.Feeds.Start(newestOf(v.at)) // it need not wait for the other era any longer
-		for f := v.gated(server); f != nil && v.r.Context().Err() == nil; f = v.gated(server) {
-			timer := time.NewTimer(time.Until(f.Began().Add(v.endpoint.Settings.Gate)))
-			select {
-			case <-f.Attempted():
-			case <-timer.C:
-			case <-v.r.Context().Done():
-			}
-			timer.Stop()
-			v.now = time.Now()
-		}
+	if v.endpoint.await(v.r.Context(), v.at, servers) {
+		v.now = time.Now()
 	}
 }
 
-// gated returns a feed to wait for until it is known at which revision a server is shown, and
-// its lists are there; nil for none. The other era is of no interest if it speaks the client's.
-func (v *visit) gated(s *Server) *feed.Feed {
-	for _, newest := range []revision.Revision{newestOf(v.at), otherOf(v.at)} {
+// await is awaitServers for clients of the era of r. It reports whether it had to wait.
+func (e *Endpoint) await(ctx context.Context, r revision.Revision, servers []*Server) (waited bool) {
+	for _, server := range servers {
+		server.Feeds.Run()              // the request may have come before that
+		server.Feeds.Start(newestOf(r)) // it need not wait for the other era any longer
+		for f := e.gated(server, r); f != nil && ctx.Err() == nil; f = e.gated(server, r) {
+			timer := time.NewTimer(time.Until(f.Began().Add(e.Settings.Gate)))
+			select {
+			case <-f.Attempted():
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+			waited = true
+		}
+	}
+	return waited
+}
+
+// gated returns a feed to wait for until it is known at which revision a server is shown to
+// clients of the era of r, and its lists are there; nil for none. The other era is of no
+// interest if it speaks theirs.
+func (e *Endpoint) gated(s *Server, r revision.Revision) *feed.Feed {
+	for _, newest := range []revision.Revision{newestOf(r), otherOf(r)} {
 		spoken := false
-		for r := newest; r > revision.Unknown && r.Era() == newest.Era(); r-- {
-			f := s.Feeds.Of(r)
+		for at := newest; at > revision.Unknown && at.Era() == newest.Era(); at-- {
+			f := s.Feeds.Of(at)
 			switch {
 			case f == nil:
-			case v.endpoint.isGated(f):
+			case e.isGated(f):
 				return f
 			default:
 				spoken = spoken || f.Speaks()

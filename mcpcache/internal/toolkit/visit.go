@@ -167,6 +167,8 @@ func (v *visit) post(next caddyhttp.Handler) error {
 		return v.list()
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
 		return v.route(next)
+	case "subscriptions/listen":
+		return v.listen()
 	}
 	return v.fail(refusal{http.StatusNotFound, methodNotFound, "Method not found", nil})
 }

@@ -117,6 +117,9 @@ func (*Source) Conflicts() []report.Conflict { return nil }
 // Sessions implements [report.Source].
 func (*Source) Sessions() int { return 0 }
 
+// Listeners implements [report.Source].
+func (*Source) Listeners() int { return 0 }
+
 // Pinned implements [report.Source].
 func (s *Source) Pinned(r revision.Revision, k revision.Kind) *cache.Entry {
 	return s.cache.Pinned(r, k)

@@ -1,0 +1,80 @@
+package mcpcache
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
+)
+
+// defaultSessionTTL is that of the option session_ttl: some clients do not open another
+// session when theirs has ended (claude-code#62008).
+const (
+	defaultSessionTTL  = 720 * time.Hour
+	defaultMaxSessions = 10_000
+	// MostSessions is the largest value of the option max_sessions.
+	MostSessions = 1_000_000
+)
+
+// clients is what there is of the clients of a toolkit that a reload keeps: what is open for
+// their sessions, and who listens for changes.
+type clients struct {
+	sessions *session.Table
+	board    *notices.Board
+}
+
+// openClients takes what there is of the toolkit's clients.
+func (h *Handler) openClients(name string, events *caddyevents.App) (err error) {
+	if h.ids, err = newSealing("sessions", h.SecretFile, session.NewSealer, h.logger); err != nil {
+		return err
+	}
+	h.clientsKey = "clients of " + name
+	value, _, err := pool.LoadOrNew(h.clientsKey, func() (caddy.Destructor, error) {
+		return &clients{session.NewTable(), notices.NewBoard()}, nil
+	})
+	if err != nil {
+		h.clientsKey = ""
+		return err
+	}
+	h.clients = value.(*clients)
+	most := orDefault(h.MaxSessions, defaultMaxSessions)
+	h.clients.sessions.SetMost(most)
+	h.clients.board.SetMost(most)
+	h.ids.use(h.clients.sessions.Secret)
+	return events.On("stopping", h.clients)
+}
+
+// Handle implements [caddyevents.Handler]. It ends the streams of clients when the process
+// ends, as Caddy waits for requests before it cleans up.
+func (c *clients) Handle(context.Context, caddy.Event) error {
+	if caddy.Exiting() {
+		c.board.End()
+	}
+	return nil
+}
+
+// Destruct implements [caddy.Destructor]. The servers end their sessions by themselves: there
+// may be more than can be ended in the time that there is.
+func (c *clients) Destruct() error {
+	c.board.End()
+	return nil
+}
+
+// checkSessions returns an error if sessions cannot be so many, or last so long.
+func (h *Handler) checkSessions() error {
+	if h.MaxSessions < 0 || h.MaxSessions > MostSessions {
+		return fmt.Errorf("max_sessions: %d is not a whole number from 1 to %d", h.MaxSessions, MostSessions)
+	}
+	return checkDuration("session_ttl", orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), time.Second)
+}
+
+// Interface guards
+var (
+	_ caddy.Destructor    = (*clients)(nil)
+	_ caddyevents.Handler = (*clients)(nil)
+)

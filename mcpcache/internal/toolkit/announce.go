@@ -1,0 +1,74 @@
+package toolkit
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// lookEvery is how often the lists are looked at for what is no change of a server's list:
+// one that is too old to be given any more, or an era that a server has given up.
+const lookEvery = time.Second
+
+// announce joins the servers' lists whenever one of them has changed, and has those who listen
+// told, until ctx ends. Before that, all servers get the time of the gate to be there.
+func (e *Endpoint) announce(ctx context.Context) {
+	for _, s := range e.servers {
+		stop := s.Cache.OnPin(func(revision.Revision, revision.Kind, bool) { e.lookSoon() })
+		defer stop()
+	}
+	for _, r := range eras {
+		e.await(ctx, r, e.servers)
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		e.look()
+		select {
+		case <-e.changed:
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lookSoon has the lists looked at.
+func (e *Endpoint) lookSoon() {
+	select {
+	case e.changed <- struct{}{}:
+	default:
+	}
+}
+
+// look publishes the lists as they are now.
+func (e *Endpoint) look() {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	now := time.Now()
+	for _, r := range eras {
+		for _, k := range notices.Kinds {
+			l, seen := e.joined(r, k, now), &e.seen[r.Era()][k]
+			e.publisher().Publish(r.Era(), k, l.Entry.Body.ItemsDigest, *seen == nil || isAnnounced(*seen, l))
+			*seen = l
+		}
+	}
+}
+
+// isAnnounced reports whether a server has announced a change between two lists, or is there,
+// or is not, all of a sudden.
+func isAnnounced(before, now *catalog.List) bool {
+	for i, part := range now.Parts {
+		last := before.Parts[i]
+		switch {
+		case part == last:
+		case part == nil || last == nil || part.Revision != last.Revision:
+			return true
+		case !part.Mark.SameEpoch(last.Mark):
+			return true
+		}
+	}
+	return false
+}

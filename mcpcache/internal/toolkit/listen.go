@@ -1,0 +1,190 @@
+package toolkit
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+)
+
+// get opens the stream on which a legacy client listens (2025-11-25, "Streamable HTTP",
+// "Listening for Messages from the Server").
+func (v *visit) get() error {
+	if slices.Equal(v.r.Header["Mcp-Protocol-Version"], []string{revision.LatestModern.String()}) {
+		return v.notAllowed("clients of "+revision.LatestModern.String()+" listen by subscriptions/listen, which is a POST", http.MethodPost)
+	}
+	if f := v.resume(); f != nil {
+		return v.fail(*f)
+	}
+	if accept := strings.ToLower(strings.Join(v.r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
+		return v.fail(refusal{http.StatusNotAcceptable, invalidRequest, "a GET opens an event stream: send Accept: text/event-stream", nil})
+	}
+	last := v.r.Header.Get("Last-Event-ID")
+	if last != "" && !notices.IsEventID(last) {
+		return v.fail(invalid(invalidRequest, "Last-Event-ID is of no stream of this endpoint: answers of servers are not resumed"))
+	}
+	l, f := v.listens(notices.Listening{
+		Wants: revision.SetOf(notices.Kinds[:]...), Session: (*[16]byte)(&v.client.ID), Last: last,
+	})
+	if f != nil {
+		return v.fail(*f)
+	}
+	defer l.Close()
+	s := v.openStream(l)
+	// Who knows how is given an id to come back with before there is anything to be told
+	// (2025-11-25, "Streamable HTTP", "Sending Messages to the Server" 6).
+	if kinds, id := l.Take(); len(kinds) > 0 {
+		s.tell(kinds, id)
+	} else if v.at >= revision.V20251125 {
+		s.write([]byte("id: " + id + "\ndata: \n\n"))
+	}
+	s.run()
+	return nil
+}
+
+// filter is what a modern client wants to be told of (2026-07-28, schema,
+// "SubscriptionFilter"). There are no notices of single resources yet.
+type filter struct {
+	Tools     bool `json:"toolsListChanged,omitempty"`
+	Prompts   bool `json:"promptsListChanged,omitempty"`
+	Resources bool `json:"resourcesListChanged,omitempty"`
+}
+
+func (f filter) kinds() (wanted revision.KindSet) {
+	for k, wants := range map[revision.Kind]bool{revision.Tools: f.Tools, revision.Prompts: f.Prompts, revision.Resources: f.Resources} {
+		if wants {
+			wanted |= revision.SetOf(k)
+		}
+	}
+	return wanted
+}
+
+// listen opens the stream on which a modern client listens (2026-07-28, "Subscriptions").
+func (v *visit) listen() error {
+	var wanted filter
+	raw, _ := message.ValueAt(v.body.Bytes, "params", "notifications")
+	if err := json.Unmarshal(raw, &wanted); err != nil || raw[0] != '{' {
+		return v.fail(invalid(invalidParams, "params has no notifications, which is an object of toolsListChanged, promptsListChanged and resourcesListChanged, each true or false"))
+	}
+	l, f := v.listens(notices.Listening{Wants: wanted.kinds()})
+	if f != nil {
+		return v.fail(*f)
+	}
+	defer l.Close()
+	s := v.openStream(l)
+	s.id = slices.Clone(v.request.ID)
+	v.body.Release() // the stream may be open for long
+	v.share.Release()
+	granted, _ := json.Marshal(wanted) // three booleans always marshal
+	s.write(s.appendNotice(nil, sse.Acknowledged, fmt.Sprintf(`,"notifications":%s`, granted)))
+	if wanted.kinds() != 0 {
+		s.run()
+	}
+	if v.r.Context().Err() == nil {
+		s.write(sse.AppendEvent(nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","_meta":{%q:%s}}}`, s.id, message.MetaSubscription, s.id)))
+	}
+	return nil
+}
+
+// listens adds the client to those that listen. What it lists from now on is no older than
+// what it is not told of.
+func (v *visit) listens(to notices.Listening) (*notices.Listener, *refusal) {
+	to.Era = v.at.Era()
+	v.awaitServers(v.endpoint.servers)
+	v.endpoint.look()
+	l, err := v.endpoint.Settings.Board.Listen(to)
+	if err != nil {
+		v.w.Header()["Retry-After"] = []string{"1"}
+		return nil, &refusal{http.StatusServiceUnavailable, internalError, "as many clients listen as max_sessions allows: try again", nil}
+	}
+	return l, nil
+}
+
+const (
+	// beat is how often a stream shows that it is still there: what lies between takes idle
+	// connections for dead, often after a minute.
+	beat = 25 * time.Second
+	// writeWithin is how long a client may take to read something of its stream.
+	writeWithin = 20 * time.Second
+)
+
+// stream is the one on which a client is told of changes.
+type stream struct {
+	v        *visit
+	listener *notices.Listener
+	control  *http.ResponseController
+	beat     time.Duration
+	id       []byte // of the subscription of a modern client, raw JSON; nil: it has none
+	err      error  // why nothing more can be written
+}
+
+// openStream gives the client the header.
+func (v *visit) openStream(l *notices.Listener) *stream {
+	h := v.w.Header()
+	h["Content-Type"] = []string{"text/event-stream"}
+	h["Cache-Control"] = []string{"no-cache"}
+	h["X-Accel-Buffering"] = []string{"no"}
+	v.own()
+	v.w.WriteHeader(http.StatusOK)
+	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w), beat: beat}
+	s.write(nil)
+	return s
+}
+
+// run tells the client of changes until it goes away, or the stream is to end.
+func (s *stream) run() {
+	ticker := time.NewTicker(s.beat)
+	defer ticker.Stop()
+	for s.err == nil {
+		select {
+		case <-s.listener.Changed():
+			s.tell(s.listener.Take())
+		case <-ticker.C:
+			s.write([]byte(":\n\n"))
+		case <-s.listener.Ended():
+			return
+		case <-s.v.r.Context().Done():
+			return
+		}
+	}
+}
+
+// tell tells the client that those lists have changed. The last event has the id.
+func (s *stream) tell(kinds []revision.Kind, id string) {
+	var events []byte
+	for i, k := range kinds {
+		if s.id == nil && i == len(kinds)-1 {
+			events = append(events, "id: "+id+"\n"...)
+		}
+		events = s.appendNotice(events, revision.ChangeOf(k), "")
+	}
+	s.write(events)
+}
+
+// appendNotice appends a notification, with further members of its params.
+func (s *stream) appendNotice(dst []byte, method, members string) []byte {
+	params := ""
+	if s.id != nil {
+		params = fmt.Sprintf(`,"params":{"_meta":{%q:%s}%s}`, message.MetaSubscription, s.id, members)
+	}
+	return sse.AppendEvent(dst, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q%s}`, method, params))
+}
+
+// write sends something at once.
+func (s *stream) write(events []byte) {
+	if s.err != nil {
+		return
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeWithin)) // not all writers can
+	if _, s.err = s.v.w.Write(events); s.err == nil {
+		s.err = s.control.Flush()
+	}
+	_ = s.control.SetWriteDeadline(time.Time{})
+}

@@ -1,0 +1,76 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// written is a client's connection, which breaks after so many writes.
+type written struct {
+	strings.Builder
+	writes, breaks int
+}
+
+func (*written) Header() http.Header              { return make(http.Header) }
+func (*written) WriteHeader(int)                  {}
+func (*written) Flush()                           {}
+func (*written) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *written) Write(p []byte) (int, error) {
+	if w.writes++; w.breaks > 0 && w.writes >= w.breaks {
+		return 0, errors.New("the connection is broken")
+	}
+	return w.Builder.Write(p)
+}
+
+// TestStreamShowsThatItIsThere: a stream that has nothing to say says so, and ends when it
+// cannot, or the client has gone.
+func TestStreamShowsThatItIsThere(t *testing.T) {
+	for name, breaks := range map[string]int{"the client goes": 0, "the connection breaks": 5} {
+		synctest.Test(t, func(t *testing.T) {
+			board := notices.NewBoard()
+			board.SetMost(1)
+			p := board.Publisher(func() {})
+			p.Publish(revision.Legacy, revision.Tools, notices.Digest{}, true)
+			l, err := board.Listen(notices.Listening{Wants: revision.SetOf(revision.Tools)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			w := &written{breaks: breaks}
+			v := &visit{w: w, r: (&http.Request{}).WithContext(ctx), endpoint: &Endpoint{}}
+			ended := false
+			go func() {
+				v.openStream(l).run()
+				ended = true
+			}()
+			time.Sleep(3 * beat)
+			synctest.Wait()
+			if got := w.String(); got != ":\n\n:\n\n:\n\n" || ended {
+				t.Errorf("%s: after three times it has written %q, ended: %v", name, got, ended)
+			}
+			if breaks == 0 {
+				p.Publish(revision.Legacy, revision.Tools, notices.Digest{1}, true)
+				synctest.Wait()
+				if _, said, _ := strings.Cut(w.String(), "id: "); !strings.HasSuffix(said, "\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n") {
+					t.Errorf("%s: a change is announced by %q", name, said)
+				}
+				leave()
+			}
+			time.Sleep(2 * beat)
+			synctest.Wait()
+			if !ended {
+				t.Errorf("%s: the stream goes on", name)
+			}
+			leave()
+		})
+	}
+}
