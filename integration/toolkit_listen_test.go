@@ -330,7 +330,9 @@ func TestToolkitStreamEndsWithItsSession(t *testing.T) {
 	ended.Delete()
 	s.AwaitEnd()
 	lost.Call("tools/call", `{"name":"one__item-0000"}`)
-	one.ForgetSessions()
+	for _, id := range sessionsOf(one, "tools/call") {
+		one.EndSession(id)
+	}
 	if a := lost.Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusNotFound {
 		t.Errorf("a call in a session that is lost gave %s", describe(a))
 	}

@@ -103,11 +103,12 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such session", status)
 		return
 	}
-	s.endSession(id)
+	s.EndSession(id)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (s *Server) endSession(id string) {
+// EndSession ends one session, of which the server knows nothing any more.
+func (s *Server) EndSession(id string) {
 	s.mu.Lock()
 	delete(s.sessions, id)
 	s.mu.Unlock()
