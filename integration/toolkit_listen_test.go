@@ -79,7 +79,7 @@ func TestToolkitTellsInTheirWords(t *testing.T) {
 	hasListed(t, modern, toolsList, 2)
 	await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
 	for _, c := range []struct{ filter, granted string }{
-		{`{}`, `{}`}, {`{"promptsListChanged":false,"x":1,"resourceSubscriptions":["a://b"]}`, `{}`},
+		{`{}`, `{}`}, {`{"promptsListChanged":false,"toolslistchanged":true,"x":1,"resourceSubscriptions":["a://b"]}`, `{}`},
 		{`{"toolsListChanged":true}`, `{"toolsListChanged":true}`},
 	} {
 		params := modern.Params(`"notifications":` + c.filter)
@@ -285,7 +285,7 @@ func TestToolkitListening(t *testing.T) {
 		}
 	}
 	m := fixture.NewModern(t, p.URL, "")
-	for _, filter := range []string{"", `"notifications":null`, `"notifications":[]`, `"notifications":{"toolsListChanged":1}`} {
+	for _, filter := range []string{"", `"notifications":null`, `"notifications":[]`, `"notifications":{"toolsListChanged":1}`, `"notifications":{"promptsListChanged":"true"}`} {
 		if a := m.Call("subscriptions/listen", m.Params(filter)); a.Status != http.StatusBadRequest || a.ErrorCode() != -32602 {
 			t.Errorf("a subscription to %s gave %s: %s", filter, describe(a), a.Body)
 		}

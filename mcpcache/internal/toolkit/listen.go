@@ -1,12 +1,16 @@
 package toolkit
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
@@ -51,29 +55,42 @@ func (v *visit) get() error {
 
 // filter is what a modern client wants to be told of (2026-07-28, schema,
 // "SubscriptionFilter"). There are no notices of single resources yet.
-type filter struct {
-	Tools     bool `json:"toolsListChanged,omitempty"`
-	Prompts   bool `json:"promptsListChanged,omitempty"`
-	Resources bool `json:"resourcesListChanged,omitempty"`
+type filter map[string]bool
+
+var filterable = map[string]revision.Kind{
+	"toolsListChanged": revision.Tools, "promptsListChanged": revision.Prompts, "resourcesListChanged": revision.Resources,
 }
 
-func (f filter) kinds() (wanted revision.KindSet) {
-	for k, wants := range map[revision.Kind]bool{revision.Tools: f.Tools, revision.Prompts: f.Prompts, revision.Resources: f.Resources} {
+// parseFilter returns what there can be of a filter, and the kinds that it is about.
+func parseFilter(raw []byte) (granted filter, kinds revision.KindSet, err error) {
+	var wanted map[string]json.RawMessage
+	if err = json.Unmarshal(raw, &wanted); err != nil || wanted == nil {
+		return nil, 0, errors.Join(errNoFilter, err)
+	}
+	granted = make(filter)
+	for name, k := range filterable {
+		var wants bool
+		if value, said := wanted[name]; said && json.Unmarshal(value, &wants) != nil {
+			return nil, 0, errNoFilter
+		}
 		if wants {
-			wanted |= revision.SetOf(k)
+			granted[name] = true
+			kinds |= revision.SetOf(k)
 		}
 	}
-	return wanted
+	return granted, kinds, nil
 }
+
+var errNoFilter = errors.New("params has no notifications, which is an object of toolsListChanged, promptsListChanged and resourcesListChanged, each true or false")
 
 // listen opens the stream on which a modern client listens (2026-07-28, "Subscriptions").
 func (v *visit) listen() error {
-	var wanted filter
 	raw, _ := message.ValueAt(v.body.Bytes, "params", "notifications")
-	if err := json.Unmarshal(raw, &wanted); err != nil || raw[0] != '{' {
-		return v.fail(invalid(invalidParams, "params has no notifications, which is an object of toolsListChanged, promptsListChanged and resourcesListChanged, each true or false"))
+	wanted, kinds, err := parseFilter(raw)
+	if err != nil {
+		return v.fail(invalid(invalidParams, err.Error()))
 	}
-	l, f := v.listens(notices.Listening{Wants: wanted.kinds()})
+	l, f := v.listens(notices.Listening{Wants: kinds})
 	if f != nil {
 		return v.fail(*f)
 	}
@@ -82,9 +99,9 @@ func (v *visit) listen() error {
 	s.id = slices.Clone(v.request.ID)
 	v.body.Release() // the stream may be open for long
 	v.share.Release()
-	granted, _ := json.Marshal(wanted) // three booleans always marshal
+	granted, _ := json.Marshal(wanted) // booleans always marshal
 	s.write(s.appendNotice(nil, sse.Acknowledged, fmt.Sprintf(`,"notifications":%s`, granted)))
-	if wanted.kinds() != 0 {
+	if kinds != 0 {
 		s.run()
 	}
 	if v.r.Context().Err() == nil {
@@ -120,7 +137,6 @@ type stream struct {
 	v        *visit
 	listener *notices.Listener
 	control  *http.ResponseController
-	beat     time.Duration
 	id       []byte // of the subscription of a modern client, raw JSON; nil: it has none
 	err      error  // why nothing more can be written
 }
@@ -133,15 +149,17 @@ func (v *visit) openStream(l *notices.Listener) *stream {
 	h["X-Accel-Buffering"] = []string{"no"}
 	v.own()
 	v.w.WriteHeader(http.StatusOK)
-	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w), beat: beat}
+	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w)}
 	s.write(nil)
 	return s
 }
 
 // run tells the client of changes until it goes away, or the stream is to end.
 func (s *stream) run() {
-	ticker := time.NewTicker(s.beat)
+	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
+	ctx, cancel := s.v.withinWriteTimeout()
+	defer cancel()
 	for s.err == nil {
 		select {
 		case <-s.listener.Changed():
@@ -150,10 +168,21 @@ func (s *stream) run() {
 			s.write([]byte(":\n\n"))
 		case <-s.listener.Ended():
 			return
-		case <-s.v.r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// withinWriteTimeout returns a context that ends with the request, or somewhat before Caddy's
+// timeout for writing an answer, if there is one: after that, no end could be said.
+func (v *visit) withinWriteTimeout() (context.Context, context.CancelFunc) {
+	ctx := v.r.Context()
+	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if server == nil || server.WriteTimeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, v.arrived.Add(time.Duration(server.WriteTimeout)*9/10))
 }
 
 // tell tells the client that those lists have changed. The last event has the id.

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -47,15 +51,15 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			w := &written{breaks: breaks}
 			v := &visit{w: w, r: (&http.Request{}).WithContext(ctx), endpoint: &Endpoint{}}
-			ended := false
+			var ended atomic.Bool
 			go func() {
 				v.openStream(l).run()
-				ended = true
+				ended.Store(true)
 			}()
 			time.Sleep(3 * beat)
 			synctest.Wait()
-			if got := w.String(); got != ":\n\n:\n\n:\n\n" || ended {
-				t.Errorf("%s: after three times it has written %q, ended: %v", name, got, ended)
+			if got := w.String(); got != ":\n\n:\n\n:\n\n" || ended.Load() {
+				t.Errorf("%s: after three times it has written %q, ended: %v", name, got, ended.Load())
 			}
 			if breaks == 0 {
 				p.Publish(revision.Legacy, revision.Tools, notices.Digest{1}, true)
@@ -67,10 +71,28 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 			}
 			time.Sleep(2 * beat)
 			synctest.Wait()
-			if !ended {
+			if !ended.Load() {
 				t.Errorf("%s: the stream goes on", name)
 			}
 			leave()
 		})
 	}
+}
+
+// TestStreamEndsBeforeItHasTo: Caddy cuts an answer after its timeout, so a stream ends before.
+func TestStreamEndsBeforeItHasTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := notices.NewBoard()
+		board.SetMost(1)
+		l, err := board.Listen(notices.Listening{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.WithValue(t.Context(), caddyhttp.ServerCtxKey, &caddyhttp.Server{WriteTimeout: caddy.Duration(10 * time.Second)})
+		v := &visit{w: new(written), r: (&http.Request{}).WithContext(ctx), arrived: time.Now(), endpoint: &Endpoint{}}
+		v.openStream(l).run()
+		if took := time.Since(v.arrived); took != 9*time.Second {
+			t.Errorf("it ends after %v", took)
+		}
+	})
 }
