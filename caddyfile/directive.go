@@ -48,6 +48,7 @@ func init() {
 //		# several servers, a toolkit, in the place of upstream URLs
 //		server         <name> [<url...>] [{ ... }] # as often as wanted
 //		name_limit     <n>                        # the longest name with a prefix; longer ones are shortened. Default: 48
+//		door           <server>                   # the one that lets callers in; without it the only one with authorization forward, if there is one
 //		session_ttl    <duration>                 # how long a client's session lasts. Default: 720h
 //		max_sessions   <n>                        # for how many clients sessions with servers are open, and how many may listen. Default: 10000
 //
@@ -74,10 +75,16 @@ func init() {
 // names none and then holds the options of the URLs' upstreams; a header_up
 // Host in it takes the place of the one that a URL sets. It has no matcher.
 //
-// The block of a server has `prefix <text>|off`, which is put before the names of its
-// tools and prompts (default: its name and two underscores), and for this server kinds,
-// ttl, min_ttl, max_ttl, stale_if_error, scope, eras, endpoint, host, refresh, max_list,
-// max_pages and reverse_proxy. All other options stand beside the servers.
+// The block of a server has
+//
+//	prefix        <text>|off                      # before the names of its tools and prompts. Default: its name and two underscores
+//	authorization off|forward|guard|from <header> # what a caller's request carries to it. Default: off
+//	headers       <header...>                     # headers of callers let through besides the harmless ones
+//	session_lost  reopen|end                      # when it has lost a client's session. Default: reopen
+//
+// and for this server guard, kinds, ttl, min_ttl, max_ttl, stale_if_error, scope, eras,
+// endpoint, host, refresh, max_list, max_pages and reverse_proxy. All other options stand
+// beside the servers.
 //
 // With after_notice, callers who have been told of a change may be given the
 // copy from before it when the upstream fails. Every option may be given once,

@@ -55,6 +55,7 @@ var subdirectives = map[string]func(*parser, option) error{
 	"name_limit":     (*parser).nameLimit,
 	"session_ttl":    (*parser).sessionTTL,
 	"max_sessions":   (*parser).maxSessions,
+	"door":           (*parser).door,
 	"reverse_proxy":  (*parser).reverseProxy,
 }
 

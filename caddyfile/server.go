@@ -2,17 +2,25 @@ package caddyfile
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache"
 )
 
-// ofServer are the options of a server of a toolkit, besides prefix and session_lost.
+// ofServer are the options of a server of a toolkit that other handlers have, too.
 var ofServer = []string{
 	"kinds", "ttl", "min_ttl", "max_ttl", "stale_if_error", "scope", "eras", "endpoint", "host", "refresh",
-	"max_list", "max_pages", "reverse_proxy",
+	"max_list", "max_pages", "reverse_proxy", "guard",
+}
+
+// onlyOfServer are those that only such a server has.
+var onlyOfServer = map[string]func(*parser, option) error{
+	"prefix": (*parser).prefix, "session_lost": (*parser).sessionLost,
+	"authorization": (*parser).authorization, "headers": (*parser).headers,
 }
 
 // ofBoth are the options that a toolkit has, too, for itself or for all of its servers.
@@ -23,12 +31,12 @@ var ofToolkit = map[string]string{
 	"name_limit":   "no name is changed",
 	"session_ttl":  "sessions are the server's",
 	"max_sessions": "sessions are the server's",
+	"door":         "the server lets callers in itself",
 }
 
 // later are the options that are planned for toolkits, and that nothing goes by yet.
 var later = []string{
-	"authorization", "headers", "uris", "timeout", "door", "instructions",
-	"guard", "allow", "deny", "page_size", "admit", "partition", "harmless",
+	"uris", "timeout", "instructions", "allow", "deny", "page_size", "partition", "harmless",
 }
 
 // server reads `server <name> [<url...>] { ... }`.
@@ -84,12 +92,57 @@ func (p *parser) sessionLost(o option) error {
 	return nil
 }
 
+// authorization reads `authorization off|forward|guard|from <header>`.
+func (p *parser) authorization(o option) error {
+	var takes = "one of " + strings.Join(mcpcache.Modes, ", ") + "; after from, the name of a header such as X-GitHub-Auth"
+	args, err := o.arguments(takes, 1, 2)
+	if err != nil {
+		return err
+	}
+	a := &mcpcache.Authorization{Mode: args[0]}
+	if (len(args) == 2) != (a.Mode == mcpcache.From) || !slices.Contains(mcpcache.Modes, a.Mode) {
+		return o.refuse(takes, args...)
+	}
+	if len(args) == 2 {
+		a.Header = args[1]
+	}
+	if err := mcpcache.CheckAuthorization(*a); err != nil {
+		return o.Errf("%v", err)
+	}
+	p.into.Authorization = a
+	return nil
+}
+
+// headers reads `headers <header...>`.
+func (p *parser) headers(o option) error {
+	names, err := o.arguments("one or more names of request headers, such as X-Tenant", 1, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	if err := mcpcache.CheckHeaders(names); err != nil {
+		return o.Errf("%v", err)
+	}
+	p.into.Headers = names
+	return nil
+}
+
+// door reads `door <server>`.
+func (p *parser) door(o option) error {
+	const takes = "the name of one of the servers"
+	name, err := o.argument(takes)
+	if err == nil && name == "" {
+		err = o.refuse(takes, name)
+	}
+	p.handler.Door = name
+	return err
+}
+
 // options returns those that the block may have.
 func (p *parser) options() map[string]func(*parser, option) error {
 	if p.into == nil {
 		return subdirectives
 	}
-	options := map[string]func(*parser, option) error{"prefix": (*parser).prefix, "session_lost": (*parser).sessionLost}
+	options := maps.Clone(onlyOfServer)
 	for _, name := range ofServer {
 		options[name] = subdirectives[name]
 	}
@@ -105,7 +158,7 @@ func (p *parser) misplaced(name string) error {
 		return p.Errf("%s: not yet in a toolkit, that is with several servers", name)
 	case p.into != nil && known:
 		return p.Errf("%s is an option of the toolkit, not of one of its servers: put it beside them", name)
-	case p.into == nil && (name == "prefix" || name == "session_lost"):
+	case p.into == nil && onlyOfServer[name] != nil:
 		return p.Errf("%s is an option of a server: put it into the block of that server", name)
 	}
 	return nil
@@ -129,6 +182,9 @@ func (p *parser) checkToolkit(seen map[string]bool) error {
 		return at.Errf("servers: %v", err)
 	}
 	if err := mcpcache.CheckNameLimit(p.handler.NameLimit, p.handler.Servers); err != nil {
+		return at.Errf("%v", err)
+	}
+	if _, err := p.handler.CheckDoor(); err != nil {
 		return at.Errf("%v", err)
 	}
 	return nil

@@ -39,6 +39,11 @@ func newMember(t testing.TB, name string, options ...string) (*world, member) {
 	t.Helper()
 	w := newUpstream(t)
 	w.SetHints(publicHour)
+	for _, option := range options {
+		if strings.HasPrefix(option, "authorization") || strings.HasPrefix(option, "headers") {
+			w.host.ShareCredentials()
+		}
+	}
 	for _, method := range scripted.ListMethods() {
 		w.SetList(method, ownItems(method, name))
 	}

@@ -57,6 +57,10 @@
 // has a session in that table with a legacy server, too. Clients that listen for changes are
 // told once the new list has been joined.
 //
+// What of a caller's credentials a server is sent, the configuration says for each. A server
+// that is sent any is asked for lists with them, which are that caller's alone, and joined for
+// it; and one of the servers may be the door, which every caller has to be let in by.
+//
 //	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
 //	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
 //	                                                   │                                   the server) ─► (bridge) ─► upstream

@@ -140,9 +140,16 @@ type Handler struct {
 
 	// Who lets callers in: `upstream` (a caller is served from the cache only
 	// after the upstream has accepted the same credentials or session) or
-	// `all` (handlers in front of this one have already checked everybody).
+	// `all` (handlers in front of this one have already checked everybody). With `servers`,
+	// it is about the `door`, and those that may show callers lists of their own.
 	// Default: `upstream`
 	Admit string `json:"admit,omitempty"`
+
+	// The name of the one of the `servers` that lets callers in: nobody whom it has not
+	// accepted gets anything. Its 401 and 403 are the endpoint's, and so is what it says of
+	// where to log in. It has to be sent something of callers. Without it, the only server
+	// with `authorization` `forward` does that; if there is none, all are in. Default: none
+	Door string `json:"door,omitempty"`
 
 	// How long the upstream's acceptance of a caller counts, with `upstream`.
 	// A token's own expiry shortens it. Default: 5m

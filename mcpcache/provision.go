@@ -30,6 +30,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.NameLimit != 0 {
 		return errors.New("name_limit: only with several servers")
 	}
+	if h.Door != "" {
+		return errors.New("door: only with several servers; one lets callers in itself")
+	}
 	if h.SessionTTL != 0 || h.MaxSessions != 0 {
 		return errors.New("session_ttl, max_sessions: only with several servers, which have sessions of their own")
 	}
@@ -96,7 +99,7 @@ func (h *Handler) configure(ctx caddy.Context, name string) (err error) {
 func (h *Handler) connect(ctx caddy.Context, name string) error {
 	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
 	if name != "" && len(telling) > 0 {
-		return fmt.Errorf("upstream: it is sent values of the request, {%s}; a server of a toolkit is sent nothing of the caller's", strings.Join(telling, "}, {"))
+		return fmt.Errorf("upstream: it is sent values of the request, {%s}; of those, a server of a toolkit is sent what its options authorization and headers say", strings.Join(telling, "}, {"))
 	}
 	h.keepApart(telling)
 	key, err := h.feedKey(telling)

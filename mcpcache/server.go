@@ -12,7 +12,7 @@ import (
 
 // Server is one of several MCP servers behind a [Handler], which then is a toolkit. Its
 // options are those of a handler that are about a server: `name`, `upstream`, `endpoint`,
-// `host`, `eras`, `kinds`, the times of lists, `stale_if_error`, `scope`, `refresh`,
+// `host`, `eras`, `kinds`, the times of lists, `stale_if_error`, `scope`, `refresh`, `guard`,
 // `max_list` and `max_pages`. All others are the toolkit's.
 type Server struct {
 	Handler
@@ -26,6 +26,15 @@ type Server struct {
 	// `reopen` another is opened, and the request sent once more; with `end` the client's own
 	// session ends, or the request of a client without one fails. Default: `reopen`
 	SessionLost string `json:"session_lost,omitempty"`
+
+	// What a caller's requests carry to the server as their `Authorization`. With anything of
+	// the caller's, it has lists of its own from that server. Default: nothing
+	Authorization *Authorization `json:"authorization,omitempty"`
+
+	// More headers of callers that the server is sent, besides those that are known to be
+	// harmless, such as `X-Tenant`. A caller who sends one has lists of its own from that
+	// server. Default: none
+	Headers []string `json:"headers,omitempty"`
 }
 
 // prefix returns what is put before names.
@@ -91,6 +100,9 @@ func CheckServers(servers []*Server) error {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		if err := CheckSessionLost(s.SessionLost); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if err := s.checkCredentials(); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		for _, other := range servers[:i] {

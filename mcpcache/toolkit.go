@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -20,7 +21,8 @@ import (
 // provisionToolkit sets up the servers of a toolkit, each like a handler of its own
 // without an endpoint, and the endpoint in front of them all.
 func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
-	if err := h.checkToolkit(); err != nil {
+	door, err := h.checkToolkit()
+	if err != nil {
 		return err
 	}
 	if h.settings, err = h.newSettings(); err != nil {
@@ -34,7 +36,8 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 			return fmt.Errorf("server %s: %w", s.Name, err)
 		}
 		servers[i] = &toolkit.Server{
-			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End, Tenant: s.backend,
+			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End,
+			Carries: s.carries(), Tenant: s.backend,
 		}
 	}
 	events, err := eventsApp(ctx)
@@ -48,11 +51,11 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	x, b := h.settings.exchange, h.settings.backend
 	told := telemetry.New(ctx, events, name, h.app.inForce, h.logger)
 	h.toolkit, err = toolkit.New(toolkit.Settings{
-		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory,
-		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit)},
+		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory - 2*h.memoryOfCallers(),
+		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit), Callers: h.memoryOfCallers()},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
 		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.clients.sessions,
-		Sealer: h.ids.sealer, Settled: h.ids.settled, Board: h.clients.board,
+		Sealer: h.ids.sealer, Settled: h.ids.settled, Board: h.clients.board, Door: door,
 	}, servers, told.Requests(), h.logger)
 	if err != nil {
 		told.Stop()
@@ -66,34 +69,34 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 }
 
 // checkToolkit returns an error if the handler or its servers have options that they
-// cannot have.
-func (h *Handler) checkToolkit() error {
+// cannot have. Otherwise it returns which server is the door, "" for none.
+func (h *Handler) checkToolkit() (door string, err error) {
 	if h.UpstreamRaw != nil {
-		return errors.New("servers: there is an upstream, too; a handler has one of them: name the upstream as one of the servers")
+		return "", errors.New("servers: there is an upstream, too; a handler has one of them: name the upstream as one of the servers")
 	}
 	if err := CheckServers(h.Servers); err != nil {
-		return fmt.Errorf("servers: %w", err)
+		return "", fmt.Errorf("servers: %w", err)
 	}
 	if err := CheckNameLimit(h.NameLimit, h.Servers); err != nil {
-		return err
+		return "", err
 	}
 	if err := h.checkSessions(); err != nil {
-		return err
+		return "", err
 	}
 	for _, option := range h.optionsOfServers() {
 		if option.given {
-			return fmt.Errorf("%s: it is an option of a server; give it to each of the servers that it is for", option.name)
+			return "", fmt.Errorf("%s: it is an option of a server; give it to each of the servers that it is for", option.name)
 		}
 	}
 	if name := firstGiven(h.optionsNotYet()); name != "" {
-		return fmt.Errorf("%s: not yet in a toolkit, that is with several servers", name)
+		return "", fmt.Errorf("%s: not yet in a toolkit, that is with several servers", name)
 	}
 	for _, s := range h.Servers {
 		if name := firstGiven(append(s.optionsNotYet(), s.optionsOfToolkit()...)); name != "" {
-			return fmt.Errorf("server %s: %s: not an option of a server of a toolkit, or not yet", s.Name, name)
+			return "", fmt.Errorf("server %s: %s: not an option of a server of a toolkit, or not yet", s.Name, name)
 		}
 	}
-	return nil
+	return h.CheckDoor()
 }
 
 // given says whether an option is.
@@ -115,35 +118,46 @@ func (h *Handler) optionsOfServers() []given {
 		{"eras", h.Eras != nil}, {"host", h.Host != ""}, {"kinds", h.Kinds != nil},
 		{"ttl", h.TTL != 0 || h.TTLByKind != nil}, {"min_ttl", h.MinTTL != 0 || h.MinTTLByKind != nil}, {"max_ttl", h.MaxTTL != 0 || h.MaxTTLByKind != nil},
 		{"stale_if_error", h.StaleIfError != nil || h.StaleAfterNotice}, {"scope", h.Scope != "" || h.ScopeAlways},
-		{"refresh", h.Refresh != 0}, {"max_pages", h.MaxPages != 0},
+		{"refresh", h.Refresh != 0}, {"max_pages", h.MaxPages != 0}, {"guard", h.GuardRaw != nil},
 	}
 }
 
 // optionsNotYet are those that nothing in a toolkit goes by yet.
 func (h *Handler) optionsNotYet() []given {
 	return []given{
-		{"guard", h.GuardRaw != nil}, {"rules", h.Rules != nil}, {"page_size", h.PageSize != 0},
-		{"admit", h.Admit != "" || h.AdmitFor != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
+		{"rules", h.Rules != nil}, {"page_size", h.PageSize != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
 	}
 }
 
 // optionsOfToolkit are those that all servers of a toolkit have together.
 func (h *Handler) optionsOfToolkit() []given {
 	return []given{
-		{"servers", h.Servers != nil}, {"name_limit", h.NameLimit != 0}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
+		{"servers", h.Servers != nil}, {"door", h.Door != ""}, {"admit", h.Admit != "" || h.AdmitFor != 0}, {"name_limit", h.NameLimit != 0}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
 		{"secret_file", h.SecretFile != ""}, {"session_ttl", h.SessionTTL != 0}, {"max_sessions", h.MaxSessions != 0},
 		{"max_request", h.MaxRequest != 0}, {"max_call", h.MaxCall != 0}, {"memory", h.Memory != 0}, {"precompress", h.Precompress != nil},
 	}
 }
 
-// inherit gives a server what it has of the toolkit. Nothing of callers is kept for a
-// single server, and nothing of it is compressed.
+// inherit gives a server what it has of the toolkit. Nothing of it is compressed.
 func (s *Server) inherit(h *Handler) {
 	never := false
 	s.StoreRaw, s.Memory, s.Precompress = slices.Clone(h.StoreRaw), LeastMemory, &never
+	if s.knowsCallers() {
+		s.Memory = max(LeastMemory, h.memoryOfCallers()/int64(len(h.Servers)))
+	}
+	s.Admit, s.AdmitFor = h.Admit, h.AdmitFor
 	if s.MaxList == 0 {
 		s.MaxList = h.MaxList
 	}
+}
+
+// memoryOfCallers is how many bytes are for the lists of single callers, as their servers
+// write them, and as many again for those that are joined. It is 0 if there are none.
+func (h *Handler) memoryOfCallers() int64 {
+	if !slices.ContainsFunc(h.Servers, (*Server).knowsCallers) {
+		return 0
+	}
+	return orDefault(h.Memory, backend.Defaults().Memory) / 4
 }
 
 // cleanupToolkit gives back what provisionToolkit took. Requests under way go on.

@@ -43,23 +43,24 @@ func TestToolkitMistakes(t *testing.T) {
 		"odd prefix":          {toolkitNamed("tk", []string{serverNamed("one", "prefix", `"a b"`)}), `one: prefix: "a b"`},
 		"servers of a server": {toolkitNamed("tk", []string{serverNamed("one", "servers", "["+two+"]")}), "server one: servers: not an option of a server"},
 		"values of callers": {toolkitNamed("tk", []string{serverNamed("one", "upstream",
-			`{"handler":"mcp_cache_stand","name":"{http.request.header.X-Tenant}"}`)}), "a server of a toolkit is sent nothing of the caller's"},
+			`{"handler":"mcp_cache_stand","name":"{http.request.header.X-Tenant}"}`)}), "a server of a toolkit is sent what its options authorization and headers say"},
 		"a short session":       {toolkitNamed("tk", []string{one}, "session_ttl", "1"), "session_ttl: 1ns is too short"},
 		"too many sessions":     {toolkitNamed("tk", []string{one}, "max_sessions", "1000001"), "max_sessions: 1000001 is not a whole number from 1 to 1000000"},
 		"no file":               {toolkitNamed("tk", []string{one}, "secret_file", `"/nowhere"`), "secret_file: reading secret file"},
 		"a lost session":        {toolkitNamed("tk", []string{serverNamed("one", "session_lost", `"cry"`)}), `one: session_lost: "cry" is not one of reopen, end`},
+		"a guard of all":        {toolkitNamed("tk", []string{one}, "guard", `{"guard":"none"}`), "guard: it is an option of a server"},
 		"an option of a server": {toolkitNamed("tk", []string{one}, "ttl", "1000000000"), "ttl: it is an option of a server"},
 	}
 	for option, value := range map[string]string{
-		"guard": `{"guard":"none"}`, "rules": `[{"effect":"deny","kind":"tools","items":["*"]}]`, "page_size": "2",
-		"admit": `"all"`, "partition": `["{http.request.header.X}"]`, "harmless": `["X-Y"]`,
+		"rules": `[{"effect":"deny","kind":"tools","items":["*"]}]`, "page_size": "2",
+		"partition": `["{http.request.header.X}"]`, "harmless": `["X-Y"]`,
 	} {
 		tests[option] = struct{ config, want string }{toolkitNamed("tk", []string{one}, option, value), option + ": not yet in a toolkit"}
 		tests[option+" of a server"] = struct{ config, want string }{toolkitNamed("tk", []string{serverNamed("one", option, value)}), "server one: " + option}
 	}
 	for option, value := range map[string]string{
 		"gate": "0", "origins": `["https://a.example"]`, "store": `{"store":"off"}`, "max_request": "1", "max_call": "1", "memory": "1", "precompress": "true", "secret_file": `"x"`,
-		"session_ttl": "1000000000", "max_sessions": "1",
+		"session_ttl": "1000000000", "max_sessions": "1", "door": `"one"`, "admit": `"all"`,
 	} {
 		tests[option+" of a server"] = struct{ config, want string }{toolkitNamed("tk", []string{serverNamed("one", option, value)}), "server one: " + option}
 	}

@@ -41,7 +41,7 @@ their defaults; write a Caddyfile to choose others.
 Several servers get a name each: --to docs=http://127.0.0.1:3001/mcp --to
 github=3002. They are behind one endpoint, /mcp, which has the lists of all; the
 tools of docs are called docs__NAME there. The cache's pages say what else that
-means: as yet, it is for clients and servers of 2026-07-28.
+means.
 
 --header "Name: value" is sent to the server with each request, the cache's own
 and those of clients, in the place of what a client sends under that name: to

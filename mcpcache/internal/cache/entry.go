@@ -128,6 +128,9 @@ func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch && m.update
 // returned other.
 func (m Mark) AskedSince(other Mark) bool { return m.doubts >= other.doubts && m.Since(other) }
 
+// Epoch counts the changes of the kind that were announced before m.
+func (m Mark) Epoch() uint64 { return m.epoch }
+
 // SameEpoch reports whether no change was announced between m and other.
 func (m Mark) SameEpoch(other Mark) bool { return m.epoch == other.epoch }
 

@@ -55,3 +55,6 @@ func (p Partition) IsAnonymous() bool { return p.scope == scopeAnonymous }
 func (p Partition) append(dst []byte) []byte {
 	return append(append(dst, byte(p.scope)), p.hash[:]...)
 }
+
+// Key returns bytes that no other partition has, always as many.
+func (p Partition) Key() []byte { return p.append(nil) }

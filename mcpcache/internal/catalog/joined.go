@@ -24,6 +24,7 @@ type Joined struct {
 	about   About
 	limits  Limits
 	cache   *cache.Cache
+	callers callers
 	lists   [revision.Count][revision.NumKinds]struct {
 		joining sync.Mutex
 		last    atomic.Pointer[List]
@@ -45,6 +46,8 @@ type Limits struct {
 	// prefix makes it longer, it is shortened. Names that are longer by themselves are left
 	// alone.
 	Name int
+	// Callers is the most bytes of the lists that are kept for single callers.
+	Callers int64
 }
 
 // Target is what a name in a joined list stands for: an item of one of the servers.
@@ -93,7 +96,7 @@ const (
 // NewJoined returns the catalogue of those servers, which keeps its lists in a cache of its
 // own.
 func NewJoined(servers []Joining, about About, limits Limits, own *cache.Cache) *Joined {
-	return &Joined{servers: servers, about: about, limits: limits, cache: own}
+	return &Joined{servers: servers, about: about, limits: limits, cache: own, callers: callers{limit: limits.Callers / 2}}
 }
 
 // Last returns the list that was joined last, or nil.
@@ -112,17 +115,31 @@ func (j *Joined) Join(r revision.Revision, k revision.Kind, parts []*cache.Entry
 	if last = at.last.Load(); last != nil && slices.Equal(last.Parts, parts) {
 		return last
 	}
-	l := &List{Parts: slices.Clone(parts)}
+	var l *List
 	if last != nil && slices.EqualFunc(last.Parts, parts, alike) {
-		l.Entry, l.Conflicts, l.targets, l.templates = last.Entry, last.Conflicts, last.targets, last.templates
+		l = last.of(parts)
 	} else {
-		l.Entry = &cache.Entry{
-			Kind: k, Revision: r, Partition: cache.Public, Body: j.compose(l, r, k), Fetched: time.Now(), Mark: j.cache.Mark(k),
-			Lifetime: lifetime(parts),
-		}
+		l = j.newList(r, k, parts)
 		j.cache.Pin(l.Entry)
 	}
 	at.last.Store(l)
+	return l
+}
+
+// of returns the same list, of parts that make the same of one.
+func (l *List) of(parts []*cache.Entry) *List {
+	same := *l
+	same.Parts = slices.Clone(parts)
+	return &same
+}
+
+// newList joins the servers' lists of a kind.
+func (j *Joined) newList(r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
+	l := &List{Parts: slices.Clone(parts)}
+	l.Entry = &cache.Entry{
+		Kind: k, Revision: r, Partition: cache.Public, Body: j.compose(l, r, k), Fetched: time.Now(), Mark: j.cache.Mark(k),
+		Lifetime: lifetime(parts),
+	}
 	return l
 }
 

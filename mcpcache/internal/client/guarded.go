@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,12 +50,10 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 		Endpoint:        policy.Endpoint,
 		WWWAuthenticate: status.WWWAuthenticate,
 	}
-	renewErr := careful(func() error {
-		return renewer.Renew(req.Context(), renewer.Credential(used), challenge)
-	})
-	if renewErr != nil {
-		renewErr = added(req.Header, used.Header).Error(renewErr)
-		return nil, &GuardError{Doing: "renewing the credential", Err: fmt.Errorf("%w (after %w)", renewErr, err)}
+	if renewErr := Renew(req.Context(), renewer, used, challenge); renewErr != nil {
+		renewErr.Err = added(req.Header, used.Header).Error(renewErr.Err)
+		renewErr.Err = fmt.Errorf("%w (after %w)", renewErr.Err, err)
+		return nil, renewErr
 	}
 	again := req.Clone(req.Context())
 	if req.GetBody != nil {
@@ -71,12 +70,11 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 // send authorizes a copy of the request and sends it. It returns the copy.
 func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *http.Request, error) {
 	authorized := req.Clone(req.Context())
-	err := careful(func() error { return guard.Authorize(req.Context(), authorized) })
-	if err != nil {
+	if err := Authorize(guard, authorized); err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
-		return nil, authorized, &GuardError{Doing: "authorizing a request", Err: err}
+		return nil, authorized, err
 	}
 	res, err := g.base.RoundTrip(authorized)
 	// Answers are logged, listed and stored, so they must not hold the credential.
@@ -125,3 +123,22 @@ func careful(call func() error) (err error) {
 	}()
 	return call()
 }
+
+// Authorize has a guard put its credential on a request. Its error is a [GuardError].
+func Authorize(guard guards.Guard, req *http.Request) error {
+	if err := careful(func() error { return guard.Authorize(req.Context(), req) }); err != nil {
+		return &GuardError{Doing: "authorizing a request", Err: err}
+	}
+	return nil
+}
+
+// Renew has a guard renew the credential on a request that was refused.
+func Renew(ctx context.Context, guard guards.Renewer, used *http.Request, c guards.Challenge) *GuardError {
+	if err := careful(func() error { return guard.Renew(ctx, guard.Credential(used), c) }); err != nil {
+		return &GuardError{Doing: "renewing the credential", Err: err}
+	}
+	return nil
+}
+
+// Secrets returns the credentials in a header that were added to another.
+func Secrets(before, after http.Header) *redact.Secrets { return added(before, after) }

@@ -54,6 +54,15 @@ func (s *Session) Open(ctx context.Context) error {
 	return open(ctx)
 }
 
+// Assume opens a modern session without asking: the server is known to speak its revision.
+func (s *Session) Assume(ctx context.Context) error {
+	s.transport.SetProtocolVersion(s.client.Revision.String())
+	if err := s.transport.Start(ctx); err != nil {
+		return fmt.Errorf("starting the transport: %w", err)
+	}
+	return nil
+}
+
 // discover asks a server which modern revisions it speaks. That it answers is not
 // enough: some servers with sessions do so too, and list only legacy revisions.
 func (s *Session) discover(ctx context.Context) error {

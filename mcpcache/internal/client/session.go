@@ -40,6 +40,10 @@ type Identity struct {
 	Name, Version string
 	// Language is the Accept-Language of its requests; "" if they have none.
 	Language string
+	// Credentials are fields of the header of each request of a session that is opened as the
+	// client. If they are not nil, the guard's credential is on none, but with Guarded.
+	Credentials http.Header
+	Guarded     bool
 }
 
 // Session is a session with the upstream. Modern revisions have none: there it only holds
@@ -71,7 +75,7 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 	s := &Session{client: c, as: as, onNotice: onNotice, info: new(ServerInfo)}
 	s.life, s.end = context.WithCancel(context.Background())
 	below := &requestFilter{
-		base:      longAnswers{&noticeWatcher{base: c.transport, onNotice: onNotice}},
+		base:      longAnswers{&noticeWatcher{base: &credentialed{c.transport, as}, onNotice: onNotice}},
 		onRequest: s.answer,
 	}
 	s.farewell = &deleteTimeout{RoundTripper: below}

@@ -14,23 +14,28 @@ import (
 // OpenFor opens a legacy session for a client of that identity, at revision r, or at the
 // one that the upstream proposes instead. It has to be ended with [Group.CloseFor].
 func (g *Group) OpenFor(ctx context.Context, r revision.Revision, as *client.Identity) (*client.Session, error) {
-	s, err := g.openAt(ctx, r, as)
+	return g.open(ctx, r, as, g.openingPolicy)
+}
+
+// open is OpenFor, for a session whose answers have the bounds of that policy.
+func (g *Group) open(ctx context.Context, r revision.Revision, as *client.Identity, policy func() client.Policy) (*client.Session, error) {
+	s, err := g.openAt(ctx, r, as, policy)
 	if isTaken(err) && g.MayHoldSeat() {
 		done := g.GiveWay(ctx)
-		s, err = g.openAt(ctx, r, as)
+		s, err = g.openAt(ctx, r, as, policy)
 		done()
 	}
 	unsupported, _ := errors.AsType[*client.UnsupportedError](err)
 	if unsupported != nil && unsupported.Offered != revision.Unknown && unsupported.Offered != r {
-		return g.openAt(ctx, unsupported.Offered, as)
+		return g.openAt(ctx, unsupported.Offered, as, policy)
 	}
 	return s, err
 }
 
 // openAt opens a session at a revision and no other.
-func (g *Group) openAt(ctx context.Context, r revision.Revision, as *client.Identity) (*client.Session, error) {
+func (g *Group) openAt(ctx context.Context, r revision.Revision, as *client.Identity, policy func() client.Policy) (*client.Session, error) {
 	sent := time.Now()
-	s, err := g.newClient(r, g.openingPolicy, func(method string) { g.cache.Bump(revision.Changed(method)) }).NewSession(as)
+	s, err := g.newClient(r, policy, func(method string) { g.cache.Bump(revision.Changed(method)) }).NewSession(as)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -90,6 +91,22 @@ func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partiti
 		return cache.AnonymousAt([16]byte(sum[:16]))
 	}
 	return cache.ContextOf([16]byte(sum[:16]))
+}
+
+// OfFields returns the authorization context of callers of whose requests a server is sent
+// just those fields of the header, besides what is the same for all.
+func (rules *Rules) OfFields(fields http.Header) cache.Partition {
+	if len(fields) == 0 {
+		return cache.Anonymous
+	}
+	said := append([]byte(nil), rules.Secret[:]...)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		for _, value := range fields[name] {
+			said = appendField(said, name, value)
+		}
+	}
+	hash := sha256.Sum256(said)
+	return cache.ContextOf([16]byte(hash[:16]))
 }
 
 // atAnotherHost reports whether the request reaches the server with another Host

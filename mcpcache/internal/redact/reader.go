@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"bytes"
-	"io"
-)
+import "io"
 
 // Reader returns a body in which asterisks, as many as there were bytes, stand
 // for the secrets. It holds nothing back that cannot be part of one.
@@ -11,14 +8,14 @@ func (s *Secrets) Reader(body io.ReadCloser) io.ReadCloser {
 	if s == nil {
 		return body
 	}
-	return &reader{ReadCloser: body, secrets: s}
+	return &reader{ReadCloser: body, secrets: s, filter: s.Filter()}
 }
 
 type reader struct {
 	io.ReadCloser
 	secrets *Secrets
+	filter  *Filter
 	ready   []byte // to be handed out
-	held    []byte // what may be the beginning of a secret
 	err     error  // of the body, to be returned after all that
 }
 
@@ -39,9 +36,5 @@ func (r *reader) Read(p []byte) (int, error) {
 // take hides what is in the bytes that have been read, together with those
 // that were held back.
 func (r *reader) take(read []byte, err error) {
-	text := append(r.held, read...)
-	ready, held := r.secrets.scan(text, err != nil, func(to []byte, length int) []byte {
-		return append(to, bytes.Repeat([]byte("*"), length)...)
-	})
-	r.ready, r.held, r.err = ready, bytes.Clone(held), r.secrets.Error(err)
+	r.ready, r.err = r.filter.Next(read, err != nil), r.secrets.Error(err)
 }

@@ -195,8 +195,8 @@ func TestReaderIsBounded(t *testing.T) {
 		r := s.Reader(io.NopCloser(iotest.HalfReader(strings.NewReader(strings.Repeat(piece, 10_000))))).(*reader)
 		for buffer := make([]byte, 512); ; {
 			_, err := r.Read(buffer)
-			if len(r.held) > 1000 {
-				t.Fatalf("%q: %d bytes are held back", piece, len(r.held))
+			if len(r.filter.held) > 1000 {
+				t.Fatalf("%q: %d bytes are held back", piece, len(r.filter.held))
 			}
 			if err != nil {
 				break

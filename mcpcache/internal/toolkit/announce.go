@@ -2,6 +2,8 @@ package toolkit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
@@ -50,11 +52,41 @@ func (e *Endpoint) look() {
 	now := time.Now()
 	for _, r := range eras {
 		for _, k := range notices.Kinds {
-			l, seen := e.joined(r, k, now), &e.seen[r.Era()][k]
-			e.publisher().Publish(r.Era(), k, l.Entry.Body.ItemsDigest, *seen == nil || isAnnounced(*seen, l))
+			l, seen := published{e.joined(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k]
+			e.publisher().Publish(r.Era(), k, l.digest(), seen.list == nil || isAnnounced(seen.list, l.list) || seen.ofCallers != l.ofCallers)
 			*seen = l
 		}
 	}
+}
+
+// published is what stands for a list as it is now.
+type published struct {
+	list *catalog.List
+	// ofCallers changes whenever a server has announced a change that may show single callers
+	// other lists, which are not asked for here.
+	ofCallers notices.Digest
+}
+
+// ofCallers returns that of a kind; the zero value if there are no such servers.
+func (e *Endpoint) ofCallers(k revision.Kind) (d notices.Digest) {
+	if !e.personal {
+		return d
+	}
+	var epochs []byte
+	for _, s := range e.servers {
+		if s.Carries.isPersonal() {
+			epochs = binary.BigEndian.AppendUint64(epochs, s.Cache.Mark(k).Epoch())
+		}
+	}
+	return sha256.Sum256(epochs)
+}
+
+func (p published) digest() notices.Digest {
+	items := p.list.Entry.Body.ItemsDigest
+	if p.ofCallers == (notices.Digest{}) {
+		return items
+	}
+	return sha256.Sum256(append(items[:], p.ofCallers[:]...))
 }
 
 // isAnnounced reports whether a server has announced a change between two lists, or is there,

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -38,6 +39,8 @@ type answer struct {
 	// held is a status that the client has not been given yet, as it may say that the server
 	// has lost the session; 0 for none.
 	held int
+	// hiding hides the guard's credential; nil: there is none.
+	hiding *redact.Filter
 }
 
 // maxError is how long an answer may be that is looked at for an error, in bytes.
@@ -52,7 +55,7 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	a.wrote, a.status = true, status
-	if a.v.mayBeLost(status) {
+	if a.v.mayBeLost(status) || a.v.mayRenew(status) {
 		a.held, a.watcher.Format = status, sse.JSON
 		return
 	}
@@ -72,7 +75,7 @@ func (a *answer) release() {
 		}
 	}
 	a.begin(status)
-	_, _ = a.pass(body) // if the client has gone, there is nobody to report that to
+	_ = a.pass(body) // if the client has gone, there is nobody to report that to
 }
 
 // begin gives the client the header.
@@ -86,11 +89,7 @@ func (a *answer) begin(status int) {
 	if !a.isOfMCP(status) {
 		a.replaced = true
 		delete(h, "Content-Encoding")
-		f := a.v.server.failed(status)
-		if a.v.isCancelled() {
-			f = cancelled
-		}
-		_ = a.v.fail(f)
+		_ = a.v.fail(a.failed(status))
 		return
 	}
 	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
@@ -119,14 +118,15 @@ func unlessChanged(data []byte) ([]byte, error) {
 }
 
 // pass gives the client a part of the answer.
-func (a *answer) pass(p []byte) (int, error) {
+func (a *answer) pass(p []byte) error {
 	switch {
 	case a.replaced:
-		return len(p), nil
+		return nil
 	case a.turned != nil:
-		return len(p), a.turned.write(p)
+		return a.turned.write(p)
 	}
-	return a.plain.Write(p)
+	_, err := a.plain.Write(p)
+	return err
 }
 
 // finish gives the client what is left of the answer, of which nothing more comes.
@@ -167,6 +167,21 @@ func (a *answer) isOfMCP(status int) bool {
 	return incoming.IsJSON(a.header["Content-Type"])
 }
 
+// failed is the refusal that the client gets in the place of an answer.
+func (a *answer) failed(status int) refusal {
+	s := a.v.server
+	switch {
+	case a.v.isCancelled():
+		return cancelled
+	case status != http.StatusUnauthorized && status != http.StatusForbidden:
+		return s.failed(status)
+	case s == a.v.endpoint.door:
+		s.bar(a.v.presents(s).Context, s.at(a.v.at))
+		return *a.v.turnAway(status, a.header["Www-Authenticate"])
+	}
+	return s.refusing(status)
+}
+
 // failed is the refusal that stands for an answer that is none of MCP.
 func (s *Server) failed(status int) refusal {
 	text := fmt.Sprintf("the MCP server %q answered with HTTP status %d", s.Name, status)
@@ -182,15 +197,20 @@ func (a *answer) Write(p []byte) (int, error) {
 	if !a.wrote {
 		a.WriteHeader(http.StatusOK)
 	}
+	return len(p), a.write(a.hiding.Next(p, false))
+}
+
+// write takes a part of the answer in which nothing has to be hidden.
+func (a *answer) write(p []byte) error {
 	if a.held != 0 {
 		if len(a.beginning)+len(p) <= maxError {
 			a.beginning = append(a.beginning, p...)
-			return len(p), nil
+			return nil
 		}
 		a.release() // it says more than that a session is not known
 	}
-	if a.replaced {
-		return len(p), nil
+	if a.replaced || len(p) == 0 {
+		return nil
 	}
 	a.watch(p)
 	return a.pass(p)

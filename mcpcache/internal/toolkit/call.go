@@ -10,15 +10,13 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -30,11 +28,22 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	v.outcome, v.status = exchange.OutcomeRouted, statusRouted
 	r := v.outgoing(body, name)
 	s := v.server
-	a := &answer{v: v, header: make(http.Header)}
+	before := r.Header.Clone()
+	if err := s.authorize(r); err != nil {
+		v.endpoint.Logger.Warn("guard has no credential", zap.String("server", s.Name), zap.Error(err))
+		return v.fail(s.doesNotAnswer(err))
+	}
+	a := &answer{v: v, header: make(http.Header), hiding: client.Secrets(before, r.Header).Filter()}
 	defer v.called(a, name)
 	defer a.forget()
 	err := a.ask(r, next)
-	if v.lost = a.held != 0 && v.opened.Lost(v.r.Context()); v.lost {
+	if a.wrote {
+		_ = a.write(a.hiding.Next(nil, true)) // if the client has gone, there is nobody to report that to
+	}
+	if a.held != 0 && v.mayRenew(a.held) && v.renew(r, a.header["Www-Authenticate"]) == nil {
+		return v.call(next, body, name)
+	}
+	if v.lost = v.mayBeLost(a.held) && v.opened.Lost(v.r.Context()); v.lost {
 		return nil
 	}
 	a.release()
@@ -77,6 +86,7 @@ func (v *visit) outgoing(body []byte, name string) *http.Request {
 	r.RequestURI = path
 	r.Host = s.Host
 	r.Header = passedOn(v.r.Header)
+	maps.Copy(r.Header, v.presents(s).Credentials)
 	if v.isBridged() {
 		v.inOtherEra(r.Header, body, name)
 	}
@@ -99,30 +109,6 @@ func withOwnVars(ctx context.Context) context.Context {
 		return context.WithValue(ctx, caddyhttp.VarsCtxKey, maps.Clone(vars))
 	}
 	return ctx
-}
-
-// kept are headers that are known to be harmless, and are not for the servers of a toolkit:
-// they are about the page, the connection or the session that a client has here, or say
-// where it is; or they ask for less than the answer as it is, which has to be read on its way.
-var kept = []string{
-	"Accept-Encoding", "Range", "If-None-Match", "If-Modified-Since",
-	"Origin", "Referer", "Host", "Mcp-Session-Id", "Last-Event-Id", "Connection", "Keep-Alive", "Proxy-Connection",
-	"Upgrade", "Te", "Trailer", "Transfer-Encoding", "Expect", "Content-Length", "X-Real-Ip", "X-Envoy-External-Address",
-	"Cf-Connecting-Ip", "Cf-Ipcountry", "Cf-Visitor", "True-Client-Ip", "Fly-Client-Ip", "Via",
-}
-
-// passedOn returns those fields of a client's header that a server is sent: what is known
-// to be harmless, and the arguments that are mirrored in the header. Whatever else a client
-// sends may be a credential.
-func passedOn(h http.Header) http.Header {
-	passed := make(http.Header, len(h))
-	for name, values := range h {
-		harmless := identity.Headers(nil).Has(name) && !slices.Contains(kept, name) && !strings.HasPrefix(name, "X-Forwarded-")
-		if harmless || strings.HasPrefix(name, "Mcp-Param-") {
-			passed[name] = slices.Clone(values)
-		}
-	}
-	return passed
 }
 
 // ask has the server answer a request. What breaks off on its way over the bridge is answered

@@ -5,7 +5,8 @@
 // the same backends.
 //
 // A request that is not certain is refused with the protocol's own error. Nothing of a
-// client's credentials reaches a server: see [passedOn].
+// client's credentials reaches a server but what that one is to be sent: see [passedOn] and
+// [Carries].
 package toolkit
 
 import (
@@ -55,6 +56,8 @@ type Settings struct {
 	// what was sealed before a restart.
 	Sealer  func() *seal.Sealer
 	Settled <-chan struct{}
+	// Door is the server that lets callers in; "": all are in.
+	Door string
 	// Board has the clients that listen for changes.
 	Board *notices.Board
 }
@@ -66,6 +69,8 @@ type Endpoint struct {
 	Logger   *zap.Logger
 
 	servers    []*Server
+	door       *Server // nil: there is none
+	personal   bool    // servers may show single callers other lists
 	catalog    *catalog.Joined
 	cache      *cache.Cache   // of the joined lists
 	bridged    *budget.Budget // for answers of servers of the other era
@@ -78,7 +83,7 @@ type Endpoint struct {
 	changed   chan struct{} // a server's list has changed
 	publisher func() *notices.Publisher
 	looking   sync.Mutex
-	seen      [2][revision.NumKinds]*catalog.List // published last; looking is held
+	seen      [2][revision.NumKinds]published // last; looking is held
 }
 
 // New returns an endpoint in front of several servers. It has to be closed.
@@ -95,11 +100,17 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 		if err != nil {
 			return nil, fmt.Errorf("server %s: %w", server.Name, err)
 		}
-		server.path, server.Host = address.Path, cmp.Or(server.Host, address.Host)
+		server.path, server.Host, server.number = address.Path, cmp.Or(server.Host, address.Host), i
 	}
 	e := &Endpoint{
 		Settings: s, Observer: o, Logger: l, servers: servers, cache: own, quoted: reply.CacheName(s.Name),
 		catalog: catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own),
+	}
+	for _, server := range servers {
+		e.personal = e.personal || server.Carries.isPersonal()
+		if server.Name == s.Door {
+			e.door = server
+		}
 	}
 	e.bridged = budget.New(s.Memory / 2)
 	e.compressor = encoded.NewCompressor(own.Wanted(), func() *zap.Logger { return l })

@@ -95,7 +95,12 @@ func (v *visit) caller() (*session.Client, error) {
 	info := func(member string) string {
 		return message.StringAt(v.body.Bytes, "params", "_meta", message.MetaClientInfo, member)
 	}
-	c, err := session.Of(v.principal(), v.request.Meta.Capabilities, info("name"), info("version"))
-	c.Shared = v.user() == ""
+	whose := v.principal()
+	if v.isKnown() {
+		of := v.whose()
+		whose += "\n" + string(of[:])
+	}
+	c, err := session.Of(whose, v.request.Meta.Capabilities, info("name"), info("version"))
+	c.Shared = v.user() == "" && !v.isKnown()
 	return &c, err
 }

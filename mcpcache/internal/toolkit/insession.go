@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
@@ -30,7 +31,7 @@ func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body [
 	v.waits = s.Begin(v.sentID(), cancel)
 	defer v.gone(next)
 	for v.again = false; ; v.again = true {
-		o, err := s.With(ctx, v.server.sessions(v.as))
+		o, err := s.With(ctx, v.server.sessions(v.as, v.presents(v.server)))
 		switch {
 		case v.isCancelled() || err == nil && !v.waits.Send(o):
 			return v.fail(cancelled)
@@ -88,13 +89,13 @@ func (v *visit) gone(next caddyhttp.Handler) {
 // share one.
 var errGivesID = errors.New("the server has sessions")
 
-// sessions returns how sessions of a client with the server are opened.
-func (s *Server) sessions(c *session.Client) session.Server {
+// sessions returns how sessions of a client with the server are opened, for that caller.
+func (s *Server) sessions(c *session.Client, caller feed.Caller) session.Server {
 	return session.Server{
 		Name: s.Name, Key: s.Backend,
 		Open: func(ctx context.Context) (*client.Session, error) {
 			opened, err := s.Feeds.OpenFor(ctx, min(c.Revision, s.at(c.Revision)), &client.Identity{
-				Capabilities: c.Capabilities, Name: c.Name, Version: c.Version,
+				Capabilities: c.Capabilities, Name: c.Name, Version: c.Version, Credentials: caller.Credentials, Guarded: caller.Guarded,
 			})
 			if err == nil && c.Shared && opened.HasID() {
 				s.Feeds.CloseFor(opened)
@@ -109,13 +110,16 @@ func (s *Server) sessions(c *session.Client) session.Server {
 // notOpened is the refusal of what is for a server that does not open a session.
 func (v *visit) notOpened(err error) refusal {
 	v.endpoint.Logger.Warn("server does not open a session for a client", zap.String("server", v.server.Name), zap.Error(err))
-	status, text := http.StatusBadGateway, "does not open a session"
-	if errors.Is(err, context.DeadlineExceeded) {
-		status, text = http.StatusGatewayTimeout, "did not open a session in time"
-	} else if client.Unreachable(err) {
-		text = "cannot be reached"
+	if status := statusOf(err); status != nil {
+		if f := v.turnedAway(v.server, err); f != nil {
+			return *f
+		}
+		return v.server.refusing(status.Status)
 	}
-	return refusal{status, internalError, fmt.Sprintf("the MCP server %q %s", v.server.Name, text), nil}
+	if client.IsAnswer(err) {
+		return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q does not open a session", v.server.Name), nil}
+	}
+	return v.server.doesNotAnswer(err)
 }
 
 // inSession fills in the header of a request in a session with a server.
@@ -131,6 +135,9 @@ func inSession(h http.Header, o *session.Opened) {
 // Servers that are made after an example of the TypeScript SDK answer 400, others 401
 // (punkpeye/mcp-proxy#108, rust-sdk#559).
 func (v *visit) mayBeLost(status int) bool {
+	if status == http.StatusUnauthorized && v.server.EndsSessions && v.server.Carries.isPersonal() {
+		return false // it is about the credentials: the client is to keep its session
+	}
 	return v.opened != nil && v.opened.ID != "" && !v.again &&
 		(status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusUnauthorized)
 }
@@ -162,7 +169,11 @@ func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened, notification [
 			panic(p)
 		}
 	}()
-	if err := v.server.Upstream.ServeHTTP(discard{}, r, next); err != nil {
+	err := v.server.authorize(r)
+	if err == nil {
+		err = v.server.Upstream.ServeHTTP(discard{}, r, next)
+	}
+	if err != nil {
 		v.endpoint.Logger.Debug("server was not told of a cancellation", zap.String("server", v.server.Name), zap.Error(err))
 	}
 }

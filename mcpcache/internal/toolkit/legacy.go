@@ -46,6 +46,9 @@ func (v *visit) legacy(next caddyhttp.Handler) error {
 	if f := v.resume(); f != nil {
 		return v.fail(*f)
 	}
+	if f := v.enter(); f != nil {
+		return v.fail(*f)
+	}
 	if v.request.ID == nil || v.request.Method == nil {
 		return v.notified(next)
 	}
@@ -70,6 +73,9 @@ func (v *visit) initialize() error {
 	if v.at == revision.Unknown || v.at.Era() != revision.Legacy {
 		v.at = revision.LatestLegacy
 	}
+	if f := v.enter(); f != nil {
+		return v.fail(*f)
+	}
 	client, err := session.New(v.body.Bytes, v.at, v.now.Add(e.Settings.SessionTTL))
 	if err != nil {
 		return v.fail(invalid(invalidParams, err.Error()))
@@ -81,11 +87,11 @@ func (v *visit) initialize() error {
 }
 
 // described returns what the servers have said of themselves to the legacy feeds, by their
-// numbers.
+// numbers: nothing of those that may say something else to the caller.
 func (e *Endpoint) described() [][]byte {
 	results := make([][]byte, len(e.servers))
 	for i, s := range e.servers {
-		if f := s.feed(revision.LatestLegacy); f != nil && f.Server() != nil {
+		if f := s.feed(revision.LatestLegacy); f != nil && f.Server() != nil && !s.Carries.isPersonal() {
 			results[i] = f.Server().Result
 		}
 	}

@@ -32,11 +32,15 @@ func (v *visit) list() error {
 		return v.fail(invalid(invalidParams, "Invalid cursor: the list has one page"))
 	}
 	e := v.endpoint
-	l := e.catalog.Last(newestOf(v.at), k)
+	l := v.last(k)
 	if left, ok := v.isFresh(l); ok {
 		v.left, v.outcome = left, exchange.OutcomeHit
 	} else {
 		l = v.freshen(k)
+	}
+	if v.refused != nil {
+		v.outcome, v.status = exchange.OutcomeBypass, statusAdmission
+		return v.fail(*v.refused)
 	}
 	ttl := time.Duration(-1) // which legacy lists have none of
 	if v.at.Era() == revision.Modern {
@@ -62,14 +66,16 @@ func (v *visit) isFresh(l *catalog.List) (left time.Duration, ok bool) {
 	}
 	left = forever
 	for i, server := range v.endpoint.servers {
-		part := server.pinned(v.at, v.kind)
+		part := v.listed(server, v.kind)
 		switch {
 		case part != l.Parts[i]:
 			return 0, false
 		case part == nil:
-			if !server.isLacking(v.at, v.kind) {
+			counts, lacking := v.isLacking(server, v.kind)
+			if !lacking {
 				return 0, false
 			}
+			left = min(left, counts)
 		case server.Cache.Freshness(part, v.now) != cache.Fresh:
 			return 0, false
 		default:
@@ -98,19 +104,19 @@ func bounded(left time.Duration) time.Duration {
 func (v *visit) freshen(k revision.Kind) *catalog.List {
 	servers := v.endpoint.servers
 	v.awaitServers(servers)
-	fetches := make([]*feed.Fetch, len(servers))
+	fetches := make([]fetch, len(servers))
 	parts := make([]*cache.Entry, len(servers))
 	for i, server := range servers {
-		parts[i] = server.pinned(v.at, k)
-		if f := server.feed(v.at); f != nil && (parts[i] == nil || server.Cache.Freshness(parts[i], v.now) != cache.Fresh) {
-			fetches[i] = f.Demand(k, nil)
+		parts[i] = v.listed(server, k)
+		if parts[i] == nil || server.Cache.Freshness(parts[i], v.now) != cache.Fresh {
+			fetches[i] = v.demand(server, k)
 		}
 	}
 	v.outcome, v.left = exchange.OutcomeHit, forever
 	stale, partial := false, false
 	for i, server := range servers {
 		if fetches[i] != nil {
-			if e := v.await(fetches[i], parts[i]); e != nil {
+			if e := v.await(server, fetches[i], parts[i]); e != nil {
 				v.outcome = exchange.OutcomeMiss
 				parts[i], v.left = e, min(v.left, e.Left(v.now))
 				server.has(v.at, k)
@@ -120,7 +126,8 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 		part := parts[i]
 		switch {
 		case part == nil:
-			partial = partial || !server.isLacking(v.at, k)
+			counts, lacking := v.isLacking(server, k)
+			partial, v.left = partial || !lacking, min(v.left, counts)
 			continue
 		case server.Cache.Freshness(part, v.now) != cache.Fresh:
 			if -part.Left(v.now) >= server.Settings.StaleIfError {
@@ -142,20 +149,23 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	if stale && v.outcome == exchange.OutcomeHit {
 		v.outcome = exchange.OutcomeStale
 	}
-	return v.endpoint.join(newestOf(v.at), k, parts)
+	return v.join(k, parts)
 }
 
 // await returns what a fetch brings in the time that there is, or nil. Others may have
 // waited for it that long already.
-func (v *visit) await(f *feed.Fetch, last *cache.Entry) *cache.Entry {
+func (v *visit) await(s *Server, f fetch, last *cache.Entry) *cache.Entry {
 	limit := patience
-	if last != nil && last.Lifetime == 0 {
+	switch {
+	case last != nil && last.Lifetime == 0:
 		limit = shortPatience
+	case last == nil && s.Carries.isPersonal():
+		limit = v.endpoint.firstPatience()
 	}
-	ctx, cancel := context.WithDeadline(v.r.Context(), f.Asked().Add(limit))
-	defer cancel()
-	e, _ := f.Wait(ctx)
-	v.now = time.Now()
+	e, err := v.wait(f, limit)
+	if f := v.turnedAway(s, err); f != nil {
+		v.refused = f
+	}
 	return e
 }
 
@@ -266,7 +276,7 @@ func (e *Endpoint) Ready() bool {
 			if e.isGated(f) {
 				return false
 			}
-			shown = shown || f.Server() != nil
+			shown = shown || f.Server() != nil || s.Carries.isPersonal()
 		}
 	}
 	return shown

@@ -27,6 +27,9 @@ func (v *visit) get() error {
 	if f := v.resume(); f != nil {
 		return v.fail(*f)
 	}
+	if f := v.enter(); f != nil {
+		return v.fail(*f)
+	}
 	if accept := strings.ToLower(strings.Join(v.r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
 		return v.fail(refusal{http.StatusNotAcceptable, invalidRequest, "a GET opens an event stream: send Accept: text/event-stream", nil})
 	}

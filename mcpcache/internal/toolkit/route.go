@@ -5,7 +5,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -82,6 +81,7 @@ func (v *visit) mirrored() (name string, ok bool) {
 
 // find returns what a name, or URI, stands for.
 func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
+	v.showFor(k, name)
 	target, ok := v.target(k, name)
 	if !ok {
 		v.awaitServers(v.endpoint.servers)
@@ -95,13 +95,28 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 		return target, &f
 	}
 	s := v.endpoint.servers[target.Server]
-	if v.part(s, k) != nil || s.isKnown(v.at) {
+	if v.part(s, k) != nil || s.Carries.isPersonal() || s.isKnown(v.at) {
 		return target, nil
 	}
 	if v.awaitServers([]*Server{s}); !s.isKnown(v.at) {
 		return target, s.notReached()
 	}
 	return target, nil
+}
+
+// showFor has those servers show what they have for the caller that a name, or URI, may be of.
+func (v *visit) showFor(k revision.Kind, name string) {
+	if !v.endpoint.personal {
+		return
+	}
+	servers := v.endpoint.servers
+	if target, ok := v.endpoint.byPrefix(name); ok && (k == revision.Tools || k == revision.Prompts) {
+		servers = servers[target.Server : target.Server+1]
+	}
+	v.show(servers, k)
+	if k == revision.Resources {
+		v.show(servers, revision.ResourceTemplates)
+	}
 }
 
 // target looks a name up: in the joined list, or else by the only prefix that fits.
@@ -140,18 +155,12 @@ func (e *Endpoint) byPrefix(name string) (target catalog.Target, ok bool) {
 	return target, bare == 1
 }
 
-// joined returns the list of what the servers have now, whether or not it is fresh.
-func (v *visit) joined(k revision.Kind) *catalog.List { return v.endpoint.joined(v.at, k, v.now) }
-
-// part returns what there is of a server's list, or nil.
-func (v *visit) part(s *Server, k revision.Kind) *cache.Entry { return s.part(v.at, k, v.now) }
-
 // missing returns a server without a prefix, or for URIs any, that may have what is asked
 // for, but has not been reached yet; nil if there is none.
 func (v *visit) missing(k revision.Kind) *Server {
 	named := k == revision.Tools || k == revision.Prompts
 	for _, s := range v.endpoint.servers {
-		if (!named || s.Prefix == "") && v.part(s, k) == nil && !s.isLacking(v.at, k) {
+		if _, lacking := v.isLacking(s, k); (!named || s.Prefix == "") && !lacking && v.part(s, k) == nil {
 			return s
 		}
 	}

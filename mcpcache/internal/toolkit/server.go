@@ -22,9 +22,13 @@ type Server struct {
 	URL, Host string
 	// EndsSessions says that the session of a client ends when the server has lost its own.
 	EndsSessions bool
+	// Carries is what of a caller's request it is sent.
+	Carries Carries
 	*backend.Tenant
 
+	number      int // in the toolkit
 	path        string
+	shows       shows
 	description atomic.Pointer[description]
 	// lacks are the kinds that the server did not have when it was last asked.
 	lacks [2][revision.NumKinds]atomic.Bool // by era
@@ -67,6 +71,10 @@ func (s *Server) at(r revision.Revision) revision.Revision {
 		return mine
 	case theirs != revision.Unknown:
 		return theirs
+	}
+	switch found := s.shows.found(); { // the feeds may not be let in where callers are
+	case found != revision.Unknown:
+		return found
 	case !s.maySpeak(own) && s.maySpeak(other):
 		return other
 	}
@@ -142,7 +150,11 @@ func (s *Server) described(r revision.Revision) *cache.Entry {
 
 // part returns what there is of a server's list, or nil.
 func (s *Server) part(r revision.Revision, k revision.Kind, now time.Time) *cache.Entry {
-	part := s.pinned(r, k)
+	return s.usable(s.pinned(r, k), now)
+}
+
+// usable returns a part, which may be nil, if it is not too old.
+func (s *Server) usable(part *cache.Entry, now time.Time) *cache.Entry {
 	if part != nil && s.Cache.Freshness(part, now) != cache.Fresh && -part.Left(now) >= s.Settings.StaleIfError {
 		return nil
 	}

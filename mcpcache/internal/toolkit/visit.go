@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -47,6 +48,10 @@ type visit struct {
 	waits  *session.Call   // what can be cancelled; nil: nothing
 	asked  bool            // a server has been sent something
 
+	presented []*feed.Caller // as whom the caller comes to the servers, by their numbers
+	refused   *refusal       // the door's, of a list
+	renewed   bool           // the guard's credential has been
+
 	// Of what is sent to a legacy server.
 	as     *session.Client // as whom the session with it is opened
 	opened *session.Opened // that session
@@ -68,6 +73,8 @@ const (
 	statusStale   = "; detail=stale"
 	statusRouted  = "; fwd=bypass; detail=routed"
 	statusOwn     = "; detail=own"
+	// Said of requests whose caller the door does not let in.
+	statusAdmission = "; fwd=bypass; detail=admission"
 )
 
 func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
@@ -160,6 +167,9 @@ func (v *visit) post(next caddyhttp.Handler) error {
 		return nil
 	}
 	if f := v.check(); f != nil {
+		return v.fail(*f)
+	}
+	if f := v.enter(); f != nil {
 		return v.fail(*f)
 	}
 	switch v.method {
@@ -277,13 +287,4 @@ func (v *visit) preflight() error {
 	h["Allow"] = []string{allowed}
 	v.w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-// elsewhere answers a request for another path than the endpoint's. There is no metadata
-// of an authorization server here: it must not look as if there were (RFC 9728 section 3).
-func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if strings.HasPrefix(r.URL.Path, "/.well-known/oauth-") || strings.HasPrefix(r.URL.Path, "/.well-known/openid-configuration") {
-		return caddyhttp.Error(http.StatusNotFound, errors.New("the toolkit has no such metadata"))
-	}
-	return next.ServeHTTP(w, r)
 }

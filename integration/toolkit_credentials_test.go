@@ -1,0 +1,331 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// canaries are what a client sends in these tests, by the names of the headers. Each may
+// show up at one server at most.
+var canaries = map[string]string{
+	"Authorization": "Bearer canary-own", "X-Github-Auth": "Bearer canary-github", "X-Tenant": "canary-tenant", "X-Other": "canary-other",
+	"Cookie": "a=canary-cookie", "Proxy-Authorization": "Basic canary-proxy", "X-Api-Key": "canary-key", "Dpop": "canary-dpop", "Forwarded": "for=canary-forwarded",
+}
+
+// canaryMembers are servers that want all that there is of credentials, and which canaries each
+// may be sent.
+func canaryMembers(t *testing.T, serve func(*world)) (worlds []*world, members []member, allowed []string) {
+	for name, of := range map[string]struct{ options, allowed string }{
+		"off":     {"", ""},
+		"guarded": {"authorization guard\nguard bearer canary-guard", "canary-guard"},
+		"forward": {"authorization forward\nguard bearer canary-feed", "canary-own"},
+		"from":    {"authorization from X-GitHub-Auth", "canary-github"},
+		"headers": {"headers X-Tenant", "canary-tenant"},
+	} {
+		w, m := newMember(t, name, of.options)
+		serve(w)
+		w.SetContents(name+"://item-0001", `"text":"x"`)
+		worlds, members, allowed = append(worlds, w), append(members, m), append(allowed, of.allowed)
+	}
+	return worlds, members, allowed
+}
+
+// TestToolkitCanaries: whatever a client does, no server is sent a credential but its own, the
+// feeds are sent none of a client's, and all is answered. Over each server's era, and each
+// client's.
+func TestToolkitCanaries(t *testing.T) {
+	for name, serve := range map[string]func(*world){
+		"legacy": func(w *world) { w.SetRevisions(legacyRevisions...) },
+		"modern": func(w *world) { w.SetRevisions(scripted.Modern) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			worlds, members, allowed := canaryMembers(t, serve)
+			p := startProxy(t, toolkitOf(members))
+			for _, revision := range []string{"2025-03-26", "2025-11-25", scripted.Modern} {
+				useCanaries(t, fixture.New(t, p.URL, revision, canaries["Authorization"]), members)
+			}
+			for i, w := range worlds {
+				for _, r := range w.host.Requests(func(*fixture.Request) bool { return true }) {
+					wantCanaries(t, members[i].name, r, allowed[i])
+				}
+			}
+		})
+	}
+}
+
+// useCanaries has a client make requests of every sort at every server, with all canaries.
+func useCanaries(t *testing.T, c *fixture.Raw, members []member) {
+	t.Helper()
+	for name, value := range canaries {
+		c.Header.Set(name, value)
+	}
+	for _, method := range scripted.ListMethods() {
+		hasListed(t, c, method, 2*len(members))
+	}
+	if c.Modern() {
+		c.List("server/discover")
+		c.Listen().Response.Body.Close()
+	} else {
+		c.Call("ping", `{}`)
+		c.Call("logging/setLevel", `{"level":"info"}`)
+		c.Get("").Response.Body.Close()
+		defer c.Delete()
+	}
+	for _, m := range members {
+		for method, params := range map[string]string{
+			"tools/call": `"name":"` + m.name + `__item-0000","arguments":{}`, "prompts/get": `"name":"` + m.name + `__item-0001"`,
+			"resources/read": `"uri":"` + m.name + `://item-0001"`, "completion/complete": `"ref":{"type":"ref/prompt","name":"` + m.name + `__item-0001"},"argument":{"name":"a","value":"v"}`,
+		} {
+			if a := c.Call(method, c.Params(params)); a.Part("result") == nil {
+				t.Errorf("%s: %s of %s gave %s: %s", c.Revision, method, m.name, describe(a), a.Body)
+			}
+		}
+		c.Notify("notifications/cancelled", `{"requestId":1}`)
+	}
+	a, err := c.Try(t.Context(), http.MethodPut, "", nil)
+	if err != nil || a.Status != http.StatusMethodNotAllowed {
+		t.Errorf("PUT: %v, %v", a, err)
+	}
+}
+
+// wantCanaries fails if a request that has reached a server has another canary than its own.
+func wantCanaries(t *testing.T, server string, r fixture.Request, allowed string) {
+	t.Helper()
+	sent := fmt.Sprint(r.URL, r.Header, string(r.Body))
+	if allowed == "canary-own" && r.Feed { // as it is sent for a caller, or for the feed
+		sent = strings.ReplaceAll(sent, "canary-feed", "")
+	}
+	if allowed != "" {
+		sent = strings.ReplaceAll(sent, allowed, "")
+	}
+	if strings.Contains(sent, "canary") {
+		t.Errorf("%s was sent %s %s", server, r.Method, sent)
+	}
+}
+
+// TestToolkitActsAsItsGuard: with authorization guard, every caller has what the guard's
+// account has, and nobody sees its credential.
+func TestToolkitActsAsItsGuard(t *testing.T) {
+	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "token")
+			write := func(token string) {
+				if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("planted-token-0001")
+			w, m := newMember(t, "one", "authorization guard\nguard bearer {\nfile "+file+"\n}")
+			w.SetRevisions(revisions...)
+			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
+			good := "planted-token-0001"
+			w.SetDoor(func(r *http.Request) int {
+				if r.Header.Get("Authorization") != "Bearer "+good {
+					return http.StatusUnauthorized
+				}
+				return 0
+			})
+			w.SetScript("tools/call", func(x *scripted.Exchange) {
+				x.Result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, "sent "+x.R.Header.Get("Authorization")))
+			})
+			p := startProxy(t, toolkitOf([]member{m}, "admit all"))
+			for _, revision := range []string{"2025-11-25", scripted.Modern} {
+				c := fixture.New(t, p.URL, revision, "")
+				hasListed(t, c, toolsList, 2)
+				a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
+				if text := string(a.Part("result", "content")); !strings.Contains(text, "sent Bearer ***") || strings.Contains(string(a.Body), "planted") {
+					t.Errorf("%s: %s, %s", revision, describe(a), a.Body)
+				}
+			}
+			// Another token: the refused request is sent again with it.
+			good = "planted-token-0002"
+			write(good)
+			for _, revision := range []string{"2025-11-25", scripted.Modern} {
+				c := fixture.New(t, p.URL, revision, "")
+				if a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`)); a.Part("result") == nil {
+					t.Errorf("%s, renewed: %s, %s", revision, describe(a), a.Body)
+				}
+			}
+			// None that is good.
+			good = "planted-token-0003"
+			c := fixture.New(t, p.URL, scripted.Modern, "")
+			a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
+			if a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"one\" refuses the credential of its guard: HTTP status 401`) ||
+				a.Header.Get("WWW-Authenticate") != "" {
+				t.Errorf("without a good token: %s, %s", describe(a), a.Body)
+			}
+		})
+	}
+}
+
+// bearers lets bearers of those tokens in, and refuses others by 401.
+func bearers(tokens ...string) func(*http.Request) int {
+	return func(r *http.Request) int {
+		if slices.Contains(tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
+			return 0
+		}
+		return http.StatusUnauthorized
+	}
+}
+
+// TestToolkitPersonalLists: a server that is sent callers' credentials shows each caller its
+// own lists, and so does the toolkit; what one is shown is nobody else's, calls go by it, and
+// hits ask nobody.
+func TestToolkitPersonalLists(t *testing.T) {
+	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}, "both": append([]string{scripted.Modern}, legacyRevisions...)} {
+		t.Run(name, func(t *testing.T) {
+			_, first := newMember(t, "all")
+			w, m := newMember(t, "own", "authorization from X-Key")
+			w.SetRevisions(revisions...)
+			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
+			w.SetDoor(bearers("a", "b"))
+			for _, who := range []string{"a", "b"} {
+				w.SetPrivateList("Bearer "+who, toolsList, scripted.Page{
+					`{"name":"of-` + who + `","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("long-", 9) + who + `","inputSchema":{"type":"object"}}`,
+				})
+			}
+			p := startProxy(t, toolkitOf([]member{first, m}))
+			for _, revision := range []string{"2025-06-18", scripted.Modern} {
+				clients := map[string]*fixture.Raw{}
+				for _, who := range []string{"a", "b"} {
+					c := fixture.New(t, p.URL, revision, "")
+					c.Header.Set("X-Key", "Bearer "+who)
+					clients[who] = c
+					a := hasListed(t, c, toolsList, 4)
+					if items := strings.Join(a.Items("tools"), ""); !strings.Contains(items, `"own__of-`+who) || strings.Count(items, `"own__of-`) != 1 {
+						t.Errorf("%s is shown %s", who, items)
+					}
+					if scope := string(a.Part("result", "cacheScope")); c.Modern() && scope != `"private"` {
+						t.Errorf("the list is %s", scope)
+					}
+				}
+				asked := w.host.Count(toolsList)
+				for range 5 {
+					for who, c := range clients {
+						if a := c.List(toolsList); !a.CacheStatus().Hit || !strings.Contains(string(a.Body), "own__of-"+who) {
+							t.Errorf("%s is shown %s, %s", who, describe(a), a.Body)
+						}
+					}
+				}
+				if again := w.host.Count(toolsList); again != asked {
+					t.Errorf("hits asked the server %d times", again-asked)
+				}
+				// What is shortened is each caller's own, too.
+				for who, c := range clients {
+					items := c.List(toolsList).Items("tools")
+					long := items[3]
+					long = long[strings.Index(long, "own__"):]
+					long = long[:strings.Index(long, `"`)]
+					for _, called := range []string{"own__of-" + who, long} {
+						if a := c.Call("tools/call", c.Params(`"name":"`+called+`","arguments":{}`)); a.Part("result") == nil {
+							t.Errorf("%s calls %s: %s %s", who, called, describe(a), a.Body)
+						}
+					}
+				}
+				// Who sends nothing sees the others' items, and that is all that there is.
+				c := fixture.New(t, p.URL, revision, "")
+				hasListed(t, c, toolsList, 2)
+				if a := c.Call("tools/call", c.Params(`"name":"own__of-a","arguments":{}`)); a.Status != http.StatusBadGateway ||
+					!strings.Contains(string(a.Body), `the MCP server \"own\" refuses the caller's credentials`) {
+					t.Errorf("without a credential: %s %s", describe(a), a.Body)
+				}
+			}
+			// A change that one call has made is in that caller's next list.
+			c := fixture.New(t, p.URL, scripted.Modern, "")
+			c.Header.Set("X-Key", "Bearer a")
+			hasListed(t, c, toolsList, 4)
+			w.SetPrivateList("Bearer a", toolsList, scripted.Page{`{"name":"new-a","inputSchema":{"type":"object"}}`})
+			w.SetScript("tools/call", func(x *scripted.Exchange) {
+				x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				x.Result(`{"content":[]}`)
+			})
+			c.Call("tools/call", c.Params(`"name":"own__of-a","arguments":{}`))
+			if a := c.List(toolsList); !strings.Contains(string(a.Body), "own__new-a") || strings.Contains(string(a.Body), "own__of-a") {
+				t.Errorf("after the change: %s %s", describe(a), a.Body)
+			}
+		})
+	}
+}
+
+// TestToolkitAsksOnce: a server that refuses a caller, or answers nobody, is not asked at each
+// of that caller's lists, which say so by their ttlMs; and the others' items are all there.
+func TestToolkitAsksOnce(t *testing.T) {
+	_, first := newMember(t, "all")
+	refusing, second := newMember(t, "refusing", "authorization from X-Key")
+	broken, third := newMember(t, "broken", "authorization from X-Key")
+	for _, w := range []*world{refusing, broken} {
+		w.SetRevisions(scripted.Modern)
+	}
+	refusing.SetDoor(bearers())
+	broken.SetScript("tools/list", func(x *scripted.Exchange) { x.Error(http.StatusInternalServerError, -32603, "out of order") })
+	p := startProxy(t, toolkitOf([]member{first, second, third}))
+	c := fixture.NewModern(t, p.URL, "")
+	c.Header.Set("X-Key", "Bearer of-a-caller")
+	asked := func(w *world) int {
+		return len(w.host.Requests(func(r *fixture.Request) bool {
+			return r.Method == toolsList && r.Header.Get("Authorization") == "Bearer of-a-caller"
+		}))
+	}
+	began := time.Now()
+	for range 20 {
+		a := c.List(toolsList)
+		if len(a.Items("tools")) != 2 || string(a.Part("result", "ttlMs")) != "0" || a.CacheStatus().Detail != "partial" {
+			t.Fatalf("%s: %s", describe(a), a.Body)
+		}
+	}
+	took := time.Since(began)
+	if n := asked(refusing); n > 1+int(took/time.Minute) {
+		t.Errorf("in %s, the server that refuses the caller was asked %d times", took, n)
+	}
+	if n := asked(broken); n > 1+int(took/(10*time.Second)) {
+		t.Errorf("in %s, the server that fails was asked %d times", took, n)
+	}
+	// What is left of the refusal is how long a list is fresh that lacks nothing else.
+	a := c.List("prompts/list")
+	var ttl int64
+	if err := json.Unmarshal(a.Part("result", "ttlMs"), &ttl); err != nil || ttl <= 0 || ttl > time.Minute.Milliseconds() || len(a.Items("prompts")) != 4 {
+		t.Errorf("prompts: %v, %s: %s", err, describe(a), a.Body)
+	}
+}
+
+// TestToolkitTellsOfPersonalChanges: clients are told when a server announces a change that may
+// be one of lists that it shows to single callers, and have the new list then.
+func TestToolkitTellsOfPersonalChanges(t *testing.T) {
+	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newMember(t, "one", "authorization forward\nguard bearer of-the-feed", "refresh 1ms")
+			w.SetRevisions(revisions...)
+			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
+			w.SetDoor(bearers("of-a-caller", "of-the-feed"))
+			page := func(i int) scripted.Page {
+				return scripted.Page{fmt.Sprintf(`{"name":"n%d","inputSchema":{"type":"object"}}`, i)}
+			}
+			w.SetPrivateList("Bearer of-a-caller", toolsList, page(0))
+			p := startProxy(t, toolkitOf([]member{m}))
+			for _, revision := range []string{"2025-11-25", scripted.Modern} {
+				c := fixture.New(t, p.URL, revision, "Bearer of-a-caller")
+				hasListed(t, c, toolsList, 1)
+				await(t, "the feed's stream", func() bool { return w.Streams(scripted.Feeds) == 1 })
+				s := c.Notices()
+				for i := range 10 {
+					w.SetPrivateList("Bearer of-a-caller", toolsList, page(i))
+					w.Changed(scripted.Feeds, toolsList)
+					s.Await(toolsChanged)
+					if a := c.List(toolsList); !strings.Contains(string(a.Body), fmt.Sprintf(`"one__n%d"`, i)) {
+						t.Fatalf("after change %d: %s: %s", i, describe(a), a.Body)
+					}
+				}
+			}
+		})
+	}
+}

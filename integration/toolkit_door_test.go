@@ -1,0 +1,261 @@
+package integration
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// doored is a toolkit of a server for all, one with a guard, and one that is the door.
+type doored struct {
+	*proxy
+
+	all, guarded, door *world
+}
+
+func newDoored(t *testing.T, revisions []string, options ...string) *doored {
+	t.Helper()
+	all, first := newMember(t, "all")
+	guarded, second := newMember(t, "guarded", "authorization guard", "guard bearer planted-guard")
+	guarded.SetDoor(bearers("planted-guard"))
+	door, third := newMember(t, "door", "authorization forward")
+	for _, w := range []*world{all, guarded, door} {
+		w.SetRevisions(revisions...)
+	}
+	door.SetDoor(bearers("good", "other"))
+	return &doored{startProxy(t, toolkitOf([]member{first, second, third}, options...)), all, guarded, door}
+}
+
+// TestToolkitDoor: nobody gets anything whom the door has not let in: its refusal is the
+// endpoint's, whatever the request, and no other server is asked for it.
+func TestToolkitDoor(t *testing.T) {
+	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
+		t.Run(name, func(t *testing.T) {
+			p := newDoored(t, revisions)
+			for _, revision := range []string{"2025-06-18", scripted.Modern} {
+				c := fixture.New(t, p.URL, revision, "Bearer good")
+				for _, method := range scripted.ListMethods() {
+					hasListed(t, c, method, 6)
+				}
+				for _, server := range []string{"all", "guarded", "door"} {
+					if a := c.Call("tools/call", c.Params(`"name":"`+server+`__item-0000","arguments":{}`)); a.Part("result") == nil {
+						t.Errorf("%s: a call of %s gave %s: %s", revision, server, describe(a), a.Body)
+					}
+				}
+				before := len(clientsOf(p.all)) + len(clientsOf(p.guarded))
+				wantTurnedAway(t, p, c, "Bearer bad")
+				wantTurnedAway(t, p, c, "")
+				if after := len(clientsOf(p.all)) + len(clientsOf(p.guarded)); after != before {
+					t.Errorf("%s: %d requests of those who are not let in have reached other servers", revision, after-before)
+				}
+			}
+		})
+	}
+}
+
+// wantTurnedAway has a client make requests of every sort with other credentials, none of which
+// may be answered.
+func wantTurnedAway(t *testing.T, p *doored, c *fixture.Raw, credential string) {
+	t.Helper()
+	other := fixture.NewModern(t, p.URL, credential)
+	other.Revision, other.Session = c.Revision, c.Session
+	answers := map[string]*fixture.Answer{
+		"tools/list": other.List(toolsList), "prompts/list": other.List("prompts/list"),
+		"tools/call":     other.Call("tools/call", other.Params(`"name":"all__item-0000","arguments":{}`)),
+		"prompts/get":    other.Call("prompts/get", other.Params(`"name":"guarded__item-0000"`)),
+		"resources/read": other.Call("resources/read", other.Params(`"uri":"door://item-0000"`)),
+		"unknown":        other.Call("unknown/method", other.Params("")),
+	}
+	if c.Modern() {
+		answers["server/discover"] = other.List("server/discover")
+		answers["subscriptions/listen"] = other.Call("subscriptions/listen", other.Params(`"notifications":{"toolsListChanged":true}`))
+	} else {
+		answers["initialize"] = other.Call("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)
+		answers["ping"] = other.Call("ping", `{}`)
+		answers["notification"] = other.Notify("notifications/cancelled", `{"requestId":1}`)
+		a, err := other.Try(t.Context(), http.MethodGet, "", http.Header{"Accept": {"text/event-stream"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers["GET"] = a
+	}
+	for method, a := range answers {
+		if a.Status != http.StatusUnauthorized || !strings.Contains(a.Header.Get("WWW-Authenticate"), "resource_metadata=") ||
+			a.CacheStatus().Detail != "admission" || strings.Contains(string(a.Body), "item-") || a.Header.Get("Mcp-Session-Id") != "" {
+			t.Errorf("%s: %s with %q gave %s: %s", c.Revision, method, credential, describe(a), a.Body)
+		}
+	}
+}
+
+// TestToolkitDoorCloses: whom the door refuses later, it has to let in anew; what it says of
+// the scope of a single call is passed on; and while it is down, those are in whom it has let
+// in lately.
+func TestToolkitDoorCloses(t *testing.T) {
+	p := newDoored(t, []string{scripted.Modern})
+	c := fixture.NewModern(t, p.URL, "Bearer good")
+	hasListed(t, c, toolsList, 6)
+
+	var refuses atomic.Int64
+	p.door.SetDoor(func(r *http.Request) int {
+		if r.Header.Get("Mcp-Method") == "tools/call" || r.Header.Get("Mcp-Name") != "" {
+			return int(refuses.Load())
+		}
+		return bearers("good")(r)
+	})
+	refuses.Store(http.StatusForbidden)
+	call := c.Params(`"name":"door__item-0000","arguments":{}`)
+	if a := c.Call("tools/call", call); a.Status != http.StatusForbidden || !strings.Contains(a.Header.Get("WWW-Authenticate"), "insufficient_scope") {
+		t.Errorf("a 403 of the door: %s", describe(a))
+	}
+	refuses.Store(0)
+	if a := c.Call("tools/call", call); a.Part("result") == nil {
+		t.Errorf("after the 403: %s: %s", describe(a), a.Body)
+	}
+
+	p.door.host.Kill()
+	if a := c.Call("tools/call", c.Params(`"name":"all__item-0000","arguments":{}`)); a.Part("result") == nil {
+		t.Errorf("while the door is down: %s: %s", describe(a), a.Body)
+	}
+	if a := fixture.NewModern(t, p.URL, "Bearer other").List(toolsList); a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"door\" cannot be reached`) {
+		t.Errorf("a stranger while the door is down: %s: %s", describe(a), a.Body)
+	}
+	p.door.host.Start()
+	p.door.SetDoor(bearers())
+	if a := c.Call("tools/call", call); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("a 401 of the door: %s", describe(a))
+	}
+	if a := c.List(toolsList); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("the list after a 401: %s: %s", describe(a), a.Body)
+	}
+}
+
+// TestToolkitMetadata: what the door says of where to log in is the endpoint's, also where its
+// path is another; nothing of the caller's is sent for it, and without a door there is none.
+func TestToolkitMetadata(t *testing.T) {
+	_, first := newMember(t, "all")
+	paths := map[string]string{
+		"/.well-known/oauth-protected-resource/all":   "/.well-known/oauth-protected-resource/mcp",
+		"/.well-known/oauth-protected-resource":       "/.well-known/oauth-protected-resource",
+		"/.well-known/oauth-authorization-server":     "/.well-known/oauth-authorization-server",
+		"/.well-known/oauth-authorization-server/x":   "/.well-known/oauth-authorization-server/x",
+		"/.well-known/openid-configuration":           "/.well-known/openid-configuration",
+		"/all/.well-known/openid-configuration":       "/mcp/.well-known/openid-configuration",
+		"/.well-known/oauth-protected-resource/other": "/.well-known/oauth-protected-resource/other",
+	}
+	host := fixture.NewHost(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Set-Cookie", "a=b")
+		if strings.HasSuffix(r.URL.Path, "other") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		fmt.Fprintf(w, `{"path":%q,"sent":%q}`, r.URL.String(), fmt.Sprint(r.Header))
+	}))
+	p := startProxy(t, toolkitOf([]member{first, {"door", host.URL, []string{"authorization forward"}}}, "endpoint /all"))
+	client := fixture.HTTPClient(t, "browser", "Bearer canary-own")
+	base := strings.TrimSuffix(p.URL, "/mcp")
+	get := func(path string) (*http.Response, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path+"?token=canary", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Cookie", "a=canary")
+		res, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res, string(body)
+	}
+	for path, want := range paths {
+		res, body := get(path)
+		status := http.StatusOK
+		if strings.HasSuffix(path, "other") {
+			status = http.StatusNotFound
+		}
+		if res.StatusCode != status || !strings.Contains(body, fmt.Sprintf(`{"path":%q,`, want)) || strings.Contains(body, "canary") || res.Header.Get("Set-Cookie") != "" {
+			t.Errorf("%s gave %d: %s", path, res.StatusCode, body)
+		}
+	}
+	if res, _ := get("/.well-known/oauth-unknown"); res.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown path gave %d", res.StatusCode)
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut} {
+		r, _ := http.NewRequestWithContext(t.Context(), method, base+"/.well-known/oauth-protected-resource", strings.NewReader("x"))
+		if res, err := client.Do(r); err != nil || res.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %v, %v", method, res, err)
+		}
+	}
+}
+
+// TestToolkitDoorAsks: with each caller the door is asked once for as long as admit says, and
+// never again for a token that is refused.
+func TestToolkitDoorAsks(t *testing.T) {
+	asked := func(p *doored, credential string) int {
+		return len(p.door.host.Requests(func(r *fixture.Request) bool { return r.Header.Get("Authorization") == credential && r.Header.Get("Mcp-Method") == toolsList }))
+	}
+	for admit, want := range map[string]func(n int) bool{
+		"admit upstream 1h":  func(n int) bool { return n == 1 },
+		"admit upstream 1ns": func(n int) bool { return n >= 10 },
+	} {
+		p := newDoored(t, []string{scripted.Modern}, admit)
+		for range 10 {
+			c := fixture.NewModern(t, p.URL, "Bearer good")
+			if a := c.Call("tools/call", c.Params(`"name":"all__item-0000","arguments":{}`)); a.Part("result") == nil {
+				t.Errorf("%s: %s: %s", admit, describe(a), a.Body)
+			}
+			if a := fixture.NewModern(t, p.URL, "Bearer bad").List(toolsList); a.Status != http.StatusUnauthorized {
+				t.Errorf("%s: who is not let in: %s: %s", admit, describe(a), a.Body)
+			}
+		}
+		if n := asked(p, "Bearer good"); !want(n) {
+			t.Errorf("%s: the door was asked %d times", admit, n)
+		}
+		if n := asked(p, "Bearer bad"); n != 10 {
+			t.Errorf("%s: the door was asked %d times for who is not let in", admit, n)
+		}
+	}
+}
+
+// TestToolkitDoorByHeader: a door may know its callers by another header, and what another
+// server refuses is no refusal of the door's.
+func TestToolkitDoorByHeader(t *testing.T) {
+	_, first := newMember(t, "all")
+	door, second := newMember(t, "door", "headers X-Api-Key")
+	door.SetDoor(func(r *http.Request) int {
+		if r.Header.Get("X-Api-Key") != "right" {
+			return http.StatusForbidden
+		}
+		return 0
+	})
+	other, third := newMember(t, "other", "authorization forward")
+	other.SetDoor(bearers())
+	p := startProxy(t, toolkitOf([]member{first, second, third}, "door door"))
+	for _, revision := range []string{"2025-11-25", scripted.Modern} {
+		stranger := fixture.NewModern(t, p.URL, "Bearer x")
+		if a := stranger.List(toolsList); a.Status != http.StatusForbidden || a.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("a stranger: %s: %s", describe(a), a.Body)
+		}
+		c := fixture.NewModern(t, p.URL, "Bearer x")
+		c.Header.Set("X-Api-Key", "right")
+		if revision != scripted.Modern {
+			a := c.Call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)
+			c.Revision, c.Session = revision, a.Header.Get("Mcp-Session-Id")
+		}
+		if a := hasListed(t, c, toolsList, 4); strings.Contains(string(a.Body), "other__") {
+			t.Errorf("%s: %s", describe(a), a.Body)
+		}
+		if a := c.Call("tools/call", c.Params(`"name":"other__item-0000","arguments":{}`)); a.Status != http.StatusBadGateway || a.Header.Get("WWW-Authenticate") != "" {
+			t.Errorf("a call of a server that refuses: %s: %s", describe(a), a.Body)
+		}
+	}
+}

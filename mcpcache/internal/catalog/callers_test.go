@@ -1,0 +1,53 @@
+package catalog
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// TestListsOfCallersAreBounded: what was joined for a caller is used again as long as it is
+// among the latest, and the bytes of all that is kept stay below the limit.
+func TestListsOfCallersAreBounded(t *testing.T) {
+	const limit = 256 << 10
+	j, _ := newJoined(t, 1<<20, "one__")
+	j.callers.limit = limit / 2
+	part := func(i int) []*cache.Entry {
+		return []*cache.Entry{listOf(t, revision.Tools, cache.Public, fmt.Sprintf(`{"name":"tool-%d","description":"%01000d"}`, i, i))}
+	}
+	first := j.JoinFor(Caller{1}, modern, revision.Tools, part(1))
+	if again := j.JoinFor(Caller{1}, modern, revision.Tools, part(1)); again.Entry != first.Entry {
+		t.Error("the same parts are joined again")
+	}
+	if j.LastFor(Caller{1}, modern, revision.Prompts) != nil || j.LastFor(Caller{2}, modern, revision.Tools) != nil {
+		t.Error("there is a list that nobody has joined")
+	}
+	if other := j.JoinFor(Caller{1}, modern, revision.Tools, part(2)); other.Entry == first.Entry {
+		t.Error("other parts give the same list")
+	}
+	for i := range 1000 {
+		caller := Caller{byte(i), byte(i >> 8), 1}
+		j.JoinFor(caller, modern, revision.Tools, part(i))
+		if j.LastFor(Caller{1}, modern, revision.Tools) == nil { // in use all the time
+			t.Fatalf("after %d others, the list of a caller is gone", i)
+		}
+		var all int64
+		for _, generation := range []map[place]*List{j.callers.younger, j.callers.older} {
+			for _, l := range generation {
+				all += l.cost()
+			}
+		}
+		if all > limit || len(j.callers.younger) == 0 {
+			t.Fatalf("after %d callers, %d bytes are kept in %d and %d lists", i, all, len(j.callers.younger), len(j.callers.older))
+		}
+	}
+	if j.LastFor(Caller{1, 0, 1}, modern, revision.Tools) != nil {
+		t.Error("what nobody has used for long is there still")
+	}
+	if l := j.JoinFor(Caller{9}, modern, revision.Tools, []*cache.Entry{listOf(t, revision.Tools, cache.Public, fmt.Sprintf(`{"name":"x","description":"%0200000d"}`, 1))}); l.Entry.Size() < 200000 ||
+		j.LastFor(Caller{9}, modern, revision.Tools) != nil {
+		t.Error("what is larger than all is kept")
+	}
+}

@@ -1,0 +1,159 @@
+package toolkit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+)
+
+// Carries says what of a caller's request a server is sent, besides the message and what is
+// harmless. The zero value is nothing.
+type Carries struct {
+	// From is the field of the header whose values become the Authorization: that itself where
+	// the caller's own is passed on, "" for none.
+	From string
+	// Headers are further fields that are passed on, by their canonical names.
+	Headers []string
+	// Guard puts its credential on the requests; nil: none does.
+	Guard guards.Guard
+}
+
+// isPersonal reports whether the server may tell callers apart.
+func (c *Carries) isPersonal() bool { return c.From != "" || len(c.Headers) > 0 }
+
+// credentials returns what of a caller's header the server is sent.
+func (c *Carries) credentials(h http.Header) http.Header {
+	sent := make(http.Header)
+	for _, name := range c.Headers {
+		if values := h[name]; len(values) > 0 {
+			sent[name] = slices.Clone(values)
+		}
+	}
+	if values := h[c.From]; c.From != "" && len(values) > 0 {
+		sent["Authorization"] = slices.Clone(values)
+	}
+	return sent
+}
+
+// presents returns as whom the caller comes to a server.
+func (v *visit) presents(s *Server) feed.Caller {
+	if v.presented == nil {
+		v.presented = make([]*feed.Caller, len(v.endpoint.servers))
+	}
+	known := v.presented[s.number]
+	if known == nil {
+		fields := s.Carries.credentials(v.r.Header)
+		known = &feed.Caller{Credentials: fields, Guarded: s.Carries.Guard != nil, Context: s.Identity.OfFields(fields)}
+		v.presented[s.number] = known
+	}
+	return *known
+}
+
+// whose tells callers apart to whom servers may show different lists.
+func (v *visit) whose() (of catalog.Caller) {
+	hash := sha256.New()
+	for _, s := range v.endpoint.servers {
+		if s.Carries.isPersonal() {
+			hash.Write(v.presents(s).Context.Key())
+		}
+	}
+	copy(of[:], hash.Sum(nil))
+	return of
+}
+
+// isKnown reports whether a server is sent something by which it may know the caller.
+func (v *visit) isKnown() bool {
+	return v.endpoint.personal && slices.ContainsFunc(v.endpoint.servers, func(s *Server) bool {
+		return s.Carries.isPersonal() && v.presents(s).Context != cache.Anonymous
+	})
+}
+
+// kept are headers that are known to be harmless, and are not for the servers of a toolkit:
+// they are about the page, the connection or the session that a client has here, or say
+// where it is; or they ask for less than the answer as it is, which has to be read on its way.
+var kept = []string{
+	"Accept-Encoding", "Range", "If-None-Match", "If-Modified-Since",
+	"Origin", "Referer", "Host", "Mcp-Session-Id", "Last-Event-Id", "Connection", "Keep-Alive", "Proxy-Connection",
+	"Upgrade", "Te", "Trailer", "Transfer-Encoding", "Expect", "Content-Length", "X-Real-Ip", "X-Envoy-External-Address",
+	"Cf-Connecting-Ip", "Cf-Ipcountry", "Cf-Visitor", "True-Client-Ip", "Fly-Client-Ip", "Via",
+}
+
+// Passes reports whether a header of a client, by its canonical name, is sent to all servers:
+// it is known to be harmless, or has the mirrored arguments of a call. Whatever else a client
+// sends may be a credential.
+func Passes(name string) bool {
+	return identity.Headers(nil).Has(name) && !slices.Contains(kept, name) && !strings.HasPrefix(name, "X-Forwarded-") ||
+		strings.HasPrefix(name, "Mcp-Param-")
+}
+
+// MayPass reports whether a header of a client can be sent to a server where the operator
+// wants that: not what is about the message, the connection or the session with us.
+func MayPass(name string) bool {
+	return name != "Proxy-Authorization" &&
+		(Passes(name) || !identity.Headers(nil).Has(name) || slices.Contains(ofNetwork, name))
+}
+
+// ofNetwork are those of [kept] that only say where a client is.
+var ofNetwork = []string{"X-Real-Ip", "X-Envoy-External-Address", "Cf-Connecting-Ip", "Cf-Ipcountry", "Cf-Visitor", "True-Client-Ip", "Fly-Client-Ip"}
+
+// passedOn returns those fields of a client's header that every server is sent.
+func passedOn(h http.Header) http.Header {
+	passed := make(http.Header, len(h))
+	for name, values := range h {
+		if Passes(name) {
+			passed[name] = slices.Clone(values)
+		}
+	}
+	return passed
+}
+
+// authorize puts the guard's credential on a request, where the server wants it on callers'.
+func (s *Server) authorize(r *http.Request) error {
+	if s.Carries.Guard == nil {
+		return nil
+	}
+	return client.Authorize(s.Carries.Guard, r)
+}
+
+// mayRenew reports whether the guard can try another credential, since one was refused.
+func (v *visit) mayRenew(status int) bool {
+	_, can := v.server.Carries.Guard.(guards.Renewer)
+	return can && status == http.StatusUnauthorized && !v.renewed
+}
+
+// renew has the guard renew the credential on a request that was refused.
+func (v *visit) renew(r *http.Request, challenges []string) error {
+	v.renewed = true
+	err := client.Renew(v.r.Context(), v.server.Carries.Guard.(guards.Renewer), r, guards.Challenge{
+		Status: http.StatusUnauthorized, Endpoint: v.server.Settings.Feed.Endpoint, WWWAuthenticate: challenges,
+	})
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+// refusesWhom says in plain words whom a server refuses by a 401 or 403.
+func (s *Server) refusesWhom() string {
+	switch {
+	case s.Carries.Guard != nil:
+		return "the credential of its guard"
+	case s.Carries.isPersonal():
+		return "the caller's credentials"
+	}
+	return "requests without credentials"
+}
+
+// refusing is the refusal of what is for a server that lets neither the caller in nor us.
+func (s *Server) refusing(status int) refusal {
+	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q refuses %s: HTTP status %d", s.Name, s.refusesWhom(), status), nil}
+}

@@ -1,0 +1,99 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// knocks are the lists by one of which the door is asked whether it lets a caller in: some
+// servers answer everybody what they are, but list for those alone whom they know.
+var knocks = []revision.Kind{revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates}
+
+// enter has the caller be let in by the server that is the door, unless it has done that
+// lately. It returns that one's refusal, or nil.
+func (v *visit) enter() *refusal {
+	door := v.endpoint.door
+	if door == nil {
+		return nil
+	}
+	v.awaitServers([]*Server{door})
+	asked := knocks
+	if k, ok := revision.KindOf(v.method); ok && k != revision.Discover {
+		asked = append([]revision.Kind{k}, asked...)
+	}
+	c, failure := v.presents(door), errNoList
+	for _, k := range asked {
+		if !door.Settings.Caches(k) {
+			continue
+		}
+		if door.admits(c, v.at, k, v.now) {
+			return nil
+		}
+		knock := door.show(c, v.at, k, true)
+		_, err := knock.Wait(v.r.Context())
+		switch {
+		case err == nil && knock.shown.Answered != 0:
+			v.now = time.Now()
+			return nil
+		case err != nil:
+			failure = err
+		}
+		if err != nil && (client.Refused(err) || !client.IsAnswer(err)) {
+			break // it is no use to ask for another one
+		}
+	}
+	v.status = statusAdmission
+	if status := statusOf(failure); status != nil {
+		return v.turnAway(status.Status, status.WWWAuthenticate)
+	}
+	f := door.doesNotAnswer(failure)
+	if !errors.Is(failure, context.Canceled) {
+		v.endpoint.Logger.Warn("door does not answer", zap.String("server", door.Name), zap.Error(failure))
+	}
+	return &f
+}
+
+var errNoList = errors.New("the server has no list by which it could let anybody in")
+
+// turnAway is the refusal of a caller whom the door does not let in.
+func (v *visit) turnAway(status int, challenges []string) *refusal {
+	if len(challenges) > 0 {
+		v.w.Header()["Www-Authenticate"] = challenges
+	}
+	return &refusal{status, invalidRequest, fmt.Sprintf("the MCP server %q refuses the caller's credentials", v.endpoint.door.Name), nil}
+}
+
+// turnedAway returns the refusal of a caller whom the door has refused something that it was
+// asked for on its behalf; nil if another server has, or the door something else.
+func (v *visit) turnedAway(s *Server, err error) *refusal {
+	status := statusOf(err)
+	if s != v.endpoint.door || status == nil {
+		return nil
+	}
+	s.bar(v.presents(s).Context, s.at(v.at))
+	return v.turnAway(status.Status, status.WWWAuthenticate)
+}
+
+// doesNotAnswer is the refusal of what depends on a server that does not answer.
+func (s *Server) doesNotAnswer(err error) refusal {
+	status, text := http.StatusBadGateway, "does not answer as it should"
+	switch _, ofGuard := errors.AsType[*client.GuardError](err); {
+	case ofGuard:
+		text = "cannot be asked: its guard has no credential"
+	case errors.Is(err, errTooMany):
+		status, text = http.StatusServiceUnavailable, "is asked for too many callers at once: try again"
+	case errors.Is(err, context.DeadlineExceeded):
+		status, text = http.StatusGatewayTimeout, "did not answer in time"
+	case client.Unreachable(err):
+		text = "cannot be reached"
+	}
+	return refusal{status, internalError, fmt.Sprintf("the MCP server %q %s", s.Name, text), nil}
+}

@@ -1,0 +1,130 @@
+package toolkit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+)
+
+// wellKnown are the beginnings of the paths of the metadata by which clients find out where a
+// caller can log in (RFC 9728 section 3, RFC 8414 section 3, OpenID Connect Discovery 1.0
+// section 4).
+var wellKnown = []string{
+	"/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
+}
+
+// metadataPath returns the path of the door's metadata that a path of ours stands for, where
+// its endpoint is at another path, too. It reports false for what is not about metadata.
+func (e *Endpoint) metadataPath(path string) (string, bool) {
+	if suffix, ok := strings.CutPrefix(path, e.Settings.Path); ok && suffix == wellKnown[2] {
+		return e.doorPath() + suffix, true
+	}
+	for _, prefix := range wellKnown {
+		if suffix, ok := strings.CutPrefix(path, prefix); ok && (suffix == "" || suffix[0] == '/') {
+			if suffix == e.Settings.Path {
+				suffix = e.doorPath()
+			}
+			return prefix + suffix, true
+		}
+	}
+	return "", false
+}
+
+func (e *Endpoint) doorPath() string {
+	if e.door == nil {
+		return e.Settings.Path
+	}
+	return cmp.Or(e.door.path, "/")
+}
+
+// elsewhere answers a request for another path than the endpoint's. What says where a caller
+// can log in is the door's. Without one there is none, and it must not look as if there were
+// (RFC 9728 section 3).
+func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	path, ok := e.metadataPath(r.URL.Path)
+	switch {
+	case !ok && !strings.HasPrefix(r.URL.Path, "/.well-known/oauth-"):
+		return next.ServeHTTP(w, r)
+	case !ok || e.door == nil:
+		return caddyhttp.Error(http.StatusNotFound, errors.New("the toolkit has no such metadata"))
+	}
+	v := newVisit(e, w, r)
+	defer v.done()
+	v.server, v.status = e.door, statusRouted
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return v.metadata(next, path)
+	case http.MethodOptions:
+		return v.preflight()
+	}
+	return v.notAllowed("metadata is read by GET", http.MethodGet+", "+http.MethodHead)
+}
+
+// metadata hands on the door's.
+func (v *visit) metadata(next caddyhttp.Handler, path string) error {
+	v.outcome = exchange.OutcomeRouted
+	r := v.r.WithContext(v.r.Context()) // a copy
+	r.URL, r.RequestURI, r.Host = &url.URL{Path: path}, path, v.server.Host
+	r.Header, r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = passedOn(v.r.Header), http.NoBody, 0, nil, nil
+	m := &metadata{ResponseWriter: v.w, v: v, header: make(http.Header)}
+	err := v.server.Upstream.ServeHTTP(m, r, next)
+	if err != nil && !m.wrote && r.Context().Err() == nil {
+		v.endpoint.Logger.Warn("door does not show its metadata", zap.String("server", v.server.Name), zap.Error(err))
+		return caddyhttp.Error(http.StatusBadGateway, fmt.Errorf("the MCP server %q does not show its metadata", v.server.Name))
+	}
+	return err
+}
+
+// metadata is the response writer of the door's.
+type metadata struct {
+	http.ResponseWriter
+
+	v      *visit
+	header http.Header
+	wrote  bool
+	cut    bool // it is no metadata
+}
+
+// Header implements [http.ResponseWriter].
+func (m *metadata) Header() http.Header { return m.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (m *metadata) WriteHeader(status int) {
+	if m.wrote || status < http.StatusOK {
+		return
+	}
+	m.wrote = true
+	h := m.ResponseWriter.Header()
+	for _, name := range returned {
+		if values, has := m.header[name]; has {
+			h[name] = values
+		}
+	}
+	if m.cut = status >= http.StatusMultipleChoices && status < http.StatusBadRequest; m.cut {
+		delete(h, "Content-Length")
+		status = http.StatusNotFound // it would lead past us
+	}
+	h["Cache-Status"] = []string{m.v.endpoint.quoted + m.v.status}
+	m.v.AllowPage(h)
+	m.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [io.Writer].
+func (m *metadata) Write(p []byte) (int, error) {
+	m.WriteHeader(http.StatusOK)
+	if m.cut {
+		return len(p), nil
+	}
+	return m.ResponseWriter.Write(p)
+}
+
+// Unwrap returns the writer below, for [http.ResponseController].
+func (m *metadata) Unwrap() http.ResponseWriter { return m.ResponseWriter }

@@ -1,0 +1,144 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// fetch is a list that a server has been asked for.
+type fetch interface {
+	// Asked is when it was first asked for.
+	Asked() time.Time
+	// Wait returns the list, or why there is none. It waits no longer than ctx lasts.
+	Wait(ctx context.Context) (*cache.Entry, error)
+}
+
+// demand asks a server for its list, as the caller is shown it; nil if it is not asked.
+func (v *visit) demand(s *Server, k revision.Kind) fetch {
+	if s.Carries.isPersonal() {
+		if !s.Settings.Caches(k) {
+			return nil
+		}
+		return s.show(v.presents(s), v.at, k, s == v.endpoint.door)
+	}
+	if f := s.feed(v.at); f != nil {
+		if demanded := f.Demand(k, nil); demanded != nil {
+			return demanded
+		}
+	}
+	return nil
+}
+
+// listed returns the list of a server that the caller is shown, of whatever age, or nil.
+func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
+	if !s.Carries.isPersonal() {
+		return s.pinned(v.at, k)
+	}
+	c := v.presents(s)
+	pinned := s.pinned(v.at, k)
+	switch {
+	case c.Context == cache.Anonymous && pinned != nil && (c.Guarded || pinned.Partition == cache.Anonymous):
+		return pinned // the feed's requests are the caller's
+	case !s.admits(c, v.at, k, v.now):
+		return nil
+	case pinned != nil && pinned.Partition.Admits(c.Context):
+		return pinned
+	}
+	return s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
+}
+
+// admits reports whether the server has accepted the caller lately, for a list of k.
+func (s *Server) admits(c feed.Caller, r revision.Revision, k revision.Kind, now time.Time) bool {
+	if s.Settings.AdmitAll {
+		return true
+	}
+	known := s.Admission.Context(c.Context, s.at(r))
+	return known != nil && known.Admitted(k, now)
+}
+
+// part returns what there is of a server's list, not too old, or nil.
+func (v *visit) part(s *Server, k revision.Kind) *cache.Entry {
+	return s.usable(v.listed(s, k), v.now)
+}
+
+// isLacking reports whether the caller is shown no such list of a server, or was not when it
+// was last asked, and for how long that counts.
+func (v *visit) isLacking(s *Server, k revision.Kind) (left time.Duration, lacking bool) {
+	switch {
+	case !s.Carries.isPersonal():
+		return forever, s.isLacking(v.at, k)
+	case !s.Settings.Caches(k):
+		return forever, true
+	}
+	left = s.shows.refusedFor(v.presents(s).Context, v.now)
+	return left, left > 0
+}
+
+// joined returns the list of what the servers have now, whether or not it is fresh.
+func (v *visit) joined(k revision.Kind) *catalog.List {
+	parts := make([]*cache.Entry, len(v.endpoint.servers))
+	for i, s := range v.endpoint.servers {
+		parts[i] = v.part(s, k)
+	}
+	return v.join(k, parts)
+}
+
+// join joins the lists that the caller is shown.
+func (v *visit) join(k revision.Kind, parts []*cache.Entry) *catalog.List {
+	if !v.endpoint.personal {
+		return v.endpoint.join(newestOf(v.at), k, parts)
+	}
+	return v.endpoint.catalog.JoinFor(v.whose(), newestOf(v.at), k, parts)
+}
+
+// last returns the list that the caller was given last, or nil.
+func (v *visit) last(k revision.Kind) *catalog.List {
+	if v.endpoint.personal {
+		return v.endpoint.catalog.LastFor(v.whose(), newestOf(v.at), k)
+	}
+	return v.endpoint.catalog.Last(newestOf(v.at), k)
+}
+
+// show has those of the servers show their lists of a kind that may have others for the
+// caller, and have not shown them yet. It waits for each as long as for a feed that begins.
+func (v *visit) show(servers []*Server, k revision.Kind) {
+	var fetches []fetch
+	for _, s := range servers {
+		if !s.Carries.isPersonal() || v.part(s, k) != nil {
+			continue
+		}
+		if f := v.demand(s, k); f != nil {
+			fetches = append(fetches, f)
+		}
+	}
+	for _, f := range fetches {
+		_, _ = v.wait(f, v.endpoint.firstPatience()) // what it does not show is not there
+	}
+}
+
+// firstPatience is how long a list waits for a server that has not shown the caller anything.
+func (e *Endpoint) firstPatience() time.Duration { return max(patience, e.Settings.Gate) }
+
+// wait waits for a list, but for none longer than that after it was first asked for.
+func (v *visit) wait(f fetch, limit time.Duration) (*cache.Entry, error) {
+	ctx, cancel := context.WithDeadline(v.r.Context(), f.Asked().Add(limit))
+	defer cancel()
+	e, err := f.Wait(ctx)
+	v.now = time.Now()
+	return e, err
+}
+
+// statusOf returns the refusal of a caller by a server, or nil.
+func statusOf(err error) *client.StatusError {
+	if status, ok := errors.AsType[*client.StatusError](err); ok && client.Refused(err) {
+		return status
+	}
+	return nil
+}

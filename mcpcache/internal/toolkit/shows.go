@@ -1,0 +1,239 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// shows is what a server is being asked to show callers who may see other lists than its
+// feeds. What it has shown is in the bounded part of its cache, by authorization context.
+type shows struct {
+	mu     sync.Mutex
+	asking map[question]*showing
+	failed map[question]failed
+	at     atomic.Uint32 // the revision at which a caller has been answered last
+}
+
+// question is what a caller asks a server for. In the legacy era, that is all of its lists.
+type question struct {
+	context cache.Partition
+	era     revision.Era
+	kind    revision.Kind
+}
+
+// failed is why a server did not show a caller anything, which counts for a while.
+type failed struct {
+	err   error
+	until time.Time
+}
+
+const (
+	// refusalCounts is how long a refusal of a caller's credentials counts: most of the servers
+	// of a toolkit may be none of a caller's.
+	refusalCounts = time.Minute
+	// failureCounts is the same for any other failure, which each list would wait for.
+	failureCounts = 10 * time.Second
+	// showWithin is how long a server may take for all of its lists.
+	showWithin = 2 * time.Minute
+	// maxShowing and maxFailed bound for how many callers a server is asked at a time, and of
+	// how many it is remembered that that failed.
+	maxShowing = 1000
+	maxFailed  = 10_000
+)
+
+var errTooMany = errors.New("the server is asked for too many callers at once")
+
+// showing is one time that a server is asked. Others may wait for it, too.
+type showing struct {
+	asked time.Time
+	done  chan struct{} // closed when the rest is there
+	shown *feed.Shown
+	err   error
+}
+
+// shownList is a list of what is being shown.
+type shownList struct {
+	*showing
+
+	kind revision.Kind
+}
+
+// Asked implements [fetch].
+func (l shownList) Asked() time.Time { return l.asked }
+
+// Wait implements [fetch].
+func (l shownList) Wait(ctx context.Context) (*cache.Entry, error) {
+	select {
+	case <-l.done:
+		if l.err != nil {
+			return nil, l.err
+		}
+		return l.shown.Lists[l.kind], nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// found returns the revision at which a caller was answered last, or [revision.Unknown].
+func (s *shows) found() revision.Revision { return revision.Revision(s.at.Load()) }
+
+// show asks the server for a list as a caller, for clients of the era of r, together with all
+// who ask the same. Unless it is asked anew, a failure counts for a while.
+func (s *Server) show(c feed.Caller, r revision.Revision, k revision.Kind, anew bool) shownList {
+	q := question{c.Context, s.at(r).Era(), k}
+	if q.era == revision.Legacy {
+		q.kind = revision.Tools
+	}
+	now := time.Now()
+	s.shows.mu.Lock()
+	defer s.shows.mu.Unlock()
+	if joined := s.shows.asking[q]; joined != nil {
+		return shownList{joined, k}
+	}
+	failure := s.shows.failedLately(q, now)
+	asking := &showing{asked: now, done: make(chan struct{})}
+	switch {
+	case failure != nil && !anew:
+		asking.err = failure
+	case len(s.shows.asking) >= maxShowing:
+		asking.err = errTooMany
+	default:
+		if s.shows.asking == nil {
+			s.shows.asking = make(map[question]*showing)
+		}
+		s.shows.asking[q] = asking
+		go s.ask(asking, q, c, r, k)
+		return shownList{asking, k}
+	}
+	close(asking.done)
+	return shownList{asking, k}
+}
+
+// ask is what show does in the background: the caller may go away meanwhile.
+func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revision, k revision.Kind) {
+	ctx, cancel := context.WithTimeout(context.Background(), showWithin)
+	defer cancel()
+	ticket := s.Admission.Ticket()
+	shown, err := s.askInEras(ctx, c, r, k)
+	if err == nil {
+		until := identity.AdmittedUntil(&http.Request{Header: c.Credentials}, time.Now(), s.Settings.AdmitFor)
+		s.Admission.AdmitContext(c.Context, shown.Revision, shown.Answered, ticket, until)
+		s.shows.at.Store(uint32(shown.Revision))
+		for _, list := range shown.Lists {
+			if list != nil {
+				s.Cache.Put(list)
+			}
+		}
+	} else if client.Refused(err) {
+		s.bar(c.Context, shown.Revision)
+	}
+	s.shows.mu.Lock()
+	defer s.shows.mu.Unlock()
+	defer close(asking.done)
+	asking.shown, asking.err = shown, err
+	delete(s.shows.asking, q)
+	s.shows.note(q, err)
+}
+
+// all is the question that stands for all that are asked as somebody.
+func all(of cache.Partition) question { return question{context: of, kind: revision.NumKinds} }
+
+// note remembers a failure, which is one of all questions if it is about who asks, or that
+// there was none. The caller holds s.mu.
+func (s *shows) note(q question, err error) {
+	delete(s.failed, all(q.context))
+	delete(s.failed, q)
+	if err == nil {
+		return
+	}
+	if len(s.failed) >= maxFailed || s.failed == nil {
+		s.failed = make(map[question]failed)
+	}
+	counts := failureCounts
+	if client.Refused(err) {
+		q, counts = all(q.context), refusalCounts
+	}
+	s.failed[q] = failed{err, time.Now().Add(counts)}
+}
+
+// failedLately returns a failure that counts yet, or nil. The caller holds s.mu.
+func (s *shows) failedLately(q question, now time.Time) error {
+	for _, q := range []question{q, all(q.context)} {
+		if failed, has := s.failed[q]; has && now.Before(failed.until) {
+			return failed.err
+		}
+	}
+	return nil
+}
+
+// refusedFor returns for how long it counts yet that the server has refused that context; 0 if
+// it does not.
+func (s *shows) refusedFor(of cache.Partition, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if failed, has := s.failed[all(of)]; has && client.Refused(failed.err) {
+		return max(failed.until.Sub(now), 0)
+	}
+	return 0
+}
+
+// bar has a caller be let in anew: the server has refused the credentials.
+func (s *Server) bar(of cache.Partition, r revision.Revision) {
+	if of.IsAnonymous() {
+		s.Admission.RefuseContext(of, r, 0)
+		return
+	}
+	s.Admission.Revoke(of)
+}
+
+// askInEras asks at the revision at which the server is shown to clients of the era of r; if
+// it is not known yet whether it speaks that, at the other era's, too. The answer always has
+// a revision.
+func (s *Server) askInEras(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.Shown, error) {
+	at := s.at(r)
+	known := s.spoken(at) == at || s.shows.found() == at
+	shown, err := s.askAt(ctx, at, k, c, known)
+	if err != nil && !known && s.maySpeak(otherOf(at)) && !client.Refused(err) && !client.Unreachable(err) && ctx.Err() == nil {
+		at = otherOf(at)
+		if other, failure := s.askAt(ctx, at, k, c, false); failure == nil || client.Refused(failure) {
+			shown, err = other, failure
+		}
+	}
+	if shown == nil {
+		shown = &feed.Shown{Revision: at}
+	}
+	return shown, err
+}
+
+// askAt asks at one revision. A panic is a failure of that server.
+func (s *Server) askAt(ctx context.Context, at revision.Revision, k revision.Kind, c feed.Caller, known bool) (shown *feed.Shown, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			shown, err = nil, fmt.Errorf("asking for the lists of a caller panicked: %v", p)
+		}
+	}()
+	wanted := k
+	if k == revision.Discover && at.Era() == revision.Legacy {
+		wanted = revision.Tools
+	}
+	shown, err = s.Feeds.ShowTo(ctx, at, wanted, c, known)
+	if err == nil && shown.Server != nil {
+		shown.Lists[revision.Discover] = &cache.Entry{
+			Kind: revision.Discover, Revision: shown.Revision, Partition: c.Context, Body: catalog.Describing(shown.Server.Result),
+			Mark: s.Cache.Mark(revision.Discover), Fetched: time.Now(), Lifetime: s.Settings.Feed.Lifetime(revision.Discover, 0, false),
+		}
+	}
+	return shown, err
+}
