@@ -201,7 +201,9 @@ func TestToolkitMetadata(t *testing.T) {
 // never again for a token that is refused.
 func TestToolkitDoorAsks(t *testing.T) {
 	asked := func(p *doored, credential string) int {
-		return len(p.door.host.Requests(func(r *fixture.Request) bool { return r.Header.Get("Authorization") == credential && r.Header.Get("Mcp-Method") == toolsList }))
+		return len(p.door.host.Requests(func(r *fixture.Request) bool {
+			return r.Header.Get("Authorization") == credential && r.Header.Get("Mcp-Method") == toolsList
+		}))
 	}
 	for admit, want := range map[string]func(n int) bool{
 		"admit upstream 1h":  func(n int) bool { return n == 1 },

@@ -148,7 +148,9 @@ func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revi
 }
 
 // all is the question that stands for all that are asked as somebody.
-func all(of cache.Partition) question { return question{context: of, kind: revision.NumKinds} }
+func all(of cache.Partition) question {
+	return question{context: of, kind: revision.Kind(revision.NumKinds)}
+}
 
 // note remembers a failure, which is one of all questions if it is about who asks, or that
 // there was none. The caller holds s.mu.
