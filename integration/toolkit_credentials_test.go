@@ -128,13 +128,7 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 			w, m := newMember(t, "one", "authorization guard\nguard bearer {\nfile "+file+"\n}")
 			w.SetRevisions(revisions...)
 			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
-			good := "planted-token-0001"
-			w.SetDoor(func(r *http.Request) int {
-				if r.Header.Get("Authorization") != "Bearer "+good {
-					return http.StatusUnauthorized
-				}
-				return 0
-			})
+			w.SetDoor(bearers("planted-token-0001"))
 			w.SetScript("tools/call", func(x *scripted.Exchange) {
 				x.Result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, "sent "+x.R.Header.Get("Authorization")))
 			})
@@ -148,8 +142,8 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 				}
 			}
 			// Another token: the refused request is sent again with it.
-			good = "planted-token-0002"
-			write(good)
+			w.SetDoor(bearers("planted-token-0002"))
+			write("planted-token-0002")
 			for _, revision := range []string{"2025-11-25", scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "")
 				if a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`)); a.Part("result") == nil {
@@ -157,7 +151,7 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 				}
 			}
 			// None that is good.
-			good = "planted-token-0003"
+			w.SetDoor(bearers())
 			c := fixture.New(t, p.URL, scripted.Modern, "")
 			a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
 			if a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"one\" refuses the credential of its guard: HTTP status 401`) ||

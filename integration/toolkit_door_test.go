@@ -1,13 +1,25 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	mcpgoclient "github.com/mark3labs/mcp-go/client"
+	mcpgotransport "github.com/mark3labs/mcp-go/client/transport"
+	mcpgo "github.com/mark3labs/mcp-go/mcp"
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/caddy-mcp/mcp-cache/integration/authtest"
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
@@ -258,6 +270,92 @@ func TestToolkitDoorByHeader(t *testing.T) {
 		}
 		if a := c.Call("tools/call", c.Params(`"name":"other__item-0000","arguments":{}`)); a.Status != http.StatusBadGateway || a.Header.Get("WWW-Authenticate") != "" {
 			t.Errorf("a call of a server that refuses: %s: %s", describe(a), a.Body)
+		}
+	}
+}
+
+// TestToolkitDoorOfSDKs: a door that is made with an SDK lets clients of SDKs in, which find out
+// from it where to log in; other servers are used without that token.
+func TestToolkitDoorOfSDKs(t *testing.T) {
+	behind, other := fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateful")
+	behind.Grow()
+	other.Grow()
+	var door atomic.Pointer[http.ServeMux]
+	host := fixture.NewHost(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if mux := door.Load(); mux != nil {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable) // until the endpoint's URL is known
+	}))
+	host.ShareCredentials()
+	p := startProxy(t, toolkitOf([]member{{"door", host.URL, []string{"authorization forward"}}, {"other", other.URL, nil}}))
+	public := p.URL
+	metadata := strings.TrimSuffix(public, "/mcp") + authtest.ResourcePath + "/mcp"
+	target, err := url.Parse(strings.TrimSuffix(behind.URL, "/mcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", sdkauth.RequireBearerToken(func(_ context.Context, raw string, _ *http.Request) (*sdkauth.TokenInfo, error) {
+		if raw != "token-of-a-user" {
+			return nil, sdkauth.ErrInvalidToken
+		}
+		return &sdkauth.TokenInfo{Expiration: time.Now().Add(time.Hour), UserID: "user"}, nil
+	}, &sdkauth.RequireBearerTokenOptions{ResourceMetadataURL: metadata})(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Header.Del("Authorization")
+	}}))
+	mux.Handle(authtest.ResourcePath+"/mcp", sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: public, AuthorizationServers: []string{"https://login.example"},
+	}))
+	door.Store(mux)
+
+	refused := fixture.NewModern(t, p.URL, "").List(toolsList)
+	challenges, err := oauthex.ParseWWWAuthenticate(refused.Header.Values("WWW-Authenticate"))
+	if refused.Status != http.StatusUnauthorized || err != nil || len(challenges) != 1 {
+		t.Fatalf("%s, %v, %v", describe(refused), challenges, err)
+	}
+	found, err := oauthex.GetProtectedResourceMetadata(t.Context(), challenges[0].Params["resource_metadata"], public, http.DefaultClient)
+	if err != nil || len(found.AuthorizationServers) != 1 || found.AuthorizationServers[0] != "https://login.example" {
+		t.Fatalf("the metadata are %+v, %v", found, err)
+	}
+
+	const token = "Bearer token-of-a-user"
+	goSDK, err := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: p.URL, HTTPClient: fixture.HTTPClient(t, "go-sdk", token), DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer goSDK.Close()
+	tools, err := goSDK.ListTools(t.Context(), nil)
+	if err != nil || len(tools.Tools) != 8 {
+		t.Fatalf("go-sdk lists %+v, %v", tools, err)
+	}
+	transport, err := mcpgotransport.NewStreamableHTTP(p.URL, mcpgotransport.WithHTTPHeaders(map[string]string{"Authorization": token, "User-Agent": scripted.ClientAgent}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mcpGo := mcpgoclient.NewClient(transport)
+	defer mcpGo.Close()
+	if err := mcpGo.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mcpGo.Initialize(t.Context(), mcpgo.InitializeRequest{Params: mcpgo.InitializeParams{ProtocolVersion: "2025-11-25", ClientInfo: mcpgo.Implementation{Name: "mcp-go", Version: "1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range []string{"door__", "other__"} {
+		name := server + fixture.GrownTool
+		if result, err := goSDK.CallTool(t.Context(), &mcp.CallToolParams{Name: name}); err != nil || result.IsError {
+			t.Errorf("go-sdk calls %s: %+v, %v", name, result, err)
+		}
+		if result, err := mcpGo.CallTool(t.Context(), mcpgo.CallToolRequest{Params: mcpgo.CallToolParams{Name: name}}); err != nil || result.IsError {
+			t.Errorf("mcp-go calls %s: %+v, %v", name, result, err)
+		}
+	}
+	for _, r := range other.Requests(func(*fixture.Request) bool { return true }) {
+		if r.Header.Get("Authorization") != "" {
+			t.Errorf("the other server was sent %s", r.Header.Get("Authorization"))
 		}
 	}
 }
