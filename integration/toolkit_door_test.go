@@ -96,6 +96,8 @@ func wantTurnedAway(t *testing.T, p *doored, c *fixture.Raw, credential string) 
 			t.Fatal(err)
 		}
 		answers["GET"] = a
+		other.Session = ""
+		answers["without a session"] = other.List(toolsList)
 	}
 	for method, a := range answers {
 		if a.Status != http.StatusUnauthorized || !strings.Contains(a.Header.Get("WWW-Authenticate"), "resource_metadata=") ||

@@ -40,13 +40,14 @@ func isOfLegacy(version string) bool {
 
 // legacy answers a message of a legacy client.
 func (v *visit) legacy(next caddyhttp.Handler) error {
+	v.at = revision.LatestLegacy
+	if f := v.enter(); f != nil {
+		return v.fail(*f)
+	}
 	if v.method == "initialize" && v.request.ID != nil {
 		return v.initialize()
 	}
 	if f := v.resume(); f != nil {
-		return v.fail(*f)
-	}
-	if f := v.enter(); f != nil {
 		return v.fail(*f)
 	}
 	if v.request.ID == nil || v.request.Method == nil {
@@ -72,9 +73,6 @@ func (v *visit) initialize() error {
 	v.at = revision.Parse(message.StringAt(v.body.Bytes, "params", "protocolVersion"))
 	if v.at == revision.Unknown || v.at.Era() != revision.Legacy {
 		v.at = revision.LatestLegacy
-	}
-	if f := v.enter(); f != nil {
-		return v.fail(*f)
 	}
 	client, err := session.New(v.body.Bytes, v.at, v.now.Add(e.Settings.SessionTTL))
 	if err != nil {

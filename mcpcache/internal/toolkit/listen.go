@@ -24,10 +24,11 @@ func (v *visit) get() error {
 	if slices.Equal(v.r.Header["Mcp-Protocol-Version"], []string{revision.LatestModern.String()}) {
 		return v.notAllowed("clients of "+revision.LatestModern.String()+" listen by subscriptions/listen, which is a POST", http.MethodPost)
 	}
-	if f := v.resume(); f != nil {
+	v.at = revision.LatestLegacy
+	if f := v.enter(); f != nil {
 		return v.fail(*f)
 	}
-	if f := v.enter(); f != nil {
+	if f := v.resume(); f != nil {
 		return v.fail(*f)
 	}
 	if accept := strings.ToLower(strings.Join(v.r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
