@@ -41,6 +41,16 @@ func BenchmarkToolkitHit(b *testing.B) {
 		b.Run(fmt.Sprintf("toolkit of %d", n), func(b *testing.B) { benchmarkHit(b, l) })
 		l.cancel()
 	}
+	servers := []string{serverNamed("own", "headers", `["X-Tenant"]`)} // which may show each caller another list
+	for i := range 9 {
+		servers = append(servers, serverNamed(fmt.Sprint("s", i)))
+	}
+	l := mustProvision(b, toolkitNamed("bench", servers, "admit", `"all"`))
+	defer l.cancel()
+	for _, s := range l.Servers {
+		s.backend.Cache.Pin(cachetest.Tools(b, tools/10))
+	}
+	b.Run("toolkit of 10 for a caller", func(b *testing.B) { benchmarkHit(b, l) })
 }
 
 func benchmarkHit(b *testing.B, l *loaded) {
@@ -51,6 +61,7 @@ func benchmarkHit(b *testing.B, l *loaded) {
 	}
 	reader := bytes.NewReader(body)
 	r.ContentLength, r.Body = int64(len(body)), io.NopCloser(reader)
+	r.Header.Set("X-Tenant", "of-a-caller")
 	w := &nowhere{header: make(http.Header)}
 	for b.Loop() {
 		reader.Reset(body)
