@@ -361,3 +361,56 @@ func TestToolkitDoorOfSDKs(t *testing.T) {
 		}
 	}
 }
+
+// TestToolkitDoorInSession: a token that has expired in the middle of a session is a 401, and
+// the session goes on with the next token, at the servers, too.
+func TestToolkitDoorInSession(t *testing.T) {
+	for _, lost := range []string{"reopen", "end"} {
+		t.Run(lost, func(t *testing.T) {
+			door, m := newMember(t, "door", "authorization forward", "session_lost "+lost)
+			door.SetRevisions(legacyRevisions...)
+			door.SetDoor(bearers("first"))
+			p := startProxy(t, toolkitOf([]member{m}))
+			c := opened(t, p, "Bearer first")
+			call := `"name":"door__item-0000","arguments":{}`
+			wantResult := func(when string) {
+				t.Helper()
+				if a := c.Call("tools/call", c.Params(call)); a.Part("result") == nil {
+					t.Errorf("%s: %s: %s", when, describe(a), a.Body)
+				}
+			}
+			wantResult("with the first token")
+			door.SetDoor(bearers("second"))
+			if a := c.Call("tools/call", c.Params(call)); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
+				t.Errorf("when the first token has expired: %s: %s", describe(a), a.Body)
+			}
+			c.Header.Set("Authorization", "Bearer second")
+			wantResult("with the second token")
+			hasListed(t, c, toolsList, 2)
+			for _, id := range sessionsOf(door, "tools/call") {
+				if id == c.Session || id == "" {
+					t.Errorf("the server was called in session %q", id)
+				}
+			}
+			// A session that the server has lost, with a token that is good.
+			door.ForgetSessions()
+			a := c.Call("tools/call", c.Params(call))
+			if lost == "end" && a.Status != http.StatusNotFound || lost != "end" && a.Part("result") == nil {
+				t.Errorf("after the server has lost the session: %s: %s", describe(a), a.Body)
+			}
+		})
+	}
+}
+
+// opened returns a client that has opened a session with those credentials, which it may change.
+func opened(t *testing.T, p *proxy, credentials string) *fixture.Raw {
+	t.Helper()
+	c := fixture.NewModern(t, p.URL, "")
+	c.Header.Set("Authorization", credentials)
+	c.Revision = "2025-06-18"
+	a := c.Call("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)
+	if c.Session = a.Header.Get("Mcp-Session-Id"); c.Session == "" {
+		t.Fatalf("initialize gave %s: %s", describe(a), a.Body)
+	}
+	return c
+}
