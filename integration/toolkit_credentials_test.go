@@ -130,6 +130,9 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
 			w.SetDoor(bearers("planted-token-0001"))
 			w.SetScript("tools/call", func(x *scripted.Exchange) {
+				for _, name := range []string{"Content-Language", "Cache-Control", "Vary", "Retry-After", "X-Token"} {
+					x.W.Header().Set(name, x.R.Header.Get("Authorization"))
+				}
 				x.Result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, "sent "+x.R.Header.Get("Authorization")))
 			})
 			p := startProxy(t, toolkitOf([]member{m}, "admit all"))
@@ -137,7 +140,8 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 				c := fixture.New(t, p.URL, revision, "")
 				hasListed(t, c, toolsList, 2)
 				a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
-				if text := string(a.Part("result", "content")); !strings.Contains(text, "sent Bearer ***") || strings.Contains(string(a.Body), "planted") {
+				if text := string(a.Part("result", "content")); !strings.Contains(text, "sent Bearer ***") ||
+					strings.Contains(string(a.Body)+fmt.Sprint(a.Header), "planted") || a.Header.Get("Content-Language") == "" {
 					t.Errorf("%s: %s, %s", revision, describe(a), a.Body)
 				}
 			}

@@ -154,13 +154,13 @@ func TestToolkitDoorCloses(t *testing.T) {
 func TestToolkitMetadata(t *testing.T) {
 	_, first := newMember(t, "all")
 	paths := map[string]string{
-		"/.well-known/oauth-protected-resource/all":   "/.well-known/oauth-protected-resource/mcp",
-		"/.well-known/oauth-protected-resource":       "/.well-known/oauth-protected-resource",
-		"/.well-known/oauth-authorization-server":     "/.well-known/oauth-authorization-server",
-		"/.well-known/oauth-authorization-server/x":   "/.well-known/oauth-authorization-server/x",
-		"/.well-known/openid-configuration":           "/.well-known/openid-configuration",
-		"/all/.well-known/openid-configuration":       "/mcp/.well-known/openid-configuration",
-		"/.well-known/oauth-protected-resource/other": "/.well-known/oauth-protected-resource/other",
+		"/.well-known/oauth-protected-resource/all":      "/.well-known/oauth-protected-resource/mcp",
+		"/.well-known/oauth-protected-resource":          "/.well-known/oauth-protected-resource",
+		"/.well-known/oauth-authorization-server":        "/.well-known/oauth-authorization-server",
+		"/.well-known/oauth-authorization-server/x":      "/.well-known/oauth-authorization-server/x",
+		"/.well-known/openid-configuration":              "/.well-known/openid-configuration",
+		"/all/.well-known/openid-configuration":          "/mcp/.well-known/openid-configuration",
+		"/.well-known/openid-configuration/tenant/other": "/.well-known/openid-configuration/tenant/other",
 	}
 	host := fixture.NewHost(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -200,8 +200,18 @@ func TestToolkitMetadata(t *testing.T) {
 			t.Errorf("%s gave %d: %s", path, res.StatusCode, body)
 		}
 	}
-	if res, _ := get("/.well-known/oauth-unknown"); res.StatusCode != http.StatusNotFound {
-		t.Errorf("an unknown path gave %d", res.StatusCode)
+	before := len(host.Requests(func(r *fixture.Request) bool { return r.HTTPMethod == http.MethodGet }))
+	for _, path := range []string{
+		"/.well-known/oauth-unknown", "/.well-known/oauth-protected-resource/other", "/.well-known/oauth-protected-resource/../../secret",
+		"/.well-known/oauth-protected-resource/%2e%2e/%2e%2e/secret", "/.well-known/oauth-authorization-server/..%2f..%2fsecret", "/.well-known/openid-configuration/../../mcp",
+		"/.well-known/oauth-authorization-server//x", "/.well-known/oauth-authorization-server/x/", "/.well-known/openid-configuration/%5c..%5csecret", "/.well-known/openid-configurations",
+	} {
+		if res, body := get(path); res.StatusCode != http.StatusNotFound || strings.Contains(body, `"path"`) {
+			t.Errorf("%s gave %d: %s", path, res.StatusCode, body)
+		}
+	}
+	if after := len(host.Requests(func(r *fixture.Request) bool { return r.HTTPMethod == http.MethodGet })); after != before {
+		t.Errorf("the door was sent %d requests for other paths", after-before)
 	}
 	for _, method := range []string{http.MethodPost, http.MethodPut} {
 		r, _ := http.NewRequestWithContext(t.Context(), method, base+"/.well-known/oauth-protected-resource", strings.NewReader("x"))
@@ -386,6 +396,19 @@ func TestToolkitDoorInSession(t *testing.T) {
 			}
 			c.Header.Set("Authorization", "Bearer second")
 			wantResult("with the second token")
+			// A server that knows whose its sessions are, while both tokens are good.
+			ids := sessionsOf(door, "tools/call")
+			bound := ids[len(ids)-1]
+			door.SetDoor(func(r *http.Request) int {
+				if r.Header.Get("Mcp-Session-Id") == bound && r.Header.Get("Authorization") != "Bearer second" {
+					return http.StatusNotFound
+				}
+				return bearers("second", "third")(r)
+			})
+			if lost == "reopen" {
+				c.Header.Set("Authorization", "Bearer third")
+				wantResult("with the third token")
+			}
 			hasListed(t, c, toolsList, 2)
 			for _, id := range sessionsOf(door, "tools/call") {
 				if id == c.Session || id == "" {
@@ -413,4 +436,57 @@ func opened(t *testing.T, p *proxy, credentials string) *fixture.Raw {
 		t.Fatalf("initialize gave %s: %s", describe(a), a.Body)
 	}
 	return c
+}
+
+// TestToolkitDoorWithoutLists: a door that has no list for anybody lets nobody in, whatever else
+// it answers.
+func TestToolkitDoorWithoutLists(t *testing.T) {
+	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}, "both": append([]string{scripted.Modern}, legacyRevisions...)} {
+		for said, capabilities := range map[string]string{"none": `{}`, "all": `{"tools":{},"prompts":{},"resources":{}}`} {
+			t.Run(name+", "+said, func(t *testing.T) {
+				p := newDoored(t, revisions)
+				p.door.SetDoor(nil)
+				p.door.SetCapabilities(capabilities)
+				for _, method := range scripted.ListMethods() {
+					p.door.SetScript(method, func(x *scripted.Exchange) { x.Error(http.StatusOK, -32601, "Method not found") })
+				}
+				wantNobodyIn(t, p, "")
+				wantNobodyIn(t, p, "Bearer junk")
+			})
+		}
+	}
+}
+
+// wantNobodyIn has a client with those credentials try what it can, at a door that does not say
+// whom it lets in.
+func wantNobodyIn(t *testing.T, p *doored, credentials string) {
+	t.Helper()
+	c := fixture.NewModern(t, p.URL, credentials)
+	for method, params := range map[string]string{toolsList: "", "prompts/list": "", "tools/call": `"name":"guarded__item-0000","arguments":{}`} {
+		if a := c.Call(method, c.Params(params)); a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), "door") {
+			t.Errorf("%s gave %s: %s", method, describe(a), a.Body)
+		}
+	}
+	c.Revision = "2025-06-18"
+	if a := c.Call("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`); a.Status != http.StatusBadGateway {
+		t.Errorf("initialize gave %s: %s", describe(a), a.Body)
+	}
+	if n := len(clientsOf(p.guarded)); n > 0 {
+		t.Errorf("the guarded server was sent %d requests", n)
+	}
+}
+
+// TestToolkitPurge: who was let in has to be let in anew after a purge of the toolkit.
+func TestToolkitPurge(t *testing.T) {
+	p := newDoored(t, []string{scripted.Modern})
+	c := fixture.NewModern(t, p.URL, "Bearer good")
+	hasListed(t, c, toolsList, 6)
+	p.door.SetDoor(bearers())
+	hasListed(t, c, toolsList, 6)
+	if status, body := askAdmin(t, http.MethodPost, "/mcp_cache/mcp_cache/purge", nil); status >= 300 {
+		t.Fatalf("purge gave %d: %s", status, body)
+	}
+	if a := c.List(toolsList); a.Status != http.StatusUnauthorized {
+		t.Errorf("after a purge: %s: %s", describe(a), a.Body)
+	}
 }

@@ -438,6 +438,7 @@ func TestToolkitMaxSessions(t *testing.T) {
 		t.Error("more has ended")
 	}
 	var status struct{ Sessions int }
+	awaitReady(t, "mcp_cache/one") // the feeds of the other era, too
 	readAdmin(t, "/mcp_cache/mcp_cache", &status)
 	if status.Sessions != 2 {
 		t.Errorf("status counts %d sessions", status.Sessions)

@@ -471,6 +471,9 @@ func TestToolkitConflicts(t *testing.T) {
 	var status struct {
 		Conflicts []struct{ Kind, Server, Item, Why string }
 	}
+	for _, m := range []member{first, second, third} {
+		awaitReady(t, "mcp_cache/"+m.name) // the feeds of the other era, too
+	}
 	readAdmin(t, "/mcp_cache/mcp_cache", &status)
 	if n := len(status.Conflicts); n != 2 || status.Conflicts[0].Item != "same" || status.Conflicts[0].Server != "two" ||
 		!strings.Contains(status.Conflicts[0].Why, "left out, as one has one of that name") || !strings.Contains(status.Conflicts[1].Why, "longer than name_limit (40)") {

@@ -71,12 +71,14 @@ func CheckHeaders(names []string) error {
 }
 
 func checkHeader(option, name string) error {
+	canonical := http.CanonicalHeaderKey(name)
 	switch {
-	case !httpguts.ValidHeaderFieldName(name):
+	case !httpguts.ValidHeaderFieldName(name), strings.Contains(name, "*"):
 		return fmt.Errorf("%s %q is not the name of a header", option, name)
-	case !toolkit.MayPass(http.CanonicalHeaderKey(name)):
-		return fmt.Errorf("%s %s is not the caller's to say: it is about the message, the connection or the session with this endpoint",
-			option, http.CanonicalHeaderKey(name))
+	case toolkit.Passes(canonical):
+		return fmt.Errorf("%s %s tells no caller from another, and every server is sent it anyway", option, canonical)
+	case !toolkit.MayPass(canonical):
+		return fmt.Errorf("%s %s is not the caller's to say: it is about the message, the connection or the session with this endpoint", option, canonical)
 	}
 	return nil
 }
@@ -92,9 +94,7 @@ func (s *Server) authorization() Authorization {
 func (s *Server) carries() toolkit.Carries {
 	c := toolkit.Carries{}
 	for _, name := range s.Headers {
-		if canonical := http.CanonicalHeaderKey(name); !toolkit.Passes(canonical) {
-			c.Headers = append(c.Headers, canonical)
-		}
+		c.Headers = append(c.Headers, http.CanonicalHeaderKey(name))
 	}
 	switch a := s.authorization(); a.Mode {
 	case Forward:

@@ -39,6 +39,9 @@ func TestDoor(t *testing.T) {
 		"a header of ours":     {servers: []string{server("one", "authorization", `{"mode":"from","header":"mcp-session-id"}`)}, want: "one: authorization: from Mcp-Session-Id is not the caller's to say"},
 		"headers of ours":      {servers: []string{server("one", "headers", `["host"]`)}, want: "one: headers: Host is not the caller's to say"},
 		"a credential by name": {servers: []string{server("one", "headers", `["authorization"]`)}, want: "one: headers: Authorization is passed on by authorization forward"},
+		"a harmless door":      {servers: []string{server("one", "headers", `["User-Agent"]`)}, options: []string{"door", `"one"`}, want: "one: headers: User-Agent tells no caller from another, and every server is sent it anyway"},
+		"a harmless login":     {servers: []string{server("one", "authorization", `{"mode":"from","header":"traceparent"}`)}, want: "one: authorization: from Traceparent tells no caller from another"},
+		"all headers":          {servers: []string{server("one", "headers", `["X-*"]`)}, want: `one: headers: "X-*" is not the name of a header`},
 		"odd headers":          {servers: []string{server("one", "headers", `["a b"]`)}, want: `one: headers: "a b" is not the name of a header`},
 		"headers twice":        {servers: []string{server("one", "headers", `["X-A","x-a"]`)}, want: "one: headers: X-A is named twice"},
 	}

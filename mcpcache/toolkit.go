@@ -248,8 +248,12 @@ func (reportedToolkit) Shown() []cache.ShownList { return nil }
 // Callers implements [report.Source].
 func (reportedToolkit) Callers() int { return 0 }
 
-// Purge implements [report.Source]. Nothing is kept for callers.
-func (reportedToolkit) Purge() {}
+// Purge implements [report.Source]. What is kept for callers, the servers have.
+func (r reportedToolkit) Purge() {
+	for _, s := range r.Servers() {
+		s.Purge()
+	}
+}
 
 // Interface guards
 var _ report.Source = reportedToolkit{}

@@ -74,6 +74,18 @@ func (s *Secrets) Text(text string) string {
 	return string(clean)
 }
 
+// Texts is [Secrets.Text] of each of some texts, which stay as they are.
+func (s *Secrets) Texts(texts []string) []string {
+	if s == nil {
+		return texts
+	}
+	clean := make([]string, len(texts))
+	for i, text := range texts {
+		clean[i] = s.Text(text)
+	}
+	return clean
+}
+
 // Error returns an error whose text hides the secrets, and which wraps err.
 func (s *Secrets) Error(err error) error {
 	if s == nil || err == nil {

@@ -39,8 +39,9 @@ type answer struct {
 	// held is a status that the client has not been given yet, as it may say that the server
 	// has lost the session; 0 for none.
 	held int
-	// hiding hides the guard's credential; nil: there is none.
-	hiding *redact.Filter
+	// secrets are the guard's credential, and hiding hides it; nil: there is none.
+	secrets *redact.Secrets
+	hiding  *redact.Filter
 }
 
 // maxError is how long an answer may be that is looked at for an error, in bytes.
@@ -83,7 +84,7 @@ func (a *answer) begin(status int) {
 	h := a.v.w.Header()
 	for _, name := range returned {
 		if values, has := a.header[name]; has {
-			h[name] = values
+			h[name] = a.secrets.Texts(values)
 		}
 	}
 	if !a.isOfMCP(status) {
@@ -177,7 +178,7 @@ func (a *answer) failed(status int) refusal {
 		return s.failed(status)
 	case s == a.v.endpoint.door:
 		s.bar(a.v.presents(s).Context, s.at(a.v.at))
-		return *a.v.turnAway(status, a.header["Www-Authenticate"])
+		return *a.v.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
 	}
 	return s.refusing(status)
 }

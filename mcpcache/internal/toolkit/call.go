@@ -33,7 +33,8 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 		v.endpoint.Logger.Warn("guard has no credential", zap.String("server", s.Name), zap.Error(err))
 		return v.fail(s.doesNotAnswer(err))
 	}
-	a := &answer{v: v, header: make(http.Header), hiding: client.Secrets(before, r.Header).Filter()}
+	secrets := client.Secrets(before, r.Header)
+	a := &answer{v: v, header: make(http.Header), secrets: secrets, hiding: secrets.Filter()}
 	defer v.called(a, name)
 	defer a.forget()
 	err := a.ask(r, next)
@@ -43,7 +44,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	if a.held != 0 && v.mayRenew(a.held) && v.renew(r, a.header["Www-Authenticate"]) == nil {
 		return v.call(next, body, name)
 	}
-	if v.lost = v.mayBeLost(a.held) && v.opened.Lost(v.r.Context()); v.lost {
+	if v.lost = v.mayBeLost(a.held) && v.opened.Lost(client.WithCredentials(v.r.Context(), v.presents(s).Credentials)); v.lost {
 		return nil
 	}
 	a.release()

@@ -98,8 +98,7 @@ func Passes(name string) bool {
 // MayPass reports whether a header of a client can be sent to a server where the operator
 // wants that: not what is about the message, the connection or the session with us.
 func MayPass(name string) bool {
-	return name != "Proxy-Authorization" &&
-		(Passes(name) || !identity.Headers(nil).Has(name) || slices.Contains(ofNetwork, name))
+	return name != "Proxy-Authorization" && (!identity.Headers(nil).Has(name) || slices.Contains(ofNetwork, name))
 }
 
 // ofNetwork are those of [kept] that only say where a client is.

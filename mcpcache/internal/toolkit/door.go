@@ -25,6 +25,25 @@ func (v *visit) enter() *refusal {
 		return nil
 	}
 	v.awaitServers([]*Server{door})
+	failure := v.knock(v.r.Context())
+	if failure == nil {
+		return nil
+	}
+	v.status = statusAdmission
+	if status := statusOf(failure); status != nil {
+		return v.turnAway(status.Status, status.WWWAuthenticate)
+	}
+	if !errors.Is(failure, context.Canceled) {
+		v.endpoint.Logger.Warn("door does not answer", zap.String("server", door.Name), zap.Error(failure))
+	}
+	f := door.doesNotAnswer(failure)
+	return &f
+}
+
+// knock asks the door for a list, unless it has let the caller in lately. It returns why the
+// caller is not in.
+func (v *visit) knock(ctx context.Context) error {
+	door := v.endpoint.door
 	asked := knocks
 	if k, ok := revision.KindOf(v.method); ok && k != revision.Discover {
 		asked = append([]revision.Kind{k}, asked...)
@@ -38,10 +57,10 @@ func (v *visit) enter() *refusal {
 			return nil
 		}
 		knock := door.show(c, v.at, k, true)
-		_, err := knock.Wait(v.r.Context())
+		_, err := knock.Wait(ctx)
+		v.now = time.Now()
 		switch {
 		case err == nil && knock.shown.Answered != 0:
-			v.now = time.Now()
 			return nil
 		case err != nil:
 			failure = err
@@ -50,15 +69,21 @@ func (v *visit) enter() *refusal {
 			break // it is no use to ask for another one
 		}
 	}
-	v.status = statusAdmission
-	if status := statusOf(failure); status != nil {
-		return v.turnAway(status.Status, status.WWWAuthenticate)
+	return failure
+}
+
+// knockWithin is how long the door may take to say whether a caller who listens is still in.
+const knockWithin = 5 * time.Second
+
+// isTurnedAway reports whether the door has refused a caller whom it had let in.
+func (v *visit) isTurnedAway() bool {
+	if v.endpoint.door == nil {
+		return false
 	}
-	f := door.doesNotAnswer(failure)
-	if !errors.Is(failure, context.Canceled) {
-		v.endpoint.Logger.Warn("door does not answer", zap.String("server", door.Name), zap.Error(failure))
-	}
-	return &f
+	ctx, cancel := context.WithTimeout(v.r.Context(), knockWithin)
+	defer cancel()
+	v.now = time.Now()
+	return statusOf(v.knock(ctx)) != nil
 }
 
 var errNoList = errors.New("the server has no list by which it could let anybody in")

@@ -143,6 +143,8 @@ type stream struct {
 	control  *http.ResponseController
 	id       []byte // of the subscription of a modern client, raw JSON; nil: it has none
 	err      error  // why nothing more can be written
+	// isOver reports, at each beat, whether the client may not listen any more.
+	isOver func() bool
 }
 
 // openStream gives the client the header.
@@ -153,7 +155,7 @@ func (v *visit) openStream(l *notices.Listener) *stream {
 	h["X-Accel-Buffering"] = []string{"no"}
 	v.own()
 	v.w.WriteHeader(http.StatusOK)
-	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w)}
+	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w), isOver: v.isTurnedAway}
 	s.write(nil)
 	return s
 }
@@ -169,6 +171,9 @@ func (s *stream) run() {
 		case <-s.listener.Changed():
 			s.tell(s.listener.Take())
 		case <-ticker.C:
+			if s.isOver() {
+				return
+			}
 			s.write([]byte(":\n\n"))
 		case <-s.listener.Ended():
 			return

@@ -79,6 +79,27 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 	}
 }
 
+// TestStreamEndsWithItsCaller: a client that may not listen any more is not told of anything
+// from the next beat on.
+func TestStreamEndsWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := notices.NewBoard()
+		board.SetMost(1)
+		l, err := board.Listen(notices.Listening{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &visit{w: &written{}, r: (&http.Request{}).WithContext(t.Context()), endpoint: &Endpoint{}}
+		s := v.openStream(l)
+		began := time.Now()
+		s.isOver = func() bool { return time.Since(began) > 2*beat }
+		s.run()
+		if took := time.Since(began); took != 3*beat {
+			t.Errorf("the stream ended after %s", took)
+		}
+	})
+}
+
 // TestStreamEndsBeforeItHasTo: Caddy cuts an answer after its timeout, so a stream ends before.
 func TestStreamEndsBeforeItHasTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

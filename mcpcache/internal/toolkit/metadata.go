@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
+	"regexp"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -22,21 +24,29 @@ var wellKnown = []string{
 }
 
 // metadataPath returns the path of the door's metadata that a path of ours stands for, where
-// its endpoint is at another path, too. It reports false for what is not about metadata.
-func (e *Endpoint) metadataPath(path string) (string, bool) {
-	if suffix, ok := strings.CutPrefix(path, e.Settings.Path); ok && suffix == wellKnown[2] {
-		return e.doorPath() + suffix, true
+// its endpoint is at another path, too. It reports false for what is not about metadata. Of
+// an authorization server, the path may have that of its issuer behind it.
+func (e *Endpoint) metadataPath(asked string) (string, bool) {
+	if asked == e.Settings.Path+wellKnown[2] {
+		return e.doorPath() + wellKnown[2], true
 	}
-	for _, prefix := range wellKnown {
-		if suffix, ok := strings.CutPrefix(path, prefix); ok && (suffix == "" || suffix[0] == '/') {
-			if suffix == e.Settings.Path {
-				suffix = e.doorPath()
-			}
+	for i, prefix := range wellKnown {
+		suffix, ok := strings.CutPrefix(asked, prefix)
+		switch {
+		case !ok:
+		case suffix == "":
+			return prefix, true
+		case suffix == e.Settings.Path:
+			return prefix + e.doorPath(), true
+		case i > 0 && issuerPath.MatchString(suffix) && suffix == path.Clean(suffix):
 			return prefix + suffix, true
 		}
 	}
 	return "", false
 }
+
+// issuerPath matches the paths of issuers that are looked for. They lead nowhere else.
+var issuerPath = regexp.MustCompile(`^(?:/[A-Za-z0-9._~-]+)+$`)
 
 func (e *Endpoint) doorPath() string {
 	if e.door == nil {
@@ -49,9 +59,9 @@ func (e *Endpoint) doorPath() string {
 // can log in is the door's. Without one there is none, and it must not look as if there were
 // (RFC 9728 section 3).
 func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	path, ok := e.metadataPath(r.URL.Path)
+	target, ok := e.metadataPath(r.URL.Path)
 	switch {
-	case !ok && !strings.HasPrefix(r.URL.Path, "/.well-known/oauth-"):
+	case !ok && !isWellKnown(r.URL.Path):
 		return next.ServeHTTP(w, r)
 	case !ok || e.door == nil:
 		return caddyhttp.Error(http.StatusNotFound, errors.New("the toolkit has no such metadata"))
@@ -61,18 +71,23 @@ func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyh
 	v.server, v.status = e.door, statusRouted
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		return v.metadata(next, path)
+		return v.metadata(next, target)
 	case http.MethodOptions:
 		return v.preflight()
 	}
 	return v.notAllowed("metadata is read by GET", http.MethodGet+", "+http.MethodHead)
 }
 
+// isWellKnown reports whether a path may be taken for that of metadata.
+func isWellKnown(path string) bool {
+	return strings.HasPrefix(path, "/.well-known/oauth-") || strings.HasPrefix(path, wellKnown[2])
+}
+
 // metadata hands on the door's.
-func (v *visit) metadata(next caddyhttp.Handler, path string) error {
+func (v *visit) metadata(next caddyhttp.Handler, target string) error {
 	v.outcome = exchange.OutcomeRouted
 	r := v.r.WithContext(v.r.Context()) // a copy
-	r.URL, r.RequestURI, r.Host = &url.URL{Path: path}, path, v.server.Host
+	r.URL, r.RequestURI, r.Host = &url.URL{Path: target}, target, v.server.Host
 	r.Header, r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = passedOn(v.r.Header), http.NoBody, 0, nil, nil
 	m := &metadata{ResponseWriter: v.w, v: v, header: make(http.Header)}
 	err := v.server.Upstream.ServeHTTP(m, r, next)

@@ -42,8 +42,10 @@ func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
 		return s.pinned(v.at, k)
 	}
 	c := v.presents(s)
-	pinned := s.pinned(v.at, k)
+	pinned, own := s.pinned(v.at, k), s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
 	switch {
+	case own != nil && own.Body.Items == 0 && k != revision.Discover:
+		return own // the server may have no such list for anybody, which lets nobody in
 	case c.Context == cache.Anonymous && pinned != nil && (c.Guarded || pinned.Partition == cache.Anonymous):
 		return pinned // the feed's requests are the caller's
 	case !s.admits(c, v.at, k, v.now):
@@ -51,7 +53,7 @@ func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
 	case pinned != nil && pinned.Partition.Admits(c.Context):
 		return pinned
 	}
-	return s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
+	return own
 }
 
 // admits reports whether the server has accepted the caller lately, for a list of k.

@@ -128,8 +128,10 @@ func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revi
 	ticket := s.Admission.Ticket()
 	shown, err := s.askInEras(ctx, c, r, k)
 	if err == nil {
-		until := identity.AdmittedUntil(&http.Request{Header: c.Credentials}, time.Now(), s.Settings.AdmitFor)
-		s.Admission.AdmitContext(c.Context, shown.Revision, shown.Answered, ticket, until)
+		if shown.Answered != 0 { // that it has no list lets nobody in
+			until := identity.AdmittedUntil(&http.Request{Header: c.Credentials}, time.Now(), s.Settings.AdmitFor)
+			s.Admission.AdmitContext(c.Context, shown.Revision, shown.Answered, ticket, until)
+		}
 		s.shows.at.Store(uint32(shown.Revision))
 		for _, list := range shown.Lists {
 			if list != nil {
