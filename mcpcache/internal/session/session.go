@@ -266,9 +266,9 @@ func (s *Session) tell(o *Opened) {
 	o.telling.Lock()
 	defer o.telling.Unlock()
 	s.mu.Lock()
-	level := s.level
+	level, closed := s.level, s.closed
 	s.mu.Unlock()
-	if level != o.told {
+	if level != o.told && !closed {
 		o.told = level
 		_ = o.Session.SetLevel(context.Background(), level) // the client is not told what single servers make of it
 	}
