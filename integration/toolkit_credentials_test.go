@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,5 +326,48 @@ func TestToolkitTellsOfPersonalChanges(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestToolkitAsksAnewAfterAChange: who lists after a change was announced does not wait for what
+// was asked for before.
+func TestToolkitAsksAnewAfterAChange(t *testing.T) {
+	w, m := newMember(t, "one", "authorization forward\nguard bearer of-the-feed", "refresh 1ms")
+	w.SetRevisions(scripted.Modern)
+	w.SetDoor(bearers("of-a-caller", "of-the-feed"))
+	w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
+	p := startProxy(t, toolkitOf([]member{m}, "gate 30s"))
+	c := fixture.NewModern(t, p.URL, "Bearer of-a-caller")
+	hasListed(t, c, promptsList, 2) // it is in
+	await(t, "the feed's stream", func() bool { return w.Streams(scripted.Feeds) == 1 })
+
+	var asked atomic.Int64
+	release := make(chan struct{})
+	w.SetScript(toolsList, func(x *scripted.Exchange) {
+		if x.Auth == "Bearer of-a-caller" && asked.Add(1) == 1 {
+			select {
+			case <-release:
+			case <-x.Done():
+				return
+			}
+			x.Result(`{"tools":[{"name":"old","inputSchema":{"type":"object"}}],"ttlMs":3600000,"cacheScope":"private","resultType":"complete"}`)
+			return
+		}
+		x.Default()
+	})
+	first := make(chan *fixture.Answer, 1)
+	go func() { first <- c.List(toolsList) }()
+	await(t, "the server to be asked", func() bool { return asked.Load() == 1 })
+	w.SetList(toolsList, scripted.Page{`{"name":"new","inputSchema":{"type":"object"}}`})
+	before := w.host.CountFeed(toolsList)
+	w.Changed(scripted.Feeds, toolsList)
+	await(t, "the feed to hear of it", func() bool { return w.host.CountFeed(toolsList) > before })
+	if a := c.List(toolsList); !strings.Contains(string(a.Body), "one__new") {
+		t.Errorf("after the change: %s: %s", describe(a), a.Body)
+	}
+	close(release)
+	<-first
+	if a := c.List(toolsList); !strings.Contains(string(a.Body), "one__new") {
+		t.Errorf("once the first answer is there: %s: %s", describe(a), a.Body)
 	}
 }

@@ -41,19 +41,21 @@ func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
 	if !s.Carries.isPersonal() {
 		return s.pinned(v.at, k)
 	}
-	c := v.presents(s)
-	pinned, own := s.pinned(v.at, k), s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
-	switch {
-	case own != nil && own.Body.Items == 0 && k != revision.Discover:
-		return own // the server may have no such list for anybody, which lets nobody in
-	case c.Context == cache.Anonymous && pinned != nil && (c.Guarded || pinned.Partition == cache.Anonymous):
+	c, pinned := v.presents(s), s.pinned(v.at, k)
+	if c.Context == cache.Anonymous && pinned != nil && (c.Guarded || pinned.Partition == cache.Anonymous) {
 		return pinned // the feed's requests are the caller's
-	case !s.admits(c, v.at, k, v.now):
-		return nil
-	case pinned != nil && pinned.Partition.Admits(c.Context):
+	}
+	admitted := s.admits(c, v.at, k, v.now)
+	if admitted && pinned != nil && pinned.Partition.Admits(c.Context) {
 		return pinned
 	}
-	return own
+	own := s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
+	// An empty list needs no admission: the server may have no such list for anybody, and so
+	// lets nobody in by it.
+	if own != nil && (admitted || own.Body.Items == 0 && k != revision.Discover) {
+		return own
+	}
+	return nil
 }
 
 // admits reports whether the server has accepted the caller lately, for a list of k.

@@ -58,7 +58,8 @@ var errTooMany = errors.New("the server is asked for too many callers at once")
 // showing is one time that a server is asked. Others may wait for it, too.
 type showing struct {
 	asked time.Time
-	done  chan struct{} // closed when the rest is there
+	marks [revision.NumKinds]cache.Mark // of that moment
+	done  chan struct{}                 // closed when the rest is there
 	shown *feed.Shown
 	err   error
 }
@@ -99,11 +100,15 @@ func (s *Server) show(c feed.Caller, r revision.Revision, k revision.Kind, anew 
 	now := time.Now()
 	s.shows.mu.Lock()
 	defer s.shows.mu.Unlock()
-	if joined := s.shows.asking[q]; joined != nil {
+	// What is asked for since a change was announced has the change.
+	if joined := s.shows.asking[q]; joined != nil && s.Cache.Current(k, joined.marks[k]) {
 		return shownList{joined, k}
 	}
 	failure := s.shows.failedLately(q, now)
 	asking := &showing{asked: now, done: make(chan struct{})}
+	for _, k := range revision.Kinds() {
+		asking.marks[k] = s.Cache.Mark(k)
+	}
 	switch {
 	case failure != nil && !anew:
 		asking.err = failure
@@ -145,7 +150,9 @@ func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revi
 	defer s.shows.mu.Unlock()
 	defer close(asking.done)
 	asking.shown, asking.err = shown, err
-	delete(s.shows.asking, q)
+	if s.shows.asking[q] == asking {
+		delete(s.shows.asking, q)
+	}
 	s.shows.note(q, err)
 }
 
