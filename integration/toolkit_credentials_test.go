@@ -292,7 +292,8 @@ func TestToolkitAsksOnce(t *testing.T) {
 	// What is left of the refusal is how long a list is fresh that lacks nothing else.
 	a := c.List("prompts/list")
 	var ttl int64
-	if err := json.Unmarshal(a.Part("result", "ttlMs"), &ttl); err != nil || ttl <= 0 || ttl > time.Minute.Milliseconds() || len(a.Items("prompts")) != 4 {
+	if err := json.Unmarshal(a.Part("result", "ttlMs"), &ttl); err != nil || ttl <= 0 || ttl > time.Minute.Milliseconds() || len(a.Items("prompts")) != 4 ||
+		string(a.Part("result", "cacheScope")) != `"private"` {
 		t.Errorf("prompts: %v, %s: %s", err, describe(a), a.Body)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -33,13 +34,14 @@ func (j *Joined) LastFor(caller Caller, r revision.Revision, k revision.Kind) *L
 	return j.callers.find(place{caller, r, k})
 }
 
-// JoinFor is [Joined.Join] for such a caller.
+// JoinFor is [Joined.Join] for such a caller. What it is shown is private: others may be shown
+// more, or less.
 func (j *Joined) JoinFor(caller Caller, r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
 	at := place{caller, r, k}
 	l := j.callers.find(at)
 	switch {
 	case l == nil || !slices.EqualFunc(l.Parts, parts, alike):
-		l = j.newList(r, k, parts)
+		l = j.newList(r, k, parts, message.ScopePrivate)
 	case slices.Equal(l.Parts, parts):
 		return l
 	default:

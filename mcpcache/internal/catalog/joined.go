@@ -119,7 +119,7 @@ func (j *Joined) Join(r revision.Revision, k revision.Kind, parts []*cache.Entry
 	if last != nil && slices.EqualFunc(last.Parts, parts, alike) {
 		l = last.of(parts)
 	} else {
-		l = j.newList(r, k, parts)
+		l = j.newList(r, k, parts, message.ScopePublic)
 		j.cache.Pin(l.Entry)
 	}
 	at.last.Store(l)
@@ -133,11 +133,11 @@ func (l *List) of(parts []*cache.Entry) *List {
 	return &same
 }
 
-// newList joins the servers' lists of a kind.
-func (j *Joined) newList(r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
+// newList joins the servers' lists of a kind. It is of that scope if all of them are public.
+func (j *Joined) newList(r revision.Revision, k revision.Kind, parts []*cache.Entry, scope message.Scope) *List {
 	l := &List{Parts: slices.Clone(parts)}
 	l.Entry = &cache.Entry{
-		Kind: k, Revision: r, Partition: cache.Public, Body: j.compose(l, r, k), Fetched: time.Now(), Mark: j.cache.Mark(k),
+		Kind: k, Revision: r, Partition: cache.Public, Body: j.compose(l, r, k, scope), Fetched: time.Now(), Mark: j.cache.Mark(k),
 		Lifetime: lifetime(parts),
 	}
 	return l
@@ -163,8 +163,7 @@ func alike(a, b *cache.Entry) bool {
 }
 
 // compose makes the body of a list of its parts, and its tables.
-func (j *Joined) compose(l *List, r revision.Revision, k revision.Kind) *message.Body {
-	scope := message.ScopePublic
+func (j *Joined) compose(l *List, r revision.Revision, k revision.Kind, scope message.Scope) *message.Body {
 	for _, part := range l.Parts {
 		if part != nil && part.Partition != cache.Public {
 			scope = message.ScopePrivate
