@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -88,7 +87,7 @@ func wantTurnedAway(t *testing.T, p *doored, c *fixture.Raw, credential string) 
 		answers["server/discover"] = other.List("server/discover")
 		answers["subscriptions/listen"] = other.Call("subscriptions/listen", other.Params(`"notifications":{"toolsListChanged":true}`))
 	} else {
-		answers["initialize"] = other.Call("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)
+		answers["initialize"] = other.Call("initialize", initializeParams)
 		answers["ping"] = other.Call("ping", `{}`)
 		answers["notification"] = other.Notify("notifications/cancelled", `{"requestId":1}`)
 		a, err := other.Try(t.Context(), http.MethodGet, "", http.Header{"Accept": {"text/event-stream"}})
@@ -179,16 +178,7 @@ func TestToolkitMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Cookie", "a=canary")
-		res, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res, string(body)
+		return fetched(t, client, r)
 	}
 	for path, want := range paths {
 		res, body := get(path)
@@ -266,16 +256,15 @@ func TestToolkitDoorByHeader(t *testing.T) {
 	other, third := newMember(t, "other", "authorization forward")
 	other.SetDoor(bearers())
 	p := startProxy(t, toolkitOf([]member{first, second, third}, "door door"))
-	for _, revision := range []string{"2025-11-25", scripted.Modern} {
+	for _, revision := range []string{"2025-06-18", scripted.Modern} {
 		stranger := fixture.NewModern(t, p.URL, "Bearer x")
 		if a := stranger.List(toolsList); a.Status != http.StatusForbidden || a.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("a stranger: %s: %s", describe(a), a.Body)
 		}
-		c := fixture.NewModern(t, p.URL, "Bearer x")
-		c.Header.Set("X-Api-Key", "right")
-		if revision != scripted.Modern {
-			a := c.Call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)
-			c.Revision, c.Session = revision, a.Header.Get("Mcp-Session-Id")
+		header := http.Header{"Authorization": {"Bearer x"}, "X-Api-Key": {"right"}}
+		c := fixture.NewModern(t, p.URL, "")
+		if c.Header = header; revision != scripted.Modern {
+			c = opened(t, p, header)
 		}
 		if a := hasListed(t, c, toolsList, 4); strings.Contains(string(a.Body), "other__") {
 			t.Errorf("%s: %s", describe(a), a.Body)
@@ -381,7 +370,7 @@ func TestToolkitDoorInSession(t *testing.T) {
 			door.SetRevisions(legacyRevisions...)
 			door.SetDoor(bearers("first"))
 			p := startProxy(t, toolkitOf([]member{m}))
-			c := opened(t, p, "Bearer first")
+			c := opened(t, p, http.Header{"Authorization": {"Bearer first"}})
 			call := `"name":"door__item-0000","arguments":{}`
 			wantResult := func(when string) {
 				t.Helper()
@@ -425,13 +414,15 @@ func TestToolkitDoorInSession(t *testing.T) {
 	}
 }
 
-// opened returns a client that has opened a session with those credentials, which it may change.
-func opened(t *testing.T, p *proxy, credentials string) *fixture.Raw {
+// initializeParams are those of a client of 2025-06-18.
+const initializeParams = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`
+
+// opened returns a client that has opened a session, and sends that header, which it may change.
+func opened(t *testing.T, p *proxy, header http.Header) *fixture.Raw {
 	t.Helper()
 	c := fixture.NewModern(t, p.URL, "")
-	c.Header.Set("Authorization", credentials)
-	c.Revision = "2025-06-18"
-	a := c.Call("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)
+	c.Header, c.Revision = header, "2025-06-18"
+	a := c.Call("initialize", initializeParams)
 	if c.Session = a.Header.Get("Mcp-Session-Id"); c.Session == "" {
 		t.Fatalf("initialize gave %s: %s", describe(a), a.Body)
 	}
@@ -468,7 +459,7 @@ func wantNobodyIn(t *testing.T, p *doored, credentials string) {
 		}
 	}
 	c.Revision = "2025-06-18"
-	if a := c.Call("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`); a.Status != http.StatusBadGateway {
+	if a := c.Call("initialize", initializeParams); a.Status != http.StatusBadGateway {
 		t.Errorf("initialize gave %s: %s", describe(a), a.Body)
 	}
 	if n := len(clientsOf(p.guarded)); n > 0 {

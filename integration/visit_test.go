@@ -24,7 +24,13 @@ func browse(t *testing.T, address string) (*http.Response, string) {
 	}
 	r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 	r.Header.Set("Sec-Fetch-Site", "none")
-	res, err := fixture.HTTPClient(t, "browser", "").Do(r)
+	return fetched(t, fixture.HTTPClient(t, "browser", ""), r)
+}
+
+// fetched sends a request and returns the answer with its body.
+func fetched(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	res, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

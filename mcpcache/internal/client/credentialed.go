@@ -36,7 +36,7 @@ func (c *credentialed) RoundTrip(req *http.Request) (*http.Response, error) {
 	maps.Copy(sent.Header, credentials)
 	res, err := c.base.RoundTrip(sent)
 	if err != nil {
-		return nil, hidden(added(nil, credentials), err)
+		return nil, hidden(Secrets(nil, credentials), err)
 	}
 	return res, nil
 }

@@ -12,7 +12,7 @@ type discreet struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
-	secrets := added(nil, d.policy().Sent)
+	secrets := Secrets(nil, d.policy().Sent)
 	res, err := d.base.RoundTrip(req)
 	if err != nil {
 		return nil, hidden(secrets, err)

@@ -51,7 +51,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 		WWWAuthenticate: status.WWWAuthenticate,
 	}
 	if renewErr := Renew(req.Context(), renewer, used, challenge); renewErr != nil {
-		renewErr.Err = added(req.Header, used.Header).Error(renewErr.Err)
+		renewErr.Err = Secrets(req.Header, used.Header).Error(renewErr.Err)
 		renewErr.Err = fmt.Errorf("%w (after %w)", renewErr.Err, err)
 		return nil, renewErr
 	}
@@ -78,7 +78,7 @@ func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *
 	}
 	res, err := g.base.RoundTrip(authorized)
 	// Answers are logged, listed and stored, so they must not hold the credential.
-	secrets := added(req.Header, authorized.Header)
+	secrets := Secrets(req.Header, authorized.Header)
 	if err != nil {
 		return nil, authorized, hidden(secrets, err)
 	}
@@ -90,9 +90,9 @@ func (g *guarded) send(guard guards.Guard, req *http.Request) (*http.Response, *
 // Shorter ones could be words of a list.
 const leastSecret = 16
 
-// added returns the credential that a guard has put on a request, unless that
-// is too short to be looked for.
-func added(before, after http.Header) *redact.Secrets {
+// Secrets returns the credentials of a header that another one, from before they were put on
+// it, lacks; not those that are too short to be looked for.
+func Secrets(before, after http.Header) *redact.Secrets {
 	var secrets []string
 	for name, values := range after {
 		if slices.Equal(values, before[name]) {
@@ -139,6 +139,3 @@ func Renew(ctx context.Context, guard guards.Renewer, used *http.Request, c guar
 	}
 	return nil
 }
-
-// Secrets returns the credentials in a header that were added to another.
-func Secrets(before, after http.Header) *redact.Secrets { return added(before, after) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -56,15 +55,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 		return v.fail(cancelled)
 	case v.r.Context().Err() == nil:
 		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
-		status := http.StatusBadGateway
-		if failed, ok := errors.AsType[caddyhttp.HandlerError](err); ok && failed.StatusCode >= http.StatusInternalServerError {
-			status = failed.StatusCode
-		}
-		text := fmt.Sprintf("the MCP server %q cannot be reached", s.Name)
-		if status == http.StatusGatewayTimeout {
-			text = fmt.Sprintf("the MCP server %q did not answer in time", s.Name)
-		}
-		return v.fail(refusal{status, internalError, text, nil})
+		return v.fail(s.doesNotAnswer(err))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
@@ -110,15 +111,17 @@ func (v *visit) turnedAway(s *Server, err error) *refusal {
 // doesNotAnswer is the refusal of what depends on a server that does not answer.
 func (s *Server) doesNotAnswer(err error) refusal {
 	status, text := http.StatusBadGateway, "does not answer as it should"
-	switch _, ofGuard := errors.AsType[*client.GuardError](err); {
+	failed, ofUpstream := errors.AsType[caddyhttp.HandlerError](err) // such as reverse_proxy's
+	_, ofGuard := errors.AsType[*client.GuardError](err)
+	switch {
 	case ofGuard:
 		text = "cannot be asked: its guard has no credential"
 	case errors.Is(err, errTooMany):
 		status, text = http.StatusServiceUnavailable, "is asked for too many callers at once: try again"
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), ofUpstream && failed.StatusCode == http.StatusGatewayTimeout:
 		status, text = http.StatusGatewayTimeout, "did not answer in time"
-	case client.Unreachable(err):
-		text = "cannot be reached"
+	case ofUpstream, client.Unreachable(err):
+		status, text = max(status, failed.StatusCode), "cannot be reached"
 	}
 	return refusal{status, internalError, fmt.Sprintf("the MCP server %q %s", s.Name, text), nil}
 }

@@ -79,18 +79,24 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 	}
 }
 
+// newStream returns the stream of a client that listens for nothing, opened now.
+func newStream(t *testing.T, ctx context.Context) *stream {
+	t.Helper()
+	board := notices.NewBoard()
+	board.SetMost(1)
+	l, err := board.Listen(notices.Listening{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &visit{w: new(written), r: (&http.Request{}).WithContext(ctx), arrived: time.Now(), endpoint: &Endpoint{}}
+	return v.openStream(l)
+}
+
 // TestStreamEndsWithItsCaller: a client that may not listen any more is not told of anything
 // from the next beat on.
 func TestStreamEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		board := notices.NewBoard()
-		board.SetMost(1)
-		l, err := board.Listen(notices.Listening{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := &visit{w: &written{}, r: (&http.Request{}).WithContext(t.Context()), endpoint: &Endpoint{}}
-		s := v.openStream(l)
+		s := newStream(t, t.Context())
 		began := time.Now()
 		s.isOver = func() bool { return time.Since(began) > 2*beat }
 		s.run()
@@ -103,16 +109,10 @@ func TestStreamEndsWithItsCaller(t *testing.T) {
 // TestStreamEndsBeforeItHasTo: Caddy cuts an answer after its timeout, so a stream ends before.
 func TestStreamEndsBeforeItHasTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		board := notices.NewBoard()
-		board.SetMost(1)
-		l, err := board.Listen(notices.Listening{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx := context.WithValue(t.Context(), caddyhttp.ServerCtxKey, &caddyhttp.Server{WriteTimeout: caddy.Duration(10 * time.Second)})
-		v := &visit{w: new(written), r: (&http.Request{}).WithContext(ctx), arrived: time.Now(), endpoint: &Endpoint{}}
-		v.openStream(l).run()
-		if took := time.Since(v.arrived); took != 9*time.Second {
+		s := newStream(t, ctx)
+		s.run()
+		if took := time.Since(s.v.arrived); took != 9*time.Second {
 			t.Errorf("it ends after %v", took)
 		}
 	})

@@ -110,9 +110,9 @@ func (v *visit) last(k revision.Kind) *catalog.List {
 	return v.endpoint.catalog.Last(newestOf(v.at), k)
 }
 
-// show has those of the servers show their lists of a kind that may have others for the
+// awaitShown has those of the servers show their lists of a kind that may have others for the
 // caller, and have not shown them yet. It waits for each as long as for a feed that begins.
-func (v *visit) show(servers []*Server, k revision.Kind) {
+func (v *visit) awaitShown(servers []*Server, k revision.Kind) {
 	var fetches []fetch
 	for _, s := range servers {
 		if !s.Carries.isPersonal() || v.part(s, k) != nil {

@@ -113,9 +113,9 @@ func (v *visit) showFor(k revision.Kind, name string) {
 	if target, ok := v.endpoint.byPrefix(name); ok && (k == revision.Tools || k == revision.Prompts) {
 		servers = servers[target.Server : target.Server+1]
 	}
-	v.show(servers, k)
+	v.awaitShown(servers, k)
 	if k == revision.Resources {
-		v.show(servers, revision.ResourceTemplates)
+		v.awaitShown(servers, revision.ResourceTemplates)
 	}
 }
 

@@ -140,12 +140,17 @@ func (s *Server) described(r revision.Revision) *cache.Entry {
 	if last := s.description.Load(); last != nil && last.of == info {
 		return last.entry
 	}
-	e := &cache.Entry{
-		Kind: revision.Discover, Revision: r, Body: catalog.Describing(info.Result), Mark: s.Cache.Mark(revision.Discover),
-		Partition: s.Settings.Feed.Partition(message.ScopeUnset), Fetched: time.Now(), Lifetime: forever,
-	}
+	e := s.describing(info, r, s.Settings.Feed.Partition(message.ScopeUnset), forever)
 	s.description.Store(&description{info, e})
 	return e
+}
+
+// describing makes an answer to server/discover of what a legacy server has said of itself.
+func (s *Server) describing(info *client.ServerInfo, r revision.Revision, to cache.Partition, lifetime time.Duration) *cache.Entry {
+	return &cache.Entry{
+		Kind: revision.Discover, Revision: r, Body: catalog.Describing(info.Result), Mark: s.Cache.Mark(revision.Discover),
+		Partition: to, Fetched: time.Now(), Lifetime: lifetime,
+	}
 }
 
 // part returns what there is of a server's list, or nil.

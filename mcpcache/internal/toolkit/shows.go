@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
@@ -241,10 +240,8 @@ func (s *Server) askAt(ctx context.Context, at revision.Revision, k revision.Kin
 	}
 	shown, err = s.Feeds.ShowTo(ctx, at, wanted, c, known)
 	if err == nil && shown.Server != nil {
-		shown.Lists[revision.Discover] = &cache.Entry{
-			Kind: revision.Discover, Revision: shown.Revision, Partition: c.Context, Body: catalog.Describing(shown.Server.Result),
-			Mark: s.Cache.Mark(revision.Discover), Fetched: time.Now(), Lifetime: s.Settings.Feed.Lifetime(revision.Discover, 0, false),
-		}
+		lifetime := s.Settings.Feed.Lifetime(revision.Discover, 0, false)
+		shown.Lists[revision.Discover] = s.describing(shown.Server, shown.Revision, c.Context, lifetime)
 	}
 	return shown, err
 }
