@@ -115,6 +115,8 @@ func offered(t *testing.T) offer {
 			}
 		}
 	}
+	// Of several servers, which the example does not have, each is a handler, too.
+	o.addValue(metricPrefix+"requests_total", "handler", ".+/.+")
 	for metric := range o {
 		o.add(metric, "job", "instance") // Prometheus adds these to what it scrapes
 	}

@@ -177,7 +177,8 @@
 // Caddy's admin API, and the commands caddy mcp-cache serve, status, list,
 // describe, refresh, purge and check. The events mcp_cache.changed and mcp_cache.state of
 // Caddy's events app, whose origin is the handler. The fields mcp_method,
-// mcp_tool, mcp_outcome and mcp_era in access logs. Attributes on the spans of
+// mcp_tool, mcp_outcome and mcp_era in access logs, and mcp_server with the server
+// of a toolkit that a request was handed to. Attributes on the spans of
 // Caddy's tracing; each refresh of a list has a span of its own, from the first
 // traced request of a configuration on.
 //

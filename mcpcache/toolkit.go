@@ -37,7 +37,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		}
 		servers[i] = &toolkit.Server{
 			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End,
-			Carries: s.carries(), Tenant: s.backend,
+			Carries: s.carries(), Observer: s.telemetry.Routed(), Tenant: s.backend,
 		}
 	}
 	events, err := eventsApp(ctx)

@@ -45,6 +45,8 @@ type Answered interface {
 	// Tool is the tool that was called, if any. The body is read for it only if
 	// somebody asks.
 	Tool() string
+	// Server is the name of the server of a toolkit that the request was handed to, if any.
+	Server() string
 	// Took is the time since the request arrived.
 	Took() time.Duration
 }
@@ -58,6 +60,7 @@ func (a answered) Outcome() Outcome            { return a.outcome }
 func (a answered) Revision() revision.Revision { return a.revision() }
 func (a answered) Kind() revision.Kind         { return a.question.kind }
 func (a answered) Tool() string                { return a.tool() }
+func (a answered) Server() string              { return "" }
 func (a answered) Took() time.Duration         { return a.took }
 
 // end reports what has become of the exchange.

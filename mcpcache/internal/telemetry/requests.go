@@ -28,18 +28,16 @@ func (o requests) Noticed(kinds revision.KindSet, source exchange.Source) {
 
 // Answered implements [exchange.Observer].
 func (o requests) Answered(a exchange.Answered) {
-	outcome := a.Outcome()
-	o.t.series.count[a.Method()][outcome].Inc()
-	if outcome == exchange.OutcomeHit || outcome == exchange.OutcomeStale {
-		o.t.series.hits[a.Revision()][a.Kind()].Add(1)
-	}
-	o.t.series.duration[outcome].Observe(a.Took().Seconds())
+	o.t.count(a)
 	ctx := a.Context()
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs != nil {
 		if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 			extra.Add(zap.String("mcp_method", exchange.Methods[a.Method()]))
 			extra.Add(zap.String("mcp_tool", a.Tool()))
-			extra.Add(zap.Stringer("mcp_outcome", outcome))
+			if server := a.Server(); server != "" {
+				extra.Add(zap.String("mcp_server", server))
+			}
+			extra.Add(zap.Stringer("mcp_outcome", a.Outcome()))
 			extra.Add(zap.Stringer("mcp_era", a.Revision().Era()))
 		}
 	}
@@ -48,6 +46,23 @@ func (o requests) Answered(a exchange.Answered) {
 		o.t.spans.learn(span)
 	}
 }
+
+// count counts a request in the handler's series.
+func (t *Telemetry) count(a exchange.Answered) {
+	outcome := a.Outcome()
+	t.series.count[a.Method()][outcome].Inc()
+	if outcome == exchange.OutcomeHit || outcome == exchange.OutcomeStale {
+		t.series.hits[a.Revision()][a.Kind()].Add(1)
+	}
+	t.series.duration[outcome].Observe(a.Took().Seconds())
+}
+
+// routed counts what a toolkit hands to one of its servers in the series of that one, too.
+// The rest is told by the toolkit's own [requests].
+type routed struct{ requests }
+
+// Answered implements [exchange.Observer].
+func (o routed) Answered(a exchange.Answered) { o.t.count(a) }
 
 // attributesOf describes a request on Caddy's span, in the words of
 // OpenTelemetry's semantic conventions for MCP where those have one.
@@ -60,8 +75,14 @@ func attributesOf(a exchange.Answered) []attribute.KeyValue {
 	if tool := a.Tool(); tool != "" {
 		list = append(list, attribute.String("gen_ai.tool.name", tool))
 	}
+	if server := a.Server(); server != "" {
+		list = append(list, attribute.String("mcp_cache.server", server))
+	}
 	return list
 }
 
 // Interface guards
-var _ exchange.Observer = requests{}
+var (
+	_ exchange.Observer = requests{}
+	_ exchange.Observer = routed{}
+)

@@ -42,6 +42,10 @@ func (t *Telemetry) Feeds() feed.Observer { return feeds{t} }
 // Requests returns what the handler's requests are to tell.
 func (t *Telemetry) Requests() exchange.Observer { return requests{t} }
 
+// Routed returns what the requests are to tell that a toolkit hands to the handler, which is
+// one of its servers.
+func (t *Telemetry) Routed() exchange.Observer { return routed{requests{t}} }
+
 // RuleFailed counts a matcher of rules that failed.
 func (t *Telemetry) RuleFailed() { t.series.ruleErrors.Inc() }
 

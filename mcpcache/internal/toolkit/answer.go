@@ -229,7 +229,7 @@ func (a *answer) watch(p []byte) {
 	a.watcher.Scan(p, func(method string) { kinds |= revision.Changed(method) })
 	if kinds != 0 {
 		a.v.server.Cache.Bump(kinds)
-		a.v.endpoint.Observer.Noticed(kinds, exchange.FromClient)
+		a.v.server.Observer.Noticed(kinds, exchange.FromClient)
 	}
 }
 

@@ -132,7 +132,7 @@ func (v *visit) called(a *answer, tool string) {
 		return
 	}
 	if code == invalidParams || code == headerMismatch {
-		v.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
+		v.server.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
 		for _, f := range feeds {
 			f.Recheck(revision.Tools)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -24,6 +25,8 @@ type Server struct {
 	EndsSessions bool
 	// Carries is what of a caller's request it is sent.
 	Carries Carries
+	// Observer is told of what is handed to it.
+	Observer exchange.Observer
 	*backend.Tenant
 
 	number      int // in the toolkit

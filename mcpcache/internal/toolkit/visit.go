@@ -92,14 +92,14 @@ func (v *visit) done() {
 	v.body.Release()
 	v.share.Release()
 	v.took = time.Since(v.arrived)
-	v.endpoint.Observer.Answered(answered{v})
+	a := answered{v}
+	v.endpoint.Observer.Answered(a)
+	if v.server != nil {
+		v.server.Observer.Answered(a)
+	}
 	if c := v.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
-		server := ""
-		if v.server != nil {
-			server = v.server.Name
-		}
 		c.Write(zap.String("method", exchange.Methods[exchange.MethodLabel(v.r.Method, v.method)]), zap.Stringer("outcome", v.outcome),
-			zap.String("server", server), zap.Stringer("revision", v.at), zap.Duration("took", v.took))
+			zap.String("server", a.Server()), zap.Stringer("revision", v.at), zap.Duration("took", v.took))
 	}
 }
 
@@ -113,6 +113,14 @@ func (a answered) Revision() revision.Revision { return a.at }
 func (a answered) Kind() revision.Kind         { return a.kind }
 func (a answered) Tool() string                { return a.tool }
 func (a answered) Took() time.Duration         { return a.took }
+
+// Server implements [exchange.Answered].
+func (a answered) Server() string {
+	if a.server == nil {
+		return ""
+	}
+	return a.server.Name
+}
 
 // placeholder is a [caddy.ReplacerFunc].
 func (v *visit) placeholder(key string) (any, bool) {
@@ -133,10 +141,7 @@ func (v *visit) placeholder(key string) (any, bool) {
 	case "http.mcp_cache.tool":
 		return v.tool, true
 	case "http.mcp_cache.server":
-		if v.server != nil {
-			return v.server.Name, true
-		}
-		return "", true
+		return answered{v}.Server(), true
 	}
 	return nil, false
 }
