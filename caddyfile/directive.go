@@ -83,8 +83,9 @@ func init() {
 //	session_lost  reopen|end                      # when it has lost a client's session. Default: reopen
 //
 // and for this server guard, kinds, ttl, min_ttl, max_ttl, stale_if_error, scope, eras,
-// endpoint, host, refresh, max_list, max_pages and reverse_proxy. All other options stand
-// beside the servers.
+// endpoint, host, refresh, max_list, max_pages, reverse_proxy, and allow and deny with the
+// names that it has itself. All other options stand beside the servers, and so do allow and
+// deny with the names that clients see.
 //
 // With after_notice, callers who have been told of a change may be given the
 // copy from before it when the upstream fails. Every option may be given once,

@@ -14,7 +14,7 @@ import (
 // ofServer are the options of a server of a toolkit that other handlers have, too.
 var ofServer = []string{
 	"kinds", "ttl", "min_ttl", "max_ttl", "stale_if_error", "scope", "eras", "endpoint", "host", "refresh",
-	"max_list", "max_pages", "reverse_proxy", "guard",
+	"max_list", "max_pages", "reverse_proxy", "guard", "allow", "deny",
 }
 
 // onlyOfServer are those that only such a server has.
@@ -24,7 +24,7 @@ var onlyOfServer = map[string]func(*parser, option) error{
 }
 
 // ofBoth are the options that a toolkit has, too, for itself or for all of its servers.
-var ofBoth = []string{"endpoint", "max_list"}
+var ofBoth = []string{"endpoint", "max_list", "allow", "deny"}
 
 // ofToolkit are the options that only a toolkit has, and how it is without one.
 var ofToolkit = map[string]string{
@@ -36,7 +36,7 @@ var ofToolkit = map[string]string{
 
 // later are the options that are planned for toolkits, and that nothing goes by yet.
 var later = []string{
-	"uris", "timeout", "instructions", "allow", "deny", "page_size", "partition", "harmless",
+	"uris", "timeout", "instructions", "page_size", "partition", "harmless",
 }
 
 // server reads `server <name> [<url...>] { ... }`.

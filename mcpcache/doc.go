@@ -60,6 +60,9 @@
 // What of a caller's credentials a server is sent, the configuration says for each. A server
 // that is sent any is asked for lists with them, which are that caller's alone, and joined for
 // it; and one of the servers may be the door, which every caller has to be let in by.
+// Rules of a server speak of what that calls its items, those above of the names that callers
+// see. What they let through for all callers is one joined list; where they tell callers apart,
+// there is one for each view.
 //
 //	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
 //	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
@@ -112,7 +115,8 @@
 //     stale one none waits longer than a second, unless its caller was told of a
 //     change.
 //  8. Credentials do not cross. The guard's is on the feed's requests only, a
-//     client's on that client's only; no client's reaches one of several servers.
+//     client's on that client's only; one of several servers is sent what its
+//     configuration says, and nothing else.
 //  9. Everything has a bound.
 //  10. A reload loses nothing: with the same upstream, snapshots and feeds
 //     live on. Caddy starts with the upstream down.

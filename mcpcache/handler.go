@@ -161,7 +161,8 @@ type Handler struct {
 	Origins []string `json:"origins,omitempty"`
 
 	// What callers may see and call: each rule allows or denies some items, to everybody
-	// or to some. Their order does not matter. Default: everything
+	// or to some. Their order does not matter. With `servers`, these speak of the names that
+	// clients see, and each server may have some of its own. Default: everything
 	Rules []*Rule `json:"rules,omitempty"`
 
 	// How many items a page of a list has, where the list comes from memory: at most

@@ -143,12 +143,15 @@ func (h *Handler) answer(ctx caddy.Context) {
 		h.app.onStart(func() { h.cursors.start(ctx, ctx.Storage()) })
 	}
 	if h.rules != nil {
-		h.rules.failed = h.telemetry.RuleFailed
-		h.rules.use = newRuleUse(h.rules.set, func() []*cache.Entry { return listsOf(h.backend.Feeds, h.backend.Cache) },
-			h.settings.backend.Kinds.Has(revision.ResourceTemplates), h.logger)
-		h.app.onStart(func() { go h.rules.use.run(ctx) })
+		h.watchRules(ctx, h.settings.exchange.Path, h.ruleUse())
 		h.endpoint.Rules = h.rules
 	}
+}
+
+// ruleUse is what there is of the lists of the server that the rules could be about.
+func (h *Handler) ruleUse() *ruleUse {
+	return newRuleUse(h.rules.set, func() []*cache.Entry { return listsOf(h.backend.Feeds, h.backend.Cache) },
+		h.settings.backend.Kinds.Has(revision.ResourceTemplates), h.logger)
 }
 
 // loadGuests loads the upstream handler, the store and the guard.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -35,6 +36,9 @@ func (reported) Sessions() int { return 0 }
 
 // Listeners implements [report.Source].
 func (reported) Listeners() int { return 0 }
+
+// ShownTo implements [report.Source].
+func (reported) ShownTo(*catalog.Views, revision.Kind) *catalog.List { return nil }
 
 // Conflicts implements [report.Source].
 func (reported) Conflicts() []report.Conflict { return nil }

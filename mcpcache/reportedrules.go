@@ -2,7 +2,6 @@ package mcpcache
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -35,7 +34,7 @@ func (p reportedRules) Set() *policy.Set { return p.h.rules.set }
 
 // ViewAs implements [report.Policy].
 func (p reportedRules) ViewAs(ctx context.Context, as []string) (*policy.View, map[int]error, error) {
-	r, asked, err := requestAs(ctx, p.h.settings.exchange.Path, as)
+	r, asked, err := requestAs(ctx, p.h.rules.path, as)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +44,7 @@ func (p reportedRules) ViewAs(ctx context.Context, as []string) (*policy.View, m
 		asked.add(slices.DeleteFunc(placeholdersIn(m.text), isRepetition)...)
 	}
 	if unasked, others := asked.unasked(); unasked != nil {
-		return nil, nil, fmt.Errorf("no rule asks for %s; the placeholders that rules ask for: %s", strings.Join(unasked, ", "), strings.Join(others, ", "))
+		return view, failed, &report.UnaskedError{Names: unasked, Asked: others}
 	}
 	return view, failed, nil
 }

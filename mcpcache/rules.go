@@ -18,9 +18,20 @@ import (
 type rules struct {
 	set      *policy.Set
 	matchers []*ruleMatcher
+	path     string // of the endpoint whose requests they are about
 	failed   func() // is called for each matcher that fails
 	use      *ruleUse
 }
+
+// watch has it counted and logged what is wrong with the rules, as long as the configuration
+// is in force.
+func (h *Handler) watchRules(ctx caddy.Context, path string, use *ruleUse) {
+	h.rules.path, h.rules.failed, h.rules.use = path, h.telemetry.RuleFailed, use
+	h.app.onStart(func() { go h.rules.use.run(ctx) })
+}
+
+// Most implements the toolkit's Rules.
+func (s *rules) Most() *policy.View { return s.set.Most() }
 
 // ruleMatcher is a matcher of rules: those with the same one share it, so that it is
 // evaluated once for a request.

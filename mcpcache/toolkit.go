@@ -28,17 +28,13 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
+	if h.rules, err = loadRules(ctx, h.Rules, h.logger); err != nil {
+		return err
+	}
 	name := h.settings.exchange.Name
-	servers := make([]*toolkit.Server, len(h.Servers))
-	for i, s := range h.Servers {
-		s.inherit(h)
-		if err := s.provision(ctx, name+"/"+s.Name); err != nil {
-			return fmt.Errorf("server %s: %w", s.Name, err)
-		}
-		servers[i] = &toolkit.Server{
-			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End,
-			Carries: s.carries(), Observer: s.telemetry.Routed(), Tenant: s.backend,
-		}
+	servers, err := h.provisionServers(ctx, name)
+	if err != nil {
+		return err
 	}
 	events, err := eventsApp(ctx)
 	if err != nil {
@@ -49,23 +45,72 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		return err
 	}
 	x, b := h.settings.exchange, h.settings.backend
+	written, joined := h.memoryOfCallers()
 	told := telemetry.New(ctx, events, name, h.app.inForce, h.logger)
 	h.toolkit, err = toolkit.New(toolkit.Settings{
-		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory - 2*h.memoryOfCallers(),
-		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit), Callers: h.memoryOfCallers()},
+		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory - written - joined,
+		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit), Callers: joined},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
 		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.clients.sessions,
-		Sealer: h.ids.sealer, Settled: h.ids.settled, Board: h.clients.board, Door: door,
+		Sealer: h.ids.sealer, Settled: h.ids.settled, Board: h.clients.board, Door: door, Rules: h.ruling(),
 	}, servers, told.Requests(), h.logger)
 	if err != nil {
 		told.Stop()
 		return err
 	}
 	h.telemetry = told
+	if h.rules != nil {
+		h.watchRules(ctx, x.Path, newRuleUse(h.rules.set, h.joinedLists, h.joinsTemplates(), h.logger))
+	}
 	report.Live.Add(reportedToolkit{h})
 	h.app.onStart(h.toolkit.Run)
 	h.app.onStart(func() { h.ids.start(ctx, ctx.Storage()) })
 	return nil
+}
+
+// provisionServers sets up the servers of a toolkit of that name.
+func (h *Handler) provisionServers(ctx caddy.Context, name string) ([]*toolkit.Server, error) {
+	servers := make([]*toolkit.Server, len(h.Servers))
+	for i, s := range h.Servers {
+		s.inherit(h)
+		if err := s.provision(ctx, name+"/"+s.Name); err != nil {
+			return nil, fmt.Errorf("server %s: %w", s.Name, err)
+		}
+		if s.rules != nil {
+			s.watchRules(ctx, h.settings.exchange.Path, s.ruleUse())
+		}
+		servers[i] = &toolkit.Server{
+			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End,
+			Carries: s.carries(), Rules: s.ruling(), Observer: s.telemetry.Routed(), Tenant: s.backend,
+		}
+	}
+	return servers, nil
+}
+
+// ruling returns the rules of the handler for a toolkit; nil if there are none.
+func (h *Handler) ruling() toolkit.Rules {
+	if h.rules == nil {
+		return nil
+	}
+	return h.rules
+}
+
+// joinedLists returns the lists that the rules of a toolkit could be about, with all that is
+// in them; none before there is a copy of all lists of all servers.
+func (h *Handler) joinedLists() (lists []*cache.Entry) {
+	if !slices.ContainsFunc(h.Servers, func(s *Server) bool { return !report.Hydrated(s.backend.Feeds) }) {
+		for _, k := range revision.Kinds() {
+			if l := h.toolkit.ShownTo(nil, revision.LatestModern, k); l.HasAny() && k.ItemsKey() != "" {
+				lists = append(lists, l.Entry)
+			}
+		}
+	}
+	return lists
+}
+
+// joinsTemplates reports whether all templates of the servers are in the joined list.
+func (h *Handler) joinsTemplates() bool {
+	return !slices.ContainsFunc(h.Servers, func(s *Server) bool { return !s.settings.backend.Kinds.Has(revision.ResourceTemplates) })
 }
 
 // checkToolkit returns an error if the handler or its servers have options that they
@@ -125,7 +170,7 @@ func (h *Handler) optionsOfServers() []given {
 // optionsNotYet are those that nothing in a toolkit goes by yet.
 func (h *Handler) optionsNotYet() []given {
 	return []given{
-		{"rules", h.Rules != nil}, {"page_size", h.PageSize != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
+		{"page_size", h.PageSize != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
 	}
 }
 
@@ -143,7 +188,7 @@ func (s *Server) inherit(h *Handler) {
 	never := false
 	s.StoreRaw, s.Memory, s.Precompress = slices.Clone(h.StoreRaw), LeastMemory, &never
 	if s.knowsCallers() {
-		s.Memory = max(LeastMemory, h.memoryOfCallers()/int64(len(h.Servers)))
+		s.Memory = max(LeastMemory, h.quarter()/int64(len(h.Servers)))
 	}
 	s.Admit, s.AdmitFor = h.Admit, h.AdmitFor
 	if s.MaxList == 0 {
@@ -151,14 +196,21 @@ func (s *Server) inherit(h *Handler) {
 	}
 }
 
-// memoryOfCallers is how many bytes are for the lists of single callers, as their servers
-// write them, and as many again for those that are joined. It is 0 if there are none.
-func (h *Handler) memoryOfCallers() int64 {
-	if !slices.ContainsFunc(h.Servers, (*Server).knowsCallers) {
-		return 0
+// memoryOfCallers is how many bytes are for the lists of single callers as their servers write
+// them, and for those that are joined for callers who are shown different ones. Each is a
+// quarter of all, or 0 if there are no such lists.
+func (h *Handler) memoryOfCallers() (written, joined int64) {
+	known := slices.ContainsFunc(h.Servers, (*Server).knowsCallers)
+	if known {
+		written = h.quarter()
 	}
-	return orDefault(h.Memory, backend.Defaults().Memory) / 4
+	if known || h.rules != nil || slices.ContainsFunc(h.Servers, func(s *Server) bool { return s.rules != nil }) {
+		joined = h.quarter()
+	}
+	return written, joined
 }
+
+func (h *Handler) quarter() int64 { return orDefault(h.Memory, backend.Defaults().Memory) / 4 }
 
 // cleanupToolkit gives back what provisionToolkit took. Requests under way go on.
 func (h *Handler) cleanupToolkit() error {
@@ -208,6 +260,11 @@ func (r reportedToolkit) Servers() []report.Source {
 	return servers
 }
 
+// ShownTo implements [report.Source].
+func (r reportedToolkit) ShownTo(views *catalog.Views, k revision.Kind) *catalog.List {
+	return r.h.toolkit.ShownTo(views, revision.LatestModern, k)
+}
+
 // Conflicts implements [report.Source].
 func (r reportedToolkit) Conflicts() []report.Conflict {
 	found := r.h.toolkit.Conflicts()
@@ -240,9 +297,15 @@ func (r reportedToolkit) Hits(at revision.Revision, k revision.Kind) uint64 {
 }
 
 // Policy implements [report.Source].
-func (reportedToolkit) Policy() report.Policy { return nil }
+func (r reportedToolkit) Policy() report.Policy {
+	if r.h.rules == nil {
+		return nil
+	}
+	return reportedRules(r)
+}
 
-// Shown implements [report.Source].
+// Shown implements [report.Source]. What callers are shown is made of several servers' rules,
+// and is none of a single view.
 func (reportedToolkit) Shown() []cache.ShownList { return nil }
 
 // Callers implements [report.Source].

@@ -52,7 +52,7 @@ func TestToolkitMistakes(t *testing.T) {
 		"an option of a server": {toolkitNamed("tk", []string{one}, "ttl", "1000000000"), "ttl: it is an option of a server"},
 	}
 	for option, value := range map[string]string{
-		"rules": `[{"effect":"deny","kind":"tools","items":["*"]}]`, "page_size": "2",
+		"page_size": "2",
 		"partition": `["{http.request.header.X}"]`, "harmless": `["X-Y"]`,
 	} {
 		tests[option] = struct{ config, want string }{toolkitNamed("tk", []string{one}, option, value), option + ": not yet in a toolkit"}
@@ -83,7 +83,7 @@ func TestToolkitMistakes(t *testing.T) {
 // Every option of a handler is a toolkit's, its servers', or refused: none is ignored.
 func TestToolkitKnowsEveryOption(t *testing.T) {
 	h := new(Handler)
-	known := []string{"upstream", "servers", "name", "endpoint", "max_list", "origins"} // of a toolkit, or of it and its servers
+	known := []string{"upstream", "servers", "name", "endpoint", "max_list", "origins", "rules"} // of a toolkit, or of it and its servers
 	for _, options := range [][]given{h.optionsOfServers(), h.optionsNotYet(), h.optionsOfToolkit()} {
 		for _, o := range options {
 			known = append(known, o.name)

@@ -162,6 +162,9 @@ func whyRows(items []report.Summary) [][]string {
 		}
 		if r := item.Why.Rule; r != nil {
 			rule, who = fmt.Sprintf("%d: %s", r.Number, r), "everybody"
+			if item.Why.Server != "" {
+				rule = item.Why.Server + " " + rule
+			}
 			if r.Match != nil {
 				who = string(r.Match)
 			}

@@ -337,6 +337,13 @@ func (c *Cache) Encoded(e *Entry, framing encoded.Framing, now time.Time) *splic
 	return c.compressed.Find(body, e, framing, now.Unix())
 }
 
+// HoldCompressed has e, which is kept elsewhere, compressed once a client asks for that, until
+// what it returns is called.
+func (c *Cache) HoldCompressed(e *Entry) (release func()) {
+	body := c.compressed.Hold(e)
+	return func() { c.compressed.Release(body) }
+}
+
 // compressedOf returns the compressed bytes of e, or nil if it is small or not kept.
 func (c *Cache) compressedOf(e *Entry) *encoded.Body {
 	if e.content != nil {

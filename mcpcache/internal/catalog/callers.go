@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"crypto/sha256"
 	"slices"
 	"sync"
 
@@ -12,14 +13,30 @@ import (
 // Caller tells callers apart who are shown other lists than everybody.
 type Caller [16]byte
 
+// CallerOf returns the caller whom that key tells apart.
+func CallerOf(key []byte) (of Caller) {
+	sum := sha256.Sum256(key)
+	copy(of[:], sum[:])
+	return of
+}
+
 // callers has the lists that were joined for single callers lately, in two generations: the
 // older one is forgotten when the younger has half of the bytes that there may be.
 type callers struct {
 	limit int64 // of a generation, in bytes
+	// hold has a list compressed until what it returns is called.
+	hold func(*cache.Entry) (release func())
 
 	mu             sync.Mutex
-	younger, older map[place]*List
+	younger, older map[place]kept
 	bytes          int64 // of the younger ones
+}
+
+// kept is a list, and what has it compressed no more.
+type kept struct {
+	*List
+
+	release func()
 }
 
 // place is that of one of a caller's lists.
@@ -34,14 +51,14 @@ func (j *Joined) LastFor(caller Caller, r revision.Revision, k revision.Kind) *L
 	return j.callers.find(place{caller, r, k})
 }
 
-// JoinFor is [Joined.Join] for such a caller. What it is shown is private: others may be shown
-// more, or less.
-func (j *Joined) JoinFor(caller Caller, r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
+// JoinFor is [Joined.Join] for such a caller, who may see what those views show. It is private:
+// others may be shown more, or less.
+func (j *Joined) JoinFor(caller Caller, v *Views, r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
 	at := place{caller, r, k}
 	l := j.callers.find(at)
 	switch {
 	case l == nil || !slices.EqualFunc(l.Parts, parts, alike):
-		l = j.newList(r, k, parts, message.ScopePrivate)
+		l = j.newList(r, k, parts, message.ScopePrivate, v)
 	case slices.Equal(l.Parts, parts):
 		return l
 	default:
@@ -54,9 +71,9 @@ func (j *Joined) JoinFor(caller Caller, r revision.Revision, k revision.Kind, pa
 func (c *callers) find(at place) *List {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.younger[at]
+	l := c.younger[at].List
 	if l == nil {
-		if l = c.older[at]; l != nil {
+		if l = c.older[at].List; l != nil {
 			c.add(at, l)
 		}
 	}
@@ -71,14 +88,20 @@ func (c *callers) keep(at place, l *List) {
 
 // add adds a list to the younger generation. The caller holds c.mu.
 func (c *callers) add(at place, l *List) {
-	if before := c.younger[at]; before != nil {
+	if before, has := c.younger[at]; has {
+		defer before.release() // not before the new one is held, which may have the same bytes
+		delete(c.younger, at)
 		c.bytes -= before.cost()
 	}
 	if c.younger == nil || c.bytes+l.cost() > c.limit {
-		c.older, c.younger, c.bytes = c.younger, make(map[place]*List), 0
+		for _, oldest := range c.older {
+			defer oldest.release()
+		}
+		c.older, c.younger, c.bytes = c.younger, make(map[place]kept), 0
 	}
 	if l.cost() <= c.limit {
-		c.younger[at], c.bytes = l, c.bytes+l.cost()
+		c.younger[at] = kept{l, c.hold(l.Entry)}
+		c.bytes += l.cost()
 	}
 }
 

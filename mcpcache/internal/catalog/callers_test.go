@@ -17,24 +17,24 @@ func TestListsOfCallersAreBounded(t *testing.T) {
 	part := func(i int) []*cache.Entry {
 		return []*cache.Entry{listOf(t, revision.Tools, cache.Public, fmt.Sprintf(`{"name":"tool-%d","description":"%01000d"}`, i, i))}
 	}
-	first := j.JoinFor(Caller{1}, modern, revision.Tools, part(1))
-	if again := j.JoinFor(Caller{1}, modern, revision.Tools, part(1)); again.Entry != first.Entry {
+	first := j.JoinFor(Caller{1}, nil, modern, revision.Tools, part(1))
+	if again := j.JoinFor(Caller{1}, nil, modern, revision.Tools, part(1)); again.Entry != first.Entry {
 		t.Error("the same parts are joined again")
 	}
 	if j.LastFor(Caller{1}, modern, revision.Prompts) != nil || j.LastFor(Caller{2}, modern, revision.Tools) != nil {
 		t.Error("there is a list that nobody has joined")
 	}
-	if other := j.JoinFor(Caller{1}, modern, revision.Tools, part(2)); other.Entry == first.Entry {
+	if other := j.JoinFor(Caller{1}, nil, modern, revision.Tools, part(2)); other.Entry == first.Entry {
 		t.Error("other parts give the same list")
 	}
 	for i := range 1000 {
 		caller := Caller{byte(i), byte(i >> 8), 1}
-		j.JoinFor(caller, modern, revision.Tools, part(i))
+		j.JoinFor(caller, nil, modern, revision.Tools, part(i))
 		if j.LastFor(Caller{1}, modern, revision.Tools) == nil { // in use all the time
 			t.Fatalf("after %d others, the list of a caller is gone", i)
 		}
 		var all int64
-		for _, generation := range []map[place]*List{j.callers.younger, j.callers.older} {
+		for _, generation := range []map[place]kept{j.callers.younger, j.callers.older} {
 			for _, l := range generation {
 				all += l.cost()
 			}
@@ -46,7 +46,7 @@ func TestListsOfCallersAreBounded(t *testing.T) {
 	if j.LastFor(Caller{1, 0, 1}, modern, revision.Tools) != nil {
 		t.Error("what nobody has used for long is there still")
 	}
-	if l := j.JoinFor(Caller{9}, modern, revision.Tools, []*cache.Entry{listOf(t, revision.Tools, cache.Public, fmt.Sprintf(`{"name":"x","description":"%0200000d"}`, 1))}); l.Entry.Size() < 200000 ||
+	if l := j.JoinFor(Caller{9}, nil, modern, revision.Tools, []*cache.Entry{listOf(t, revision.Tools, cache.Public, fmt.Sprintf(`{"name":"x","description":"%0200000d"}`, 1))}); l.Entry.Size() < 200000 ||
 		j.LastFor(Caller{9}, modern, revision.Tools) != nil {
 		t.Error("what is larger than all is kept")
 	}

@@ -24,6 +24,7 @@ type Joined struct {
 	about   About
 	limits  Limits
 	cache   *cache.Cache
+	most    *Views // of a caller who may see as much as anybody
 	callers callers
 	lists   [revision.Count][revision.NumKinds]struct {
 		joining sync.Mutex
@@ -94,16 +95,20 @@ const (
 )
 
 // NewJoined returns the catalogue of those servers, which keeps its lists in a cache of its
-// own.
-func NewJoined(servers []Joining, about About, limits Limits, own *cache.Cache) *Joined {
-	return &Joined{servers: servers, about: about, limits: limits, cache: own, callers: callers{limit: limits.Callers / 2}}
+// own. Nobody may see more than most show.
+func NewJoined(servers []Joining, about About, limits Limits, own *cache.Cache, most *Views) *Joined {
+	return &Joined{
+		servers: servers, about: about, limits: limits, cache: own, most: most,
+		callers: callers{limit: limits.Callers / 2, hold: own.HoldCompressed},
+	}
 }
 
 // Last returns the list that was joined last, or nil.
 func (j *Joined) Last(r revision.Revision, k revision.Kind) *List { return j.lists[r][k].last.Load() }
 
 // Join joins the servers' lists of a kind, which are given by the servers' numbers: nil is
-// that of a server without one. What was joined of the same bytes is used again.
+// that of a server without one. It has what anybody may see: see [Joined.JoinFor]. What was
+// joined of the same bytes is used again.
 func (j *Joined) Join(r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
 	at := &j.lists[r][k]
 	last := at.last.Load()
@@ -119,7 +124,7 @@ func (j *Joined) Join(r revision.Revision, k revision.Kind, parts []*cache.Entry
 	if last != nil && slices.EqualFunc(last.Parts, parts, alike) {
 		l = last.of(parts)
 	} else {
-		l = j.newList(r, k, parts, message.ScopePublic)
+		l = j.newList(r, k, parts, message.ScopePublic, j.most)
 		j.cache.Pin(l.Entry)
 	}
 	at.last.Store(l)
@@ -133,11 +138,12 @@ func (l *List) of(parts []*cache.Entry) *List {
 	return &same
 }
 
-// newList joins the servers' lists of a kind. It is of that scope if all of them are public.
-func (j *Joined) newList(r revision.Revision, k revision.Kind, parts []*cache.Entry, scope message.Scope) *List {
+// newList joins the servers' lists of a kind, as those views show them. It is of that scope if
+// all of them are public.
+func (j *Joined) newList(r revision.Revision, k revision.Kind, parts []*cache.Entry, scope message.Scope, v *Views) *List {
 	l := &List{Parts: slices.Clone(parts)}
 	l.Entry = &cache.Entry{
-		Kind: k, Revision: r, Partition: cache.Public, Body: j.compose(l, r, k, scope), Fetched: time.Now(), Mark: j.cache.Mark(k),
+		Kind: k, Revision: r, Partition: cache.Public, Body: j.compose(l, r, k, scope, v), Fetched: time.Now(), Mark: j.cache.Mark(k),
 		Lifetime: lifetime(parts),
 	}
 	return l
@@ -163,7 +169,7 @@ func alike(a, b *cache.Entry) bool {
 }
 
 // compose makes the body of a list of its parts, and its tables.
-func (j *Joined) compose(l *List, r revision.Revision, k revision.Kind, scope message.Scope) *message.Body {
+func (j *Joined) compose(l *List, r revision.Revision, k revision.Kind, scope message.Scope, v *Views) *message.Body {
 	for _, part := range l.Parts {
 		if part != nil && part.Partition != cache.Public {
 			scope = message.ScopePrivate
@@ -176,45 +182,61 @@ func (j *Joined) compose(l *List, r revision.Revision, k revision.Kind, scope me
 		before, after := j.about.around(r, k, scope)
 		limits := j.limits
 		limits.List -= int64(len(before) + len(after))
-		b = message.Compose(k, before, l.join(j.servers, k, limits), after)
+		c := composing{l, j.servers, k, limits, v}
+		b = message.Compose(k, before, c.join(), after)
 	}
 	b.HasTTL, b.Scope = r.Era() == revision.Modern, scope
 	return b
 }
 
-// join returns the items of a list, as callers are given them, and fills in its tables.
-func (l *List) join(servers []Joining, k revision.Kind, limits Limits) [][]byte {
+// composing is a list that is being made.
+type composing struct {
+	*List
+
+	servers []Joining
+	kind    revision.Kind
+	limits  Limits // of the list, what is left of it
+	views   *Views
+}
+
+// join returns the items of the list, as callers are given them, and fills in its tables.
+func (c *composing) join() [][]byte {
 	var items [][]byte
-	l.targets = make(map[string]Target)
-	for number, part := range l.Parts {
+	c.targets = make(map[string]Target)
+	for number, part := range c.Parts {
 		if part == nil {
 			continue
 		}
-		if int64(part.Size()+part.Body.Items*len(servers[number].Prefix)) > limits.List {
-			l.Conflicts = append(l.Conflicts, Conflict{Server: number, Why: TooMuch})
+		if int64(part.Size()+part.Body.Items*len(c.servers[number].Prefix)) > c.limits.List {
+			c.Conflicts = append(c.Conflicts, Conflict{Server: number, Why: TooMuch})
 			continue
 		}
 		for item := range part.Each() {
-			if item = l.add(item, number, servers, k, limits.Name); item != nil {
+			if item = c.add(item, number); item != nil {
 				items = append(items, item)
-				limits.List -= int64(len(item) + len(","))
+				c.limits.List -= int64(len(item) + len(","))
 			}
 		}
 	}
 	return items
 }
 
-// add notes an item of a server, and returns it as callers are given it, or nil.
-func (l *List) add(item []byte, server int, servers []Joining, k revision.Kind, limit int) []byte {
-	name, prefix := message.NameOf(k, item), servers[server].Prefix
-	shown := name
-	if k == revision.Tools || k == revision.Prompts {
-		if len(name) > limit {
+// add notes an item of a server, and returns it as callers are given it, or nil. What is
+// hidden leaves its name to others.
+func (c *composing) add(item []byte, server int) []byte {
+	l, name, prefix := c.List, message.NameOf(c.kind, item), c.servers[server].Prefix
+	if c.kind == revision.ResourceTemplates { // of what it is for, other rules speak
+		l.templates = append(l.templates, newTemplate(server, name))
+	}
+	shown := shownName(c.kind, name, prefix, c.limits.Name)
+	if !c.views.shows(c.kind, server, item, shown) {
+		return nil
+	}
+	if hasPrefixes(c.kind) {
+		if len(name) > c.limits.Name {
 			l.Conflicts = append(l.Conflicts, Conflict{Server: server, Name: name, Why: TooLong})
-			limit = math.MaxInt
 		}
-		shown = shorten(prefix+name, limit)
-		if other, claimed := claims(servers, server, shown); claimed {
+		if other, claimed := claims(c.servers, server, shown); claimed {
 			l.Conflicts = append(l.Conflicts, Conflict{Server: server, Name: name, Why: Claimed, With: other})
 			return nil
 		}
@@ -231,10 +253,27 @@ func (l *List) add(item []byte, server int, servers []Joining, k revision.Kind, 
 		item = renamed
 	}
 	l.targets[shown] = Target{server, name}
-	if k == revision.ResourceTemplates {
-		l.templates = append(l.templates, newTemplate(server, name))
-	}
 	return item
+}
+
+// hasPrefixes reports whether items of that kind are seen with the prefix of their server.
+func hasPrefixes(k revision.Kind) bool { return k == revision.Tools || k == revision.Prompts }
+
+// shownName returns the name by which callers see an item. One that is too long by itself is
+// not shortened.
+func shownName(k revision.Kind, name, prefix string, limit int) string {
+	switch {
+	case !hasPrefixes(k):
+		return name
+	case len(name) > limit:
+		return prefix + name
+	}
+	return shorten(prefix+name, limit)
+}
+
+// NameOf returns the name by which callers see what a server calls like that.
+func (j *Joined) NameOf(k revision.Kind, t Target) string {
+	return shownName(k, t.Name, j.servers[t.Server].Prefix, j.limits.Name)
 }
 
 // claims returns the number of another server with whose prefix a name begins. If such a
@@ -270,6 +309,11 @@ func shorten(name string, limit int) string {
 func (l *List) Target(name string) (Target, bool) {
 	t, ok := l.targets[name]
 	return t, ok
+}
+
+// HasAny reports whether any server has a part in the list.
+func (l *List) HasAny() bool {
+	return slices.ContainsFunc(l.Parts, func(part *cache.Entry) bool { return part != nil })
 }
 
 // Has reports whether a server has a part in the list.

@@ -35,7 +35,7 @@ func newJoined(t *testing.T, maxList int64, prefixes ...string) (*Joined, *cache
 	for i, prefix := range prefixes {
 		servers[i] = Joining{Name: fmt.Sprint("server", i), Prefix: prefix}
 	}
-	return NewJoined(servers, About{Name: "all", Version: "1"}, Limits{List: maxList, Name: 20}, own), own
+	return NewJoined(servers, About{Name: "all", Version: "1"}, Limits{List: maxList, Name: 20}, own, nil), own
 }
 
 func namesOf(l *List) string { return strings.Join(l.Entry.Body.Names(), " ") }

@@ -105,6 +105,18 @@ func (s *Set) View(m Matched) *View {
 	return v
 }
 
+// Most returns the view of a caller who may see as much as anybody: to whom all applies that
+// allows something, and of what denies only that which applies to everybody.
+func (s *Set) Most() *View {
+	var m Matched
+	for i, r := range s.rules {
+		if r.Effect == Allow {
+			m.Add(i)
+		}
+	}
+	return s.View(m)
+}
+
 // Views returns the views that are remembered.
 func (s *Set) Views() []*View {
 	s.mu.RLock()

@@ -14,6 +14,8 @@ import (
 // Why is what decides whether a caller is shown an item.
 type Why struct {
 	Allowed bool `json:"allowed"`
+	// Server is that of a toolkit whose rules decide; left out if they are not of one.
+	Server string `json:"server,omitempty"`
 	// Rule is the one that decides, if one does.
 	Rule *Rule `json:"rule,omitempty"`
 	// Reason says what decides without a rule, and what is wrong with one.
@@ -28,17 +30,20 @@ func ItemsAs(ctx context.Context, s Source, k revision.Kind, like string, as []s
 	if err != nil {
 		return nil, err
 	}
-	decide := func([]byte) *Why { return &Why{Allowed: true, Reason: "there are no rules"} }
+	if s.Servers() != nil {
+		return joinedItemsAs(ctx, s, k, like, as, why)
+	}
+	decide := func(Item) *Why { return &Why{Allowed: true, Reason: "there are no rules"} }
 	if p := s.Policy(); p != nil {
 		view, failed, err := p.ViewAs(ctx, as)
 		if err != nil {
 			return nil, trouble(Invalid, "as: %v", err)
 		}
 		c := caller{p.Set(), view, p.Rules(), failed}
-		decide = func(item []byte) *Why { return c.why(k, item) }
+		decide = func(i Item) *Why { return c.why(k, i.Name, i.Raw) }
 	}
 	for i := range items {
-		items[i].why = decide(items[i].Raw)
+		items[i].why = decide(items[i])
 	}
 	if why {
 		return items, nil
@@ -58,9 +63,10 @@ type caller struct {
 	failed map[int]error // by the numbers of the rules
 }
 
-// why says what decides about an item.
-func (c *caller) why(k revision.Kind, raw []byte) *Why {
+// why says what decides about an item of that name.
+func (c *caller) why(k revision.Kind, name string, raw []byte) *Why {
 	item := c.view.ItemOf(k, raw)
+	item.Name = name
 	d := c.view.Decide(k, item)
 	w := &Why{Allowed: d.Allowed}
 	if d.Rule < 0 {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
@@ -62,14 +63,22 @@ func Items(s Source, k revision.Kind, like string) ([]Item, error) {
 	if k == revision.Discover {
 		return nil, trouble(NotFound, "discover is not a list")
 	}
-	raw := message.Items(e.Body.Bytes, k)
+	if s.Servers() != nil {
+		e = s.ShownTo(nil, k).Entry
+	}
+	return itemsLike(e, like), nil
+}
+
+// itemsLike returns the items of a list whose names match a pattern that is one.
+func itemsLike(e *cache.Entry, like string) []Item {
+	raw := message.Items(e.Body.Bytes, e.Kind)
 	items := make([]Item, 0, len(raw))
 	for i, name := range e.Body.Names() {
 		if matched, _ := matches(like, name); like == "" || matched {
 			items = append(items, Item{Name: name, Raw: raw[i]})
 		}
 	}
-	return items, nil
+	return items
 }
 
 // NotFetched is how the text of an [Error] ends, if the list that was asked for may come yet.

@@ -10,9 +10,11 @@ package report
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -37,6 +39,9 @@ type Source interface {
 	Ready() bool
 	// Servers are those of a toolkit, in order; nil of what is none.
 	Servers() []Source
+	// ShownTo is a list of a toolkit as callers of those views are shown it; nil views show
+	// everything. It is nil of what is none.
+	ShownTo(views *catalog.Views, k revision.Kind) *catalog.List
 	// Conflicts are what clients of a toolkit are not given as its servers have it.
 	Conflicts() []Conflict
 	// Sessions is for how many sessions of clients of a toolkit anything is open.
@@ -70,8 +75,21 @@ type Policy interface {
 	Set() *policy.Set
 	// ViewAs is what a caller is shown for whom placeholders and headers have those
 	// values, each written KEY=VALUE, and why matchers fail for it, by the numbers of their
-	// rules. An error says what a caller cannot have, or that no rule asks for it.
+	// rules. An error says what a caller cannot have; with [UnaskedError] the rest comes all
+	// the same.
 	ViewAs(ctx context.Context, as []string) (*policy.View, map[int]error, error)
+}
+
+// UnaskedError says that no rule asks for placeholders that a caller is said to have.
+type UnaskedError struct {
+	Names []string
+	// Asked are those that rules ask for.
+	Asked []string
+}
+
+// Error implements [error].
+func (e *UnaskedError) Error() string {
+	return "no rule asks for " + strings.Join(e.Names, ", ") + "; the placeholders that rules ask for: " + strings.Join(e.Asked, ", ")
 }
 
 // Newest returns the snapshot of a kind that was fetched last, of whatever

@@ -100,23 +100,12 @@ func (a *answer) begin(status int) {
 		a.turned = a.turn(status)
 		return
 	}
-	a.plain = sieve.New(a.v.w, sieve.Options{
-		Filter: unlessChanged, Lenient: true, Limit: maxNotice, Memory: a.v.endpoint.bridged,
-	})
+	a.plain = sieve.New(a.v.w, a.v.sieving())
 	a.plain.WriteHeader(status)
 }
 
 // maxNotice is how long an event may be that can be a notice, in bytes.
 const maxNotice = 4 << 10
-
-// unlessChanged leaves out a server's word that its lists have changed: clients are told of
-// that once the new ones are there. See [Endpoint.announce].
-func unlessChanged(data []byte) ([]byte, error) {
-	if revision.IsListChanged(message.StringAt(data, "method")) {
-		return nil, nil
-	}
-	return data, nil
-}
 
 // pass gives the client a part of the answer.
 func (a *answer) pass(p []byte) error {
@@ -136,7 +125,13 @@ func (a *answer) finish() error {
 	case a.turned != nil:
 		a.turned.finish()
 	case a.plain != nil:
-		return a.plain.Finish()
+		err := a.plain.Finish()
+		if err != nil && !a.plain.Started() {
+			delete(a.v.w.Header(), "Content-Length")
+			delete(a.v.w.Header(), "Content-Encoding")
+			return a.v.fail(a.v.server.unclear())
+		}
+		return err
 	}
 	return nil
 }

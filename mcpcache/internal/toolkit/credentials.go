@@ -59,15 +59,23 @@ func (v *visit) presents(s *Server) feed.Caller {
 }
 
 // whose tells callers apart to whom servers may show different lists.
-func (v *visit) whose() (of catalog.Caller) {
+func (v *visit) whose() []byte {
 	hash := sha256.New()
 	for _, s := range v.endpoint.servers {
 		if s.Carries.isPersonal() {
 			hash.Write(v.presents(s).Context.Key())
 		}
 	}
-	copy(of[:], hash.Sum(nil))
-	return of
+	return hash.Sum(nil)
+}
+
+// lister tells callers apart who are shown different lists, by servers or by rules.
+func (v *visit) lister() catalog.Caller {
+	var key []byte
+	if v.endpoint.personal {
+		key = v.whose()
+	}
+	return catalog.CallerOf(v.views.AppendKey(key))
 }
 
 // isKnown reports whether a server is sent something by which it may know the caller.

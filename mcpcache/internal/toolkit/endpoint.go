@@ -58,6 +58,8 @@ type Settings struct {
 	Settled <-chan struct{}
 	// Door is the server that lets callers in; "": all are in.
 	Door string
+	// Rules are those beside the servers; nil: there are none.
+	Rules Rules
 	// Board has the clients that listen for changes.
 	Board *notices.Board
 }
@@ -69,8 +71,10 @@ type Endpoint struct {
 	Logger   *zap.Logger
 
 	servers    []*Server
-	door       *Server // nil: there is none
-	personal   bool    // servers may show single callers other lists
+	door       *Server          // nil: there is none
+	personal   bool             // servers may show single callers other lists
+	most       *catalog.Views   // of a caller who may see as much as anybody; nil: there are no rules
+	varies     revision.KindSet // of which rules have callers see different items
 	catalog    *catalog.Joined
 	cache      *cache.Cache   // of the joined lists
 	bridged    *budget.Budget // for answers of servers of the other era
@@ -103,9 +107,10 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 		server.path, server.Host, server.number = address.Path, cmp.Or(server.Host, address.Host), i
 	}
 	e := &Endpoint{
-		Settings: s, Observer: o, Logger: l, servers: servers, cache: own, quoted: reply.CacheName(s.Name),
-		catalog: catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own),
+		Settings: s, Observer: o, Logger: l, servers: servers, cache: own, quoted: reply.CacheName(s.Name), most: most(s.Rules, servers),
 	}
+	e.varies = varying(e.most)
+	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.most)
 	for _, server := range servers {
 		e.personal = e.personal || server.Carries.isPersonal()
 		if server.Name == s.Door {

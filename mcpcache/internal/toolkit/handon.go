@@ -97,8 +97,7 @@ func (v *visit) caller() (*session.Client, error) {
 	}
 	whose := v.principal()
 	if v.isKnown() {
-		of := v.whose()
-		whose += "\n" + string(of[:])
+		whose += "\n" + string(v.whose())
 	}
 	c, err := session.Of(whose, v.request.Meta.Capabilities, info("name"), info("version"))
 	c.Shared = v.user() == "" && !v.isKnown()

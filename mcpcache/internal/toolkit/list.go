@@ -3,7 +3,6 @@ package toolkit
 import (
 	"context"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -232,11 +231,22 @@ func (e *Endpoint) isGated(f *feed.Feed) bool {
 
 // joined returns the list of what the servers have now, whether or not it is fresh.
 func (e *Endpoint) joined(r revision.Revision, k revision.Kind, now time.Time) *catalog.List {
+	return e.join(newestOf(r), k, e.parts(r, k, now))
+}
+
+// parts returns what the servers have now, as their feeds are shown it.
+func (e *Endpoint) parts(r revision.Revision, k revision.Kind, now time.Time) []*cache.Entry {
 	parts := make([]*cache.Entry, len(e.servers))
 	for i, s := range e.servers {
 		parts[i] = s.part(r, k, now)
 	}
-	return e.join(newestOf(r), k, parts)
+	return parts
+}
+
+// ShownTo returns the list of a kind as it is now, as those views show it, for operators. Nil
+// views show everything.
+func (e *Endpoint) ShownTo(views *catalog.Views, r revision.Revision, k revision.Kind) *catalog.List {
+	return e.catalog.JoinFor(catalog.CallerOf(views.AppendKey(nil)), views, r, k, e.parts(r, k, time.Now()))
 }
 
 // Joined returns the list of a kind as it is now, for operators; nil if there is none at
@@ -246,7 +256,7 @@ func (e *Endpoint) Joined(r revision.Revision, k revision.Kind) *cache.Entry {
 		return nil
 	}
 	l := e.joined(r, k, time.Now())
-	if !slices.ContainsFunc(l.Parts, func(part *cache.Entry) bool { return part != nil }) {
+	if !l.HasAny() {
 		return nil
 	}
 	return l.Entry

@@ -96,18 +96,23 @@ func (v *visit) joined(k revision.Kind) *catalog.List {
 
 // join joins the lists that the caller is shown.
 func (v *visit) join(k revision.Kind, parts []*cache.Entry) *catalog.List {
-	if !v.endpoint.personal {
+	if v.isEverybodys(k) {
 		return v.endpoint.join(newestOf(v.at), k, parts)
 	}
-	return v.endpoint.catalog.JoinFor(v.whose(), newestOf(v.at), k, parts)
+	return v.endpoint.catalog.JoinFor(v.lister(), v.views, newestOf(v.at), k, parts)
+}
+
+// isEverybodys reports whether all callers are shown the same list of a kind.
+func (v *visit) isEverybodys(k revision.Kind) bool {
+	return !v.endpoint.personal && !v.endpoint.varies.Has(k)
 }
 
 // last returns the list that the caller was given last, or nil.
 func (v *visit) last(k revision.Kind) *catalog.List {
-	if v.endpoint.personal {
-		return v.endpoint.catalog.LastFor(v.whose(), newestOf(v.at), k)
+	if v.isEverybodys(k) {
+		return v.endpoint.catalog.Last(newestOf(v.at), k)
 	}
-	return v.endpoint.catalog.Last(newestOf(v.at), k)
+	return v.endpoint.catalog.LastFor(v.lister(), newestOf(v.at), k)
 }
 
 // awaitShown has those of the servers show their lists of a kind that may have others for the

@@ -94,6 +94,9 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 		f := v.unknown(k, name)
 		return target, &f
 	}
+	if f := v.judge(k, target, name); f != nil {
+		return target, f
+	}
 	s := v.endpoint.servers[target.Server]
 	if v.part(s, k) != nil || s.Carries.isPersonal() || s.isKnown(v.at) {
 		return target, nil

@@ -25,6 +25,8 @@ type Server struct {
 	EndsSessions bool
 	// Carries is what of a caller's request it is sent.
 	Carries Carries
+	// Rules are those of its block; nil: there are none.
+	Rules Rules
 	// Observer is told of what is handed to it.
 	Observer exchange.Observer
 	*backend.Tenant

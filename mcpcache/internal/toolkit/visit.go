@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
@@ -31,7 +32,8 @@ type visit struct {
 	now      time.Time // later than arrived if it has waited since
 
 	body    incoming.Body
-	share   budget.Share // of the memory, that the body has
+	share   budget.Share   // of the memory, that the body has
+	views   *catalog.Views // what the caller may see and call; nil: everything
 	request message.Request
 	method  string
 	at      revision.Revision
@@ -71,6 +73,7 @@ const (
 	statusRefused = "; detail=refused"
 	statusPartial = "; detail=partial"
 	statusStale   = "; detail=stale"
+	statusDenied  = "; detail=denied"
 	statusRouted  = "; fwd=bypass; detail=routed"
 	statusOwn     = "; detail=own"
 	// Said of requests whose caller the door does not let in.
@@ -78,9 +81,12 @@ const (
 )
 
 func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
+	// Before fields are removed: what a handler in front of us has set for rules, a client must
+	// not take away by naming it in Connection.
+	views := e.viewsFor(r)
 	incoming.RemoveConnectionFields(r.Header)
 	now := time.Now()
-	v := &visit{endpoint: e, w: w, r: r, arrived: now, now: now, share: e.cache.Work().Share()}
+	v := &visit{endpoint: e, w: w, r: r, views: views, arrived: now, now: now, share: e.cache.Work().Share()}
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		replacer.Map(v.placeholder)
 	}

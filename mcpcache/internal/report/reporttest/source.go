@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
@@ -110,6 +111,9 @@ func (s *Source) Ready() bool { return report.Hydrated(s.feeds) }
 
 // Servers implements [report.Source].
 func (*Source) Servers() []report.Source { return nil }
+
+// ShownTo implements [report.Source].
+func (*Source) ShownTo(*catalog.Views, revision.Kind) *catalog.List { return nil }
 
 // Conflicts implements [report.Source].
 func (*Source) Conflicts() []report.Conflict { return nil }

@@ -1,0 +1,337 @@
+package integration
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// namedItems returns items of those names, or URIs.
+func namedItems(method string, names ...string) (page scripted.Page) {
+	key := uriKey[method]
+	for _, name := range names {
+		if key == "" {
+			page = append(page, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name))
+			continue
+		}
+		page = append(page, fmt.Sprintf(`{%q:%q,"name":"n"}`, key, name))
+	}
+	return page
+}
+
+// ruledServer starts a server with those lists, public for an hour, that answers every request.
+func ruledServer(t testing.TB, name string, lists map[string][]string, options ...string) (*world, member) {
+	t.Helper()
+	w, m := newMember(t, name, options...)
+	for _, method := range scripted.ListMethods() {
+		w.SetList(method, namedItems(method, lists[method]...))
+	}
+	for _, method := range []string{"tools/call", "prompts/get", "resources/read", "completion/complete"} {
+		w.SetScript(method, func(x *scripted.Exchange) {
+			x.Result(`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","content":[],"messages":[],"contents":[],"completion":{"values":[]}}`)
+		})
+	}
+	return w, m
+}
+
+// uriKey is what items are told apart by that are not by their names.
+var uriKey = map[string]string{resourcesList: "uri", templatesList: "uriTemplate"}
+
+// itemNames returns the names, or URIs, of a list.
+func itemNames(t *testing.T, a *fixture.Answer, method string) (names []string) {
+	t.Helper()
+	for _, item := range a.Items(scripted.ItemsKey(method)) {
+		var members map[string]any
+		if err := json.Unmarshal([]byte(item), &members); err != nil {
+			t.Fatal(err)
+		}
+		name, _ := members[cmp.Or(uriKey[method], "name")].(string)
+		names = append(names, name)
+	}
+	return names
+}
+
+const support = "@support header Remote-Groups support\n@failing expression `{http.request.header.X-None}.foo == 1`\n"
+
+// TestToolkitRules: in a server's block rules speak of that one's own names, beside the servers
+// of those that clients see. What they hide from a caller is in no list, and naming it is like
+// naming what does not exist: its server does not hear of it.
+func TestToolkitRules(t *testing.T) {
+	one, first := ruledServer(t, "one", map[string][]string{
+		toolsList: {"get_a", "issue_a", "issue_delete", "drop"}, promptsList: {"help", "reply"},
+		resourcesList: {"docs://public/a", "docs://secret/a"}, templatesList: {"docs://public/{x}", "docs://all/{x}"},
+	}, "allow tools get_* drop", "allow @support tools issue_*", "deny tools *_delete", "deny prompts reply", "deny resources docs://secret/*")
+	two, second := ruledServer(t, "two", map[string][]string{
+		toolsList: {"get_a", "get_secret"}, promptsList: {"reply"}, resourcesList: {"two://a"}, templatesList: {"two://t/{x}"},
+	}, "prefix off")
+	p := startProxy(t, support+toolkitOf([]member{first, second},
+		"deny tools one__drop", "deny @support tools get_secret", "deny @support prompts reply", "deny @support resources two://*", "deny resource_templates docs://all/*", "deny @support resource_templates two://*"))
+	for _, name := range []string{"one", "two"} {
+		awaitReady(t, "mcp_cache/"+name)
+	}
+	all := map[string][]string{
+		toolsList: {"one__get_a", "one__issue_a", "one__issue_delete", "one__drop", "get_a", "get_secret"}, promptsList: {"one__help", "one__reply", "reply"},
+		resourcesList: {"docs://public/a", "docs://secret/a", "two://a"}, templatesList: {"docs://public/{x}", "docs://all/{x}", "two://t/{x}"},
+	}
+	for group, shown := range map[string]map[string][]string{
+		"": {
+			toolsList: {"one__get_a", "get_a", "get_secret"}, promptsList: {"one__help", "reply"},
+			resourcesList: {"docs://public/a", "two://a"}, templatesList: {"docs://public/{x}", "two://t/{x}"},
+		},
+		"support": {
+			toolsList: {"one__get_a", "one__issue_a", "get_a"}, promptsList: {"one__help"},
+			resourcesList: {"docs://public/a"}, templatesList: {"docs://public/{x}"},
+		},
+	} {
+		for _, revision := range append(legacyRevisions, scripted.Modern) {
+			t.Run(group+" "+revision, func(t *testing.T) {
+				c := fixture.New(t, p.URL, revision, "")
+				if group != "" {
+					c.Header.Set("Remote-Groups", group)
+				}
+				for method, names := range all {
+					a := hasListed(t, c, method, len(shown[method]))
+					if got := itemNames(t, a, method); !slices.Equal(got, shown[method]) {
+						t.Errorf("%s has %q, want %q", method, got, shown[method])
+					}
+					for _, name := range names {
+						one.host.Forget()
+						two.host.Forget()
+						wantNamed(t, c, method, name, slices.Contains(shown[method], name), one, two)
+					}
+				}
+			})
+		}
+	}
+}
+
+// wantNamed names an item. If the caller may not, the answer has to be that of what does not
+// exist.
+func wantNamed(t *testing.T, c *fixture.Raw, method, name string, may bool, servers ...*world) {
+	t.Helper()
+	named, params, missing := "tools/call", fmt.Sprintf(`"name":%q`, name), "Unknown tool: "+name
+	switch method {
+	case promptsList:
+		named, missing = "prompts/get", "Unknown prompt: "+name
+	case resourcesList:
+		named, params, missing = "resources/read", fmt.Sprintf(`"uri":%q`, name), "Resource not found"
+	case templatesList:
+		named, params, missing = "completion/complete", fmt.Sprintf(`"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":"v"}`, name), "Resource not found"
+	}
+	a := c.Call(named, c.Params(params))
+	asked := 0
+	for _, w := range servers {
+		asked += len(clientsOf(w))
+	}
+	switch {
+	case may && (a.Status != http.StatusOK || a.ErrorCode() != 0 || asked == 0):
+		t.Errorf("%s %s gave %s: %s", named, name, describe(a), a.Body)
+	case !may && (a.ErrorCode() == 0 || !strings.Contains(string(a.Body), missing) || asked != 0):
+		t.Errorf("%s %s, which is hidden, gave %s: %s; servers were asked %d times", named, name, describe(a), a.Body, asked)
+	case !may && uriKey[method] == "" && !strings.Contains(a.Header.Get("Cache-Status"), "detail=denied"):
+		t.Errorf("%s %s: Cache-Status is %s", named, name, a.Header.Get("Cache-Status"))
+	}
+	if method == resourcesList && may && c.Modern() && !strings.Contains(string(a.Body), `"cacheScope":"private"`) {
+		t.Errorf("what others may not read says %s", a.Body)
+	}
+}
+
+// TestToolkitRulesHideWhatIsMissing: nobody can tell what is hidden from what does not exist, and
+// no spelling of a name gets around a rule.
+func TestToolkitRulesHideWhatIsMissing(t *testing.T) {
+	long := strings.Repeat("l", 60)
+	one, first := ruledServer(t, "one", map[string][]string{
+		toolsList: {"get_a", "drop_a", long[:45]}, promptsList: {"drop_p"}, resourcesList: {"docs://secret/a"}, templatesList: {"docs://{+x}"},
+	}, "deny tools drop_*", "deny prompts drop_*", "deny resources docs://secret/*", "deny resource_templates docs://*")
+	two, second := ruledServer(t, "two", map[string][]string{toolsList: {"drop_bare", "get_bare"}, resourcesList: {"two://a"}}, "prefix off")
+	p := startProxy(t, toolkitOf([]member{first, second}, "deny tools drop_* one__lll*_*"))
+	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+		c := fixture.New(t, p.URL, revision, "")
+		hasListed(t, c, toolsList, 2)
+		hasListed(t, c, resourcesList, 1)
+		one.host.Forget()
+		two.host.Forget()
+		for _, like := range []struct {
+			method, member  string
+			hidden, missing []string
+		}{
+			{"tools/call", `"name":%q`, []string{"one__drop_a"}, []string{"one__drop_x"}},
+			{"tools/call", `"name":%q`, []string{"drop_bare"}, []string{"drop_none"}},
+			{"tools/call", `"name":%q`, []string{"one__" + long[:45]}, []string{"one__" + long[:46]}}, // listed by a shorter name
+			{"prompts/get", `"name":%q`, []string{"one__drop_p"}, []string{"one__drop_x"}},
+			{"completion/complete", `"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"a","value":"v"}`, []string{"one__drop_p"}, []string{"one__drop_x"}},
+			{"completion/complete", `"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":"v"}`, []string{"docs://{+x}"}, []string{"docs://{+y}"}},
+			{
+				"resources/read", `"uri":%q`, []string{"docs://secret/a", "docs://secret/../secret/a", "docs://SECRET/a", "docs://secret/%61", "docs://secret//a"},
+				[]string{"docs://secret/b"},
+			},
+			{"resources/read", `"uri":%q`, []string{"DOCS://secret/a"}, []string{"DOCS://secret/b"}},
+		} {
+			answer := func(name string) string {
+				a := c.Call(like.method, c.Params(fmt.Sprintf(like.member, name)))
+				return strings.ReplaceAll(fmt.Sprint(a.Status, a.Header["Cache-Status"], a.Header["Content-Type"], string(a.Body[len(fmt.Sprint(a.ErrorCode())):])), name, "NAME")
+			}
+			for _, missing := range like.missing {
+				want := withoutID(answer(missing))
+				for _, hidden := range like.hidden {
+					if got := withoutID(answer(hidden)); got != want {
+						t.Errorf("%s %s gave\n%s, and what is missing\n%s", like.method, hidden, got, want)
+					}
+				}
+			}
+		}
+		if asked := len(clientsOf(one)) + len(clientsOf(two)); asked != 0 {
+			t.Errorf("servers were asked %d times", asked)
+		}
+	}
+}
+
+var idMember = regexp.MustCompile(`"id":\d+`)
+
+// withoutID returns an answer without what tells it from others to the same request.
+func withoutID(answer string) string { return idMember.ReplaceAllString(answer, "") }
+
+// TestToolkitRulesByHints: rules that speak of hints go by what the server lists, and what it
+// does not list is refused.
+func TestToolkitRulesByHints(t *testing.T) {
+	one, first := ruledServer(t, "one", nil)
+	two, second := ruledServer(t, "two", nil, "allow tools hint:read_only")
+	for _, w := range []*world{one, two} {
+		w.SetList(toolsList, scripted.Page{
+			`{"name":"reads","annotations":{"readOnlyHint":true}}`, `{"name":"writes","annotations":{"destructiveHint":false}}`, `{"name":"destroys"}`,
+		})
+	}
+	p := startProxy(t, toolkitOf([]member{first, second}, "deny tools hint:destructive"))
+	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+		c := fixture.New(t, p.URL, revision, "")
+		if names := itemNames(t, hasListed(t, c, toolsList, 3), toolsList); !slices.Equal(names, []string{"one__reads", "one__writes", "two__reads"}) {
+			t.Errorf("clients are shown %q", names)
+		}
+		for _, name := range []string{"one__reads", "one__writes", "one__destroys", "one__new", "two__reads", "two__writes", "two__destroys", "two__new"} {
+			one.host.Forget()
+			two.host.Forget()
+			wantNamed(t, c, toolsList, name, slices.Contains([]string{"one__reads", "one__writes", "two__reads"}, name), one, two)
+		}
+	}
+}
+
+// TestToolkitRulesFreeNames: what is hidden leaves its name to the next server that has it, for
+// those from whom it is hidden, and no conflict is left.
+func TestToolkitRulesFreeNames(t *testing.T) {
+	_, first := ruledServer(t, "one", map[string][]string{toolsList: {"search", "both"}}, "prefix off", "deny @support tools search", "deny tools both")
+	two, second := ruledServer(t, "two", map[string][]string{toolsList: {"search", "both"}}, "prefix off")
+	p := startProxy(t, support+toolkitOf([]member{first, second}))
+	for _, name := range []string{"one", "two"} {
+		awaitReady(t, "mcp_cache/"+name)
+	}
+	for group, asked := range map[string]int{"": 1, "support": 2} { // both is of two for everybody
+		c := fixture.NewModern(t, p.URL, "")
+		c.Header.Set("Remote-Groups", group)
+		hasListed(t, c, toolsList, 2)
+		two.host.Forget()
+		for _, name := range []string{"search", "both"} {
+			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, name))); a.ErrorCode() != 0 {
+				t.Errorf("%s gave %s", name, a.Body)
+			}
+		}
+		if n := len(clientsOf(two)); n != asked {
+			t.Errorf("callers in %q reach the second server with %d calls, want %d", group, n, asked)
+		}
+	}
+	if _, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil); !strings.Contains(string(body), `"item":"search"`) || strings.Contains(string(body), `"item":"both"`) {
+		t.Errorf("the status is %s", body)
+	}
+	why, _ := mcpCommand(t, 0, "list", "tools", "--why", "--as", "header.Remote-Groups=support")
+	if got := strings.Join(strings.Fields(why), " "); !strings.Contains(got, "search hidden mcp_cache/one 0: deny tools search") || !strings.Contains(got, "both hidden mcp_cache/one 1: deny tools both everybody") ||
+		!strings.Contains(got, "search allowed there are no rules") {
+		t.Errorf("the command prints\n%s", why)
+	}
+	as, _ := mcpCommand(t, 0, "list", "tools", "--as", "header.Remote-Groups=support", "--json")
+	if strings.Count(as, `"search"`) != 1 || strings.Count(as, `"both"`) != 1 {
+		t.Errorf("as such a caller, the list is %s", as)
+	}
+	if _, text := mcpCommand(t, 1, "list", "tools", "--as", "{nobody.asks}=1"); !strings.Contains(text, "no rule asks for nobody.asks") {
+		t.Errorf("what no rule asks for is said with %s", text)
+	}
+}
+
+// TestToolkitRulesOfCallers: rules and lists of single callers go together, a matcher that fails
+// is counted for the server whose rule it is, and no client escapes a rule by naming the field of
+// a header that it goes by.
+func TestToolkitRulesOfCallers(t *testing.T) {
+	one, first := ruledServer(t, "one", nil, "authorization forward", "allow @failing tools *", "allow @support tools item-0001", "allow tools item-0000")
+	one.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
+	for _, tenant := range []string{"", "Bearer blue", "Bearer green"} {
+		one.SetPrivateList(tenant, toolsList, scripted.Items(toolsList, tenant, 3))
+	}
+	_, second := ruledServer(t, "two", map[string][]string{toolsList: {"a", "b"}})
+	p := startProxy(t, support+toolkitOf([]member{first, second}, "deny @support tools two__b", "admit all"))
+	for _, tenant := range []string{"", "Bearer blue", "Bearer green"} {
+		for group, shown := range map[string][]string{"": {"one__item-0000", "two__a", "two__b"}, "support": {"one__item-0000", "one__item-0001", "two__a"}} {
+			c := fixture.NewModern(t, p.URL, tenant)
+			c.Header.Set("Remote-Groups", group)
+			c.Header.Set("Connection", "Remote-Groups")
+			a := hasListed(t, c, toolsList, len(shown))
+			if got := itemNames(t, a, toolsList); !slices.Equal(got, shown) || tenant != "" && !strings.Contains(string(a.Body), tenant) || !strings.Contains(string(a.Body), `"cacheScope":"private"`) {
+				t.Errorf("a caller of %q in %q is given %s", tenant, group, a.Body)
+			}
+		}
+	}
+	if n := metric(t, `rule_errors_total{handler="mcp_cache/one"}`); n == 0 {
+		t.Error("no failure of a matcher is counted")
+	}
+}
+
+// TestToolkitRulesCompress: a list that rules have filtered is sent compressed, and is the same.
+func TestToolkitRulesCompress(t *testing.T) {
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("get_%d", i))
+	}
+	_, first := ruledServer(t, "one", map[string][]string{toolsList: names}, "deny @support tools get_1*")
+	p := startProxy(t, support+toolkitOf([]member{first}))
+	c := fixture.NewModern(t, p.URL, "")
+	c.Header.Set("Remote-Groups", "support")
+	plain := hasListed(t, c, toolsList, 89)
+	c.Header.Set("Accept-Encoding", "gzip")
+	var a *fixture.Answer
+	await(t, "a compressed list", func() bool {
+		a = c.List(toolsList)
+		return a.Header.Get("Content-Encoding") == "gzip"
+	})
+	reader, err := gzip.NewReader(bytes.NewReader(a.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Body, err = io.ReadAll(reader); err != nil || !bytes.Equal(a.Part("result", "tools"), plain.Part("result", "tools")) {
+		t.Errorf("compressed, the list is %v, %s", err, a.Body)
+	}
+}
+
+// TestToolkitRulesAndNotices: of a change of what nobody may see, nobody is told.
+func TestToolkitRulesAndNotices(t *testing.T) {
+	one, first := ruledServer(t, "one", map[string][]string{toolsList: {"a", "drop_a"}}, "refresh 1ms", "deny tools drop_*")
+	p := startProxy(t, toolkitOf([]member{first}))
+	_, s := listener(t, p, scripted.Modern, 1)
+	await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
+	one.SetList(toolsList, namedItems(toolsList, "a", "drop_b"))
+	one.Changed(scripted.Feeds, toolsList)
+	await(t, "the new list", func() bool {
+		status, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache/one/tools", nil)
+		return status == http.StatusOK && strings.Contains(string(body), "drop_b")
+	})
+	one.SetList(promptsList, namedItems(promptsList, "new"))
+	one.Changed(scripted.Feeds, promptsList)
+	hears(t, s, "notifications/prompts/list_changed") // and nothing before it
+}

@@ -1,0 +1,77 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Views are what a caller may see and call of several servers: of each by what it calls
+// its items itself, and of all together by the names that callers see. Nil restricts nothing.
+type Views struct {
+	Servers []*policy.View // by the servers' numbers; nil where one has no rules
+	All     *policy.View
+}
+
+// each returns those that there are.
+func (v *Views) each() []*policy.View {
+	if v == nil {
+		return nil
+	}
+	return append(slices.Clip(v.Servers), v.All)
+}
+
+// AppendKey appends what tells the views from all that show something else of the same
+// servers.
+func (v *Views) AppendKey(dst []byte) []byte {
+	for _, view := range v.each() {
+		var key [32]byte
+		if view != nil {
+			key = view.Key()
+		}
+		dst = append(dst, key[:]...)
+	}
+	return dst
+}
+
+// Personal reports whether others may see other items of that kind.
+func (v *Views) Personal(k revision.Kind) bool {
+	return slices.ContainsFunc(v.each(), func(view *policy.View) bool { return view.Personal(k) })
+}
+
+// Restricts reports whether some item of that kind of a server might be hidden.
+func (v *Views) Restricts(k revision.Kind, server int) bool {
+	return v != nil && (v.Servers[server].Restricts(k) || v.All.Restricts(k))
+}
+
+// NeedsHints reports whether rules about that kind of a server speak of hints: then nothing
+// can be said of an item that is not listed.
+func (v *Views) NeedsHints(k revision.Kind, server int) bool {
+	return v != nil && (v.Servers[server].NeedsHints(k) || v.All.NeedsHints(k))
+}
+
+// Allows reports whether the caller may name something that callers see by that name. What
+// hints say is not looked at.
+func (v *Views) Allows(k revision.Kind, of Target, name string) bool {
+	return v == nil || v.Servers[of.Server].Decide(k, policy.Item{Name: of.Name}).Allowed && v.All.Decide(k, policy.Item{Name: name}).Allowed
+}
+
+// Tells reports whether the caller may be told of a change of a server's resource.
+func (v *Views) Tells(server int, uri string) bool {
+	return v.Allows(revision.Resources, Target{server, uri}, uri)
+}
+
+// shows reports whether an item of a server is listed, as written there, that callers see by
+// that name.
+func (v *Views) shows(k revision.Kind, server int, item []byte, name string) bool {
+	if !v.Restricts(k, server) {
+		return true
+	}
+	if !v.Servers[server].Shows(k, item) {
+		return false
+	}
+	seen := v.All.ItemOf(k, item)
+	seen.Name = name
+	return v.All.Decide(k, seen).Allowed
+}

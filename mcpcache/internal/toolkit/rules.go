@@ -1,0 +1,139 @@
+package toolkit
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+)
+
+// Rules are the operator's, of what callers may see and call: of one server by what that
+// calls its items, or of all by the names that callers see.
+type Rules interface {
+	exchange.Rules
+	// Most returns the view of a caller who may see as much as anybody.
+	Most() *policy.View
+}
+
+// most returns the views of a caller who may see as much as anybody; nil if there are no
+// rules.
+func most(all Rules, servers []*Server) *catalog.Views {
+	return viewsOf(all, servers, func(r Rules) *policy.View { return r.Most() })
+}
+
+// viewsOf returns what a view of each of the rules makes of all; nil if there are no rules.
+func viewsOf(all Rules, servers []*Server, view func(Rules) *policy.View) *catalog.Views {
+	views, ruled := &catalog.Views{Servers: make([]*policy.View, len(servers))}, all != nil
+	for i, s := range servers {
+		if s.Rules != nil {
+			views.Servers[i], ruled = view(s.Rules), true
+		}
+	}
+	if !ruled {
+		return nil
+	}
+	if all != nil {
+		views.All = view(all)
+	}
+	return views
+}
+
+// viewsFor returns what the caller of a request may see and call; nil: everything.
+func (e *Endpoint) viewsFor(r *http.Request) *catalog.Views {
+	if !e.isRuledByCaller() {
+		return e.most // it is that of everybody
+	}
+	return viewsOf(e.Settings.Rules, e.servers, func(rules Rules) *policy.View { return rules.View(r) })
+}
+
+// isRuledByCaller reports whether rules have callers see different things.
+func (e *Endpoint) isRuledByCaller() bool { return e.varies != 0 }
+
+// varying returns the kinds of which callers may see different items.
+func varying(most *catalog.Views) (kinds revision.KindSet) {
+	for _, k := range revision.Kinds() {
+		if most.Personal(k) {
+			kinds |= revision.SetOf(k)
+		}
+	}
+	return kinds
+}
+
+// judge returns the refusal of what the caller may not see, by the name for something of a
+// server: the same as of what does not exist. It returns nil if the caller may.
+func (v *visit) judge(k revision.Kind, t catalog.Target, name string) *refusal {
+	if !v.views.Restricts(k, t.Server) {
+		return nil
+	}
+	shown := v.endpoint.catalog.NameOf(k, t) == name
+	if v.views.NeedsHints(k, t.Server) {
+		if f := v.awaitHints(k, v.endpoint.servers[t.Server]); f != nil {
+			return f
+		}
+		listed, ok := v.joined(k).Target(name)
+		shown = ok && listed == t
+	} else {
+		shown = shown && v.views.Allows(k, t, name)
+	}
+	if shown {
+		return nil
+	}
+	v.outcome, v.status = exchange.OutcomeDenied, statusDenied
+	f := v.unknown(k, name)
+	return &f
+}
+
+// awaitHints waits for the list of a server in which it says what rules go by. It returns a
+// refusal if there is none, though there may be one later.
+func (v *visit) awaitHints(k revision.Kind, s *Server) *refusal {
+	if v.part(s, k) != nil {
+		return nil
+	}
+	v.awaitServers([]*Server{s})
+	if _, lacking := v.isLacking(s, k); lacking || v.part(s, k) != nil {
+		return nil
+	}
+	if !s.isKnown(v.at) {
+		return s.notReached()
+	}
+	return &refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q gives no list of its %s, and rules go by what they say there", s.Name, k), nil}
+}
+
+// sieving says what is taken out of the answer of a server of the client's era: that its lists
+// have changed, as clients are told of that once the new ones are there (see
+// [Endpoint.announce]), and what rules have to say of it.
+func (v *visit) sieving() sieve.Options {
+	o := sieve.Options{Filter: unlessChanged, Lenient: true, Limit: maxNotice, Memory: v.endpoint.bridged}
+	if !v.views.Restricts(revision.Resources, v.server.number) && !v.views.Personal(revision.Reads) {
+		return o
+	}
+	f := message.Filter{
+		Keep:    func(revision.Kind, []byte) bool { return true }, // these are no lists
+		Tells:   func(uri string) bool { return v.views.Tells(v.server.number, uri) },
+		Private: v.views.Personal, AddScope: v.at.Era() == revision.Modern,
+	}
+	if v.method == "resources/read" && f.AddScope && f.Private(revision.Reads) {
+		o.Whole, o.Lenient, o.Limit = true, false, v.endpoint.Settings.Limits.List
+	}
+	o.Filter = func(data []byte) ([]byte, error) {
+		left, err := unlessChanged(data)
+		if left == nil || err != nil {
+			return left, err
+		}
+		return f.Apply(left)
+	}
+	return o
+}
+
+// unlessChanged leaves out a server's word that its lists have changed.
+func unlessChanged(data []byte) ([]byte, error) {
+	if revision.IsListChanged(message.StringAt(data, "method")) {
+		return nil, nil
+	}
+	return data, nil
+}
