@@ -77,7 +77,7 @@ func sdkToolkit(t *testing.T, servers ...*fixture.SDKServer) (*proxy, []*fixture
 	return startProxy(t, toolkitOf(members)), servers, members
 }
 
-// useToolkit lists, calls with progress, cancels and reads.
+// useToolkit lists, calls with progress, gets a prompt, completes it, cancels and reads.
 func useToolkit(t *testing.T, name string, c sdkUser, revision string, servers []*fixture.SDKServer, members []member) {
 	t.Helper()
 	if got := c.Revision(); got != revision {
@@ -91,6 +91,9 @@ func useToolkit(t *testing.T, name string, c sdkUser, revision string, servers [
 		*c.prefix = members[i].name + "__"
 		if err := c.Progress(t.Context()); err != nil {
 			t.Errorf("%s: a call of %s with progress: %v", name, s.Name, err)
+		}
+		if text, completed, err := c.Prompt(t.Context()); err != nil || text != fixture.PromptText || completed != fixture.Completed {
+			t.Errorf("%s: a prompt of %s is %q, completed to %q, %v", name, s.Name, text, completed, err)
 		}
 		if !c.says || slices.Contains(members[i].options, "eras legacy") { // without sessions, it is told nothing
 			continue
