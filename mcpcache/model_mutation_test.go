@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ const mutationSteps = 60_000
 // product it has to fail, and to say why. Without -model.mutations the bugs are only
 // looked for in the product.
 func TestModelMutations(t *testing.T) {
-	for _, m := range mutations {
+	for _, m := range slices.Concat(mutations, toolkitMutations) {
 		t.Run(m.name, func(t *testing.T) {
 			if !*modelMutations {
 				m.overlay(t)
@@ -47,7 +48,7 @@ func TestModelMutations(t *testing.T) {
 			args := []string{"test", "-count=1", "-vet=off", "-overlay", m.overlay(t)}
 			found := regexp.MustCompile(`-model.seed=\d+: after \d+ steps: .*(` + m.found + ")")
 			if m.by.name != "" {
-				args = append(args, "-run", "^"+m.by.name+"$", m.by.folder)
+				args = append(args, "-failfast", "-run", "^"+m.by.name+"$", m.by.folder)
 				found = regexp.MustCompile("--- FAIL: " + m.by.name + `\b`)
 			} else {
 				args = append(args, "-run", "^TestModel$", ".", "-model.steps", strconv.Itoa(mutationSteps), "-model.shrink", "0s")

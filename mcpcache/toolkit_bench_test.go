@@ -51,6 +51,15 @@ func BenchmarkToolkitHit(b *testing.B) {
 		s.backend.Cache.Pin(cachetest.Tools(b, tools/10))
 	}
 	b.Run("toolkit of 10 for a caller", func(b *testing.B) { benchmarkHit(b, l) })
+
+	rules := `[{"effect":"deny","kind":"tools","items":["s1__*"],"match":[{"header":{"X-Tenant":["of-a-caller"]}}]}]`
+	servers[0] = serverNamed("s9")
+	ruled := mustProvision(b, toolkitNamed("bench", servers, "rules", rules))
+	defer ruled.cancel()
+	for _, s := range ruled.Servers {
+		s.backend.Cache.Pin(cachetest.Tools(b, tools/10))
+	}
+	b.Run("toolkit of 10 under a rule", func(b *testing.B) { benchmarkHit(b, ruled) })
 }
 
 func benchmarkHit(b *testing.B, l *loaded) {

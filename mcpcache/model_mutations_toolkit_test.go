@@ -1,0 +1,75 @@
+package mcpcache
+
+// toolkitMutations are known bugs in front of several servers, which the model does not have.
+// Each is found by the test that is named.
+var toolkitMutations = []mutation{
+	{name: "list what rules of a server hide", edits: []replacement{
+		{"internal/catalog/views.go", "if !v.Servers[server].Shows(k, item) {", "if false {"},
+	}, by: ofToolkit("TestToolkitRules")},
+	{name: "list what rules above the servers hide", edits: []replacement{
+		{"internal/catalog/views.go", "return v.All.Decide(k, seen).Allowed\n", "return seen.Name == name\n"},
+	}, by: ofToolkit("TestToolkitRules")},
+	{name: "route what rules hide", edits: []replacement{
+		{"internal/toolkit/route.go", "if f := v.judge(k, target, name); f != nil {", "if f := v.judge(k, target, name); f != nil && v == nil {"},
+	}, by: ofToolkit("TestToolkitRules")},
+	{name: "share lists that rules make different", edits: []replacement{
+		{"internal/toolkit/credentials.go", "return catalog.CallerOf(v.views.AppendKey(key))", "return catalog.CallerOf(key)"},
+	}, by: ofToolkit("TestToolkitRules")},
+	{name: "let what others may not read be shared", edits: []replacement{
+		{"internal/toolkit/rules.go", "o.Filter = func(data", "_ = func(data"},
+	}, by: ofToolkit("TestToolkitRules")},
+	{name: "let a hidden name be called by its long form", edits: []replacement{
+		{"internal/toolkit/rules.go", "shown = shown && v.views.Allows(k, t, name)", "shown = v.views.Allows(k, t, name)"},
+	}, by: ofToolkit("TestToolkitRulesHideWhatIsMissing")},
+	{name: "call under hints what is not listed", edits: []replacement{
+		{"internal/toolkit/rules.go", "shown = ok && listed == t", "shown = !ok || listed == t"},
+	}, by: ofToolkit("TestToolkitRulesByHints")},
+	{name: "let hidden items keep their names", edits: []replacement{
+		{"internal/catalog/joined.go", "if !c.views.shows(c.kind, server, item, shown) {", "if !c.views.shows(c.kind, server, item, shown) {\n\t\tl.targets[shown] = Target{server, name}"},
+	}, by: ofToolkit("TestToolkitRulesFreeNames")},
+	{name: "go by a header that a client has removed", edits: []replacement{
+		{"internal/toolkit/visit.go", "views := e.viewsFor(r)\n\tincoming.RemoveConnectionFields(r.Header)", "incoming.RemoveConnectionFields(r.Header)\n\tviews := e.viewsFor(r)"},
+	}, by: ofToolkit("TestToolkitRulesOfCallers")},
+	{name: "send a server all of a caller's header", edits: []replacement{
+		{"internal/toolkit/credentials.go", "if Passes(name) {", "if true {"},
+	}, by: ofToolkit("TestToolkitCanaries")},
+	{name: "show a client the guard's credential", edits: []replacement{
+		{"internal/toolkit/answer.go", "a.write(a.hiding.Next(p, false))", "a.write(p)"},
+	}, by: ofToolkit("TestToolkitActsAsItsGuard")},
+	{name: "let everybody past the door", edits: []replacement{
+		{"internal/toolkit/door.go", "failure := v.knock(v.r.Context())", "failure := v.r.Context().Err()"},
+	}, by: ofToolkit("TestToolkitDoor")},
+	{name: "share the lists of single callers", edits: []replacement{
+		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields)", "Context: s.Identity.OfFields(nil)"},
+	}, by: ofToolkit("TestToolkitPersonalLists")},
+	{name: "join what was asked for before a change", edits: []replacement{
+		{"internal/toolkit/shows.go", "joined != nil && s.Cache.Current(k, joined.marks[k])", "joined != nil"},
+	}, by: ofToolkit("TestToolkitAsksAnewAfterAChange")},
+	{name: "send a server the name with its prefix", edits: []replacement{
+		{"internal/toolkit/route.go", "if target.Name != name {", "if false {"},
+	}, by: ofToolkit("TestToolkitRoutes")},
+	{name: "list both of two items of one name", edits: []replacement{
+		{"internal/catalog/joined.go", "if other, taken := l.targets[shown]; taken {", "if other, taken := l.targets[shown]; taken && l == nil {"},
+	}, by: ofToolkit("TestToolkitConflicts")},
+	{name: "empty the list of a server that fails", edits: []replacement{
+		{"internal/toolkit/list.go", "if -part.Left(v.now) >= server.Settings.StaleIfError {", "if true {"},
+	}, by: ofToolkit("TestToolkitWithoutItsServer")},
+	{name: "take a session of another user", edits: []replacement{
+		{"internal/toolkit/legacy.go", `return v.endpoint.Settings.Name + "\n" + v.user()`, "return v.endpoint.Settings.Name"},
+	}, by: ofToolkit("TestToolkitSessionOfUser")},
+	{name: "go on in a session that was ended", edits: []replacement{
+		{"internal/toolkit/legacy.go", "if err != nil || e.Settings.Sessions.Ended(client.ID) {", "if err != nil {"},
+	}, by: ofToolkit("TestToolkitSessions")},
+	{name: "stay in a session that is lost", edits: []replacement{
+		{"internal/toolkit/insession.go", "s.Forget(o)\n", "_ = s\n"},
+	}, by: ofToolkit("TestToolkitSessionLost")},
+	{name: "tell a client of a change before it is there", edits: []replacement{
+		{"internal/toolkit/rules.go", `if revision.IsListChanged(message.StringAt(data, "method")) {`, "if len(data) == 0 {"},
+	}, by: ofToolkit("TestToolkitTellsFirst")},
+	{name: "leave the result of a legacy server as it is", edits: []replacement{
+		{"internal/bridge/answer.go", "{{\"resultType\", `\"complete\"`}}", "{}"},
+	}, by: ofToolkit("TestBridgeAnswers")},
+}
+
+// ofToolkit is one of the tests with several servers.
+func ofToolkit(name string) testOf { return testOf{name, "../integration"} }
