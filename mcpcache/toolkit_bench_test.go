@@ -52,7 +52,7 @@ func BenchmarkToolkitHit(b *testing.B) {
 	}
 	b.Run("toolkit of 10 for a caller", func(b *testing.B) { benchmarkHit(b, l) })
 
-	rules := `[{"effect":"deny","kind":"tools","items":["s1__*"],"match":[{"header":{"X-Tenant":["of-a-caller"]}}]}]`
+	rules := `[{"effect":"deny","kind":"tools","items":["s1__*"],"match":[{"method":["POST"]}]}]`
 	servers[0] = serverNamed("s9")
 	ruled := mustProvision(b, toolkitNamed("bench", servers, "rules", rules))
 	defer ruled.cancel()
