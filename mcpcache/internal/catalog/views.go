@@ -14,30 +14,29 @@ type Views struct {
 	All     *policy.View
 }
 
-// each returns those that there are.
-func (v *Views) each() []*policy.View {
+// AppendKey appends what tells the views from all that show something else of the same
+// servers under rules of the same of them.
+func (v *Views) AppendKey(dst []byte) []byte {
 	if v == nil {
-		return nil
+		return dst
 	}
-	return append(slices.Clip(v.Servers), v.All)
+	for _, view := range v.Servers {
+		dst = appendKey(dst, view)
+	}
+	return appendKey(dst, v.All)
 }
 
-// AppendKey appends what tells the views from all that show something else of the same
-// servers.
-func (v *Views) AppendKey(dst []byte) []byte {
-	for _, view := range v.each() {
-		var key [32]byte
-		if view != nil {
-			key = view.Key()
-		}
-		dst = append(dst, key[:]...)
+func appendKey(dst []byte, v *policy.View) []byte {
+	if v == nil {
+		return dst
 	}
-	return dst
+	key := v.Key()
+	return append(dst, key[:]...)
 }
 
 // Personal reports whether others may see other items of that kind.
 func (v *Views) Personal(k revision.Kind) bool {
-	return slices.ContainsFunc(v.each(), func(view *policy.View) bool { return view.Personal(k) })
+	return v != nil && (v.All.Personal(k) || slices.ContainsFunc(v.Servers, func(view *policy.View) bool { return view.Personal(k) }))
 }
 
 // Restricts reports whether some item of that kind of a server might be hidden.
