@@ -335,3 +335,22 @@ func TestToolkitRulesAndNotices(t *testing.T) {
 	one.Changed(scripted.Feeds, promptsList)
 	hears(t, s, "notifications/prompts/list_changed") // and nothing before it
 }
+
+// TestToolkitHeadersSayWhatTheMessageDoes: a legacy client's Mcp-Method and Mcp-Name, which its
+// revision does not know, name nothing else at the server than its message does.
+func TestToolkitHeadersSayWhatTheMessageDoes(t *testing.T) {
+	one, first := ruledServer(t, "one", map[string][]string{toolsList: {"get_a", "drop_a"}}, "deny tools drop_*")
+	one.SetRevisions(legacyRevisions...)
+	p := startProxy(t, toolkitOf([]member{first}))
+	c := legacyClient(t, p, scripted.LatestLegacy, 1)
+	c.Header.Set("Mcp-Method", "prompts/get")
+	c.Header.Set("Mcp-Name", "drop_a")
+	wantNamed(t, c, toolsList, "one__drop_a", false, one)
+	one.host.Forget()
+	wantNamed(t, c, toolsList, "one__get_a", true, one)
+	for _, r := range clientsOf(one) {
+		if r.Method == "tools/call" && (r.Header.Get("Mcp-Method") != "tools/call" || r.Header.Get("Mcp-Name") != "get_a") {
+			t.Errorf("a server is sent the header %v", r.Header)
+		}
+	}
+}

@@ -82,8 +82,13 @@ func (v *visit) outgoing(body []byte, name string) *http.Request {
 	if v.isBridged() {
 		v.inOtherEra(r.Header, body, name)
 	}
+	// Of a legacy client nobody has checked these, and nothing is to go by another name than
+	// the message.
 	if _, named := r.Header["Mcp-Name"]; named {
 		r.Header["Mcp-Name"] = []string{message.EncodeHeader(name)}
+	}
+	if _, named := r.Header["Mcp-Method"]; named {
+		r.Header["Mcp-Method"] = []string{v.method}
 	}
 	if v.opened != nil {
 		inSession(r.Header, v.opened)
