@@ -174,7 +174,7 @@ func TestToolkitRulesHideWhatIsMissing(t *testing.T) {
 			{"completion/complete", `"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":"v"}`, []string{"docs://{+x}"}, []string{"docs://{+y}"}},
 			{
 				"resources/read", `"uri":%q`, []string{"docs://secret/a", "docs://secret/../secret/a", "docs://SECRET/a", "docs://secret/%61", "docs://secret//a"},
-				[]string{"docs://secret/b"},
+				[]string{"docs://secret/b", "nothing://x"},
 			},
 			{"resources/read", `"uri":%q`, []string{"DOCS://secret/a"}, []string{"DOCS://secret/b"}},
 		} {
@@ -351,6 +351,45 @@ func TestToolkitHeadersSayWhatTheMessageDoes(t *testing.T) {
 	for _, r := range clientsOf(one) {
 		if r.Method == "tools/call" && (r.Header.Get("Mcp-Method") != "tools/call" || r.Header.Get("Mcp-Name") != "get_a") {
 			t.Errorf("a server is sent the header %v", r.Header)
+		}
+	}
+}
+
+// TestToolkitRulesGoByTheCallersList: where rules speak of hints, calls are held against the list
+// that the caller is shown, also if the server has called another one everybody's before, and
+// lets the feed in no more.
+func TestToolkitRulesGoByTheCallersList(t *testing.T) {
+	one, first := ruledServer(t, "one", nil, "authorization forward", "allow tools hint:read_only")
+	one.SetHints(publicBrief)
+	reads := func(names ...string) (page scripted.Page) {
+		for _, name := range []string{"flip", "own"} {
+			page = append(page, fmt.Sprintf(`{"name":%q,"annotations":{"readOnlyHint":%t}}`, name, slices.Contains(names, name)))
+		}
+		return page
+	}
+	one.SetList(toolsList, reads("flip"))
+	p := startProxy(t, toolkitOf([]member{first}))
+	awaitReady(t, "mcp_cache/one")
+	one.SetDoor(func(r *http.Request) int {
+		if r.Header.Get("Authorization") != "Bearer user" {
+			return http.StatusUnauthorized
+		}
+		return 0
+	})
+	one.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
+	one.SetPrivateList("Bearer user", toolsList, reads("own"))
+	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+		c := fixture.New(t, p.URL, revision, "Bearer user")
+		await(t, "the caller's own list to count", func() bool {
+			return c.Call("tools/call", c.Params(`"name":"one__flip"`)).ErrorCode() == -32602
+		})
+		if names := itemNames(t, hasListed(t, c, toolsList, 1), toolsList); !slices.Equal(names, []string{"one__own"}) {
+			t.Errorf("the caller is shown %q", names)
+		}
+		for range 5 {
+			one.host.Forget()
+			wantNamed(t, c, toolsList, "one__flip", false, one)
+			wantNamed(t, c, toolsList, "one__own", true, one)
 		}
 	}
 }

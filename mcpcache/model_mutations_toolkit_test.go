@@ -24,6 +24,9 @@ var toolkitMutations = []mutation{
 	{name: "call under hints what is not listed", edits: []replacement{
 		{"internal/toolkit/rules.go", "shown = ok && listed == t", "shown = !ok || listed == t"},
 	}, by: ofToolkit("TestToolkitRulesByHints")},
+	{name: "go by a list that was everybody's once", edits: []replacement{
+		{"internal/toolkit/part.go", "own == nil || !own.Fetched.After(pinned.Fetched)", "own == nil || v != nil"},
+	}, by: ofToolkit("TestToolkitRulesGoByTheCallersList")},
 	{name: "let hidden items keep their names", edits: []replacement{
 		{"internal/catalog/joined.go", "if !c.views.shows(c.kind, server, item, shown) {", "if !c.views.shows(c.kind, server, item, shown) {\n\t\tl.targets[shown] = Target{server, name}"},
 	}, by: ofToolkit("TestToolkitRulesFreeNames")},

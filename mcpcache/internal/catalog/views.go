@@ -44,6 +44,11 @@ func (v *Views) Restricts(k revision.Kind, server int) bool {
 	return v != nil && (v.Servers[server].Restricts(k) || v.All.Restricts(k))
 }
 
+// RestrictsAny reports whether some item of that kind of any server might be hidden.
+func (v *Views) RestrictsAny(k revision.Kind) bool {
+	return v != nil && (v.All.Restricts(k) || slices.ContainsFunc(v.Servers, func(view *policy.View) bool { return view.Restricts(k) }))
+}
+
 // NeedsHints reports whether rules about that kind of a server speak of hints: then nothing
 // can be said of an item that is not listed.
 func (v *Views) NeedsHints(k revision.Kind, server int) bool {

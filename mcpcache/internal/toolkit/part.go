@@ -46,10 +46,11 @@ func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
 		return pinned // the feed's requests are the caller's
 	}
 	admitted := s.admits(c, v.at, k, v.now)
-	if admitted && pinned != nil && pinned.Partition.Admits(c.Context) {
+	own := s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
+	// The server may have ceased to call its list everybody's, and to let the feed in.
+	if admitted && pinned != nil && pinned.Partition.Admits(c.Context) && (own == nil || !own.Fetched.After(pinned.Fetched)) {
 		return pinned
 	}
-	own := s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
 	// An empty list needs no admission: the server may have no such list for anybody, and so
 	// lets nobody in by it.
 	if own != nil && (admitted || own.Body.Items == 0 && k != revision.Discover) {

@@ -91,8 +91,7 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 		if missing := v.missing(k); missing != nil {
 			return target, missing.notReached()
 		}
-		f := v.unknown(k, name)
-		return target, &f
+		return target, v.missed(k, name)
 	}
 	if f := v.judge(k, target, name); f != nil {
 		return target, f

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -83,18 +84,37 @@ func (v *visit) judge(k revision.Kind, t catalog.Target, name string) *refusal {
 	if shown {
 		return nil
 	}
-	v.outcome, v.status = exchange.OutcomeDenied, statusDenied
+	return v.missed(k, name)
+}
+
+// missed is the refusal of what is of nobody, or of nobody whom the caller may name it to: where
+// there are rules, nobody can tell which.
+func (v *visit) missed(k revision.Kind, name string) *refusal {
+	if v.views.RestrictsAny(k) {
+		v.outcome, v.status = exchange.OutcomeDenied, statusDenied
+	}
 	f := v.unknown(k, name)
 	return &f
 }
 
-// awaitHints waits for the list of a server in which it says what rules go by. It returns a
+// awaitHints waits for the list of a server in which it says what rules go by: a new one, if a
+// change was announced, or nothing keeps it up to date but that the caller asks. It returns a
 // refusal if there is none, though there may be one later.
 func (v *visit) awaitHints(k revision.Kind, s *Server) *refusal {
-	if v.part(s, k) != nil {
-		return nil
+	part := v.part(s, k)
+	if part == nil {
+		v.awaitServers([]*Server{s})
+		part = v.part(s, k)
 	}
-	v.awaitServers([]*Server{s})
+	if part != nil {
+		freshness := s.Cache.Freshness(part, v.now)
+		if freshness == cache.Fresh || freshness == cache.Expired && !s.Carries.isPersonal() {
+			return nil
+		}
+		if f := v.demand(s, k); f != nil {
+			_, _ = v.wait(f, v.endpoint.firstPatience()) // if it does not come, the last one counts, as in lists
+		}
+	}
 	if _, lacking := v.isLacking(s, k); lacking || v.part(s, k) != nil {
 		return nil
 	}
