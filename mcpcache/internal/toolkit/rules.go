@@ -46,14 +46,11 @@ func viewsOf(all Rules, servers []*Server, view func(Rules) *policy.View) *catal
 
 // viewsFor returns what the caller of a request may see and call; nil: everything.
 func (e *Endpoint) viewsFor(r *http.Request) *catalog.Views {
-	if !e.isRuledByCaller() {
+	if e.varies == 0 {
 		return e.most // it is that of everybody
 	}
 	return viewsOf(e.Settings.Rules, e.servers, func(rules Rules) *policy.View { return rules.View(r) })
 }
-
-// isRuledByCaller reports whether rules have callers see different things.
-func (e *Endpoint) isRuledByCaller() bool { return e.varies != 0 }
 
 // varying returns the kinds of which callers may see different items.
 func varying(most *catalog.Views) (kinds revision.KindSet) {
