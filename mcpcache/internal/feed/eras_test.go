@@ -253,11 +253,17 @@ func TestExitAtDiscover(t *testing.T) {
 			run(t, s, func(w *world) {
 				s.On(discover, w.exit)
 				want := 9
-				w.group.Run()
 				if early {
-					want++
+					// Nothing must be known of the other era before the server exits.
+					asked := make(chan struct{})
+					s.On("initialize", waitFor(asked, s))
+					w.group.Run()
 					w.group.Start(modern)
+					w.after(0)
+					close(asked)
+					want++
 				}
+				w.group.Run()
 				w.after(24 * time.Hour)
 				w.wantCalls(discover, want)
 				w.wantState(w.group.Of(legacy), Ready)
