@@ -18,4 +18,5 @@ import (
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/caddystore"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/off"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/transports"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/transports/stdio"
 )

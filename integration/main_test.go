@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/programtest"
 )
 
 // long makes the tests run as long as the promises are stated for.
@@ -27,6 +28,8 @@ func pick(usual, full int) int {
 }
 
 func TestMain(m *testing.M) {
+	programtest.Main()
+	fixture.MainProgram()
 	flag.Parse()
 	if *ports != 0 {
 		if *ports < 20000 || *ports > 31999 {

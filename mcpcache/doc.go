@@ -172,8 +172,8 @@
 //   - http.mcp_cache.stores, key store: keeps snapshots outside the process,
 //     a [stores.Store].
 //
-// It is a guest itself in http.reverse_proxy.transport, as upstream_host: see
-// [transports.UpstreamHost].
+// It is a guest itself in http.reverse_proxy.transport: as upstream_host, see
+// [transports.UpstreamHost], and as stdio, see [stdio.Transport].
 //
 // # For the operator
 //
@@ -200,5 +200,6 @@
 // [guards.Guard]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/guards#Guard
 // [guards.Renewer]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/guards#Renewer
 // [stores.Store]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/stores#Store
+// [stdio.Transport]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/transports/stdio#Transport
 // [transports.UpstreamHost]: https://pkg.go.dev/github.com/caddy-mcp/mcp-cache/mcpcache/transports#UpstreamHost
 package mcpcache

@@ -13,7 +13,6 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/transports"
 )
 
 // hostPattern matches the values of the option host: a name or address, with or without a
@@ -46,7 +45,7 @@ func passesHost(upstream caddyhttp.MiddlewareHandler) bool {
 	if !known {
 		return true
 	}
-	if _, sets := proxy.Transport.(*transports.UpstreamHost); sets {
+	if transport, ok := proxy.Transport.(interface{ PassesHost() bool }); ok && !transport.PassesHost() {
 		return false
 	}
 	passes := true

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
@@ -163,6 +164,11 @@ func (h *Handler) loadGuests(ctx caddy.Context) error {
 	var ok bool
 	if h.upstream, ok = mod.(caddyhttp.MiddlewareHandler); !ok {
 		return fmt.Errorf("upstream: %T is not an HTTP handler", mod)
+	}
+	if proxy, ok := mod.(*reverseproxy.Handler); ok {
+		if transport, ok := proxy.Transport.(interface{ OriginsAreChecked() }); ok {
+			transport.OriginsAreChecked() // by this handler, which knows which are let in
+		}
 	}
 	if h.StoreRaw == nil {
 		h.StoreRaw = json.RawMessage(`{"store":"caddy"}`)

@@ -21,7 +21,7 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "secret", "secretfile", "nearest", "outage"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "secret", "secretfile", "nearest", "outage", "process"},
 	// What guests are given in a Caddyfile.
 	{"options"},
 	// What two rooms agree on, without knowing each other: our client and the
@@ -32,8 +32,8 @@ var floors = [][]string{
 	// through Caddy; cursors of our own.
 	{"message", "encoded", "upstream", "cursor"},
 	// Entries and their epochs; how we speak with an upstream; what of its answers a
-	// client is given.
-	{"cache", "client", "sieve"},
+	// client is given; programs as servers.
+	{"cache", "client", "sieve", "program"},
 	// The bodies of requests; the bytes of answers from memory.
 	{"incoming", "reply"},
 	// What is known of who asks, of clients that may be shown different lists, of

@@ -1,6 +1,7 @@
 // Package transports holds ways for Caddy's reverse_proxy to reach an upstream:
-// modules of the namespace http.reverse_proxy.transport, of which there is one. It
-// knows nothing of MCP, nor of the handler that such an upstream is for.
+// modules of the namespace http.reverse_proxy.transport. This one knows nothing of
+// MCP, nor of the handler that such an upstream is for; stdio, which runs programs, is in a
+// folder of its own.
 package transports
 
 import (
@@ -46,6 +47,10 @@ func (*UpstreamHost) CaddyModule() caddy.ModuleInfo {
 // RequestHeaderOps implements [reverseproxy.RequestHeaderOpsTransport]. There
 // are none: RoundTrip sets the Host.
 func (*UpstreamHost) RequestHeaderOps() *headers.HeaderOps { return nil }
+
+// PassesHost reports whether the server is sent the Host of the client: it is not, but with
+// signed requests.
+func (*UpstreamHost) PassesHost() bool { return false }
 
 // RoundTrip implements [http.RoundTripper]. As Caddy's transports do, it
 // changes the request, which reverse_proxy makes for each attempt.

@@ -180,6 +180,29 @@ func FuzzParseResponse(f *testing.F) {
 
 // Whatever ParsePage accepts is spliced into a valid message that has the same
 // members but ttlMs, and the same items.
+// What is taken for a message by [ParseEnvelope] is one to other parsers, too.
+func FuzzParseEnvelope(f *testing.F) {
+	for _, seed := range []string{
+		legacyList, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":null,"error":{}}`,
+		`{"jsonrpc":"2.0","method":"x","paramS":{}}`, "\uFEFF{}", `[{}]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := ParseEnvelope(data)
+		if err != nil {
+			return
+		}
+		top, _ := refObject(t, data, "jsonrpc", "id", "method", "params", "result", "error")
+		if id := top["id"]; string(e.ID) != id && (id != "null" || e.ID != nil) {
+			t.Fatalf("got id %q of %q", e.ID, data)
+		}
+		if _, named := top["method"]; named == e.Response {
+			t.Fatalf("response: %v, of %q", e.Response, data)
+		}
+	})
+}
+
 func FuzzPage(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"ttlMs":1}`, `{"tools":[]}`, toolPage(0, 2, true), toolPage(5, 1, false),

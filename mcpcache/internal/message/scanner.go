@@ -31,6 +31,14 @@ func scan(text []byte) *scanner {
 	return s
 }
 
+// scanLeniently is scan for what passes as it is written: strings may have halves of surrogate
+// pairs, and bytes that are not UTF-8.
+func scanLeniently(text []byte) *scanner {
+	s := scan(text)
+	s.dec.Reset(&s.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return s
+}
+
 func (s *scanner) begin(text []byte) {
 	s.text = text
 	s.src = *bytes.NewBuffer(text)

@@ -6,6 +6,7 @@ package options
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -91,6 +92,16 @@ func List(dst *[]string) Setter {
 
 // Duration reads a duration of more than 0.
 func Duration(dst *caddy.Duration) Setter {
+	return durationOr(dst, "", "a duration of more than 0")
+}
+
+// DurationOrOff reads a duration of more than 0, or off, which is written as a negative one.
+func DurationOrOff(dst *caddy.Duration) Setter {
+	return durationOr(dst, "off", "a duration of more than 0, or off")
+}
+
+// durationOr reads a duration of more than 0, or a word that is written as a negative one.
+func durationOr(dst *caddy.Duration, word, want string) Setter {
 	return func(d *caddyfile.Dispenser) error {
 		option := d.Val()
 		value, err := oneArg(d)
@@ -98,10 +109,57 @@ func Duration(dst *caddy.Duration) Setter {
 			return err
 		}
 		duration, err := caddy.ParseDuration(value)
-		if err != nil || duration <= 0 {
-			return d.Errf("invalid %s %q: want a duration of more than 0", option, value)
+		switch {
+		case word != "" && value == word:
+			duration = -1
+		case err != nil || duration <= 0:
+			return d.Errf("invalid %s %q: want %s", option, value, want)
 		}
 		*dst = caddy.Duration(duration)
+		return nil
+	}
+}
+
+// Count reads a whole number from 1 to most.
+func Count(dst *int, most int) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		option := d.Val()
+		value, err := oneArg(d)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > most {
+			return d.Errf("invalid %s %q: want a whole number from 1 to %d", option, value, most)
+		}
+		*dst = n
+		return nil
+	}
+}
+
+// Flag reads an option without an argument.
+func Flag(dst *bool) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		if option := d.Val(); d.CountRemainingArgs() > 0 {
+			return d.Errf("%s takes no arguments", option)
+		}
+		*dst = true
+		return nil
+	}
+}
+
+// OneOf reads one of those words.
+func OneOf(dst *string, words ...string) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		option := d.Val()
+		value, err := oneArg(d)
+		switch {
+		case err != nil:
+			return err
+		case !slices.Contains(words, value):
+			return d.Errf("invalid %s %q: want %s", option, value, strings.Join(words, " or "))
+		}
+		*dst = value
 		return nil
 	}
 }

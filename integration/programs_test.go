@@ -1,0 +1,383 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	osuser "os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/programtest"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// programUpstream writes a reverse_proxy whose upstream is a program.
+func programUpstream(command []string, options ...string) string {
+	var quoted []string
+	for _, word := range command {
+		quoted = append(quoted, strconv.Quote(word))
+	}
+	return fmt.Sprintf("reverse_proxy stdio/tested {\n\ttransport stdio %s {\n\t\t%s\n\t}\n}",
+		strings.Join(quoted, " "), strings.Join(options, "\n\t\t"))
+}
+
+// testProgram is the command of the program that misbehaves on demand. Its processes make
+// files in the directory.
+func testProgram(t testing.TB, traits ...string) (command []string, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	path, args := programtest.Command(append(traits, "pids", dir)...)
+	return append([]string{path}, args...), dir
+}
+
+// callProgram calls a tool of the program that misbehaves on demand.
+func callProgram(c *fixture.Raw, tool string) *fixture.Answer {
+	return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":{}`))
+}
+
+// textOf returns that of a tool's result, "" if there is none.
+func textOf(a *fixture.Answer) string {
+	var content []struct{ Text string }
+	if json.Unmarshal(a.Part("result", "content"), &content) != nil || len(content) == 0 {
+		return ""
+	}
+	return content[0].Text
+}
+
+// TestProgramsOfSDKs has clients of both SDKs use programs of both: everything works, in plain
+// Caddy and behind the cache.
+func TestProgramsOfSDKs(t *testing.T) {
+	for sdk, command := range fixture.Programs() {
+		for way, site := range map[string]func(string) string{
+			"plain":    func(upstream string) string { return upstream },
+			"in front": func(upstream string) string { return "mcp_cache {\n" + upstream + "\n}" },
+		} {
+			t.Run(sdk+" "+way, func(t *testing.T) {
+				s := fixture.NewProgram(sdk)
+				p := startProxy(t, site(programUpstream(command)))
+				for _, revision := range s.Revisions {
+					for client, connect := range fixture.SDKClients() {
+						t.Run(client+" at "+revision, func(t *testing.T) {
+							c := connect(t, p.URL, revision)
+							s.UseAll(t, c, revision)
+						})
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestProgramsAreListedFromMemory has programs of each era behind the cache: no list of a client
+// reaches one once it is known, and what a process of all says of a change is heard.
+func TestProgramsAreListedFromMemory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		traits            []string
+		options, revision string
+		processes         int
+	}{
+		// The feed's session and the client's have a process each.
+		"with sessions": {nil, "", scripted.LatestLegacy, 2},
+		"shared":        {nil, "share", scripted.LatestLegacy, 1},
+		"modern":        {[]string{"modern"}, "", scripted.Modern, 1},
+		"modern, said":  {[]string{"dual"}, "era modern", scripted.Modern, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command, dir := testProgram(t, tt.traits...)
+			p := startProxy(t, "mcp_cache {\nkinds tools\n"+programUpstream(command, tt.options)+"\n}")
+			c := fixture.New(t, p.URL, tt.revision, "")
+			c.Settle(toolsList)
+			a := c.List(toolsList)
+			want := `{"name":"echo","inputSchema":{"type":"object"},"x":12345678901234567890}`
+			if items := a.Items("tools"); !a.CacheStatus().Hit || len(items) != 1 || items[0] != want {
+				t.Errorf("got %q, %s", items, describe(a))
+			}
+			await(t, "the processes that were only asked have ended", func() bool {
+				return len(programtest.Running(t, dir)) == tt.processes
+			})
+			if tt.processes > 1 {
+				return // the client's process does not tell what changes in another
+			}
+			callProgram(c, "change")
+			changed := strings.Replace(want, "7890}", "7891}", 1)
+			await(t, "the change is heard", func() bool {
+				a := c.List(toolsList)
+				items := a.Items("tools")
+				return a.CacheStatus().Hit && len(items) == 1 && items[0] == changed
+			})
+		})
+	}
+}
+
+// TestReloadsKeepPrograms reloads with the same command: processes and sessions go on, also
+// behind a cache. With another command, they end.
+func TestReloadsKeepPrograms(t *testing.T) {
+	command, dir := testProgram(t)
+	p := startProxy(t, programUpstream(command))
+	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
+	pid := textOf(callProgram(c, "pid"))
+	waiting := c.Stream("POST", fixture.Message(c.NextID(), "tools/call", `{"name":"ask","arguments":{}}`), nil)
+	waiting.Await("sampling/createMessage")
+	for n := range pick(5, 100) {
+		p.reload(programUpstream(command, "max "+strconv.Itoa(10+n)))
+		if got := textOf(callProgram(c, "pid")); got != pid {
+			t.Fatalf("after reload %d the process is %s, it was %s", n, got, pid)
+		}
+	}
+	c.Post(`{"jsonrpc":"2.0","id":1,"result":{"kept":true}}`, nil)
+	if e, ok := waiting.Next(); !ok || !strings.Contains(e.Data, "kept") {
+		t.Errorf("a call under way is answered %q", e.Data)
+	}
+	p.reload(programUpstream(append(command, "another")))
+	await(t, "the processes of the command that is gone end", func() bool { return len(programtest.Running(t, dir)) == 0 })
+	if a := callProgram(c, "pid"); a.Status != 404 {
+		t.Errorf("a session of a program that is gone is answered %s", describe(a))
+	}
+}
+
+// TestProgramsEndWithCaddy stops a Caddy whose programs do not want to end, with sessions that
+// were dropped: nothing is left of them, nor of what they have started.
+func TestProgramsEndWithCaddy(t *testing.T) {
+	for name, end := range map[string]syscall.Signal{"stopped": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			traits := []string{"forks", t.TempDir(), "stubborn"}
+			if end == syscall.SIGKILL {
+				traits[2] = "deaf" // what ignores SIGTERM, too, runs on
+			}
+			command, dir := testProgram(t, traits...)
+			addr := fixture.FreeAddr(t)
+			file := filepath.Join(t.TempDir(), "Caddyfile")
+			config := fmt.Sprintf("{\n\tadmin off\n\tgrace_period 10s\n}\nhttp://%s {\n\t%s\n}\n", addr, programUpstream(command, "max 1000"))
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			caddy := startProcess(t, nil, "run", "--config", file)
+			await(t, "Caddy to listen", func() bool {
+				conn, err := net.Dial("tcp", addr)
+				if err == nil {
+					conn.Close()
+				}
+				return err == nil
+			})
+			sessions := pick(20, 200)
+			var streams []*fixture.Stream
+			for range sessions {
+				c := fixture.New(t, "http://"+addr+"/mcp", scripted.LatestLegacy, "")
+				callProgram(c, "pid")
+				streams = append(streams, c.Notices())
+			}
+			if n := len(programtest.Running(t, dir)); n != sessions {
+				t.Errorf("%d processes run for %d sessions", n, sessions)
+			}
+			if err := syscall.Kill(caddy.pid, end); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "all programs to end", func() bool { return len(programtest.Running(t, dir)) == 0 })
+			if end == syscall.SIGTERM {
+				await(t, "all that they have started to end", func() bool { return len(programtest.Running(t, traits[1])) == 0 })
+			} else {
+				for _, pid := range programtest.Running(t, traits[1]) { // nobody is there to end them
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+			for _, stream := range streams {
+				stream.AwaitEnd()
+			}
+		})
+	}
+}
+
+// TestProgramsThatAreMissing configures what is not there: a warning at load, and an error to
+// clients, both of which name it. Once it is installed, it is used.
+func TestProgramsThatAreMissing(t *testing.T) {
+	command, _ := testProgram(t)
+	missing := filepath.Join(t.TempDir(), "server")
+	for name, tt := range map[string]struct {
+		command []string
+		option  string
+		reason  string
+	}{
+		"program":   {[]string{missing}, "", "finding program " + missing + ": no such file or directory"},
+		"name":      {[]string{"no-such-server"}, "", "finding program no-such-server: executable file not found in $PATH"},
+		"directory": {command, "dir " + missing, "finding directory " + missing + ": no such file or directory"},
+		"user":      {command, "user nobody-at-all", "there is no user nobody-at-all"},
+		"secret":    {command, "env TOKEN {file." + missing + "}", "env TOKEN: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, programUpstream(tt.command, tt.option))
+			if log := p.log(); !strings.Contains(log, "program cannot be started now") || !strings.Contains(log, tt.reason) {
+				t.Error("it is not said when the configuration is loaded")
+			}
+			a := helloTo(t, p)
+			if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(string(a.Body), tt.reason) {
+				t.Errorf("a client is answered %s", describe(a))
+			}
+		})
+	}
+	t.Run("installed later", func(t *testing.T) {
+		p := startProxy(t, programUpstream(append([]string{missing}, command[1:]...)))
+		if a := helloTo(t, p); a.Status != http.StatusServiceUnavailable {
+			t.Fatalf("a client is answered %s", describe(a))
+		}
+		if err := os.Symlink(command[0], missing); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the program to be tried again", func() bool { return helloTo(t, p).Status == http.StatusOK })
+	})
+}
+
+// helloTo opens a session, or tries to.
+func helloTo(t testing.TB, p *proxy) *fixture.Answer {
+	t.Helper()
+	return fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil})
+}
+
+// TestListsOutlivePrograms has a program taken away. A session whose calls fail then is still
+// answered its lists from memory, at once and after the next call.
+func TestListsOutlivePrograms(t *testing.T) {
+	command, dir := testProgram(t)
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.Symlink(command[0], program); err != nil {
+		t.Fatal(err)
+	}
+	command[0] = program
+	p := startProxy(t, "mcp_cache {\nkinds tools\n"+programUpstream(command)+"\n}")
+	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
+	c.Settle(toolsList)
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "no process answers any more", func() bool {
+		for _, pid := range programtest.Running(t, dir) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return strings.Contains(string(callProgram(c, "echo").Message()), "did not start")
+	})
+	for range 3 {
+		failed := callProgram(c, "echo")
+		if text := string(failed.Message()); failed.Status != 200 || !strings.Contains(text, "did not start") {
+			t.Fatalf("a call is answered %s", describe(failed))
+		}
+		if a := c.List(toolsList); a.Status != 200 || len(a.Items("tools")) != 1 {
+			t.Errorf("a list is answered %s", describe(a))
+		}
+	}
+}
+
+// programHello opens a session.
+var programHello = fixture.Message("1", "initialize",
+	`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+
+// TestProgramsEnvironment gives a program what is configured of its environment, and nothing
+// else of Caddy's.
+func TestProgramsEnvironment(t *testing.T) {
+	t.Setenv("CANARY", "must not arrive")
+	t.Setenv("PASSED", "as it is")
+	secret := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command, _ := testProgram(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProxy(t, programUpstream(command,
+		"env TOKEN {file."+secret+"}", `env TEXT "{\"a\": {b}}"`, "pass_env PASSED UNSET", "dir "+dir))
+	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
+	got := strings.Split(textOf(callProgram(c, "env")), "\n")
+	for _, want := range []string{"TOKEN=s3cret", `TEXT={"a": {b}}`, "PASSED=as it is", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")} {
+		if !slices.Contains(got, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	for _, variable := range got {
+		if strings.HasPrefix(variable, "CANARY") || strings.HasPrefix(variable, "UNSET") {
+			t.Errorf("there is %s", variable)
+		}
+	}
+	if got := textOf(callProgram(c, "dir")); got != dir {
+		t.Errorf("it runs in %s, want %s", got, dir)
+	}
+	if strings.Contains(p.log(), "s3cret") {
+		t.Error("the secret is logged")
+	}
+}
+
+// TestProgramsUser runs a program as another user, if the tests may.
+func TestProgramsUser(t *testing.T) {
+	nobody, err := osuser.Lookup("nobody")
+	if os.Getuid() != 0 || err != nil {
+		t.Skip("needs root, and a user nobody")
+	}
+	// The program has to be where others may look. TMPDIR may be ours alone.
+	dir, err := os.MkdirTemp("/tmp", "mcp-cache-integration-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	command, _ := testProgram(t)
+	content, err := os.ReadFile(command[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "program")
+	if err := os.WriteFile(program, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := startProxy(t, programUpstream([]string{program, command[1]}, "user nobody"))
+	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
+	if got, want := textOf(callProgram(c, "user")), nobody.Uid+" "+nobody.HomeDir+" nobody"; got != want {
+		t.Errorf("it runs as %q, want %q", got, want)
+	}
+}
+
+// TestProgramAmongServers has a program as one of several servers: clients of both eras use it.
+func TestProgramAmongServers(t *testing.T) {
+	command, _ := testProgram(t)
+	p := startProxy(t, "mcp_cache {\nserver files {\n"+programUpstream(command)+"\n}\nserver others {\n"+
+		programUpstream(fixture.Programs()["go-sdk"])+"\n}\n}")
+	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+		c := fixture.New(t, p.URL, revision, "")
+		await(t, "the tools of both", func() bool { return len(c.List(toolsList).Items("tools")) == 4 })
+		if got := textOf(c.Call("tools/call", c.Params(`"name":"files__echo","arguments":{"text":"there"}`))); got != "there" {
+			t.Errorf("%s: the program says %q", revision, got)
+		}
+	}
+}
+
+// TestProgramsRefuseForeignPages has pages of other origins refused in plain Caddy; behind the
+// cache, its option origins says which are let in.
+func TestProgramsRefuseForeignPages(t *testing.T) {
+	command, _ := testProgram(t)
+	plain := programUpstream(command)
+	for site, want := range map[string]int{
+		plain:                           http.StatusForbidden,
+		"mcp_cache {\n" + plain + "\n}": http.StatusForbidden,
+		"mcp_cache {\norigins https://page.example\n" + plain + "\n}": http.StatusOK,
+	} {
+		p := startProxy(t, site)
+		a := fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil, "Origin": {"https://page.example"}})
+		if a.Status != want {
+			t.Errorf("a page of another origin is answered %s, want %d, by\n%s", describe(a), want, site)
+		}
+		if a := helloTo(t, p); a.Status != http.StatusOK {
+			t.Errorf("a client is answered %s", describe(a))
+		}
+		a = fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil, "Host": {"rebound.example"}})
+		if a.Status != http.StatusForbidden {
+			t.Errorf("a page that has had its name resolve to this machine is answered %s", describe(a))
+		}
+	}
+}

@@ -1,0 +1,373 @@
+// Package programtest is a program that speaks MCP on its standard input and output, and
+// misbehaves on demand. It runs in the binary of the tests that import it, see [Main].
+package programtest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// word is the first argument of a process that is the program.
+const word = "mcp-test-program"
+
+// Command returns the command of the program with those traits:
+//
+//	exits       writes to standard error, and ends with status 3
+//	once FILE   does that if there is no such file, and makes it
+//	mute        answers nothing
+//	banner      greets, with CRLF and a byte order mark; ends its lines with CRLF
+//	deaf        ignores the end of its input
+//	stubborn    ignores the end of its input, and SIGTERM
+//	forks       leaves a process that holds its standard output. Its number is in PID.child
+//	            of the directory in the argument after it
+//	waits FILE  starts once there is that file
+//	locks FILE  ends if another one has that file, see [syscall.Flock]
+//	refuses     answers initialize with an error
+//	silent      says nothing to a request before initialize, but for ping
+//	modern      has no sessions: it speaks 2026-07-28
+//	dual        is modern, or has sessions, by the first request that it is sent
+//	hesitates FILE  is modern, and makes the file, if there is none, and then answers
+//	            server/discover only after a ping, after which it takes no modern request
+//	pids DIR    makes a file there whose name is its process number
+func Command(traits ...string) (path string, args []string) {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path, append([]string{word}, traits...)
+}
+
+// Main runs the program if this process is to be it, and does not return then.
+func Main() {
+	if len(os.Args) < 2 || os.Args[1] != word {
+		return
+	}
+	p := &program{out: os.Stdout, traits: os.Args[2:], waiting: make(map[string]chan json.RawMessage), listens: make(map[string]bool)}
+	p.run()
+	os.Exit(0)
+}
+
+type program struct {
+	traits []string
+	locked *os.File
+
+	mu          sync.Mutex
+	out         io.Writer
+	initialized bool
+	waiting     map[string]chan json.RawMessage // answers of the client, by id
+	asked       int
+	cancelled   []chan struct{}
+	level       string
+	answered    []json.RawMessage // ids
+	version     int               // of the tool
+	heard       int               // cancellations
+	era         string            // what a dual program is
+	listens     map[string]bool   // ids of subscriptions
+	held        json.RawMessage   // the id of a server/discover that is not answered yet
+}
+
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name      string         `json:"name"`
+		URI       string         `json:"uri"`
+		Level     string         `json:"level"`
+		Arguments map[string]any `json:"arguments"`
+		Meta      struct {
+			Token    json.RawMessage `json:"progressToken"`
+			Revision string          `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+		Version string          `json:"protocolVersion"`
+		Request json.RawMessage `json:"requestId"`
+	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+func (p *program) is(trait string) bool { return slices.Contains(p.traits, trait) }
+
+func (p *program) argument(trait string) string {
+	if at := slices.Index(p.traits, trait); at >= 0 && at+1 < len(p.traits) {
+		return p.traits[at+1]
+	}
+	return ""
+}
+
+func (p *program) run() {
+	p.begin()
+	input := bufio.NewReader(os.Stdin)
+	for {
+		line, err := input.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var m message
+		if json.Unmarshal(line, &m) != nil {
+			fmt.Fprintln(os.Stderr, "not JSON:", string(line))
+			os.Exit(4)
+		}
+		if !p.is("mute") {
+			p.receive(&m)
+		}
+	}
+	if p.is("stubborn") || p.is("deaf") {
+		select {}
+	}
+}
+
+// begin does what the traits say about the start.
+func (p *program) begin() {
+	if p.is("exits") {
+		fmt.Fprintln(os.Stderr, "cannot find the database")
+		os.Exit(3)
+	}
+	if file := p.argument("once"); file != "" {
+		if _, err := os.Stat(file); err != nil {
+			must(os.WriteFile(file, nil, 0o600))
+			os.Exit(3)
+		}
+	}
+	if p.is("stubborn") {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	if dir := p.argument("pids"); dir != "" {
+		must(os.WriteFile(dir+"/"+strconv.Itoa(os.Getpid()), nil, 0o600))
+	}
+	if file := p.argument("waits"); file != "" {
+		for {
+			if _, err := os.Stat(file); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if file := p.argument("locks"); file != "" {
+		p.lock(file)
+	}
+	if dir := p.argument("forks"); dir != "" {
+		child := exec.Command("sleep", "1000")
+		child.Stdout = os.Stdout
+		must(child.Start())
+		must(os.WriteFile(dir+"/"+strconv.Itoa(child.Process.Pid), nil, 0o600))
+	}
+	if p.is("banner") {
+		fmt.Fprint(p.out, "\uFEFFWelcome to the server!\r\n\r\n[1, 2]\r\n{not: JSON}\r\n\xff\xfe\r\n")
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(5)
+	}
+}
+
+// receive takes a message of the client.
+func (p *program) receive(m *message) {
+	switch {
+	case m.Method == "": // an answer
+		p.mu.Lock()
+		waits := p.waiting[string(m.ID)]
+		p.mu.Unlock()
+		if waits != nil {
+			waits <- slices.Concat(m.Result, m.Error)
+		}
+	case m.Method != "notifications/cancelled" && m.ID != nil && p.isModern(m):
+		p.receiveModern(m)
+	case m.Method == "initialize":
+		p.initialize(m)
+	case m.Method == "notifications/cancelled":
+		p.mu.Lock()
+		p.heard++
+		delete(p.listens, string(m.Params.Request))
+		for _, c := range p.cancelled {
+			close(c)
+		}
+		p.cancelled = nil
+		p.mu.Unlock()
+	case m.ID == nil:
+	case !p.initialized && p.is("silent"):
+		if m.Method == "ping" {
+			p.answer(m.ID, `{}`)
+		}
+	case !p.initialized:
+		fmt.Fprintln(os.Stderr, "a request before initialize")
+		os.Exit(6)
+	case m.Method == "tools/list":
+		p.answer(m.ID, `{"tools":[`+p.tool()+`]}`)
+	case m.Method == "tools/call":
+		go p.call(m)
+	case m.Method == "logging/setLevel":
+		p.level = m.Params.Level
+		p.answer(m.ID, `{}`)
+	case m.Method == "ping", m.Method == "resources/subscribe", m.Method == "resources/unsubscribe":
+		p.mu.Lock()
+		if m.Method == "resources/subscribe" {
+			p.listens[m.Params.URI] = true
+		} else {
+			delete(p.listens, m.Params.URI)
+		}
+		p.mu.Unlock()
+		p.answer(m.ID, `{}`)
+	default:
+		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, m.ID)
+	}
+}
+
+func (p *program) initialize(m *message) {
+	switch {
+	case p.initialized:
+		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"already initialized"}}`, m.ID)
+	case p.is("refuses"):
+		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"unsupported version","data":{"supported":["2026-07-28"]}}}`, m.ID)
+	default:
+		p.initialized = true
+		p.answer(m.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"test","version":"1"}}`, m.Params.Version))
+	}
+}
+
+// call runs a tool.
+func (p *program) call(m *message) {
+	text := fmt.Sprint(m.Params.Arguments["text"])
+	switch m.Params.Name {
+	case "die":
+		os.Exit(7)
+	case "never":
+		return
+	case "ask":
+		text = string(p.ask())
+	case "twice":
+		p.answer(m.ID, content("first"))
+		p.mu.Lock()
+		ids := slices.Clone(p.answered)
+		p.mu.Unlock()
+		for _, id := range ids {
+			p.answer(id, content("again"))
+		}
+		return
+	case "raw":
+		p.write([]byte(strings.NewReplacer("ID", string(m.ID), "<ff>", "\xff").Replace(text) + "\n"))
+		return
+	case "cancelled":
+		heard := make(chan struct{})
+		p.mu.Lock()
+		p.cancelled = append(p.cancelled, heard)
+		p.mu.Unlock()
+		p.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":0}}`, m.Params.Meta.Token)
+		<-heard
+	default:
+		p.say(m, text)
+		text = p.knows(m, text)
+	}
+	p.answer(m.ID, content(text))
+	if m.Params.Name == "ask_later" {
+		go p.ask()
+	}
+}
+
+// knows returns what a tool is asked, or else the text.
+func (p *program) knows(m *message, text string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch m.Params.Name {
+	case "pid":
+		return strconv.Itoa(os.Getpid())
+	case "level":
+		return p.level
+	case "env":
+		return strings.Join(os.Environ(), "\n")
+	case "user":
+		return strconv.Itoa(os.Getuid()) + " " + os.Getenv("HOME") + " " + os.Getenv("USER")
+	case "dir":
+		text, _ = os.Getwd()
+	case "heard":
+		return strconv.Itoa(p.heard)
+	case "listens":
+		return strconv.Itoa(len(p.listens))
+	case "long":
+		size, _ := m.Params.Arguments["size"].(float64)
+		return strings.Repeat("x", int(size))
+	}
+	return text
+}
+
+// say writes what a tool says before its answer.
+func (p *program) say(m *message, text string) {
+	switch m.Params.Name {
+	case "junk":
+		p.write([]byte("debug: \xff\xfe not UTF-8\n" + `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"` + "\xff" + `"}}` + "\n"))
+	case "complain":
+		line := bytes.Repeat([]byte("complaint "), 100)
+		for range 4000 {
+			_, _ = os.Stderr.Write(append(line, '\n'))
+		}
+	case "progress":
+		for n := range 3 {
+			p.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, m.Params.Meta.Token, n)
+		}
+	case "log":
+		p.send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%q}}`, text)
+	case "change":
+		p.change()
+	case "update":
+		p.send(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, text)
+	}
+}
+
+// tool returns the one that is listed: a change has it say another number.
+func (p *program) tool() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf(`{"name":"echo","inputSchema":{"type":"object"},"x":1234567890123456789%d}`, p.version)
+}
+
+func content(text string) string {
+	quoted, _ := json.Marshal(text)
+	return fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, quoted)
+}
+
+// ask has the client sample, and returns what it says.
+func (p *program) ask() json.RawMessage {
+	p.mu.Lock()
+	p.asked++
+	id := strconv.Itoa(p.asked)
+	answer := make(chan json.RawMessage, 1)
+	p.waiting[id] = answer
+	p.mu.Unlock()
+	p.send(`{"jsonrpc":"2.0","id":%s,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`, id)
+	return <-answer
+}
+
+func (p *program) answer(id json.RawMessage, result string) {
+	p.mu.Lock()
+	p.answered = append(p.answered, id)
+	p.mu.Unlock()
+	p.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+func (p *program) send(format string, args ...any) {
+	end := "\n"
+	if p.is("banner") {
+		end = "\r\n"
+	}
+	p.write([]byte(fmt.Sprintf(format, args...) + end))
+}
+
+func (p *program) write(line []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = p.out.Write(line)
+}

@@ -1,0 +1,136 @@
+package program
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// maxQueued is how many bytes of messages wait for a client that reads slowly. A single message
+// may be larger.
+const maxQueued = 4 << 20
+
+// call is a request of a client that a process is asked.
+type call struct {
+	id    []byte // the client's, as written
+	token []byte // the progress token, as written; nil: none
+	// written says that the process may have been sent the request, or a part of it.
+	written atomic.Bool
+	// streams says that the client takes other messages than the answer.
+	streams bool
+	answer  *stream
+	session *session // whose it is; nil: of none
+	modern  bool
+	// subscribes says that the answer is the end of a subscription; logs, that log messages
+	// are asked for.
+	subscribes, logs bool
+	number           uint64 // our id. The child's lock guards it
+	// cancelled says that the process is not to be asked, or not any more.
+	cancelled atomic.Bool
+	// left says that nobody waits for the answer any more. The child's lock guards it.
+	left bool
+}
+
+// newCall returns that of a request.
+func newCall(r *http.Request, body []byte, request *message.Request) *call {
+	asked := &call{id: bytes.Clone(request.ID), answer: newStream(), streams: takesStream(r)}
+	if token, ok := message.ValueAt(body, "params", "_meta", "progressToken"); ok {
+		asked.token = bytes.Clone(token)
+	}
+	return asked
+}
+
+var errCancelled = errors.New("request was cancelled")
+
+// refused returns why a process is not asked, which may be about to end.
+func (c *call) refused(ending bool) error {
+	switch {
+	case c.cancelled.Load():
+		return errCancelled
+	case ending:
+		return errGone
+	}
+	return nil
+}
+
+// stream holds messages for one answer to a client.
+type stream struct {
+	mu     sync.Mutex
+	queue  [][]byte
+	size   int
+	ended  bool
+	signal chan struct{}
+}
+
+func newStream() *stream { return &stream{signal: make(chan struct{}, 1)} }
+
+// put adds a message. It reports false, and takes nothing, if the stream has ended, or the
+// client reads so slowly that there is no room.
+func (s *stream) put(message []byte) bool { return s.add(message, false) }
+
+// finish adds the last message, for which there is always room.
+func (s *stream) finish(message []byte) bool { return s.add(message, true) }
+
+func (s *stream) add(message []byte, last bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || !last && len(s.queue) > 0 && s.size+len(message) > maxQueued {
+		return false
+	}
+	s.queue = append(s.queue, message)
+	s.size += len(message)
+	s.ended = last
+	s.wake()
+	return true
+}
+
+// end ends the stream without another message.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.wake()
+}
+
+func (s *stream) wake() {
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next message, if there is one, and whether the stream ends with it, or has
+// ended.
+func (s *stream) take() (message []byte, last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 {
+		message, s.queue[0] = s.queue[0], nil
+		s.queue = s.queue[1:]
+		s.size -= len(message)
+	}
+	return message, s.ended && len(s.queue) == 0
+}
+
+// next waits for a message, for some time at most: then both are nothing. done ends the wait, too.
+func (s *stream) next(wait time.Duration, done <-chan struct{}) (message []byte, last bool) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		if message, last = s.take(); message != nil || last {
+			return message, last
+		}
+		select {
+		case <-s.signal:
+		case <-timer.C:
+			return nil, false
+		case <-done:
+			return nil, false
+		}
+	}
+}

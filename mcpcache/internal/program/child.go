@@ -1,0 +1,356 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
+)
+
+var (
+	// errGone says that a process had ended before it was sent a request.
+	errGone = errors.New("process has ended")
+	errSlow = errors.New("it did not answer in time")
+)
+
+// refusal is an error with which a process has answered initialize.
+type refusal struct {
+	answer    []byte // as written
+	supported []string
+	err       error
+}
+
+func (r *refusal) Error() string { return "it refused initialize: " + r.err.Error() }
+
+// maxOutbox is how many messages wait for a process to read them.
+const maxOutbox = 16
+
+// child is one process of a program, and what it has been asked.
+type child struct {
+	program *Program
+	process *process.Process
+	slot    *slot
+	outbox  chan *outgoing
+	gone    chan struct{} // closed when the process has ended, and all of its calls
+
+	mu     sync.Mutex
+	calls  map[uint64]*call
+	lastID uint64
+	ending bool      // takes no more calls
+	free   time.Time // since when nobody waits for an answer
+	timer  *time.Timer
+	junk   int   // lines on standard output that are no messages
+	why    error // it is ended; nil: it has ended by itself, or is not needed
+}
+
+// outgoing is a line for a process.
+type outgoing struct {
+	line []byte
+	call *call // nil: it is no request
+}
+
+func newChild(p *Program, running *process.Process, s *slot) *child {
+	c := &child{
+		program: p, process: running, slot: s,
+		outbox: make(chan *outgoing, maxOutbox), gone: make(chan struct{}),
+		calls: make(map[uint64]*call), free: time.Now(),
+	}
+	go c.write()
+	go c.read()
+	return c
+}
+
+// initialize sends the request that comes first, and returns the answer's result as written.
+func (c *child) initialize(request []byte, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errSlow)
+	defer cancel()
+	asked := &call{answer: newStream()}
+	if err := c.ask(ctx, request, asked); err != nil {
+		return nil, err
+	}
+	answer, _ := asked.answer.next(timeout, ctx.Done())
+	select {
+	case <-c.gone:
+		return nil, errGone
+	default:
+	}
+	if answer == nil {
+		return nil, errSlow
+	}
+	response, err := message.ParseResponse(answer)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading its answer to initialize: %w", err)
+	case response.Error != nil:
+		return nil, &refusal{answer, response.Error.Supported, response.Error}
+	}
+	return response.Result, nil
+}
+
+// ask sends a request, with an id and a progress token of our own. Answers come on the call's
+// stream.
+func (c *child) ask(ctx context.Context, request []byte, asked *call) error {
+	c.mu.Lock()
+	if err := asked.refused(c.ending); err != nil {
+		c.mu.Unlock()
+		return err
+	}
+	c.lastID++
+	id := c.lastID
+	asked.number = id
+	c.calls[id] = asked
+	c.mu.Unlock()
+	line, err := withNumbers(request, id, asked.token != nil)
+	if err == nil {
+		err = c.send(ctx, &outgoing{line, asked})
+	}
+	if err != nil {
+		c.settle(id)
+	}
+	return err
+}
+
+// withNumbers returns a request with our id, and that as its progress token.
+func withNumbers(request []byte, id uint64, progress bool) ([]byte, error) {
+	number := strconv.AppendUint(nil, id, 10)
+	line, err := message.WithValue(request, number, "id")
+	if err == nil && progress {
+		line, err = message.WithValue(line, number, "params", "_meta", "progressToken")
+	}
+	return line, err
+}
+
+// tell sends what is no request.
+func (c *child) tell(ctx context.Context, line []byte) error {
+	return c.send(ctx, &outgoing{line: line})
+}
+
+func (c *child) send(ctx context.Context, o *outgoing) error {
+	o.line = inOneLine(o.line)
+	select {
+	case c.outbox <- o:
+		return nil
+	case <-c.gone:
+		return errGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// inOneLine returns a message without line ends: in JSON they are white space.
+func inOneLine(message []byte) []byte {
+	if !bytes.ContainsAny(message, "\r\n") {
+		return message
+	}
+	message = bytes.Clone(message)
+	for i, b := range message {
+		if b == '\n' || b == '\r' {
+			message[i] = ' '
+		}
+	}
+	return message
+}
+
+// reply sends an answer from the goroutine that reads, which must not wait: a program that
+// does not read its input, while it writes, ends.
+func (c *child) reply(line []byte) {
+	select {
+	case c.outbox <- &outgoing{line: line}:
+	default:
+		c.fail(errUnread)
+	}
+}
+
+// refuse answers a request of the process.
+func (c *child) refuse(e message.Envelope, reason string) {
+	if e.Method == "ping" { // whether a client is there, is not the process's business
+		c.reply(bytes.Join([][]byte{[]byte(`{"jsonrpc":"2.0","id":`), e.ID, []byte(`,"result":{}}`)}, nil))
+		return
+	}
+	c.reply(message.AppendError(nil, e.ID, codeMethod, reason))
+}
+
+// write has the process read what is sent.
+func (c *child) write() {
+	for {
+		select {
+		case o := <-c.outbox:
+			if o.call != nil {
+				o.call.written.Store(true)
+			}
+			if _, err := c.process.Write(append(o.line, '\n')); err != nil {
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					c.fail(errUnread)
+				}
+				c.stop()
+				return
+			}
+		case <-c.process.Done():
+			return
+		}
+	}
+}
+
+// read takes what the process sends, until it ends.
+func (c *child) read() {
+	for {
+		line, err := c.process.ReadLine()
+		if errors.Is(err, process.ErrLine) {
+			c.fail(err)
+		}
+		if err != nil {
+			break
+		}
+		c.receive(line)
+	}
+	c.stop()
+	<-c.process.Done()
+	c.program.gone(c)
+	c.mu.Lock()
+	calls := c.calls
+	c.calls = nil
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	close(c.gone)
+	c.slot.forget(c) // after that, as who is about to give it to the slot looks
+	c.slot.owner.lost(c)
+	text := fmt.Sprintf("program %s ended before it answered: %s", c.program.called(), c.ended())
+	for _, asked := range calls {
+		if !asked.written.Load() || asked.subscribes { // a subscription is made again
+			asked.answer.end()
+			continue
+		}
+		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text))
+	}
+	c.program.log().Info("program ended", zap.Int("pid", c.process.PID()), zap.String("exit", c.process.Exit()))
+}
+
+// receive takes a line of the process.
+func (c *child) receive(line []byte) {
+	if line = bytes.TrimPrefix(line, []byte("\uFEFF")); len(bytes.TrimSpace(line)) == 0 {
+		return
+	}
+	envelope, err := message.ParseEnvelope(line)
+	switch {
+	case err == nil && envelope.Response:
+		c.answered(line, envelope)
+	case err != nil || !utf8.Valid(line):
+		c.skip(line)
+	case envelope.Method == "notifications/progress" && envelope.ID == nil:
+		c.progressed(line)
+	case envelope.ID != nil:
+		c.slot.owner.asks(c, line, envelope)
+	default:
+		c.slot.owner.hears(c, line, envelope.Method)
+	}
+}
+
+// maxShown is how many bytes of a line are logged that is no message.
+const maxShown = 200
+
+// skip counts a line that is no message, and logs the first ones, then ever fewer.
+func (c *child) skip(line []byte) {
+	c.mu.Lock()
+	c.junk++
+	n := c.junk
+	c.mu.Unlock()
+	if n&(n-1) == 0 { // 1, 2, 4, 8
+		c.program.log().Warn("program wrote to standard output what is no message: it is skipped",
+			zap.ByteString("line", bytes.ToValidUTF8(line[:min(len(line), maxShown)], []byte("\uFFFD"))), zap.Int("skipped", n))
+	}
+}
+
+// answered hands an answer on. One that nobody waits for is dropped: it comes late, or twice.
+func (c *child) answered(line []byte, e message.Envelope) {
+	number, err := strconv.ParseUint(string(e.ID), 10, 64)
+	if err != nil {
+		return
+	}
+	asked := c.settle(number)
+	if asked == nil {
+		return
+	}
+	switch path := []string{"result", "_meta", message.MetaSubscription}; {
+	case asked.id == nil: // our own
+	case !utf8.Valid(line):
+		c.skip(line)
+		line = message.AppendError(nil, asked.id, codeInternal, "program "+c.program.called()+" answered with what is not UTF-8")
+	case asked.subscribes:
+		line = e.WithID(line, asked.id)
+		if told, err := message.WithValue(line, asked.id, path...); err == nil {
+			line = told // servers should name the subscription that ends
+		}
+	default:
+		line = e.WithID(line, asked.id)
+	}
+	asked.answer.finish(line)
+}
+
+// settle returns a call that is over, nil if there is none.
+func (c *child) settle(id uint64) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := c.calls[id]
+	delete(c.calls, id)
+	c.rest()
+	return asked
+}
+
+// progressed hands progress on to who asked for it.
+func (c *child) progressed(line []byte) {
+	token, _ := message.ValueAt(line, "params", "progressToken")
+	number, err := strconv.ParseUint(string(token), 10, 64)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	asked := c.calls[number]
+	c.mu.Unlock()
+	if asked == nil || asked.token == nil || !asked.streams {
+		return
+	}
+	if line, err = message.WithValue(line, asked.token, "params", "progressToken"); err == nil {
+		asked.answer.put(line)
+	}
+}
+
+// latest returns the stream of the last request of a session whose client takes messages; nil:
+// none.
+func (c *child) latest(s *session) *stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var last uint64
+	for id, asked := range c.calls {
+		if asked.session == s && asked.streams && !asked.left && id > last {
+			last = id
+		}
+	}
+	if last == 0 {
+		return nil
+	}
+	return c.calls[last].answer
+}
+
+// of returns our id of a call of a session, 0 if there is none.
+func (c *child) of(s *session, id []byte) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for number, asked := range c.calls {
+		if asked.session == s && asked.id != nil && message.SameID(asked.id, id) {
+			return number
+		}
+	}
+	return 0
+}

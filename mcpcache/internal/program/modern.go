@@ -1,0 +1,197 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Codes of errors of 2026-07-28 (schema, "Error Codes").
+const (
+	codeParams      = -32602
+	codeHeader      = -32020
+	codeCapability  = -32021
+	codeUnsupported = -32022
+)
+
+// modern is the one process for all requests without a session. What is told apart by them is
+// that process's: a process is no conversation (2026-07-28, "Base Protocol", "Statelessness").
+type modern struct {
+	slot *slot
+	era  era
+}
+
+// alone reports whether the program is not to have sessions.
+func (m *modern) alone() bool { return m.era.fixed && m.era.is(isModern) }
+
+// refuseSession answers a client that has a session, or wants one.
+func (m *modern) refuseSession(r *http.Request, body []byte, request *message.Request) *http.Response {
+	if string(request.Method) != "initialize" {
+		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, "this server has no sessions")
+	}
+	requested, _ := message.ValueAt(body, "params", "protocolVersion")
+	if len(requested) == 0 {
+		requested = []byte(`""`)
+	}
+	return answer(r, http.StatusBadRequest, message.AppendErrorWith(nil, request.ID, codeUnsupported,
+		"this server speaks "+revision.LatestModern.String()+" alone",
+		fmt.Appendf(nil, `{"supported":["%s"],"requested":%s}`, revision.LatestModern, requested)))
+}
+
+// greeted implements [owner].
+func (*modern) greeted() [][]byte { return nil }
+
+// asks implements [owner].
+func (*modern) asks(c *child, _ []byte, e message.Envelope) {
+	c.refuse(e, "a server sends no requests at this revision")
+}
+
+// lost implements [owner].
+func (*modern) lost(*child) {}
+
+// hears implements [owner]. A message of a subscription names it; a log message does not say to
+// which request it belongs, so there has to be one alone.
+func (m *modern) hears(c *child, line []byte, method string) {
+	switch method {
+	case "notifications/cancelled":
+		if asked := c.subscription(line, "params", "requestId"); asked != nil {
+			c.leave(asked)
+		}
+		return
+	case "notifications/message":
+		if asked := c.logged(); asked != nil {
+			asked.answer.put(line)
+		}
+		return
+	}
+	path := []string{"params", "_meta", message.MetaSubscription}
+	asked := c.subscription(line, path...)
+	if asked == nil {
+		return
+	}
+	if told, err := message.WithValue(line, asked.id, path...); err != nil || !asked.answer.put(told) {
+		c.leave(asked) // its client subscribes again, and asks for what it has missed
+	}
+}
+
+// subscription returns the call that is a subscription and whose id of ours is at a path.
+func (c *child) subscription(line []byte, path ...string) *call {
+	id, _ := message.ValueAt(line, path...)
+	number, err := strconv.ParseUint(string(id), 10, 64)
+	if err != nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if asked := c.calls[number]; asked != nil && asked.subscribes {
+		return asked
+	}
+	return nil
+}
+
+// logged returns the only call there is, if it has asked for log messages; nil otherwise.
+// Subscriptions make none.
+func (c *child) logged() (only *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, asked := range c.calls {
+		switch {
+		case asked.subscribes:
+		case only != nil, !asked.logs, !asked.streams:
+			return nil
+		default:
+			only = asked
+		}
+	}
+	return only
+}
+
+// post takes a request of a client without a session.
+func (m *modern) post(r *http.Request, body []byte, request *message.Request) (*http.Response, error) {
+	switch {
+	case m.era.is(isLegacy):
+		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, notModern), nil
+	case request.Method == nil:
+		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, "a client sends no responses at this revision"), nil
+	case request.ID == nil: // cancellation is the end of a connection here, so there is nothing to be said
+		return answer(r, http.StatusAccepted, nil), nil
+	}
+	if refused := m.refuses(r, body, request); refused != nil {
+		return refused, nil
+	}
+	subscribes := string(request.Method) == "subscriptions/listen"
+	if subscribes && !takesStream(r) {
+		return refuse(r, http.StatusNotAcceptable, request.ID, codeRequest, needsStream), nil
+	}
+	asked := func() *call {
+		asked := newCall(r, body, request)
+		asked.modern, asked.subscribes = true, subscribes
+		_, asked.logs = message.ValueAt(body, "params", "_meta", message.MetaLogLevel)
+		return asked
+	}
+	res, err := m.slot.ask(r, body, asked, func() error { return nil })
+	switch {
+	case err == nil || r.Context().Err() != nil:
+		return res, err
+	case errors.Is(err, errLegacy):
+		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, notModern), nil
+	}
+	return m.slot.program.unanswered(r, request, err), nil
+}
+
+// refuses checks what a server of Streamable HTTP has to check of a request (2026-07-28,
+// "Streamable HTTP", "Request Metadata"). It returns nil if all is right.
+func (m *modern) refuses(r *http.Request, body []byte, request *message.Request) *http.Response {
+	wrong := func(code int, text string) *http.Response {
+		return refuse(r, http.StatusBadRequest, request.ID, code, text)
+	}
+	is := func(header, value string) bool {
+		values := r.Header.Values(header)
+		return len(values) == 1 && values[0] == value
+	}
+	switch {
+	case request.Meta.Revision == nil:
+		return wrong(codeParams, "params._meta has no "+message.MetaRevision)
+	case !is(revisionHeader, string(request.Meta.Revision)):
+		return wrong(codeHeader, "MCP-Protocol-Version has to be what the message says in "+message.MetaRevision)
+	case request.Meta.Capabilities == nil:
+		return wrong(codeParams, "params._meta has no "+message.MetaCapabilities)
+	case !is("Mcp-Method", string(request.Method)):
+		return wrong(codeHeader, "Mcp-Method has to be the method of the message")
+	}
+	member := "name"
+	switch string(request.Method) {
+	case "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		// Of a session, which a program that speaks both eras might take it for.
+		return refuse(r, http.StatusNotFound, request.ID, codeMethod, "there is no such method at this revision")
+	case "resources/read":
+		member = "uri"
+	case "tools/call", "prompts/get":
+	default:
+		return nil
+	}
+	names := r.Header.Values("Mcp-Name")
+	if len(names) == 1 {
+		if name, ok := message.DecodeHeader(names[0]); ok && name == message.StringAt(body, "params", member) {
+			return nil
+		}
+	}
+	return wrong(codeHeader, "Mcp-Name has to be params."+member+" of the message")
+}
+
+// statusOf returns the status of an answer without a session (2026-07-28, "Streamable HTTP").
+func statusOf(line []byte) int {
+	code, _ := message.ValueAt(line, "error", "code")
+	number, _ := strconv.Atoi(string(code))
+	switch number {
+	case codeMethod:
+		return http.StatusNotFound
+	case codeHeader, codeCapability, codeUnsupported:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}

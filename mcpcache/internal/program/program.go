@@ -1,0 +1,348 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+const (
+	// A start that failed is not tried again for a while, longer each time.
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// Limits are what may change while a program runs.
+type Limits struct {
+	StartTimeout time.Duration // until a process has answered initialize
+	Idle         time.Duration // after which a process that nobody uses is stopped; 0: never
+	StopGrace    time.Duration // for each step of stopping one
+	Max          int           // processes
+}
+
+// Kind is how a program is used. It does not change.
+type Kind struct {
+	// Share has all sessions use one process, for programs of which there cannot be two.
+	Share bool
+	// Era is what the program speaks: "legacy", "modern", or "" to find out, at the first request
+	// without a session. If it shares that cannot be: it is "legacy" then.
+	Era string
+}
+
+// Program is a command that speaks MCP on standard input and output.
+type Program struct {
+	command func() (process.Command, error)
+	host    *Host
+	shared  *slot // of all sessions; nil: each has its own
+	modern  *modern
+	logger  atomic.Pointer[zap.Logger]
+	name    atomic.Pointer[string]
+	limits  atomic.Pointer[Limits]
+	// first is held by a start until one has succeeded: package managers that install one
+	// package at the same time spoil it (npm/cli#8224).
+	first   chan struct{}
+	closing chan struct{} // closed when the program is
+
+	mu        sync.Mutex
+	sessions  map[string]*session
+	children  map[*child]struct{}
+	starting  int            // places that are taken for processes to be
+	opening   sync.WaitGroup // starts that are not over
+	succeeded bool
+	failures  int
+	retryAt   time.Time
+	failure   error // of the last start
+	ended     bool
+}
+
+// New returns a program. command says what to run, at each start. It has to be closed.
+func (h *Host) New(command func() (process.Command, error), kind Kind, limits Limits, logger *zap.Logger) *Program {
+	p := &Program{
+		command: command, host: h,
+		first:    make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		sessions: make(map[string]*session),
+		children: make(map[*child]struct{}),
+	}
+	if kind.Share && kind.Era == "" {
+		kind.Era = revision.Legacy.String()
+	}
+	if kind.Share {
+		p.shared = &slot{program: p, owner: &shared{p}}
+	}
+	p.modern = &modern{era: era{fixed: kind.Era != "", silence: usualSilence}}
+	p.modern.slot = &slot{program: p, owner: p.modern}
+	switch kind.Era {
+	case revision.Modern.String():
+		p.modern.era.speaks = isModern
+	case revision.Legacy.String():
+		p.modern.era.speaks = isLegacy
+	}
+	p.SetName("")
+	p.Configure(limits, logger)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.programs[p] = struct{}{}
+	return p
+}
+
+// SetName sets what the program is called in logs and errors.
+func (p *Program) SetName(name string) { p.name.Store(&name) }
+
+func (p *Program) called() string { return *p.name.Load() }
+
+func (p *Program) log() *zap.Logger { return p.logger.Load().With(zap.String("program", p.called())) }
+
+// Configure sets what may change while the program runs.
+func (p *Program) Configure(limits Limits, logger *zap.Logger) {
+	p.limits.Store(&limits)
+	p.logger.Store(logger)
+}
+
+// Close ends the program and its sessions. Processes are stopped behind it, see [Host.Close].
+func (p *Program) Close() {
+	p.host.stopping.Go(func() {
+		p.end(func(c *child) { c.process.Stop(p.limits.Load().StopGrace) })
+		p.host.mu.Lock()
+		defer p.host.mu.Unlock()
+		delete(p.host.programs, p)
+	})
+}
+
+// end ends all processes as stop does, and returns when they have ended.
+func (p *Program) end(stop func(*child)) {
+	p.mu.Lock()
+	if !p.ended {
+		p.ended = true
+		close(p.closing)
+	}
+	sessions := p.sessions
+	p.sessions = make(map[string]*session)
+	var ending sync.WaitGroup
+	for c := range p.children {
+		ending.Go(func() {
+			c.close()
+			stop(c)
+			<-c.gone
+		})
+	}
+	p.mu.Unlock()
+	for _, s := range sessions {
+		s.close()
+	}
+	ending.Wait()
+	p.opening.Wait()
+}
+
+// unavailable says why no process can be had now, and when to try again.
+type unavailable struct {
+	reason string
+	after  time.Duration
+}
+
+func (u *unavailable) Error() string { return u.reason }
+
+var errEnded = errors.New("program is ended: Caddy stops, or has another configuration")
+
+// open starts a process for a slot, and returns the answer with which it was greeted. It goes on if nobody waits any more: what a package manager has begun would be lost.
+func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
+	if err := p.reserve(); err != nil {
+		return nil, nil, err
+	}
+	defer p.opening.Done()
+	leave, err := p.queue()
+	if err != nil {
+		p.release()
+		return nil, nil, err
+	}
+	defer leave()
+	if c, err = p.start(s); err != nil {
+		return nil, nil, p.failed(err)
+	}
+	if answer, err = s.owner.greet(c, p.limits.Load().StartTimeout); err != nil {
+		c.stop()
+		<-c.gone
+		if refused, ok := errors.AsType[*refusal](err); ok && namesModern(refused.supported) {
+			p.modern.era.found(unknownEra)
+		}
+		if isJudgement(err) {
+			return nil, nil, fmt.Errorf("program %s: %w", p.called(), err)
+		}
+		if errors.Is(err, errGone) {
+			err = fmt.Errorf("it ended while it started (%s)", c.ended())
+		}
+		return nil, nil, p.failed(err)
+	}
+	p.mu.Lock()
+	p.succeeded, p.failures, p.failure = true, 0, nil
+	p.mu.Unlock()
+	p.log().Info("program started", zap.Int("pid", c.process.PID()))
+	return c, answer, nil
+}
+
+// isJudgement reports whether an error says of a process that it runs, and knows what it does not
+// want.
+func isJudgement(err error) bool {
+	_, refused := errors.AsType[*refusal](err)
+	return refused || errors.Is(err, errLegacy) || errors.Is(err, errPinged)
+}
+
+// queue waits for its turn to start. leave has to be called when the start is over.
+func (p *Program) queue() (leave func(), err error) {
+	select {
+	case p.first <- struct{}{}:
+	case <-p.closing:
+		return nil, errEnded
+	}
+	alone := !p.hasSucceeded()
+	if !alone {
+		<-p.first
+	}
+	select {
+	case p.host.starts <- struct{}{}:
+	case <-p.closing:
+		err = errEnded
+	}
+	if err == nil {
+		if err = p.backoff(); err != nil { // another start has failed meanwhile
+			<-p.host.starts
+		}
+	}
+	leave = func() {
+		<-p.host.starts
+		if alone {
+			<-p.first
+		}
+	}
+	if err != nil && alone {
+		<-p.first
+	}
+	return leave, err
+}
+
+// reserve takes a place for a process. If there is none, that which has not been used for the
+// longest time is stopped.
+func (p *Program) reserve() error {
+	for {
+		if err := p.backoff(); err != nil {
+			return err
+		}
+		leaving, err := p.place()
+		if err != nil || leaving == nil {
+			return err
+		}
+		<-leaving.gone
+	}
+}
+
+// place takes a place if there is one. If not, it returns a process that is about to end.
+func (p *Program) place() (leaving *child, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	most := p.limits.Load().Max
+	switch {
+	case p.ended:
+		return nil, errEnded
+	case len(p.children)+p.starting < most:
+		p.starting++
+		p.opening.Add(1)
+		return nil, nil
+	}
+	var since time.Time
+	for c := range p.children {
+		switch free, state := c.use(); {
+		case state == ending:
+			return c, nil
+		case state == unused && (leaving == nil || free.Before(since)):
+			leaving, since = c, free
+		}
+	}
+	if leaving == nil || !leaving.sleep() {
+		return nil, &unavailable{fmt.Sprintf("all %d processes of program %s are in use", most, p.called()), firstRetry}
+	}
+	return leaving, nil
+}
+
+func (p *Program) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starting--
+}
+
+// backoff returns an error while no start is tried, as the last one has failed.
+func (p *Program) backoff() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch wait := time.Until(p.retryAt); {
+	case p.ended:
+		return errEnded
+	case p.failure != nil && wait > 0:
+		return &unavailable{p.failure.Error(), wait}
+	}
+	return nil
+}
+
+// start starts a process in the place that was reserved.
+func (p *Program) start(s *slot) (*child, error) {
+	command, err := p.command()
+	if err != nil {
+		p.release()
+		return nil, err
+	}
+	command.Log = func(line string, skipped int) {
+		p.log().Info("program wrote to standard error", zap.String("line", line), zap.Int("skipped", skipped))
+	}
+	running, err := p.host.launcher.Start(command)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starting--
+	switch {
+	case err != nil:
+		return nil, err
+	case p.ended:
+		running.Terminate(0)
+		return nil, errEnded
+	}
+	c := newChild(p, running, s)
+	p.children[c] = struct{}{}
+	return c, nil
+}
+
+// pause is how long nothing is tried after that many failures before this one.
+func pause(failures int) time.Duration { return min(firstRetry<<min(failures, 10), lastRetry) }
+
+// failed notes that a start has failed, and returns the error that callers are given.
+func (p *Program) failed(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return errEnded
+	}
+	p.modern.era.found(unknownEra) // another version may have been installed
+	wait := pause(p.failures)
+	p.failures++
+	p.failure = fmt.Errorf("program %s did not start: %w", p.called(), err)
+	p.retryAt = time.Now().Add(wait)
+	p.log().Error("program did not start", zap.Error(err), zap.Duration("next_try_after", wait))
+	return &unavailable{p.failure.Error(), wait}
+}
+
+func (p *Program) hasSucceeded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.succeeded
+}
+
+// gone forgets a process.
+func (p *Program) gone(c *child) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.children, c)
+}

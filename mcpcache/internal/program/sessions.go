@@ -1,0 +1,79 @@
+package program
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// maxSessions is how many sessions are known; sessionAge how long without a request.
+	maxSessions = 4096
+	sessionAge  = 24 * time.Hour
+)
+
+// newSession returns a session that is known from now on. If there are too many, that which
+// was not used for the longest time is forgotten.
+func (p *Program) newSession(initialize []byte) (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return nil, errEnded
+	}
+	var oldest *session
+	var since time.Time
+	for id, s := range p.sessions {
+		used, asleep := s.lastUse()
+		switch {
+		case !asleep:
+		case time.Since(used) > sessionAge:
+			delete(p.sessions, id)
+			s.close()
+		case oldest == nil || used.Before(since):
+			oldest, since = s, used
+		}
+	}
+	if len(p.sessions) >= maxSessions {
+		if oldest == nil {
+			return nil, &unavailable{fmt.Sprintf("program %s has %d sessions", p.called(), maxSessions), firstRetry}
+		}
+		delete(p.sessions, oldest.id)
+		oldest.close()
+	}
+	s := &session{
+		id: rand.Text(), program: p, initialize: initialize, used: time.Now(),
+		asked: make(map[uint64]asked), subscribed: make(map[string][]byte), waiting: make(map[*call]struct{}),
+	}
+	if s.slot = p.shared; s.slot == nil {
+		s.slot = &slot{program: p, owner: s}
+	}
+	p.sessions[s.id] = s
+	return s, nil
+}
+
+// session returns the session of that id, nil if there is none.
+func (p *Program) session(id string) *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sessions[id]
+}
+
+// known returns the sessions there are.
+func (p *Program) known() []*session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.sessions))
+}
+
+// forget ends a session.
+func (p *Program) forget(s *session) {
+	p.mu.Lock()
+	delete(p.sessions, s.id)
+	p.mu.Unlock()
+	s.close()
+	if all, ok := s.slot.owner.(*shared); ok {
+		go all.left(s)
+	}
+}

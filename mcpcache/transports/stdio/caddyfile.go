@@ -1,0 +1,50 @@
+package stdio
+
+import (
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/options"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// UnmarshalCaddyfile reads the transport from a Caddyfile:
+//
+//	transport stdio <command> [<args...>] {
+//		env           <name> <value>
+//		pass_env      <name...>
+//		dir           <path>
+//		user          <name>
+//		start_timeout <duration>   # default: 2m
+//		idle          <duration>   # default: 5m. off: never stopped
+//		stop_grace    <duration>   # default: 2s
+//		max           <n>          # processes. Default: 32
+//		share                      # one process for all sessions
+//		era           legacy|modern  # default: found out
+//	}
+func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the transport's name
+	command := d.RemainingArgs()
+	if len(command) == 0 {
+		return d.Err("transport stdio needs a command, such as npx -y @modelcontextprotocol/server-everything stdio")
+	}
+	t.Command, t.Args = command[0], command[1:]
+	return options.Parse(d, map[string]options.Setter{
+		"env":           options.Param(&t.Env),
+		"pass_env":      options.List(&t.PassEnv),
+		"dir":           options.String(&t.Dir),
+		"user":          options.String(&t.User),
+		"start_timeout": options.Duration(&t.StartTimeout),
+		"idle":          options.DurationOrOff(&t.Idle),
+		"stop_grace":    options.Duration(&t.StopGrace),
+		"max":           options.Count(&t.Max, MostProcesses),
+		"share":         options.Flag(&t.Share),
+		"era":           options.OneOf(&t.Era, revision.EraNames()...),
+	}, "env")
+}
+
+// Interface guards
+var (
+	_ caddyfile.Unmarshaler = (*Transport)(nil)
+	_ caddy.Module          = (*Transport)(nil)
+)
