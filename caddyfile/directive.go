@@ -15,7 +15,7 @@ func init() {
 
 // parseDirective sets up the handler from Caddyfile tokens. Syntax:
 //
-//	mcp_cache [<matcher>] [<upstream_url...>] {
+//	mcp_cache [<matcher>] [<upstream_url...>|stdio <command> [<args...>]] {
 //		# which lists, how long
 //		kinds          <kind...>                  # tools, prompts, resources, resource_templates, discover. Default: all five
 //		ttl            [<kind...>] <duration>     # freshness when the upstream gives no ttlMs. Default: 5m
@@ -46,7 +46,7 @@ func init() {
 //		refresh        <duration>                 # never refresh a kind more often than this. Default: 1s
 //
 //		# several servers, a toolkit, in the place of upstream URLs
-//		server         <name> [<url...>] [{ ... }] # as often as wanted
+//		server         <name> [<url...>|stdio <command> [<args...>]] [{ ... }] # as often as wanted
 //		name_limit     <n>                        # the longest name with a prefix; longer ones are shortened. Default: 48
 //		door           <server>                   # the one that lets callers in; without it the only one with authorization forward, if there is one
 //		session_ttl    <duration>                 # how long a client's session lasts. Default: 720h
@@ -61,6 +61,7 @@ func init() {
 //		precompress    on|off                     # keep answers compressed too, for clients that accept it. Default: on
 //
 //		name           <name>                     # in metrics, admin API, Cache-Status. Default: mcp_cache
+//		stdio          { ... }                    # options of a program: everything the transport of that name takes
 //		reverse_proxy  [<upstreams...>] { ... }   # everything the standard directive takes
 //	}
 //
@@ -70,6 +71,9 @@ func init() {
 // server and differ in nothing but their hosts and ports. The upstream is sent
 // its own address as Host, by the transport upstream_host in the place of http,
 // and an https upstream is asked for its own name.
+//
+// A command runs a program that speaks MCP on its standard input and output, by the transport
+// stdio of reverse_proxy. In logs the program is called as the server, or as the cache.
 //
 // A nested reverse_proxy block either names the upstreams instead of URLs, or
 // names none and then holds the options of the URLs' upstreams; a header_up
@@ -83,7 +87,7 @@ func init() {
 //	session_lost  reopen|end                      # when it has lost a client's session. Default: reopen
 //
 // and for this server guard, kinds, ttl, min_ttl, max_ttl, stale_if_error, scope, eras,
-// endpoint, host, refresh, max_list, max_pages, reverse_proxy, and allow and deny with the
+// endpoint, host, refresh, max_list, max_pages, stdio, reverse_proxy, and allow and deny with the
 // names that it has itself. All other options stand beside the servers, and so do allow and
 // deny with the names that clients see.
 //

@@ -18,6 +18,8 @@ type parser struct {
 	directive caddyparse.Token // the word mcp_cache
 	handler   *mcpcache.Handler
 	urls      []upstreamURL
+	command   []string           // in the place of URLs
+	program   caddyparse.Segment // the option stdio, if there is one
 	proxy     caddyparse.Segment // the nested reverse_proxy, if there is one
 	into      *mcpcache.Server   // of a toolkit, whose block is read; nil for the directive
 }
@@ -56,6 +58,7 @@ var subdirectives = map[string]func(*parser, option) error{
 	"session_ttl":    (*parser).sessionTTL,
 	"max_sessions":   (*parser).maxSessions,
 	"door":           (*parser).door,
+	"stdio":          (*parser).stdio,
 	"reverse_proxy":  (*parser).reverseProxy,
 }
 
@@ -66,7 +69,7 @@ func init() { subdirectives["server"] = (*parser).server } // which itself reads
 // themselves.
 var repeatable = map[string]bool{"ttl": true, "min_ttl": true, "max_ttl": true, "allow": true, "deny": true, "server": true}
 
-// parse reads the URLs and the block, and makes the upstream of them.
+// parse reads the URLs or the command, and the block, and makes the upstream of them.
 func (p *parser) parse() error {
 	if err := p.parseURLs(); err != nil {
 		return err
@@ -82,6 +85,9 @@ func (p *parser) parse() error {
 		if seen[option] {
 			return newOption(caddyparse.Segment{p.directive}).Errf("%s is for several servers: without `server` lines %s", option, otherwise)
 		}
+	}
+	if err := p.checkProgram(seen); err != nil {
+		return err
 	}
 	return p.buildUpstream()
 }

@@ -9,12 +9,13 @@ import (
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/transports/stdio"
 )
 
 // ofServer are the options of a server of a toolkit that other handlers have, too.
 var ofServer = []string{
 	"kinds", "ttl", "min_ttl", "max_ttl", "stale_if_error", "scope", "eras", "endpoint", "host", "refresh",
-	"max_list", "max_pages", "reverse_proxy", "guard", "allow", "deny",
+	"max_list", "max_pages", "stdio", "reverse_proxy", "guard", "allow", "deny",
 }
 
 // onlyOfServer are those that only such a server has.
@@ -41,7 +42,7 @@ var later = []string{
 
 // server reads `server <name> [<url...>] { ... }`.
 func (p *parser) server(o option) error {
-	const takes = "a name of a-z, 0-9 and -, and then the URLs of one server, or a block that says how to reach it"
+	const takes = "a name of a-z, 0-9 and -, and then the URLs of one server, stdio and a command, or a block that says how to reach it"
 	if !o.NextArg() {
 		return o.refuse(takes)
 	}
@@ -158,6 +159,8 @@ func (p *parser) misplaced(name string) error {
 		return p.Errf("%s: not yet in a toolkit, that is with several servers", name)
 	case p.into != nil && known:
 		return p.Errf("%s is an option of the toolkit, not of one of its servers: put it beside them", name)
+	case p.command != nil && slices.Contains(stdio.OptionNames(), name):
+		return p.Errf("%s is an option of the program: put it into the block stdio", name)
 	case p.into == nil && onlyOfServer[name] != nil:
 		return p.Errf("%s is an option of a server: put it into the block of that server", name)
 	}
@@ -167,7 +170,7 @@ func (p *parser) misplaced(name string) error {
 // checkToolkit returns an error if the directive has what only one server can have.
 func (p *parser) checkToolkit(seen map[string]bool) error {
 	at := newOption(caddyparse.Segment{p.directive})
-	if len(p.urls) > 0 || p.proxy != nil {
+	if len(p.urls) > 0 || p.command != nil || p.proxy != nil {
 		return at.Errf("mcp_cache has both servers and an upstream of its own; give that one a name, too: server <name> <url...>")
 	}
 	for _, name := range slices.Sorted(maps.Keys(seen)) {

@@ -23,10 +23,13 @@ func (p *parser) reverseProxy(o option) error {
 	if args := o.RemainingArgs(); len(args) > 0 && isMatcher(args[0]) {
 		return o.Errf("%s takes no matcher in mcp_cache, not %q; put it after mcp_cache", o.name, args[0])
 	}
-	if len(p.urls) == 0 {
-		return nil
+	switch {
+	case len(p.urls) > 0:
+		return p.refuseUpstreams(newOption(o.tokens), "its URLs")
+	case p.command != nil:
+		return p.refuseUpstreams(newOption(o.tokens), "its command")
 	}
-	return p.refuseUpstreams(newOption(o.tokens))
+	return nil
 }
 
 // isMatcher tells whether a first argument would be a matcher if reverse_proxy
@@ -36,22 +39,25 @@ func isMatcher(arg string) bool {
 }
 
 // refuseUpstreams is an error if a nested reverse_proxy names upstreams besides
-// the URLs.
-func (p *parser) refuseUpstreams(o option) error {
-	const twice = "mcp_cache has its upstreams from its URLs; the %s of its reverse_proxy cannot name more of them"
+// those that the directive has from elsewhere.
+func (p *parser) refuseUpstreams(o option, elsewhere string) error {
+	const twice = "mcp_cache has its upstreams from %s; the %s of its reverse_proxy cannot name more of them"
 	if o.NextArg() {
-		return o.Errf(twice, "arguments")
+		return o.Errf(twice, elsewhere, "arguments")
 	}
 	for o.NextBlock(0) {
-		if name := o.Val(); name == "to" || name == "dynamic" {
-			return o.Errf(twice, name)
+		switch name := o.Val(); {
+		case name == "to" || name == "dynamic":
+			return o.Errf(twice, elsewhere, name)
+		case name == "transport" && p.command != nil:
+			return o.Errf("a command is reached by the transport stdio; reverse_proxy cannot name another one")
 		}
 		o.NextSegment() // skip to the next option
 	}
 	return nil
 }
 
-// buildUpstream makes the embedded handler out of the URLs and the nested
+// buildUpstream makes the embedded handler out of the URLs, or the command, and the nested
 // reverse_proxy. The URLs become arguments of reverse_proxy, whose own parser
 // then sees to it that scheme and transport agree.
 //
@@ -65,9 +71,9 @@ func (p *parser) buildUpstream() error {
 		proxy = caddyparse.Segment{name}
 	}
 	tokens := slices.Clone(proxy[:1])
-	for _, u := range p.urls {
+	for _, text := range p.addresses() {
 		address := proxy[0] // on its line, whatever was imported
-		address.Text = u.address()
+		address.Text = text
 		tokens = append(tokens, address)
 	}
 	tokens = append(tokens, proxy[1:]...)
@@ -81,21 +87,41 @@ func (p *parser) buildUpstream() error {
 		return err
 	}
 	if len(handler.Upstreams) == 0 && handler.DynamicUpstreamsRaw == nil {
-		if p.into != nil {
-			return newOption(caddyparse.Segment{p.directive}).Errf(
-				"server %s needs an upstream: a URL such as http://127.0.0.1:3001/mcp, or a reverse_proxy block that names one", p.into.Name)
-		}
-		return newOption(caddyparse.Segment{p.directive}).Err(
-			"mcp_cache needs an upstream: a URL such as http://127.0.0.1:3001/mcp, or a reverse_proxy block that names one")
-	}
-	if len(p.urls) > 0 {
-		if err := sendOwnHost(handler); err != nil {
-			return err
-		}
+		return newOption(caddyparse.Segment{p.directive}).Errf(
+			"%s needs an upstream: a URL such as http://127.0.0.1:3001/mcp, %s, or a reverse_proxy block that names one", p.who(), aCommand)
 	}
 	var err error
+	switch {
+	case len(p.urls) > 0:
+		err = sendOwnHost(handler)
+	case p.command != nil:
+		err = p.runProgram(handler)
+	}
+	if err != nil {
+		return err
+	}
 	p.handler.UpstreamRaw, err = encodeModule(d, handler, "handler", "reverse_proxy")
 	return err
+}
+
+// who is what the block belongs to, in errors.
+func (p *parser) who() string {
+	if p.into != nil {
+		return "server " + p.into.Name
+	}
+	return p.directive.Text
+}
+
+// addresses returns those of the upstreams that the directive's arguments name.
+func (p *parser) addresses() []string {
+	if p.command != nil {
+		return []string{p.programAddress()}
+	}
+	addresses := make([]string, len(p.urls))
+	for i, u := range p.urls {
+		addresses[i] = u.address()
+	}
+	return addresses
 }
 
 // sendOwnHost makes the upstream's address the Host of its requests, because

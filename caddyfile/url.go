@@ -29,6 +29,9 @@ func (u upstreamURL) address() string {
 // parseURLs reads the directive's arguments.
 func (p *parser) parseURLs() error {
 	for p.NextArg() {
+		if p.Val() == "stdio" && len(p.urls) == 0 {
+			return p.parseCommand()
+		}
 		u, err := parseUpstreamURL(p.Val())
 		if err == nil {
 			err = p.addURL(u)
@@ -65,7 +68,7 @@ func parseUpstreamURL(raw string) (upstreamURL, error) {
 		return upstreamURL{}, errors.New("must not hold a placeholder other than {$NAME}; a reverse_proxy block can name upstreams with placeholders")
 	}
 	if scheme, _, found := strings.Cut(raw, "://"); !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
-		return upstreamURL{}, errors.New("must be " + example)
+		return upstreamURL{}, errors.New("must be " + example + ", and a command stands after the word stdio")
 	}
 	parsed, err := url.Parse(raw)
 	switch {

@@ -136,6 +136,15 @@ func TestReloadsKeepPrograms(t *testing.T) {
 	if e, ok := waiting.Next(); !ok || !strings.Contains(e.Data, "kept") {
 		t.Errorf("a call under way is answered %q", e.Data)
 	}
+	t.Setenv("MCP_CACHE_TEST_ACCOUNT", "alice")
+	p.reload(programUpstream(command, "pass_env MCP_CACHE_TEST_ACCOUNT"))
+	c = fixture.New(t, p.URL, scripted.LatestLegacy, "")
+	callProgram(c, "pid")
+	t.Setenv("MCP_CACHE_TEST_ACCOUNT", "bob") // for whom no process of Alice may go on
+	p.reload(programUpstream(command, "max 3", "pass_env MCP_CACHE_TEST_ACCOUNT"))
+	if a := callProgram(c, "pid"); a.Status != 404 {
+		t.Errorf("a session with another account's process is answered %s", describe(a))
+	}
 	p.reload(programUpstream(append(command, "another")))
 	await(t, "the processes of the command that is gone end", func() bool { return len(programtest.Running(t, dir)) == 0 })
 	if a := callProgram(c, "pid"); a.Status != 404 {

@@ -113,7 +113,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 	want := append(names(table), "rules", "servers", "upstream", "admit_for", "scope_always", "stale_after_notice",
 		"ttl_by_kind", "min_ttl_by_kind", "max_ttl_by_kind")
 	want = slices.DeleteFunc(want, func(name string) bool {
-		return slices.Contains([]string{"reverse_proxy", "allow", "deny", "server"}, name)
+		return slices.Contains([]string{"reverse_proxy", "stdio", "allow", "deny", "server"}, name)
 	})
 	got := make([]string, 0, len(fields))
 	for name := range fields {
@@ -132,7 +132,7 @@ func wantFieldDefault(t *testing.T, fields map[string]string, name, byDefault st
 	t.Helper()
 	want := map[string]string{name: byDefault}
 	switch name {
-	case "reverse_proxy", "allow", "deny":
+	case "reverse_proxy", "stdio", "allow", "deny":
 		return
 	case "kinds":
 		want[name] = "all of them"

@@ -8,6 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 )
@@ -28,6 +31,17 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 	}
 	sum := sha256.Sum256(key)
 	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
+}
+
+// programIdentity returns what tells a program from others of the same configuration, nil if the
+// upstream is none: it may act for another account once its secrets have changed.
+func programIdentity(upstream caddyhttp.MiddlewareHandler) []byte {
+	if proxy, ok := upstream.(*reverseproxy.Handler); ok {
+		if program, ok := proxy.Transport.(interface{ Identity() []byte }); ok {
+			return program.Identity()
+		}
+	}
+	return nil
 }
 
 // feedKey returns the part of the configuration, besides the guard, that the backend depends

@@ -43,8 +43,8 @@ func ownUpstream(raw json.RawMessage) bool {
 // sharedAddress reports whether a dial address is the same server from all hosts.
 func sharedAddress(dial string) bool {
 	address, err := caddy.ParseNetworkAddress(dial)
-	if err != nil || address.IsUnixNetwork() || address.IsFdNetwork() || strings.Contains(dial, "{") {
-		return false
+	if err != nil || !strings.HasPrefix(address.Network, "tcp") || strings.Contains(dial, "{") {
+		return false // behind a Unix socket, or a program
 	}
 	host := strings.ToLower(strings.TrimSuffix(address.Host, "."))
 	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {

@@ -16,6 +16,9 @@ import (
 // placeholderPattern matches a placeholder, of nested ones the innermost.
 var placeholderPattern = regexp.MustCompile(`\{([^{}"\n]+)\}`)
 
+// escapedBraces takes braces away that belong to no placeholder.
+var escapedBraces = strings.NewReplacer(`\{`, "_", `\}`, "_")
+
 // placeholdersIn returns the names of the placeholders that a configuration may
 // use, each once.
 func placeholdersIn(raw json.RawMessage) []string {
@@ -86,11 +89,18 @@ func (t *tellers) walk(value any, above, key string) {
 			case above == "request" && (key == "set" || key == "add" || key == "replace"):
 				t.header(inner, http.CanonicalHeaderKey(name))
 			case name == "response" || name == "health_checks": // the server is not sent these with a caller's request
+			case name == "transport" && runsProgram(inner): // which is given none of a request's
 			default:
 				t.walk(inner, key, name)
 			}
 		}
 	}
+}
+
+// runsProgram reports whether a transport is that of a program: its texts are JSON, or anything.
+func runsProgram(transport any) bool {
+	v, _ := transport.(map[string]any)
+	return v["protocol"] == "stdio"
 }
 
 // header looks into what a request header is set to.
@@ -113,6 +123,7 @@ func (t *tellers) header(value any, name string) {
 // it is none.
 func (t *tellers) look(text, header string) {
 	credential := header != "" && header != "Host" // a Host may be of another server
+	text = escapedBraces.Replace(text)
 	for _, found := range placeholderPattern.FindAllStringSubmatch(text, -1) {
 		switch name := found[1]; {
 		case steadyPlaceholder.MatchString(name), t.passedOn(name, header):

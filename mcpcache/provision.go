@@ -127,6 +127,7 @@ func (h *Handler) connect(ctx caddy.Context, name string) error {
 	if h.guard != nil {
 		key = append(key, h.guard.Identity()...)
 	}
+	key = append(key, programIdentity(h.upstream)...)
 	loaded, err := ctx.App("mcp_cache")
 	if err != nil {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)

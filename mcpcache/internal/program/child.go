@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -259,6 +260,21 @@ func (c *child) receive(line []byte) {
 
 // maxShown is how many bytes of a line are logged that is no message.
 const maxShown = 200
+
+// maxLastWords is how many bytes of standard error are logged of a process that did not start.
+const maxLastWords = 1000
+
+// lastWords returns the last lines that the process has written to standard error.
+func (c *child) lastWords() string {
+	text := strings.TrimSpace(c.process.Errors())
+	if over := len(text) - maxLastWords; over > 0 {
+		text = strings.ToValidUTF8(text[over:], "")
+		if _, whole, found := strings.Cut(text, "\n"); found {
+			text = whole
+		}
+	}
+	return text
+}
 
 // skip counts a line that is no message, and logs the first ones, then ever fewer.
 func (c *child) skip(line []byte) {

@@ -164,7 +164,7 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 	}
 	defer leave()
 	if c, err = p.start(s); err != nil {
-		return nil, nil, p.failed(err)
+		return nil, nil, p.failed(err, "")
 	}
 	if answer, err = s.owner.greet(c, p.limits.Load().StartTimeout); err != nil {
 		c.stop()
@@ -178,7 +178,7 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 		if errors.Is(err, errGone) {
 			err = fmt.Errorf("it ended while it started (%s)", c.ended())
 		}
-		return nil, nil, p.failed(err)
+		return nil, nil, p.failed(err, c.lastWords())
 	}
 	p.mu.Lock()
 	p.succeeded, p.failures, p.failure = true, 0, nil
@@ -318,8 +318,9 @@ func (p *Program) start(s *slot) (*child, error) {
 // pause is how long nothing is tried after that many failures before this one.
 func pause(failures int) time.Duration { return min(firstRetry<<min(failures, 10), lastRetry) }
 
-// failed notes that a start has failed, and returns the error that callers are given.
-func (p *Program) failed(err error) error {
+// failed notes that a start has failed, and returns the error that callers are given. They are not
+// told what the process has written to standard error: the log is.
+func (p *Program) failed(err error, lastWords string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -330,7 +331,11 @@ func (p *Program) failed(err error) error {
 	p.failures++
 	p.failure = fmt.Errorf("program %s did not start: %w", p.called(), err)
 	p.retryAt = time.Now().Add(wait)
-	p.log().Error("program did not start", zap.Error(err), zap.Duration("next_try_after", wait))
+	fields := []zap.Field{zap.Error(err), zap.Duration("next_try_after", wait)}
+	if lastWords != "" {
+		fields = append(fields, zap.String("standard_error", lastWords))
+	}
+	p.log().Error("program did not start", fields...)
 	return &unavailable{p.failure.Error(), wait}
 }
 

@@ -1,6 +1,9 @@
 package stdio
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -29,7 +32,15 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Err("transport stdio needs a command, such as npx -y @modelcontextprotocol/server-everything stdio")
 	}
 	t.Command, t.Args = command[0], command[1:]
-	return options.Parse(d, map[string]options.Setter{
+	return options.Parse(d, t.options(), "env")
+}
+
+// OptionNames returns the names of the options in the block, sorted.
+func OptionNames() []string { return slices.Sorted(maps.Keys(new(Transport).options())) }
+
+// options returns what reads each option.
+func (t *Transport) options() map[string]options.Setter {
+	return map[string]options.Setter{
 		"env":           options.Param(&t.Env),
 		"pass_env":      options.List(&t.PassEnv),
 		"dir":           options.String(&t.Dir),
@@ -40,7 +51,7 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"max":           options.Count(&t.Max, MostProcesses),
 		"share":         options.Flag(&t.Share),
 		"era":           options.OneOf(&t.Era, revision.EraNames()...),
-	}, "env")
+	}
 }
 
 // Interface guards

@@ -24,7 +24,7 @@ var passedOnWindows = []string{
 
 // checkVariable returns an error if a variable cannot have that name.
 func checkVariable(name string) error {
-	if name == "" || strings.ContainsAny(name, "=\x00") {
+	if name == "" || strings.ContainsAny(name, "=*\x00") { // a pattern would name none
 		return fmt.Errorf("%q is no name of a variable", name)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -217,14 +218,36 @@ func (t *Transport) check() error {
 	return nil
 }
 
-// key returns what makes the program the same one after a reload. The values are no part of it:
-// it may show up in what is written about the pool.
+// key returns what makes the program the same one after a reload, also for the values of its
+// secrets. None of them can be read in it: it may show up in what is written about the pool.
 func (t *Transport) key() (string, error) {
-	text, err := json.Marshal([]any{t.Command, t.Args, t.Env, t.PassEnv, t.Dir, t.User, t.Share, t.Era})
+	text, err := json.Marshal([]any{t.Command, t.Args, t.Env, t.PassEnv, t.Dir, t.User, t.Share, t.Era, t.Identity()})
 	if err != nil {
 		return "", fmt.Errorf("writing the command: %w", err)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text)), nil
+}
+
+// Identity returns what tells the program from others of the same configuration: a digest of the
+// command as it is run now, with the values of its placeholders and of the variables that are passed
+// on. It is nil if there is none as yet.
+func (t *Transport) Identity() []byte {
+	command, err := t.render()
+	if err != nil {
+		return nil
+	}
+	command.Env = slices.DeleteFunc(command.Env, func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		_, given := t.Env[name]
+		return !given && !slices.Contains(t.PassEnv, name)
+	})
+	slices.Sort(command.Env)
+	text, err := json.Marshal([]any{command.Path, command.Args, command.Env, command.Dir})
+	if err != nil {
+		return nil
+	}
+	sum := sha256.Sum256(text)
+	return sum[:]
 }
 
 func (t *Transport) limits() program.Limits {

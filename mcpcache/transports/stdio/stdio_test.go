@@ -56,6 +56,37 @@ func TestPlaceholdersWithoutAValue(t *testing.T) {
 	}
 }
 
+// Who a program acts for is in its values: with others it is another program, and has other lists.
+func TestIdentities(t *testing.T) {
+	t.Setenv("ACCOUNT", "alice")
+	t.Setenv("LANG", "C")
+	transports := []*Transport{
+		{Command: "x"}, {Command: "x", Args: []string{"{env.ACCOUNT}"}}, {Command: "x", Env: map[string]string{"A": "{env.ACCOUNT}"}},
+		{Command: "x", PassEnv: []string{"ACCOUNT"}}, {Command: "x", Dir: "/{env.ACCOUNT}"},
+	}
+	seen := make(map[string]bool)
+	note := func() {
+		for _, transport := range transports {
+			seen[string(transport.Identity())] = true
+		}
+	}
+	note()
+	t.Setenv("LANG", "de") // which every program has
+	note()
+	if len(seen) != len(transports) || seen[""] {
+		t.Fatalf("%d transports have %d identities", len(transports), len(seen))
+	}
+	t.Setenv("ACCOUNT", "bob")
+	note()
+	if want := 2*len(transports) - 1; len(seen) != want { // the first one has no values
+		t.Errorf("there are %d identities, want %d", len(seen), want)
+	}
+	t.Setenv("ACCOUNT", "")
+	if transports[1].Identity() != nil {
+		t.Error("what cannot be run has an identity")
+	}
+}
+
 // What has a reload keep a program is what it is run as, and none of its values can be read in it.
 func TestKeys(t *testing.T) {
 	same := Transport{Command: "sh", Env: map[string]string{"KEY": "s3cret"}}
