@@ -183,7 +183,8 @@ var commands = []command{
 		hasFile(t, filepath.Join(folder, "caddy", "main.go"))
 		adaptFile(t, folder, match)
 	}},
-	{`^(?:uvx mcp-proxy --port 3001 -- |npx -y supergateway --stdio ")npx -y @modelcontextprotocol/server-everything stdio`, elsewhere("it downloads packages")},
+	{ourCaddy + ` mcp-cache serve --to 'npx -y @modelcontextprotocol/server-everything stdio'$`, elsewhere("it downloads packages")},
+	{ourCaddy + ` (mcp-cache serve --mcp-config \S+)$`, knowsFlags},
 	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
 	{`^go run \./integration/bench(?: |$)`, elsewhere("it measures for minutes: .ci/run bench")},
 	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},

@@ -113,13 +113,13 @@ func TestServeNamesAWrongPath(t *testing.T) {
 // TestServeRefusesInOneLine gives serve what it cannot use.
 func TestServeRefusesInOneLine(t *testing.T) {
 	for says, args := range map[string][]string{
-		"--to: the URL has a query":                                           {"--to", "http://127.0.0.1:1/mcp?key=s3cret"},
-		"--to: the URL holds a user":                                          {"--to", "http://user:s3cret@127.0.0.1:1/mcp"},
-		"must have one clean absolute path":                                   {"--to", "http://127.0.0.1:1/a%7Bb"},
-		`--min-ttl: "soon" is no duration`:                                    {"--to", "127.0.0.1:1", "--min-ttl", "soon"},
-		`--min-ttl: "25h" is not from 0 to 24`:                                {"--to", "127.0.0.1:1", "--min-ttl", "25h"},
-		`--from: "here" is not host:port or :port; --to: the URL has a query`: {"--from", "here", "--to", "http://h/?key=s3cret"},
-		"--header, whoever reaches the cache acts with these headers":         {"--from", ":0", "-H", "X-A: s3cret"},
+		"--to: the URL has a query":            {"--to", "http://127.0.0.1:1/mcp?key=s3cret"},
+		"--to: the URL holds a user":           {"--to", "http://user:s3cret@127.0.0.1:1/mcp"},
+		"must have one clean absolute path":    {"--to", "http://127.0.0.1:1/a%7Bb"},
+		`--min-ttl: "soon" is no duration`:     {"--to", "127.0.0.1:1", "--min-ttl", "soon"},
+		`--min-ttl: "25h" is not from 0 to 24`: {"--to", "127.0.0.1:1", "--min-ttl", "25h"},
+		`it has to be like http://127.0.0.1:3001/mcp; --from: "here" is not host:port or :port`: {"--from", "here", "--to", "http://h/?key=s3cret"},
+		"with headers, whoever reaches the cache acts with them":                                {"--from", ":0", "-H", "X-A: s3cret"},
 		"with --to URL": {"127.0.0.1:1"},
 	} {
 		out, complaint, code := caddyRun(t, append([]string{"mcp-cache", "serve", "--from", "127.0.0.1:0"}, args...)...)
@@ -159,7 +159,7 @@ func TestServeSendsHeaders(t *testing.T) {
 		"--header", "Authorization: Bearer {env.MCP_CACHE_TEST_TOKEN}", "-H", "x-tenant: acme")
 	p.awaitLine(t, "Cached at 2025-11-25: tools 3, ")
 	endpoint, _, _ := strings.Cut(p.awaitLine(t, "mcp_cache is at "), ", ")
-	if line := p.awaitLine(t, "Each request to the server carries the "); line != "Authorization, X-Tenant of --header: whoever reaches the cache acts with that." {
+	if line := p.awaitLine(t, "Each request to the server carries the "); line != "Authorization, X-Tenant that you have given: whoever reaches the cache acts with that." {
 		t.Errorf("it says that it carries the %s", line)
 	}
 	eachEra(t, func(t *testing.T, revision string) {
@@ -208,7 +208,7 @@ func TestServeSendsHeaders(t *testing.T) {
 	}
 	defer res.Body.Close()
 	config, err := io.ReadAll(res.Body)
-	if err != nil || !strings.Contains(string(config), "{env.MCP_CACHE_SERVE_HEADER_0}") {
+	if err != nil || !strings.Contains(string(config), "{env.MCP_CACHE_SERVE_1}") {
 		t.Errorf("the configuration is %s, %v", config, err)
 	}
 	log, err := os.ReadFile(file)

@@ -18,19 +18,28 @@ import (
 // error if nobody can listen on it. Caddy itself would not notice that another
 // Caddy has the address: it shares ports (SO_REUSEPORT) to reload smoothly.
 func freeAddress(ctx context.Context, address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", fmt.Errorf("%q is not host:port or :port", address)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("port %q is not a number from 0 to 65535", port)
+	if err := checkAddress(address); err != nil {
+		return "", err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return "", err
 	}
-	_, port, err = net.SplitHostPort(listener.Addr().String())
+	host, _, _ := net.SplitHostPort(address)
+	_, port, err := net.SplitHostPort(listener.Addr().String())
 	return net.JoinHostPort(host, port), errors.Join(err, listener.Close())
+}
+
+// checkAddress returns an error if nobody could listen on an address.
+func checkAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port or :port", address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("port %q is not a number from 0 to 65535", port)
+	}
+	return nil
 }
 
 // adminAddress returns the usual address of the admin API if it is free, else

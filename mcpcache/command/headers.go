@@ -9,10 +9,19 @@ import (
 )
 
 // headersOf returns what --header says, as "Name: value" each, with placeholders of
-// values replaced: a secret that comes from the environment or from a file is not in
-// the list of processes. No error repeats a value.
+// values replaced.
 func headersOf(flags *pflag.FlagSet) ([]string, error) {
-	headers := flags.Lookup("header").Value.(pflag.SliceValue).GetSlice() // GetStringArray takes a single empty one for none
+	return replaceInHeaders(headersGiven(flags))
+}
+
+// headersGiven returns them as they are given.
+func headersGiven(flags *pflag.FlagSet) []string {
+	return flags.Lookup("header").Value.(pflag.SliceValue).GetSlice() // GetStringArray takes a single empty one for none
+}
+
+// replaceInHeaders replaces the placeholders of values: a secret that comes from the environment
+// or from a file is not in the list of processes. No error repeats a value.
+func replaceInHeaders(headers []string) ([]string, error) {
 	replacer := caddy.NewReplacer()
 	for i, header := range headers {
 		name, value, found := strings.Cut(header, ":")

@@ -3,9 +3,11 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +19,8 @@ import (
 )
 
 func TestServeConfigIsThatOfTheDirective(t *testing.T) {
-	t.Setenv("MCP_CACHE_SERVE_HEADER_0", "") // so that they are what they were afterwards
-	t.Setenv("MCP_CACHE_SERVE_HEADER_1", "")
+	t.Setenv("MCP_CACHE_SERVE_1", "") // so that they are what they were afterwards
+	t.Setenv("MCP_CACHE_SERVE_2", "")
 	logs := map[string]string{
 		"":         "output stderr\nlevel WARN\nexclude http.handlers.mcp_cache.feed http.handlers.reverse_proxy\nformat console {\ntime_format wall\nlevel_format upper\n}",
 		"stderr":   "output stderr\nformat json",
@@ -35,16 +37,17 @@ func TestServeConfigIsThatOfTheDirective(t *testing.T) {
 		"log":           {from: ":1", to: "http://127.0.0.1:1/mcp", log: "a b.json", site: "http://:1 {\n mcp_cache http://127.0.0.1:1/mcp\n}"},
 		"headers": {from: ":1", to: "http://127.0.0.1:1/mcp", minTTL: "1m", header: http.Header{"X-Tenant": {"s3cret one"}, "Authorization": {"Bearer s3cret`{env.HOME}"}},
 			site: "http://:1 {\n mcp_cache http://127.0.0.1:1/mcp {\n min_ttl 1m\n store off\n reverse_proxy {\n" +
-				"header_up Authorization {env.MCP_CACHE_SERVE_HEADER_0}\n header_up X-Tenant {env.MCP_CACHE_SERVE_HEADER_1}\n}\n}\n}"},
+				"header_up Authorization {env.MCP_CACHE_SERVE_1}\n header_up X-Tenant {env.MCP_CACHE_SERVE_2}\n}\n}\n}"},
 		"IPv6": {from: "[::1]:8080", to: "http://[::1]:1/", site: "http://:8080 {\n bind ::1\n mcp_cache http://[::1]:1/\n}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := serveConfig(serving{from: c.from, to: c.to, minTTL: c.minTTL, log: c.log, header: c.header, admin: "localhost:2019"})
+			s := serving{from: c.from, servers: []served{{url: c.to, header: c.header}}, minTTL: c.minTTL, log: c.log, admin: "localhost:2019"}
+			got, err := s.config(inEnvironment())
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, name := range (&serving{header: c.header}).headerNames() {
-				if value := os.Getenv(fmt.Sprintf("MCP_CACHE_SERVE_HEADER_%d", i)); value != c.header.Get(name) {
+			for i, name := range slices.Sorted(maps.Keys(c.header)) {
+				if value := os.Getenv(fmt.Sprintf("MCP_CACHE_SERVE_%d", i+1)); value != c.header.Get(name) {
 					t.Errorf("header %s is %q", name, value)
 				}
 			}
@@ -70,10 +73,11 @@ func decoded(t *testing.T, config []byte) (value any) {
 
 // Several servers are a toolkit, each with the options.
 func TestServeConfigOfSeveral(t *testing.T) {
-	got, err := serveConfig(serving{
+	s := serving{
 		from: ":1", minTTL: "1m", log: "stderr", admin: "localhost:2019",
-		servers: []servedAt{{"docs", "http://127.0.0.1:3001/mcp"}, {"github", "http://127.0.0.1:3002/mcp"}},
-	})
+		servers: []served{{name: "docs", url: "http://127.0.0.1:3001/mcp"}, {name: "github", url: "http://127.0.0.1:3002/mcp"}},
+	}
+	got, err := s.config(inEnvironment())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +106,7 @@ func TestServeConfigRefusesBadURLs(t *testing.T) {
 		"block":        "http://localhost/mcp {",
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := serveConfig(serving{from: "127.0.0.1:8080", to: to, admin: "localhost:2019"})
+			config, err := (&serving{from: "127.0.0.1:8080", servers: []served{{url: to}}, admin: "localhost:2019"}).config(shown)
 			if err == nil {
 				t.Fatalf("got no error but %s", config)
 			}

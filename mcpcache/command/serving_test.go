@@ -3,6 +3,7 @@ package command
 import (
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -25,14 +26,19 @@ func servingOf(t *testing.T, args ...string) (*serving, error) {
 // TestServeNamesAllMistakes gives serve several flags that it cannot use.
 func TestServeNamesAllMistakes(t *testing.T) {
 	t.Setenv("MCP_CACHE_TEST_LINES", "s3cret\ns3cret")
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	badName := mcpConfigFile(t, `{"mcpServers": {"Tools": {"url": "http://h/"}}}`)
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
 		"all of them": {
 			[]string{"--header", "s3cret", "--from", "here", "--to", "ftp://h/", "--min-ttl", "soon"},
-			`--header: header 1 is not of the form "Name: value"; --from: "here" is not host:port or :port; ` +
-				`--to: the URL is not one of http or https: it has to be like http://127.0.0.1:3001/mcp; --min-ttl: "soon" is no duration such as 1m`,
+			`--to: the URL is not one of http or https: it has to be like http://127.0.0.1:3001/mcp; ` +
+				`--header: header 1 is not of the form "Name: value"; --from: "here" is not host:port or :port; --min-ttl: "soon" is no duration such as 1m`,
 		},
 		"what the directive finds": {
 			[]string{"--to", "http://h/a%7Bb", "--min-ttl", "25h"},
@@ -52,11 +58,11 @@ func TestServeNamesAllMistakes(t *testing.T) {
 		"no URL":           {[]string{"--to", ""}, "--to: the URL names no host: it has to be like http://127.0.0.1:3001/mcp"},
 		"two without names": {
 			[]string{"--to", "3001", "--to", "3002"},
-			`--to: "3001" has no name: give each of several servers one, such as --to docs=3001`,
+			`--to: "3001" has no name: give each of several servers one, such as --to 'docs=3001'`,
 		},
 		"one without a name": {
 			[]string{"--to", "docs=3001", "--to", "3002"},
-			`--to: "3002" has no name: give each of several servers one, such as --to docs=3002`,
+			`--to: "3002" has no name: give each of several servers one, such as --to 'docs=3002'`,
 		},
 		"one name for two": {[]string{"--to", "docs=3001", "--to", "docs=3002"}, "--to: two servers are called docs"},
 		"a bad name":       {[]string{"--to", "My_docs=3001"}, `--to: server: name: "My_docs" is not 1 to 32 of a-z, 0-9 and -`},
@@ -65,14 +71,47 @@ func TestServeNamesAllMistakes(t *testing.T) {
 			[]string{"--to", "docs=3001", "--to", "b=3002", "-H", "X-A: s3cret"},
 			"--header: not with several servers: each of them would be sent it; write a Caddyfile with a reverse_proxy in the block of the server that it is for",
 		},
+		"a variable": {
+			[]string{"--to", "TOKEN=s3cret npx x"},
+			`--to: "TOKEN" is not the name of a server, which has up to 32 of a-z, 0-9 and -; variables of a program are set with --mcp-config, or in a Caddyfile`,
+		},
+		"an open quote":   {[]string{"--to", "docs=npx 'x"}, "--to: docs: the command has a quote that does not end"},
+		"an empty word":   {[]string{"--to", "'' x"}, "--to: the command is empty"},
+		"a URL and words": {[]string{"--to", "http://h/ x"}, "--to: upstream URL \"http://h/%20x\" must have one clean absolute path, such as /mcp, of visible ASCII without ? # % \\ { }"},
+		"headers for a program": {
+			[]string{"--to", "npx x", "-H", "X-A: s3cret"},
+			"--header: a program is sent no headers; what it needs, such as a token, it has from its environment: see --mcp-config",
+		},
+		"a command without a name": {
+			[]string{"--to", "docs=3001", "--to", "npx x"},
+			`--to: "npx x" has no name: give each of several servers one, such as --to 'docs=npx x'`,
+		},
+		"a file besides": {[]string{"--to", "3001", "--mcp-config", "nowhere"}, "--mcp-config: its servers are a toolkit of their own; give either this or --to"},
+		"no such file":   {[]string{"--mcp-config", "nowhere"}, "--mcp-config: open nowhere: no such file or directory"},
+		"no file":        {[]string{"--mcp-config", ""}, "--mcp-config: open : no such file or directory"},
+		"a program without arguments": {
+			[]string{"--to", "docs=sh"}, `--to: docs: "sh" may be a program, or a host: a command without arguments is written ` + shell + `, and a URL http://sh`,
+		},
+		"itself": {[]string{"--from", "127.0.0.1:3002", "--to", "http://localhost:3002/mcp", "--print"}, "--from: 127.0.0.1:3002 is the address of the server to be served, too: give serve another one"},
+		"nothing to print": {
+			[]string{"--print"}, "--print: name a server, with --to or --mcp-config: the demo server lives as long as serve",
+		},
+		"a file's headers, open to others": {
+			[]string{"--from", ":0", "--mcp-config", mcpConfigFile(t, `{"mcpServers": {"a": {"url": "http://h/", "headers": {"X-A": "s3cret"}}}}`)},
+			"--from: with headers, whoever reaches the cache acts with them, so it has to listen on a loopback address, such as 127.0.0.1:8080",
+		},
+		"a file's bad name": {
+			[]string{"--mcp-config", badName},
+			`--mcp-config: ` + badName + `: "Tools": server: name: "tools" has another meaning; no server can be called tools, prompts, resources, resource_templates, discover, refresh, restart, purge`,
+		},
 		"open to others": {
 			[]string{"--from", ":0", "-H", "X-A: s3cret"},
-			"--from: with --header, whoever reaches the cache acts with these headers, so it has to listen on a loopback address, such as 127.0.0.1:8080",
+			"--from: with headers, whoever reaches the cache acts with them, so it has to listen on a loopback address, such as 127.0.0.1:8080",
 		},
 		"open, and more": {
 			[]string{"--from", "0.0.0.0:0", "-H", "s3cret"},
 			`--header: header 1 is not of the form "Name: value"; ` +
-				"--from: with --header, whoever reaches the cache acts with these headers, so it has to listen on a loopback address, such as 127.0.0.1:8080",
+				"--from: with headers, whoever reaches the cache acts with them, so it has to listen on a loopback address, such as 127.0.0.1:8080",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,14 +129,14 @@ func TestServeReadsHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.header.Get("Authorization") != "Bearer s3cret{" || s.header.Get("X-A") != "{a}" || len(s.header) != 2 {
-		t.Errorf("the headers are %v", s.header)
+	if header := s.servers[0].header; header.Get("Authorization") != "Bearer s3cret{" || header.Get("X-A") != "{a}" || len(header) != 2 {
+		t.Errorf("the headers are %v", header)
 	}
-	const says = "Each request to the server carries the Authorization, X-A of --header: whoever reaches the cache acts with that.\n"
+	const says = "Each request to the server carries the Authorization, X-A that you have given: whoever reaches the cache acts with that.\n"
 	if got := s.remarks(); !strings.HasPrefix(got, says) || strings.Contains(got, "s3cret") {
 		t.Errorf("it says %s", got)
 	}
-	if s, err := servingOf(t, "--from", ":0"); err != nil || len(s.header) != 0 || s.to != "" {
+	if s, err := servingOf(t, "--from", ":0"); err != nil || !s.servers[0].isDemo() || len(s.servers[0].header) > 0 {
 		t.Errorf("without flags: %+v, %v", s, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -31,6 +32,9 @@ func watchFeeds(ctx context.Context, out io.Writer, logger *zap.Logger, why func
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
+			return
+		}
+		if caddy.Exiting() { // and programs end, which is no trouble
 			return
 		}
 		statuses := withFeeds(report.Live.Statuses(time.Now()))
