@@ -16,7 +16,8 @@ func instanceName() (string, error) {
 }
 
 // ownUpstream reports whether this configuration may lead to another server on another
-// instance. It does not if it names the servers' addresses, and none is a loopback address.
+// instance. It does not if it names the servers' addresses, and none is a loopback address or a
+// program.
 func ownUpstream(raw json.RawMessage) bool {
 	var proxy struct {
 		Upstreams []struct {

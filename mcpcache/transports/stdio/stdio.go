@@ -34,11 +34,11 @@ func init() {
 // in logs and errors: `stdio/NAME`.
 //
 // A process of the program runs for each session of a client, and one for all requests at
-// 2026-07-28, which have none. Nothing is started before there is
-// a request, and a reload with the same command keeps processes and sessions. A process that
-// nobody uses is stopped; the session goes on with another one at its next request. What a
-// process has kept in memory is lost then. Whoever reaches Caddy uses the program with Caddy's
-// rights and the environment given here.
+// 2026-07-28, which have none. Nothing is started before there is a request, and a reload with the
+// same command, and the same values in it and in the environment, keeps processes and sessions. A
+// process that nobody uses is stopped; the session goes on with another one at its next request.
+// What a process has kept in memory is lost then. Whoever reaches Caddy uses the program with
+// Caddy's rights and the environment given here.
 type Transport struct {
 	// The program: a path, or a name that is looked for in the PATH of its
 	// environment. No shell reads it. Placeholders such as `{env.HOME}` and
