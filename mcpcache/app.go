@@ -8,6 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/instance"
 )
 
 func init() {
@@ -33,7 +35,7 @@ func (*app) CaddyModule() caddy.ModuleInfo {
 }
 
 func newApp() *app {
-	return &app{shutdown: new(shutdown), instance: sync.OnceValues(instanceName)}
+	return &app{shutdown: new(shutdown), instance: sync.OnceValues(instance.Name)}
 }
 
 // Provision implements [caddy.Provisioner].

@@ -8,13 +8,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// instanceName returns Caddy's own name of this instance, which it keeps in its
-// data directory, wherever its storage is.
-func instanceName() (string, error) {
-	id, err := caddy.InstanceID()
-	return id.String(), err
-}
-
 // ownUpstream reports whether this configuration may lead to another server on another
 // instance. It does not if it names the servers' addresses, and none is a loopback address or a
 // program.

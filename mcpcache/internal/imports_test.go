@@ -21,7 +21,7 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "secret", "secretfile", "nearest", "outage", "process"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "secret", "secretfile", "nearest", "outage", "process", "instance"},
 	// What guests are given in a Caddyfile.
 	{"options"},
 	// What two rooms agree on, without knowing each other: our client and the
@@ -60,7 +60,7 @@ var floors = [][]string{
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"upstream", "options", "incoming", "backend", "exchange", "toolkit", "telemetry"}
+var throughCaddy = []string{"instance", "upstream", "options", "incoming", "backend", "exchange", "toolkit", "telemetry"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.
