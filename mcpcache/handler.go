@@ -117,7 +117,8 @@ type Handler struct {
 
 	// Who may share a list that carries no `cacheScope`: `private` (the
 	// callers with the same credentials) or `public` (everybody).
-	// Default: `private`
+	// A program in the place of a server is told of no credentials: there, nothing
+	// is the same as `public`, unless Partition is set. Default: `private`
 	Scope string `json:"scope,omitempty"`
 
 	// Whether `scope` `public` counts for all lists, also for those that the
@@ -142,7 +143,8 @@ type Handler struct {
 	// after the upstream has accepted the same credentials or session) or
 	// `all` (handlers in front of this one have already checked everybody). With `servers`,
 	// it is about the `door`, and those that may show callers lists of their own.
-	// Default: `upstream`
+	// A program in the place of a server refuses nobody, so there it is the same as
+	// `all`. Default: `upstream`
 	Admit string `json:"admit,omitempty"`
 
 	// The name of the one of the `servers` that lets callers in: nobody whom it has not

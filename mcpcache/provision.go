@@ -9,7 +9,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
@@ -127,7 +126,9 @@ func (h *Handler) connect(ctx caddy.Context, name string) error {
 	if h.guard != nil {
 		key = append(key, h.guard.Identity()...)
 	}
-	key = append(key, programIdentity(h.upstream)...)
+	if p := programOf(h.upstream); p != nil {
+		key = append(key, p.Identity()...)
+	}
 	loaded, err := ctx.App("mcp_cache")
 	if err != nil {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)
@@ -166,10 +167,9 @@ func (h *Handler) loadGuests(ctx caddy.Context) error {
 	if h.upstream, ok = mod.(caddyhttp.MiddlewareHandler); !ok {
 		return fmt.Errorf("upstream: %T is not an HTTP handler", mod)
 	}
-	if proxy, ok := mod.(*reverseproxy.Handler); ok {
-		if transport, ok := proxy.Transport.(interface{ OriginsAreChecked() }); ok {
-			transport.OriginsAreChecked() // by this handler, which knows which are let in
-		}
+	if p := programOf(h.upstream); p != nil {
+		p.OriginsAreChecked() // by this handler, which knows which are let in
+		h.servesAll()
 	}
 	if h.StoreRaw == nil {
 		h.StoreRaw = json.RawMessage(`{"store":"caddy"}`)

@@ -37,9 +37,15 @@ const word = "mcp-test-program"
 //	refuses     answers initialize with an error
 //	silent      says nothing to a request before initialize, but for ping
 //	modern      has no sessions: it speaks 2026-07-28
+//	turns FILE  is modern, if there is that file
+//	curt        does not say what it speaks to who wants a session, if it has none
 //	dual        is modern, or has sessions, by the first request that it is sent
 //	hesitates FILE  is modern, and makes the file, if there is none, and then answers
 //	            server/discover only after a ping, after which it takes no modern request
+//	announces   says that its tools have changed once a client has said that it is initialized
+//	grows FILE  has another tool, if there is that file
+//	fleeting    says of its lists, without sessions, that they are never fresh
+//	learns FILE also has prompts, if there is that file
 //	pids DIR    makes a file there whose name is its process number
 func Command(traits ...string) (path string, args []string) {
 	path, err := os.Executable()
@@ -199,6 +205,9 @@ func (p *program) receive(m *message) {
 		p.cancelled = nil
 		p.mu.Unlock()
 	case m.ID == nil:
+		if m.Method == "notifications/initialized" && p.is("announces") {
+			p.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}
 	case !p.initialized && p.is("silent"):
 		if m.Method == "ping" {
 			p.answer(m.ID, `{}`)
@@ -207,7 +216,7 @@ func (p *program) receive(m *message) {
 		fmt.Fprintln(os.Stderr, "a request before initialize")
 		os.Exit(6)
 	case m.Method == "tools/list":
-		p.answer(m.ID, `{"tools":[`+p.tool()+`]}`)
+		p.answer(m.ID, `{"tools":[`+p.tools()+`]}`)
 	case m.Method == "tools/call":
 		go p.call(m)
 	case m.Method == "logging/setLevel":
@@ -235,8 +244,17 @@ func (p *program) initialize(m *message) {
 		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"unsupported version","data":{"supported":["2026-07-28"]}}}`, m.ID)
 	default:
 		p.initialized = true
-		p.answer(m.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"test","version":"1"}}`, m.Params.Version))
+		p.answer(m.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{%s"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"test","version":"1"}}`,
+			m.Params.Version, p.learned()))
 	}
+}
+
+// learned returns a capability that the program has learned, if it has.
+func (p *program) learned() string {
+	if _, err := os.Stat(p.argument("learns")); err == nil {
+		return `"prompts":{},`
+	}
+	return ""
 }
 
 // call runs a tool.
@@ -327,11 +345,15 @@ func (p *program) say(m *message, text string) {
 	}
 }
 
-// tool returns the one that is listed: a change has it say another number.
-func (p *program) tool() string {
+// tools returns those that are listed: a change has the first one say another number.
+func (p *program) tools() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return fmt.Sprintf(`{"name":"echo","inputSchema":{"type":"object"},"x":1234567890123456789%d}`, p.version)
+	more := ""
+	if _, err := os.Stat(p.argument("grows")); err == nil {
+		more = `,{"name":"grown","inputSchema":{"type":"object"}}`
+	}
+	return fmt.Sprintf(`{"name":"echo","inputSchema":{"type":"object"},"x":1234567890123456789%d}%s`, p.version, more)
 }
 
 func content(text string) string {

@@ -2,6 +2,7 @@ package programtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 )
 
@@ -20,13 +21,16 @@ func (p *program) isModern(m *message) bool {
 	case p.is("hesitates"):
 		return true
 	}
-	return p.is("modern")
+	_, err := os.Stat(p.argument("turns"))
+	return p.is("modern") || err == nil
 }
 
 // receiveModern takes a request at 2026-07-28.
 func (p *program) receiveModern(m *message) {
 	switch {
 	case p.hesitate(m):
+	case m.Method == "initialize" && p.is("curt"):
+		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no sessions"}}`, m.ID)
 	case m.Method == "initialize":
 		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no sessions","data":{"supported":["2026-07-28"]}}}`, m.ID)
 	case m.Params.Meta.Revision == "" || p.era == "pinged":
@@ -36,7 +40,11 @@ func (p *program) receiveModern(m *message) {
 	case m.Method == "server/discover":
 		p.answer(m.ID, discovered)
 	case m.Method == "tools/list":
-		p.answer(m.ID, `{"resultType":"complete","ttlMs":1000,"cacheScope":"public","tools":[`+p.tool()+`]}`)
+		ttl := 1000
+		if p.is("fleeting") {
+			ttl = 0
+		}
+		p.answer(m.ID, fmt.Sprintf(`{"resultType":"complete","ttlMs":%d,"cacheScope":"public","tools":[%s]}`, ttl, p.tools()))
 	case m.Method == "tools/call":
 		go p.call(m)
 	case m.Method == "subscriptions/listen":

@@ -73,6 +73,10 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	_, _ = rand.Read(b.Secret[:]) // crypto/rand never returns an error
 	b.Variants = variant.New(b.Secret)
+	if t.Sleeper != nil {
+		b.Keeper.KeepClients(clients{b.Variants})
+		b.Variants.OnAgree(b.Keeper.Renew)
+	}
 	b.Feeds = feed.NewGroup(endpointURL, &b.transport, c, b.Admission.LoseSessions, &t.Settings.Feed, t.Logger)
 	return b, nil
 }
@@ -97,6 +101,10 @@ func (b *Backend) apply() {
 	b.Keeper.Use(newest.Store, newest.Settings.Feed.MaxList, newest.Logger)
 	b.Cache.SetMemory(memory)
 	b.Cache.SetPrecompress(precompress)
+	b.Cache.SetAsleep(nil)
+	if policy.Sleeper != nil {
+		b.Cache.SetAsleep(policy.Sleeper.Asleep)
+	}
 	b.Feeds.Set(&policy, newest.Logger)
 }
 

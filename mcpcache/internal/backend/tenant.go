@@ -2,11 +2,13 @@ package backend
 
 import (
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -25,6 +27,8 @@ type Tenant struct {
 	// secret.
 	Identity identity.Rules
 	Store    stores.Store
+	// Sleeper is the server if it sleeps while nobody uses it; nil if it never does.
+	Sleeper Sleeper
 	// Instance names this instance of Caddy if the backend is its alone; nil if not.
 	Instance func() (string, error)
 	Logger   *zap.Logger
@@ -33,6 +37,16 @@ type Tenant struct {
 	Key string
 
 	pool *caddy.UsagePool
+	// unwatch ends the watch of the sleeper; nil if there is none.
+	unwatch func()
+}
+
+// Sleeper is a server that sleeps while nobody uses it.
+type Sleeper interface {
+	feed.Sleeper
+	// OnWake calls woken whenever a client uses the server that has slept, with the time when it
+	// began to wake, until stop is called.
+	OnWake(woken func(since time.Time)) (stop func())
 }
 
 // Acquire takes the backend that key stands for from the pool, or makes it. Each
@@ -58,6 +72,10 @@ func (t *Tenant) Attach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tenants = append(b.tenants, t)
+	if t.Sleeper != nil {
+		t.Settings.Feed.Sleeper = t.Sleeper
+		t.unwatch = t.Sleeper.OnWake(b.Feeds.Woken)
+	}
 	b.apply()
 }
 
@@ -67,6 +85,9 @@ func (t *Tenant) Detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tenants = slices.DeleteFunc(b.tenants, func(other *Tenant) bool { return other == t })
+	if t.unwatch != nil {
+		t.unwatch()
+	}
 	b.apply()
 }
 

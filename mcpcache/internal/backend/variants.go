@@ -7,8 +7,31 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
+
+// clients keeps in the store which clients are given the feeds' lists: nobody should have to wake
+// a server to find that out again.
+type clients struct{ *variant.Table }
+
+// Given implements [keeper.Clients].
+func (c clients) Given(e *cache.Entry) (given []snapshot.Client) {
+	for _, r := range c.Table.Given(e) {
+		given = append(given, snapshot.Client{Capabilities: r.Client.Capabilities, Name: r.Client.Name, Language: r.Client.Language})
+	}
+	return given
+}
+
+// Give implements [keeper.Clients].
+func (c clients) Give(e *cache.Entry, to []snapshot.Client) {
+	for _, client := range to {
+		r := c.Learn(variant.Client{Capabilities: client.Capabilities, Name: client.Name, Language: client.Language})
+		if r != nil && r.Seen(e.Revision, e.Kind) == nil {
+			r.See(e.Revision, e.Kind, &cache.Seen{Items: e.Body.ItemsDigest, Mark: e.Mark, At: e.Fetched}, e)
+		}
+	}
+}
 
 // NoteLanguage notes whether an answer shows that the upstream's answers depend on
 // Accept-Language.

@@ -57,6 +57,9 @@ type Cache struct {
 	work    *budget.Budget
 	reading reading
 
+	// asleep reports whether the upstream sleeps; nil: it never does.
+	asleep atomic.Pointer[func() bool]
+
 	sharing sync.Mutex // guards memory and precompress
 	memory  int64
 	// precompress says that a part of the memory is for compressed bytes.
@@ -310,20 +313,41 @@ func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
 	if e.Kind == revision.Reads && c.updates.concern(e.Detail, e.Mark.updates) {
 		return Outdated
 	}
-	if e.Left(now) <= 0 {
+	if e.Left(now) <= 0 && !c.sleeps(e) {
 		return Expired
 	}
 	return Fresh
 }
 
 // Left returns for how long e is still fresh, as an answer with it says: at most 0 if it
-// is not, whatever is left of its lifetime.
+// is not, whatever is left of its lifetime. While the upstream sleeps, what it has said
+// is as good as if it had just said it.
 func (c *Cache) Left(e *Entry, now time.Time) time.Duration {
 	left := e.Left(now)
-	if c.Freshness(e, now) != Fresh {
-		left = min(left, 0)
+	switch fresh := c.Freshness(e, now) == Fresh; {
+	case !fresh:
+		return min(left, 0)
+	case left <= 0:
+		return e.Lifetime
 	}
 	return left
+}
+
+// SetAsleep sets what reports whether the upstream sleeps: nothing happens there, so lists stay
+// as they are. It is called for many requests. nil says that the upstream never sleeps.
+func (c *Cache) SetAsleep(asleep func() bool) {
+	if asleep == nil {
+		c.asleep.Store(nil)
+		return
+	}
+	c.asleep.Store(&asleep)
+}
+
+// sleeps reports whether the upstream of e sleeps, so that e does not expire. Contents of resources
+// do: they are of things outside.
+func (c *Cache) sleeps(e *Entry) bool {
+	asleep := c.asleep.Load()
+	return asleep != nil && e.Kind != revision.Reads && (*asleep)()
 }
 
 // Encoded returns e compressed in that framing, ready for the prefix of an answer to be

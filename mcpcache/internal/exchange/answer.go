@@ -25,8 +25,11 @@ func (x *exchange) answer(f found) error {
 	}
 	x.outcome, x.reason = f.outcome(), f.reason
 	left := f.entry.Left(x.now)
-	if f.stale {
+	switch {
+	case f.stale:
 		left = min(left, 0)
+	case left <= 0: // of a server that sleeps
+		left = x.backend.Cache.Left(f.entry, x.now)
 	}
 	x.given, x.left = f, left
 	answer := reply.Reply{

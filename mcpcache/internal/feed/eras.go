@@ -59,9 +59,7 @@ func (f *Feed) works() bool { return f.isIn(Ready, Degraded, Yielding) }
 // spoken reports whether the upstream is known to have spoken the feed's revision, in
 // this process or before it.
 func (f *Feed) spoken() bool {
-	return f.server.Load() != nil || slices.ContainsFunc(revision.Kinds(), func(k revision.Kind) bool {
-		return f.cache.Pinned(f.revision, k) != nil
-	})
+	return f.server.Load() != nil || f.hasGiven()
 }
 
 // except returns the feeds of the other eras than that one.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -206,7 +207,7 @@ func (f *Feed) openAs(ctx context.Context, v *variant.Record) (*client.Session, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Open(ctx); err != nil {
+	if err := s.Open(outgoing.WithUpkeep(ctx)); err != nil {
 		f.group.closeSession(s)
 		return nil, err
 	}

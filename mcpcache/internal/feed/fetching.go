@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -58,7 +59,7 @@ func (f *Feed) begin(k revision.Kind, fetch *Fetch) {
 	fetch.mark, fetch.begun, fetch.begunAt = f.cache.Mark(k), true, time.Now()
 	if fetch.variant == nil {
 		slot := &f.slots[k]
-		slot.started, slot.due = time.Now(), time.Time{} // done says when the next one is due
+		slot.started, slot.due, slot.settled = time.Now(), time.Time{}, false // done says when the next one is due
 	}
 }
 
@@ -77,7 +78,7 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 	}
 	policy := f.policy()
 	fetch.times = policy.Of(k)
-	list, err := s.List(ctx, request)
+	list, err := s.List(outgoing.WithUpkeep(ctx), request)
 	if err != nil {
 		return nil, client.Brief(err)
 	}
@@ -178,6 +179,7 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.trust(slot.started)
 		slot.failure, slot.times = nil, fetch.times
+		slot.rested()
 		slot.delivered, slot.trial, slot.learned = true, false, false
 		slot.retry.Reset()
 		f.schedule(slot, k, fetch.entry)
@@ -186,12 +188,12 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 	case slot.learned, before == nil && client.NotOffered(fetch.err):
 		// The server advertises the capability but not this method, or has it only for
 		// clients that can do more than the feed.
-		slot.failure = nil
+		slot.failure, slot.settled = nil, true
 		slot.due = time.Now().Add(early(f.policy().Of(k).TTL))
 	default:
 		now := time.Now()
 		f.doubtIfGone(fetch.err)
-		slot.failure = &Failure{Stage: k.String(), Err: fetch.err, At: now}
+		slot.failure, slot.settled = &Failure{Stage: k.String(), Err: fetch.err, At: now}, f.hasGiven()
 		slot.notBefore = now.Add(client.RetryAfter(fetch.err))
 		if empty {
 			refresh := f.policy().Refresh
@@ -250,6 +252,7 @@ func (f *Feed) report(k revision.Kind, before *cache.Entry, fetch *Fetch, took t
 	if fetch.change.Same {
 		return
 	}
+	f.announce(k, before, fetch)
 	f.group.logger.Load().Info("list refreshed",
 		zap.Stringer("kind", k), zap.Stringer("revision", f.revision),
 		zap.Int("items", fetch.change.Items), zap.Int("added", len(fetch.change.Added)),

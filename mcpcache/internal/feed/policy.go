@@ -56,6 +56,8 @@ type Policy struct {
 	Sent http.Header
 	// Observer learns what the feeds do; nil if nobody wants to know.
 	Observer Observer
+	// Sleeper is the upstream if it sleeps while nobody uses it; nil if it never does.
+	Sleeper Sleeper
 }
 
 // Times say how long lists are fresh.

@@ -136,9 +136,14 @@ func (f *Feed) hydrate(s *client.Session) {
 	defer f.changing.Unlock()
 	f.mu.Lock()
 	f.hydrated = true
+	restored := f.restored()
 	for _, k := range revision.Kinds() {
 		f.offer(k, f.policy().Kinds.Has(k) && s.Offers(k))
-		f.try(s, k)
+		if restored {
+			f.slots[k].attempted, f.slots[k].settled = true, true
+		} else {
+			f.try(s, k)
+		}
 	}
 	state, failure := f.derive()
 	f.mu.Unlock()
@@ -242,6 +247,7 @@ func (f *Feed) step(ctx context.Context, s *client.Session, lose context.CancelC
 		case slot.due.IsZero():
 		case wait > 0:
 			next = min(next, wait)
+		case f.rests(revision.Kind(k)): // until it is woken
 		case most == nil || most.trial && !slot.trial || slot.trial == most.trial && slot.due.Before(most.due):
 			most, kind = slot, revision.Kind(k)
 		}

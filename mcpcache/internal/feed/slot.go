@@ -40,6 +40,11 @@ type slot struct {
 	// has not been yet: see [Feed.Learn].
 	trial, learned bool
 	triedFor       map[string]bool
+	// woken is when the upstream was woken last, zero once it has been asked since. settled says that
+	// it is not woken for a list that it has not given: it gives others, or slept when the feed
+	// connected.
+	woken   time.Time
+	settled bool
 	// empty is what is known of a list that is empty all of a sudden.
 	empty emptiness.Watch
 }

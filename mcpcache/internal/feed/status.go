@@ -57,7 +57,7 @@ func (f *Feed) Status() Status {
 		if slot.failure != nil && status.Failure == nil {
 			status.Failure = slot.failure
 		}
-		if slot.offered && !slot.due.IsZero() && (status.Next.IsZero() || slot.due.Before(status.Next)) {
+		if slot.offered && !slot.due.IsZero() && !f.rests(revision.Kind(k)) && (status.Next.IsZero() || slot.due.Before(status.Next)) {
 			status.Next = slot.due
 		}
 	}

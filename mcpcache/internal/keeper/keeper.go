@@ -43,7 +43,8 @@ const (
 // Keeper keeps the feeds' snapshots in a store and brings them back after a
 // restart. Saving never delays a feed: one goroutine saves what is newest.
 type Keeper struct {
-	cache *cache.Cache
+	cache   *cache.Cache
+	clients Clients // nil: they are not kept
 	// place returns the first part of every key, which stands for the upstream.
 	place func() (string, error)
 
@@ -59,6 +60,14 @@ type Keeper struct {
 	// the store has of that.
 	admitted, stored [revision.Count]time.Time
 	failed           bool // the last round of saving failed
+}
+
+// Clients are those of the upstream, which may be given other lists than the feeds.
+type Clients interface {
+	// Given returns those that the upstream gives a snapshot.
+	Given(e *cache.Entry) []snapshot.Client
+	// Give says that the upstream gave these a snapshot before a restart.
+	Give(e *cache.Entry, clients []snapshot.Client)
 }
 
 // storedCopy is what is known of a snapshot's copy in the store.
@@ -94,6 +103,18 @@ func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
 	c.OnPin(kp.pinned)
 	c.Watch(func(revision.KindSet) { signal(kp.announced) })
 	return kp
+}
+
+// KeepClients has it kept to whom the upstream gives the snapshots. It has to be called before
+// Load.
+func (kp *Keeper) KeepClients(clients Clients) { kp.clients = clients }
+
+// Renew has a snapshot saved once more, as it is given to others, too.
+func (kp *Keeper) Renew(r revision.Revision, k revision.Kind) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	kp.of(slotKey{r, k}).dirty = true
+	kp.signal()
 }
 
 // Use makes s the store from now on. All snapshots are saved to a store other than
@@ -207,8 +228,12 @@ func (kp *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey,
 		logger.Warn("stored snapshot ignored", zap.String("key", path), zap.Error(err))
 		return nil
 	}
+	state := snapshot.StateOf(data)
+	if kp.clients != nil {
+		kp.clients.Give(e, state.Clients)
+	}
 	kp.cache.Restore(e)
-	kp.remember(key.revision, snapshot.Admitted(data))
+	kp.remember(key.revision, state.Admitted)
 	kp.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest, announced: e.Mark.BeforeStart()})
 	return nil
 }

@@ -145,7 +145,7 @@ func TestKeeperLoads(t *testing.T) {
 		r := newTrial(t)
 		start := time.Now()
 		for _, k := range []revision.Kind{revision.Tools, revision.Prompts, revision.Resources} {
-			data, err := snapshot.Encode(entryOf(t, k, "stored", cache.Public), false, time.Time{})
+			data, err := snapshot.Encode(entryOf(t, k, "stored", cache.Public), false, snapshot.State{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -133,7 +133,11 @@ func (kp *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey,
 		return storedCopy{there: notThere}, store.Delete(ctx, key.in(place))
 	}
 	announced := kp.isOutdated(e)
-	data, err := snapshot.Encode(e, announced, kp.AdmittedUntil(key.revision))
+	state := snapshot.State{Admitted: kp.AdmittedUntil(key.revision)}
+	if kp.clients != nil {
+		state.Clients = kp.clients.Given(e)
+	}
+	data, err := snapshot.Encode(e, announced, state)
 	if err != nil {
 		return c, err
 	}

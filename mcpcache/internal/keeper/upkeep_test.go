@@ -113,7 +113,7 @@ func TestUnchangedListSurvivesAFullStore(t *testing.T) {
 // A list of max_list bytes comes back, one of a byte more does not, and one that
 // is much larger is not even loaded.
 func TestLoadingHasMaxList(t *testing.T) {
-	data, err := snapshot.Encode(entryOf(t, revision.Tools, strings.Repeat("x", largestList/2), cache.Public), false, time.Time{})
+	data, err := snapshot.Encode(entryOf(t, revision.Tools, strings.Repeat("x", largestList/2), cache.Public), false, snapshot.State{})
 	if err != nil {
 		t.Fatal(err)
 	}

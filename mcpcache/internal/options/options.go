@@ -164,6 +164,19 @@ func OneOf(dst *string, words ...string) Setter {
 	}
 }
 
+// OnOff reads on or off.
+func OnOff(dst **bool) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		var value string
+		if err := OneOf(&value, "on", "off")(d); err != nil {
+			return err
+		}
+		on := value == "on"
+		*dst = &on
+		return nil
+	}
+}
+
 // Prefix reads the word before a token; off or the empty string mean
 // none.
 func Prefix(dst **string) Setter {

@@ -1,6 +1,6 @@
 // Package outgoing is what our MCP client and the transport that carries its
-// requests tell each other besides HTTP: that a request is for a stream, and that
-// the upstream could not be reached. So the client need not know that the
+// requests tell each other besides HTTP: that a request is for a stream, or for the
+// upkeep of lists, and that the upstream could not be reached. So the client need not know that the
 // transport is a Caddy handler.
 //
 // It knows nothing of MCP, of Caddy or of either of the two.
@@ -22,6 +22,17 @@ type streamKey struct{}
 func WithStream(ctx context.Context) context.Context {
 	return context.WithValue(ctx, streamKey{}, true)
 }
+
+type upkeepKey struct{}
+
+// WithUpkeep returns a context for a request that keeps lists right, and nobody's own: an
+// upstream that sleeps while it is not used may go on sleeping afterwards.
+func WithUpkeep(ctx context.Context) context.Context {
+	return context.WithValue(ctx, upkeepKey{}, true)
+}
+
+// IsUpkeep reports whether ctx, or one that it was made from, is of [WithUpkeep].
+func IsUpkeep(ctx context.Context) bool { return ctx.Value(upkeepKey{}) != nil }
 
 // IsStream reports whether ctx, or one that it was made from, is of [WithStream].
 func IsStream(ctx context.Context) bool { return ctx.Value(streamKey{}) != nil }

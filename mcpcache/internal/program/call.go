@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
 // maxQueued is how many bytes of messages wait for a client that reads slowly. A single message
@@ -30,6 +31,15 @@ type call struct {
 	// are asked for.
 	subscribes, logs bool
 	number           uint64 // our id. The child's lock guards it
+	// upkeep says that the call keeps lists right, and does not keep the process from being stopped
+	// once it is answered.
+	upkeep bool
+	// quiet says that no process runs for the call alone.
+	quiet bool
+	// answered is called with the answer; nil: nobody wants to know.
+	answered func(line []byte)
+	// acknowledged says that the client was told that its subscription is one.
+	acknowledged atomic.Bool
 	// cancelled says that the process is not to be asked, or not any more.
 	cancelled atomic.Bool
 	// left says that nobody waits for the answer any more. The child's lock guards it.
@@ -38,12 +48,15 @@ type call struct {
 
 // newCall returns that of a request.
 func newCall(r *http.Request, body []byte, request *message.Request) *call {
-	asked := &call{id: bytes.Clone(request.ID), answer: newStream(), streams: takesStream(r)}
+	asked := &call{id: bytes.Clone(request.ID), answer: newStream(), streams: takesStream(r), upkeep: outgoing.IsUpkeep(r.Context())}
 	if token, ok := message.ValueAt(body, "params", "_meta", "progressToken"); ok {
 		asked.token = bytes.Clone(token)
 	}
 	return asked
 }
+
+// isClients reports whether a client has called for its own sake.
+func (c *call) isClients() bool { return c.id != nil && !c.upkeep && !c.quiet }
 
 var errCancelled = errors.New("request was cancelled")
 
@@ -95,6 +108,13 @@ func (s *stream) end() {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.wake()
+}
+
+// isOpen reports whether the stream takes messages.
+func (s *stream) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended
 }
 
 func (s *stream) wake() {

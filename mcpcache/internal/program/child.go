@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 var (
@@ -41,21 +43,24 @@ type child struct {
 	program *Program
 	process *process.Process
 	slot    *slot
-	outbox  chan *outgoing
+	outbox  chan *input
 	gone    chan struct{} // closed when the process has ended, and all of its calls
+	// settling says that the process takes the place of another one, and has not started yet.
+	settling atomic.Bool
 
 	mu     sync.Mutex
 	calls  map[uint64]*call
 	lastID uint64
 	ending bool      // takes no more calls
-	free   time.Time // since when nobody waits for an answer
+	free   time.Time // since when no client waits for an answer
+	served bool      // a client has called
 	timer  *time.Timer
 	junk   int   // lines on standard output that are no messages
 	why    error // it is ended; nil: it has ended by itself, or is not needed
 }
 
-// outgoing is a line for a process.
-type outgoing struct {
+// input is a line for a process.
+type input struct {
 	line []byte
 	call *call // nil: it is no request
 }
@@ -63,7 +68,7 @@ type outgoing struct {
 func newChild(p *Program, running *process.Process, s *slot) *child {
 	c := &child{
 		program: p, process: running, slot: s,
-		outbox: make(chan *outgoing, maxOutbox), gone: make(chan struct{}),
+		outbox: make(chan *input, maxOutbox), gone: make(chan struct{}),
 		calls: make(map[uint64]*call), free: time.Now(),
 	}
 	go c.write()
@@ -110,10 +115,14 @@ func (c *child) ask(ctx context.Context, request []byte, asked *call) error {
 	id := c.lastID
 	asked.number = id
 	c.calls[id] = asked
+	c.served = c.served || asked.isClients()
 	c.mu.Unlock()
+	if asked.isClients() {
+		c.program.used()
+	}
 	line, err := withNumbers(request, id, asked.token != nil)
 	if err == nil {
-		err = c.send(ctx, &outgoing{line, asked})
+		err = c.send(ctx, &input{line, asked})
 	}
 	if err != nil {
 		c.settle(id)
@@ -133,10 +142,10 @@ func withNumbers(request []byte, id uint64, progress bool) ([]byte, error) {
 
 // tell sends what is no request.
 func (c *child) tell(ctx context.Context, line []byte) error {
-	return c.send(ctx, &outgoing{line: line})
+	return c.send(ctx, &input{line: line})
 }
 
-func (c *child) send(ctx context.Context, o *outgoing) error {
+func (c *child) send(ctx context.Context, o *input) error {
 	o.line = inOneLine(o.line)
 	select {
 	case c.outbox <- o:
@@ -166,7 +175,7 @@ func inOneLine(message []byte) []byte {
 // does not read its input, while it writes, ends.
 func (c *child) reply(line []byte) {
 	select {
-	case c.outbox <- &outgoing{line: line}:
+	case c.outbox <- &input{line: line}:
 	default:
 		c.fail(errUnread)
 	}
@@ -229,6 +238,9 @@ func (c *child) read() {
 	c.slot.owner.lost(c)
 	text := fmt.Sprintf("program %s ended before it answered: %s", c.program.called(), c.ended())
 	for _, asked := range calls {
+		if asked.quiet {
+			continue // the next process is asked
+		}
 		if !asked.written.Load() || asked.subscribes { // a subscription is made again
 			asked.answer.end()
 			continue
@@ -253,6 +265,7 @@ func (c *child) receive(line []byte) {
 		c.progressed(line)
 	case envelope.ID != nil:
 		c.slot.owner.asks(c, line, envelope)
+	case c.settling.Load() && revision.IsListChanged(envelope.Method):
 	default:
 		c.slot.owner.hears(c, line, envelope.Method)
 	}
@@ -311,6 +324,9 @@ func (c *child) answered(line []byte, e message.Envelope) {
 	default:
 		line = e.WithID(line, asked.id)
 	}
+	if asked.answered != nil {
+		asked.answered(line)
+	}
 	asked.answer.finish(line)
 }
 
@@ -320,7 +336,7 @@ func (c *child) settle(id uint64) *call {
 	defer c.mu.Unlock()
 	asked := c.calls[id]
 	delete(c.calls, id)
-	c.rest()
+	c.rest(asked)
 	return asked
 }
 

@@ -31,7 +31,7 @@ type tested struct {
 }
 
 // usual are limits of which none is reached by itself.
-var usual = Limits{StartTimeout: time.Minute, Idle: time.Hour, StopGrace: time.Minute, Max: 100}
+var usual = Limits{StartTimeout: time.Minute, Idle: time.Hour, StopGrace: time.Minute, Max: 100, Lazy: true}
 
 var environment = []string{"PATH=" + os.Getenv("PATH"), "SECRET=1"}
 
@@ -43,12 +43,18 @@ func newProgram(t *testing.T, limits Limits, traits ...string) *tested {
 // newProgramOf returns one that is used in that way.
 func newProgramOf(t *testing.T, kind Kind, limits Limits, traits ...string) *tested {
 	t.Helper()
+	return newStoredProgram(t, nil, kind, limits, traits...)
+}
+
+// newStoredProgram returns one whose records are in that store.
+func newStoredProgram(t *testing.T, store Store, kind Kind, limits Limits, traits ...string) *tested {
+	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	x := &tested{t: t, host: NewHost(), logs: logs, pids: t.TempDir()}
 	path, args := programtest.Command(append(traits, "pids", x.pids)...)
 	x.Program = x.host.New(func() (process.Command, error) {
 		return process.Command{Path: path, Args: args, Env: environment}, nil
-	}, kind, limits, zap.New(core))
+	}, kind, limits, store, zap.New(core))
 	x.SetName("tested")
 	t.Cleanup(func() {
 		x.host.EndAll(time.Second)

@@ -17,11 +17,13 @@ type era struct {
 	// silence is how long a process may take to answer server/discover until it is asked whether it
 	// reads at all: some that have sessions say nothing to a request before initialize.
 	silence time.Duration
+	changed func() // is called when something else is known
 
-	mu      sync.Mutex
-	speaks  speaks
-	endings int       // of processes that were sent server/discover
-	until   time.Time // no other one is
+	mu       sync.Mutex
+	speaks   speaks
+	endings  int       // of processes that were sent server/discover
+	sessions bool      // one was opened
+	until    time.Time // no other one is
 }
 
 // speaks is what a program speaks; a program that speaks both is modern.
@@ -48,26 +50,72 @@ func (e *era) is(what speaks) bool {
 
 // found notes what the program speaks.
 func (e *era) found(what speaks) {
+	e.set(func() {
+		e.speaks, e.endings, e.sessions, e.until = what, 0, false, time.Time{}
+	})
+}
+
+// set changes what is known, unless that is fixed.
+func (e *era) set(how func()) {
+	if e.fixed {
+		return
+	}
+	e.mu.Lock()
+	before := e.speaks
+	how()
+	changed := e.speaks != before
+	e.mu.Unlock()
+	if changed {
+		e.changed()
+	}
+}
+
+// name returns the era that the program speaks, "" if that is not known.
+func (e *era) name() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.fixed {
-		e.speaks, e.endings, e.until = what, 0, time.Time{}
+	switch e.speaks {
+	case isModern:
+		return revision.Modern.String()
+	case isLegacy:
+		return revision.Legacy.String()
+	case unknownEra:
 	}
+	return ""
+}
+
+// eraOf returns what the name of an era means, which may be "".
+func eraOf(name string) speaks {
+	switch name {
+	case revision.Modern.String():
+		return isModern
+	case revision.Legacy.String():
+		return isLegacy
+	}
+	return unknownEra
 }
 
 // ended notes that a process has ended that was sent server/discover.
 func (e *era) ended() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.until = time.Now().Add(pause(e.endings))
-	e.endings++
+	e.set(func() {
+		e.until = time.Now().Add(pause(e.endings))
+		e.endings++
+		e.conclude()
+	})
 }
 
-// opened notes that the program has opened a session: it is what it ended of, if it did.
+// opened notes that the program has opened a session.
 func (e *era) opened() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.endings > 0 && !e.fixed {
+	e.set(func() {
+		e.sessions = true
+		e.conclude()
+	})
+}
+
+// conclude finds out whether it is server/discover that processes end of, if they do: one that is
+// sent initialize does not. The lock is held.
+func (e *era) conclude() {
+	if e.speaks == unknownEra && e.sessions && e.endings > 0 {
 		e.speaks = isLegacy
 	}
 }
@@ -88,7 +136,7 @@ var (
 
 // greet implements [owner]: a process that answers server/discover, or names the revisions that
 // it speaks, is modern. Any other answer, none, and an end mean that it has sessions (2026-07-28,
-// "stdio", "Backward Compatibility"). But an end is believed once a session was opened.
+// "stdio", "Backward Compatibility"). But an end is believed only if a session could be opened.
 func (m *modern) greet(c *child, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errSlow)
 	defer cancel()
@@ -107,6 +155,7 @@ func (m *modern) greet(c *child, timeout time.Duration) ([]byte, error) {
 		if pinged {
 			return nil, errPinged
 		}
+		m.record(discover, answer)
 		return answer, nil
 	case m.era.fixed:
 		return nil, fmt.Errorf("it does not speak %s: %w", revision.LatestModern, reasonOf(answer, err))

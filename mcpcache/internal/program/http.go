@@ -47,6 +47,7 @@ func (p *Program) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	defer r.Body.Close()
+	p.records.recall()
 	allowed := "GET, POST, DELETE"
 	switch version := r.Header.Get(revisionHeader); {
 	case r.Method == http.MethodPost:
@@ -167,36 +168,51 @@ func (p *Program) initialize(r *http.Request, body []byte, request *message.Requ
 	if err != nil {
 		return p.unanswered(r, request, err), nil
 	}
-	_, result, err := s.awake(r.Context())
-	refused, isRefused := errors.AsType[*refusal](err)
+	said, refused, err := s.said(r.Context())
 	switch {
 	case r.Context().Err() != nil:
 		p.forget(s) // nobody knows its id
 		return nil, context.Cause(r.Context())
-	case isRefused:
-		p.forget(s)
-		said, err := message.WithValue(refused.answer, id, "id")
-		return answer(r, http.StatusOK, said), err
 	case err != nil:
 		p.forget(s)
 		return p.unanswered(r, request, err), nil
+	case refused != nil:
+		p.forget(s)
+		said, err := message.WithValue(refused, id, "id")
+		return answer(r, http.StatusOK, said), err
+	case s.shares():
+		said = sharedResult(said, body)
 	}
-	if s.shares() {
-		if result, err = sharedResult(result, body); err != nil {
-			return nil, err
-		}
-	}
-	res := answer(r, http.StatusOK, bytes.Join([][]byte{
-		[]byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), result, []byte(`}`),
-	}, nil))
+	s.tells(said)
+	res := answer(r, http.StatusOK, result(id, said))
 	res.Header.Set(sessionHeader, s.id)
 	return res, nil
+}
+
+// said returns the result of the session's initialize, or the answer by which the program refuses
+// it: as recorded, or of a process.
+func (s *session) said(ctx context.Context) (result, refused []byte, err error) {
+	if known, ok := s.recorded(); ok {
+		s.touch()
+		return known.Result, known.Refusal, nil
+	}
+	_, result, err = s.awake(ctx)
+	if refusal, ok := errors.AsType[*refusal](err); ok {
+		return nil, refusal.answer, nil
+	}
+	return result, nil, err
 }
 
 // request has the session's process answer a request.
 func (s *session) request(r *http.Request, body []byte, request *message.Request) (*http.Response, error) {
 	s.touch()
 	if own := s.keptFromProcess(request, body); own != nil {
+		return answer(r, http.StatusOK, own), nil
+	}
+	switch own, err := s.answersAsleep(request, body); {
+	case err != nil:
+		return s.program.unanswered(r, request, err), nil
+	case own != nil:
 		return answer(r, http.StatusOK, own), nil
 	}
 	var calls []*call
@@ -208,10 +224,14 @@ func (s *session) request(r *http.Request, body []byte, request *message.Request
 		s.waits(asked)
 		return asked
 	}, func() error { return s.remember(string(request.Method), body) })
-	if err != nil && r.Context().Err() == nil {
-		return s.program.unanswered(r, request, err), nil
+	switch {
+	case err == nil || r.Context().Err() != nil:
+		return res, err
+	case errors.Is(err, errOther):
+		s.program.forget(s)
+		return refuse(r, http.StatusNotFound, request.ID, codeRequest, err.Error()), nil
 	}
-	return res, err
+	return s.program.unanswered(r, request, err), nil
 }
 
 // ask has the process answer a request. If it has ended before it was sent the request, another

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,12 +14,49 @@ import (
 type use int
 
 const (
-	busy use = iota
+	used use = iota
 	unused
 	ending
 )
 
 var errUnread = errors.New("it does not read its input")
+
+// Asleep reports whether no process of the program runs or starts.
+func (p *Program) Asleep() bool { return p.places.Load() == 0 }
+
+// isWatched reports whether somebody looks what has changed when the program wakes.
+func (p *Program) isWatched() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.woken) > 0
+}
+
+// OnWake has woken called whenever a client uses the program that has slept, with the time when the
+// first process was about to start, until the function that is returned is called. It must return
+// at once. Starts for the upkeep of lists do not count.
+func (p *Program) OnWake(woken func(since time.Time)) (stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.woken = append(p.woken, &woken)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.woken = slices.DeleteFunc(p.woken, func(f *func(time.Time)) bool { return f == &woken })
+	}
+}
+
+// used notes that a client uses a process.
+func (p *Program) used() {
+	if !p.awake.CompareAndSwap(false, true) {
+		return
+	}
+	p.mu.Lock()
+	woken, since := slices.Clone(p.woken), p.since
+	p.mu.Unlock()
+	for _, f := range woken {
+		(*f)(since)
+	}
+}
 
 // leave says that nobody waits for the answer of a call any more. The process goes on with it if
 // it is that of a session; otherwise that is what cancels it (2026-07-28, "Streamable HTTP",
@@ -33,26 +71,63 @@ func (c *child) leave(asked *call) {
 		line := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, asked.number)
 		go func() { _ = c.tell(context.Background(), line) }()
 	}
-	c.rest()
+	c.rest(asked)
 }
 
-// rest begins to wait for another call, if there is none that somebody waits for. The lock is
-// held.
-func (c *child) rest() {
-	for _, asked := range c.calls {
-		if !asked.left {
-			return
+// rest begins to wait for another call after one that is over, which may be nil, if there is none
+// that somebody waits for. The lock is held.
+func (c *child) rest(after *call) {
+	if c.busy() {
+		return
+	}
+	if after != nil && !after.upkeep && !after.quiet {
+		c.free = time.Now()
+	}
+	if idle := c.program.limits.Load().Idle; idle != 0 && !c.ending {
+		c.wait(idle - time.Since(c.free))
+	}
+}
+
+// wait has the process sleep if nothing happens within a time. The lock is held.
+func (c *child) wait(within time.Duration) {
+	if c.timer == nil {
+		c.timer = time.AfterFunc(within, c.doze)
+		return
+	}
+	c.timer.Reset(within)
+}
+
+// doze stops the process, as nobody has used it for a while. One that no client has used, but
+// lists were fetched from, goes with the last one of clients: as long as one runs, lists may change.
+func (c *child) doze() {
+	inUse, watched := c.program.serves(), c.slot.owner.watches()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch idle := c.program.limits.Load().Idle; {
+	case c.busy() || idle == 0:
+	case inUse && !c.served, watched:
+		c.wait(idle)
+	default:
+		c.endLocked()
+	}
+}
+
+// serves reports whether a process runs that a client has used.
+func (p *Program) serves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.children {
+		if c.serves() {
+			return true
 		}
 	}
-	c.free = time.Now()
-	idle := c.program.limits.Load().Idle
-	switch {
-	case idle == 0 || c.ending:
-	case c.timer == nil:
-		c.timer = time.AfterFunc(idle, func() { c.sleep() })
-	default:
-		c.timer.Reset(idle)
-	}
+	return false
+}
+
+func (c *child) serves() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.served && !c.ending
 }
 
 // use tells what the process is used for, and since when not at all.
@@ -62,22 +137,28 @@ func (c *child) use() (free time.Time, state use) {
 	if c.ending {
 		return c.free, ending
 	}
-	for _, asked := range c.calls {
-		if !asked.left {
-			return c.free, busy
-		}
+	if c.busy() {
+		return c.free, used
 	}
 	return c.free, unused
+}
+
+// busy reports whether somebody waits for an answer. The lock is held.
+func (c *child) busy() bool {
+	for _, asked := range c.calls {
+		if !asked.left && !asked.quiet {
+			return true
+		}
+	}
+	return false
 }
 
 // sleep stops the process if nobody waits for an answer. It reports whether it does.
 func (c *child) sleep() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, asked := range c.calls {
-		if !asked.left {
-			return false
-		}
+	if c.busy() {
+		return false
 	}
 	c.endLocked()
 	return true

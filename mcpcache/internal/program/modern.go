@@ -1,13 +1,16 @@
 package program
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
 // Codes of errors of 2026-07-28 (schema, "Error Codes").
@@ -23,6 +26,9 @@ const (
 type modern struct {
 	slot *slot
 	era  era
+
+	mu   sync.Mutex
+	held map[*held]struct{}
 }
 
 // alone reports whether the program is not to have sessions.
@@ -42,16 +48,10 @@ func (m *modern) refuseSession(r *http.Request, body []byte, request *message.Re
 		fmt.Appendf(nil, `{"supported":["%s"],"requested":%s}`, revision.LatestModern, requested)))
 }
 
-// greeted implements [owner].
-func (*modern) greeted() [][]byte { return nil }
-
 // asks implements [owner].
 func (*modern) asks(c *child, _ []byte, e message.Envelope) {
 	c.refuse(e, "a server sends no requests at this revision")
 }
-
-// lost implements [owner].
-func (*modern) lost(*child) {}
 
 // hears implements [owner]. A message of a subscription names it; a log message does not say to
 // which request it belongs, so there has to be one alone.
@@ -70,7 +70,7 @@ func (m *modern) hears(c *child, line []byte, method string) {
 	}
 	path := []string{"params", "_meta", message.MetaSubscription}
 	asked := c.subscription(line, path...)
-	if asked == nil {
+	if asked == nil || method == sse.Acknowledged && asked.acknowledged.Swap(true) {
 		return
 	}
 	if told, err := message.WithValue(line, asked.id, path...); err != nil || !asked.answer.put(told) {
@@ -123,17 +123,33 @@ func (m *modern) post(r *http.Request, body []byte, request *message.Request) (*
 	if refused := m.refuses(r, body, request); refused != nil {
 		return refused, nil
 	}
+	lazy := m.slot.program.limits.Load().Lazy
 	subscribes := string(request.Method) == "subscriptions/listen"
-	if subscribes && !takesStream(r) {
+	discovers := string(request.Method) == revision.Discover.Method()
+	switch {
+	case subscribes && !takesStream(r):
 		return refuse(r, http.StatusNotAcceptable, request.ID, codeRequest, needsStream), nil
+	case discovers && lazy && m.slot.asleep():
+		if said := m.recorded(body); said != nil {
+			return answer(r, http.StatusOK, result(request.ID, said)), nil
+		}
 	}
 	asked := func() *call {
 		asked := newCall(r, body, request)
 		asked.modern, asked.subscribes = true, subscribes
 		_, asked.logs = message.ValueAt(body, "params", "_meta", message.MetaLogLevel)
+		if discovers {
+			asked.answered = func(line []byte) { m.record(body, line) }
+		}
 		return asked
 	}
-	res, err := m.slot.ask(r, body, asked, func() error { return nil })
+	var res *http.Response
+	var err error
+	if lists := listsOf(body); subscribes && lazy && lists != nil {
+		res, err = m.hold(r, &held{call: asked(), request: bytes.Clone(body), lists: lists})
+	} else {
+		res, err = m.slot.ask(r, body, asked, func() error { return nil })
+	}
 	switch {
 	case err == nil || r.Context().Err() != nil:
 		return res, err

@@ -294,7 +294,7 @@ func TestErasThatAreSaid(t *testing.T) {
 func TestDeathWithoutASession(t *testing.T) {
 	x := newProgram(t, usual, "modern")
 	p := &passer{tested: x}
-	events := p.must("subscriptions/listen", `"notifications":{}`)
+	events := p.must("subscriptions/listen", `"notifications":{"resourceSubscriptions":["test://1"]}`)
 	got := read(t, p.must("tools/call", `"name":"die","arguments":{}`, "Mcp-Name", "die"))
 	if !strings.Contains(got, `"id":"m2","error"`) || !strings.Contains(got, "exit status 7") {
 		t.Errorf("got %s", got)

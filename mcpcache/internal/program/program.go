@@ -25,6 +25,9 @@ type Limits struct {
 	Idle         time.Duration // after which a process that nobody uses is stopped; 0: never
 	StopGrace    time.Duration // for each step of stopping one
 	Max          int           // processes
+	// Lazy has a process start only for what it has not said before, and has nobody who merely
+	// listens keep it running.
+	Lazy bool
 }
 
 // Kind is how a program is used. It does not change.
@@ -42,6 +45,7 @@ type Program struct {
 	host    *Host
 	shared  *slot // of all sessions; nil: each has its own
 	modern  *modern
+	records records
 	logger  atomic.Pointer[zap.Logger]
 	name    atomic.Pointer[string]
 	limits  atomic.Pointer[Limits]
@@ -49,11 +53,17 @@ type Program struct {
 	// package at the same time spoil it (npm/cli#8224).
 	first   chan struct{}
 	closing chan struct{} // closed when the program is
+	// places is how many are taken, by processes and for those to be.
+	places atomic.Int32
+	// awake says that a client has used a process since none ran.
+	awake atomic.Bool
 
 	mu        sync.Mutex
 	sessions  map[string]*session
 	children  map[*child]struct{}
-	starting  int            // places that are taken for processes to be
+	starting  int // places that are taken for processes to be
+	woken     []*func(time.Time)
+	since     time.Time      // when the first of the processes was about to start
 	opening   sync.WaitGroup // starts that are not over
 	succeeded bool
 	failures  int
@@ -62,8 +72,9 @@ type Program struct {
 	ended     bool
 }
 
-// New returns a program. command says what to run, at each start. It has to be closed.
-func (h *Host) New(command func() (process.Command, error), kind Kind, limits Limits, logger *zap.Logger) *Program {
+// New returns a program. command says what to run, at each start. What it says of itself is kept in
+// the store, if there is one. The program has to be closed.
+func (h *Host) New(command func() (process.Command, error), kind Kind, limits Limits, store Store, logger *zap.Logger) *Program {
 	p := &Program{
 		command: command, host: h,
 		first:    make(chan struct{}, 1),
@@ -77,14 +88,12 @@ func (h *Host) New(command func() (process.Command, error), kind Kind, limits Li
 	if kind.Share {
 		p.shared = &slot{program: p, owner: &shared{p}}
 	}
-	p.modern = &modern{era: era{fixed: kind.Era != "", silence: usualSilence}}
-	p.modern.slot = &slot{program: p, owner: p.modern}
-	switch kind.Era {
-	case revision.Modern.String():
-		p.modern.era.speaks = isModern
-	case revision.Legacy.String():
-		p.modern.era.speaks = isLegacy
+	p.records = records{program: p, store: store, answers: make(map[recordKey]record)}
+	p.modern = &modern{
+		era:  era{fixed: kind.Era != "", speaks: eraOf(kind.Era), silence: usualSilence, changed: p.records.change},
+		held: make(map[*held]struct{}),
 	}
+	p.modern.slot = &slot{program: p, owner: p.modern}
 	p.SetName("")
 	p.Configure(limits, logger)
 	h.mu.Lock()
@@ -110,6 +119,7 @@ func (p *Program) Configure(limits Limits, logger *zap.Logger) {
 func (p *Program) Close() {
 	p.host.stopping.Go(func() {
 		p.end(func(c *child) { c.process.Stop(p.limits.Load().StopGrace) })
+		p.records.saves.Wait()
 		p.host.mu.Lock()
 		defer p.host.mu.Unlock()
 		delete(p.host.programs, p)
@@ -137,6 +147,7 @@ func (p *Program) end(stop func(*child)) {
 	for _, s := range sessions {
 		s.close()
 	}
+	p.modern.endHeld()
 	ending.Wait()
 	p.opening.Wait()
 }
@@ -169,7 +180,7 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 	if answer, err = s.owner.greet(c, p.limits.Load().StartTimeout); err != nil {
 		c.stop()
 		<-c.gone
-		if refused, ok := errors.AsType[*refusal](err); ok && namesModern(refused.supported) {
+		if refused, ok := errors.AsType[*refusal](err); ok && namesModern(refused.supported) && p.modern.era.is(isLegacy) {
 			p.modern.era.found(unknownEra)
 		}
 		if isJudgement(err) {
@@ -191,7 +202,7 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 // want.
 func isJudgement(err error) bool {
 	_, refused := errors.AsType[*refusal](err)
-	return refused || errors.Is(err, errLegacy) || errors.Is(err, errPinged)
+	return refused || errors.Is(err, errLegacy) || errors.Is(err, errPinged) || errors.Is(err, errOther)
 }
 
 // queue waits for its turn to start. leave has to be called when the start is over.
@@ -252,6 +263,9 @@ func (p *Program) place() (leaving *child, err error) {
 		return nil, errEnded
 	case len(p.children)+p.starting < most:
 		p.starting++
+		if p.places.Add(1) == 1 {
+			p.since = time.Now()
+		}
 		p.opening.Add(1)
 		return nil, nil
 	}
@@ -274,6 +288,14 @@ func (p *Program) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.starting--
+	p.leave()
+}
+
+// leave gives a place back. The lock is held.
+func (p *Program) leave() {
+	if p.places.Add(-1) == 0 {
+		p.awake.Store(false)
+	}
 }
 
 // backoff returns an error while no start is tried, as the last one has failed.
@@ -305,8 +327,10 @@ func (p *Program) start(s *slot) (*child, error) {
 	p.starting--
 	switch {
 	case err != nil:
+		p.leave()
 		return nil, err
 	case p.ended:
+		p.leave()
 		running.Terminate(0)
 		return nil, errEnded
 	}
@@ -350,4 +374,5 @@ func (p *Program) gone(c *child) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.children, c)
+	p.leave()
 }

@@ -31,6 +31,7 @@ type session struct {
 	mu          sync.Mutex
 	used        time.Time
 	closed      bool
+	told        *told              // nil: not yet
 	initialized []byte             // the notification; nil: not yet
 	level       []byte             // the last request for a level of log messages
 	subscribed  map[string][]byte  // requests for subscriptions, by URI
@@ -49,7 +50,11 @@ type asked struct {
 
 // greet implements [owner].
 func (s *session) greet(c *child, timeout time.Duration) ([]byte, error) {
-	answer, err := c.initialize(s.initialize, timeout)
+	answer, err := s.program.greet(c, s.initialize, timeout)
+	_, refused := errors.AsType[*refusal](err)
+	if known := s.knows(); known != nil && (refused || err == nil && known.offers != offers(answer)) {
+		return nil, errOther
+	}
 	if err == nil {
 		s.program.modern.era.opened()
 	}
@@ -57,21 +62,34 @@ func (s *session) greet(c *child, timeout time.Duration) ([]byte, error) {
 }
 
 // greeted implements [owner].
-func (s *session) greeted() (lines [][]byte) {
+func (s *session) greeted(*child) (messages []*again) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.initialized == nil {
 		return nil
 	}
-	lines = append(lines, s.initialized)
+	messages = append(messages, &again{line: s.initialized})
 	if s.level != nil {
-		lines = append(lines, s.level)
+		messages = append(messages, &again{line: s.level})
 	}
 	for _, request := range s.subscribed {
-		lines = append(lines, request)
+		messages = append(messages, &again{line: request})
 	}
-	return lines
+	return messages
 }
+
+// watches implements [owner]: the client listens for what becomes of a resource.
+func (s *session) watches() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.subscribed) > 0 && s.unrelated != nil && s.unrelated.isOpen()
+}
+
+// replaces implements [owner].
+func (s *session) replaces() bool { return s.knows() != nil }
+
+// restarted implements [owner].
+func (s *session) restarted(*child) { s.tell(allChanges...) }
 
 // remember keeps what a later process has to be sent again, of a request or a notification
 // that is handed on. It is an error if there is no room for that.
@@ -122,10 +140,13 @@ func (s *session) lost(c *child) {
 	}
 }
 
-// lastUse returns when the session was used, and whether it has no process.
+// lastUse returns when the session was used, and whether it has no process. A client that listens
+// uses it.
 func (s *session) lastUse() (used time.Time, asleep bool) {
 	s.mu.Lock()
-	used = s.used
+	if used = s.used; s.unrelated != nil && s.unrelated.isOpen() {
+		used = time.Now()
+	}
 	s.mu.Unlock()
 	return used, s.slot.owner != s || s.slot.asleep()
 }

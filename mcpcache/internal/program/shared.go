@@ -1,7 +1,7 @@
 package program
 
 import (
-	"bytes"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -26,26 +26,53 @@ var (
 // ourName is clientInfo where no client's can be used.
 const ourName = `{"name":"caddy-mcp-cache","version":"1"}`
 
-// greet implements [owner].
-func (*shared) greet(c *child, timeout time.Duration) ([]byte, error) {
-	return c.initialize(sharedHello, timeout)
+// greet implements [owner]. Sessions that were told otherwise end.
+func (s *shared) greet(c *child, timeout time.Duration) ([]byte, error) {
+	answer, err := s.program.greet(c, sharedHello, timeout)
+	_, refused := errors.AsType[*refusal](err)
+	if err != nil && !refused {
+		return nil, err
+	}
+	for _, session := range s.program.known() {
+		if known := session.knows(); known != nil && (refused || known.offers != offers(sharedResult(answer, session.initialize))) {
+			s.program.forget(session)
+		}
+	}
+	return answer, err
+}
+
+// watches implements [owner].
+func (s *shared) watches() bool {
+	return slices.ContainsFunc(s.program.known(), (*session).watches)
+}
+
+// replaces implements [owner].
+func (s *shared) replaces() bool {
+	return slices.ContainsFunc(s.program.known(), (*session).replaces)
+}
+
+// restarted implements [owner].
+func (s *shared) restarted(*child) {
+	for _, session := range s.program.known() {
+		session.tell(allChanges...)
+	}
 }
 
 // greeted implements [owner].
-func (s *shared) greeted() [][]byte {
-	lines := [][]byte{initialized}
+func (s *shared) greeted(*child) []*again {
+	messages := []*again{{line: initialized}}
 	seen := make(map[string]bool)
 	for _, session := range s.program.known() {
 		session.mu.Lock()
 		for uri, request := range session.subscribed {
 			if !seen[uri] {
 				seen[uri] = true
-				lines = append(lines, request)
+				messages = append(messages, &again{line: request})
 			}
 		}
 		session.mu.Unlock()
 	}
-	return lines
+	return messages
 }
 
 // asks implements [owner].
@@ -93,7 +120,7 @@ func (s *shared) left(gone *session) {
 	gone.mu.Unlock()
 	for _, uri := range uris {
 		if !s.isSubscribed(uri) {
-			c.repeat(unsubscribe(uri))
+			c.repeat(&again{line: unsubscribe(uri)})
 		}
 	}
 }
@@ -114,13 +141,17 @@ func (*shared) lost(*child) {}
 
 // sharedResult returns the result of initialize for a client, of what the process has said. The
 // client is answered at the revision that it knows, if that is older than the process's.
-func sharedResult(result, initialize []byte) ([]byte, error) {
+func sharedResult(result, initialize []byte) []byte {
 	wanted := message.StringAt(initialize, "params", "protocolVersion")
 	if known := revision.Parse(wanted); known == revision.Unknown || known.Era() != revision.Legacy ||
 		wanted >= message.StringAt(result, "protocolVersion") {
-		return result, nil
+		return result
 	}
-	return message.WithString(result, wanted, "protocolVersion")
+	adapted, err := message.WithString(result, wanted, "protocolVersion")
+	if err != nil {
+		return result // it has none that could be another
+	}
+	return adapted
 }
 
 // shares reports whether the session's process is that of all sessions.
@@ -136,7 +167,7 @@ func (s *session) keptFromProcess(request *message.Request, body []byte) []byte 
 	for _, other := range s.program.known() {
 		if other != s && other.subscription(uri) != nil {
 			_ = s.remember(string(request.Method), body) // it forgets
-			return bytes.Join([][]byte{[]byte(`{"jsonrpc":"2.0","id":`), request.ID, []byte(`,"result":{}}`)}, nil)
+			return result(request.ID, []byte("{}"))
 		}
 	}
 	return nil

@@ -14,8 +14,16 @@ import (
 type owner interface {
 	// greet has a process that was started say what it is: its answer as written.
 	greet(c *child, timeout time.Duration) ([]byte, error)
-	// greeted returns what the process has to be sent then. Nobody waits for the answers.
-	greeted() [][]byte
+	// greeted returns what the process has to be sent then.
+	greeted(c *child) []*again
+	// watches reports whether somebody is to be told of what the process alone can tell, so that it is
+	// not stopped though nobody calls.
+	watches() bool
+	// replaces reports whether a process takes the place of another one, or of what that had said.
+	replaces() bool
+	// restarted says that such a process runs: what changed meanwhile was announced to nobody, and
+	// nobody but clients can tell.
+	restarted(c *child)
 	// asks takes a request of the process.
 	asks(c *child, line []byte, e message.Envelope)
 	// hears takes a notification of the process, but for those of progress.
@@ -50,7 +58,7 @@ var errForgotten = errors.New("session has ended")
 // on if ctx ends.
 func (s *slot) awake(ctx context.Context) (*child, []byte, error) {
 	s.mu.Lock()
-	if c := s.child; c != nil {
+	if c := s.child; c != nil && s.waking == nil {
 		if _, state := c.use(); state != ending {
 			answer := s.answer
 			s.mu.Unlock()
@@ -86,15 +94,14 @@ func (s *slot) wake(w *waking, before *child) {
 		c, answer, err = s.program.open(s)
 	}
 	s.mu.Lock()
-	s.waking = nil
 	if err == nil && s.closed {
 		c.stop()
 		err = errForgotten
 	}
-	var again [][]byte
+	var again []*again
 	if err == nil {
 		w.child, w.answer = c, answer
-		again = s.owner.greeted()
+		again = s.owner.greeted(c)
 		select {
 		case <-c.gone:
 		default:
@@ -103,19 +110,60 @@ func (s *slot) wake(w *waking, before *child) {
 	}
 	w.err = err
 	s.mu.Unlock()
-	for _, line := range again {
-		c.repeat(line)
+	if err == nil {
+		s.settle(c, again)
 	}
+	s.mu.Lock()
+	s.waking = nil
+	s.mu.Unlock()
 	close(w.done)
 }
 
-// repeat sends a message that a process before this one was sent. Nobody waits for its answer.
-func (c *child) repeat(line []byte) {
-	if _, isRequest := message.ValueAt(line, "id"); !isRequest {
-		_ = c.tell(context.Background(), line)
+// settling is how long a process may take to say that it has started.
+const settling = time.Second
+
+// settle has a process know what the one before knew. Of one that takes the place of another, it is no
+// news that its lists are others than before it started, which some say each time.
+func (s *slot) settle(c *child, before []*again) {
+	replaces := s.owner.replaces()
+	c.settling.Store(replaces)
+	for _, message := range before {
+		c.repeat(message)
+	}
+	if !replaces {
 		return
 	}
-	_ = c.ask(context.Background(), line, &call{answer: newStream(), left: true})
+	if _, modern := s.owner.(*modern); !modern && len(before) > 0 { // that knows no ping
+		ping := &call{answer: newStream()}
+		if c.ask(context.Background(), pinging, ping) == nil { // what it says before it answers, it says of its start
+			ping.answer.next(settling, c.gone)
+		}
+	}
+	c.settling.Store(false)
+	if !s.program.isWatched() {
+		s.owner.restarted(c)
+	}
+}
+
+// again is a message that a process before this one was sent, or would have been.
+type again struct {
+	line []byte
+	call *call // who waits for the answer; nil: nobody, or it is no request
+}
+
+// repeat sends a message again.
+func (c *child) repeat(a *again) {
+	asked := a.call
+	if asked == nil {
+		if _, isRequest := message.ValueAt(a.line, "id"); !isRequest {
+			_ = c.tell(context.Background(), a.line)
+			return
+		}
+		asked = &call{answer: newStream(), left: true}
+	}
+	if err := c.ask(context.Background(), a.line, asked); err != nil && !asked.acknowledged.Load() {
+		asked.answer.end()
+	}
 }
 
 // running returns the process, nil if none runs.

@@ -43,9 +43,37 @@ type about struct {
 	// fetched yet.
 	Announced bool      `json:"announced,omitempty"`
 	Fetched   time.Time `json:"fetched"`
+	State
+}
+
+// State is what is stored with a snapshot of how it was used.
+type State struct {
 	// Admitted is until when the upstream's acceptance of callers without
-	// credentials counts.
+	// credentials counts; zero if it has not accepted them.
 	Admitted time.Time `json:"admitted,omitzero"`
+	// Clients are those that were given this very list by the upstream.
+	Clients []Client `json:"clients,omitempty"`
+}
+
+// Client is what the clients of one variant have in common.
+type Client struct {
+	Capabilities json.RawMessage `json:"capabilities"`
+	Name         string          `json:"name,omitempty"`
+	Language     string          `json:"language,omitempty"`
+}
+
+// maxClients is how many bytes are stored of clients.
+const maxClients = 16 << 10
+
+// bounded returns the clients that there is room for.
+func bounded(clients []Client) []Client {
+	room := maxClients
+	for i, c := range clients {
+		if room -= len(c.Capabilities) + len(c.Name) + len(c.Language); room < 0 {
+			return clients[:i]
+		}
+	}
+	return clients
 }
 
 // Shareable reports whether a snapshot may leave the process: anybody may be
@@ -55,16 +83,17 @@ func Shareable(e *cache.Entry) bool {
 }
 
 // Encode encodes a snapshot, whether a change of it has been announced since it was
-// fetched, and until when callers without credentials are admitted; zero if they are
-// not. It fails if the snapshot is not [Shareable].
-func Encode(e *cache.Entry, announced bool, admitted time.Time) ([]byte, error) {
+// fetched, and its state; of very many clients not all. It fails if the snapshot is not
+// [Shareable].
+func Encode(e *cache.Entry, announced bool, state State) ([]byte, error) {
+	state.Clients = bounded(state.Clients)
 	if !Shareable(e) {
 		return nil, errPrivate
 	}
 	head, err := json.Marshal(about{
 		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
 		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched,
-		Announced: announced, Admitted: admitted,
+		Announced: announced, State: state,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot: %w", err)
@@ -74,7 +103,7 @@ func Encode(e *cache.Entry, announced bool, admitted time.Time) ([]byte, error) 
 
 // Overhead is an upper bound of what a snapshot has besides the bytes of its list, in
 // bytes.
-const Overhead = 4 << 10
+const Overhead = 4<<10 + 8*maxClients
 
 // seal joins head and list, and puts the title and their SHA-256 in front.
 func seal(head, list []byte) []byte {
@@ -145,19 +174,18 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*
 	return e, nil
 }
 
-// Admitted returns until when callers without credentials are admitted, according to
-// data that [Decode] has accepted; zero if they are not.
-func Admitted(data []byte) time.Time {
+// StateOf returns the state in data that [Decode] has accepted.
+func StateOf(data []byte) State {
 	sealed, err := open(data)
 	if err != nil {
-		return time.Time{}
+		return State{}
 	}
 	head, _, _ := bytes.Cut(sealed, []byte("\n"))
 	var said about
 	if json.Unmarshal(head, &said) != nil {
-		return time.Time{}
+		return State{}
 	}
-	return said.Admitted
+	return said.State
 }
 
 // readBody makes a body of the bytes that [message.Body.Bytes] had.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ var admittedUntil = time.Date(2026, 7, 28, 12, 5, 0, 0, time.UTC)
 
 func encoded(tb testing.TB, e *cache.Entry) []byte {
 	tb.Helper()
-	data, err := Encode(e, false, admittedUntil)
+	data, err := Encode(e, false, State{Admitted: admittedUntil})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestWhatIsRemembered(t *testing.T) {
 func TestAnnouncementIsWrittenDown(t *testing.T) {
 	e := entry(t, revision.Tools, tools)
 	for _, announced := range []bool{false, true} {
-		data, err := Encode(e, announced, admittedUntil)
+		data, err := Encode(e, announced, State{Admitted: admittedUntil})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,14 +146,22 @@ func TestAnnouncementIsWrittenDown(t *testing.T) {
 // Whether callers without credentials are admitted is written down as well.
 func TestAdmissionIsWrittenDown(t *testing.T) {
 	e := entry(t, revision.Tools, `{"tools":[]}`)
-	if got := Admitted(encoded(t, e)); !got.Equal(admittedUntil) {
+	if got := StateOf(encoded(t, e)).Admitted; !got.Equal(admittedUntil) {
 		t.Errorf("admitted until %s, want %s", got, admittedUntil)
 	}
-	data, err := Encode(e, false, time.Time{})
-	if err != nil || !Admitted(data).IsZero() || strings.Contains(string(data), "admitted") {
+	data, err := Encode(e, false, State{})
+	if err != nil || !StateOf(data).Admitted.IsZero() || strings.Contains(string(data), "admitted") {
 		t.Errorf("nobody is admitted, and yet it says so: %s, %v", data, err)
 	}
-	if !Admitted([]byte("nonsense")).IsZero() {
+	clients := []Client{{Capabilities: []byte(`{"sampling":{}}`), Name: "c", Language: "de"}, {Capabilities: []byte(`{}`)}}
+	if data, err = Encode(e, false, State{Clients: clients}); err != nil || !reflect.DeepEqual(StateOf(data).Clients, clients) {
+		t.Errorf("clients are %+v, %v", StateOf(data).Clients, err)
+	}
+	many := slices.Repeat([]Client{{Capabilities: []byte(`{}`), Name: strings.Repeat("\x00", 4000)}}, 100)
+	if data, err = Encode(e, false, State{Clients: many}); err != nil || len(StateOf(data).Clients) != 4 || len(data) > Overhead+len(e.Body.Bytes) {
+		t.Errorf("of very many clients %d are stored in %d bytes, %v", len(StateOf(data).Clients), len(data), err)
+	}
+	if !StateOf([]byte("nonsense")).Admitted.IsZero() {
 		t.Error("nonsense admits somebody")
 	}
 }
@@ -179,7 +188,7 @@ func TestPrivateIsNeverWritten(t *testing.T) {
 	} {
 		e := entry(t, revision.Tools, tools)
 		e.Partition = p
-		if data, err := Encode(e, false, admittedUntil); !errors.Is(err, errPrivate) || data != nil {
+		if data, err := Encode(e, false, State{Admitted: admittedUntil}); !errors.Is(err, errPrivate) || data != nil {
 			t.Errorf("%s: wrote %q, %v", name, data, err)
 		}
 		if Shareable(e) {

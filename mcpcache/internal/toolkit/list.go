@@ -78,7 +78,7 @@ func (v *visit) isFresh(l *catalog.List) (left time.Duration, ok bool) {
 		case server.Cache.Freshness(part, v.now) != cache.Fresh:
 			return 0, false
 		default:
-			left = min(left, part.Left(v.now))
+			left = min(left, server.Cache.Left(part, v.now))
 		}
 	}
 	return bounded(left), true

@@ -58,8 +58,17 @@ func (r *Record) Seen(rev revision.Revision, k revision.Kind) *cache.Seen {
 // own.
 func (r *Record) See(rev revision.Revision, k revision.Kind, s *cache.Seen, snapshot *cache.Entry) {
 	l := &r.lists[rev][k]
-	l.seen.Store(s)
+	earlier := l.seen.Swap(s)
 	l.compare(s, snapshot)
+	r.tell(earlier, s, snapshot)
+}
+
+// tell tells who wants to know if clients of the variant are given a snapshot, and were not before.
+// snapshot may be nil.
+func (r *Record) tell(earlier, now *cache.Seen, snapshot *cache.Entry) {
+	if r.agreed != nil && snapshot != nil && now.Agrees(snapshot) && !earlier.Agrees(snapshot) {
+		r.agreed(snapshot.Revision, snapshot.Kind)
+	}
 }
 
 // Confirm is See for e, which was fetched as a client of the variant. It reports
@@ -73,6 +82,7 @@ func (r *Record) Confirm(s *cache.Seen, e, snapshot *cache.Entry) bool {
 		}
 		if l.seen.CompareAndSwap(earlier, s) {
 			l.compare(s, snapshot)
+			r.tell(earlier, s, snapshot)
 			return true
 		}
 	}

@@ -8,14 +8,17 @@
 package variant
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 const (
@@ -47,6 +50,9 @@ type Table struct {
 
 	mu    sync.RWMutex
 	known map[cache.Variant]*Record
+	// agreed is called when clients of a variant are given the list that the feed is; nil: nobody
+	// wants to know.
+	agreed func(revision.Revision, revision.Kind)
 	// spellings has the variant of each description of a client, as written: the
 	// same capabilities can be written in several ways.
 	spellings map[string]cache.Variant
@@ -58,6 +64,24 @@ func New(secret [32]byte) *Table {
 		secret: secret, now: time.Now,
 		known: make(map[cache.Variant]*Record), spellings: make(map[string]cache.Variant),
 	}
+}
+
+// OnAgree has agreed called when clients of a variant turn out to be given the list that the feed
+// is. It has to be called before anything is learned. agreed must return at once.
+func (t *Table) OnAgree(agreed func(revision.Revision, revision.Kind)) { t.agreed = agreed }
+
+// Given returns the variants whose clients are given a snapshot, in a certain order.
+func (t *Table) Given(e *cache.Entry) []*Record {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var given []*Record
+	for _, r := range t.known {
+		if r.Seen(e.Revision, e.Kind).Agrees(e) {
+			given = append(given, r)
+		}
+	}
+	slices.SortFunc(given, func(a, b *Record) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	return given
 }
 
 // Learn returns what is known of a client's variant, and remembers it if it is
@@ -112,7 +136,7 @@ func (t *Table) remember(c Client, written string) *Record {
 		if len(t.known) >= maxVariants {
 			t.forgetOne()
 		}
-		record = &Record{Key: key, Client: c}
+		record = &Record{Key: key, Client: c, agreed: t.agreed}
 		t.known[key] = record
 	}
 	record.used.Store(t.now().UnixNano())
@@ -173,6 +197,7 @@ type Record struct {
 	// Client is how its clients ask.
 	Client Client
 
-	used  atomic.Int64 // Unix nanoseconds
-	lists lists
+	used   atomic.Int64 // Unix nanoseconds
+	lists  lists
+	agreed func(revision.Revision, revision.Kind)
 }

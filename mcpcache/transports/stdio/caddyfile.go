@@ -24,6 +24,7 @@ import (
 //		max           <n>          # processes. Default: 32
 //		share                      # one process for all sessions
 //		era           legacy|modern  # default: found out
+//		lazy          on|off       # start a process when it is needed only. Default: on
 //	}
 func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the transport's name
@@ -51,6 +52,7 @@ func (t *Transport) options() map[string]options.Setter {
 		"max":           options.Count(&t.Max, MostProcesses),
 		"share":         options.Flag(&t.Share),
 		"era":           options.OneOf(&t.Era, revision.EraNames()...),
+		"lazy":          options.OnOff(&t.Lazy),
 	}
 }
 

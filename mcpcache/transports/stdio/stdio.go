@@ -71,6 +71,12 @@ type Transport struct {
 	// 2026-07-28. Default: found out, by a process that is asked
 	Era string `json:"era,omitempty"`
 
+	// Whether a process starts only for what the program has not said before. A client that
+	// opens a session is told what the program has said last to such a client, also before
+	// a restart of Caddy, and who merely listens for changes of lists keeps no process
+	// running. Default: `true`
+	Lazy *bool `json:"lazy,omitempty"`
+
 	// How long a process may take to start and to answer `initialize` or
 	// `server/discover`.
 	// Default: `2m`
@@ -174,7 +180,11 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		return err
 	}
 	value, loaded, err := pool.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &running{shared.(*host).New(t.render, program.Kind{Share: t.Share, Era: t.Era}, t.limits(), log)}, nil
+		records := &records{program: key}
+		if err := records.store.Provision(ctx); err != nil {
+			return nil, err
+		}
+		return &running{shared.(*host).New(t.render, program.Kind{Share: t.Share, Era: t.Era}, t.limits(), records, log)}, nil
 	})
 	if err != nil {
 		return err
@@ -250,9 +260,13 @@ func (t *Transport) Identity() []byte {
 	return sum[:]
 }
 
+// Limits are the fields of a [Transport] that may change while the program goes on.
+var Limits = []string{"start_timeout", "idle", "stop_grace", "max", "lazy"}
+
 func (t *Transport) limits() program.Limits {
 	limits := program.Limits{
 		StartTimeout: defaultStartTimeout, Idle: defaultIdle, StopGrace: defaultStopGrace, Max: defaultMax,
+		Lazy: t.Lazy == nil || *t.Lazy,
 	}
 	if t.StartTimeout > 0 {
 		limits.StartTimeout = time.Duration(t.StartTimeout)
@@ -289,6 +303,16 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // OriginsAreChecked says that a handler in front refuses requests of foreign pages. Otherwise the
 // transport does. It has to be called before the first request.
 func (t *Transport) OriginsAreChecked() { t.checked = true }
+
+// Asleep reports whether no process of the program runs, and only needs start one: see Lazy.
+func (t *Transport) Asleep() bool { return t.limits().Lazy && t.program.Asleep() }
+
+// OnWake calls woken whenever a client uses the program that has slept, with the time when it
+// started, until stop is called. woken must return at once.
+func (t *Transport) OnWake(woken func(since time.Time)) (stop func()) { return t.program.OnWake(woken) }
+
+// Announce sends a notification that a list has changed to all clients that listen for it.
+func (t *Transport) Announce(method string) { t.program.Announce(method) }
 
 // PassesHost reports whether the program is told the Host of the client: it hears of none.
 func (*Transport) PassesHost() bool { return false }

@@ -1,0 +1,40 @@
+package mcpcache
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+// What may change while a program goes on keeps its lists; of other upstreams everything counts.
+func TestLimitsOfAProgramKeepItsLists(t *testing.T) {
+	key := func(transport string) string {
+		h := &Handler{UpstreamRaw: json.RawMessage(`{"handler":"reverse_proxy","transport":` + transport + `}`)}
+		var err error
+		if h.settings, err = h.newSettings(); err != nil {
+			t.Fatal(err)
+		}
+		key, err := h.feedKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(key)
+	}
+	program := func(option string) string { return fmt.Sprintf(`{"protocol":"stdio","command":"npx"%s}`, option) }
+	for _, option := range []string{"idle", "max", "start_timeout", "stop_grace"} {
+		if key(program(`,"`+option+`":7`)) != key(program("")) {
+			t.Errorf("another %s is another server", option)
+		}
+	}
+	if key(program(`,"lazy":false`)) != key(program("")) {
+		t.Error("lazy makes it another server")
+	}
+	for _, other := range []string{program(`,"args":["x"]`), program(`,"share":true`), program(`,"env":{"idle":"1"}`)} {
+		if key(other) == key(program("")) {
+			t.Errorf("%s is the same server", other)
+		}
+	}
+	if key(`{"protocol":"http","max":1}`) == key(`{"protocol":"http"}`) {
+		t.Error("an option of another transport does not count")
+	}
+}

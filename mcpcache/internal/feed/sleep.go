@@ -1,0 +1,89 @@
+package feed
+
+import (
+	"slices"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Sleeper is an upstream that sleeps while nobody uses it, as a program does that starts when it is
+// needed. Its lists stay as they are while it sleeps. Asking for them would wake it, so that is left
+// until something else has: see [Group.Woken].
+type Sleeper interface {
+	// Asleep reports whether the upstream sleeps.
+	Asleep() bool
+	// Announce has the upstream send a notification of a change to all who would be sent it. It
+	// could not while it slept. Announce returns at once.
+	Announce(method string)
+}
+
+// Woken tells the feeds that a client uses the upstream, which has slept until that time: its lists
+// may have changed meanwhile.
+func (g *Group) Woken(since time.Time) {
+	for _, f := range g.All() {
+		f.woken(since)
+	}
+}
+
+func (f *Feed) woken(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.hydrated {
+		return // that fetches all
+	}
+	for _, k := range revision.Kinds() {
+		f.try(f.session, k)
+		if slot := &f.slots[k]; slot.offered && slot.started.Before(since) {
+			slot.woken, slot.settled = since, false
+			slot.ask(f.policy().Refresh)
+		}
+	}
+	signal(f.wake)
+}
+
+// rested notes that the upstream has been asked: if since it was woken, it may sleep again.
+func (s *slot) rested() {
+	if !s.started.Before(s.woken) {
+		s.woken = time.Time{}
+	}
+}
+
+// asleep reports whether the upstream sleeps.
+func (f *Feed) asleep() bool {
+	sleeper := f.policy().Sleeper
+	return sleeper != nil && sleeper.Asleep()
+}
+
+// announce tells of a change that a fetch has brought, and of which no notice came: it may have
+// happened while the upstream slept.
+func (f *Feed) announce(k revision.Kind, before *cache.Entry, fetch *Fetch) {
+	sleeper, method := f.policy().Sleeper, revision.ChangeOf(k)
+	if sleeper != nil && method != "" && before != nil && !fetch.overtaken && before.Mark.SameEpoch(fetch.mark) {
+		sleeper.Announce(method)
+	}
+}
+
+// rests reports whether a kind is not asked for now, though it is due, as that would wake the
+// upstream. The caller holds f.mu.
+func (f *Feed) rests(k revision.Kind) bool {
+	slot, own := &f.slots[k], f.cache.Pinned(f.revision, k)
+	known := slot.settled
+	if own != nil {
+		known = f.cache.Current(k, own.Mark)
+	}
+	return known && slot.woken.IsZero() && f.asleep()
+}
+
+// hasGiven reports whether the upstream has given any list.
+func (f *Feed) hasGiven() bool {
+	return slices.ContainsFunc(revision.Kinds(), func(k revision.Kind) bool { return f.cache.Pinned(f.revision, k) != nil })
+}
+
+// restored reports whether there are lists from before a restart, so that the upstream need not
+// wake. Of what there is none it had none, or it is asked when somebody wants to know. The caller
+// holds f.mu.
+func (f *Feed) restored() bool {
+	return slices.ContainsFunc(revision.Kinds(), f.rests)
+}
