@@ -1,9 +1,10 @@
 // Package program presents programs that speak MCP on standard input and output as servers of
 // Streamable HTTP.
 //
-// A [Program] is a command. For each session that a client opens a process of it runs, which
-// has that client's messages alone, and for all requests without a session another one. A process that nobody uses is stopped; the session goes on,
-// with another process, at its next request. Messages pass as they are written, but for ids
+// A [Program] is a command. For each session of a client a process of it runs once that is needed,
+// which has that client's messages alone, and for all requests without a session another one. A
+// process that nobody uses is stopped; the session goes on, with another process, at its next
+// request. What the program has said of itself is said again without one. Messages pass as they are written, but for ids
 // and progress tokens, which are numbers of our own on the program's side.
 //
 // The package knows nothing of Caddy.

@@ -34,7 +34,7 @@ func init() {
 // in logs and errors: `stdio/NAME`.
 //
 // A process of the program runs for each session of a client, and one for all requests at
-// 2026-07-28, which have none. Nothing is started before there is a request, and a reload with the
+// 2026-07-28, which have none. Nothing is started before there is a request that needs it, and a reload with the
 // same command, and the same values in it and in the environment, keeps processes and sessions. A
 // process that nobody uses is stopped; the session goes on with another one at its next request.
 // What a process has kept in memory is lost then. Whoever reaches Caddy uses the program with
