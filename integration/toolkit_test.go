@@ -180,6 +180,25 @@ func TestToolkitDiscover(t *testing.T) {
 	}
 }
 
+// TestToolkitDiscoverOfLegacy: what servers with sessions have said of themselves is fresh for a
+// minute, as nothing says for how long it is.
+func TestToolkitDiscoverOfLegacy(t *testing.T) {
+	one, first := newMember(t, "one")
+	one.SetRevisions(legacyRevisions...)
+	p := startProxy(t, toolkitOf([]member{first}))
+	c := fixture.NewModern(t, p.URL, "")
+	var a *fixture.Answer
+	await(t, "a hit", func() bool {
+		a = c.List("server/discover")
+		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
+	})
+	for _, a := range []*fixture.Answer{a, c.List("server/discover")} { // of which one has been there for a while
+		if ttl := string(a.Part("result", "ttlMs")); ttl != "60000" {
+			t.Errorf("it is fresh for %s ms", ttl)
+		}
+	}
+}
+
 // TestToolkitRoutes: each request reaches the one server that it is for, by the name that
 // the server knows, with nothing of the caller's.
 func TestToolkitRoutes(t *testing.T) {

@@ -85,14 +85,16 @@ func (v *visit) isFresh(l *catalog.List) (left time.Duration, ok bool) {
 }
 
 const (
-	// forever is for how long a list of nothing would be fresh.
+	// forever is for how long a list of nothing would be fresh, and what a server has said when its
+	// session was opened.
 	forever = time.Duration(math.MaxInt64)
 	// emptyLeft is for how long a list is fresh that no server has a part in.
 	emptyLeft = time.Minute
 )
 
+// bounded returns for how long a list is fresh, of which nothing says that it ever ends.
 func bounded(left time.Duration) time.Duration {
-	if left == forever {
+	if left > forever/2 { // some of it may have passed
 		return emptyLeft
 	}
 	return left
