@@ -18,7 +18,7 @@ import (
 type others struct{ dir string }
 
 // installed returns them, or skips the test if they are not installed.
-func installed(t *testing.T) others {
+func installed(t testing.TB) others {
 	t.Helper()
 	dir := os.Getenv("MCP_CLIENTS")
 	if dir == "" {

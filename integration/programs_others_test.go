@@ -47,7 +47,7 @@ func (o others) otherPrograms(t *testing.T) map[string]otherProgram {
 	}
 	const long = "trigger-long-running-operation"
 	return map[string]otherProgram{
-		"server-everything": {[]string{o.node(), module("server-everything"), "stdio"}, []step{
+		"server-everything": {o.everythingProgram(), []step{
 			{Tool: "echo", Arguments: map[string]any{"message": "hi"}},
 			{Tool: long, Arguments: map[string]any{"duration": 1, "steps": 3}},
 			{Tool: "trigger-sampling-request", Arguments: map[string]any{"prompt": "hi", "maxTokens": 10}},
