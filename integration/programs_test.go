@@ -249,6 +249,21 @@ func helloTo(t testing.TB, p *proxy) *fixture.Answer {
 	return fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil})
 }
 
+// takeAway takes a program away, whose processes make files in the directory, until calls of a client
+// fail for that.
+func takeAway(t *testing.T, program, dir string, c *fixture.Raw) {
+	t.Helper()
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "no process answers any more", func() bool {
+		for _, pid := range programtest.Running(t, dir) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return strings.Contains(string(callProgram(c, "echo").Message()), "did not start")
+	})
+}
+
 // TestListsOutlivePrograms has a program taken away. A session whose calls fail then is still
 // answered its lists from memory, at once and after the next call.
 func TestListsOutlivePrograms(t *testing.T) {
@@ -261,15 +276,7 @@ func TestListsOutlivePrograms(t *testing.T) {
 	p := startProxy(t, "mcp_cache {\nkinds tools\n"+programUpstream(command)+"\n}")
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
 	c.Settle(toolsList)
-	if err := os.Remove(program); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "no process answers any more", func() bool {
-		for _, pid := range programtest.Running(t, dir) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		return strings.Contains(string(callProgram(c, "echo").Message()), "did not start")
-	})
+	takeAway(t, program, dir, c)
 	for range 3 {
 		failed := callProgram(c, "echo")
 		if text := string(failed.Message()); failed.Status != 200 || !strings.Contains(text, "did not start") {

@@ -178,12 +178,12 @@ var commands = []command{
 	{ourCaddy + ` mcp-cache serve$`, serveDemo},
 	{ourCaddy + ` mcp-cache serve --to (\S+)$`, serveUpstream},
 	{ourCaddy + ` mcp-cache check (\S+)$`, checkUpstream},
-	{ourCaddy + ` (mcp-cache (?:status|list|describe|refresh|purge)\b.*)$`, knowsFlags},
+	{ourCaddy + ` (mcp-cache (?:status|list|describe|refresh|purge|restart)\b.*)$`, knowsFlags},
 	{`^(?:[A-Z_]+=\.\.\. )*go run \./caddy run --config (\S+)$`, func(t *testing.T, folder string, match []string) {
 		hasFile(t, filepath.Join(folder, "caddy", "main.go"))
 		adaptFile(t, folder, match)
 	}},
-	{ourCaddy + ` mcp-cache serve --to 'npx -y @modelcontextprotocol/server-everything stdio'$`, elsewhere("it downloads packages")},
+	{ourCaddy + ` mcp-cache serve --to 'npx -y @modelcontextprotocol/(?:server-everything stdio|server-filesystem /srv/docs)'$`, elsewhere("it downloads packages")},
 	{ourCaddy + ` (mcp-cache serve --mcp-config \S+)$`, knowsFlags},
 	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
 	{`^go run \./integration/bench(?: |$)`, elsewhere("it measures for minutes: .ci/run bench")},

@@ -50,10 +50,17 @@ func TestServeProgram(t *testing.T) {
 func TestServeProgramThatFails(t *testing.T) {
 	command, _ := testProgram(t, "exits")
 	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", "ends="+inShell(command), "--to", "missing=/no/such/program x")
-	for _, name := range []string{"ends", "missing"} {
-		if says := p.awaitLine(t, "Trouble: "+name+" cannot be used: 2025-11-25 down ("); !strings.HasSuffix(says, ". Why a program does not start is in the log, standard error") {
+	for name, why := range map[string]string{
+		"ends":    "it ended while it started (exit status 3)",
+		"missing": "finding program /no/such/program: no such file or directory",
+	} {
+		want := why + ". What it wrote to standard error is in the log, standard error"
+		if says := p.awaitLine(t, "Trouble: "+name+" cannot be used: program "+name+" did not start: "); says != want {
 			t.Errorf("of %s it says %s", name, says)
 		}
+	}
+	if strings.Contains(p.complaints(), "admit all") {
+		t.Errorf("it is warned of what serve says: %s", p.complaints())
 	}
 	for _, want := range []string{`"standard_error": "cannot find the database"`, "finding program /no/such/program: no such file or directory"} {
 		if !strings.Contains(p.complaints(), want) {

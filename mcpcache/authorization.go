@@ -148,7 +148,7 @@ func (h *Handler) CheckDoor() (string, error) {
 			guarded = cmp.Or(guarded, s.Name)
 		}
 	}
-	all := h.Admit == "all"
+	all := h.Admit == admitAll
 	switch {
 	case h.Door != "" && all:
 		return "", errors.New("door: with admit all, handlers in front let callers in; leave one of the two out")

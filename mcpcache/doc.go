@@ -179,7 +179,7 @@
 //
 // Metrics caddy_mcp_cache_*, on Caddy's registry. Routes below /mcp_cache/ of
 // Caddy's admin API, and the commands caddy mcp-cache serve, status, list,
-// describe, refresh, purge and check. The events mcp_cache.changed and mcp_cache.state of
+// describe, refresh, purge, restart and check. The events mcp_cache.changed and mcp_cache.state of
 // Caddy's events app, whose origin is the handler. The fields mcp_method,
 // mcp_tool, mcp_outcome and mcp_era in access logs, and mcp_server with the server
 // of a toolkit that a request was handed to. Attributes on the spans of

@@ -60,6 +60,9 @@ func (h *Handler) provision(ctx caddy.Context, name string) error {
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
 	if name == "" {
 		h.answer(ctx)
+		if programOf(h.upstream) != nil {
+			h.warnOfPrograms(h.settings.exchange.Name)
+		}
 	}
 	h.backend.Attach()
 	report.Live.Add(reported{h})

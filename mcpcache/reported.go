@@ -17,7 +17,20 @@ type reported struct{ h *Handler }
 func (r reported) Name() string { return r.h.settings.exchange.Name }
 
 // Upstream implements [report.Source].
-func (r reported) Upstream() string { return r.h.endpointURL }
+func (r reported) Upstream() string {
+	if p := programOf(r.h.upstream); p != nil {
+		return p.String()
+	}
+	return r.h.endpointURL
+}
+
+// Program implements [report.Source].
+func (r reported) Program() report.Program {
+	if p := programOf(r.h.upstream); p != nil {
+		return p
+	}
+	return nil
+}
 
 // Replicas implements [report.Source].
 func (r reported) Replicas() []string { return r.h.replicaURLs }

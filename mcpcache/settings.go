@@ -27,6 +27,9 @@ type settings struct {
 	backend   *backend.Settings
 }
 
+// admitAll is the value of the option admit by which handlers in front let callers in.
+const admitAll = "all"
+
 // newSettings fills in the defaults and checks the values. Its errors name the
 // option and what is allowed.
 func (h *Handler) newSettings() (*settings, error) {
@@ -69,7 +72,7 @@ func (h *Handler) newSettings() (*settings, error) {
 	}
 	switch h.Admit {
 	case "", "upstream":
-	case "all":
+	case admitAll:
 		b.AdmitAll = true
 		if h.AdmitFor != 0 {
 			return nil, errors.New("admit_for: only with admit \"upstream\"")

@@ -36,6 +36,9 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if door == "" {
+		h.warnOfPrograms(h.programs()...)
+	}
 	events, err := eventsApp(ctx)
 	if err != nil {
 		return err
@@ -85,6 +88,16 @@ func (h *Handler) provisionServers(ctx caddy.Context, name string) ([]*toolkit.S
 		}
 	}
 	return servers, nil
+}
+
+// programs returns the names of the servers that are programs.
+func (h *Handler) programs() (names []string) {
+	for _, s := range h.Servers {
+		if programOf(s.upstream) != nil {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // ruling returns the rules of the handler for a toolkit; nil if there are none.
@@ -241,6 +254,9 @@ func (r reportedToolkit) Name() string { return r.h.settings.exchange.Name }
 
 // Upstream implements [report.Source].
 func (reportedToolkit) Upstream() string { return "" }
+
+// Program implements [report.Source].
+func (reportedToolkit) Program() report.Program { return nil }
 
 // Replicas implements [report.Source].
 func (reportedToolkit) Replicas() []string { return nil }

@@ -38,6 +38,8 @@ func init() {
 //	GET  /mcp_cache/{name}/{kind}/{item}     one item, as the upstream wrote it
 //	POST /mcp_cache/{name}/refresh?kind=K    fetch now; answers with what changed
 //	POST /mcp_cache/{name}/purge             forget partitions and admissions
+//	POST /mcp_cache/{name}/restart           stop the processes of a program; answers with
+//	                                         how many there were
 //
 // It holds nothing of any configuration, so it is right after every reload,
 // also after a rejected one.
@@ -86,6 +88,8 @@ func (a API) serve(w http.ResponseWriter, r *http.Request) error {
 		return a.refresh(w, r, source)
 	case len(parts) == 2 && parts[1] == "purge":
 		return a.purge(w, r, source)
+	case len(parts) == 2 && parts[1] == "restart":
+		return a.restart(w, r, source)
 	}
 	if err := allow(r, http.MethodGet); err != nil {
 		return err
@@ -202,6 +206,17 @@ func (API) purge(w http.ResponseWriter, r *http.Request, s report.Source) error 
 	s.Purge()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+func (API) restart(w http.ResponseWriter, r *http.Request, s report.Source) error {
+	if err := allow(r, http.MethodPost); err != nil {
+		return err
+	}
+	restarted, err := report.Restart(s)
+	if err != nil {
+		return refused(err)
+	}
+	return writeJSON(w, http.StatusOK, restarted)
 }
 
 func allow(r *http.Request, method string) error {

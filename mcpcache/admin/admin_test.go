@@ -40,6 +40,8 @@ func TestRefusals(t *testing.T) {
 		{"GET", "one/refresh", http.StatusMethodNotAllowed, "method GET is not allowed here, only POST"},
 		{"POST", "one/refresh?kind=cows", http.StatusNotFound, `"cows" is not one of tools, prompts, resources, resource_templates, discover`},
 		{"POST", "one/refresh", http.StatusServiceUnavailable, "no feed is connected that keeps what was asked for"},
+		{"GET", "one/restart", http.StatusMethodNotAllowed, "method GET is not allowed here, only POST"},
+		{"POST", "one/restart", http.StatusBadRequest, "one is in front of no program: there is nothing to restart"},
 		{"POST", "one", http.StatusMethodNotAllowed, "method POST is not allowed here, only GET"},
 	} {
 		err := API{}.serve(httptest.NewRecorder(), httptest.NewRequest(c.method, "/mcp_cache/"+c.path, nil))

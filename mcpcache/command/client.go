@@ -38,7 +38,7 @@ the handlers are ready, but a feed or a refresh fails.
 // addOperatorCommands adds the commands that look at a running Caddy and steer
 // it, through its admin API.
 func addOperatorCommands(cmd *cobra.Command) {
-	cmd.AddCommand(newStatusCommand(), newListCommand(), newDescribeCommand(), newRefreshCommand(), newPurgeCommand())
+	cmd.AddCommand(newStatusCommand(), newListCommand(), newDescribeCommand(), newRefreshCommand(), newPurgeCommand(), newRestartCommand())
 }
 
 // operator adds what those commands have in common: the flags that say where

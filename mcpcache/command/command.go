@@ -1,6 +1,6 @@
 // Package command has what `caddy mcp-cache` can do: serve, check, and the
 // commands that look at a running Caddy and steer it: status, list, describe,
-// refresh and purge. They speak to the admin API over HTTP, in the types of
+// refresh, purge and restart. They speak to the admin API over HTTP, in the types of
 // internal/report. What they print is for people, or JSON for programs.
 //
 // It knows nothing of the handler: neither how requests are answered, nor how a

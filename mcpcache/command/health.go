@@ -23,7 +23,7 @@ func judge(statuses []report.Status) (int, error) {
 		}
 	}
 	for _, status := range statuses {
-		if worst(status.Feeds) != "" {
+		if worst(status.Feeds) != "" || startsNot(status) {
 			return exitFailing, fmt.Errorf("handler %s %s", status.Name, health(status))
 		}
 	}
@@ -40,12 +40,19 @@ func health(status report.Status) string {
 		feed.Unsupported:        "is offered no revision of MCP by its server",
 	}[worst(status.Feeds)]
 	switch {
+	case status.Ready && trouble == "" && startsNot(status):
+		return "is ready, but its program does not start"
 	case status.Ready:
 		return cmp.Or(trouble, "is ready")
 	case trouble == "":
 		return "is not ready"
 	}
 	return "is not ready: it " + trouble
+}
+
+// startsNot reports whether the server is a program whose last start failed.
+func startsNot(status report.Status) bool {
+	return status.Program != nil && status.Program.Failure != nil
 }
 
 // troubles are the states of a feed that somebody should look after, the worst first.

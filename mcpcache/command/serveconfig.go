@@ -42,7 +42,7 @@ func (s *serving) config(secret secrets) ([]byte, error) {
 	if adapter == nil {
 		return nil, errors.New("this Caddy is built without Caddyfiles")
 	}
-	site, err := s.site(secret)
+	site, err := s.site(secret, true)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ var inCaddyfile = regexp.MustCompile(`^parsing caddyfile tokens for '[^']*': |,?
 
 // print returns a Caddyfile that serves that, for a Caddy that is started without serve.
 func (s *serving) print() (string, error) {
-	site, err := s.site(shown)
+	site, err := s.site(shown, false)
 	if err != nil {
 		return "", err
 	}
@@ -104,8 +104,9 @@ func (s *serving) logOptions() line {
 	return log
 }
 
-// site returns the site with the directive.
-func (s *serving) site(secret secrets) (line, error) {
+// site returns the site with the directive. It is said to be here if serve listens itself: then it
+// has said who reaches a program, which the directive warns of otherwise.
+func (s *serving) site(secret secrets, here bool) (line, error) {
 	host, port, err := net.SplitHostPort(s.from)
 	if err != nil {
 		return line{}, err
@@ -117,6 +118,9 @@ func (s *serving) site(secret secrets) (line, error) {
 	directive := line{words: []string{"mcp_cache"}}
 	if slices.ContainsFunc(s.servers, (served).hasSecrets) {
 		directive.block = append(directive.block, words("store", "off"))
+	}
+	if here && s.runsPrograms() {
+		directive.block = append(directive.block, words("admit", "all"))
 	}
 	for _, one := range s.servers {
 		options, err := s.options(one, secret)

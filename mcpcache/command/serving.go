@@ -177,21 +177,29 @@ func (s *serving) whyNoProgram(one served, statuses []report.Status) string {
 			slices.ContainsFunc(status.Feeds, func(f report.Feed) bool { return f.State != feed.Down && f.State != feed.Unsupported }) {
 			continue
 		}
-		reasons := make([]string, len(status.Feeds))
-		for i, f := range status.Feeds {
-			reasons[i] = f.Revision + " " + stateText(f.State)
-			if f.Failure != nil {
-				reasons[i] += " (" + f.Failure.Message + ")"
-			}
-		}
 		log := s.log
 		if log == "" || log == "stderr" {
 			log = "standard error"
 		}
-		return printable(fmt.Sprintf("Trouble: %s cannot be used: %s. Why a program does not start is in the log, %s",
-			cmp.Or(one.name, one.where()), strings.Join(reasons, "; "), log))
+		return printable(fmt.Sprintf("Trouble: %s cannot be used: %s. What it wrote to standard error is in the log, %s",
+			cmp.Or(one.name, one.where()), whyUnusable(status), log))
 	}
 	return ""
+}
+
+// whyUnusable says why a program cannot be used.
+func whyUnusable(status report.Status) string {
+	if status.Program != nil && status.Program.Failure != nil {
+		return status.Program.Failure.Message
+	}
+	reasons := make([]string, len(status.Feeds))
+	for i, f := range status.Feeds {
+		reasons[i] = f.Revision + " " + stateText(f.State)
+		if f.Failure != nil {
+			reasons[i] += " (" + f.Failure.Message + ")"
+		}
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // to returns a URL with the path that clients use.
@@ -222,9 +230,7 @@ func checkMinTTL(text string) error {
 // remarks says what else people should know of the addresses and headers.
 func (s *serving) remarks() string {
 	var text strings.Builder
-	if host, _, err := net.SplitHostPort(s.from); err == nil && isEverywhere(host) {
-		text.WriteString("It listens on all addresses of this machine: whoever reaches one of them can use the server.\n")
-	}
+	text.WriteString(s.reachable())
 	for _, one := range s.servers {
 		if names := slices.Sorted(maps.Keys(one.header)); len(names) > 0 {
 			fmt.Fprintf(&text, "Each request to %s carries the %s that you have given: whoever reaches the cache acts with that.\n",
@@ -240,6 +246,27 @@ func (s *serving) remarks() string {
 	}
 	text.WriteByte('\n')
 	return text.String()
+}
+
+// reachable says who else than this machine reaches the cache; "" for nobody.
+func (s *serving) reachable() string {
+	if probe.OnLoopback("http://" + s.from) {
+		return ""
+	}
+	host, _, _ := net.SplitHostPort(s.from)
+	where, uses := host+": whoever reaches that", "can use the server"
+	if isEverywhere(host) {
+		where = "all addresses of this machine: whoever reaches one of them"
+	}
+	if s.runsPrograms() {
+		uses = "runs programs here, with your rights"
+	}
+	return "It listens on " + where + " " + uses + ".\n"
+}
+
+// runsPrograms reports whether any server is a program.
+func (s *serving) runsPrograms() bool {
+	return slices.ContainsFunc(s.servers, func(one served) bool { return one.command != nil })
 }
 
 // ignored says what is not used of what is given.

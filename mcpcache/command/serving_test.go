@@ -161,13 +161,19 @@ func TestServeSaysWhoIsLetIn(t *testing.T) {
 
 // TestServeSaysWhoReachesIt tells where serve listens, and how to see its status.
 func TestServeSaysWhoReachesIt(t *testing.T) {
-	for from, everywhere := range map[string]bool{
-		"127.0.0.1:8080": false, "[::1]:8080": false, "localhost:8080": false, ":8080": true, "0.0.0.0:8080": true, "[::]:8080": true,
+	const everywhere = "It listens on all addresses of this machine: whoever reaches one of them "
+	for from, who := range map[string]string{
+		"127.0.0.1:8080": "", "[::1]:8080": "", "localhost:8080": "", ":8080": everywhere, "0.0.0.0:8080": everywhere, "[::]:8080": everywhere,
+		"192.0.2.1:8080": "It listens on 192.0.2.1: whoever reaches that ", "[2001:db8::1]:80": "It listens on 2001:db8::1: whoever reaches that ",
 	} {
+		program := (&serving{from: from, servers: []served{{name: "a", url: "http://127.0.0.1:1/mcp"}, {name: "b", command: []string{"x", "y"}}}}).remarks()
+		if want := who + "runs programs here, with your rights.\n"; (who != "") != strings.HasPrefix(program, want) {
+			t.Errorf("%s, a program: it says\n%s", from, program)
+		}
 		for _, admin := range []string{caddy.DefaultAdminListen, "127.0.0.1:4321"} {
 			want := "Caddy's admin API is at " + admin + "."
-			if everywhere {
-				want = "It listens on all addresses of this machine: whoever reaches one of them can use the server.\n" + want
+			if who != "" {
+				want = who + "can use the server.\n" + want
 			}
 			if admin != caddy.DefaultAdminListen {
 				want += " See how the cache is: caddy mcp-cache status --address 127.0.0.1:4321"

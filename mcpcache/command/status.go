@@ -39,6 +39,14 @@ the cache, at each revision. A list is uncacheable while its ttlMs is 0: every
 request for it goes to the upstream, for as long as that answers, until min_ttl
 says for how long it may be kept.
 
+Of a program that Caddy runs, its processes follow: whose requests each serves,
+how many requests are under way, and the memory of it and of what it has
+started. A program that SPEAKS both eras is modern. STOPPED counts the processes
+that were told to end, DIED those that ended by themselves, SKIPPED the lines on
+standard output that were no message. What the last one to die has written to
+standard error is shown below. While nobody uses it, none runs. If it does not
+start, the command ends with 5, or with 4 while there are no lists.
+
 Where there are rules of who may see what, the views follow that are in use. A
 view is what all callers are shown to whom the same rules apply: RULES are their
 numbers, in the order of the configuration, from 0 on. Warnings are of patterns
@@ -87,6 +95,9 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 			return err
 		}
 		if err := writeTable(out, kindRows(status)); err != nil {
+			return err
+		}
+		if err := writeProgram(out, status.Program, now); err != nil {
 			return err
 		}
 		if err := writeConflicts(out, status); err != nil {

@@ -28,6 +28,19 @@ tools     2025-11-25  42     4.0 KiB  0a0a0a0a0a0a  1m1s  uncacheable: ttlMs 0  
 prompts   2025-11-25  1      10 B     f0f0f0f0f0f0  0s    stale for 3s          0
 discover  2026-07-28  0      10 B     f0f0f0f0f0f0  0s    10s                   0
 
+SPEAKS  SESSIONS  PROCESSES  STARTS  FAILED  STOPPED  DIED  SKIPPED  LAST EXIT
+legacy  5         2          12      1       7        3     2        stopped 1m0s ago: exit status 0
+
+PID  SERVES        STARTED     CALLS  MEMORY
+11   a session     1h0m0s ago  2      66 MiB
+12   all sessions  1s ago      0      -
+
+program full did not start: no such file[31m, 1m0s ago; it is tried again in 20s at the earliest
+
+The process that died last, 17, 2m0s ago, wrote to standard error:
+  Error: no database
+      at main[31m
+
 VIEW          RULES  KIND     REVISION    ITEMS  BYTES    HITS
 abababababab  0,1    tools    2025-11-25  7      2.0 KiB  12
 abababababab  0,1    prompts  2025-11-25  0      900 B    1

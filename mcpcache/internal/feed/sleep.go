@@ -27,6 +27,27 @@ func (g *Group) Woken(since time.Time) {
 	}
 }
 
+// Anew has the feeds ask for all lists at once, though the upstream sleeps, and connect at once
+// where they could not: an operator has started it anew.
+func (g *Group) Anew() {
+	for _, f := range g.All() {
+		f.anew()
+	}
+}
+
+func (f *Feed) anew() {
+	f.mu.Lock()
+	if f.session == nil {
+		signal(f.retryNow)
+	}
+	for k := range f.slots {
+		f.slots[k].notBefore = time.Time{} // it was said by the one before
+		f.slots[k].started = time.Time{}
+	}
+	f.mu.Unlock()
+	f.woken(time.Now())
+}
+
 func (f *Feed) woken(since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

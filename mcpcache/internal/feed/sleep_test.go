@@ -165,3 +165,46 @@ func TestChangesOfSleepersAreAnnounced(t *testing.T) {
 		}
 	})
 }
+
+// What an operator has started anew is asked at once: while it sleeps, and though it wanted to be left
+// alone, or could not be reached.
+func TestAnew(t *testing.T) {
+	for name, r := range both {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				sleeper := sleeps(w, false)
+				w.set(func(p *Policy) { p.Refresh = time.Hour })
+				f := w.start(r)
+				sleeper.asleep.Store(true)
+				w.group.Anew()
+				w.after(time.Second)
+				w.wantCalls(list, 2)
+				s.On(list, status(503, "Retry-After", "3600"))
+				w.group.Anew()
+				w.after(time.Second)
+				w.wantState(f, Degraded)
+				s.On(list, nil)
+				w.group.Anew()
+				w.after(time.Second)
+				w.wantCalls(list, 4)
+				w.wantState(f, Ready)
+			})
+			s = newServer(r)
+			first := "initialize"
+			if r == modern {
+				first = "server/discover"
+			}
+			s.On(first, status(503, "Retry-After", "3600"))
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				w.after(time.Minute)
+				w.wantState(f, Down)
+				s.On(first, nil)
+				w.group.Anew()
+				w.after(time.Second)
+				w.wantState(f, Ready)
+			})
+		})
+	}
+}

@@ -43,6 +43,7 @@ type child struct {
 	program *Program
 	process *process.Process
 	slot    *slot
+	since   time.Time
 	outbox  chan *input
 	gone    chan struct{} // closed when the process has ended, and all of its calls
 	// settling says that the process takes the place of another one, and has not started yet.
@@ -55,8 +56,10 @@ type child struct {
 	free   time.Time // since when no client waits for an answer
 	served bool      // a client has called
 	timer  *time.Timer
-	junk   int   // lines on standard output that are no messages
-	why    error // it is ended; nil: it has ended by itself, or is not needed
+	// greeted says that it has started; stopped, that it is ended by us.
+	greeted, stopped bool
+	junk             int   // lines on standard output that are no messages
+	why              error // it is ended; nil: it has ended by itself, or is not needed
 }
 
 // input is a line for a process.
@@ -67,7 +70,7 @@ type input struct {
 
 func newChild(p *Program, running *process.Process, s *slot) *child {
 	c := &child{
-		program: p, process: running, slot: s,
+		program: p, process: running, slot: s, since: time.Now(),
 		outbox: make(chan *input, maxOutbox), gone: make(chan struct{}),
 		calls: make(map[uint64]*call), free: time.Now(),
 	}
@@ -202,7 +205,7 @@ func (c *child) write() {
 				if errors.Is(err, os.ErrDeadlineExceeded) {
 					c.fail(errUnread)
 				}
-				c.stop()
+				c.abandon()
 				return
 			}
 		case <-c.process.Done():
@@ -223,7 +226,7 @@ func (c *child) read() {
 		}
 		c.receive(line)
 	}
-	c.stop()
+	c.abandon()
 	<-c.process.Done()
 	c.program.gone(c)
 	c.mu.Lock()
@@ -236,7 +239,7 @@ func (c *child) read() {
 	close(c.gone)
 	c.slot.forget(c) // after that, as who is about to give it to the slot looks
 	c.slot.owner.lost(c)
-	text := fmt.Sprintf("program %s ended before it answered: %s", c.program.called(), c.ended())
+	text := fmt.Sprintf("program %s ended before it answered: %s", c.program.called(), c.exit())
 	for _, asked := range calls {
 		if asked.quiet {
 			continue // the next process is asked
@@ -247,7 +250,7 @@ func (c *child) read() {
 		}
 		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text))
 	}
-	c.program.log().Info("program ended", zap.Int("pid", c.process.PID()), zap.String("exit", c.process.Exit()))
+	c.logExit()
 }
 
 // receive takes a line of the process.
@@ -274,8 +277,8 @@ func (c *child) receive(line []byte) {
 // maxShown is how many bytes of a line are logged that is no message.
 const maxShown = 200
 
-// maxLastWords is how many bytes of standard error are logged of a process that did not start.
-const maxLastWords = 1000
+// maxLastWords is how many bytes are shown of what a process has written to standard error.
+const maxLastWords = 4 << 10
 
 // lastWords returns the last lines that the process has written to standard error.
 func (c *child) lastWords() string {
@@ -295,6 +298,7 @@ func (c *child) skip(line []byte) {
 	c.junk++
 	n := c.junk
 	c.mu.Unlock()
+	c.program.counts.skipped.Add(1)
 	if n&(n-1) == 0 { // 1, 2, 4, 8
 		c.program.log().Warn("program wrote to standard output what is no message: it is skipped",
 			zap.ByteString("line", bytes.ToValidUTF8(line[:min(len(line), maxShown)], []byte("\uFFFD"))), zap.Int("skipped", n))

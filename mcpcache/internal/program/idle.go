@@ -168,6 +168,7 @@ func (c *child) sleep() bool {
 func (c *child) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stopped = c.stopped || !c.ending
 	c.ending = true
 }
 
@@ -180,16 +181,6 @@ func (c *child) fail(why error) {
 	c.endLocked()
 }
 
-// ended says why the process has ended.
-func (c *child) ended() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.why != nil {
-		return c.why.Error()
-	}
-	return c.process.Exit()
-}
-
 // stop begins to end the process. It can be called again.
 func (c *child) stop() {
 	c.mu.Lock()
@@ -198,6 +189,18 @@ func (c *child) stop() {
 }
 
 func (c *child) endLocked() {
+	c.stopped = c.stopped || !c.ending
+	c.abandonLocked()
+}
+
+// abandon takes care that a process ends which is about to do so by itself.
+func (c *child) abandon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.abandonLocked()
+}
+
+func (c *child) abandonLocked() {
 	if c.ending {
 		return
 	}

@@ -56,7 +56,8 @@ type Program struct {
 	// places is how many are taken, by processes and for those to be.
 	places atomic.Int32
 	// awake says that a client has used a process since none ran.
-	awake atomic.Bool
+	awake  atomic.Bool
+	counts counts
 
 	mu        sync.Mutex
 	sessions  map[string]*session
@@ -69,6 +70,9 @@ type Program struct {
 	failures  int
 	retryAt   time.Time
 	failure   error // of the last start
+	failedAt  time.Time
+	lastExit  *Exit
+	lastDeath *Exit
 	ended     bool
 }
 
@@ -180,20 +184,26 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 	if answer, err = s.owner.greet(c, p.limits.Load().StartTimeout); err != nil {
 		c.stop()
 		<-c.gone
+		if c.isRestarted() {
+			err = errRestarted
+		}
 		if refused, ok := errors.AsType[*refusal](err); ok && namesModern(refused.supported) && p.modern.era.is(isLegacy) {
 			p.modern.era.found(unknownEra)
 		}
 		if isJudgement(err) {
+			p.counts.judged(c, err)
 			return nil, nil, fmt.Errorf("program %s: %w", p.called(), err)
 		}
 		if errors.Is(err, errGone) {
-			err = fmt.Errorf("it ended while it started (%s)", c.ended())
+			err = fmt.Errorf("it ended while it started (%s)", c.exit())
 		}
 		return nil, nil, p.failed(err, c.lastWords())
 	}
 	p.mu.Lock()
 	p.succeeded, p.failures, p.failure = true, 0, nil
 	p.mu.Unlock()
+	p.counts.starts.Add(1)
+	c.greet()
 	p.log().Info("program started", zap.Int("pid", c.process.PID()))
 	return c, answer, nil
 }
@@ -202,7 +212,7 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 // want.
 func isJudgement(err error) bool {
 	_, refused := errors.AsType[*refusal](err)
-	return refused || errors.Is(err, errLegacy) || errors.Is(err, errPinged) || errors.Is(err, errOther)
+	return refused || errors.Is(err, errLegacy) || errors.Is(err, errPinged) || errors.Is(err, errOther) || errors.Is(err, errRestarted)
 }
 
 // queue waits for its turn to start. leave has to be called when the start is over.
@@ -350,11 +360,13 @@ func (p *Program) failed(err error, lastWords string) error {
 	if p.ended {
 		return errEnded
 	}
+	p.counts.failed.Add(1)
 	p.modern.era.found(unknownEra) // another version may have been installed
 	wait := pause(p.failures)
 	p.failures++
 	p.failure = fmt.Errorf("program %s did not start: %w", p.called(), err)
-	p.retryAt = time.Now().Add(wait)
+	p.failedAt = time.Now()
+	p.retryAt = p.failedAt.Add(wait)
 	fields := []zap.Field{zap.Error(err), zap.Duration("next_try_after", wait)}
 	if lastWords != "" {
 		fields = append(fields, zap.String("standard_error", lastWords))
@@ -374,5 +386,8 @@ func (p *Program) gone(c *child) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.children, c)
+	if p.lastExit = c.describeExit(); p.lastExit.Died {
+		p.lastDeath = p.lastExit
+	}
 	p.leave()
 }

@@ -142,6 +142,14 @@ func (r *records) note(key recordKey, err error, now record) (changed bool) {
 	return changed
 }
 
+// forget forgets all that the program has said.
+func (r *records) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.answers)
+	r.saveLater()
+}
+
 // forgetOldest makes room. The lock is held.
 func (r *records) forgetOldest() {
 	var oldest recordKey

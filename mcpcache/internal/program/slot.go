@@ -90,7 +90,7 @@ func (s *slot) wake(w *waking, before *child) {
 		<-before.gone // two at a time might not bear each other
 	}
 	c, answer, err := s.program.open(s)
-	if errors.Is(err, errPinged) {
+	if errors.Is(err, errPinged) || errors.Is(err, errRestarted) {
 		c, answer, err = s.program.open(s)
 	}
 	s.mu.Lock()

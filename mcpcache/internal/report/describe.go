@@ -12,7 +12,8 @@ import (
 // Status is how a handler is.
 type Status struct {
 	Name string `json:"name"`
-	// Upstream is the URL of the server; left out of a toolkit.
+	// Upstream is the URL of the server, or "stdio" and the command of a program; left out of a
+	// toolkit.
 	Upstream string `json:"upstream,omitempty"`
 	// Upstreams are the URLs of all replicas, Upstream first, if there are several.
 	Upstreams []string `json:"upstreams,omitempty"`
@@ -27,6 +28,8 @@ type Status struct {
 	Sessions int `json:"sessions,omitempty"`
 	// Listeners is how many of a toolkit's clients listen for changes; absent if it is none.
 	Listeners int `json:"listeners,omitempty"`
+	// Program is how the server is, if it is a program.
+	Program *ProgramStatus `json:"program,omitempty"`
 	// Ready is false until there is a copy of every list.
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
@@ -87,9 +90,10 @@ func Describe(source Source, now time.Time) Status {
 	if replicas := source.Replicas(); len(replicas) > 1 {
 		status.Upstreams = replicas
 	}
+	status.Program = describeProgram(source)
 	for _, f := range source.Feeds().All() {
 		s := f.Status()
-		status.Feeds = append(status.Feeds, describeFeed(s))
+		status.Feeds = append(status.Feeds, describeFeed(s, source))
 		status.describeLists(source, s.Revision, now)
 	}
 	if servers := source.Servers(); servers != nil {
@@ -115,13 +119,13 @@ func (status *Status) describeLists(source Source, r revision.Revision, now time
 	}
 }
 
-func describeFeed(s feed.Status) Feed {
+func describeFeed(s feed.Status, source Source) Feed {
 	status := Feed{
 		Era: s.Revision.Era().String(), Revision: s.Revision.String(),
 		State: s.State, Since: s.Since, Listening: s.Listening, Unanswered: s.Unanswered,
 	}
 	if s.Failure != nil {
-		status.Failure = &Failure{Stage: s.Failure.Stage, Message: plainly(s.Failure.Err), At: s.Failure.At}
+		status.Failure = &Failure{Stage: s.Failure.Stage, Message: plainly(source, s.Failure.Err), At: s.Failure.At}
 	}
 	for _, k := range s.Silent {
 		status.Silent = append(status.Silent, k.String())

@@ -44,7 +44,7 @@ func Refresh(ctx context.Context, s Source, kinds []revision.Kind) ([]Refreshed,
 					if errors.Is(err, feed.ErrNotFeeding) {
 						return
 					}
-					result := describeChange(change, err)
+					result := describeChange(server, change, err)
 					if server != s {
 						result.Server = server.Name()
 					}
@@ -67,14 +67,14 @@ func Refresh(ctx context.Context, s Source, kinds []revision.Kind) ([]Refreshed,
 	return results, nil
 }
 
-func describeChange(c feed.Change, err error) Refreshed {
+func describeChange(s Source, c feed.Change, err error) Refreshed {
 	names := func(list []string) []string { return append([]string{}, list...) }
 	result := Refreshed{
 		Kind: c.Kind.String(), Revision: c.Revision.String(), Items: c.Items,
 		Added: names(c.Added), Removed: names(c.Removed), Changed: names(c.Changed), More: c.More,
 	}
 	if err != nil {
-		result.Error = plainly(err)
+		result.Error = plainly(s, err)
 	}
 	return result
 }

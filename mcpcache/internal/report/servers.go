@@ -46,7 +46,7 @@ func leftOut(server Source) string {
 	}
 	for _, f := range server.Feeds().All() {
 		if status := f.Status(); status.Failure != nil && status.State != feed.Unsupported {
-			return "it has not been reached yet: " + plainly(status.Failure.Err)
+			return "it has not been reached yet: " + plainly(server, status.Failure.Err)
 		}
 	}
 	return "it has not been reached yet"

@@ -26,8 +26,11 @@ type Source interface {
 	// Name is what the handler is called. Several may have one name, as the old
 	// and the new one do during a reload.
 	Name() string
-	// Upstream is the URL of the MCP endpoint, as the feeds see it; "" of a toolkit.
+	// Upstream is the URL of the MCP endpoint, as the feeds see it, or "stdio" and the command
+	// of a program; "" of a toolkit.
 	Upstream() string
+	// Program is the upstream if it is one on this machine; nil if not.
+	Program() Program
 	// Replicas are the URLs of the MCP endpoint at all servers that are one
 	// upstream, the feeds' first.
 	Replicas() []string

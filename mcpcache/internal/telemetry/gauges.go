@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -27,12 +28,15 @@ var (
 	conflictsGauge  = gauge("conflicts", "What clients of a toolkit are not given as its servers have it.", "handler", "kind")
 	listenersGauge  = gauge("listeners", "Clients of a toolkit that listen for changes of its lists.", "handler")
 	sessionsGauge   = gauge("sessions", "Sessions of clients for which sessions with servers of a toolkit are open.", "handler")
+	processesGauge  = gauge("program_processes", "Processes of a program that run.", "handler")
+	startsCounter   = gauge("program_starts_total", "Starts of processes of a program, by result: started or failed.", "handler", "result")
+	exitsCounter    = gauge("program_exits_total", "Ends of processes of a program, by reason: stopped, or died by themselves or of something that was wrong with them.", "handler", "reason")
 	feedUpGauge     = gauge("feed_up", "Whether a feed of the era is connected and not failing.", "handler", "era")
 )
 
 // Describe implements [prometheus.Collector].
 func (liveCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, conflictsGauge, sessionsGauge, listenersGauge, feedUpGauge} {
+	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, conflictsGauge, sessionsGauge, listenersGauge, processesGauge, startsCounter, exitsCounter, feedUpGauge} {
 		descs <- d
 	}
 }
@@ -76,6 +80,9 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 			}
 			continue
 		}
+		if p := source.Program(); p != nil {
+			collectProgram(metrics, name, p.Status())
+		}
 		for _, era := range []revision.Era{revision.Legacy, revision.Modern} {
 			up := 0.0
 			if report.FeedUp(source, era) {
@@ -84,4 +91,16 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 			set(feedUpGauge, up, name, era.String())
 		}
 	}
+}
+
+// collectProgram gives what is counted of a program. With another program the counters begin anew.
+func collectProgram(metrics chan<- prometheus.Metric, name string, s program.Status) {
+	metrics <- prometheus.MustNewConstMetric(processesGauge, prometheus.GaugeValue, float64(len(s.Processes)), name)
+	count := func(d *prometheus.Desc, n uint64, label string) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), name, label)
+	}
+	count(startsCounter, s.Starts, "started")
+	count(startsCounter, s.Failed, "failed")
+	count(exitsCounter, s.Stopped, "stopped")
+	count(exitsCounter, s.Died, "died")
 }

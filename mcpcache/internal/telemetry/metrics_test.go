@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -22,6 +23,7 @@ import (
 var metricNames = []string{
 	"caddy_mcp_cache_age_seconds", "caddy_mcp_cache_bytes", "caddy_mcp_cache_changes_total",
 	"caddy_mcp_cache_feed_up", "caddy_mcp_cache_items", "caddy_mcp_cache_partitions",
+	"caddy_mcp_cache_program_exits_total", "caddy_mcp_cache_program_processes", "caddy_mcp_cache_program_starts_total",
 	"caddy_mcp_cache_refresh_duration_seconds", "caddy_mcp_cache_refreshes_total",
 	"caddy_mcp_cache_request_duration_seconds", "caddy_mcp_cache_requests_total", "caddy_mcp_cache_rule_errors_total",
 	"caddy_mcp_cache_view_bytes", "caddy_mcp_cache_views",
@@ -29,6 +31,7 @@ var metricNames = []string{
 
 func TestMetricsAreNamedWell(t *testing.T) {
 	source := goLive(t, "named")
+	source.Runs = new(reporttest.Program)
 	eventless("named")
 	source.Pin(t, revision.V20260728, revision.Tools, time.Second, `{"name":"a"}`)
 	countRefresh("named", revision.Tools, "changed", time.Second)
@@ -48,6 +51,32 @@ func TestMetricsAreNamedWell(t *testing.T) {
 	}
 	if !slices.Equal(names, metricNames) {
 		t.Errorf("metrics are %q", names)
+	}
+}
+
+// Programs are counted by their handlers; of other servers there is nothing to count.
+func TestProgramsAreCounted(t *testing.T) {
+	goLive(t, "other")
+	goLive(t, "runs").Runs = &reporttest.Program{Is: program.Status{
+		Starts: 5, Failed: 4, Stopped: 3, Died: 2, Processes: make([]program.Process, 1),
+	}}
+	got := series(t, registered(t))
+	want := map[string]float64{
+		`program_starts_total{handler="runs",result="started"}`: 5,
+		`program_starts_total{handler="runs",result="failed"}`:  4,
+		`program_exits_total{handler="runs",reason="stopped"}`:  3,
+		`program_exits_total{handler="runs",reason="died"}`:     2,
+		`program_processes{handler="runs"}`:                     1,
+	}
+	for name, value := range got {
+		if is, known := want[name]; strings.HasPrefix(name, "program_") && (!known || value != is) {
+			t.Errorf("%s is %v, want %v", name, value, is)
+		}
+	}
+	for name := range want {
+		if _, told := got[name]; !told {
+			t.Errorf("there is no %s", name)
+		}
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -164,9 +166,9 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 	}
 	log := ctx.Logger()
 	if command, err := t.render(); err != nil {
-		log.Warn("program cannot be started now", zap.Error(err))
+		log.Warn("program cannot be started now", zap.String("command", t.Command), zap.Error(err))
 	} else if err := command.Check(); err != nil {
-		log.Warn("program cannot be started now", zap.Error(err))
+		log.Warn("program cannot be started now", zap.String("command", t.Command), zap.Error(err))
 	}
 	shared, _, err := pool.LoadOrNew(hostKey, func() (caddy.Destructor, error) {
 		return &host{program.NewHost()}, nil
@@ -313,6 +315,24 @@ func (t *Transport) OnWake(woken func(since time.Time)) (stop func()) { return t
 
 // Announce sends a notification that a list has changed to all clients that listen for it.
 func (t *Transport) Announce(method string) { t.program.Announce(method) }
+
+// Status returns how the program is.
+func (t *Transport) Status() program.Status { return t.program.Status() }
+
+// Restart stops all processes of the program, and returns once they have ended how many it has
+// stopped. What needs one starts another.
+func (t *Transport) Restart() (stopped int) { return t.program.Restart() }
+
+// String returns the command as it is configured: with placeholders, not with their values.
+func (t *Transport) String() string {
+	words := append([]string{t.Command}, t.Args...)
+	for i, word := range words {
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return unicode.IsSpace(r) || r == '"' }) {
+			words[i] = strconv.Quote(word)
+		}
+	}
+	return "stdio " + strings.Join(words, " ")
+}
 
 // PassesHost reports whether the program is told the Host of the client: it hears of none.
 func (*Transport) PassesHost() bool { return false }

@@ -125,3 +125,18 @@ func TestLimits(t *testing.T) {
 		t.Errorf("with all of them: %+v", got)
 	}
 }
+
+// Operators are shown the command as it is configured, not the values of its placeholders.
+func TestCommandAsShown(t *testing.T) {
+	t.Setenv("MCP_CACHE_TEST_TOKEN", "s3cret")
+	for want, shown := range map[string]*Transport{
+		"stdio npx -y server": {Command: "npx", Args: []string{"-y", "server"}},
+		`stdio "/my programs/server" "a \"b\"" "" {env.MCP_CACHE_TEST_TOKEN}`: {
+			Command: "/my programs/server", Args: []string{`a "b"`, "", "{env.MCP_CACHE_TEST_TOKEN}"}, Env: map[string]string{"TOKEN": "s3cret"},
+		},
+	} {
+		if got := shown.String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -27,6 +27,8 @@ import (
 type Source struct {
 	// Server is the upstream.
 	Server *ListServer
+	// Runs is what Program returns.
+	Runs report.Program
 	// Count is what Hits returns.
 	Count [revision.Count][revision.NumKinds]atomic.Uint64
 	// Others are replicas besides the upstream.
@@ -99,6 +101,9 @@ func (s *Source) Name() string { return s.name }
 
 // Upstream implements [report.Source].
 func (*Source) Upstream() string { return "http://127.0.0.1:1/mcp" }
+
+// Program implements [report.Source].
+func (s *Source) Program() report.Program { return s.Runs }
 
 // Replicas implements [report.Source].
 func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.Others...) }

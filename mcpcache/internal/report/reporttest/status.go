@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
@@ -31,6 +32,16 @@ func Full() report.Status {
 			{Kind: "prompts", Revision: "2025-11-25", Items: 1, Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: -3},
 			{Kind: "discover", Revision: "2026-07-28", Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: 10},
 		},
+		Program: &report.ProgramStatus{
+			Era: "legacy", Sessions: 5, Starts: 12, FailedStarts: 1, Stopped: 7, Died: 3, Skipped: 2,
+			Failure:   &report.StartFailure{Message: "program full did not start: no such file\x1b[31m", At: at.Add(-time.Minute), Next: at.Add(20 * time.Second)},
+			LastExit:  &report.Exit{PID: 18, At: at.Add(-time.Minute), How: "exit status 0", StandardError: "well"},
+			LastDeath: &report.Exit{PID: 17, At: at.Add(-2 * time.Minute), How: "exit status 1", Died: true, StandardError: "Error: no database\n    at main\x1b[31m"},
+			Processes: []report.Process{
+				{PID: 11, Since: at.Add(-time.Hour), Serves: "a session", Calls: 2, Memory: 66 << 20, StandardError: "ready"},
+				{PID: 12, Since: at.Add(-time.Second), Serves: "all sessions"},
+			},
+		},
 		Rules: []report.Rule{
 			{
 				Number: 0, Effect: "allow", Kind: "tools", Items: []string{"a*", "b*"}, Match: json.RawMessage(`[{"header":{"X-Team":["a"]}}]`),
@@ -48,3 +59,21 @@ func Full() report.Status {
 		Warnings: []string{"rule 0 (allow tools a* b*) matches nothing of the lists with b*\x1b[31m"},
 	}
 }
+
+// Program is one that does nothing but to tell how it is, and to count restarts.
+type Program struct {
+	Is       program.Status
+	Restarts int
+}
+
+// Status implements [report.Program].
+func (p *Program) Status() program.Status { return p.Is }
+
+// Restart implements [report.Program]. It stops what the status says that runs.
+func (p *Program) Restart() int {
+	p.Restarts++
+	return len(p.Is.Processes)
+}
+
+// Interface guards
+var _ report.Program = (*Program)(nil)
