@@ -6,9 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	osuser "os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -204,49 +202,21 @@ func TestProgramsEndWithCaddy(t *testing.T) {
 	}
 }
 
-// TestProgramsThatAreMissing configures what is not there: a warning at load, and an error to
-// clients, both of which name it. Once it is installed, it is used.
-func TestProgramsThatAreMissing(t *testing.T) {
-	command, _ := testProgram(t)
-	missing := filepath.Join(t.TempDir(), "server")
-	for name, tt := range map[string]struct {
-		command []string
-		option  string
-		reason  string
-	}{
-		"program":   {[]string{missing}, "", "finding program " + missing + ": no such file or directory"},
-		"name":      {[]string{"no-such-server"}, "", "finding program no-such-server: executable file not found in $PATH"},
-		"directory": {command, "dir " + missing, "finding directory " + missing + ": no such file or directory"},
-		"user":      {command, "user nobody-at-all", "there is no user nobody-at-all"},
-		"secret":    {command, "env TOKEN {file." + missing + "}", "env TOKEN: "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := startProxy(t, programUpstream(tt.command, tt.option))
-			if log := p.log(); !strings.Contains(log, "program cannot be started now") || !strings.Contains(log, tt.reason) {
-				t.Error("it is not said when the configuration is loaded")
-			}
-			a := helloTo(t, p)
-			if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(string(a.Body), tt.reason) {
-				t.Errorf("a client is answered %s", describe(a))
-			}
-		})
+// TestDroppedSessionsLeaveNothing opens sessions with a program that does not want to end, and drops
+// them: nothing is left of their processes, nor of what these have started.
+func TestDroppedSessionsLeaveNothing(t *testing.T) {
+	children := t.TempDir()
+	command, dir := testProgram(t, "forks", children, "stubborn")
+	p := startProxy(t, programUpstream(command, "max 1000", "idle 100ms", "stop_grace 100ms"))
+	sessions := pick(20, 200)
+	for range sessions {
+		callProgram(fixture.New(t, p.URL, scripted.LatestLegacy, ""), "pid")
 	}
-	t.Run("installed later", func(t *testing.T) {
-		p := startProxy(t, programUpstream(append([]string{missing}, command[1:]...)))
-		if a := helloTo(t, p); a.Status != http.StatusServiceUnavailable {
-			t.Fatalf("a client is answered %s", describe(a))
-		}
-		if err := os.Symlink(command[0], missing); err != nil {
-			t.Fatal(err)
-		}
-		await(t, "the program to be tried again", func() bool { return helloTo(t, p).Status == http.StatusOK })
-	})
-}
-
-// helloTo opens a session, or tries to.
-func helloTo(t testing.TB, p *proxy) *fixture.Answer {
-	t.Helper()
-	return fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil})
+	await(t, "all processes to end", func() bool { return len(programtest.Running(t, dir)) == 0 })
+	await(t, "all that they have started to end", func() bool { return len(programtest.Running(t, children)) == 0 })
+	if n := len(programtest.Started(t, children)); n < sessions {
+		t.Errorf("%d processes were started for %d sessions", n, sessions)
+	}
 }
 
 // takeAway takes a program away, whose processes make files in the directory, until calls of a client
@@ -291,73 +261,6 @@ func TestListsOutlivePrograms(t *testing.T) {
 // programHello opens a session.
 var programHello = fixture.Message("1", "initialize",
 	`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
-
-// TestProgramsEnvironment gives a program what is configured of its environment, and nothing
-// else of Caddy's.
-func TestProgramsEnvironment(t *testing.T) {
-	t.Setenv("CANARY", "must not arrive")
-	t.Setenv("PASSED", "as it is")
-	secret := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command, _ := testProgram(t)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := startProxy(t, programUpstream(command,
-		"env TOKEN {file."+secret+"}", `env TEXT "{\"a\": {b}}"`, "pass_env PASSED UNSET", "dir "+dir))
-	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	got := strings.Split(textOf(callProgram(c, "env")), "\n")
-	for _, want := range []string{"TOKEN=s3cret", `TEXT={"a": {b}}`, "PASSED=as it is", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")} {
-		if !slices.Contains(got, want) {
-			t.Errorf("there is no %s", want)
-		}
-	}
-	for _, variable := range got {
-		if strings.HasPrefix(variable, "CANARY") || strings.HasPrefix(variable, "UNSET") {
-			t.Errorf("there is %s", variable)
-		}
-	}
-	if got := textOf(callProgram(c, "dir")); got != dir {
-		t.Errorf("it runs in %s, want %s", got, dir)
-	}
-	if strings.Contains(p.log(), "s3cret") {
-		t.Error("the secret is logged")
-	}
-}
-
-// TestProgramsUser runs a program as another user, if the tests may.
-func TestProgramsUser(t *testing.T) {
-	nobody, err := osuser.Lookup("nobody")
-	if os.Getuid() != 0 || err != nil {
-		t.Skip("needs root, and a user nobody")
-	}
-	// The program has to be where others may look. TMPDIR may be ours alone.
-	dir, err := os.MkdirTemp("/tmp", "mcp-cache-integration-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	command, _ := testProgram(t)
-	content, err := os.ReadFile(command[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "program")
-	if err := os.WriteFile(program, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	p := startProxy(t, programUpstream([]string{program, command[1]}, "user nobody"))
-	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	if got, want := textOf(callProgram(c, "user")), nobody.Uid+" "+nobody.HomeDir+" nobody"; got != want {
-		t.Errorf("it runs as %q, want %q", got, want)
-	}
-}
 
 // TestProgramAmongServers has a program as one of several servers: clients of both eras use it.
 func TestProgramAmongServers(t *testing.T) {
