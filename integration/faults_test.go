@@ -48,7 +48,6 @@ func faultTable(release <-chan struct{}) map[string]fault {
 		"endless list":       {script: scripted.Endless, listsOnly: true},
 		"cursor cycle":       {script: scripted.CursorCycle, listsOnly: true},
 		"oversized list":     {script: scripted.Oversized(64 << 10), listsOnly: true},
-		"duplicate names":    {script: scripted.DuplicateNames, listsOnly: true},
 		"item without name":  {script: scripted.Nameless, listsOnly: true},
 		"items of no list":   {script: result(`{"resultType":"complete","tools":{}}`), listsOnly: true},
 		"no items":           {script: result(`{"resultType":"complete"}`), listsOnly: true},

@@ -36,8 +36,8 @@ var mutations = []mutation{
 	{name: "end one session of several", edits: []replacement{
 		{"internal/exchange/admit.go", "for _, id := range x.sessions {", "for _, id := range x.sessions[:min(len(x.sessions), 1)] {"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
-	{name: "trust a session after a 400", edits: []replacement{
-		{"internal/exchange/learner.go", "x.endSessions() // some servers say that of a session that they do not know", ""},
+	{name: "trust a session after a 400 or a 404", edits: []replacement{
+		{"internal/exchange/learner.go", "l.ended = x.endSessions() // some servers say 400 of a session that they do not know", "l.ended = nil"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "trust a session that is said to be unknown", edits: []replacement{
 		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},
@@ -49,7 +49,7 @@ var mutations = []mutation{
 		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
 	}, found: notLetIn},
 	{name: "let a caller in by a page", edits: []replacement{
-		{"internal/exchange/learner.go", "x.backend.NoteLanguage(header)", "x.backend.NoteLanguage(header)\n\t\tl.admit()"},
+		{"internal/exchange/learner.go", "x.backend.NoteLanguage(h)", "x.backend.NoteLanguage(h)\n\t\tl.admit()"},
 	}, found: notLetIn},
 	{name: "let a caller in by a read", edits: []replacement{
 		{"internal/exchange/admit.go", "case kind == revision.Reads && x.session == \"\":", "case false:"},
@@ -76,7 +76,7 @@ var mutations = []mutation{
 		{"internal/exchange/admit.go", "if c.Refused().Has(k) && x.offered(k) {", "if c.Refused().Has(k) && x == nil {"},
 	}, by: testOf{"TestWhichAdmissionIsKept", "./internal/exchange"}},
 	{name: "bar nobody for an error with status 400", edits: []replacement{
-		{"internal/exchange/learner.go", "l.start(header, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
+		{"internal/exchange/learner.go", "l.start(h, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
 	}, found: notLetIn},
 	{name: "let in a session that ended meanwhile", edits: []replacement{
 		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},

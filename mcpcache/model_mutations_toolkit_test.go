@@ -52,7 +52,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/route.go", "if target.Name != name {", "if false {"},
 	}, by: ofToolkit("TestToolkitRoutes")},
 	{name: "list both of two items of one name", edits: []replacement{
-		{"internal/catalog/joined.go", "if other, taken := l.targets[shown]; taken {", "if other, taken := l.targets[shown]; taken && l == nil {"},
+		{"internal/catalog/joined.go", "taken && other != (Target{server, name})", "taken && l == nil"},
 	}, by: ofToolkit("TestToolkitConflicts")},
 	{name: "empty the list of a server that fails", edits: []replacement{
 		{"internal/toolkit/list.go", "if -part.Left(v.now) >= server.Settings.StaleIfError {", "if true {"},

@@ -32,6 +32,9 @@ func (r reported) Program() report.Program {
 	return nil
 }
 
+// Coding implements [report.Source].
+func (r reported) Coding() string { return r.h.backend.Coding() }
+
 // Replicas implements [report.Source].
 func (r reported) Replicas() []string { return r.h.replicaURLs }
 

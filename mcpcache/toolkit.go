@@ -258,6 +258,9 @@ func (reportedToolkit) Upstream() string { return "" }
 // Program implements [report.Source].
 func (reportedToolkit) Program() report.Program { return nil }
 
+// Coding implements [report.Source].
+func (reportedToolkit) Coding() string { return "" }
+
 // Replicas implements [report.Source].
 func (reportedToolkit) Replicas() []string { return nil }
 

@@ -25,6 +25,12 @@ var asked atomic.Int64
 
 // Envelope wraps a result into a response to x.
 func (x *Exchange) Envelope(result string) string {
+	x.server.mu.Lock()
+	envelope := x.server.settings.envelope
+	x.server.mu.Unlock()
+	if envelope != nil {
+		return envelope(string(x.ID), result)
+	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, x.ID, result)
 }
 

@@ -43,6 +43,7 @@ type settings struct {
 	sessions     bool
 	sse          bool
 	interleaved  []string
+	envelope     func(id, result string) string
 	hints        string
 	members      map[string]string
 	lists        map[string][]Page

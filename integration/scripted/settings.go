@@ -32,6 +32,12 @@ func (s *Server) SetSSE(on bool, interleaved ...string) {
 	s.set(func(t *settings) { t.sse, t.interleaved = on, slices.Clone(interleaved) })
 }
 
+// SetEnvelope says how a result becomes a response to a request of that id; nil: as
+// JSON-RPC has it.
+func (s *Server) SetEnvelope(envelope func(id, result string) string) {
+	s.set(func(t *settings) { t.envelope = envelope })
+}
+
 // SetBatches says whether the server answers batches.
 func (s *Server) SetBatches(on bool) { s.set(func(t *settings) { t.batches = on }) }
 

@@ -135,7 +135,8 @@ func unanswered(statuses []report.Status) bool {
 func stuck(statuses []report.Status) bool {
 	for _, status := range statuses {
 		for _, f := range status.Feeds {
-			if f.State != feed.Unsupported && f.State != feed.Down && f.State != feed.NeedsAuthorization {
+			useless := f.State == feed.Degraded && len(status.Kinds) == 0
+			if f.State != feed.Unsupported && f.State != feed.Down && f.State != feed.NeedsAuthorization && !useless {
 				return false
 			}
 		}
@@ -152,7 +153,7 @@ func givenUp(statuses []report.Status, now time.Time) bool {
 	usable := false
 	for _, status := range statuses {
 		for _, f := range status.Feeds {
-			usable = usable || f.State == feed.Ready || f.State == feed.Degraded
+			usable = usable || f.State == feed.Ready || f.State == feed.Degraded && len(status.Kinds) > 0
 			late := now.Sub(f.Since) >= lateAfter && f.State != feed.Hydrating
 			if !settled(f.State) && !late {
 				return false

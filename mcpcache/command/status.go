@@ -49,9 +49,9 @@ start, the command ends with 5, or with 4 while there are no lists.
 
 Where there are rules of who may see what, the views follow that are in use. A
 view is what all callers are shown to whom the same rules apply: RULES are their
-numbers, in the order of the configuration, from 0 on. Warnings are of patterns
-that match nothing of the lists, of matchers that fail, and of kinds that are
-open though tools are restricted.
+numbers, in the order of the configuration, from 0 on. Warnings are of what is
+odd about the server's answers, of patterns that match nothing of the lists, of
+matchers that fail, and of kinds that are open though tools are restricted.
 
 With --json, an array of handlers is printed; each is what the admin API
 answers at /mcp_cache/{name}.

@@ -247,8 +247,27 @@ func (l *Ledger) refusalOf(k key, present *Caller) refusal {
 }
 
 // EndSession records that a session is or may be over: the upstream said so, or
-// its client has asked for it.
-func (l *Ledger) EndSession(id string) { l.RefuseSession(id, 0) }
+// its client has asked for it. Undo takes that back, if the upstream turns out to have
+// meant something else, and nothing was recorded of the session since.
+func (l *Ledger) EndSession(id string) (undo func()) {
+	caller := l.Session(id)
+	if caller == nil {
+		l.RefuseSession(id, 0)
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, discover, barred, now := caller.until.Load(), caller.discover.Load(), caller.barred.Load(), l.clock.Add(1)
+	caller.bar(now, 0, false)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if caller.barred.CompareAndSwap(now, barred) {
+			caller.until.CompareAndSwap(0, until)
+			caller.discover.CompareAndSwap(0, discover)
+		}
+	}
+}
 
 // RefuseSession records that the upstream refused lists of those kinds to a
 // session.

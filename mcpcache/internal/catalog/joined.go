@@ -17,8 +17,8 @@ import (
 
 // Joined is the catalogue of several servers: of each kind one list, in which the servers'
 // items are in the servers' order, the names of tools and prompts with the servers'
-// prefixes and all else as the servers wrote it. Of two items of one name the first is
-// there, and the other is not.
+// prefixes and all else as the servers wrote it. Of two servers' items of one name the first
+// is there, and the other is not.
 type Joined struct {
 	servers []Joining
 	about   About
@@ -241,7 +241,7 @@ func (c *composing) add(item []byte, server int) []byte {
 			return nil
 		}
 	}
-	if other, taken := l.targets[shown]; taken {
+	if other, taken := l.targets[shown]; taken && other != (Target{server, name}) { // its own is as the server has it
 		l.Conflicts = append(l.Conflicts, Conflict{Server: server, Name: name, Why: Taken, With: other.Server})
 		return nil
 	}

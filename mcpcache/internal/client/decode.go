@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 )
 
 // opener begins to read a content coding. It may wait for the first bytes.
@@ -47,8 +48,8 @@ func openZstd(r *bufio.Reader) (io.Reader, error) {
 // decode undoes the content coding of an answer. We ask for none, but
 // without Accept-Encoding any is allowed (RFC 9110 section 12.5.3).
 func decode(res *http.Response) error {
-	coding := strings.ToLower(strings.TrimSpace(strings.Join(res.Header.Values("Content-Encoding"), ",")))
-	if coding == "" || coding == "identity" {
+	coding := header.Coding(res.Header)
+	if coding == "" {
 		return nil
 	}
 	open, ok := codings[coding]

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
@@ -32,9 +34,22 @@ func IsStatus(err error) bool {
 	return ok
 }
 
+// Answered reports whether err is about what the upstream has answered: it is there,
+// though what it says is of no use. A gateway's word that it is not counts as none.
+func Answered(err error) bool {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status.Status < http.StatusBadGateway || status.Status > http.StatusGatewayTimeout
+	}
+	_, guard := errors.AsType[*GuardError](err)
+	return !guard && !Unreachable(err) && outage.Words(err, RequestTimeout) == ""
+}
+
 // Unreachable reports whether err says that the upstream took no connection, or ended it
 // without an answer: it may have been stopped or restarted.
 func Unreachable(err error) bool { return errors.Is(err, outgoing.ErrUnreachable) }
+
+// NoAnswer reports whether err says that a request got no answer from the upstream.
+func NoAnswer(err error) bool { return Unreachable(err) || errors.Is(err, context.DeadlineExceeded) }
 
 // RetryAfter returns the Retry-After of the upstream; 0 if it gave none.
 func RetryAfter(err error) time.Duration {
@@ -45,13 +60,23 @@ func RetryAfter(err error) time.Duration {
 }
 
 // NotOffered reports whether err says that the server does not have a method.
-func NotOffered(err error) bool {
-	const methodNotFound = -32601
+func NotOffered(err error) bool { return errorCode(err) == methodNotFound }
+
+// Error codes of JSON-RPC that are about a request, and not about its session.
+const (
+	methodNotFound = -32601
+	invalidParams  = -32602
+)
+
+// errorCode returns the code of the JSON-RPC error that err is; 0 if it is none.
+func errorCode(err error) int {
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
-		return rpc.Code == methodNotFound
+		return rpc.Code
 	}
-	status, ok := errors.AsType[*StatusError](err)
-	return ok && status.Code == methodNotFound
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status.Code
+	}
+	return 0
 }
 
 // MaxErrorText is how much of an error's text is shown, in bytes: libraries

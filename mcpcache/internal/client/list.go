@@ -3,20 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-)
-
-// Reasons for which an upstream's list is refused as a whole.
-var (
-	ErrTooManyPages = errors.New("list has more pages than max_pages allows")
-	ErrListTooLarge = errors.New("list is larger than max_list allows")
-	ErrCursorCycle  = errors.New("cursor of the list was given before: the walk would never end")
-	ErrNotComplete  = errors.New("answer is not a complete result")
 )
 
 // ListRequest is what to ask of a list.
@@ -48,19 +39,21 @@ type List struct {
 // List reads every page of a list and joins them. The list comes whole or not at
 // all.
 func (s *Session) List(ctx context.Context, r ListRequest) (*List, error) {
+	policy := s.client.Policy()
 	p := pageReader{
-		ListRequest: r, session: s, policy: s.client.Policy(),
+		ListRequest: r, session: s, limit: policy.MaxList + messageOverhead,
 		claim: claim{turn: s.client.Turn, patient: r.Patient},
+		walk:  message.Walk{Kind: r.Kind, Era: s.client.Revision.Era(), MaxPages: policy.MaxPages, MaxBytes: policy.MaxList},
 	}
 	defer p.claim.release()
 	if err := p.read(ctx); err != nil {
 		return nil, err
 	}
-	body, err := message.Join(r.Kind, p.pages)
+	body, err := message.Join(r.Kind, p.walk.Pages)
 	if err != nil {
 		return nil, fmt.Errorf("joining the pages of %s: %w", r.Kind.Method(), err)
 	}
-	return &List{Body: body, Pages: p.pages, First: p.first, Server: p.server}, nil
+	return &List{Body: body, Pages: p.walk.Pages, First: p.first, Server: p.server}, nil
 }
 
 // pageReader reads the pages of one list.
@@ -68,12 +61,10 @@ type pageReader struct {
 	ListRequest
 
 	session *Session
-	policy  Policy
+	limit   int64 // of an answer, in bytes
 	claim   claim
-
-	pages []*message.Page
-	bytes int64
-	first time.Time // when the first page arrived
+	walk    message.Walk
+	first   time.Time // when the first page arrived
 	// server is nil unless server/discover is asked and its result understood.
 	server *ServerInfo
 }
@@ -85,57 +76,45 @@ func (p *pageReader) read(ctx context.Context) error {
 			return err
 		}
 	}
-	cursors := make(map[string]bool)
 	params := map[string]any{}
 	for {
-		page, err := p.page(ctx, params)
+		err := p.page(ctx, params)
+		if p.walk.EndsWith(errorCode(err)) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if page.NextCursor == nil || p.Kind == revision.Discover {
+		cursor := p.walk.Cursor()
+		if cursor == nil {
 			return nil
 		}
-		if cursors[string(page.NextCursor)] {
-			return ErrCursorCycle
-		}
-		if len(p.pages) >= p.policy.MaxPages {
-			return fmt.Errorf("%w: %d", ErrTooManyPages, p.policy.MaxPages)
-		}
-		cursors[string(page.NextCursor)] = true
-		params = map[string]any{"cursor": json.RawMessage(page.NextCursor)}
+		params = map[string]any{"cursor": json.RawMessage(cursor)}
 	}
 }
 
 // page reads one page.
-func (p *pageReader) page(ctx context.Context, params map[string]any) (*message.Page, error) {
+func (p *pageReader) page(ctx context.Context, params map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	ctx = withLongAnswer(ctx, &longAnswer{claim: &p.claim, limit: p.policy.MaxList + messageOverhead})
+	ctx = withCapture(ctx, &capture{claim: &p.claim, limit: p.limit})
 	result, err := p.session.call(ctx, p.Kind.Method(), params, p.As)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.first.IsZero() {
 		p.first = time.Now()
 	}
-	if p.bytes += int64(len(result)); p.bytes > p.policy.MaxList {
-		return nil, fmt.Errorf("%w: %d bytes", ErrListTooLarge, p.policy.MaxList)
-	}
-	if p.bytes > longList {
+	if p.walk.Bytes+int64(len(result)) > longList {
 		if err := p.claim.take(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if p.Kind == revision.Discover {
 		p.server, _ = parseServerInfo(p.session.client.Revision, result)
 	}
-	page, err := message.ParsePage(result, p.Kind)
-	if err != nil {
-		return nil, fmt.Errorf("reading an answer to %s: %w", p.Kind.Method(), err)
+	if err := p.walk.Take(result); err != nil {
+		return fmt.Errorf("reading an answer to %s: %w", p.Kind.Method(), err)
 	}
-	if !page.Complete {
-		return nil, ErrNotComplete
-	}
-	p.pages = append(p.pages, page)
-	return page, nil
+	return nil
 }

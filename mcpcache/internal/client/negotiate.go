@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -23,14 +24,24 @@ type UnsupportedError struct {
 	Wanted revision.Revision
 	// Offered is the revision that the upstream proposed instead, if known.
 	Offered revision.Revision
-	cause   error
+	// said are the versions that the upstream named instead.
+	said  []string
+	cause error
 }
 
 func (e *UnsupportedError) Error() string {
-	if e.cause != nil {
-		return fmt.Sprintf("upstream does not speak revision %s: %v", e.Wanted, e.cause)
+	text := "upstream does not speak revision " + e.Wanted.String()
+	if len(e.said) > 0 {
+		said := strings.Join(e.said, ", ")
+		text += fmt.Sprintf(" but %.100q", said)
+		if !slices.ContainsFunc(e.said, func(v string) bool { return revision.Parse(v) != revision.Unknown }) {
+			text += ", of which lists are not kept"
+		}
 	}
-	return fmt.Sprintf("upstream does not speak revision %s", e.Wanted)
+	if e.cause != nil {
+		text += fmt.Sprintf(": %v", e.cause)
+	}
+	return text
 }
 
 func (e *UnsupportedError) Unwrap() error { return e.cause }
@@ -75,7 +86,7 @@ func (s *Session) discover(ctx context.Context) error {
 		return fmt.Errorf("reading the answer to server/discover: %w", err)
 	}
 	if !slices.Contains(s.info.SupportedVersions, s.client.Revision.String()) {
-		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(s.info.SupportedVersions)}
+		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(s.info.SupportedVersions), said: s.info.SupportedVersions}
 	}
 	return nil
 }
@@ -95,7 +106,8 @@ func (s *Session) initialize(ctx context.Context) error {
 		return fmt.Errorf("reading the answer to initialize: %w", err)
 	}
 	if s.info.ProtocolVersion != s.client.Revision.String() {
-		return &UnsupportedError{Wanted: s.client.Revision, Offered: revision.Parse(s.info.ProtocolVersion)}
+		version := s.info.ProtocolVersion
+		return &UnsupportedError{Wanted: s.client.Revision, Offered: revision.Parse(version), said: []string{version}}
 	}
 	s.transport.SetProtocolVersion(s.client.Revision.String())
 	return s.notify(ctx, "notifications/initialized", nil)
@@ -114,13 +126,13 @@ func (s *Session) describe(result []byte) error {
 // speak the revision.
 func (s *Session) openError(err error) error {
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
-		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(rpc.Supported), cause: err}
+		return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(rpc.Supported), said: rpc.Supported, cause: err}
 	}
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok || !DefiniteRefusal(status.Status) {
 		return err
 	}
-	return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(status.Supported), cause: err}
+	return &UnsupportedError{Wanted: s.client.Revision, Offered: newest(status.Supported), said: status.Supported, cause: err}
 }
 
 // DefiniteRefusal reports whether an HTTP status refuses a request for what it asks, not

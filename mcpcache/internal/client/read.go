@@ -18,7 +18,7 @@ func (s *Session) ReadAnonymously(ctx context.Context, uri []byte, name string, 
 	defer cancel()
 	c := claim{turn: s.client.Turn}
 	defer c.release()
-	ctx = withLongAnswer(ctx, &longAnswer{claim: &c, limit: s.client.Policy().MaxList + messageOverhead})
+	ctx = withCapture(ctx, &capture{claim: &c, limit: s.client.Policy().MaxList + messageOverhead})
 	params := map[string]any{"uri": json.RawMessage(uri)}
 	result, err := s.callNamed(ctx, revision.Reads.Method(), name, params, as)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Session) ReadAnonymously(ctx context.Context, uri []byte, name string, 
 		return nil, fmt.Errorf("reading an answer to %s: %w", revision.Reads.Method(), err)
 	}
 	if !page.Complete {
-		return nil, ErrNotComplete
+		return nil, message.ErrNotComplete
 	}
 	first := time.Now()
 	return &List{Body: message.Single(revision.Reads, page), Pages: []*message.Page{page}, First: first}, nil

@@ -75,7 +75,7 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 	s := &Session{client: c, as: as, onNotice: onNotice, info: new(ServerInfo)}
 	s.life, s.end = context.WithCancel(context.Background())
 	below := &requestFilter{
-		base:      longAnswers{&noticeWatcher{base: &credentialed{c.transport, as}, onNotice: onNotice}},
+		base:      captures{&noticeWatcher{base: &credentialed{c.transport, as}, onNotice: onNotice}},
 		onRequest: s.answer,
 	}
 	s.farewell = &deleteTimeout{RoundTripper: below}
@@ -135,6 +135,11 @@ func (s *Session) call(ctx context.Context, method string, params map[string]any
 // callNamed is call with the Mcp-Name header that a modern request of some methods has.
 func (s *Session) callNamed(ctx context.Context, method, name string, params map[string]any, as *Identity) (json.RawMessage, error) {
 	ctx, outcome := withOutcome(ctx)
+	kept := captureOf(ctx)
+	if kept == nil {
+		kept = &capture{claim: new(claim), limit: s.client.Policy().MaxList + messageOverhead}
+		ctx = withCapture(ctx, kept)
+	}
 	asking := as.orOwn()
 	header := http.Header{}
 	if asking.Language != "" {
@@ -148,6 +153,7 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		params["_meta"] = modernMeta(s.client.Revision, asking.Capabilities)
 	}
 	number := s.nextID.Add(1)
+	kept.ask(number)
 	id := mcp.NewRequestId(number)
 	res, err := s.ask(ctx, number, transport.JSONRPCRequest{
 		JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params, Header: header,
@@ -157,21 +163,15 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		if cause := outcome.Err(); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("calling %s: %w", method, Brief(err))
-	case res == nil:
-		return nil, fmt.Errorf("calling %s: no answer", method)
-	case res.ID.String() != id.String():
+		return nil, fmt.Errorf("calling %s: %w", method, Brief(kept.explain(err)))
+	case res != nil && res.ID.String() != id.String():
 		return nil, fmt.Errorf("calling %s: the answer is to another request", method)
-	case res.Error != nil:
-		return nil, fmt.Errorf("calling %s: %w", method, &message.Error{
-			Code: res.Error.Code, Message: res.Error.Message, Supported: supported(res.Error.Data),
-		})
-	case res.JSONRPC != mcp.JSONRPC_VERSION:
-		return nil, fmt.Errorf("calling %s: the answer is not of JSON-RPC %s", method, mcp.JSONRPC_VERSION)
-	case len(res.Result) == 0 || res.Result[0] != '{':
-		return nil, fmt.Errorf("calling %s: the answer has no result object", method)
 	}
-	return resultOf(ctx, id, res.Result), nil
+	result, err := kept.answer()
+	if err != nil {
+		return nil, fmt.Errorf("calling %s: %w", method, err)
+	}
+	return result, nil
 }
 
 // Ping asks whether the server still has the session (2025-11-25, "Ping").
@@ -215,22 +215,6 @@ func clientInfo(name, version string) map[string]any {
 	return map[string]any{"name": cmp.Or(name, clientName), "version": cmp.Or(version, "1")}
 }
 
-// supported returns data.supported of an error.
-func supported(data any) []string {
-	object, ok := data.(map[string]any)
-	if !ok {
-		return nil
-	}
-	list, _ := object["supported"].([]any)
-	var versions []string
-	for _, v := range list {
-		if version, ok := v.(string); ok {
-			versions = append(versions, version)
-		}
-	}
-	return versions
-}
-
 // Close ends the session, and cancels what it has not answered. It takes no longer than
 // that to tell a legacy server. It must be called once.
 func (s *Session) Close(within time.Duration) {
@@ -272,8 +256,8 @@ func (s *Session) Lost(err error) bool {
 		return true
 	}
 	status, ok := errors.AsType[*StatusError](err)
-	if !ok || NotOffered(err) {
-		return false
+	if !ok || status.Code == methodNotFound || status.Code == invalidParams {
+		return false // some servers say that with 404, too (mcp-toolbox#3588)
 	}
 	// 404 is what the specification asks for (2025-11-25, "Session
 	// Management" 3); some servers answer 400 after a restart.

@@ -9,7 +9,7 @@ import (
 
 const (
 	// longMessage is the size in bytes above which a message is kept from the client
-	// library, see [longAnswer].
+	// library, see [capture].
 	longMessage = 64 << 10
 	// longList is the size in bytes above which a list is long: only one such
 	// list of an upstream is fetched at a time.

@@ -6,48 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 )
-
-// siteOf returns the scheme and host of the URL that the client has used, as far as they
-// are known.
-func siteOf(r *http.Request) url.URL {
-	u := url.URL{Scheme: "http", Host: r.Host}
-	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
-	if r.TLS != nil || trusted && r.Header.Get("X-Forwarded-Proto") == "https" {
-		u.Scheme = "https"
-	}
-	if host := r.Header.Get("X-Forwarded-Host"); trusted && host != "" {
-		u.Host = host
-	}
-	return u
-}
-
-// originalURL is the URL of a request before handlers in front of us have rewritten it.
-func originalURL(r *http.Request) *url.URL {
-	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		return original.URL
-	}
-	return r.URL
-}
-
-// addressOf returns the URL of a request as the client has it, as far as that is known,
-// escaped. It is without the query, which may hold a secret.
-func addressOf(r *http.Request) string {
-	u, original := siteOf(r), originalURL(r)
-	u.Path, u.RawPath = original.Path, original.RawPath
-	return u.String()
-}
-
-// strippedFrom returns what handlers in front of us have taken from the beginning of the
-// path, as handle_path does.
-func strippedFrom(r *http.Request) string {
-	prefix, stripped := strings.CutSuffix(originalURL(r).EscapedPath(), r.URL.EscapedPath())
-	if !stripped || r.URL.Path == "" {
-		return ""
-	}
-	return prefix
-}
 
 // metadata matches where a challenge says that its metadata is (RFC 9728 section 5.1).
 var metadata = regexp.MustCompile(`(?i)(\bresource_metadata\s*=\s*")([^"\\]*)"`)
@@ -71,7 +31,7 @@ func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
 	if elsewhere && isAuthorization(location[0]) {
 		return
 	}
-	hosts, prefix := []string{x.r.Host, siteOf(x.r).Host}, strippedFrom(x.r)
+	hosts, prefix := []string{x.r.Host, incoming.SiteOf(x.r).Host}, incoming.StrippedFrom(x.r)
 	if elsewhere && prefix != "" {
 		hosts = nil // what is on the site outside of the prefix may be meant
 	}
@@ -98,7 +58,7 @@ func isAuthorization(location string) bool {
 // strips has that in the middle of the path (RFC 9728 section 3.1).
 func (x *exchange) metadataAt(parameter string) string {
 	parts := metadata.FindStringSubmatch(parameter)
-	hosts, prefix := []string{x.r.Host, siteOf(x.r).Host}, strippedFrom(x.r)
+	hosts, prefix := []string{x.r.Host, incoming.SiteOf(x.r).Host}, incoming.StrippedFrom(x.r)
 	if isHTTPS(parts[2]) {
 		hosts = nil
 	}
@@ -109,14 +69,14 @@ func (x *exchange) metadataAt(parameter string) string {
 	if !ok || strings.HasPrefix(parts[2], "/") {
 		return parameter
 	}
-	site := siteOf(x.r)
+	site := incoming.SiteOf(x.r)
 	return parts[1] + site.String() + reference + `"`
 }
 
 // asksForTLS reports whether a Location leads to the very request, but over TLS, as that of
 // Django's SECURE_SSL_REDIRECT: without the scheme it would lead there for ever.
 func (x *exchange) asksForTLS(location, reference string) bool {
-	return isHTTPS(location) && siteOf(x.r).Scheme == "http" && reference == originalURL(x.r).RequestURI()
+	return isHTTPS(location) && incoming.SiteOf(x.r).Scheme == "http" && reference == incoming.OriginalURL(x.r).RequestURI()
 }
 
 func isHTTPS(location string) bool {

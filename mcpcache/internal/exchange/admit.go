@@ -112,11 +112,13 @@ func (x *exchange) refuseContext() {
 }
 
 // endSessions records that the sessions which the request names are or may be
-// over: each has to be admitted again, by the server's answer to its next list.
-func (x *exchange) endSessions() {
+// over: each has to be admitted again, by the server's answer to its next list. Undo takes
+// that back.
+func (x *exchange) endSessions() (undo []func()) {
 	for _, id := range x.sessions {
-		x.backend.Admission.EndSession(id)
+		undo = append(undo, x.backend.Admission.EndSession(id))
 	}
+	return undo
 }
 
 // refused records that the upstream does not let this caller in.

@@ -149,7 +149,9 @@ func (x *exchange) turnsAway(a *upstream.Answer) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
 	case http.StatusNotFound:
-		return x.session != "" && x.revision().Era() == revision.Legacy
+		response, err := message.ParseResponse(a.Body)
+		offered := err != nil || response.Error == nil || response.Error.Code != methodNotFound
+		return offered && x.session != "" && x.revision().Era() == revision.Legacy
 	}
 	return false
 }

@@ -67,7 +67,7 @@ func TestWhatIsKept(t *testing.T) {
 		"a first page":      {answer: resultOf(list + `,"nextCursor":"2"`), own: true},
 		"an empty list":     {answer: resultOf(`"tools":[]`), own: true},
 		"no list":           {answer: resultOf(`"prompts":[]`)},
-		"a name twice":      {answer: resultOf(`"tools":[{"name":"a"},{"name":"a"}]`)},
+		"a name twice":      {answer: resultOf(`"tools":[{"name":"a"},{"name":"a"}]`), own: true},
 		"an error":          {answer: answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"x"}}`)},
 		"another's answer":  {answer: answering(200, "application/json", `{"jsonrpc":"2.0","id":"1","result":{`+list+`}}`)},
 		"not 200":           {answer: answering(203, "application/json", `{"jsonrpc":"2.0","id":1,"result":{`+list+`}}`)},

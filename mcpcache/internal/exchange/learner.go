@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -34,6 +35,9 @@ type learner struct {
 	unread bool
 	// ok says that the answer has status 200 and is not cached.
 	ok bool
+	// ended takes back that the status of the answer has ended the sessions of the request,
+	// until it is known what the answer is; nil otherwise.
+	ended []func()
 }
 
 const (
@@ -49,50 +53,48 @@ const (
 )
 
 // begin is called with the status and the header of the answer.
-func (l *learner) begin(status int, header http.Header) {
+func (l *learner) begin(status int, h http.Header) {
 	x := l.x
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		l.refused()
 		return
-	case status == http.StatusNotFound && x.sessions != nil:
-		x.endSessions()
-		return
 	case x.r.Method == http.MethodDelete && status <= 299:
 		x.backend.Feeds.ClientClosed(x.session)
-	case status == http.StatusBadRequest:
-		x.endSessions() // some servers say that of a session that they do not know
+	case status == http.StatusNotFound, status == http.StatusBadRequest:
+		l.ended = x.endSessions() // some servers say 400 of a session that they do not know
 	}
-	l.stream, l.between = isStream(header.Get("Content-Type")), true
+	l.stream, l.between = isStream(h.Get("Content-Type")), true
 	if l.elsewhere {
-		l.beginElsewhere(status, header)
+		l.beginElsewhere(status, h)
 		return
 	}
-	l.watcher.Format = sse.FormatOf(x.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
+	l.watcher.Format = sse.FormatOf(x.r.Method == http.MethodGet, h["Content-Type"], h["Content-Encoding"])
 	if x.r.Method != http.MethodPost {
 		return
 	}
 	if l.watcher.Format == sse.Unreadable && !l.stream {
 		l.watcher.Format = sse.Unwatched // it is JSON, in which the answer is all there is
 	}
-	call := x.method == "tools/call"
+	call, refused := x.method == "tools/call", status == http.StatusNotFound || status == http.StatusBadRequest
 	switch {
-	case status == http.StatusBadRequest && call: // the modern era's errors
-		l.start(header, maxResult, l.learnResult)
-	case status == http.StatusBadRequest && l.asked:
-		l.start(header, maxResult, l.learnRefusal)
+	case refused && l.asked:
+		l.start(h, maxResult, l.learnRefusal)
+	case refused && call: // the modern era's errors
+		l.start(h, maxResult, l.learnResult)
 	case status != http.StatusOK:
 	case l.asked:
-		x.backend.NoteLanguage(header)
-		l.start(header, x.backend.Settings.Feed.MaxList, l.learnAnswer)
+		x.backend.NoteLanguage(h)
+		l.start(h, x.backend.Settings.Feed.MaxList, l.learnAnswer)
 	case x.method == "initialize" && x.request.ID != nil:
-		opened := header.Get("Mcp-Session-Id")
-		l.start(header, maxInitialize, func(r message.Response) { l.learnInitialize(r, opened) })
+		opened := h.Get("Mcp-Session-Id")
+		l.start(h, maxInitialize, func(r message.Response) { l.learnInitialize(r, opened) })
 	case call, x.sessions != nil:
 		l.ok = true
-		l.start(header, maxResult, l.learnResult)
+		l.start(h, maxResult, l.learnResult)
 	}
 	if status == http.StatusOK {
+		x.backend.NoteCoding(x.r.Header, h, x.endpoint.Logger)
 		x.poke()
 	}
 }
@@ -117,14 +119,14 @@ func isStream(contentType string) bool {
 }
 
 // start starts recording.
-func (l *learner) start(header http.Header, limit int64, learn func(message.Response)) {
-	l.record = newRecording(l.x.backend.Cache.Work(), header, l.stream, limit, l.answers, func(r message.Response) {
+func (l *learner) start(h http.Header, limit int64, learn func(message.Response)) {
+	l.record = newRecording(l.x.backend.Cache.Work(), h, l.stream, limit, l.answers, func(r message.Response) {
 		if r.Error != nil && r.Error.Code == sessionNotFound {
 			l.x.endSessions()
 		}
 		learn(r)
 	})
-	l.unread = l.asked && l.record == nil && header.Get("Content-Encoding") == ""
+	l.unread = l.asked && l.record == nil && header.Coding(h) == ""
 }
 
 // storing reports whether the answer is likely to be kept: a list of which the feed
@@ -136,6 +138,9 @@ func (l *learner) storing() bool {
 // read is called with each part of the answer before it is handed on.
 func (l *learner) read(p []byte) {
 	starts := l.between || !l.stream // a message begins with this part
+	if l.ended != nil {
+		l.excuse(p)
+	}
 	if l.watcher.Format != sse.Unwatched {
 		l.watch(p)
 	}
@@ -145,6 +150,25 @@ func (l *learner) read(p []byte) {
 	case l.record.limit == maxResult && l.record.empty() && starts && l.judge(p):
 	case !l.record.write(p):
 		l.over()
+	}
+}
+
+// excuse takes back the end of the sessions if the first part of the answer is an error about
+// the request itself, such as a method that is not offered (mcp-toolbox#3588).
+func (l *learner) excuse(p []byte) {
+	ended := l.ended
+	l.ended = nil
+	if l.watcher.Format != sse.JSON || !l.x.body.Whole {
+		return
+	}
+	var asked message.Request
+	r, err := message.ParseResponse(p)
+	if err != nil || r.Error == nil || r.Error.Code != methodNotFound && r.Error.Code != invalidParams ||
+		message.Decode(l.x.body.Bytes, &asked) != nil || !message.SameID(r.ID, asked.ID) {
+		return
+	}
+	for _, undo := range ended {
+		undo()
 	}
 }
 

@@ -288,6 +288,11 @@ func TestDoubtedSessionIsLetInAgain(t *testing.T) {
 	}
 }
 
+// rpcError is an answer with an error of that code.
+func rpcError(code int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"x"}}`, code)
+}
+
 func TestSessionsEnd(t *testing.T) {
 	const r = revision.V20251125
 	for name, c := range map[string]struct {
@@ -296,6 +301,17 @@ func TestSessionsEnd(t *testing.T) {
 		alive  bool
 	}{
 		"404":               {answering(404, "text/plain", "gone"), func(*http.Request) {}, false},
+		"404, nothing":      {answering(404, "", ""), func(*http.Request) {}, false},
+		"404, no method":    {answering(404, "application/json", rpcError(-32601)), func(*http.Request) {}, true},
+		"404, bad params":   {answering(404, "application/json", rpcError(-32602)), func(r *http.Request) { editBody(r, "tools/call", "ping") }, true},
+		"404, not found":    {answering(404, "application/json", unknownSession), func(*http.Request) {}, false},
+		"404, another":      {answering(404, "application/json", rpcError(-32600)), func(*http.Request) {}, false},
+		"404, a result":     {answering(404, "application/json", rpcResult), func(*http.Request) {}, false},
+		"404, events":       {answering(404, "text/event-stream", "data: "+rpcError(-32601)+"\n\n"), func(*http.Request) {}, false},
+		"404, another's":    {answering(404, "application/json", strings.Replace(rpcError(-32601), `"id":1`, `"id":2`, 1)), func(*http.Request) {}, false},
+		"404, nobody's":     {answering(404, "application/json", strings.Replace(rpcError(-32601), `"id":1`, `"id":null`, 1)), func(*http.Request) {}, false},
+		"404, as text":      {answering(404, "text/plain", rpcError(-32601)), func(*http.Request) {}, false},
+		"400, no method":    {answering(400, "application/json", rpcError(-32601)), func(*http.Request) {}, true},
 		"401":               {answering(401, "text/plain", ""), func(*http.Request) {}, false},
 		"403":               {answering(403, "text/plain", ""), func(*http.Request) {}, false},
 		"404 to a GET":      {answering(404, "text/plain", ""), func(r *http.Request) { r.Method = http.MethodGet }, false},
@@ -336,6 +352,49 @@ func TestSessionsEnd(t *testing.T) {
 			w := f.serve(t, legacyRequest(r, "session", "tools/list"))
 			if hit := w.Code == http.StatusOK; hit != c.alive {
 				t.Errorf("a list then gave %d, %q", w.Code, w.Header().Get("Cache-Status"))
+			}
+		})
+	}
+}
+
+// TestExcusedSession has an error about a request come with a 404: the session is over from
+// its header on until the error is there. What else ends it meanwhile has the last word.
+func TestExcusedSession(t *testing.T) {
+	const r = revision.V20251125
+	for name, c := range map[string]struct {
+		between func(f *face)
+		parts   []string
+		alive   bool
+	}{
+		"in one part":     {func(*face) {}, []string{rpcError(-32601)}, true},
+		"in two":          {func(*face) {}, []string{"{", rpcError(-32601)[1:]}, false},
+		"ended otherwise": {func(f *face) { f.backend.Admission.EndSession("session") }, []string{rpcError(-32601)}, false},
+		"let in again": {func(f *face) {
+			f.backend.Admission.AdmitSession("session", cache.Anonymous, r, 0, f.backend.Admission.Ticket(), time.Now().Add(time.Hour))
+		}, []string{rpcError(-32001)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFace(t, config{Gate: duration(0)})
+			caller := f.session(t, "session", r)
+			f.upstreamIs(func(w http.ResponseWriter, _ *http.Request) error {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusNotFound)
+				if caller.Alive() {
+					t.Error("the session goes on after a 404")
+				}
+				c.between(f)
+				for _, part := range c.parts {
+					if _, err := io.WriteString(w, part); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			request := legacyRequest(r, "session", "tools/call")
+			editBody(request, "tools/call", "ping")
+			f.serve(t, request)
+			if caller.Alive() != c.alive {
+				t.Errorf("alive: %v", caller.Alive())
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
@@ -37,14 +38,14 @@ const eventEnd = len("\r\n\r\n")
 // learn is called with the response for which answers returns true, and may keep
 // it. It returns nil if the answer cannot be recorded.
 func newRecording(
-	memory *budget.Budget, header http.Header, stream bool, limit int64,
+	memory *budget.Budget, h http.Header, stream bool, limit int64,
 	answers func(message.Response) bool, learn func(message.Response),
 ) *recording {
-	length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
+	length, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
 	if err != nil || length < 0 {
 		length = -1
 	}
-	if length > limit || header.Get("Content-Encoding") != "" {
+	if length > limit || header.Coding(h) != "" {
 		return nil
 	}
 	return &recording{share: memory.Share(), limit: limit, length: length, stream: stream, answers: answers, learn: learn}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 )
 
 // isVisit reports whether the request is of somebody who has opened the endpoint in a
@@ -55,7 +57,7 @@ It is served by mcp_cache, in front of the MCP server.
 // stream, and what most servers give: a program that only looks like a browser takes it
 // for that, and a monitor sees no success where the server has none.
 func (x *exchange) receive() error {
-	text := fmt.Sprintf(welcome, addressOf(x.r))
+	text := fmt.Sprintf(welcome, incoming.AddressOf(x.r))
 	h := x.w.Header()
 	h["Allow"] = []string{http.MethodPost}
 	h["Cache-Control"] = []string{"no-store"}

@@ -108,7 +108,7 @@ func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lo
 // which it may have lost that. Without an answer it is neither.
 func isAlive(ctx context.Context, s *client.Session) (alive bool, lost error) {
 	err := s.Ping(ctx)
-	if s.Lost(err) || s.MayBeLost(err) {
+	if !client.NotOffered(err) && (s.Lost(err) || s.MayBeLost(err)) {
 		return false, err
 	}
 	return err == nil || client.IsAnswer(err), nil

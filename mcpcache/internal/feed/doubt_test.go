@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -138,6 +139,39 @@ func TestNoSessionNoDoubt(t *testing.T) {
 				w.after(2 * time.Second)
 				if w.group.Doubted() {
 					t.Error("the server has answered, and is doubted still")
+				}
+			})
+		})
+	}
+}
+
+// A session is lost by what a ping says, unless that is about the ping: some servers have
+// none, and say so with 404, too.
+func TestLostByAPing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ping script
+		lost bool
+	}{
+		"answered":         {nil, false},
+		"404":              {status(404), true},
+		"unknown":          {failure(404, -32001, ""), true},
+		"no method":        {failure(200, -32601, ""), false},
+		"no method, a 404": {failure(404, -32601, ""), false},
+		"unavailable":      {status(503), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(legacy)
+			run(t, s, func(w *world) {
+				w.start(legacy)
+				w.after(time.Minute)
+				opened, err := w.group.OpenFor(w.Context(), legacy, &client.Identity{Name: "a", Capabilities: []byte("{}")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.group.CloseFor(opened)
+				s.On("ping", tt.ping)
+				if lost := w.group.HasLost(w.Context(), opened); lost != tt.lost {
+					t.Errorf("lost: %v", lost)
 				}
 			})
 		})

@@ -10,7 +10,6 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -44,7 +43,7 @@ type Feed struct {
 	// server is the upstream's last description of itself; nil before the first
 	// session.
 	server atomic.Pointer[client.ServerInfo]
-	// unsupported says that the state is [Unsupported], down that it is [Down]; delivered,
+	// unsupported says that the state is [Unsupported], down that all lists fail; delivered,
 	// that the upstream has delivered lists.
 	unsupported, down, delivered atomic.Bool
 	// waits says that the feed waits for those before it sends anything.
@@ -63,6 +62,7 @@ type Feed struct {
 	mu        sync.Mutex
 	state     State
 	since     time.Time
+	useless   bool // none of the lists that are offered can be used
 	failure   *Failure
 	absence   absence
 	session   *client.Session
@@ -120,7 +120,7 @@ func (f *Feed) Speaks() bool { return f.server.Load() != nil && !f.unsupported.L
 // IsUnsupported reports whether the upstream is known not to speak the feed's revision.
 func (f *Feed) IsUnsupported() bool { return f.unsupported.Load() }
 
-// IsDown reports whether the upstream cannot be reached, or answers no request of the feed.
+// IsDown reports whether the upstream cannot be reached, or gives no list that can be used.
 func (f *Feed) IsDown() bool { return f.down.Load() }
 
 // HasDelivered reports whether every list has been asked for once, and not all in vain.
@@ -256,20 +256,15 @@ func (f *Feed) Poke() {
 	case f.failure == nil:
 	case isUnsupported(f.failure.Err):
 		f.shown(refresh)
-	case hadNoAnswer(f.failure.Err) && time.Since(f.failure.At) >= refresh:
+	case client.NoAnswer(f.failure.Err) && time.Since(f.failure.At) >= refresh:
 		signal(f.retryNow)
 	}
 	for k := range f.slots {
-		if s := &f.slots[k]; s.failure != nil && hadNoAnswer(s.failure.Err) && s.due.After(time.Now()) {
+		if s := &f.slots[k]; s.failure != nil && client.NoAnswer(s.failure.Err) && s.due.After(time.Now()) {
 			s.ask(refresh)
 			signal(f.wake)
 		}
 	}
-}
-
-// hadNoAnswer reports whether err says that a request got no answer.
-func hadNoAnswer(err error) bool {
-	return client.Unreachable(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // notice is called with the method of each notification in the feed's sessions.

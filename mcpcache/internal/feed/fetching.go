@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -253,6 +254,9 @@ func (f *Feed) report(k revision.Kind, before *cache.Entry, fetch *Fetch, took t
 		return
 	}
 	f.announce(k, before, fetch)
+	if again := published.Body.Repeated; len(again) > 0 && (before == nil || !slices.Equal(again, before.Body.Repeated)) {
+		f.group.logger.Load().Warn("list has items of one name, and is kept as it is", zap.Stringer("kind", k), zap.Strings("names", again))
+	}
 	f.group.logger.Load().Info("list refreshed",
 		zap.Stringer("kind", k), zap.Stringer("revision", f.revision),
 		zap.Int("items", fetch.change.Items), zap.Int("added", len(fetch.change.Added)),

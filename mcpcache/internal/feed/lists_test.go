@@ -89,11 +89,11 @@ func TestListsThatAreRefused(t *testing.T) {
 		want   error // nil: any; errNone: it is not refused
 	}{
 		"as many pages as may be": {pages(5), func(p *Policy) { p.MaxPages = 5 }, errNone},
-		"one page more":           {pages(6), func(p *Policy) { p.MaxPages = 5 }, client.ErrTooManyPages},
-		"endless":                 {pages(0), func(p *Policy) { p.MaxPages = 50 }, client.ErrTooManyPages},
+		"one page more":           {pages(6), func(p *Policy) { p.MaxPages = 5 }, message.ErrTooManyPages},
+		"endless":                 {pages(0), func(p *Policy) { p.MaxPages = 50 }, message.ErrTooManyPages},
 		"as large as may be":      {sized, func(p *Policy) { p.MaxList = 10_000 }, errNone},
-		"one byte larger":         {sized, func(p *Policy) { p.MaxList = 9_999 }, client.ErrListTooLarge},
-		"pages, one byte larger":  {pages(400), func(p *Policy) { p.MaxList = 10_000 }, client.ErrListTooLarge},
+		"one byte larger":         {sized, func(p *Policy) { p.MaxList = 9_999 }, message.ErrListTooLarge},
+		"pages, one byte larger":  {pages(400), func(p *Policy) { p.MaxList = 10_000 }, message.ErrListTooLarge},
 		"endless message":         {endless, func(p *Policy) { p.MaxList = 10_000 }, client.ErrTooLarge},
 		"endless event":           {endlessEvent, func(p *Policy) { p.MaxList = 10_000 }, client.ErrTooLarge},
 		"cursor cycle": {func(w http.ResponseWriter, _ *http.Request, c call) error {
@@ -102,17 +102,17 @@ func TestListsThatAreRefused(t *testing.T) {
 				next = "b"
 			}
 			return result(w, c, `{"tools":[],"nextCursor":"`+next+`"}`)
-		}, nil, client.ErrCursorCycle},
-		"same name twice": {gives(`{"tools":[{"name":"a"},{"name":"a"}]}`), nil, message.ErrInvalid},
+		}, nil, message.ErrCursorCycle},
+		"same name twice": {gives(`{"tools":[{"name":"a"},{"name":"a"}]}`), nil, errNone},
 		"same name on a page": {func(w http.ResponseWriter, _ *http.Request, c call) error {
 			if c.Params.Cursor == nil {
 				return result(w, c, `{"tools":[{"name":"a"}],"nextCursor":"x"}`)
 			}
 			return result(w, c, `{"tools":[{"name":"a"}]}`)
-		}, nil, nil},
+		}, nil, errNone},
 		"no name":              {gives(`{"tools":[{"title":"a"}]}`), nil, message.ErrInvalid},
 		"no list":              {gives(`{"prompts":[]}`), nil, message.ErrInvalid},
-		"not complete":         {gives(`{"resultType":"input_required","tools":[]}`), nil, client.ErrNotComplete},
+		"not complete":         {gives(`{"resultType":"input_required","tools":[]}`), nil, message.ErrNotComplete},
 		"repeated member":      {gives(`{"tools":[],"tools":[{"name":"a"}]}`), nil, message.ErrAmbiguous},
 		"error object":         {failure(200, -32000, ""), nil, nil},
 		"method gone":          {failure(200, -32601, ""), nil, nil},

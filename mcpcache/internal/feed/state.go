@@ -12,9 +12,9 @@ const (
 	Hydrating State = "hydrating"
 	// Ready: every kind the upstream offers has been fetched, none is failing.
 	Ready State = "ready"
-	// Degraded: the last refresh of some kind failed; its copy is served on.
+	// Degraded: the upstream answers, and some list cannot be used; its copy is served on.
 	Degraded State = "degraded"
-	// Down: the upstream cannot be reached, or answers no request.
+	// Down: the upstream cannot be reached, or gives no answer.
 	Down State = "down"
 	// Yielding: the upstream takes one session at a time, and a client has it. Lists
 	// come from the upstream once their time is over.

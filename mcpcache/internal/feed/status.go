@@ -206,12 +206,13 @@ func (f *Feed) derive() (State, *Failure) {
 		}
 		offered++
 	}
+	f.useless = failing > 0 && failing == offered
 	switch {
 	case failing == 0:
 		return Ready, nil
 	case client.Refused(failure.Err):
 		return NeedsAuthorization, failure
-	case failing == offered:
+	case f.useless && !client.Answered(failure.Err):
 		return Down, failure
 	}
 	return Degraded, failure
@@ -232,11 +233,11 @@ func (f *Feed) enter(state State, failure *Failure) {
 	}
 	f.mu.Lock()
 	from := f.state
+	f.down.Store(state == Down || state == Degraded && f.useless)
 	if from != state {
 		f.state, f.since = state, time.Now()
 		f.unsupported.Store(state == Unsupported)
-		f.down.Store(state == Down)
-		if state == Ready || state == Degraded || state == Yielding {
+		if state == Ready || state == Yielding || state == Degraded && f.hasGiven() {
 			f.delivered.Store(true)
 		}
 	}

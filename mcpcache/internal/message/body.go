@@ -26,6 +26,10 @@ type Body struct {
 	HasTTL      bool   // the upstream gave ttlMs, so an answer must carry one
 	NextCursor  []byte // raw JSON string; nil when absent
 	Scope       Scope  // private if any page is or if pages differ; unset if all are
+	// Repeated are names that more than one item has, the first five of them; only of
+	// what the server has sent as one list. Servers should not do that, but some do
+	// (2025-11-25, "Tool Names"; anythingmcp#313).
+	Repeated []string
 
 	kind    revision.Kind
 	first   int      // where the items begin
@@ -93,18 +97,19 @@ func (b *Body) Ends() (before, after []byte) {
 // that is the only one is used up, see [Single].
 //
 // It is an error if the walk is not whole: without pages, with an incomplete
-// result, or with a last page that has a cursor. It is an error if two items
-// have the same name, or if a kind that is not a list has several pages.
+// result, or with a last page that has a cursor. It is an error if a kind that is not a
+// list has several pages.
 func Join(kind revision.Kind, pages []*Page) (*Body, error) {
 	if err := checkWalk(kind, pages); err != nil {
 		return nil, fmt.Errorf("joining %s: %w", kind, err)
 	}
+	again := repeatedIn(pages)
 	scope, agree := joinScopes(pages)
 	w := bodyWriter{pages: pages, skip: 1<<pageTTL | 1<<pageCursor}
 	if !agree {
 		w.scope = []byte(`"private"`)
 	}
-	b := &Body{Scope: scope, kind: kind}
+	b := &Body{Scope: scope, kind: kind, Repeated: again}
 	for _, p := range pages {
 		b.HasTTL = b.HasTTL || p.HasTTL
 	}
@@ -120,7 +125,7 @@ func Join(kind revision.Kind, pages []*Page) (*Body, error) {
 // twice. Of the page, only Count, TTL, HasTTL, Scope, Complete and whether there
 // is a NextCursor may be looked at afterwards.
 func Single(kind revision.Kind, p *Page) *Body {
-	b := &Body{HasTTL: p.HasTTL, NextCursor: bytes.Clone(p.NextCursor), Scope: p.Scope, kind: kind}
+	b := &Body{HasTTL: p.HasTTL, NextCursor: bytes.Clone(p.NextCursor), Scope: p.Scope, kind: kind, Repeated: repeatedIn([]*Page{p})}
 	w := bodyWriter{pages: []*Page{p}, skip: 1 << pageTTL}
 	b.fill(kind, &w)
 	return b
@@ -151,9 +156,6 @@ func checkWalk(kind revision.Kind, pages []*Page) error {
 			return fmt.Errorf("page %d: result is not complete", i)
 		}
 	}
-	if len(pages) == 1 {
-		return nil // a page by itself has been checked
-	}
 	total := 0
 	for _, p := range pages {
 		total += len(p.result)
@@ -161,11 +163,17 @@ func checkWalk(kind revision.Kind, pages []*Page) error {
 	if uint64(total) > maxSize {
 		return errTooLong
 	}
-	return checkNames(kind, pages)
+	return nil
 }
 
-// checkNames checks that no two items have the same name.
-func checkNames(kind revision.Kind, pages []*Page) error {
+// repeatedIn returns the names that more than one item of a list has.
+func repeatedIn(pages []*Page) []string {
+	if pages[0].items == nil {
+		return nil
+	}
+	if len(pages) == 1 {
+		return pages[0].items.again
+	}
 	ends := make([]uint32, len(pages)) // how many items there are up to a page's last
 	total := 0
 	for i, p := range pages {
@@ -176,13 +184,13 @@ func checkNames(kind revision.Kind, pages []*Page) error {
 		i, _ := slices.BinarySearch(ends, number+1)
 		return pages[i].items.name(number - (ends[i] - uint32(pages[i].Count)))
 	})
+	var again repeated
 	for number := range ends[len(ends)-1] {
 		if !names.add(number) {
-			i, _ := slices.BinarySearch(ends, number+1)
-			return fmt.Errorf("page %d: %s of an earlier item", i, kind.IDKey())
+			again.add(names.name(number))
 		}
 	}
-	return nil
+	return again
 }
 
 // bodyWriter writes the members of the first page with the items of all pages.

@@ -135,12 +135,35 @@ func TestJoinRefuses(t *testing.T) {
 	}{
 		"no pages":     {revision.Tools, nil},
 		"half a walk":  {revision.Tools, []string{`{"tools":[],"nextCursor":""}`}},
-		"same name":    {revision.Tools, []string{`{"tools":[{"name":"a"}],"nextCursor":"1"}`, `{"tools":[{"name":"\u0061"}]}`}},
 		"incomplete":   {revision.Tools, []string{`{"tools":[],"nextCursor":"1"}`, `{"tools":[],"resultType":"task"}`}},
 		"two discover": {revision.Discover, []string{`{}`, `{}`}},
 	} {
 		if b, err := Join(tt.kind, parsePages(t, tt.kind, tt.pages...)); err == nil || b != nil {
 			t.Errorf("%s: got %v, error %v", name, b, err)
+		}
+	}
+}
+
+// TestRepeatedNames has items of one name, in a page and over two: all are kept, and the
+// names are known, a few of them and not all of long ones.
+func TestRepeatedNames(t *testing.T) {
+	long := strings.Repeat("é", maxRepeatedName)
+	for name, tt := range map[string]struct {
+		pages []string
+		items int
+		want  []string
+	}{
+		"none":       {[]string{`{"tools":[{"name":"a"},{"name":"b"}]}`}, 2, nil},
+		"in a page":  {[]string{`{"tools":[{"name":"a"},{"name":"\u0061"},{"name":"a"}]}`}, 3, []string{"a"}},
+		"over two":   {[]string{`{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"1"}`, `{"tools":[{"name":"b"},{"name":"\u0061"}]}`}, 4, []string{"b", "a"}},
+		"in another": {[]string{`{"tools":[{"name":"b"}],"nextCursor":"1"}`, `{"tools":[{"name":"a"},{"name":"a"}]}`}, 3, []string{"a"}},
+		"many": {[]string{`{"tools":[` + strings.Repeat(`{"name":"1"},{"name":"2"},{"name":"3"},{"name":"4"},{"name":"5"},{"name":"6"},`, 2) + `{"name":"x"}]}`},
+			13, []string{"1", "2", "3", "4", "5"}},
+		"long": {[]string{`{"tools":[{"name":"` + long + `"},{"name":"` + long + `"}]}`}, 2, []string{long[:maxRepeatedName]}},
+	} {
+		b, err := Join(revision.Tools, parsePages(t, revision.Tools, tt.pages...))
+		if err != nil || b.Items != tt.items || !slices.Equal(b.Repeated, tt.want) {
+			t.Errorf("%s: got %d items, %q, error %v", name, b.Items, b.Repeated, err)
 		}
 	}
 }

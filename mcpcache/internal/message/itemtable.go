@@ -15,6 +15,7 @@ type itemTable struct {
 	starts  []uint32 // of the items, in the array
 	lengths []uint32 // of the items
 	names   []uint32 // where the items' names begin, in the array
+	again   repeated // names that are there more than once
 }
 
 const (
@@ -45,13 +46,13 @@ func newItemTable(array []byte) *itemTable {
 }
 
 // parse fills the table. The items have to be objects, each named by a non-empty
-// string, the value of key, that no other has.
+// string, the value of key.
 func (t *itemTable) parse(key string) error {
 	known := keys(key)
 	names := newNameSet(cap(t.starts), t.name)
 	s := scan(t.array)
 	defer s.release()
-	if err := s.open(jsontext.KindBeginArray, "not an array"); err != nil {
+	if err := s.open(jsontext.KindBeginArray, "the list is not an array"); err != nil {
 		return err
 	}
 	for s.more() {
@@ -64,11 +65,11 @@ func (t *itemTable) parse(key string) error {
 		if err == nil {
 			t.add(start, len(item), start+name)
 			if !names.add(uint32(number)) {
-				err = fmt.Errorf("%w: %s of an earlier item", ErrInvalid, key)
+				t.again.add(t.name(uint32(number)))
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("item %d: %w", number, err)
+			return fmt.Errorf("%w, in item %d", err, number+1)
 		}
 	}
 	return s.end()
@@ -115,7 +116,7 @@ func leadingString(data []byte) []byte {
 // passed on as they are.
 func nameOffset(item []byte, known keyset) (offset int, err error) {
 	if !isObject(item) {
-		return 0, invalid("not an object")
+		return 0, invalid("no object")
 	}
 	s := scan(item)
 	defer s.release()

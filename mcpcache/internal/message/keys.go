@@ -48,4 +48,7 @@ func (s *seen) add(key int) bool {
 	return true
 }
 
+// remove has the key met for the first time once more.
+func (s *seen) remove(key int) { *s &^= 1 << key }
+
 func (s seen) has(key int) bool { return s&(1<<key) != 0 }

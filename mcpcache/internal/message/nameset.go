@@ -3,7 +3,26 @@ package message
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
+	"strings"
 )
+
+// repeated are the first few names of those that come more than once, each once.
+type repeated []string
+
+const (
+	// maxRepeated is how many of them are remembered.
+	maxRepeated = 5
+	// maxRepeatedName is how much of each is, in bytes.
+	maxRepeatedName = 128
+)
+
+func (r *repeated) add(name []byte) {
+	text := strings.ToValidUTF8(string(name[:min(len(name), maxRepeatedName)]), "")
+	if len(*r) < maxRepeated && !slices.Contains(*r, text) {
+		*r = append(*r, text)
+	}
+}
 
 // nameSet is a set of names that are kept elsewhere, by their numbers: a hash
 // table with open addressing. A map of strings would take ten times the room.

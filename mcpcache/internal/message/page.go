@@ -52,14 +52,18 @@ var pageKeys = func() (sets [revision.NumKinds]keyset) {
 }()
 
 // ParsePage takes apart a result of the kind. The members of the result have to
-// be unique. A list's items have to be objects, each named by a non-empty string
-// that no other item of the page has. More than 4 GiB are refused.
+// be unique. A list's items have to be objects, each named by a non-empty string.
+// A known member of null counts as absent, and is left out (Codewhale#5335). More than
+// 4 GiB are refused.
 func ParsePage(result []byte, kind revision.Kind) (*Page, error) {
 	if uint64(len(result)) > maxSize {
 		return nil, fmt.Errorf("parsing %s: %w", kind, errTooLong)
 	}
 	p := &Page{Complete: true, result: result}
 	err := eachMember(result, pageKeys[kind], func(key int, name, value []byte) error {
+		if key != unknown && key != pageItems && isNull(value) {
+			return nil
+		}
 		p.members = append(p.members, member{key, name, value})
 		return p.member(key, value, kind)
 	})

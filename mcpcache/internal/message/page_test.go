@@ -47,8 +47,12 @@ func TestParsePage(t *testing.T) {
 			Page{}, nil,
 		},
 		"result type is no string": {
-			revision.Reads, `{"resultType":null}`,
+			revision.Reads, `{"resultType":true}`,
 			Page{}, nil,
+		},
+		"null is absent": {
+			revision.Tools, `{"tools":[],"resultType":null,"ttlMs":null,"cacheScope":null,"nextCursor":null,"x":null}`,
+			Page{Complete: true}, nil,
 		},
 		"discover": {
 			revision.Discover, `{"resultType":"complete","nextCursor":5,"tools":1,"ttlMs":-1}`,
@@ -79,32 +83,40 @@ func TestParsePage(t *testing.T) {
 
 func TestParsePageRefuses(t *testing.T) {
 	for result, want := range map[string]error{
-		``:                              ErrInvalid,
-		`[]`:                            ErrInvalid,
-		`{}`:                            ErrInvalid,
-		`{"tools":[]`:                   ErrInvalid,
-		`{"tools":[]}}`:                 ErrInvalid,
-		`{"tools":{}}`:                  ErrInvalid,
-		`{"tools":null}`:                ErrInvalid,
-		`{"tools":["a"]}`:               ErrInvalid,
-		`{"tools":[{"name":"a"},null]}`: ErrInvalid,
-		`{"tools":[{}]}`:                ErrInvalid,
-		`{"tools":[{"name":""}]}`:       ErrInvalid,
-		`{"tools":[{"name":1}]}`:        ErrInvalid,
-		`{"tools":[{"name":"a"},{"name":"\u0061"}]}`:                ErrInvalid,
-		`{"tools":[{"name":"a","name":"b"}]}`:                       ErrAmbiguous,
-		`{"tools":[],"tools":[]}`:                                   ErrAmbiguous,
-		`{"tools":[],"Tools":[]}`:                                   ErrAmbiguous,
-		`{"tools":[],"x":1,"\u0078":1}`:                             ErrAmbiguous,
+		``:                                    ErrInvalid,
+		`[]`:                                  ErrInvalid,
+		`{}`:                                  ErrInvalid,
+		`{"tools":[]`:                         ErrInvalid,
+		`{"tools":[]}}`:                       ErrInvalid,
+		`{"tools":{}}`:                        ErrInvalid,
+		`{"tools":null}`:                      ErrInvalid,
+		`{"tools":["a"]}`:                     ErrInvalid,
+		`{"tools":[{"name":"a"},null]}`:       ErrInvalid,
+		`{"tools":[{}]}`:                      ErrInvalid,
+		`{"tools":[{"name":""}]}`:             ErrInvalid,
+		`{"tools":[{"name":1}]}`:              ErrInvalid,
+		`{"tools":[{"name":"a","name":"b"}]}`: ErrAmbiguous,
+		`{"tools":[],"tools":[]}`:             ErrAmbiguous,
+		`{"tools":[],"Tools":[]}`:             ErrAmbiguous,
+		`{"tools":[],"x":1,"\u0078":1}`:       ErrAmbiguous,
 		`{"tools":[],"cacheScope":"public","cachescope":"private"}`: ErrAmbiguous,
-		`{"tools":[],"nextCursor":null}`:                            ErrInvalid,
 		`{"tools":[],"ttlMs":"5"}`:                                  ErrInvalid,
-		`{"tools":[],"ttlMs":null}`:                                 ErrInvalid,
 	} {
 		p, err := ParsePage([]byte(result), revision.Tools)
 		if !errors.Is(err, want) || p != nil {
 			t.Errorf("%s: got %v, error %v, want %v", result, p, err, want)
 		}
+	}
+}
+
+// TestNullIsLeftOut has members of null: those that are known are not passed on.
+func TestNullIsLeftOut(t *testing.T) {
+	p, err := ParsePage([]byte(`{"nextCursor":null,"x":null,"tools":[{"name":"a"}],"cacheScope":null,"ttlMs":null}`), revision.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(Single(revision.Tools, p).Bytes), `"x":null,"tools":[{"name":"a"}]}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -145,7 +145,9 @@ func checkMembers(members seen) error {
 		return invalid("both a request and a response")
 	case members.has(topMethod):
 		return nil
-	case result == failure:
+	case result && failure:
+		return invalid("both a result and an error")
+	case !result && !failure:
 		return invalid("neither a request nor a response")
 	}
 	return nil
@@ -208,4 +210,5 @@ func isSafe(integer []byte) bool {
 
 func isString(value []byte) bool { return value[0] == '"' }
 func isObject(value []byte) bool { return value[0] == '{' }
+func isNull(value []byte) bool   { return string(value) == "null" }
 func isNumber(value []byte) bool { return value[0] == '-' || '0' <= value[0] && value[0] <= '9' }

@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"unicode/utf8"
 
@@ -10,9 +11,10 @@ import (
 )
 
 // Response is a JSON-RPC response taken apart. Exactly one of Result and Error
-// is set. Its slices point into the data given to [ParseResponse].
+// is set. Its slices point into the data given to [ParseResponse], but an ID that is
+// written as a fraction.
 type Response struct {
-	ID     []byte // raw JSON; nil when an error has no id or null
+	ID     []byte // raw JSON, a number as a plain integer; nil when an error has no id or null
 	Result []byte // raw JSON object
 	Error  *Error
 }
@@ -52,7 +54,10 @@ var errorKeys = keys("code", "message", "data")
 
 // ParseResponse takes apart one JSON-RPC response. It refuses what two parsers
 // may read differently, trailing data, and a message that is no response. A
-// result has to be an object and to have an id.
+// result has to be an object and to have an id. It takes what clients take of servers
+// that are not exact: a member of null counts as absent, an integer may be written as a
+// fraction, and the version may be there twice (Wazuh-MCP-Server#59). [Deviations] names
+// what it has let pass.
 func ParseResponse(data []byte) (Response, error) {
 	s := scan(data)
 	defer s.release()
@@ -67,24 +72,32 @@ func (s *scanner) response() (resp Response, err error) {
 	if err := s.open(jsontext.KindBeginObject, "not an object"); err != nil {
 		return resp, err
 	}
-	var before seen
+	var before, present seen
 	for s.more() {
 		key, err := s.member(topKeys, &before)
 		if err != nil {
 			return resp, err
 		}
-		if err := s.responseMember(key, &resp); err != nil {
+		null := s.kind() == jsontext.KindNull
+		if err := s.responseMember(key, null, &resp); err != nil {
 			return resp, err
+		}
+		switch {
+		case key == topJSONRPC && !null: // each has been found to be the same
+			before.remove(key)
+			present.add(key)
+		case key != unknown && !null:
+			present.add(key)
 		}
 	}
 	if err := s.end(); err != nil {
 		return resp, err
 	}
-	if err := checkMembers(before); err != nil {
+	if err := checkMembers(present); err != nil {
 		return resp, err
 	}
 	switch {
-	case before.has(topMethod):
+	case present.has(topMethod):
 		return resp, invalid("not a response")
 	case resp.Error == nil && resp.ID == nil:
 		return resp, invalid("result without id")
@@ -92,14 +105,14 @@ func (s *scanner) response() (resp Response, err error) {
 	return resp, nil
 }
 
-func (s *scanner) responseMember(key int, resp *Response) error {
-	if key == topError {
+func (s *scanner) responseMember(key int, null bool, resp *Response) error {
+	if key == topError && !null {
 		failure, err := s.failure()
 		resp.Error = failure
 		return err
 	}
 	value, err := s.value()
-	if err != nil {
+	if err != nil || null {
 		return err
 	}
 	switch key {
@@ -108,13 +121,10 @@ func (s *scanner) responseMember(key int, resp *Response) error {
 			return invalid(`jsonrpc is not "2.0"`)
 		}
 	case topID:
-		switch {
-		case string(value) == "null":
-		case validID(value):
-			resp.ID = value
-		default:
-			return invalid("id is not a string or number of at most 1 KiB")
+		if value = wholeID(value); !validID(value) {
+			return invalid("id is not a string or integer of at most 1 KiB")
 		}
+		resp.ID = value
 	case topResult:
 		if !isObject(value) {
 			return invalid("result is not an object")
@@ -122,6 +132,19 @@ func (s *scanner) responseMember(key int, resp *Response) error {
 		resp.Result = value
 	}
 	return nil
+}
+
+// wholeID returns an id that is an integer plainly, however the number is written, as
+// programs read it. What not every program holds stays as it is.
+func wholeID(id []byte) []byte {
+	if len(id) > MaxID || !isNumber(id) || isInteger(id) {
+		return id
+	}
+	n, err := strconv.ParseFloat(string(id), 64)
+	if err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53 {
+		return id
+	}
+	return strconv.AppendInt(nil, int64(n), 10)
 }
 
 func (s *scanner) failure() (*Error, error) {

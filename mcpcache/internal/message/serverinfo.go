@@ -25,6 +25,9 @@ var capabilityKeys = keys("listChanged")
 func ParseServerInfo(result []byte) (ServerInfo, error) {
 	info := ServerInfo{Capabilities: map[string]bool{}, ListChanged: map[string]bool{}}
 	err := eachMember(result, serverInfoKeys, func(key int, _, value []byte) (err error) {
+		if isNull(value) {
+			return nil // counts as absent
+		}
 		switch key {
 		case serverVersion:
 			if !isString(value) {

@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -96,8 +97,8 @@ func TestSameNameOnAnyPage(t *testing.T) {
 					pages = append(pages, parsePages(t, revision.Tools, `{"tools":[],"nextCursor":"e"}`)...)
 				}
 			}
-			if _, err := Join(revision.Tools, pages); err == nil {
-				t.Errorf("items %d and %d have the same name, and nobody minds", first, second)
+			if b, err := Join(revision.Tools, pages); err != nil || !slices.Equal(b.Repeated, []string{fmt.Sprint(first)}) {
+				t.Errorf("items %d and %d have the same name, found are %q, error %v", first, second, b.Repeated, err)
 			}
 		}
 	}

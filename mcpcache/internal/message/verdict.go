@@ -27,13 +27,15 @@ func Judge(beginning []byte) Verdict {
 		if err != nil {
 			return Undecided
 		}
-		switch string(name) {
-		case `"result"`:
-			return IsResult
-		case `"error"`:
-			return IsError
-		case `"method"`:
-			return Undecided
+		if s.kind() != jsontext.KindNull { // that is absent
+			switch string(name) {
+			case `"result"`:
+				return IsResult
+			case `"error"`:
+				return IsError
+			case `"method"`:
+				return Undecided
+			}
 		}
 		if _, err := s.value(); err != nil {
 			return Undecided

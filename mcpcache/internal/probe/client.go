@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -48,6 +49,7 @@ type client struct {
 	maxList  int64
 	secrets  [][]byte // to be hidden in answers
 	slash    *redirect.Slash
+	oddities *oddities
 }
 
 // answer is what came back: a result, a JSON-RPC error, or something else, of
@@ -60,6 +62,10 @@ type answer struct {
 	rpc    *message.Error
 	hasID  bool // rpc names the request
 	head   []byte
+
+	coding     string   // in which it came, though nobody had asked for one
+	unread     error    // why its last message cannot be read
+	deviations []string // what is odd about it
 }
 
 // newHTTPClient returns a client that follows no redirect by itself: it could take
@@ -98,6 +104,9 @@ func (c *client) post(ctx context.Context, url string, header http.Header, id in
 	}
 	defer res.Body.Close()
 	a := c.newAnswer(res)
+	if a.status == http.StatusOK && a.coding != "" {
+		return a, nil // in which nothing can be read
+	}
 	if a.status == http.StatusOK && a.media == "text/event-stream" {
 		return a, c.readStream(a, res.Body, id)
 	}
@@ -111,7 +120,7 @@ func (c *client) newAnswer(res *http.Response) *answer {
 			res.Header[name][i] = string(c.hide([]byte(value)))
 		}
 	}
-	return &answer{status: res.StatusCode, media: media, header: res.Header}
+	return &answer{status: res.StatusCode, media: media, header: res.Header, coding: header.Coding(res.Header)}
 }
 
 // send sends a request with the caller's headers. As the cache does, it follows one redirect
@@ -191,16 +200,22 @@ func (c *client) readStream(a *answer, body io.Reader, id int) error {
 	}
 }
 
+// errOther says that an answer is not to the request.
+var errOther = errors.New("it is to another request")
+
 // take takes data for the answer if it is one to the request of that ID.
 func (a *answer) take(data []byte, id int) bool {
 	response, err := message.ParseResponse(data)
 	if err != nil {
+		a.unread = err
 		return false
 	}
 	// An error may come without an ID, where the server has read none.
 	if string(response.ID) != strconv.Itoa(id) && (response.Error == nil || response.ID != nil) {
+		a.unread = errOther
 		return false
 	}
 	a.result, a.rpc, a.hasID = response.Result, response.Error, response.ID != nil
+	a.deviations = message.Deviations(data)
 	return true
 }

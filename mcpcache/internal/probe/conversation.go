@@ -103,6 +103,7 @@ func (c *conversation) initialize(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("calling %s: %w", method, err)
 	}
+	c.oddities.note(a)
 	if a.status != http.StatusOK || a.result == nil {
 		return &refusedError{method, a}
 	}
@@ -159,6 +160,7 @@ func (c *conversation) call(ctx context.Context, method string, params map[strin
 	if err != nil {
 		return nil, fmt.Errorf("calling %s: %w", method, err)
 	}
+	c.oddities.note(a)
 	if a.status != http.StatusOK || a.result == nil {
 		return nil, &refusedError{method, a}
 	}

@@ -24,6 +24,7 @@ type examination struct {
 	http     *http.Client
 	secrets  [][]byte
 	slash    redirect.Slash
+	oddities oddities
 	report   *Report
 	failures []failure // to open a conversation, that of the newer era first
 }
@@ -64,6 +65,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	x.trySeat(ctx)
 	x.report.Cut = ctx.Err() != nil
 	compareEras(x.report.Eras)
+	x.report.Deviations, x.report.Coding = x.oddities.deviations, x.oddities.coding
 	x.conclude(ctx)
 	x.report.Connections = int(connections.Load())
 	return x.report, nil
@@ -89,7 +91,7 @@ func accessOf(callers []http.Header) Access {
 // conversation prepares one; nothing is sent.
 func (x *examination) conversation(r revision.Revision, header http.Header, capabilities []byte) *conversation {
 	return &conversation{
-		client:   &client{http: x.http, header: header, timeout: x.Timeout, patience: x.patience, maxList: x.MaxList, secrets: x.secrets, slash: &x.slash},
+		client:   &client{http: x.http, header: header, timeout: x.Timeout, patience: x.patience, maxList: x.MaxList, secrets: x.secrets, slash: &x.slash, oddities: &x.oddities},
 		url:      x.URL,
 		revision: r, capabilities: capabilities,
 	}
@@ -198,7 +200,10 @@ func listOf(kind revision.Kind, w *walked) *List {
 	l := &List{
 		Kind: kind.String(), Items: w.body.Items, Pages: w.pages,
 		Bytes: int64(len(w.body.Bytes)), Tokens: int64(len(w.body.Bytes)) / 4,
-		Scope: w.body.Scope.String(), FirstMS: milliseconds(w.took), kind: kind, body: w.body,
+		Scope: w.body.Scope.String(), FirstMS: milliseconds(w.took), EmptyCursor: w.emptied, kind: kind, body: w.body,
+	}
+	for _, name := range w.body.Repeated {
+		l.Repeated = append(l.Repeated, shown(name))
 	}
 	if w.body.HasTTL {
 		ms := w.ttl.Milliseconds()

@@ -19,11 +19,11 @@ const (
 // findings returns what follows from what was found, the good first.
 func findings(r *Report) []Finding {
 	if !r.Usable {
-		return append(judgeFailedEras(r), judgeFailures(r)...)
+		return slices.Concat(judgeFailedEras(r), judgeFailures(r), judgeOddities(r))
 	}
 	var all []Finding
 	for _, judge := range []func(*Report) []Finding{
-		judgeFailedEras, judgeClosed, judgeAccess, judgeFailures, judgeUnoffered, judgeOfferedToOthers, judgeTTL, judgeChanges, judgeSeat, judgeAcknowledgement, judgeStability, judgeCapabilities, judgeEras, judgeRedirect, judgeScope, judgeSize, judgeNames,
+		judgeFailedEras, judgeClosed, judgeAccess, judgeFailures, judgeUnoffered, judgeOfferedToOthers, judgeTTL, judgeChanges, judgeSeat, judgeAcknowledgement, judgeStability, judgeCapabilities, judgeEras, judgeRedirect, judgeScope, judgeSize, judgeNames, judgeOddities,
 	} {
 		all = append(all, judge(r)...)
 	}

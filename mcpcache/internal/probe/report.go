@@ -30,6 +30,10 @@ type Report struct {
 	// RedirectsTo is the URL with a slash more, or less, at its end to which the server
 	// redirects requests.
 	RedirectsTo string `json:"redirects_to,omitempty"`
+	// Deviations are what the server writes that neither JSON-RPC nor MCP has.
+	Deviations []string `json:"deviations,omitempty"`
+	// Coding is the content coding in which it answers though nobody has asked for one.
+	Coding string `json:"coding,omitempty"`
 	// Findings are what follows from it.
 	Findings []Finding `json:"findings"`
 	// Caddyfile is what to put in front of the server; "" if it cannot be used.
@@ -115,6 +119,10 @@ type List struct {
 	// longer than 64 characters, or with others than letters, digits, _ and -.
 	LongNames *Names `json:"long_names,omitempty"`
 	OddNames  *Names `json:"odd_names,omitempty"`
+	// Repeated are the first few names that more than one item has.
+	Repeated []string `json:"repeated_names,omitempty"`
+	// EmptyCursor says that the last page has an empty cursor.
+	EmptyCursor bool `json:"empty_cursor,omitempty"`
 	// Unoffered says that there is a list though its capability is not offered.
 	Unoffered bool `json:"unoffered,omitempty"`
 	// Failure is why there is no list.

@@ -100,7 +100,25 @@ func TestReports(t *testing.T) {
 			s.SetScript(toolsList, scripted.Endless)
 			s.SetScript("prompts/list", scripted.CursorCycle)
 			s.SetScript("resources/list", scripted.Oversized(1<<20))
-			s.SetScript("resources/templates/list", scripted.DuplicateNames)
+			s.SetList("resources/templates/list", scripted.Page{`{"uriTemplate":"a"}`, `{"name":"b"}`})
+		}},
+		"odd": {arrange: func(s *scripted.Server) {
+			s.SetEnvelope(func(id, result string) string {
+				return `{"jsonrpc":"2.0","jsonrpc":"2.0","id":` + id + `.0,"error":null,"result":` + result + `}`
+			})
+			s.SetScript(toolsList, scripted.DuplicateNames)
+			s.SetMembers("prompts/list", `"nextCursor":null`)
+			s.SetRevisions(scripted.LatestLegacy)
+			s.SetMembers("resources/list", `"nextCursor":""`)
+		}},
+		"coded": {arrange: func(s *scripted.Server) {
+			for _, method := range scripted.ListMethods() {
+				s.SetScript(method, func(x *scripted.Exchange) {
+					x.W.Header().Set("Content-Encoding", "br")
+					x.Raw(http.StatusOK, "application/json", "\x8b\x01\x80")
+				})
+			}
+			s.SetRevisions(scripted.LatestLegacy)
 		}},
 		"half_failing": {arrange: func(s *scripted.Server) {
 			s.SetScript("prompts/list", scripted.ErrorObject)
@@ -116,7 +134,7 @@ func TestReports(t *testing.T) {
 			}
 			r := run(t, options(t, serve(t, s), c.headers...))
 			wantGolden(t, r, name)
-			if r.Usable == (name == "failing") || (r.Trouble == nil) != r.Usable {
+			if r.Usable == (name == "failing" || name == "coded") || (r.Trouble == nil) != r.Usable {
 				t.Errorf("usable is %v, the trouble %v", r.Usable, r.Trouble)
 			}
 			if strings.Contains(r.Text()+asJSON(t, r), "a-secret") {

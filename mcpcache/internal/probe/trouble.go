@@ -40,8 +40,8 @@ func (x *examination) troubleOf(err error) *Trouble {
 		return x.refusal(refused)
 	}
 	if other, ok := errors.AsType[*otherRevisionError](err); ok {
-		return &Trouble{Code: "revision", Text: fmt.Sprintf("%s does not speak MCP %s but %s: check the other era, or update the server",
-			x.URL, other.wanted, some(other.versions, len(other.versions)))}
+		return &Trouble{Code: "revision", Text: fmt.Sprintf("%s does not speak MCP %s but %s, %s: check the other era, or update the server",
+			x.URL, other.wanted, some(other.versions, len(other.versions)), "of which the cache keeps no lists and passes all on")}
 	}
 	u, _ := url.Parse(x.URL) // it has been parsed before
 	switch {
@@ -55,12 +55,12 @@ func (x *examination) troubleOf(err error) *Trouble {
 		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s was too slow: see whether the server hangs", x.URL), short: "time ran out"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Trouble{Code: "timeout", Text: fmt.Sprintf("%s did not answer within %s: see whether the server hangs, or give it more with --timeout", x.URL, x.Timeout)}
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, errTooLarge), errors.Is(err, message.ErrListTooLarge):
 		return &Trouble{Code: "protocol", Text: x.URL + " answers with more bytes than the cache takes (max_list)", short: fmt.Sprintf("the cache takes %s of a list at most (max_list)", size(x.MaxList))}
-	case errors.Is(err, errTooManyPages):
+	case errors.Is(err, message.ErrTooManyPages):
 		return &Trouble{Code: "protocol", Text: x.URL + " gives endless pages", short: fmt.Sprintf("the cache takes %d pages of a list at most (max_pages)", x.MaxPages)}
 	case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrAmbiguous),
-		errors.Is(err, errNotComplete), errors.Is(err, errCursorCycle), errors.Is(err, errNoAnswer):
+		errors.Is(err, message.ErrNotComplete), errors.Is(err, message.ErrCursorCycle), errors.Is(err, errNoAnswer):
 		return &Trouble{Code: "protocol", Text: fmt.Sprintf("%s speaks MCP, but not as the cache has to understand it (%s): the server needs a correction", x.URL, clipped(err.Error(), maxReason))}
 	}
 	return x.networkTrouble(u, err)
@@ -97,6 +97,10 @@ func (x *examination) refusal(e *refusedError) *Trouble {
 	switch {
 	case a.rpc != nil:
 		t.short = fmt.Sprintf("error %d: %s", a.rpc.Code, clipped(a.rpc.Message, maxReason))
+	case a.status == http.StatusOK && a.coding != "":
+		t.short = "it answers in " + shown(a.coding) + ", which nobody asked for"
+	case a.status == http.StatusOK && a.unread != nil && message.MayBeRPC(a.head):
+		t.short = "its answer cannot be read, " + clipped(outage.Cause(a.unread), maxReason)
 	case a.status == http.StatusOK:
 		t.short = "it answers with " + x.content(a)
 	}
@@ -125,6 +129,12 @@ func (x *examination) refusal(e *refusedError) *Trouble {
 		t.Text = fmt.Sprintf("%s refuses %s (%s): %s", x.URL, e.method, t.short, advice)
 	case strings.Contains(string(a.head), "HTTPS"):
 		t.Code, t.Text = "tls", x.URL+" speaks TLS: write https:// instead of http://"
+	case a.coding != "":
+		t.Code = "protocol"
+		t.Text = fmt.Sprintf("%s answers in %s, which nobody asked for and the cache does not read: have it answer without a content coding", x.URL, shown(a.coding))
+	case a.status < 300 && a.unread != nil && message.MayBeRPC(a.head):
+		t.Code = "protocol"
+		t.Text = fmt.Sprintf("%s speaks MCP, but its answer to %s cannot be read (%s): the server needs a correction", x.URL, e.method, clipped(outage.Cause(a.unread), maxReason))
 	case a.status < 300:
 		t.Code = "not_mcp"
 		t.Text = fmt.Sprintf("%s is no MCP server, it answers with %s: use the URL of the MCP endpoint, which often ends in /mcp", x.URL, x.content(a))

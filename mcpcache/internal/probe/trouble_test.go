@@ -125,7 +125,23 @@ func TestTroubles(t *testing.T) {
 		},
 		"revision of the future": {
 			answerWith(200, "Content-Type", "application/json", `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2031-01-01","capabilities":{}}}`), nil, "revision",
-			"URL does not speak MCP 2025-11-25 but 2031-01-01: check the other era, or update the server",
+			"URL does not speak MCP 2025-11-25 but 2031-01-01, of which the cache keeps no lists and passes all on: check the other era, or update the server",
+		},
+		"revision of the past": {
+			answerWith(200, "Content-Type", "application/json", `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}}}}`), nil, "revision",
+			"URL does not speak MCP 2025-11-25 but 2024-11-05, of which the cache keeps no lists and passes all on: check the other era, or update the server",
+		},
+		"a coding": {
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Content-Encoding", "br")
+				_, _ = fmt.Fprint(w, "\x8b\x01\x80")
+			}), nil, "protocol",
+			"URL answers in br, which nobody asked for and the cache does not read: have it answer without a content coding",
+		},
+		"not readable": {
+			answerWith(200, "Content-Type", "application/json", `{"jsonrpc":"2.0","id":1,"result":[]}`), nil, "protocol",
+			"URL speaks MCP, but its answer to initialize cannot be read (message is invalid: result is not an object): the server needs a correction",
 		},
 		"cut": {
 			http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), nil, "cut",

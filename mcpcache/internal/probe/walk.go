@@ -11,65 +11,48 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Reasons for which the cache would refuse a list as a whole.
-var (
-	errTooManyPages = errors.New("it has too many pages")
-	errCursorCycle  = errors.New("a cursor comes again, so that the list would never end")
-	errNotComplete  = errors.New("an answer is not a complete result")
-)
-
 // walked is one list, fetched to its last page.
 type walked struct {
 	body  *message.Body
 	pages int
-	ttl   time.Duration // the shortest of any page
-	took  time.Duration
+	// emptied says that it ended with an empty cursor.
+	emptied bool
+	ttl     time.Duration // the shortest of any page
+	took    time.Duration
 }
 
 // walk fetches every page of one kind, as the cache would.
 func (c *conversation) walk(ctx context.Context, kind revision.Kind, maxPages int) (*walked, error) {
 	began := time.Now()
-	var pages []*message.Page
-	var size int64
-	cursors := make(map[string]bool)
+	w := message.Walk{Kind: kind, Era: c.revision.Era(), MaxPages: maxPages, MaxBytes: c.maxList}
 	params := map[string]any{}
 	for {
 		result, err := c.call(ctx, kind.Method(), params)
-		if err != nil {
-			return nil, err
-		}
-		if size += int64(len(result)); size > c.maxList {
-			return nil, errTooLarge
-		}
-		page, err := message.ParsePage(result, kind)
+		refused, is := errors.AsType[*refusedError](err)
 		switch {
+		case is && refused.answer.rpc != nil && w.EndsWith(refused.answer.rpc.Code):
+			return join(&w, time.Since(began))
 		case err != nil:
 			return nil, err
-		case !page.Complete:
-			return nil, errNotComplete
 		}
-		pages = append(pages, page)
-		if page.NextCursor == nil {
-			return join(kind, pages, time.Since(began))
+		if err := w.Take(result); err != nil {
+			return nil, err
 		}
-		if cursors[string(page.NextCursor)] {
-			return nil, errCursorCycle
+		cursor := w.Cursor()
+		if cursor == nil {
+			return join(&w, time.Since(began))
 		}
-		if len(pages) >= maxPages {
-			return nil, errTooManyPages
-		}
-		cursors[string(page.NextCursor)] = true
-		params = map[string]any{"cursor": json.RawMessage(page.NextCursor)}
+		params = map[string]any{"cursor": json.RawMessage(cursor)}
 	}
 }
 
-func join(kind revision.Kind, pages []*message.Page, took time.Duration) (*walked, error) {
-	body, err := message.Join(kind, pages)
+func join(all *message.Walk, took time.Duration) (*walked, error) {
+	body, err := message.Join(all.Kind, all.Pages)
 	if err != nil {
 		return nil, fmt.Errorf("joining the pages: %w", err)
 	}
-	w := &walked{body: body, pages: len(pages), ttl: pages[0].TTL, took: took}
-	for _, page := range pages {
+	w := &walked{body: body, pages: len(all.Pages), emptied: all.Emptied, ttl: all.Pages[0].TTL, took: took}
+	for _, page := range all.Pages {
 		if page.HasTTL {
 			w.ttl = min(w.ttl, page.TTL)
 		}

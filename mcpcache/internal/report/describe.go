@@ -2,6 +2,8 @@ package report
 
 import (
 	"encoding/hex"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -34,9 +36,10 @@ type Status struct {
 	Ready bool       `json:"ready"`
 	Feeds []Feed     `json:"feeds"`
 	Kinds []Snapshot `json:"kinds"`
-	// Rules, Views and Warnings are of who may see what; absent if there are no rules.
-	Rules    []Rule   `json:"rules,omitempty"`
-	Views    []View   `json:"views,omitempty"`
+	// Rules and Views are of who may see what; absent if there are no rules.
+	Rules []Rule `json:"rules,omitempty"`
+	Views []View `json:"views,omitempty"`
+	// Warnings are of the server's answers, and of rules.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -101,8 +104,21 @@ func Describe(source Source, now time.Time) Status {
 		status.describeServers(servers, source.Conflicts())
 		status.Sessions, status.Listeners = source.Sessions(), source.Listeners()
 	}
+	status.warn(source)
 	describeRules(&status, source)
 	return status
+}
+
+// warn tells what is odd about the server's answers.
+func (status *Status) warn(source Source) {
+	if coding := source.Coding(); coding != "" {
+		status.Warnings = append(status.Warnings, fmt.Sprintf("the server answers in a content coding that nobody asked for (%s): a list in it lets no caller in, and is not kept", coding))
+	}
+	for _, k := range revision.Kinds() {
+		if e := Newest(source, k); e != nil && len(e.Body.Repeated) > 0 {
+			status.Warnings = append(status.Warnings, fmt.Sprintf("%s has items of one name, and is kept as it is: %s", k, strings.Join(e.Body.Repeated, ", ")))
+		}
+	}
 }
 
 // describeLists adds the lists that there are at a revision.

@@ -31,6 +31,25 @@ func hydrated(t *testing.T, test func(t *testing.T, source *reporttest.Source)) 
 	})
 }
 
+// TestWarningsOfAnswers tells what is odd about a server's answers.
+func TestWarningsOfAnswers(t *testing.T) {
+	hydrated(t, func(t *testing.T, source *reporttest.Source) {
+		if s := report.Describe(source, time.Now()); s.Warnings != nil {
+			t.Errorf("warnings of an ordinary server are %q", s.Warnings)
+		}
+		source.Coded = "br"
+		source.Server.Set("tools/list", "a", "b", "a", "b", "c")
+		refresh(t, source, revision.Tools)
+		want := []string{
+			"the server answers in a content coding that nobody asked for (br): a list in it lets no caller in, and is not kept",
+			"tools has items of one name, and is kept as it is: a, b",
+		}
+		if s := report.Describe(source, time.Now()); !slices.Equal(s.Warnings, want) {
+			t.Errorf("warnings are %q, want %q", s.Warnings, want)
+		}
+	})
+}
+
 func TestDescribe(t *testing.T) {
 	hydrated(t, func(t *testing.T, source *reporttest.Source) {
 		source.Count[revision.LatestModern][revision.Tools].Add(3)

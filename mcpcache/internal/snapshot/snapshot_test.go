@@ -296,7 +296,6 @@ func TestSealedNonsense(t *testing.T) {
 		"no list":           `"prompts":[]}}`,
 		"no array":          `"tools":{}}}`,
 		"two lists":         `"tools":[],"tools":[]}}`,
-		"same name twice":   `"tools":[{"name":"a"},{"name":"a"}]}}`,
 		"a ttlMs":           `"tools":[],"ttlMs":5}}`,
 		"a cursor":          `"tools":[],"nextCursor":"2"}}`,
 		"white space":       `"tools":[], "x":1}}`,

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,15 +12,14 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// longAnswerBody is a body whose long messages are replaced. Short ones are passed on as
-// they came.
-type longAnswerBody struct {
+// captureBody is a body whose messages are replaced, see [capture.replace].
+type captureBody struct {
 	io.ReadCloser
 
-	ctx    context.Context // of the request
-	answer *longAnswer
-	length int64 // of the answer, -1 if unknown
-	fill   func() error
+	ctx     context.Context // of the request
+	capture *capture
+	length  int64 // of the answer, -1 if unknown
+	fill    func() error
 
 	ready []byte // to be passed on
 	err   error  // to be returned after that
@@ -39,7 +39,7 @@ type longAnswerBody struct {
 }
 
 // Read implements [io.Reader].
-func (b *longAnswerBody) Read(p []byte) (int, error) {
+func (b *captureBody) Read(p []byte) (int, error) {
 	for len(b.ready) == 0 {
 		if b.err != nil {
 			return 0, b.err
@@ -54,14 +54,14 @@ func (b *longAnswerBody) Read(p []byte) (int, error) {
 }
 
 // add adds bytes to the message. Before it gets long, it waits for its turn.
-func (b *longAnswerBody) add(p []byte) error {
+func (b *captureBody) add(p []byte) error {
 	size := len(p)
 	if b.message != nil {
 		size += b.message.Len()
 	}
 	if !b.long && max(b.length, int64(size)) > longMessage {
 		b.long = true
-		if err := b.answer.claim.take(b.ctx); err != nil {
+		if err := b.capture.claim.take(b.ctx); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (b *longAnswerBody) add(p []byte) error {
 }
 
 // end returns the message that has been read, in one piece.
-func (b *longAnswerBody) end() (data []byte, long bool) {
+func (b *captureBody) end() (data []byte, long bool) {
 	data, _ = b.message.Bytes()
 	long = b.long
 	b.message, b.long = nil, false
@@ -82,7 +82,7 @@ func (b *longAnswerBody) end() (data []byte, long bool) {
 }
 
 // fillJSON reads the whole body: one message.
-func (b *longAnswerBody) fillJSON() error {
+func (b *captureBody) fillJSON() error {
 	for {
 		n, err := b.ReadCloser.Read(b.read[:])
 		if err := b.add(b.read[:n]); err != nil {
@@ -96,14 +96,10 @@ func (b *longAnswerBody) fillJSON() error {
 		}
 	}
 	data, long := b.end()
-	if !long {
-		if err := checkOne(data); err != nil {
-			return err
-		}
-		b.ready = data
-		return io.EOF
+	if len(data) == 0 {
+		return fmt.Errorf("reading an answer: %w", errEmpty)
 	}
-	short, err := b.answer.replace(data)
+	short, err := b.capture.replace(data, long)
 	if err != nil {
 		return fmt.Errorf("reading an answer: %w", err)
 	}
@@ -112,7 +108,7 @@ func (b *longAnswerBody) fillJSON() error {
 }
 
 // fillEvents reads on until an event has ended.
-func (b *longAnswerBody) fillEvents() error {
+func (b *captureBody) fillEvents() error {
 	n, err := b.ReadCloser.Read(b.read[:])
 	for p := b.read[:n]; len(p) > 0; {
 		if b.message == nil && b.afterCR && p[0] == '\n' {
@@ -139,12 +135,15 @@ func (b *longAnswerBody) fillEvents() error {
 			return err
 		}
 	}
+	if errors.Is(err, io.EOF) {
+		b.capture.end()
+	}
 	return err
 }
 
 // findEnd returns where the event that goes on with p ends, after its blank
 // line, or else the length.
-func (b *longAnswerBody) findEnd(p []byte) (end int, ended bool) {
+func (b *captureBody) findEnd(p []byte) (end int, ended bool) {
 	for i, c := range p {
 		crlf := c == '\n' && b.afterCR
 		b.afterCR = c == '\r'
@@ -161,24 +160,37 @@ func (b *longAnswerBody) findEnd(p []byte) (end int, ended bool) {
 	return len(p), false
 }
 
-func (b *longAnswerBody) endEvent() error {
+// endEvent replaces the message of an event that has ended. An event that stays as it is
+// is passed on as it came.
+func (b *captureBody) endEvent() error {
 	data, long := b.end()
-	if !long {
-		b.ready = append(b.ready, data...)
-		return nil
-	}
 	var payload []byte
-	sse.Take(data, func(data []byte) bool {
+	read := func(data []byte) bool {
 		payload = data
 		return true
-	})
-	if payload == nil {
-		return nil // nothing but comments
 	}
-	short, err := b.answer.replace(payload)
-	if err != nil {
+	if long {
+		sse.Take(data, read) // in its place
+	} else {
+		sse.Find(data, read)
+	}
+	if len(payload) == 0 { // nothing but comments
+		if !long {
+			b.ready = append(b.ready, data...)
+		}
+		return nil
+	}
+	short, err := b.capture.replace(payload, long)
+	switch {
+	case err != nil && long:
 		return fmt.Errorf("reading an answer: %w", err)
+	case err != nil:
+		b.capture.skip(err)
+		b.ready = append(b.ready, data...)
+	case !long && bytes.Equal(short, payload):
+		b.ready = append(b.ready, data...)
+	default:
+		b.ready = sse.AppendEvent(b.ready, short)
 	}
-	b.ready = sse.AppendEvent(b.ready, short)
 	return nil
 }
