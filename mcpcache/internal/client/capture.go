@@ -88,9 +88,9 @@ func (c *capture) explain(err error) error {
 
 // Reasons for which an answer cannot be used.
 var (
-	errNoResult = errors.New("the answer cannot be read")
-	errEmpty    = errors.New("the answer is empty")
-	errNoAnswer = errors.New("the event stream ended without an answer")
+	errUnreadable = errors.New("the answer cannot be read")
+	errEmpty      = errors.New("the answer is empty")
+	errNoAnswer   = errors.New("the event stream ended without an answer")
 )
 
 // skip notes an event in which there is no message. Whatever the client library takes it for,
@@ -111,7 +111,7 @@ func (c *capture) replace(data []byte, long bool) ([]byte, error) {
 	case err != nil && method != nil:
 		return data, nil
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", errNoResult, err)
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	id := c.take(response, len(data))
 	return append(message.AppendPrefix(nil, id, -1, false), "}}"...), nil

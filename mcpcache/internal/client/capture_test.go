@@ -193,7 +193,7 @@ func TestCaptureRefuses(t *testing.T) {
 				} else if got != "" {
 					t.Errorf("%s: got %.100q", name, got)
 				}
-				if !errors.Is(err, errNoResult) || c.taken() != "" {
+				if !errors.Is(err, errUnreadable) || c.taken() != "" {
 					t.Errorf("%s: got error %v, took %.100q", name, err, c.taken())
 				}
 			}

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// longMessage is the size in bytes above which a message is kept from the client
-	// library, see [capture].
+	// longMessage is the size in bytes above which a message is read only when it is its
+	// list's turn, see [Turn].
 	longMessage = 64 << 10
 	// longList is the size in bytes above which a list is long: only one such
 	// list of an upstream is fetched at a time.
