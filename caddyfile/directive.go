@@ -70,7 +70,8 @@ func init() {
 // endpoint is /mcp, or what endpoint says. Several URLs are replicas of one
 // server and differ in nothing but their hosts and ports. The upstream is sent
 // its own address as Host, by the transport upstream_host in the place of http,
-// and an https upstream is asked for its own name.
+// and an https upstream is asked for its own name. A connection to an http upstream
+// is closed after 4s without a request, unless keepalive of the transport says otherwise.
 //
 // A command runs a program that speaks MCP on its standard input and output, by the transport
 // stdio of reverse_proxy. In logs the program is called as the server, or as the cache.

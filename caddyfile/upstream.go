@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
@@ -93,7 +95,7 @@ func (p *parser) buildUpstream() error {
 	var err error
 	switch {
 	case len(p.urls) > 0:
-		err = sendOwnHost(handler)
+		err = adjustTransport(handler, p.urls[0].scheme)
 	case p.command != nil:
 		err = p.runProgram(handler)
 	}
@@ -124,28 +126,64 @@ func (p *parser) addresses() []string {
 	return addresses
 }
 
-// sendOwnHost makes the upstream's address the Host of its requests, because
-// MCP servers on loopback addresses refuse any other (DNS rebinding). An
-// operator's own header_up Host is left alone. It is the transport that sets
-// the Host, unless the operator has chosen another one than Caddy's.
-func sendOwnHost(handler *reverseproxy.Handler) error {
-	if handler.Headers != nil && handler.Headers.Request != nil && changesHost(handler.Headers.Request) {
-		return nil
-	}
+// adjustTransport makes of Caddy's transport what suits MCP servers. Another one that an
+// operator has chosen is left alone, and so is an operator's own header_up Host.
+func adjustTransport(handler *reverseproxy.Handler, scheme string) error {
 	transport := map[string]json.RawMessage{"protocol": json.RawMessage(`"http"`)}
 	if handler.TransportRaw != nil {
 		if err := json.Unmarshal(handler.TransportRaw, &transport); err != nil {
 			return fmt.Errorf("reading transport: %w", err)
 		}
 	}
-	if string(transport["protocol"]) != `"http"` {
-		setHost(handler)
+	keepsHost := handler.Headers != nil && handler.Headers.Request != nil && changesHost(handler.Headers.Request)
+	if protocol := string(transport["protocol"]); protocol != `"http"` && protocol != `"`+transports.UpstreamHostName+`"` {
+		if !keepsHost {
+			setHost(handler)
+		}
 		return nil
 	}
-	transport["protocol"] = json.RawMessage(`"` + transports.UpstreamHostName + `"`)
+	if !keepsHost {
+		sendOwnHost(transport)
+	}
+	if scheme == "http" {
+		if err := keepAlive(transport); err != nil {
+			return err
+		}
+	}
 	var err error
 	if handler.TransportRaw, err = json.Marshal(transport); err != nil {
 		return fmt.Errorf("writing transport: %w", err)
+	}
+	return nil
+}
+
+// sendOwnHost makes the upstream's address the Host of its requests, because
+// MCP servers on loopback addresses refuse any other (DNS rebinding).
+func sendOwnHost(transport map[string]json.RawMessage) {
+	transport["protocol"] = json.RawMessage(`"` + transports.UpstreamHostName + `"`)
+}
+
+// idleConnection is how long a connection is kept that nothing is sent on. Node closes one
+// after 5 seconds, and a POST that is sent just then is lost (agentgateway#1202). With TLS,
+// where another connection costs a handshake, it is as long as Caddy's.
+const idleConnection = 4 * time.Second
+
+// keepAlive has connections without TLS kept for [idleConnection], unless the operator has said
+// how long they are.
+func keepAlive(transport map[string]json.RawMessage) error {
+	kept := make(map[string]json.RawMessage)
+	if raw := transport["keep_alive"]; raw != nil {
+		if err := json.Unmarshal(raw, &kept); err != nil {
+			return fmt.Errorf("reading keepalive: %w", err)
+		}
+	}
+	if kept["idle_timeout"] != nil || string(kept["enabled"]) == "false" {
+		return nil
+	}
+	kept["idle_timeout"] = strconv.AppendInt(nil, int64(idleConnection), 10)
+	var err error
+	if transport["keep_alive"], err = json.Marshal(kept); err != nil {
+		return fmt.Errorf("writing keepalive: %w", err)
 	}
 	return nil
 }
