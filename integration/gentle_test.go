@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
@@ -196,4 +197,103 @@ func TestReloadCancels(t *testing.T) {
 	if n := w.host.CountFeed("notifications/cancelled"); n != 1 {
 		t.Errorf("%d requests were cancelled", n)
 	}
+}
+
+// TestToldInVain announces changes to the feed and to clients all the time, and nothing has
+// changed (aspire#14375, BrowserOS#1005): status says so, and after each notice one list is asked
+// for on behalf of all clients. One that has called a tool since gets its own: that may have
+// changed.
+func TestToldInVain(t *testing.T) {
+	w := newUpstream(t)
+	w.SetRevisions(scripted.LatestLegacy)
+	w.start("refresh 10ms")
+	clients := make(map[*fixture.Raw]*fixture.Stream)
+	for range 4 {
+		c := w.warm(scripted.LatestLegacy)
+		clients[c] = c.Notices()
+	}
+	announce := func() {
+		await(t, "the streams", func() bool { return w.Streams(scripted.Everybody) == len(clients)+1 })
+		w.Changed(scripted.Everybody, toolsList)
+		for _, s := range clients {
+			s.Await("notifications/tools/list_changed")
+		}
+	}
+	list := func() {
+		for c := range clients {
+			if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
+				t.Errorf("after a notice, a list is %s", describe(a))
+			}
+		}
+	}
+	await(t, "the word in status", func() bool {
+		announce()
+		list()
+		_, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
+		return strings.Contains(string(status), `"notices_without_change":["tools"]`)
+	})
+	before := w.host.CountClients(toolsList)
+	const rounds = 20
+	for range rounds {
+		announce()
+		list()
+	}
+	// The feed's notice may come after the first client's list, and have another one asked for.
+	if n := w.host.CountClients(toolsList) - before; n > 2*rounds {
+		t.Errorf("%d lists were asked of the server, by %d clients after %d notices", n, len(clients), rounds)
+	}
+	var caller *fixture.Raw
+	for caller = range clients {
+		break
+	}
+	caller.Call("tools/call", caller.Params(`"name":"item-0000"`))
+	caller.Settle(promptsList) // so that it does not ask just because it has called a tool
+	w.SetSessionList(caller.Session, toolsList, scripted.Items(toolsList, "own", 3))
+	announce()
+	for c := range clients {
+		if c != caller {
+			c.Settle(toolsList)
+		}
+	}
+	if a := caller.List(toolsList); markOf(a, toolsList) != "own" {
+		t.Errorf("after a call and a notice, a list is %s", describe(a))
+	}
+}
+
+// TestSessionsThatLookIdle has a server end a session since it was asked nothing in it for a
+// while, as lists are hits. From then on it is asked in sessions that only hit, and no hit waits
+// for that (ContextForge#2033, hermes#49221).
+func TestSessionsThatLookIdle(t *testing.T) {
+	w := newUpstream(t)
+	w.SetRevisions(scripted.LatestLegacy)
+	w.start()
+	var lost time.Time
+	lose := func() {
+		c := w.warm(scripted.LatestLegacy)
+		idle := time.Now()
+		await(t, "a second without a request", func() bool {
+			wantHit(t, c.List(toolsList), toolsList, "v1")
+			return time.Since(idle) > time.Second
+		})
+		w.EndSession(c.Session)
+		if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusNotFound {
+			t.Fatalf("a call in a session that has ended gave %s", describe(a))
+		}
+		lost = time.Now()
+	}
+	lose()
+	c := w.warm(scripted.LatestLegacy)
+	asked := func() int {
+		return len(w.host.Requests(func(r *fixture.Request) bool {
+			return r.Method == toolsList && r.Header.Get("Mcp-Session-Id") == c.Session
+		}))
+	}
+	before := asked()
+	await(t, "questions in the session", func() bool {
+		wantHit(t, c.List(toolsList), toolsList, "v1")
+		if time.Since(lost) > 5*time.Second { // on a slow machine, a session has been answered after so long, too
+			lose()
+		}
+		return asked() >= before+3
+	})
 }

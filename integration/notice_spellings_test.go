@@ -84,6 +84,7 @@ func TestFeedHearsEverySpelling(t *testing.T) {
 					}
 					x.Default()
 				})
+				w.mark(toolsList, mark)
 				await(t, "the feed's stream", func() bool { return w.Changed(feed, toolsList) > 0 })
 				c.AwaitList(promptsList, "the change", func(a *fixture.Answer) bool { return isHit(a, promptsList, mark) })
 			})

@@ -37,7 +37,7 @@ var mutations = []mutation{
 		{"internal/exchange/admit.go", "for _, id := range x.sessions {", "for _, id := range x.sessions[:min(len(x.sessions), 1)] {"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "trust a session after a 400 or a 404", edits: []replacement{
-		{"internal/exchange/learner.go", "l.ended = x.endSessions() // some servers say 400 of a session that they do not know", "l.ended = nil"},
+		{"internal/exchange/learner.go", "l.ended = x.loseSessions() // some servers say 400 of a session that they do not know", "l.ended = nil"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "trust a session that is said to be unknown", edits: []replacement{
 		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},
@@ -128,7 +128,7 @@ var mutations = []mutation{
 		{"internal/variant/list.go", "case l.full != nil && !l.empty.Believes(", "case false && l.empty.Believes("},
 	}, found: `the list became empty for a moment`},
 	{name: "catch no silent upstream", edits: []replacement{
-		{"internal/feed/silence.go", "return s.offered && s.silence.caught", "return false"},
+		{"internal/feed/silence.go", "silent = s.notices.Caught(now) && s.offered", "silent = false"},
 	}, found: `lacks what this caller's call has changed`},
 	{name: "give a caller the list from before its call", edits: []replacement{
 		{"internal/exchange/called.go", "Add(noticeLag)", "Add(-1)"},

@@ -195,6 +195,9 @@ func feedRows(feeds []report.Feed, now time.Time) [][]string {
 		if len(f.Silent) > 0 {
 			listening += ", not told of " + strings.Join(f.Silent, ", ")
 		}
+		if len(f.InVain) > 0 {
+			listening += ", told in vain of " + strings.Join(f.InVain, ", ")
+		}
 		if f.Next != nil {
 			next = "in " + seconds(max(f.Next.Sub(now), 0))
 		}

@@ -21,7 +21,7 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "secret", "secretfile", "nearest", "outage", "process", "instance"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance"},
 	// What guests are given in a Caddyfile.
 	{"options"},
 	// What two rooms agree on, without knowing each other: our client and the
@@ -38,8 +38,8 @@ var floors = [][]string{
 	{"incoming", "reply"},
 	// What is known of who asks, of clients that may be shown different lists, of
 	// clients that were let in, of what callers may see; the form in which snapshots are
-	// stored.
-	{"identity", "variant", "admission", "policy", "snapshot"},
+	// stored; header fields by which no caller is known again.
+	{"identity", "variant", "admission", "policy", "snapshot", "restless"},
 	// When to fetch; what outlives the process.
 	{"feed", "keeper"},
 	// Everything of one upstream.

@@ -39,6 +39,7 @@ type Ledger struct {
 	// lost is when the upstream last may have lost its sessions: those admitted
 	// before count no more.
 	lost atomic.Uint64
+	idle idle
 
 	// mu serializes writers.
 	mu      sync.Mutex
@@ -197,7 +198,8 @@ func (l *Ledger) add(k key, c cache.Partition, r revision.Revision) *Caller {
 func (l *Ledger) newCaller(k key, c cache.Partition, r revision.Revision) *Caller {
 	caller := &Caller{Context: c, Revision: r}
 	if k.session != "" {
-		caller.lost = &l.lost
+		caller.ledger = l
+		caller.heard.Store(time.Now().UnixNano())
 	}
 	return caller
 }

@@ -23,15 +23,19 @@ type Caller struct {
 	// [revision.KindSet].
 	refused atomic.Uint32
 
-	let    atomic.Uint64  // the ticket of the last request whose answer let it in
-	barred atomic.Uint64  // answers with tickets up to this one do not admit
-	lost   *atomic.Uint64 // Ledger.lost; nil for callers without a session
+	let    atomic.Uint64 // the ticket of the last request whose answer let it in
+	barred atomic.Uint64 // answers with tickets up to this one do not admit
+	// heard is when the upstream last answered in the session, kept when it was last sent a
+	// request for no other reason, in Unix nanoseconds.
+	heard, kept atomic.Int64
+	ledger      *Ledger // nil for callers without a session
 
 	// variant is nil while it is not known.
 	variant atomic.Pointer[cache.Variant]
 
 	noticesSeen [revision.NumKinds]atomic.Pointer[NoticeSeen]
 	doubt       [revision.NumKinds]atomic.Pointer[Doubt]
+	acted       [revision.NumKinds]atomic.Pointer[Doubt] // the last one, which stays
 	seen        [revision.NumKinds]atomic.Pointer[cache.Seen]
 
 	returned atomic.Bool
@@ -123,7 +127,7 @@ func (c *Caller) restore(known refusal) {
 
 // known reports whether the upstream has lost no sessions since it let this one
 // in.
-func (c *Caller) known() bool { return c.lost == nil || c.let.Load() > c.lost.Load() }
+func (c *Caller) known() bool { return c.ledger == nil || c.let.Load() > c.ledger.lost.Load() }
 
 // admittedAbout reports whether the admission that an answer of those kinds grants
 // ends at that time already, or a moment before. A longer one has to be shortened.
@@ -149,9 +153,11 @@ func (c *Caller) Variant() (cache.Variant, bool) {
 func (c *Caller) inherit(from *Caller) {
 	c.let.Store(from.let.Load())
 	c.variant.Store(from.variant.Load())
+	c.heard.Store(from.heard.Load())
 	for k := range from.noticesSeen {
 		c.noticesSeen[k].Store(from.noticesSeen[k].Load())
 		c.doubt[k].Store(from.doubt[k].Load())
+		c.acted[k].Store(from.acted[k].Load())
 	}
 }
 
@@ -161,9 +167,17 @@ func (c *Caller) Doubt(k revision.Kind, d Doubt) {
 		earlier := c.doubt[k].Load()
 		doubt := d.after(earlier)
 		if c.doubt[k].CompareAndSwap(earlier, &doubt) {
+			c.acted[k].Store(&doubt)
 			return
 		}
 	}
+}
+
+// ActedSince reports whether the caller has done anything by which a list of k may have
+// changed, and an answer that was asked for at m may lack that.
+func (c *Caller) ActedSince(k revision.Kind, m cache.Mark) bool {
+	d := c.acted[k].Load()
+	return d != nil && !m.AskedSince(d.Mark)
 }
 
 // Doubted returns why a list of k may not be what this caller expects, or nil.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -30,18 +32,19 @@ func (s *Session) Listens() bool {
 
 // Listen keeps a stream of notices open until it ends, and returns why it
 // ended. opened is called once the server is listening for changes: what is
-// fetched after that misses none.
-func (s *Session) Listen(ctx context.Context, opened func()) error {
+// fetched after that misses none. partly is called if the server says that it will not
+// announce all that it said it would, when it described itself.
+func (s *Session) Listen(ctx context.Context, opened, partly func()) error {
 	ctx = withIdleTimeout(ctx, IdleTimeout)
 	if s.client.Revision.Era() == revision.Modern {
-		return s.subscribe(ctx, opened)
+		return s.subscribe(ctx, opened, partly)
 	}
 	return s.get(ctx, opened)
 }
 
 // subscribe listens by subscriptions/listen. The stream is open once the server has
 // acknowledged it, in its first message.
-func (s *Session) subscribe(ctx context.Context, opened func()) error {
+func (s *Session) subscribe(ctx context.Context, opened, partly func()) error {
 	// In a session of its own, so that no other stream can acknowledge it.
 	own, err := s.client.newSession(nil, func(method string) {
 		if method == sse.Acknowledged {
@@ -56,12 +59,30 @@ func (s *Session) subscribe(ctx context.Context, opened func()) error {
 	defer own.Close(0) // a modern server has nothing to be told
 	own.transport.SetProtocolVersion(s.client.Revision.String())
 	changed := s.info.ListChanged
-	_, err = own.call(ctx, "subscriptions/listen", map[string]any{"notifications": map[string]any{
+	asked := map[string]any{
 		"toolsListChanged":     changed["tools"],
 		"promptsListChanged":   changed["prompts"],
 		"resourcesListChanged": changed["resources"],
-	}}, nil)
+	}
+	own.transport.SetNotificationHandler(func(n mcp.JSONRPCNotification) {
+		if n.Method == sse.Acknowledged && isLess(n.Params.AdditionalFields["notifications"], asked) {
+			partly()
+		}
+	})
+	_, err = own.call(ctx, "subscriptions/listen", map[string]any{"notifications": asked}, nil)
 	return err
+}
+
+// isLess reports whether a server that acknowledges those notices will not send some that it
+// was asked for. One that does not say is taken to send all.
+func isLess(acknowledged any, asked map[string]any) bool {
+	granted, said := acknowledged.(map[string]any)
+	for name, wanted := range asked {
+		if said && wanted == true && granted[name] != true {
+			return true
+		}
+	}
+	return false
 }
 
 // get listens on a GET stream of the legacy session.

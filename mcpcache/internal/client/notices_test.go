@@ -128,3 +128,29 @@ func TestMentionInAListIsNotHeard(t *testing.T) {
 		})
 	}
 }
+
+// What a server acknowledges less than it was asked for is told apart.
+func TestAcknowledgesLess(t *testing.T) {
+	for params, less := range map[string]bool{
+		``:             false, // it does not say
+		`,"params":{}`: false,
+		`,"params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`:  false,
+		`,"params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true}}`:                              true,
+		`,"params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false}}`: true,
+		`,"params":{"notifications":{}}`: true,
+	} {
+		t.Run(params, func(t *testing.T) {
+			s := newServer(modern)
+			s.On("subscriptions/listen", func(w http.ResponseWriter, r *http.Request, _ call) error {
+				return s.Stream(w, r, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`+params+`}`)
+			})
+			run(t, modern, s, func(w *world) {
+				opened, stop := w.listen(w.open())
+				defer stop()
+				if !*opened || (w.partly > 0) != less {
+					t.Errorf("opened: %v, partly: %d", *opened, w.partly)
+				}
+			})
+		})
+	}
+}

@@ -63,6 +63,7 @@ type world struct {
 	policy    Policy
 	client    *Client
 	listeners sync.WaitGroup
+	partly    int // how often a server has said that it will announce less
 
 	mu      sync.Mutex
 	notices []string
@@ -122,7 +123,7 @@ func (w *world) listen(s *Session) (opened *bool, stop func()) {
 	w.Helper()
 	opened = new(bool)
 	ctx, cancel := context.WithCancel(w.Context())
-	w.listeners.Go(func() { _ = s.Listen(ctx, func() { *opened = true }) })
+	w.listeners.Go(func() { _ = s.Listen(ctx, func() { *opened = true }, func() { w.partly++ }) })
 	synctest.Wait()
 	return opened, func() {
 		cancel()

@@ -121,6 +121,15 @@ func (x *exchange) endSessions() (undo []func()) {
 	return undo
 }
 
+// loseSessions is endSessions for a request to which the upstream says that it does not know the
+// session: it may end sessions that look idle, since they only have hits.
+func (x *exchange) loseSessions() (undo []func()) {
+	if x.session != "" && !x.backend.Feeds.Doubted() {
+		undo = append(undo, x.backend.Admission.Lost(x.session, x.arrived))
+	}
+	return append(undo, x.endSessions()...)
+}
+
 // refused records that the upstream does not let this caller in.
 func (l *learner) refused() {
 	x := l.x

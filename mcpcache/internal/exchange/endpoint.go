@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -61,7 +62,7 @@ type Endpoint struct {
 	status    statusTexts
 	requests  message.Templates
 	keeping   keeping
-	restless  *restless
+	restless  *restless.Headers
 	notedHost sync.Once
 
 	revalidations revalidations
@@ -72,7 +73,7 @@ type Endpoint struct {
 func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
 		Settings: s, Observer: o, Logger: l, backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
-		status: newStatusTexts(s.Name), restless: newRestless(),
+		status: newStatusTexts(s.Name), restless: restless.New(),
 	}
 }
 
@@ -135,6 +136,9 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 	switch {
 	case f.entry != nil:
 		defer x.backend.Cache.Release(f.entry)
+		if x.session != "" && !f.stale && !f.fetched && caller.KeepAlive(x.now) {
+			x.keepAlive(next, f)
+		}
 		return x.answer(f)
 	case x.cursor != "":
 		return x.askForList(next, f)

@@ -107,11 +107,14 @@ func (x *exchange) resolveNotice(page *message.Page, body *message.Body) bool {
 	if notice == nil {
 		return true
 	}
-	if !q.mark.Since(notice.Mark) || page.NextCursor != nil {
+	if page.NextCursor != nil {
 		return false
 	}
 	own := &cache.Seen{Items: body.ItemsDigest, Mark: q.mark, At: time.Now(), ByClient: true}
 	caller.See(q.kind, own)
+	if !q.mark.Since(notice.Mark) {
+		return false
+	}
 	switch reference := x.reference(caller); {
 	case reference == nil || !x.backend.Cache.Current(q.kind, reference.Mark):
 		return false // what others are given is not known yet

@@ -62,7 +62,9 @@ func (l *learner) begin(status int, h http.Header) {
 	case x.r.Method == http.MethodDelete && status <= 299:
 		x.backend.Feeds.ClientClosed(x.session)
 	case status == http.StatusNotFound, status == http.StatusBadRequest:
-		l.ended = x.endSessions() // some servers say 400 of a session that they do not know
+		l.ended = x.loseSessions() // some servers say 400 of a session that they do not know
+	case status <= 299 && x.session != "" && x.method != "initialize":
+		x.backend.Admission.Answered(x.session, x.arrived)
 	}
 	l.stream, l.between = isStream(h.Get("Content-Type")), true
 	if l.elsewhere {

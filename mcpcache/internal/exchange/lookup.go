@@ -168,8 +168,9 @@ func (x *search) checked(f found, a asker) found {
 	if a.noticeSeen == nil || x.session == "" {
 		return f
 	}
-	if own := a.Seen(x.question.kind); own != nil && own.Mark.Since(a.noticeSeen.Mark) && own.Agrees(f.entry) {
-		// The upstream has given it this very list since.
+	own := a.Seen(x.question.kind)
+	if own.Agrees(f.entry) && own.Mark.Since(a.noticeSeen.Mark) || own != nil && x.inVain(a, own, f.entry) {
+		// The upstream has given it this very list since, or would.
 		a.ResolveNotice(x.question.kind, a.noticeSeen)
 		return f
 	}
@@ -178,6 +179,15 @@ func (x *search) checked(f found, a asker) found {
 	}
 	a.ResolveNotice(x.question.kind, a.noticeSeen)
 	return f
+}
+
+// inVain reports whether the notice that a session has seen is one of many that announce no
+// change (aspire#14375). e has been asked for since, and is what the upstream gave that session
+// when it had last called a tool.
+func (x *search) inVain(a asker, own *cache.Seen, e *cache.Entry) bool {
+	k, f := x.question.kind, x.backend.Feeds.Of(x.question.revision)
+	return own.Items == e.Body.ItemsDigest && e.Mark.Since(a.noticeSeen.Mark) && !a.noticeSeen.Differs &&
+		!a.ActedSince(k, own.Mark) && f != nil && f.AnnouncesInVain(k)
 }
 
 // ownChange reports whether e may lack the change behind a notice, which was

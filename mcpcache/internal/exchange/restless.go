@@ -1,62 +1,17 @@
 package exchange
 
 import (
-	"hash/maphash"
 	"net"
-	"slices"
-	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
 )
 
-// restless finds the request headers that keep requests from ever being hits: their
-// value is new in each request, which gives each request an authorization context
-// of its own that the upstream has not let in yet. It looks at forwarded requests
-// only, and keeps hashes, never values.
-//
-// A header is found when one client has sent newValues new values of it in a row,
-// and was let in by the upstream each time but never came back with the same one.
-// All methods may be called from several goroutines at once.
-type restless struct {
-	seed maphash.Seed
-
-	mu sync.Mutex
-	// trails are found by their key. One that is being added to is not displaced,
-	// so that some are completed however many clients there are.
-	trails [numTrails]trail
-	found  map[string]bool // at most maxFound
-}
-
-// trail is what one client has sent in one header lately.
-type trail struct {
-	key      uint64 // a hash of header and client; 0 if there is none
-	last     time.Time
-	n        int
-	values   [newValues]uint64 // hashes
-	contexts [newValues]cache.Partition
-}
-
-const (
-	// newValues is how many new values in a row it takes.
-	newValues = 8
-	// numTrails bounds how many trails are kept.
-	numTrails = 256
-	// cold is how long after its last request a trail may be displaced.
-	cold = time.Minute
-	// maxFound bounds how many headers are named, because clients can make
-	// them up.
-	maxFound = 16
-	// maxHeaderName is how much of a header's name is logged.
-	maxHeaderName = 64
-)
-
-func newRestless() *restless {
-	return &restless{seed: maphash.MakeSeed(), found: make(map[string]bool)}
-}
+// maxHeaderName is how much of a header's name is logged.
+const maxHeaderName = 64
 
 // blame returns [bypassHeader] instead of [bypassAdmission] if a header with ever
 // new values is why the upstream has not let this caller in. The first time, that
@@ -75,7 +30,8 @@ func (x *exchange) blame(reason bypass) bypass {
 		if x.backend.Identity.Harmless.Has(name) || identity.IsCredential(name) && name != "Dpop" {
 			continue
 		}
-		found, first := x.endpoint.restless.watch(x, name, values)
+		sent := restless.Sent{Client: clientOf(x), Name: name, Values: values, Context: x.context, At: x.now}
+		found, first := x.endpoint.restless.Watch(sent, x.leadsNowhere)
 		blamed = blamed || found
 		if first {
 			x.logRestless(name)
@@ -98,55 +54,16 @@ func (x *exchange) logRestless(name string) {
 		"if it does not tell callers apart, name it in the option harmless", zap.String("header", name))
 }
 
-// watch notes the values of a header in a request whose caller is not known. It
-// reports whether the header is known to be restless, and whether that is new.
-func (s *restless) watch(x *exchange, name string, values []string) (found, first bool) {
-	key, value := s.hash(append(clientOf(x), name)), s.hash(values)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.found[name] {
-		return true, false
-	}
-	if len(s.found) == maxFound {
-		return false, false
-	}
-	t := &s.trails[key%numTrails]
-	if t.key != key {
-		if t.key != 0 && x.now.Sub(t.last) < cold {
-			return false, false
-		}
-		*t = trail{key: key}
-	}
-	t.last = x.now
-	if !t.add(value, x.context) || !t.leadsNowhere(x) {
-		return false, false
-	}
-	*t = trail{}
-	s.found[name] = true
-	return true, true
-}
-
-// add adds a value, and reports whether there are enough. A value that is not new
-// starts the trail over.
-func (t *trail) add(value uint64, context cache.Partition) (enough bool) {
-	if t.n == newValues || slices.Contains(t.values[:t.n], value) {
-		t.n = 0
-	}
-	t.values[t.n], t.contexts[t.n] = value, context
-	t.n++
-	return t.n == newValues
-}
-
 // leadsNowhere reports whether the upstream has let the client in, and it has not
-// come back in any of the authorization contexts of the trail.
-func (t *trail) leadsNowhere(x *exchange) bool {
+// come back in any of the contexts, of which this request's is the last.
+func (x *exchange) leadsNowhere(contexts []cache.Partition) bool {
 	ledger := x.backend.Admission
 	if x.session != "" {
 		session := ledger.Session(x.session)
 		return session != nil && session.Alive()
 	}
 	letIn := 0
-	for _, context := range t.contexts[:t.n-1] {
+	for _, context := range contexts[:len(contexts)-1] {
 		if c := ledger.Context(context, x.question.revision); c != nil && c.Alive() {
 			if c.Returned() {
 				return false
@@ -154,7 +71,7 @@ func (t *trail) leadsNowhere(x *exchange) bool {
 			letIn++
 		}
 	}
-	return letIn >= newValues/2
+	return letIn >= len(contexts)/2
 }
 
 // clientOf returns what is the same in the requests of one client.
@@ -166,18 +83,6 @@ func clientOf(x *exchange) []string {
 		client = append(client, x.r.Header[name]...)
 	}
 	return client
-}
-
-// hash returns a hash that is not 0.
-func (s *restless) hash(texts []string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(s.seed)
-	for _, text := range texts {
-		// An error is never returned.
-		_, _ = h.WriteString(text)
-		_ = h.WriteByte(0)
-	}
-	return max(h.Sum64(), 1)
 }
 
 // noteHost logs, once, that a client was not given a list of the feed for no other

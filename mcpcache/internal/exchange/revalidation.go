@@ -91,8 +91,7 @@ func (rs *revalidations) join(a asked, now time.Time) (r *revalidation, first bo
 // revalidate asks the upstream. It passes on the upstream's answer if that comes
 // within a second, and gives the fallback otherwise.
 func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
-	key := asked{string(x.question.in(x.context).Key()), x.session}
-	r, first := x.endpoint.revalidations.join(key, x.now)
+	r, first := x.endpoint.revalidations.join(x.asked(), x.now)
 	switch {
 	case r == nil:
 		return x.answerStale(f.fallback)
@@ -143,6 +142,33 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 	}
 	return r.err
 }
+
+func (x *exchange) asked() asked { return asked{string(x.question.in(x.context).Key()), x.session} }
+
+// keepAlive has the upstream answer a request, too, that is answered from memory: otherwise it may
+// end the session, which looks idle to it. If it has done that, it says so.
+func (x *exchange) keepAlive(next caddyhttp.Handler, f found) {
+	r, first := x.endpoint.revalidations.join(x.asked(), x.now)
+	if !first {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), revalidationTimeout)
+	h := &held{answered: func() { r.settle(false); time.AfterFunc(lingerAnswered, cancel) }}
+	h.end()
+	stop := context.AfterFunc(x.backend.Context(), cancel)
+	t := x.detached(ctx).tap(found{fallback: f.entry}, true)
+	t.header, t.held = x.w.Header().Clone(), h
+	go func() {
+		defer close(r.done)
+		defer cancel()
+		defer stop()
+		r.run(t, next, h)
+	}()
+}
+
+// lingerAnswered is how long an event stream with an answer that nobody waits for may take to
+// end by itself.
+const lingerAnswered = time.Second
 
 // run has the upstream answer t's exchange. The answer is passed on to the client
 // unless the time of h is over.

@@ -98,28 +98,41 @@ func TestUnsupportedIsAskedAgainWhenAClientShowsIt(t *testing.T) {
 	})
 }
 
-// However many clients succeed, the feed's own attempts are not more often
-// than its refreshes, and the upstream's wish to be left alone counts.
+// However many clients succeed, the feed tries again no more often than it refreshes what had no
+// answer, and what was answered in ever longer pauses: another attempt is as good as the last.
+// The upstream's wish to be left alone counts.
 func TestPokesAreBounded(t *testing.T) {
+	const backoff = 8 // attempts that the pauses of a retry allow in ten seconds, at most
+	unusable := gives(`{"tools":[{"title":"no name"}]}`)
 	for name, tt := range map[string]struct {
-		answer script
-		most   int
+		revision    revision.Revision
+		method      string
+		answer      script
+		least, most int
 	}{
-		"refused":          {status(401), 1 + 10},
-		"to be left alone": {status(429, "Retry-After", "60"), 1},
+		"no answer":                {modern, discover, refuse, 10, 11 + backoff},
+		"a list, no answer":        {modern, list, refuse, 10, 11 + backoff},
+		"refused":                  {modern, discover, status(401), 2, backoff},
+		"an error":                 {modern, discover, failure(200, -32603, ""), 2, backoff},
+		"2024-11-05":               {legacy, "initialize", gives(`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}}}`), 2, 1 + 4},
+		"an unusable list, legacy": {legacy, list, unusable, 2, backoff},
+		"an unusable list, modern": {modern, list, unusable, 2, backoff},
+		"a list, refused":          {modern, list, status(403), 2, backoff},
+		"to be left alone":         {modern, discover, status(429, "Retry-After", "60"), 1, 1},
+		"a list, left alone":       {modern, list, status(429, "Retry-After", "60"), 1, 1},
+		"a list, an error":         {modern, list, failure(200, -32603, ""), 2, backoff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(modern)
-			s.On("server/discover", tt.answer)
+			s := newServer(tt.revision)
+			s.On(tt.method, tt.answer)
 			run(t, s, func(w *world) {
-				f := w.start(modern)
+				f := w.start(tt.revision)
 				for range 1000 {
 					f.Poke()
 					w.after(10 * time.Millisecond)
 				}
-				// The backoff itself allows a few attempts in ten seconds.
-				if got := s.Count("server/discover"); got > tt.most+6*min(tt.most-1, 1) {
-					t.Errorf("%d attempts in 10s, want at most %d and those of the backoff", got, tt.most)
+				if got := s.Count(tt.method); got < tt.least || got > tt.most {
+					t.Errorf("%d attempts in 10s, want %d to %d", got, tt.least, tt.most)
 				}
 			})
 		})

@@ -71,6 +71,7 @@ type Feed struct {
 	ended     chan struct{}           // closed when it has been closed
 	opened    time.Time               // when the session was
 	listening bool
+	refused   bool      // to be listened to, the last time
 	listened  time.Time // when it last began to listen in this session; zero if never
 	variants  map[cache.Variant]*askedVariant
 	reading   int  // reads under way
@@ -273,6 +274,13 @@ func (f *Feed) notice(method string) {
 	if kinds == 0 {
 		return
 	}
+	f.mu.Lock()
+	for k := range f.slots {
+		if kinds.Has(revision.Kind(k)) {
+			f.slots[k].notices.Hear()
+		}
+	}
+	f.mu.Unlock()
 	f.cache.Bump(kinds)
 	if observer := f.policy().Observer; observer != nil {
 		observer.Noticed(kinds)
@@ -286,9 +294,10 @@ func (f *Feed) changed(kinds revision.KindSet) {
 	for k := range f.slots {
 		if s := &f.slots[k]; kinds.Has(revision.Kind(k)) && s.offered {
 			s.noticeSeen = time.Now()
-			s.silence.notice(s.noticeSeen)
-			s.ask(f.policy().Refresh)
-			s.variantsDue = later(s.noticeSeen, s.variantsStarted.Add(f.policy().Refresh))
+			s.notices.Notice(s.noticeSeen)
+			pause := s.notices.Pause(f.policy().Refresh)
+			s.ask(pause)
+			s.variantsDue = later(s.noticeSeen, s.variantsStarted.Add(pause))
 		}
 	}
 	f.mu.Unlock()

@@ -178,6 +178,7 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 			f.describe(fetch.server)
 		}
 		f.compareSilence(slot, k, before, fetch.entry)
+		f.compareNotices(slot, k, before, fetch.entry)
 		f.trust(slot.started)
 		slot.failure, slot.times = nil, fetch.times
 		slot.rested()
@@ -217,9 +218,12 @@ func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
 	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
 	// Something may have asked for another fetch while this one was under way.
 	slot.hasten(due)
-	outdated := !f.cache.Current(k, e.Mark) || slot.times != p.Of(k)
-	if outdated && !slot.refreshing() {
+	switch {
+	case slot.refreshing():
+	case slot.times != p.Of(k):
 		slot.due = slot.started.Add(p.Refresh)
+	case !f.cache.Current(k, e.Mark):
+		slot.due = slot.started.Add(slot.notices.Pause(p.Refresh))
 	}
 }
 

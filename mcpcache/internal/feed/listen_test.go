@@ -1,7 +1,10 @@
 package feed
 
 import (
+	"context"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,7 +107,8 @@ func TestRefreshBoundsTheRate(t *testing.T) {
 				w.set(func(p *Policy) { p.Refresh = 10 * time.Second })
 				w.start(r)
 				before := s.Count(list)
-				for range 1000 {
+				for i := range 1000 {
+					s.Set(revision.Tools, strconv.Itoa(i))
 					s.Notify("notifications/tools/list_changed")
 					w.after(100 * time.Millisecond)
 				}
@@ -338,4 +342,83 @@ func TestStalledAnswerHoldsNoNotice(t *testing.T) {
 		w.after(0)
 		w.wantCalls("", client.MaxReplies+1)
 	})
+}
+
+// A modern server that is redeployed without announcements, or with fewer, is asked to describe
+// itself again, whatever its ttlMs said: its description is cached (llm-gateway#2946).
+func TestRedeployedWithoutAnnouncements(t *testing.T) {
+	acknowledging := func(s *server, what string) script {
+		return func(w http.ResponseWriter, r *http.Request, _ call) error {
+			return s.Stream(w, r, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`+what+`}}`)
+		}
+	}
+	for name, answer := range map[string]func(*server) script{
+		"the stream ends":   func(*server) script { return hang },
+		"a new one":         func(*server) script { return nil },
+		"refused":           func(*server) script { return failure(404, -32601, "") },
+		"acknowledges none": func(s *server) script { return acknowledging(s, `{}`) },
+		"acknowledges less": func(s *server) script {
+			return acknowledging(s, `{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":true}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			run(t, s, func(w *world) {
+				f := w.start(modern)
+				w.after(w.policy.TTL / 2)
+				s.Cut()
+				w.after(2 * time.Second) // the next stream is open for a moment
+				s.On(listening[modern], answer(s))
+				s.Do(func() { s.Quiet = true })
+				s.Cut()
+				w.after(5 * time.Second)
+				if e := w.cache.Pinned(modern, revision.Discover); strings.Contains(string(e.Body.Bytes), `"listChanged":true`) {
+					t.Errorf("the description is still %s", e.Body.Bytes)
+				}
+				w.wantState(f, Ready)
+				before := s.Count(discover)
+				w.after(w.policy.TTL / 2)
+				if n := s.Count(discover) - before; n > 0 {
+					t.Errorf("it was asked to describe itself %d times more", n)
+				}
+			})
+		})
+	}
+}
+
+// lasting answers with a stream that ends after that time.
+func lasting(s *server, d time.Duration) script {
+	return func(w http.ResponseWriter, r *http.Request, _ call) error {
+		ctx, cancel := context.WithTimeout(r.Context(), d)
+		defer cancel()
+		_ = s.Stream(w, r.WithContext(ctx), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"}`)
+		return nil
+	}
+}
+
+// A server that goes on to say that it announces changes, and ends or refuses each stream, is
+// asked what it announces once for each stream at most.
+func TestDescriptionsOfAServerThatEndsStreams(t *testing.T) {
+	for name, answer := range map[string]func(*server) script{
+		"refused":            func(*server) script { return failure(404, -32601, "") },
+		"ends at once":       func(*server) script { return gives(`{}`) },
+		"ends soon":          func(s *server) script { return lasting(s, steady/2) },
+		"ends after a while": func(s *server) script { return lasting(s, 2*steady) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			run(t, s, func(w *world) {
+				w.start(modern)
+				w.after(w.policy.TTL / 2)
+				s.On(listening[modern], answer(s))
+				s.Cut()
+				described, listened := s.Count(discover), s.Count(listening[modern])
+				w.after(time.Hour)
+				listened = s.Count(listening[modern]) - listened
+				if n := s.Count(discover) - described; n > listened+20 || listened > 400 {
+					t.Errorf("in an hour it was asked %d times, and %d times for a stream", n, listened)
+				}
+			})
+		})
+	}
 }

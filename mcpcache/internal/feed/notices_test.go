@@ -2,7 +2,9 @@ package feed
 
 import (
 	"net/http"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -43,6 +45,73 @@ func TestMentionInAListIsNoNotice(t *testing.T) {
 				w.after(w.policy.TTL / 2)
 				w.wantItems(r, revision.Tools, "notifications/tools/list_changed")
 				w.wantCalls(list, 1)
+			})
+		})
+	}
+}
+
+// A server that announces changes all the time though nothing has changed is asked ever more
+// seldom, down to once a minute (BrowserOS#1005); as before, once there has been a change.
+func TestNoticesWithoutAChange(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				announce := func(d time.Duration) (lists int) {
+					before := s.Count(list)
+					for range d / (330 * time.Millisecond) {
+						s.Notify(toolsChanged)
+						w.after(330 * time.Millisecond)
+					}
+					return s.Count(list) - before
+				}
+				if n := announce(time.Minute); n != 5 {
+					t.Errorf("%d lists in the first minute, want those after 1, 3, 7, 15 and 31 seconds", n)
+				}
+				if n := announce(10 * time.Minute); n != 10 {
+					t.Errorf("%d lists in the ten minutes after that", n)
+				}
+				if got := f.Status().InVain; !slices.Equal(got, []revision.Kind{revision.Tools}) {
+					t.Errorf("changes that are none are announced of %v", got)
+				}
+				s.Set(revision.Tools, "new")
+				for before := s.Count(list); s.Count(list) == before; {
+					announce(time.Second)
+				}
+				w.wantItems(r, revision.Tools, "new")
+				if got := f.Status().InVain; got != nil {
+					t.Errorf("after a change, changes that are none are announced of %v", got)
+				}
+				w.after(time.Minute)
+				s.Set(revision.Tools, "newer")
+				s.Notify(toolsChanged)
+				w.after(w.policy.Refresh)
+				w.wantItems(r, revision.Tools, "newer")
+				s.Set(revision.Tools, "newest")
+				s.Notify(toolsChanged)
+				w.after(w.policy.Refresh)
+				w.wantItems(r, revision.Tools, "newest")
+			})
+		})
+	}
+}
+
+// A server that announces a change at each list is not asked for ever (aspire#14375).
+func TestListsThatProvokeNotices(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			s.On(list, func(rw http.ResponseWriter, req *http.Request, c call) error {
+				s.Notify(toolsChanged)
+				return s.Answer(rw, req, c)
+			})
+			run(t, s, func(w *world) {
+				w.start(r)
+				w.after(10 * time.Minute)
+				if n := s.Count(list); n > 16 {
+					t.Errorf("%d lists in ten minutes", n)
+				}
 			})
 		})
 	}

@@ -70,17 +70,17 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 			wasOpen.Store(true)
 			f.trust(begun)
 			if s.AnnouncesAny() {
-				f.setListening(true)
+				f.setListening(true, false)
 				f.fetchAll(s) // the first time, hydrating does that
 			}
 			tried()
-		})
+		}, func() { f.Recheck(revision.Discover) })
 		tried()
-		f.setListening(false)
+		refused := client.IsAnswer(err)
+		f.setListening(false, refused)
 		if ctx.Err() != nil || errors.Is(err, client.ErrNoStream) {
 			return
 		}
-		refused := client.IsAnswer(err)
 		ask := cut && refused
 		if wasOpen.Load() {
 			ask, cut = true, true
@@ -90,6 +90,9 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 		}
 		if time.Since(begun) >= steady {
 			retry.Reset()
+		}
+		if ask {
+			f.Recheck(revision.Discover) // which a server that was redeployed may answer otherwise
 		}
 		// The answer to a POST decides whether the session goes on, once after the end of
 		// a stream, and once after the first refusal of another.
@@ -123,7 +126,7 @@ func (f *Feed) describe(now *client.ServerInfo) {
 	switch {
 	case !maps.Equal(before.Capabilities, now.Capabilities), !maps.Equal(before.ListChanged, now.ListChanged):
 		f.end(errDescribed)
-	case f.session.Listens() && !f.listening:
+	case f.session.Listens() && f.refused:
 		signal(f.retryNow)
 	}
 }

@@ -3,44 +3,15 @@ package feed
 import (
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// silence is what is known of whether the upstream announces changes of a kind, which
-// it may claim and not do. It is guarded by Feed.mu.
-type silence struct {
-	// announced says that a notice has been seen.
-	announced bool
-	// caught says that the list has changed without a notice.
-	caught bool
-	// found is when a change was found whose notice may still come; zero if there is none.
-	found time.Time
-	// checked is when the list was last fetched to find out.
-	checked time.Time
-}
-
-// lateNotice is how long after a change was found its notice may come.
-const lateNotice = time.Second
-
 // proofEach is how often, after calls, an upstream that claims to announce changes is
 // checked, until it has announced one.
 const proofEach = 10 * time.Second
-
-// notice records that a change was announced.
-func (s *silence) notice(now time.Time) {
-	s.announced = true
-	if now.Sub(s.found) <= lateNotice {
-		s.found = time.Time{}
-	}
-}
-
-// checkOverdue notes whether a notice has not come in time.
-func (s *silence) checkOverdue(now time.Time) {
-	if !s.found.IsZero() && now.Sub(s.found) > lateNotice {
-		s.found, s.caught = time.Time{}, true
-	}
-}
 
 // compareSilence records whether a fetch for the feed's own snapshot has found a
 // change that was not announced. The caller holds f.mu.
@@ -51,21 +22,20 @@ func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry
 	}
 	switch {
 	case !f.session.Announces(k), f.listened.IsZero():
-		s.silence.caught = true
-	case f.listening && !before.Fetched.Before(f.listened) && s.silence.found.IsZero():
+		s.notices.Catch()
+	case f.listening && !before.Fetched.Before(f.listened):
 		// Otherwise a notice may have been lost while no stream was open.
-		s.silence.found = time.Now()
+		s.notices.Find(time.Now())
 	}
 }
 
-// isSilent reports whether the upstream has been caught: a list of kind k has changed
-// without a notice.
-func (f *Feed) isSilent(k revision.Kind) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := &f.slots[k]
-	s.silence.checkOverdue(time.Now())
-	return s.offered && s.silence.caught
+// compareNotices records whether what has been announced since the fetch before is a change.
+// The caller holds f.mu.
+func (f *Feed) compareNotices(s *slot, k revision.Kind, before, now *cache.Entry) {
+	if before != nil && s.notices.Fetched(!before.Mark.SameEpoch(now.Mark), before.Body.Digest == now.Body.Digest) {
+		f.group.logger.Load().Warn("upstream announces changes of a list that stays the same: the feed follows its notices ever more slowly",
+			zap.Stringer("kind", k), zap.Stringer("revision", f.revision))
+	}
 }
 
 // MayBeSilent returns the kinds of lists that a call may change without a notice: the
@@ -83,9 +53,7 @@ func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
 		if !s.offered || k == revision.Discover {
 			continue
 		}
-		s.silence.checkOverdue(now)
-		if s.silence.caught || !f.session.Announces(k) || !f.listening ||
-			!s.silence.announced && now.Sub(s.silence.checked) >= proof {
+		if s.notices.Caught(now) || !f.session.Announces(k) || !f.listening || !s.notices.Proven(now, proof) {
 			kinds |= revision.SetOf(k)
 		}
 	}
@@ -93,11 +61,20 @@ func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
 }
 
 // CheckSilence has kind k fetched in the background, and reports whether the
-// upstream has been caught: see [Feed.isSilent].
+// upstream has been caught: the list has changed without a notice.
 func (f *Feed) CheckSilence(k revision.Kind) (silent bool) {
 	f.mu.Lock()
-	f.slots[k].silence.checked = time.Now()
+	s, now := &f.slots[k], time.Now()
+	s.notices.Check(now)
+	silent = s.notices.Caught(now) && s.offered
 	f.mu.Unlock()
 	f.Recheck(k)
-	return f.isSilent(k)
+	return silent
+}
+
+// AnnouncesInVain reports whether the upstream announces changes of kind k that are none.
+func (f *Feed) AnnouncesInVain(k revision.Kind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.slots[k].notices.InVain()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/announce"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptiness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -27,7 +28,7 @@ type slot struct {
 	notBefore  time.Time // until when the upstream wants to be left alone
 	retry      *backoff.ExponentialBackOff
 	failure    *Failure
-	silence    silence
+	notices    announce.Record
 	// variantsDue is when the lists of variants are to be fetched again, zero if
 	// they are not; variantsStarted is when they last were.
 	variantsDue, variantsStarted time.Time
@@ -61,9 +62,9 @@ func (s *slot) current(v *variant.Record, is func(*Fetch) bool) *Fetch {
 }
 
 // ask makes the next fetch due: now, unless the last one began less than
-// refresh ago or the upstream wants to be left alone.
-func (s *slot) ask(refresh time.Duration) {
-	s.due = later(later(time.Now(), s.started.Add(refresh)), s.notBefore)
+// pause ago or the upstream wants to be left alone.
+func (s *slot) ask(pause time.Duration) {
+	s.due = later(later(time.Now(), s.started.Add(pause)), s.notBefore)
 }
 
 // hasten makes the next fetch due at that time, unless it is due sooner.

@@ -26,6 +26,8 @@ type Status struct {
 	Listening bool
 	// Silent are the kinds whose lists have changed without a notice.
 	Silent []revision.Kind
+	// InVain are the kinds of which changes are announced that are none.
+	InVain []revision.Kind
 	// NotOffered are the kinds that the operator wants and the upstream does not have.
 	NotOffered []revision.Kind
 	// Failure is a failure since which no attempt at the same has succeeded, or nil.
@@ -48,8 +50,11 @@ func (f *Feed) Status() Status {
 	now := time.Now()
 	for k := range f.slots {
 		slot := &f.slots[k]
-		if slot.silence.checkOverdue(now); slot.offered && slot.silence.caught {
+		if slot.notices.Caught(now) && slot.offered {
 			status.Silent = append(status.Silent, revision.Kind(k))
+		}
+		if slot.notices.InVain() && slot.offered {
+			status.InVain = append(status.InVain, revision.Kind(k))
 		}
 		if f.hydrated && slot.triedFor != nil && !slot.offered {
 			status.NotOffered = append(status.NotOffered, revision.Kind(k))
@@ -142,9 +147,10 @@ func (f *Feed) disconnected() {
 	f.enter(Connecting, nil)
 }
 
-func (f *Feed) setListening(on bool) {
+func (f *Feed) setListening(on, refused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.refused = refused
 	if f.listening = on; on {
 		f.listened = time.Now()
 	}

@@ -180,7 +180,7 @@ func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant
 		_ = a.session.Listen(ctx, func() {
 			wasOpen = true
 			done()
-		})
+		}, func() {})
 		if wasOpen {
 			f.renewSession(ctx, a)
 		}

@@ -54,6 +54,8 @@ type Feed struct {
 	Unanswered int64 `json:"unanswered"`
 	// Silent are the kinds whose lists have changed without a notice.
 	Silent []string `json:"changes_without_notice,omitempty"`
+	// InVain are the kinds of which changes are announced that are none.
+	InVain []string `json:"notices_without_change,omitempty"`
 	// NotOffered are the kinds that the server does not have.
 	NotOffered []string   `json:"not_offered,omitempty"`
 	Failure    *Failure   `json:"last_failure,omitempty"`
@@ -145,6 +147,9 @@ func describeFeed(s feed.Status, source Source) Feed {
 	}
 	for _, k := range s.Silent {
 		status.Silent = append(status.Silent, k.String())
+	}
+	for _, k := range s.InVain {
+		status.InVain = append(status.InVain, k.String())
 	}
 	for _, k := range s.NotOffered {
 		status.NotOffered = append(status.NotOffered, k.String())
