@@ -105,13 +105,7 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 		timer, stop := time.AfterFunc(revalidationTimeout, cancel), context.AfterFunc(x.backend.Context(), cancel)
 		context.AfterFunc(ctx, func() { timer.Stop(); stop() })
 	}
-	t := x.detached(ctx).tap(f, true)
-	t.header, t.held = x.w.Header().Clone(), h
-	go func() {
-		defer close(r.done)
-		defer cancel()
-		r.run(t, next, h)
-	}()
+	x.start(ctx, cancel, r, next, f, h)
 	timer := time.NewTimer(stalePatience - time.Since(x.arrived))
 	defer timer.Stop()
 	select {
@@ -156,12 +150,17 @@ func (x *exchange) keepAlive(next caddyhttp.Handler, f found) {
 	h := &held{answered: func() { r.settle(false); time.AfterFunc(lingerAnswered, cancel) }}
 	h.end()
 	stop := context.AfterFunc(x.backend.Context(), cancel)
-	t := x.detached(ctx).tap(found{fallback: f.entry}, true)
+	context.AfterFunc(ctx, func() { stop() })
+	x.start(ctx, cancel, r, next, found{fallback: f.entry}, h)
+}
+
+// start has the upstream answer in the background, and cancels ctx once that is over.
+func (x *exchange) start(ctx context.Context, cancel func(), r *revalidation, next caddyhttp.Handler, f found, h *held) {
+	t := x.detached(ctx).tap(f, true)
 	t.header, t.held = x.w.Header().Clone(), h
 	go func() {
 		defer close(r.done)
 		defer cancel()
-		defer stop()
 		r.run(t, next, h)
 	}()
 }
