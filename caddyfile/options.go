@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -158,14 +157,14 @@ func (p *parser) admit(o option) error {
 }
 
 func (p *parser) origins(o option) error {
-	const takes = "one or more http or https origins scheme://host[:port] without a path, such as https://app.example.com"
+	const takes = "one or more origins scheme://host[:port] without a path, such as https://app.example.com, null, or * for any page"
 	origins, err := o.arguments(takes, 1, math.MaxInt)
 	if err != nil {
 		return err
 	}
 	seen := make(map[string]bool)
 	for _, origin := range origins {
-		if !isOrigin(origin) {
+		if !mcpcache.IsOrigin(origin) {
 			return o.refuse(takes, shown(origin))
 		}
 		if seen[strings.ToLower(origin)] {
@@ -175,14 +174,6 @@ func (p *parser) origins(o option) error {
 	}
 	p.handler.Origins = origins
 	return nil
-}
-
-// isOrigin tells whether a value is what a page's Origin header may say (RFC
-// 6454 section 6.2), but for the letters' case. Wildcards and null are not.
-func isOrigin(value string) bool {
-	u, err := url.Parse(value)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && isPort(u) &&
-		!strings.ContainsAny(value, "*{},") && strings.EqualFold(value, u.Scheme+"://"+u.Host)
 }
 
 func (p *parser) guard(o option) (err error) {

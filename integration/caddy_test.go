@@ -109,6 +109,7 @@ type proxy struct {
 	t       testing.TB
 	logFile string
 	servers string // options of its server; "": the usual ones
+	name    string // of the site; "": it answers to all
 }
 
 // startProxy makes Caddy serve a site with that body, until the test ends.
@@ -117,12 +118,30 @@ func startProxy(t testing.TB, body string) *proxy {
 	return startProxyOf(t, "", body)
 }
 
+// startProxyCalled is like startProxy, with the name of the site.
+func startProxyCalled(t testing.TB, name, body string) *proxy {
+	t.Helper()
+	p := newProxy(t)
+	p.name = name
+	p.reload(body)
+	return p
+}
+
 // startProxyOf is like startProxy, with options of the server.
 func startProxyOf(t testing.TB, servers, body string) *proxy {
 	t.Helper()
+	p := newProxy(t)
+	p.servers = servers
+	p.reload(body)
+	return p
+}
+
+// newProxy returns a site that Caddy has not been told of.
+func newProxy(t testing.TB) *proxy {
+	t.Helper()
 	addr := fixture.FreeAddr(t)
 	p := &proxy{
-		URL: "http://" + addr + "/mcp", Addr: addr, t: t, logFile: filepath.Join(t.TempDir(), "caddy.log"), servers: servers,
+		URL: "http://" + addr + "/mcp", Addr: addr, t: t, logFile: filepath.Join(t.TempDir(), "caddy.log"),
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -132,7 +151,6 @@ func startProxyOf(t testing.TB, servers, body string) *proxy {
 			t.Errorf("going idle: %v", err)
 		}
 	})
-	p.reload(body)
 	return p
 }
 
@@ -151,7 +169,7 @@ func (p *proxy) tryReload(body string) error {
 	}
 	// A site without a host name answers whatever name a client asks for: what
 	// the handler makes of foreign names is its own decision.
-	site := fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n%s\n}\n", port, body)
+	site := fmt.Sprintf("http://%s:%s {\n\tbind 127.0.0.1\n%s\n}\n", p.name, port, body)
 	config := globals(p.logFile)
 	if p.servers != "" {
 		config = strings.Replace(config, "auto_https off", "auto_https off\n\tservers {\n\t\t"+p.servers+"\n\t}", 1)

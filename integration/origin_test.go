@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -72,12 +75,13 @@ func with(header http.Header, name, value string) http.Header {
 // configuration: its pages are served, others still are not.
 func TestOriginsAreLetIn(t *testing.T) {
 	w := newUpstream(t)
-	w.start("origins https://app.example")
+	w.start("origins https://app.example app://bundle null")
 	c := w.warm(scripted.Modern)
 	for origin, status := range map[string]int{
 		"https://app.example": http.StatusOK, "http://app.example": http.StatusForbidden,
 		"https://app.example:8443": http.StatusForbidden, "https://app.example.evil.example": http.StatusForbidden,
-		"https://evil.example": http.StatusForbidden,
+		"https://evil.example": http.StatusForbidden, "app://bundle": http.StatusOK, "null": http.StatusOK,
+		"app://other": http.StatusForbidden, "chrome-extension://abc": http.StatusForbidden,
 	} {
 		a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Origin": {origin}})
 		if a.Status != status {
@@ -113,4 +117,124 @@ func TestOriginThatTheServerRefuses(t *testing.T) {
 			c.AwaitList(toolsList, "a hit for others", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
 		}
 	})
+}
+
+// TestAnyPage lets in pages of every origin, for one server and in front of several.
+func TestAnyPage(t *testing.T) {
+	for name, config := range map[string]func(url string) string{
+		"one server": func(url string) string { return block("mcp_cache "+url, "origins *") },
+		"toolkit":    func(url string) string { return block("mcp_cache", "origins *", "server a "+url) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.host.Start()
+			w.proxy = startProxy(t, config(w.host.URL))
+			c := w.client(scripted.Modern)
+			c.Settle(toolsList)
+			for _, header := range []http.Header{
+				{"Origin": {"https://any.example"}}, {"Origin": {"null"}}, {"Host": {"any.example"}, "Origin": {"http://any.example"}},
+				{"Sec-Fetch-Site": {"cross-site"}},
+			} {
+				a := c.Post(fixture.Message("1", toolsList, c.Params("")), with(header, "Mcp-Method", toolsList))
+				if a.Status != http.StatusOK {
+					t.Errorf("%v got %s", header, describe(a))
+				}
+			}
+		})
+	}
+}
+
+// TestNamedSite has a site that a tunnel on the same machine leads to: its own name is let in
+// wherever it is named, and no other.
+func TestNamedSite(t *testing.T) {
+	const public = "mcp.public.example"
+	w := newUpstream(t)
+	w.host.Start()
+	cache := block("mcp_cache "+w.host.URL, "name tunnel")
+	for name, c := range map[string]struct{ site, body string }{
+		"its address": {public, cache},
+		"a matcher":   {"", "@public host " + public + " second.example\nhandle @public {\n" + cache + "\n}"},
+		"a route":     {"", "@public host " + public + "\nroute {\nroute @public {\n" + cache + "\n}\n}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.proxy = startProxyCalled(t, c.site, c.body)
+			caller := w.client(scripted.Modern)
+			caller.Header = http.Header{"Host": {public}}
+			wantHit(t, caller.Settle(toolsList), toolsList, "v1")
+			page := http.Header{"Mcp-Method": {toolsList}, "Host": {public}, "Origin": {"https://" + public}}
+			if a := caller.Post(fixture.Message("1", toolsList, caller.Params("")), page); a.Status != http.StatusOK {
+				t.Errorf("a page of the site got %s", describe(a))
+			}
+		})
+	}
+	t.Run("no name", func(t *testing.T) {
+		w.proxy = startProxy(t, cache)
+		caller := w.client(scripted.Modern)
+		for range 3 {
+			caller.Post(fixture.Message("1", toolsList, caller.Params("")), http.Header{"Mcp-Method": {toolsList}, "Host": {public}})
+		}
+		wantRemark(t, w.proxy, "tunnel", "name it in the option origins as https://NAME", "host", public, 3)
+	})
+	t.Run("not that name", func(t *testing.T) {
+		w.proxy = startProxy(t, "@others not host "+public+"\nhandle @others {\n"+cache+"\n}\nhandle {\n"+cache+"\n}")
+		caller := w.client(scripted.Modern)
+		a := caller.Post(fixture.Message("1", toolsList, caller.Params("")), http.Header{"Mcp-Method": {toolsList}, "Host": {public}})
+		if a.Status != http.StatusForbidden {
+			t.Errorf("a name that is excluded got %s", describe(a))
+		}
+	})
+}
+
+// wantRemark fails unless the status of a cache has a warning that ends with that text and what
+// it is about, so many times, and the log has it once.
+func wantRemark(t testing.TB, p *proxy, name, text, field, value string, times int) {
+	t.Helper()
+	var status struct{ Warnings []string }
+	readAdmin(t, "/mcp_cache/"+name, &status)
+	want := fmt.Sprintf("%s (%s: %s, %d times)", text, field, value, times)
+	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.HasSuffix(w, want) }) {
+		t.Errorf("warnings are %q, want one with %q", status.Warnings, want)
+	}
+	logged := 0
+	for line := range strings.Lines(p.log()) {
+		if strings.Contains(line, text) && strings.Contains(line, fmt.Sprintf("%q:%q", field, value)) {
+			logged++
+		}
+	}
+	if logged != 1 {
+		t.Errorf("the log has %q of %s %d times", text, value, logged)
+	}
+}
+
+// TestRewrittenHost has a handler in front change the Host: pages of the site are let in, others
+// are not, and the log tells which, for one server and in front of several.
+func TestRewrittenHost(t *testing.T) {
+	for name, config := range map[string]func(url string) string{
+		"one server": func(url string) string { return "mcp_cache " + url },
+		"toolkit":    func(url string) string { return block("mcp_cache", "server a "+url) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.host.Start()
+			w.proxy = startProxy(t, "request_header Host 127.0.0.1:3001\n"+config(w.host.URL))
+			c := w.client(scripted.Modern)
+			c.Settle(toolsList)
+			ask := func(site, origin string) int {
+				h := http.Header{"Mcp-Method": {toolsList}, "Origin": {origin}, "Sec-Fetch-Site": {site}}
+				return c.Post(fixture.Message("1", toolsList, c.Params("")), h).Status
+			}
+			if status := ask("same-origin", "http://"+w.proxy.Addr); status != http.StatusOK {
+				t.Errorf("a page of the site got %d", status)
+			}
+			for range 2 {
+				if status := ask("cross-site", "http://other.example"); status != http.StatusForbidden {
+					t.Errorf("a page of another got %d", status)
+				}
+			}
+			if status := ask("same-origin", "http://rebound.example"); status != http.StatusForbidden {
+				t.Errorf("a page of a name that leads to this machine got %d", status)
+			}
+			wantRemark(t, w.proxy, "mcp_cache", "name it in the option origins", "origin", "http://other.example", 2)
+		})
+	}
 }

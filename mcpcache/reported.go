@@ -32,8 +32,13 @@ func (r reported) Program() report.Program {
 	return nil
 }
 
-// Coding implements [report.Source].
-func (r reported) Coding() string { return r.h.backend.Coding() }
+// Remarks implements [report.Source].
+func (r reported) Remarks() []string {
+	if r.h.endpoint == nil { // a server of a toolkit
+		return nil
+	}
+	return r.h.endpoint.Remarks.Texts()
+}
 
 // Replicas implements [report.Source].
 func (r reported) Replicas() []string { return r.h.replicaURLs }

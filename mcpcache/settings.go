@@ -67,6 +67,7 @@ func (h *Handler) newSettings() (*settings, error) {
 	if s.exchange.Origins, err = origin.Parse(h.Origins); err != nil {
 		return nil, err
 	}
+	s.exchange.Origins.Names = new(siteHosts).name
 	if s.harmless, err = identity.ParseHeaders(h.Harmless); err != nil {
 		return nil, err
 	}

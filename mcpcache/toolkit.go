@@ -258,8 +258,8 @@ func (reportedToolkit) Upstream() string { return "" }
 // Program implements [report.Source].
 func (reportedToolkit) Program() report.Program { return nil }
 
-// Coding implements [report.Source].
-func (reportedToolkit) Coding() string { return "" }
+// Remarks implements [report.Source].
+func (r reportedToolkit) Remarks() []string { return r.h.toolkit.Remarks.Texts() }
 
 // Replicas implements [report.Source].
 func (reportedToolkit) Replicas() []string { return nil }

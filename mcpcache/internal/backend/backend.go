@@ -43,8 +43,6 @@ type Backend struct {
 	readOnlyLists
 	// languages says that answers of the upstream depend on Accept-Language.
 	languages atomic.Bool
-	// coding is the content coding of answers that should have none; nil if none had any.
-	coding atomic.Pointer[string]
 	// hanging is until when the upstream is taken not to answer, in Unix nanoseconds.
 	hanging atomic.Int64
 

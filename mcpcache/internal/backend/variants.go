@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -49,26 +47,6 @@ func (b *Backend) NoteLanguage(answer http.Header) {
 // MindsLanguage reports whether answers of the upstream depend on Accept-Language,
 // as far as has been seen.
 func (b *Backend) MindsLanguage() bool { return b.languages.Load() }
-
-// NoteCoding notes, and says once, that the upstream answers in a content coding that the
-// request has not asked for: such answers are not read.
-func (b *Backend) NoteCoding(request, answer http.Header, logger *zap.Logger) {
-	coding := header.Coding(answer)
-	if coding == "" || header.IsSigned(request) || !b.coding.CompareAndSwap(nil, &coding) {
-		return
-	}
-	logger.Warn("the server answers in a content coding that nobody asked for: a list in it lets no caller in, and is not kept",
-		zap.String("coding", coding))
-}
-
-// Coding returns the content coding in which the upstream answers though nobody has asked for
-// one; "" if it has not been seen to do that.
-func (b *Backend) Coding() string {
-	if coding := b.coding.Load(); coding != nil {
-		return *coding
-	}
-	return ""
-}
 
 // UnknownVariant returns a variant for a client whose capabilities are not known:
 // one of its own.

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -15,6 +14,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -53,17 +53,18 @@ type Endpoint struct {
 	Logger   *zap.Logger
 	// Rules say what callers may see and call; nil: everything.
 	Rules Rules
+	// Remarks are made of what requests show.
+	Remarks *remark.Remarks
 	// Paging cuts lists into pages; nil: they are one page each.
 	Paging *Paging
 
-	backend   *backend.Tenant
-	twin      string           // the path that the server may redirect the endpoint to
-	catalog   *catalog.Catalog // the lists as callers see them
-	status    statusTexts
-	requests  message.Templates
-	keeping   keeping
-	restless  *restless.Headers
-	notedHost sync.Once
+	backend  *backend.Tenant
+	twin     string           // the path that the server may redirect the endpoint to
+	catalog  *catalog.Catalog // the lists as callers see them
+	status   statusTexts
+	requests message.Templates
+	keeping  keeping
+	restless *restless.Headers
 
 	revalidations revalidations
 	scouts        variant.Scouts // of authorization contexts
@@ -72,7 +73,7 @@ type Endpoint struct {
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
-		Settings: s, Observer: o, Logger: l, backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
+		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
 		status: newStatusTexts(s.Name), restless: restless.New(),
 	}
 }
@@ -91,7 +92,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	x := e.exchange(w, r)
 	x.begin()
 	defer x.end()
-	if refusal != "" {
+	if refusal.Reason != "" {
 		return e.refuse(w, refusal)
 	}
 	err := x.serve(next)
@@ -177,8 +178,9 @@ func (e *Endpoint) route() *backend.Tenant { return e.backend }
 
 // refuse answers 403 with a JSON-RPC error, so that no client takes it for a
 // server of another era.
-func (e *Endpoint) refuse(w http.ResponseWriter, reason string) error {
-	body := message.AppendError(nil, nil, invalidRequest, reason)
+func (e *Endpoint) refuse(w http.ResponseWriter, refusal origin.Refusal) error {
+	e.Remarks.Make(refusal.Remark())
+	body := message.AppendError(nil, nil, invalidRequest, refusal.Reason)
 	w.Header()["Content-Type"] = []string{"application/json"}
 	w.Header()["Cache-Status"] = []string{e.status.refused()}
 	w.WriteHeader(http.StatusForbidden)

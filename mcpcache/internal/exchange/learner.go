@@ -96,7 +96,10 @@ func (l *learner) begin(status int, h http.Header) {
 		l.start(h, maxResult, l.learnResult)
 	}
 	if status == http.StatusOK {
-		x.backend.NoteCoding(x.r.Header, h, x.endpoint.Logger)
+		if coding := header.Coding(h); coding != "" && !header.IsSigned(x.r.Header) {
+			x.endpoint.Remarks.Make("the server answers in a content coding that nobody asked for: a list in it lets no caller in, and is not kept",
+				"coding", coding)
+		}
 		x.poke()
 	}
 }

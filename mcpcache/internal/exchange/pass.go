@@ -14,8 +14,8 @@ import (
 // its origin is refused. A server may serve MCP there too, so refusals, ends of
 // sessions and change notices count. Nobody is admitted by it, and nothing is kept.
 func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if reason := e.Settings.Origins.RefusesElsewhere(r, e.Settings.LendsCredentials); reason != "" {
-		return e.refuse(w, reason)
+	if refusal := e.Settings.Origins.RefusesElsewhere(r, e.Settings.LendsCredentials); refusal.Reason != "" {
+		return e.refuse(w, refusal)
 	}
 	x := e.exchange(w, r)
 	x.context = x.identify()

@@ -3,8 +3,6 @@ package exchange
 import (
 	"net"
 
-	"go.uber.org/zap"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
@@ -26,15 +24,16 @@ func (x *exchange) blame(reason bypass) bypass {
 	}
 	blamed := false
 	for name, values := range x.r.Header {
-		// New credentials are new callers, but a DPoP proof is new in each request.
-		if x.backend.Identity.Harmless.Has(name) || identity.IsCredential(name) && name != "Dpop" {
+		// New tokens are new callers. What handlers and proxies in front say of a caller is not
+		// the caller's, and a DPoP proof is new in each request.
+		if x.backend.Identity.Harmless.Has(name) || name == "Authorization" {
 			continue
 		}
 		sent := restless.Sent{Client: clientOf(x), Name: name, Values: values, Context: x.context, At: x.now}
 		found, first := x.endpoint.restless.Watch(sent, x.leadsNowhere)
 		blamed = blamed || found
 		if first {
-			x.logRestless(name)
+			x.noteRestless(name)
 		}
 	}
 	if blamed && reason == bypassAdmission {
@@ -43,15 +42,14 @@ func (x *exchange) blame(reason bypass) bypass {
 	return reason
 }
 
-func (x *exchange) logRestless(name string) {
+func (x *exchange) noteRestless(name string) {
 	name = name[:min(len(name), maxHeaderName)]
+	const odd = "lists are not answered from the cache: a request header has a new value in each request; "
 	if identity.IsCredential(name) {
-		x.endpoint.Logger.Warn("lists are not answered from the cache: a credential has a new value in each request",
-			zap.String("header", name))
+		x.endpoint.Remarks.Make(odd+"if the server does not need it, have it deleted in front, or not copied there", "header", name)
 		return
 	}
-	x.endpoint.Logger.Warn("lists are not answered from the cache: a request header has a new value in each request; "+
-		"if it does not tell callers apart, name it in the option harmless", zap.String("header", name))
+	x.endpoint.Remarks.Make(odd+"if it does not tell callers apart, name it in the option harmless", "header", name)
 }
 
 // leadsNowhere reports whether the upstream has let the client in, and it has not
@@ -95,8 +93,6 @@ func (x *exchange) noteHost() {
 	if e == nil || e.Partition != cache.Anonymous {
 		return
 	}
-	x.endpoint.notedHost.Do(func() {
-		x.endpoint.Logger.Warn("lists are not shared with clients that reach the server by another Host than the feed; "+
-			"name theirs in the option host", zap.String("host", x.r.Host), zap.String("feed_host", x.backend.Identity.Host))
-	})
+	x.endpoint.Remarks.Make("lists are not shared with clients that reach the server by another Host than the feed ("+
+		x.backend.Identity.Host+"); name theirs in the option host", "host", x.r.Host)
 }

@@ -13,6 +13,7 @@ import (
 	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -23,7 +24,7 @@ func watchedFace(t *testing.T, c config) (*face, *zaptest.ObservedLogs) {
 	t.Helper()
 	f := newFace(t, c)
 	core, logs := zaptest.New(zapcore.InfoLevel)
-	f.Logger = zap.New(core)
+	f.Remarks = remark.New(zap.New(core))
 	f.upstreamIs(listing("a"))
 	return f, logs
 }
@@ -111,6 +112,8 @@ func TestWhatIsRestless(t *testing.T) {
 		"refused callers":      {config{}, refuse, eachNew("X-Key"), nil},
 		"tokens":               {config{}, nil, eachNew("Authorization"), nil},
 		"proofs":               {config{}, nil, eachNew("Dpop"), []string{"Dpop"}},
+		"tokens of a gateway":  {config{}, nil, eachNew("X-Pomerium-Jwt-Assertion"), []string{"X-Pomerium-Jwt-Assertion"}},
+		"cookies":              {config{}, nil, eachNew("Cookie"), []string{"Cookie"}},
 		"harmless":             {config{}, nil, eachNew("X-Request-Id"), nil},
 		"private, nobody asks": {config{Admit: "all"}, nil, eachNew("X-Nonce"), []string{"X-Nonce"}},
 		"two of them": {config{}, nil, func(t *testing.T, f *face) {
@@ -193,7 +196,7 @@ func TestRestlessIsBounded(t *testing.T) {
 	}
 }
 
-// That lists are not shared for nothing but the Host is logged once.
+// That lists are not shared for nothing but the Host is logged once for each.
 func TestHostIsNamedOnce(t *testing.T) {
 	f, logs := watchedFace(t, config{})
 	f.backend.Identity.Host = "feed.example"
@@ -212,8 +215,9 @@ func TestHostIsNamedOnce(t *testing.T) {
 		t.Errorf("logged %v", logs.All())
 	}
 	ask("other.example")
+	ask("other.example")
 	ask("another.example")
-	if all := logs.All(); len(all) != 1 || all[0].ContextMap()["host"] != "other.example" || all[0].ContextMap()["feed_host"] != "feed.example" {
+	if all := logs.All(); len(all) != 2 || all[0].ContextMap()["host"] != "other.example" || !strings.Contains(all[0].Message, "feed.example") {
 		t.Errorf("logged %v", all)
 	}
 }

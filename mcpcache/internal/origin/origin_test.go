@@ -111,6 +111,16 @@ func TestOriginsLetIn(t *testing.T) {
 		"listed with https only": {at: lan, host: "mcp.example.com", origin: []string{"http://app.example.com"}, origins: []string{"https://app.example.com"}, refused: "Origin"},
 		"listed at another port": {at: lan, host: "mcp.example.com", origin: []string{"https://app.example.com:8443"}, origins: []string{"https://app.example.com"}, refused: "Origin"},
 		"second of the list":     {at: lan, host: "mcp.example.com", origin: []string{"http://b:1"}, origins: []string{"http://a", "http://b:1"}},
+		"null, listed":           {at: lan, host: "mcp.example.com", origin: []string{"null"}, origins: []string{"null"}},
+		"an application":         {at: lan, host: "mcp.example.com", origin: []string{"app://bundle"}, origins: []string{"app://bundle"}},
+		"an application's files": {at: lan, host: "mcp.example.com", origin: []string{"file://"}, origins: []string{"file://"}},
+		"an extension, listed":   {at: lan, host: "abc", origin: []string{"chrome-extension://abc"}, origins: []string{"chrome-extension://abc"}},
+		"another application":    {at: lan, host: "mcp.example.com", origin: []string{"app://other"}, origins: []string{"app://bundle"}, refused: "Origin"},
+		"no host by an app":      {at: loopback4, host: "bundle", origins: []string{"app://bundle"}, refused: "Host"},
+		"any":                    {at: lan, host: "mcp.example.com", origin: []string{"https://evil.example"}, origins: []string{"*"}},
+		"any, null":              {at: lan, host: "mcp.example.com", origin: []string{"null"}, origins: []string{"*"}},
+		"any, at loopback":       {at: loopback4, host: "evil.example", origin: []string{"https://evil.example"}, origins: []string{"*"}},
+		"named by the site":      {at: loopback4, host: "Named.example:443", origin: []string{"https://named.example"}},
 		"listed, at loopback":    {at: loopback4, host: "localhost:8080", origin: []string{"http://localhost:6274"}, origins: []string{"http://localhost:6274"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,6 +128,7 @@ func TestOriginsLetIn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			o.Names = func(_ *http.Request, host string) bool { return strings.HasPrefix(host, "named.example") }
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
 			r.Host = c.host
 			if c.origin != nil {
@@ -126,7 +137,7 @@ func TestOriginsLetIn(t *testing.T) {
 			if c.at != nil {
 				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.at))
 			}
-			got := o.Refuses(r)
+			got := o.Refuses(r).Reason
 			if (got == "") != (c.refused == "") || !strings.HasPrefix(got, c.refused) {
 				t.Errorf("got %q, want %q", got, c.refused)
 			}
@@ -182,13 +193,13 @@ func TestOtherSites(t *testing.T) {
 			for method := range strings.FieldsSeq(c.methods) {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/mcp", nil)
 				r.Method, r.Host, r.Header = method, "mcp.example", c.header
-				for where, reason := range map[string]string{endpoint: o.Refuses(r), elsewhere: o.RefusesElsewhere(r, false)} {
+				for where, reason := range map[string]string{endpoint: o.Refuses(r).Reason, elsewhere: o.RefusesElsewhere(r, false).Reason} {
 					if (reason != "") != strings.Contains(c.refused, where) {
 						t.Errorf("%s, %s: got %q", method, where, reason)
 					}
 				}
 				// With credentials that are lent, reading is as good as at the endpoint.
-				reason, want := o.RefusesElsewhere(r, true), strings.Contains(c.refused, endpoint) && !isOwnForm(c.header)
+				reason, want := o.RefusesElsewhere(r, true).Reason, strings.Contains(c.refused, endpoint) && !isOwnForm(c.header)
 				if (reason != "") != want {
 					t.Errorf("%s, elsewhere, with credentials lent: got %q", method, reason)
 				}
@@ -197,11 +208,46 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
+// A handler in front may have changed the Host. What the browser says of the page still tells
+// whether it is of the very site, and a name that was made to resolve to this machine is not.
+func TestHostIsRewritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		at      net.Addr
+		origin  string
+		site    string
+		refused bool
+	}{
+		"its own page":                  {at: lan, origin: "https://mcp.example", site: "same-origin"},
+		"nothing said of the page":      {at: lan, origin: "https://mcp.example", refused: true},
+		"another page":                  {at: lan, origin: "https://mcp.example", site: "same-site", refused: true},
+		"an application":                {at: lan, origin: "app://mcp.example", site: "same-origin", refused: true},
+		"at loopback":                   {at: loopback4, origin: "http://localhost:8080", site: "same-origin"},
+		"at loopback, named":            {at: loopback4, origin: "https://named.example", site: "same-origin"},
+		"at loopback, rebound":          {at: loopback4, origin: "http://evil.example", site: "same-origin", refused: true},
+		"at loopback, rebound, a frame": {at: loopback4, origin: "null", site: "same-origin", refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := Parse(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Names = func(_ *http.Request, host string) bool { return host == "named.example" }
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.at))
+			r.Host = "127.0.0.1:3001"
+			r.Header = http.Header{"Origin": {c.origin}, "Sec-Fetch-Site": {c.site}}
+			if got := o.Refuses(r).Reason; (got != "") != c.refused {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
 func TestBadOrigins(t *testing.T) {
 	for _, bad := range []string{
-		"", "app.example.com", "*", "null", "https://", "ftp://app.example.com", "https://app.example.com/",
+		"", "app.example.com", "**", "Null", "https://", "https://*.example.com", "app:", "app://", "https://app.example.com/",
 		"https://app.example.com/path", "https://user@app.example.com", "https://app.example.com?x=1",
-		"https://app.example.com#x", "https://app.example.com:port", "://x", "file:///x",
+		"https://app.example.com#x", "https://app.example.com:port", "https://app.example.com:", "https://app.example.com:70000", "://x", "file:///x",
 	} {
 		if _, err := Parse([]string{"https://fine.example", bad}); err == nil || !strings.HasPrefix(err.Error(), "origins: ") {
 			t.Errorf("%q: got error %v", bad, err)

@@ -39,7 +39,7 @@ type Status struct {
 	// Rules and Views are of who may see what; absent if there are no rules.
 	Rules []Rule `json:"rules,omitempty"`
 	Views []View `json:"views,omitempty"`
-	// Warnings are of the server's answers, and of rules.
+	// Warnings are of requests, of the server's answers, and of rules.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -111,11 +111,9 @@ func Describe(source Source, now time.Time) Status {
 	return status
 }
 
-// warn tells what is odd about the server's answers.
+// warn tells what is odd about requests and the server's answers.
 func (status *Status) warn(source Source) {
-	if coding := source.Coding(); coding != "" {
-		status.Warnings = append(status.Warnings, fmt.Sprintf("the server answers in a content coding that nobody asked for (%s): a list in it lets no caller in, and is not kept", coding))
-	}
+	status.Warnings = append(status.Warnings, source.Remarks()...)
 	for _, k := range revision.Kinds() {
 		if e := Newest(source, k); e != nil && len(e.Body.Repeated) > 0 {
 			status.Warnings = append(status.Warnings, fmt.Sprintf("%s has items of one name, and is kept as it is: %s", k, strings.Join(e.Body.Repeated, ", ")))

@@ -37,11 +37,11 @@ func TestWarningsOfAnswers(t *testing.T) {
 		if s := report.Describe(source, time.Now()); s.Warnings != nil {
 			t.Errorf("warnings of an ordinary server are %q", s.Warnings)
 		}
-		source.Coded = "br"
+		source.Remarked = []string{"refused (origin: null, once)"}
 		source.Server.Set("tools/list", "a", "b", "a", "b", "c")
 		refresh(t, source, revision.Tools)
 		want := []string{
-			"the server answers in a content coding that nobody asked for (br): a list in it lets no caller in, and is not kept",
+			"refused (origin: null, once)",
 			"tools has items of one name, and is kept as it is: a, b",
 		}
 		if s := report.Describe(source, time.Now()); !slices.Equal(s.Warnings, want) {

@@ -34,9 +34,8 @@ type Source interface {
 	// Replicas are the URLs of the MCP endpoint at all servers that are one
 	// upstream, the feeds' first.
 	Replicas() []string
-	// Coding is the content coding in which the upstream answers though nobody has asked
-	// for one; "" if it does not, as far as was seen.
-	Coding() string
+	// Remarks are what requests of clients have shown that an operator should know.
+	Remarks() []string
 	// Feeds are those of the upstream: sources with the same ones are in front
 	// of the same upstream. A toolkit has none of its own.
 	Feeds() *feed.Group

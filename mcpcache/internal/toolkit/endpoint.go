@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
@@ -69,6 +70,8 @@ type Endpoint struct {
 	Settings Settings
 	Observer exchange.Observer
 	Logger   *zap.Logger
+	// Remarks are made of what requests show.
+	Remarks *remark.Remarks
 
 	servers    []*Server
 	door       *Server          // nil: there is none
@@ -107,7 +110,7 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 		server.path, server.Host, server.number = address.Path, cmp.Or(server.Host, address.Host), i
 	}
 	e := &Endpoint{
-		Settings: s, Observer: o, Logger: l, servers: servers, cache: own, quoted: reply.CacheName(s.Name), most: most(s.Rules, servers),
+		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), servers: servers, cache: own, quoted: reply.CacheName(s.Name), most: most(s.Rules, servers),
 	}
 	e.varies = varying(e.most)
 	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.most)
@@ -151,12 +154,13 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if r.URL.Path != e.Settings.Path {
 		return e.elsewhere(w, r, next)
 	}
-	reason := e.Settings.Origins.Refuses(r) // before fields are removed from the header
+	foreign := e.Settings.Origins.Refuses(r) // before fields are removed from the header
 	v := newVisit(e, w, r)
 	defer v.done()
-	if reason != "" {
+	if foreign.Reason != "" {
+		e.Remarks.Make(foreign.Remark())
 		v.status = statusOrigin
-		return v.fail(refusal{http.StatusForbidden, invalidRequest, reason, nil})
+		return v.fail(refusal{http.StatusForbidden, invalidRequest, foreign.Reason, nil})
 	}
 	switch r.Method {
 	case http.MethodPost:

@@ -295,8 +295,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, proxied := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); proxied && !t.checked {
 		// A page of another site must not use a program that trusts its machine
 		// (2025-11-25, "Security Warning" of the Streamable HTTP transport).
-		if reason := (origin.Rules{}).Refuses(r); reason != "" {
-			return program.Forbid(r, reason), nil
+		if refusal := (origin.Rules{}).Refuses(r); refusal.Reason != "" {
+			return program.Forbid(r, refusal.Reason), nil
 		}
 	}
 	return t.program.RoundTrip(r)

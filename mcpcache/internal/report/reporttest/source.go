@@ -33,8 +33,8 @@ type Source struct {
 	Count [revision.Count][revision.NumKinds]atomic.Uint64
 	// Others are replicas besides the upstream.
 	Others []string
-	// Coded is what Coding returns.
-	Coded string
+	// Remarked is what Remarks returns.
+	Remarked []string
 	// Ruled is the policy; nil: none.
 	Ruled *Policy
 	// Remembered is what Callers returns.
@@ -107,8 +107,8 @@ func (*Source) Upstream() string { return "http://127.0.0.1:1/mcp" }
 // Program implements [report.Source].
 func (s *Source) Program() report.Program { return s.Runs }
 
-// Coding implements [report.Source].
-func (s *Source) Coding() string { return s.Coded }
+// Remarks implements [report.Source].
+func (s *Source) Remarks() []string { return s.Remarked }
 
 // Replicas implements [report.Source].
 func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.Others...) }
