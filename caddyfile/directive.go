@@ -29,7 +29,7 @@ func init() {
 //		partition      <placeholder...>           # more request values that tell callers apart
 //		harmless       <header...>                # request headers that do not
 //		admit          upstream [<duration>]|all  # default: upstream 5m. all: handlers in front authenticate
-//		origins        <origin...>                # browser origins let in besides the same origin
+//		origins        <origin...>                # browser origins let in besides the same origin; null and app://... too. *: any
 //
 //		# what callers may see and call
 //		allow          [<matcher>] <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
@@ -41,7 +41,7 @@ func init() {
 //		guard          <name> [<args...>] [{ ... }]
 //		eras           legacy|modern...           # which eras of MCP the feed speaks; legacy is tried first. Default: both
 //		endpoint       <path>                     # the upstream's MCP path, when no upstream URL says it. Default: /mcp
-//		host           <name>                     # the Host that the feed sends, where clients' Hosts reach the server. Default: the server's address
+//		host           <name...>                  # the Host that the feed sends, where clients' Hosts reach the server, and others with the same lists. Default: the server's address
 //		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy or off. Default: caddy
 //		refresh        <duration>                 # never refresh a kind more often than this. Default: 1s
 //

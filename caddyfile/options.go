@@ -240,15 +240,20 @@ func (p *parser) endpoint(o option) error {
 }
 
 func (p *parser) host(o option) error {
-	const takes = "one name or address, with or without a port, such as mcp.example.com"
-	host, err := o.argument(takes)
+	const takes = "one or more names or addresses, with or without a port, such as mcp.example.com"
+	hosts, err := o.distinct(takes, func(host string) error {
+		if !mcpcache.IsHost(host) {
+			return o.refuse(takes, shown(host))
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if !mcpcache.IsHost(host) {
-		return o.refuse(takes, shown(host))
+	if p.into != nil && len(hosts) > 1 {
+		return o.Errf("%s of a server in a toolkit takes one name: no Host of a client reaches the server", o.name)
 	}
-	p.handler.Host = host
+	p.handler.Host, p.handler.SameHosts = hosts[0], hosts[1:]
 	return nil
 }
 

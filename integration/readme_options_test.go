@@ -111,7 +111,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 	// The page names the fields that are called otherwise.
 	want := append(names(table), "rules", "servers", "upstream", "admit_for", "scope_always", "stale_after_notice",
-		"ttl_by_kind", "min_ttl_by_kind", "max_ttl_by_kind")
+		"ttl_by_kind", "min_ttl_by_kind", "max_ttl_by_kind", "same_hosts")
 	want = slices.DeleteFunc(want, func(name string) bool {
 		return slices.Contains([]string{"reverse_proxy", "stdio", "allow", "deny", "server"}, name)
 	})

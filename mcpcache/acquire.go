@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 )
 
 // acquire takes the backend that key stands for, or makes it. With own it is this
@@ -20,7 +21,7 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 		Upstream: h.upstream, Settings: h.settings.backend, Placeholders: placeholders, Store: h.store, Logger: h.logger,
 		Sleeper: h.sleeper(),
 		Identity: identity.Rules{
-			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost,
+			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost, SameHosts: folded(h.SameHosts),
 			Original: identity.TellsOriginal(placeholders), Telling: telling,
 		},
 	}
@@ -29,6 +30,15 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 	}
 	sum := sha256.Sum256(key)
 	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
+}
+
+// folded returns Hosts in lower case and in order.
+func folded(hosts []string) (in []string) {
+	for _, host := range hosts {
+		in = append(in, origin.FoldHost(host))
+	}
+	slices.Sort(in)
+	return in
 }
 
 // feedKey returns the part of the configuration, besides the guard, that the backend depends
@@ -49,7 +59,8 @@ func (h *Handler) feedKey(telling []string) ([]byte, error) {
 		Host      string   `json:",omitempty"`
 		Telling   []string `json:",omitempty"`
 		Eras      []string `json:",omitempty"`
-	}{withoutLimits(h.UpstreamRaw), h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling, eras})
+		SameHosts []string `json:",omitempty"`
+	}{withoutLimits(h.UpstreamRaw), h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling, eras, folded(h.SameHosts)})
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}

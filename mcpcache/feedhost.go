@@ -3,6 +3,7 @@ package mcpcache
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -25,8 +26,13 @@ func IsHost(value string) bool { return hostPattern.MatchString(value) }
 // findFeedHost finds out the Host of the feed's requests, if the Hosts of clients' requests
 // reach the server.
 func (h *Handler) findFeedHost() error {
+	for _, host := range h.SameHosts {
+		if !IsHost(host) {
+			return fmt.Errorf("same_hosts: %q is not a name or address, with or without a port", host)
+		}
+	}
 	if !passesHost(h.upstream) {
-		if h.Host != "" {
+		if h.Host != "" || h.SameHosts != nil {
 			return errors.New("host: the server is sent a Host of its own already, whatever the feed and the clients send; " +
 				"leave host out, or the header_up Host, the transport or the upstream URL that sets it")
 		}

@@ -65,6 +65,9 @@ type Handler struct {
 	// Default: the server's address, as the first upstream has it
 	Host string `json:"host,omitempty"`
 
+	// More Hosts of clients at which the server has the same lists as at `host`. Default: none
+	SameHosts []string `json:"same_hosts,omitempty"`
+
 	// Which eras of MCP the feed speaks: `legacy`, the revisions with sessions,
 	// and `modern`, those without. A server that speaks one of them alone need
 	// not be asked for the other. Lists of clients of an era that is not named
@@ -158,8 +161,9 @@ type Handler struct {
 	AdmitFor caddy.Duration `json:"admit_for,omitempty"`
 
 	// Origins of browser pages that are let in besides the endpoint's own,
-	// such as `https://app.example.com`. A host named here is also accepted
-	// in the Host header of requests that arrive at a loopback address.
+	// such as `https://app.example.com`, `app://bundle` or `null`; `*` lets in any. A host
+	// named here is also accepted in the Host header of requests that arrive at a loopback
+	// address, and so are those that the routes of the server name.
 	Origins []string `json:"origins,omitempty"`
 
 	// What callers may see and call: each rule allows or denies some items, to everybody

@@ -248,6 +248,7 @@ func TestFailedProvision(t *testing.T) {
 			"bad origin":        {config("failed", "origins", `["x"]`), "origins: "},
 			"credential":        {config("failed", "harmless", `["Authorization"]`), "harmless: Authorization says who a caller is"},
 			"bad host":          {config("failed", "host", `"http://a"`), "host: "},
+			"bad other host":    {config("failed", "same_hosts", `["a", "http://a"]`), "same_hosts: "},
 			"bad rule":          {config("failed", "rules", `[{}]`), "rule 0: effect: "},
 			"unknown option":    {config("failed", "tll", `1`), "tll"},
 		} {
@@ -311,6 +312,7 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 			"partition":        {config("reload", "partition", `["{a}"]`), false},
 			"harmless":         {config("reload", "harmless", `["X-A"]`), false},
 			"host":             {config("reload", "host", `"a.example"`), false},
+			"same hosts":       {config("reload", "same_hosts", `["a.example"]`), false},
 			"eras":             {config("reload", "eras", `["legacy"]`), false},
 			"both eras":        {config("reload", "eras", `["modern","legacy"]`), true},
 			"guard":            {config("reload", "guard", `{"guard":"bearer","token":"a"}`), false},

@@ -183,7 +183,7 @@ func (h *Handler) optionsOfServers() []given {
 // optionsNotYet are those that nothing in a toolkit goes by yet.
 func (h *Handler) optionsNotYet() []given {
 	return []given{
-		{"page_size", h.PageSize != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
+		{"same_hosts", h.SameHosts != nil}, {"page_size", h.PageSize != 0}, {"partition", h.Partition != nil}, {"harmless", h.Harmless != nil},
 	}
 }
 

@@ -80,6 +80,7 @@ const (
 	bypassRevision  bypass = "revision"  // headers and body do not agree on one
 	bypassAdmission bypass = "admission" // the upstream has not let this caller in
 	bypassHeader    bypass = "header"    // the same, because a header has a new value each time
+	bypassHost      bypass = "host"      // the caller reaches the server by another Host than the feed
 	bypassChanged   bypass = "changed"   // the caller has seen a notice of a change of its own
 )
 

@@ -12,13 +12,19 @@ import (
 const maxHeaderName = 64
 
 // blame returns [bypassHeader] instead of [bypassAdmission] if a header with ever
-// new values is why the upstream has not let this caller in. The first time, that
-// is logged.
+// new values is why the upstream has not let this caller in, and [bypassHost] if a list of the
+// feed is not shared with it for nothing but its Host. Both are remarked on.
 func (x *exchange) blame(reason bypass) bypass {
 	if reason != bypassAdmission && reason != understood {
 		return reason
 	}
-	x.noteHost()
+	if x.isElsewhere() {
+		x.endpoint.Remarks.Make("lists are not shared with clients that reach the server by another Host than the feed ("+
+			x.backend.Identity.Host+"); if it shows them the same lists, name theirs in the option host, too", "host", x.r.Host)
+		if reason == understood {
+			return bypassHost
+		}
+	}
 	if x.context.IsAnonymous() || x.caller() != nil {
 		return reason
 	}
@@ -30,9 +36,8 @@ func (x *exchange) blame(reason bypass) bypass {
 			continue
 		}
 		sent := restless.Sent{Client: clientOf(x), Name: name, Values: values, Context: x.context, At: x.now}
-		found, first := x.endpoint.restless.Watch(sent, x.leadsNowhere)
-		blamed = blamed || found
-		if first {
+		if x.endpoint.restless.Watch(sent, x.leadsNowhere) {
+			blamed = true
 			x.noteRestless(name)
 		}
 	}
@@ -83,16 +88,12 @@ func clientOf(x *exchange) []string {
 	return client
 }
 
-// noteHost logs, once, that a client was not given a list of the feed for no other
-// reason than its Host.
-func (x *exchange) noteHost() {
+// isElsewhere reports whether a client is not given a list of the feed for no other reason than
+// its Host.
+func (x *exchange) isElsewhere() bool {
 	if x.context == cache.Anonymous || !x.context.IsAnonymous() {
-		return
+		return false
 	}
 	e := x.catalog.List(x.question.revision, x.question.kind)
-	if e == nil || e.Partition != cache.Anonymous {
-		return
-	}
-	x.endpoint.Remarks.Make("lists are not shared with clients that reach the server by another Host than the feed ("+
-		x.backend.Identity.Host+"); name theirs in the option host", "host", x.r.Host)
+	return e != nil && e.Partition == cache.Anonymous
 }

@@ -201,22 +201,34 @@ func TestHostIsNamedOnce(t *testing.T) {
 	f, logs := watchedFace(t, config{})
 	f.backend.Identity.Host = "feed.example"
 	f.pinned(t, revision.V20260728, cache.Anonymous, time.Hour, 0, "a")
-	ask := func(host string, fields ...string) {
+	ask := func(host string, fields ...string) (detail string) {
 		r := modernRequest("tools/list", "")
 		r.Host = host
 		for i := 0; i < len(fields); i += 2 {
 			r.Header.Set(fields[i], fields[i+1])
 		}
-		f.serve(t, r)
+		_, detail, _ = strings.Cut(f.serve(t, r).Header().Get("Cache-Status"), "; ")
+		return detail
 	}
 	ask("feed.example")
 	ask("other.example", "Authorization", "Bearer a")
 	if logs.Len() != 0 {
 		t.Errorf("logged %v", logs.All())
 	}
-	ask("other.example")
-	ask("other.example")
+	if detail := ask("other.example"); detail != "fwd=bypass; detail=admission" {
+		t.Errorf("who is not let in got %s", detail)
+	}
+	for range 2 {
+		if detail := ask("other.example"); detail != "fwd=bypass; detail=host" {
+			t.Errorf("who is let in got %s", detail)
+		}
+	}
 	ask("another.example")
+	f.backend.Identity.SameHosts = []string{"same.example:8443"}
+	ask("Same.example:8443")
+	if detail := ask("Same.example:8443"); !strings.HasPrefix(detail, "hit") {
+		t.Errorf("at a Host with the same lists: %s", detail)
+	}
 	if all := logs.All(); len(all) != 2 || all[0].ContextMap()["host"] != "other.example" || !strings.Contains(all[0].Message, "feed.example") {
 		t.Errorf("logged %v", all)
 	}

@@ -42,6 +42,8 @@ type Rules struct {
 	// Host is the one in the feeds' requests, folded; "" if the Hosts of clients do
 	// not reach the server.
 	Host string
+	// SameHosts are others, folded, at which the server shows the same lists.
+	SameHosts []string
 }
 
 // Of returns the authorization context of a request: a keyed hash of everything
@@ -112,7 +114,11 @@ func (rules *Rules) OfFields(fields http.Header) cache.Partition {
 // atAnotherHost reports whether the request reaches the server with another Host
 // than the feeds' requests: the server may show different lists at each.
 func (rules *Rules) atAnotherHost(r *http.Request) bool {
-	return rules.Host != "" && r.Host != rules.Host && origin.FoldHost(r.Host) != rules.Host
+	if rules.Host == "" || r.Host == rules.Host {
+		return false
+	}
+	host := origin.FoldHost(r.Host)
+	return host != rules.Host && !slices.Contains(rules.SameHosts, host)
 }
 
 // originalPlaceholder is where Caddy keeps the URI of a request as it came.

@@ -64,33 +64,33 @@ func New() *Headers {
 	return &Headers{seed: maphash.MakeSeed(), found: make(map[string]bool)}
 }
 
-// Watch notes a header. It reports whether the header is known to be restless, and whether that
-// is new. leadsNowhere reports whether the upstream has let the client in, and it has not come
-// back in any of the authorization contexts of its last requests.
-func (h *Headers) Watch(s Sent, leadsNowhere func([]cache.Partition) bool) (found, first bool) {
+// Watch notes a header, and reports whether it is known to be restless. leadsNowhere reports
+// whether the upstream has let the client in, and it has not come back in any of the
+// authorization contexts of its last requests.
+func (h *Headers) Watch(s Sent, leadsNowhere func([]cache.Partition) bool) bool {
 	key, value := h.hash(append(s.Client, s.Name)), h.hash(s.Values)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.found[s.Name] {
-		return true, false
+		return true
 	}
 	if len(h.found) == MaxFound {
-		return false, false
+		return false
 	}
 	t := &h.trails[key%NumTrails]
 	if t.key != key {
 		if t.key != 0 && s.At.Sub(t.last) < cold {
-			return false, false
+			return false
 		}
 		*t = trail{key: key}
 	}
 	t.last = s.At
 	if !t.add(value, s.Context) || !leadsNowhere(t.contexts[:]) {
-		return false, false
+		return false
 	}
 	*t = trail{}
 	h.found[s.Name] = true
-	return true, true
+	return true
 }
 
 // add adds a value, and reports whether there are enough. A value that is not new

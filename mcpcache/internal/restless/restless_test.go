@@ -11,16 +11,15 @@ import (
 
 func nowhere([]cache.Partition) bool { return true }
 
-// A header is found once, with the last of enough new values, and so are no more than there is
+// A header is found with the last of enough new values, and so are no more than there is
 // room for.
 func TestFoundIsBounded(t *testing.T) {
 	h := New()
 	for n := range 2 * MaxFound {
 		for i := range NewValues + 1 {
 			s := Sent{Client: []string{"a"}, Name: fmt.Sprint("X-", n), Values: []string{fmt.Sprint(i)}, At: time.Now()}
-			found, first := h.Watch(s, nowhere)
-			if room := n < MaxFound; found != (room && i >= NewValues-1) || first != (room && i == NewValues-1) {
-				t.Errorf("value %d of header %d: found %v, for the first time %v", i, n, found, first)
+			if found, want := h.Watch(s, nowhere), n < MaxFound && i >= NewValues-1; found != want {
+				t.Errorf("value %d of header %d: found %v", i, n, found)
 			}
 		}
 	}
@@ -32,9 +31,8 @@ func TestFoundIsBounded(t *testing.T) {
 // A client's header is watched until it has sent no more of it for a while.
 func TestColdTrailMakesRoom(t *testing.T) {
 	h, now := New(), time.Now()
-	watch := func(client string, value int) (found bool) {
-		found, _ = h.Watch(Sent{Client: []string{client}, Name: "X", Values: []string{fmt.Sprint(value)}, At: now}, nowhere)
-		return found
+	watch := func(client string, value int) bool {
+		return h.Watch(Sent{Client: []string{client}, Name: "X", Values: []string{fmt.Sprint(value)}, At: now}, nowhere)
 	}
 	for n := range 100 * NumTrails { // until each trail is somebody's
 		watch(strings.Repeat("a", n%7)+fmt.Sprint(n), 0)
