@@ -42,6 +42,7 @@ func init() {
 //		eras           legacy|modern...           # which eras of MCP the feed speaks; legacy is tried first. Default: both
 //		endpoint       <path>                     # the upstream's MCP path, when no upstream URL says it. Default: /mcp
 //		host           <name...>                  # the Host that the feed sends, where clients' Hosts reach the server, and others with the same lists. Default: the server's address
+//		client_name    <name>                     # what the feed calls itself, for servers that let clients in by name. Default: mcp_cache
 //		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy or off. Default: caddy
 //		refresh        <duration>                 # never refresh a kind more often than this. Default: 1s
 //
@@ -88,7 +89,7 @@ func init() {
 //	session_lost  reopen|end                      # when it has lost a client's session. Default: reopen
 //
 // and for this server guard, kinds, ttl, min_ttl, max_ttl, stale_if_error, scope, eras,
-// endpoint, host, refresh, max_list, max_pages, stdio, reverse_proxy, and allow and deny with the
+// endpoint, host, client_name, refresh, max_list, max_pages, stdio, reverse_proxy, and allow and deny with the
 // names that it has itself. All other options stand beside the servers, and so do allow and
 // deny with the names that clients see.
 //

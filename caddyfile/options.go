@@ -257,6 +257,19 @@ func (p *parser) host(o option) error {
 	return nil
 }
 
+func (p *parser) clientName(o option) error {
+	const takes = "one name of 1 to 64 letters, digits, spaces and any of ._/@-"
+	name, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	if !mcpcache.IsClientName(name) {
+		return o.refuse(takes, name)
+	}
+	p.handler.ClientName = name
+	return nil
+}
+
 func (p *parser) maxRequest(o option) error { return o.size(&p.handler.MaxRequest, aSize, 1) }
 func (p *parser) maxCall(o option) error    { return o.size(&p.handler.MaxCall, aSize, 1) }
 func (p *parser) maxList(o option) error    { return o.size(&p.handler.MaxList, aSize, 1) }

@@ -46,6 +46,7 @@ var subdirectives = map[string]func(*parser, option) error{
 	"eras":           (*parser).eras,
 	"endpoint":       (*parser).endpoint,
 	"host":           (*parser).host,
+	"client_name":    (*parser).clientName,
 	"refresh":        (*parser).refresh,
 	"max_request":    (*parser).maxRequest,
 	"max_call":       (*parser).maxCall,

@@ -14,7 +14,7 @@ import (
 
 // ofServer are the options of a server of a toolkit that other handlers have, too.
 var ofServer = []string{
-	"kinds", "ttl", "min_ttl", "max_ttl", "stale_if_error", "scope", "eras", "endpoint", "host", "refresh",
+	"kinds", "ttl", "min_ttl", "max_ttl", "stale_if_error", "scope", "eras", "endpoint", "host", "client_name", "refresh",
 	"max_list", "max_pages", "stdio", "reverse_proxy", "guard", "allow", "deny",
 }
 

@@ -68,7 +68,8 @@ func parseUpstreamURL(raw string) (upstreamURL, error) {
 		return upstreamURL{}, errors.New("must not hold a placeholder other than {$NAME}; a reverse_proxy block can name upstreams with placeholders")
 	}
 	if scheme, _, found := strings.Cut(raw, "://"); !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
-		return upstreamURL{}, errors.New("must be " + example + ", and a command stands after the word stdio")
+		return upstreamURL{}, errors.New("must be " + example +
+			"; other addresses, such as unix//run/mcp.sock, h2c://… and :3001, stand in a block { reverse_proxy <address> }, a command after the word stdio")
 	}
 	parsed, err := url.Parse(raw)
 	switch {

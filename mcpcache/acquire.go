@@ -60,7 +60,8 @@ func (h *Handler) feedKey(telling []string) ([]byte, error) {
 		Telling   []string `json:",omitempty"`
 		Eras      []string `json:",omitempty"`
 		SameHosts []string `json:",omitempty"`
-	}{withoutLimits(h.UpstreamRaw), h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling, eras, folded(h.SameHosts)})
+		Client    string   `json:",omitempty"`
+	}{withoutLimits(h.UpstreamRaw), h.GuardRaw, h.Endpoint, h.Scope, h.Partition, h.ScopeAlways, slices.Sorted(maps.Keys(h.settings.harmless)), h.Host, telling, eras, folded(h.SameHosts), h.ClientName})
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}

@@ -68,6 +68,10 @@ type Handler struct {
 	// More Hosts of clients at which the server has the same lists as at `host`. Default: none
 	SameHosts []string `json:"same_hosts,omitempty"`
 
+	// What the feed calls itself, in `initialize` and in modern requests, for servers that
+	// let clients in by their name. Up to 64 letters, digits, spaces and `._/@-`. Default: `mcp_cache`
+	ClientName string `json:"client_name,omitempty"`
+
 	// Which eras of MCP the feed speaks: `legacy`, the revisions with sessions,
 	// and `modern`, those without. A server that speaks one of them alone need
 	// not be asked for the other. Lists of clients of an era that is not named

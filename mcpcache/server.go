@@ -12,7 +12,7 @@ import (
 
 // Server is one of several MCP servers behind a [Handler], which then is a toolkit. Its
 // options are those of a handler that are about a server: `name`, `upstream`, `endpoint`,
-// `host`, `eras`, `kinds`, the times of lists, `stale_if_error`, `scope`, `refresh`, `guard`,
+// `host`, `client_name`, `eras`, `kinds`, the times of lists, `stale_if_error`, `scope`, `refresh`, `guard`,
 // `max_list`, `max_pages` and `rules`, which speak of the names that the server has itself. All
 // others are the toolkit's, and `rules` are, too: those speak of the names that clients see.
 type Server struct {

@@ -51,6 +51,7 @@ func (h *Handler) newSettings() (*settings, error) {
 	b.Feed.Refresh = orDefault(time.Duration(h.Refresh), b.Feed.Refresh)
 	b.Feed.MaxList = orDefault(h.MaxList, b.Feed.MaxList)
 	b.Feed.MaxPages = orDefault(h.MaxPages, b.Feed.MaxPages)
+	b.Feed.Name = h.ClientName
 	b.Feed.PublicByDefault = h.Scope == "public"
 	b.Feed.PublicAlways = h.ScopeAlways
 	var err error
@@ -109,6 +110,11 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 // safe in a URL path too.
 func IsName(name string) bool { return validName.MatchString(name) }
 
+var validClientName = regexp.MustCompile(`^[A-Za-z0-9._/@ -]{1,64}$`)
+
+// IsClientName reports whether the feed may call itself that.
+func IsClientName(name string) bool { return validClientName.MatchString(name) }
+
 // longest is the longest duration of any option: ten years. Times that far away still fit in
 // Unix nanoseconds.
 const longest = 10 * 365 * 24 * time.Hour
@@ -120,6 +126,9 @@ func (s *settings) check() error {
 	}
 	if !IsName(s.exchange.Name) {
 		return fmt.Errorf("name: %q is not 1 to 64 letters, digits, '_', '.' or '-'", s.exchange.Name)
+	}
+	if s.backend.Feed.Name != "" && !IsClientName(s.backend.Feed.Name) {
+		return fmt.Errorf("client_name: %q is not 1 to 64 letters, digits, spaces and any of ._/@-", s.backend.Feed.Name)
 	}
 	if s.backend.Host != "" && !IsHost(s.backend.Host) {
 		return fmt.Errorf("host: %q is not a name or address, with or without a port", s.backend.Host)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	feedclient "github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -44,7 +45,7 @@ func TestDefaults(t *testing.T) {
 		"name":               {s.exchange.Name, "mcp_cache"},
 		"feed": {s.backend.Feed, feed.Policy{
 			Kinds: all, Times: feed.Times{TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour}, Refresh: time.Second,
-			MaxList: 32 << 20, MaxPages: 1000,
+			Policy: feedclient.Policy{MaxList: 32 << 20, MaxPages: 1000},
 		}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
@@ -57,7 +58,7 @@ func TestSettings(t *testing.T) {
 	s := settingsOf(t, &Handler{
 		Endpoint: "/api/mcp", Kinds: []string{"tools", "discover"}, TTL: 1, MaxTTL: 2, StaleIfError: duration(0),
 		StaleAfterNotice: true, Gate: duration(0), Scope: "public", Partition: []string{"{a}"}, Admit: "upstream", AdmitFor: 3,
-		Origins: []string{"https://app.example.com"}, Refresh: 4, MaxRequest: 5, MaxCall: 6, MaxList: 6, MaxPages: 7, Memory: 1 << 20,
+		Origins: []string{"https://app.example.com"}, Refresh: 4, MaxRequest: 5, MaxCall: 6, MaxList: 6, MaxPages: 7, Memory: 1 << 20, ClientName: "trusted",
 		Name: strings.Repeat("a", 64),
 	})
 	kinds := revision.SetOf(revision.Tools, revision.Discover)
@@ -74,7 +75,7 @@ func TestSettings(t *testing.T) {
 		"max_call":           {s.exchange.MaxCall, int64(6)},
 		"memory":             {s.backend.Memory, int64(1 << 20)},
 		"name":               {s.exchange.Name, strings.Repeat("a", 64)},
-		"feed":               {s.backend.Feed, feed.Policy{Kinds: kinds, Times: feed.Times{TTL: 1, MaxTTL: 2}, Refresh: 4, MaxList: 6, MaxPages: 7, PublicByDefault: true}},
+		"feed":               {s.backend.Feed, feed.Policy{Kinds: kinds, Times: feed.Times{TTL: 1, MaxTTL: 2}, Refresh: 4, Policy: feedclient.Policy{MaxList: 6, MaxPages: 7, Name: "trusted"}, PublicByDefault: true}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)

@@ -173,7 +173,7 @@ func firstGiven(options []given) string {
 // optionsOfServers are those that each server of a toolkit has for itself.
 func (h *Handler) optionsOfServers() []given {
 	return []given{
-		{"eras", h.Eras != nil}, {"host", h.Host != ""}, {"kinds", h.Kinds != nil},
+		{"eras", h.Eras != nil}, {"client_name", h.ClientName != ""}, {"host", h.Host != ""}, {"kinds", h.Kinds != nil},
 		{"ttl", h.TTL != 0 || h.TTLByKind != nil}, {"min_ttl", h.MinTTL != 0 || h.MinTTLByKind != nil}, {"max_ttl", h.MaxTTL != 0 || h.MaxTTLByKind != nil},
 		{"stale_if_error", h.StaleIfError != nil || h.StaleAfterNotice}, {"scope", h.Scope != "" || h.ScopeAlways},
 		{"refresh", h.Refresh != 0}, {"max_pages", h.MaxPages != 0}, {"guard", h.GuardRaw != nil},

@@ -171,7 +171,7 @@ func TestProgressGivesUpOneEra(t *testing.T) {
 		"refuses": {func(w http.ResponseWriter, _ *http.Request) error {
 			w.WriteHeader(http.StatusUnauthorized)
 			return nil
-		}, "Feeds: 2025-11-25 needs_authorization (connect: answered 401), 2026-07-28 ready, tools 1\n" + asked},
+		}, "Feeds: 2025-11-25 needs_authorization (connect: answered 401: give the feed a credential, with guard or hea…), 2026-07-28 ready, tools 1\n" + asked},
 		"is not there": {func(w http.ResponseWriter, _ *http.Request) error {
 			w.WriteHeader(http.StatusNotFound)
 			return nil

@@ -3,6 +3,7 @@ package backend
 import (
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -43,7 +44,7 @@ func Defaults() *Settings {
 		Memory: 64 << 20, Precompress: true,
 		Feed: feed.Policy{
 			Kinds: kinds, Times: feed.Times{TTL: feed.DefaultTTL, MaxTTL: feed.DefaultMaxTTL},
-			Refresh: feed.DefaultRefresh, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
+			Refresh: feed.DefaultRefresh, Policy: client.Policy{MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages},
 		},
 	}
 }

@@ -27,6 +27,8 @@ type Policy struct {
 	Endpoint string
 	// Guard holds our credential; nil if there is none.
 	Guard guards.Guard
+	// Name is what we call ourselves; "" for "mcp_cache".
+	Name string
 	// Sent are credentials that Base puts on each request: answers must not hold them.
 	Sent http.Header
 }

@@ -37,7 +37,11 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	policy := g.policy()
 	guard := policy.Guard
 	if guard == nil || isWithoutGuard(req.Context()) {
-		return g.base.RoundTrip(req)
+		res, err := g.base.RoundTrip(req)
+		if status, failed := errors.AsType[*StatusError](err); failed {
+			status.anonymous = guard == nil && len(policy.Sent) == 0
+		}
+		return res, err
 	}
 	res, used, err := g.send(guard, req)
 	status, failed := errors.AsType[*StatusError](err)

@@ -33,15 +33,17 @@ type StatusError struct {
 	// WWWAuthenticate are the challenges of a 401 or 403.
 	WWWAuthenticate []string
 
-	leadsTo string // see Leads
+	leadsTo string // see Advice
+	// anonymous says that the request had no credential of ours.
+	anonymous bool
 }
 
 // Error implements error. It repeats nothing the upstream wrote but where a redirect leads.
 func (e *StatusError) Error() string {
 	if e.Code != 0 {
-		return fmt.Sprintf("upstream answered HTTP %d with JSON-RPC error %d", e.Status, e.Code)
+		return fmt.Sprintf("upstream answered HTTP %d with JSON-RPC error %d%s", e.Status, e.Code, e.Advice())
 	}
-	return fmt.Sprintf("upstream answered HTTP %d%s", e.Status, e.Leads())
+	return fmt.Sprintf("upstream answered HTTP %d%s", e.Status, e.Advice())
 }
 
 // limiter is an [http.RoundTripper] that lets only the answers through that we read: a

@@ -97,7 +97,7 @@ func (s *Session) initialize(ctx context.Context) error {
 	result, err := s.call(ctx, string(mcp.MethodInitialize), map[string]any{
 		"protocolVersion": s.client.Revision.String(),
 		"capabilities":    json.RawMessage(client.Capabilities),
-		"clientInfo":      clientInfo(client.Name, client.Version),
+		"clientInfo":      s.clientInfo(client.Name, client.Version),
 	}, s.as)
 	if err != nil {
 		return s.openError(err)
@@ -136,11 +136,11 @@ func (s *Session) openError(err error) error {
 }
 
 // DefiniteRefusal reports whether an HTTP status refuses a request for what it asks, not
-// for who sent it or when, and not by a failure that may be temporary.
+// for who sent it, when or to which Host, and not by a failure that may be temporary.
 func DefiniteRefusal(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout,
-		http.StatusTooEarly, http.StatusTooManyRequests:
+		http.StatusTooEarly, http.StatusTooManyRequests, http.StatusMisdirectedRequest:
 		return false
 	}
 	return status >= 400 && status <= 499

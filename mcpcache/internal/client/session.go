@@ -150,7 +150,7 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		if name != "" {
 			header.Set("Mcp-Name", name)
 		}
-		params["_meta"] = modernMeta(s.client.Revision, asking.Capabilities)
+		params["_meta"] = s.modernMeta(asking.Capabilities)
 	}
 	number := s.nextID.Add(1)
 	kept.ask(number)
@@ -197,22 +197,22 @@ func (s *Session) SetLevel(ctx context.Context, level string) error {
 // lists to clients, we do not act on them.
 func (as *Identity) orOwn() *Identity {
 	if as == nil {
-		return &Identity{Name: clientName, Capabilities: []byte(`{}`)}
+		return &Identity{Capabilities: []byte(`{}`)}
 	}
 	return as
 }
 
 // modernMeta is the _meta that every modern request carries.
-func modernMeta(r revision.Revision, capabilities json.RawMessage) map[string]any {
+func (s *Session) modernMeta(capabilities json.RawMessage) map[string]any {
 	return map[string]any{
-		message.MetaRevision:     r.String(),
+		message.MetaRevision:     s.client.Revision.String(),
 		message.MetaCapabilities: capabilities,
-		message.MetaClientInfo:   clientInfo(clientName, ""),
+		message.MetaClientInfo:   s.clientInfo("", ""),
 	}
 }
 
-func clientInfo(name, version string) map[string]any {
-	return map[string]any{"name": cmp.Or(name, clientName), "version": cmp.Or(version, "1")}
+func (s *Session) clientInfo(name, version string) map[string]any {
+	return map[string]any{"name": cmp.Or(name, s.client.Policy().Name, clientName), "version": cmp.Or(version, "1")}
 }
 
 // Close ends the session, and cancels what it has not answered. It takes no longer than

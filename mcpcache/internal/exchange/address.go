@@ -3,14 +3,11 @@ package exchange
 import (
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 )
-
-// metadata matches where a challenge says that its metadata is (RFC 9728 section 5.1).
-var metadata = regexp.MustCompile(`(?i)(\bresource_metadata\s*=\s*")([^"\\]*)"`)
 
 // giveAddress puts the client's address of the server in the place of the server's own in
 // the header of an answer: in Location (RFC 9110 section 10.2.2) and in the challenge of
@@ -21,7 +18,7 @@ func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
 	refuses := status == http.StatusUnauthorized || status == http.StatusForbidden
 	if refuses {
 		for i, value := range h["Www-Authenticate"] {
-			h["Www-Authenticate"][i] = metadata.ReplaceAllStringFunc(value, x.metadataAt)
+			h["Www-Authenticate"][i] = redirect.Metadata.ReplaceAllStringFunc(value, x.metadataAt)
 		}
 	}
 	location := h["Location"]
@@ -57,7 +54,7 @@ func isAuthorization(location string) bool {
 // the client's host with https knows it better than we may; one that knows what the site
 // strips has that in the middle of the path (RFC 9728 section 3.1).
 func (x *exchange) metadataAt(parameter string) string {
-	parts := metadata.FindStringSubmatch(parameter)
+	parts := redirect.Metadata.FindStringSubmatch(parameter)
 	hosts, prefix := []string{x.r.Host, incoming.SiteOf(x.r).Host}, incoming.StrippedFrom(x.r)
 	if isHTTPS(parts[2]) {
 		hosts = nil
@@ -66,10 +63,14 @@ func (x *exchange) metadataAt(parameter string) string {
 		prefix = ""
 	}
 	reference, ok := x.backend.Slash().Addresses.Relative(parts[2], prefix, hosts...)
+	site := incoming.SiteOf(x.r)
 	if !ok || strings.HasPrefix(parts[2], "/") {
+		if u, err := url.Parse(parts[2]); err == nil && redirect.IsInternal(u.Host) && !redirect.IsInternal(site.Host) {
+			x.endpoint.Remarks.Make("a refusal of the server leads clients to an address that they may not reach, to find out where to log in; "+
+				"configure the server with the public URL of this endpoint", "resource_metadata", u.Host)
+		}
 		return parameter
 	}
-	site := incoming.SiteOf(x.r)
 	return parts[1] + site.String() + reference + `"`
 }
 

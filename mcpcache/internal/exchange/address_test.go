@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -125,6 +126,9 @@ func TestMetadata(t *testing.T) {
 				t.Errorf("%s, %s: %s, want %s", name, path, got, c.want)
 			}
 		}
+	}
+	if texts := f.Remarks.Texts(); len(texts) != 1 || !strings.HasSuffix(texts[0], "public URL of this endpoint (resource_metadata: 10.0.0.6:3001, 2 times)") {
+		t.Errorf("remarks: %q", texts)
 	}
 	value := `Bearer resource_metadata="http://` + internal + `/"`
 	f.upstreamIs(sending(http.StatusOK, "WWW-Authenticate", value))

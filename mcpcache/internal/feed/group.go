@@ -158,6 +158,5 @@ func (g *Group) closeSession(s *client.Session) {
 
 // clientPolicy returns the part of the policy that is for the feeds' clients.
 func (g *Group) clientPolicy() client.Policy {
-	p := g.policy.Load()
-	return client.Policy{MaxList: p.MaxList, MaxPages: p.MaxPages, Endpoint: p.Endpoint, Guard: p.Guard, Sent: p.Sent}
+	return g.policy.Load().Policy
 }

@@ -2,12 +2,11 @@ package feed
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -43,17 +42,8 @@ type Policy struct {
 	// reach the upstream with values that the feed's lack. What PublicByDefault and
 	// PublicAlways make everybody's is everybody's all the same.
 	FeedOnly bool
-	// MaxList is the most bytes of one list, and so of one message.
-	MaxList int64
-	// MaxPages is the most pages of one list.
-	MaxPages int
-	// Endpoint is the URL of the MCP endpoint; empty if only the handler that
-	// reaches the upstream knows where that is.
-	Endpoint string
-	// Guard holds the feed's credential; nil if it has none.
-	Guard guards.Guard
-	// Sent are credentials that the way to the upstream puts on each request.
-	Sent http.Header
+	// The rest is for our client.
+	client.Policy
 	// Observer learns what the feeds do; nil if nobody wants to know.
 	Observer Observer
 	// Sleeper is the upstream if it sleeps while nobody uses it; nil if it never does.

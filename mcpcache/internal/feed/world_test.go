@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
@@ -65,7 +66,7 @@ func run(t *testing.T, s *server, test func(w *world)) {
 			T: t, server: s, logs: logs, logger: zap.New(core),
 			policy: Policy{
 				Kinds: revision.SetOf(revision.Kinds()...), Times: Times{TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour},
-				Refresh: time.Second, MaxList: 1 << 20, MaxPages: 1000, Endpoint: "http://upstream.test/mcp",
+				Refresh: time.Second, Policy: client.Policy{MaxList: 1 << 20, MaxPages: 1000, Endpoint: "http://upstream.test/mcp"},
 			},
 		}
 		var err error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 )
 
 // Trouble is why a server cannot be used, and what to do.
@@ -113,7 +114,9 @@ func (x *examination) refusal(e *refusedError) *Trouble {
 		t.Code, t.Text = "unauthorized", x.unauthorized(a)
 	case a.status == http.StatusForbidden:
 		t.Code = "forbidden"
-		t.Text = x.URL + " refuses this caller (403): give the credentials of one that it lets in with --header \"Authorization: Bearer …\""
+		t.Text = x.URL + " refuses this caller (403): give the credentials of one that it lets in with --header \"Authorization: Bearer …\"; one that goes by names may let in another --header \"User-Agent: …\""
+	case a.status == http.StatusMisdirectedRequest:
+		t.Code, t.Text = "host", x.misdirected()
 	case a.status >= 300 && a.status < 400:
 		t.Code, t.Text = "redirect", x.redirect(a)
 	case a.status == http.StatusTooManyRequests:
@@ -153,7 +156,21 @@ func (x *examination) unauthorized(a *answer) string {
 	if scheme, _, _ := strings.Cut(challenge, " "); scheme != "" && !strings.EqualFold(scheme, "Bearer") {
 		return fmt.Sprintf("%s asks for credentials (401, %s): give them with --header \"Authorization: %s …\"", x.URL, shown(scheme), shown(scheme))
 	}
-	return x.URL + " asks for credentials (401): give a token with --header \"Authorization: Bearer …\""
+	text := x.URL + " asks for credentials (401): give a token with --header \"Authorization: Bearer …\""
+	if found := redirect.Metadata.FindStringSubmatch(challenge); found != nil {
+		named, err := url.Parse(found[2])
+		checked, _ := url.Parse(x.URL) // it has been parsed before
+		if err == nil && named.Host != checked.Host && redirect.IsInternal(named.Host) {
+			text += fmt.Sprintf("; it leads clients to %s to find out where to log in, which not all may reach: configure it with its public address", shown(named.Host))
+		}
+	}
+	return text
+}
+
+// misdirected says what to do about a server that answers to another Host.
+func (x *examination) misdirected() string {
+	u, _ := url.Parse(x.URL) // it has been parsed before
+	return fmt.Sprintf("%s does not answer to the Host %s (421): check it at its public address; in front of it, name that Host with header_up Host in reverse_proxy", x.URL, u.Host)
 }
 
 // redirect says where a redirect leads, without what may be secret.

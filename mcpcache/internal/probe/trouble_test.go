@@ -96,7 +96,15 @@ func TestTroubles(t *testing.T) {
 		},
 		"forbidden": {
 			answerWith(403, "", "", ""), nil, "forbidden",
-			`URL refuses this caller (403): give the credentials of one that it lets in with --header "Authorization: Bearer …"`,
+			`URL refuses this caller (403): give the credentials of one that it lets in with --header "Authorization: Bearer …"; one that goes by names may let in another --header "User-Agent: …"`,
+		},
+		"another Host": {
+			answerWith(421, "", "", ""), nil, "host",
+			"URL does not answer to the Host ADDR (421): check it at its public address; in front of it, name that Host with header_up Host in reverse_proxy",
+		},
+		"OAuth in its own network": {
+			answerWith(401, "WWW-Authenticate", `Bearer resource_metadata="http://mars.internal:8000/x"`, ""), nil, "unauthorized",
+			`URL asks for credentials (401): give a token with --header "Authorization: Bearer …"; it leads clients to mars.internal:8000 to find out where to log in, which not all may reach: configure it with its public address`,
 		},
 		"slash": {
 			answerWith(307, "Location", "/mcp/?secret=x", ""), nil, "redirect",

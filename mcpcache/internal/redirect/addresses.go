@@ -5,8 +5,11 @@ package redirect
 
 import (
 	"cmp"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -78,4 +81,28 @@ func (a Addresses) toTwin(u *url.URL, host string, status int, location string) 
 	}
 	to, err := (&url.URL{Scheme: "http", Host: host, Path: u.Path}).Parse(location)
 	return err == nil && to.Path != "" && to.Path == Twin(u.Path) && to.RawPath == "" && to.RawQuery == u.RawQuery && a.include(to, host)
+}
+
+// Metadata matches where a challenge says that its metadata is (RFC 9728 section 5.1): what is
+// before the URL, and the URL.
+var Metadata = regexp.MustCompile(`(?i)(\bresource_metadata\s*=\s*")([^"\\]*)"`)
+
+// IsInternal reports whether a host, perhaps with a port, is one of this machine or of a private
+// network: clients elsewhere cannot reach it. A name counts if it has no dot, or ends in one that no
+// public name ends in (RFC 6761, RFC 6762, and .internal of ICANN).
+func IsInternal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ip = ip.Unmap()
+		return ip.IsLoopback() || ip.IsPrivate() || ip.IsUnspecified() || ip.IsLinkLocalUnicast()
+	}
+	for _, end := range []string{".localhost", ".local", ".internal"} {
+		if strings.HasSuffix(host, end) {
+			return true
+		}
+	}
+	return host != "" && !strings.Contains(host, ".")
 }

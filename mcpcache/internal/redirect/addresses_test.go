@@ -188,3 +188,15 @@ func FuzzRelative(f *testing.F) {
 		}
 	})
 }
+
+func TestIsInternal(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1:3001": true, "[::1]:3001": true, "0.0.0.0:8000": true, "10.1.2.3": true, "192.168.1.5:80": true, "fd00::1": true,
+		"169.254.1.1": true, "localhost": true, "LOCALHOST:3001": true, "mcp:3001": true, "mars.internal": true, "nas.local:80": true,
+		"mcp.localhost": true, "mcp.example.com": false, "203.0.113.7:443": false, "[2001:db8::1]": false, "internal.example.com:80": false, "": false,
+	} {
+		if got := IsInternal(host); got != want {
+			t.Errorf("%q: %v", host, got)
+		}
+	}
+}

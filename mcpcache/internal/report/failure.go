@@ -25,7 +25,7 @@ func plainly(s Source, err error) string {
 		if status.Code != 0 {
 			text += fmt.Sprintf(" with error %d", status.Code)
 		}
-		return text + status.Leads()
+		return text + status.Advice()
 	}
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
 		return rpc.Error()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
@@ -58,7 +59,7 @@ func New(t *testing.T, name string) *Source {
 	s.transport.Use(s.Server)
 	s.feeds = feed.NewGroup(s.Upstream(), &s.transport, c, func() {}, &feed.Policy{
 		Kinds: revision.SetOf(revision.Kinds()...), Times: feed.Times{TTL: feed.DefaultTTL, MaxTTL: feed.DefaultMaxTTL},
-		Refresh: feed.DefaultRefresh, MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages,
+		Refresh: feed.DefaultRefresh, Policy: client.Policy{MaxList: feed.DefaultMaxList, MaxPages: feed.DefaultMaxPages},
 	}, zap.NewNop())
 	t.Cleanup(func() {
 		s.feeds.Stop()

@@ -49,11 +49,44 @@ func TestWhereARedirectLeads(t *testing.T) {
 					w.policy.Sent, w.policy.Guard = policy.Sent, policy.Guard
 					_, err := w.try()
 					status, _ := errors.AsType[*StatusError](err)
-					if _, got, _ := strings.Cut(err.Error(), "upstream answered HTTP "); got[3:] != c.want || status.Leads() != c.want {
-						t.Errorf("the error is %q, it leads %q, want %q", err, status.Leads(), c.want)
+					if _, got, _ := strings.Cut(err.Error(), "upstream answered HTTP "); got[3:] != c.want || status.Advice() != c.want {
+						t.Errorf("the error is %q, it leads %q, want %q", err, status.Advice(), c.want)
 					}
 				})
 			}
+		})
+	}
+}
+
+// TestWhatToDoAboutARefusal is in the error, and depends on whether we have a credential.
+func TestWhatToDoAboutARefusal(t *testing.T) {
+	credential := Policy{Sent: http.Header{"Authorization": {"Bearer s3cr3t-0123456789abc"}}}
+	for name, c := range map[string]struct {
+		status int
+		policy Policy
+		want   string
+	}{
+		"no credential":          {401, Policy{}, "give the feed a credential, with guard or header_up"},
+		"another credential":     {401, credential, "the feed's credential is not accepted"},
+		"not let in":             {403, Policy{}, "or another name, with client_name or header_up User-Agent"},
+		"not let in with it":     {403, credential, "not let in with its credential; if names count"},
+		"another Host":           {421, Policy{}, "name it with header_up Host, or with the option host"},
+		"what nobody can advise": {418, Policy{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(modern)
+			s.OnAll(func(w http.ResponseWriter, _ *http.Request, _ call) error {
+				w.WriteHeader(c.status)
+				return nil
+			})
+			run(t, modern, s, func(w *world) {
+				w.policy.Sent = c.policy.Sent
+				_, err := w.try()
+				status, ok := errors.AsType[*StatusError](err)
+				if !ok || !strings.HasSuffix(err.Error(), status.Advice()) || !strings.Contains(status.Advice(), c.want) || (c.want == "") != (status.Advice() == "") {
+					t.Errorf("the error is %q, want one with %q", err, c.want)
+				}
+			})
 		})
 	}
 }

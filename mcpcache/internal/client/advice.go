@@ -30,18 +30,32 @@ func leadsTo(res *http.Response) string {
 	return text
 }
 
-// Leads says where a redirect leads, to be put after its status; "" if the answer is none.
-// What to do about it is said where it is for programs: others lead to pages to sign in at.
-func (e *StatusError) Leads() string {
-	if e.leadsTo == "" {
-		return ""
-	}
-	said := " and leads to " + e.leadsTo
+// Advice says where a redirect leads, or what an operator can do about a refusal, to be put after
+// the status; "" if there is nothing to say. Where a redirect for people leads, such as to a page
+// to sign in at, nothing can be done.
+func (e *StatusError) Advice() string {
 	switch e.Status {
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		said += ": name that URL"
+		if e.leadsTo != "" {
+			return " and leads to " + e.leadsTo + ": name that URL"
+		}
+	case http.StatusUnauthorized:
+		if e.anonymous {
+			return ": give the feed a credential, with guard or header_up"
+		}
+		return ": the feed's credential is not accepted"
+	case http.StatusForbidden:
+		if e.anonymous {
+			return ": give the feed a credential, with guard or header_up, or another name, with client_name or header_up User-Agent"
+		}
+		return ": the feed is not let in with its credential; if names count, give it another with client_name or header_up User-Agent"
+	case http.StatusMisdirectedRequest:
+		return ": the server answers to another Host; name it with header_up Host, or with the option host"
 	}
-	return said
+	if e.leadsTo != "" {
+		return " and leads to " + e.leadsTo
+	}
+	return ""
 }
 
 // hidden returns an error that hides the secrets, also in where a redirect leads.
