@@ -4,7 +4,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -35,7 +34,7 @@ func (*app) CaddyModule() caddy.ModuleInfo {
 }
 
 func newApp() *app {
-	return &app{shutdown: new(shutdown), instance: sync.OnceValues(instance.Name)}
+	return &app{shutdown: new(shutdown), instance: instance.Name}
 }
 
 // Provision implements [caddy.Provisioner].

@@ -49,17 +49,26 @@ func (kp *Keeper) keep(ctx context.Context) {
 
 // placeOf returns a function that returns the first part of the keys of an upstream's
 // snapshots: key, or a hash of key and the name of the instance, if not nil. It asks
-// for that name once, when it is needed.
+// for that name when it is needed, until it is told: at the first start of all, Caddy may just
+// be writing it.
 func placeOf(key string, instance func() (string, error)) func() (string, error) {
 	if instance == nil {
 		return func() (string, error) { return key, nil }
 	}
-	return sync.OnceValues(func() (string, error) {
+	var mu sync.Mutex
+	place := ""
+	return func() (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if place != "" {
+			return place, nil
+		}
 		name, err := instance()
 		if err != nil {
 			return "", fmt.Errorf("finding the name of this instance: %w", err)
 		}
 		sum := sha256.Sum256([]byte(key + " " + name))
-		return hex.EncodeToString(sum[:]), nil
-	})
+		place = hex.EncodeToString(sum[:])
+		return place, nil
+	}
 }

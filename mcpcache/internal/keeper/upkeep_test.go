@@ -185,6 +185,31 @@ func TestInstancesWithOneStore(t *testing.T) {
 	}
 }
 
+// At the first start of all, Caddy may be writing the name of the instance when it is asked for: the
+// lists are saved all the same, once there is one.
+func TestNameOfAnInstanceThatIsBeingWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		name := func() (string, error) {
+			if asked++; asked <= 2 {
+				return "", errors.New("invalid UUID length: 0")
+			}
+			return "one", nil
+		}
+		first := newTrialOf(t, storetest.NewTrial(), name)
+		first.Load(t.Context())
+		first.start()
+		first.fetched(entryOf(t, revision.Tools, "a", cache.Public))
+		time.Sleep(2 * resave)
+		first.stop()
+		again := newTrialOf(t, first.store, func() (string, error) { return "one", nil })
+		again.Load(t.Context())
+		if e := again.cache.Pinned(revision.V20260728, revision.Tools); e == nil || e.Body.Names()[0] != "a" {
+			t.Errorf("after a restart there is %+v", e)
+		}
+	})
+}
+
 // What a running configuration uses stays, however long its upstream is away;
 // what none reaches any more goes within days.
 func TestUnusedSnapshotsAreDeleted(t *testing.T) {
