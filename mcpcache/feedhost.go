@@ -94,7 +94,7 @@ func passesThrough(ops *headers.HeaderOps, passes bool) bool {
 }
 
 // ownPlaceholder matches placeholders whose values do not depend on the request.
-var ownPlaceholder = regexp.MustCompile(`\{(?:http\.reverse_proxy\.upstream|env|system)\.[A-Za-z0-9_.]+\}`)
+var ownPlaceholder = regexp.MustCompile(`\{(?:http\.reverse_proxy\.upstream|env|system|file)\.[A-Za-z0-9_./-]+\}`)
 
 // variesWithRequest reports whether values have placeholders that may depend on the request.
 func variesWithRequest(values ...string) bool {

@@ -243,6 +243,7 @@ type Handler struct {
 
 	endpointURL string   // as the feeds see it
 	replicaURLs []string // of all that the configuration names, that one first
+	picked      string   // the address of a server that the request picks; "" if none does
 	feedHost    string   // the Host of the feeds' requests; "" if clients' Hosts do not reach the server
 	backend     *backend.Tenant
 	endpoint    *exchange.Endpoint

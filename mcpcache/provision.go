@@ -111,6 +111,7 @@ func (h *Handler) connect(ctx caddy.Context, name string) error {
 	}
 	// Loading the guests empties their raw configuration.
 	own, placeholders := ownUpstream(h.UpstreamRaw), placeholdersIn(h.UpstreamRaw)
+	h.picked = pickedByRequest(h.UpstreamRaw)
 	h.settings.backend.Feed.Sent = sentCredentials(h.UpstreamRaw)
 	h.settings.exchange.LendsCredentials = areLent(h.settings.backend.Feed.Sent)
 	urls, known := upstreamURLs(h.UpstreamRaw, h.settings.exchange.Path)
@@ -143,6 +144,10 @@ func (h *Handler) connect(ctx caddy.Context, name string) error {
 // answer makes the endpoint in front of one server.
 func (h *Handler) answer(ctx caddy.Context) {
 	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
+	if h.picked != "" {
+		h.endpoint.Remarks.Make("which server is asked depends on the request, so the feed cannot know it: lists are kept for each caller alone; "+
+			"a mcp_cache for each server, picked by matchers, shares them", "upstream", h.picked)
+	}
 	if h.cursors != nil {
 		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.sealer, Server: h.endpointURL}
 		h.cursors.use(h.backend.Secret)

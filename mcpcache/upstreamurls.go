@@ -42,6 +42,25 @@ func upstreamURLs(raw json.RawMessage, path string) (urls []string, known bool) 
 	return urls, known
 }
 
+// pickedByRequest returns the first address of a reverse_proxy's upstreams that depends on the
+// request, "" if none does: which server the feed's requests should go to is not known then.
+func pickedByRequest(raw json.RawMessage) string {
+	var proxy struct {
+		Upstreams []struct {
+			Dial string `json:"dial"`
+		} `json:"upstreams"`
+	}
+	if json.Unmarshal(raw, &proxy) != nil {
+		return ""
+	}
+	for _, upstream := range proxy.Upstreams {
+		if variesWithRequest(upstream.Dial) {
+			return upstream.Dial
+		}
+	}
+	return ""
+}
+
 // baseURL returns the scheme and host for an address to dial, and whether that is
 // where it leads.
 func baseURL(dial string, tls bool) (base string, leads bool) {

@@ -30,8 +30,8 @@ func leadsTo(res *http.Response) string {
 	return text
 }
 
-// Advice says where a redirect leads, or what an operator can do about a refusal, to be put after
-// the status; "" if there is nothing to say. Where a redirect for people leads, such as to a page
+// Advice says where a redirect leads, where there is nothing, or what an operator can do about a
+// refusal, to be put after the status; "" if there is nothing to say. Where a redirect for people leads, such as to a page
 // to sign in at, nothing can be done.
 func (e *StatusError) Advice() string {
 	switch e.Status {
@@ -39,6 +39,8 @@ func (e *StatusError) Advice() string {
 		if e.leadsTo != "" {
 			return " and leads to " + e.leadsTo + ": name that URL"
 		}
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return " at " + e.path
 	case http.StatusUnauthorized:
 		if e.anonymous {
 			return ": give the feed a credential, with guard or header_up"

@@ -71,6 +71,7 @@ func TestWhatToDoAboutARefusal(t *testing.T) {
 		"not let in":             {403, Policy{}, "or another name, with client_name or header_up User-Agent"},
 		"not let in with it":     {403, credential, "not let in with its credential; if names count"},
 		"another Host":           {421, Policy{}, "name it with header_up Host, or with the option host"},
+		"nothing there":          {404, Policy{}, " at /mcp"},
 		"what nobody can advise": {418, Policy{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

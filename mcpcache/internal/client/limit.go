@@ -33,7 +33,7 @@ type StatusError struct {
 	// WWWAuthenticate are the challenges of a 401 or 403.
 	WWWAuthenticate []string
 
-	leadsTo string // see Advice
+	leadsTo, path string // see Advice
 	// anonymous says that the request had no credential of ours.
 	anonymous bool
 }
@@ -83,7 +83,7 @@ func (l *limiter) receive(req *http.Request) (*http.Response, error) {
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
 	default:
 		defer res.Body.Close()
-		return nil, statusError(res)
+		return nil, statusError(req, res)
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
@@ -170,12 +170,13 @@ func (b *limitedBody) exceeded(p []byte) bool {
 	return false
 }
 
-func statusError(res *http.Response) error {
+func statusError(req *http.Request, res *http.Response) error {
 	e := &StatusError{
 		Status:          res.StatusCode,
 		RetryAfter:      retryAfter(res.Header.Get("Retry-After"), time.Now()),
 		WWWAuthenticate: res.Header.Values("WWW-Authenticate"),
 		leadsTo:         leadsTo(res),
+		path:            req.URL.Path,
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil {

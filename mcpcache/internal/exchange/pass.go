@@ -34,6 +34,10 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	o := &onlooker{below: x.below(), learner: learner{x: x, elsewhere: true}}
 	if o.learner.mcp = speaksMCP(r.Header); o.learner.mcp {
 		askPlain(r.Header)
+		if r.Method == http.MethodPost {
+			e.Remarks.Make("MCP requests arrive at another path than the endpoint ("+e.Settings.Path+"), and are passed on without a look into the cache; "+
+				"if that is the endpoint, name it in the upstream URL or in the option endpoint", "path", r.URL.Path)
+		}
 	}
 	defer o.learner.close() // the upstream's handler may abort with a panic
 	err := e.backend.Upstream.ServeHTTP(o, r, next)
