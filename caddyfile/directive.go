@@ -27,7 +27,7 @@ func init() {
 //		# who may share a list
 //		scope          private|public [always]    # of lists that carry no cacheScope; always: of all. Default: private
 //		partition      <placeholder...>           # more request values that tell callers apart
-//		harmless       <header...>                # request headers that do not
+//		harmless       <header...>                # request headers that do not, and cookies, such as Cookie:AWSALB
 //		admit          upstream [<duration>]|all  # default: upstream 5m. all: handlers in front authenticate
 //		origins        <origin...>                # browser origins let in besides the same origin; null and app://... too. *: any
 //

@@ -111,18 +111,18 @@ func (p *parser) partition(o option) (err error) {
 }
 
 func (p *parser) harmless(o option) error {
-	const takes = "one or more names of request headers, such as X-Conversation-Id"
+	const takes = "one or more names of request headers, such as X-Conversation-Id, or of cookies, such as Cookie:AWSALB"
 	names, err := o.arguments(takes, 1, math.MaxInt)
 	if err != nil {
 		return err
 	}
 	seen := make(map[string]bool)
 	for _, name := range names {
-		canonical := http.CanonicalHeaderKey(name)
+		canonical, cookie := http.CanonicalHeaderKey(name), mcpcache.IsCookie(name)
 		switch {
-		case !httpguts.ValidHeaderFieldName(name):
+		case !cookie && !httpguts.ValidHeaderFieldName(name):
 			return o.refuse(takes, name)
-		case mcpcache.IsCredential(name):
+		case !cookie && mcpcache.IsCredential(name):
 			return o.Errf("%s cannot name %s: it says who a caller is, and without it one would be given the lists of another",
 				o.name, canonical)
 		case seen[canonical]:

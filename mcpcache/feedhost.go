@@ -106,6 +106,9 @@ func variesWithRequest(values ...string) bool {
 	return false
 }
 
+// IsCookie reports whether a value of the option harmless is a cookie.
+func IsCookie(value string) bool { return identity.IsCookie(value) }
+
 // IsCredential reports whether a request header is known to say who a caller
 // is. Others may do so too.
 func IsCredential(name string) bool { return identity.IsCredential(name) }

@@ -143,7 +143,8 @@ type Handler struct {
 
 	// Names of more request headers that do not tell callers apart, besides
 	// those that are known not to, such as `X-Conversation-Id`. Every other
-	// header does. A credential cannot be named.
+	// header does. A credential cannot be named, but single cookies can, such as
+	// `Cookie:AWSALB` of a load balancer.
 	Harmless []string `json:"harmless,omitempty"`
 
 	// Who lets callers in: `upstream` (a caller is served from the cache only

@@ -35,7 +35,13 @@ func (x *exchange) blame(reason bypass) bypass {
 		if x.backend.Identity.Harmless.Has(name) || name == "Authorization" {
 			continue
 		}
-		sent := restless.Sent{Client: clientOf(x), Name: name, Values: values, Context: x.context, At: x.now}
+		var rest []string
+		for _, value := range values {
+			if part, counts := x.backend.Identity.Harmless.Rest(name, value); counts {
+				rest = append(rest, part)
+			}
+		}
+		sent := restless.Sent{Client: clientOf(x), Name: name, Values: rest, Context: x.context, At: x.now}
 		if x.endpoint.restless.Watch(sent, x.leadsNowhere) {
 			blamed = true
 			x.noteRestless(name)
@@ -49,12 +55,14 @@ func (x *exchange) blame(reason bypass) bypass {
 
 func (x *exchange) noteRestless(name string) {
 	name = name[:min(len(name), maxHeaderName)]
-	const odd = "lists are not answered from the cache: a request header has a new value in each request; "
-	if identity.IsCredential(name) {
-		x.endpoint.Remarks.Make(odd+"if the server does not need it, have it deleted in front, or not copied there", "header", name)
-		return
+	remedy := "if it does not tell callers apart, name it in the option harmless"
+	switch {
+	case name == "Cookie":
+		remedy = "if a cookie is of a load balancer, name it in the option harmless, as Cookie:NAME"
+	case identity.IsCredential(name):
+		remedy = "if the server does not need it, have it deleted in front, or not copied there"
 	}
-	x.endpoint.Remarks.Make(odd+"if it does not tell callers apart, name it in the option harmless", "header", name)
+	x.endpoint.Remarks.Make("lists are not answered from the cache: a request header has a new value in each request; "+remedy, "header", name)
 }
 
 // leadsNowhere reports whether the upstream has let the client in, and it has not

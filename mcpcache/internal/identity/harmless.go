@@ -57,7 +57,8 @@ func harmless(name string) bool {
 	return false
 }
 
-// Headers has the canonical names of headers that an operator calls harmless.
+// Headers has the canonical names of headers that an operator calls harmless, and of cookies those
+// behind "Cookie:".
 type Headers map[string]bool
 
 // Has reports whether a header, by its canonical name, does not tell callers
@@ -70,8 +71,10 @@ func ParseHeaders(names []string) (Headers, error) {
 	set := make(Headers, len(names))
 	for _, name := range names {
 		switch canonical := http.CanonicalHeaderKey(name); {
+		case IsCookie(name):
+			set[cookiePrefix+name[len(cookiePrefix):]] = true
 		case !httpguts.ValidHeaderFieldName(name):
-			return nil, fmt.Errorf("harmless: %q is not the name of a header", name)
+			return nil, fmt.Errorf("harmless: %q is not the name of a header, or of a cookie behind %s", name, cookiePrefix)
 		case IsCredential(name):
 			return nil, fmt.Errorf("harmless: %s says who a caller is; without it, one would be given the lists of another", canonical)
 		default:
@@ -79,6 +82,36 @@ func ParseHeaders(names []string) (Headers, error) {
 		}
 	}
 	return set, nil
+}
+
+// cookiePrefix is before the name of a cookie in the option harmless.
+const cookiePrefix = "Cookie:"
+
+// IsCookie reports whether a value of the option harmless is a cookie, such as
+// "Cookie:AWSALB". Load balancers change theirs in each answer, to pick the server of the next
+// request; they say nothing of who asks.
+func IsCookie(value string) bool {
+	return len(value) > len(cookiePrefix) && strings.EqualFold(value[:len(cookiePrefix)], cookiePrefix) &&
+		httpguts.ValidHeaderFieldName(value[len(cookiePrefix):])
+}
+
+// Rest returns what of a value of a header counts, and whether anything does: not the cookies
+// that the operator calls harmless, nor what tracers put into Baggage.
+func (h Headers) Rest(name, value string) (rest string, counts bool) {
+	switch {
+	case name == baggage:
+		rest = withoutTracers(value)
+		return rest, rest != ""
+	case name == "Cookie" && len(h) > 0:
+		cookies := strings.Split(value, ";")
+		cookies = slices.DeleteFunc(cookies, func(cookie string) bool {
+			name, _, _ := strings.Cut(cookie, "=")
+			return h[cookiePrefix+strings.TrimSpace(name)]
+		})
+		rest = strings.TrimSpace(strings.Join(cookies, ";"))
+		return rest, rest != ""
+	}
+	return value, true
 }
 
 // credentials are headers by which servers, or handlers and proxies in front of

@@ -32,11 +32,38 @@ func TestBadHarmless(t *testing.T) {
 	for _, bad := range []string{
 		"authorization", "Cookie", "proxy-authorization", "DPoP", "X-API-Key", "X-Forwarded-User", "X-Forwarded-Access-Token",
 		"Cf-Access-Jwt-Assertion", "X-Amzn-Oidc-Data", "X-Forwarded-Client-Cert", "X-Ms-Client-Principal", "X-Auth-Request-Email",
-		"X-Goog-Authenticated-User-Email", "", "a b", "X-A:", "é",
+		"X-Goog-Authenticated-User-Email", "", "a b", "X-A:", "é", "Cookie:", "Cookie:a=b", "Cookie:a b", "Cookie: a", "Authorization:a",
 	} {
 		if _, err := ParseHeaders([]string{"X-Fine", bad}); err == nil || !strings.HasPrefix(err.Error(), "harmless: ") {
 			t.Errorf("%q: got error %v", bad, err)
 		}
+	}
+}
+
+// Cookies of a load balancer tell nobody apart if they are named; all others do.
+func TestHarmlessCookies(t *testing.T) {
+	named, err := ParseHeaders([]string{"cookie:AWSALB", "Cookie:AWSALBCORS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := rules()
+	f.Harmless = named
+	of := func(cookies string) cache.Partition {
+		r := request()
+		r.Header.Set("Cookie", cookies)
+		return f.Of(r, nil)
+	}
+	for _, cookies := range []string{"AWSALB=1", "AWSALB=2; AWSALBCORS=x=y", " AWSALBCORS ; AWSALB=", "AWSALB"} {
+		if of(cookies) != cache.Anonymous {
+			t.Errorf("%q makes another context", cookies)
+		}
+	}
+	user := of("AWSALB=1; user=a")
+	if user.IsAnonymous() || user != of("user=a; AWSALB=2") || user == of("user=b; AWSALB=1") || user == of("user=a; awsalb=1") {
+		t.Error("a cookie that was not named does not make a context of its own")
+	}
+	if of("user=AWSALB=1").IsAnonymous() || of("xAWSALB=1").IsAnonymous() || of("user=a,AWSALB=1") == of("user=a") {
+		t.Error("a cookie of another name is left out")
 	}
 }
 

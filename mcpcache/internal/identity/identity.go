@@ -146,12 +146,9 @@ func (rules *Rules) appendHeaders(dst []byte, header http.Header) []byte {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, value := range header[name] {
-			if name == baggage {
-				if value = withoutTracers(value); value == "" {
-					continue
-				}
+			if rest, counts := rules.Harmless.Rest(name, value); counts {
+				dst = appendField(dst, name, rest)
 			}
-			dst = appendField(dst, name, value)
 		}
 	}
 	return dst
