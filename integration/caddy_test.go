@@ -169,7 +169,7 @@ func (p *proxy) tryReload(body string) error {
 	}
 	// A site without a host name answers whatever name a client asks for: what
 	// the handler makes of foreign names is its own decision.
-	site := fmt.Sprintf("http://%s:%s {\n\tbind 127.0.0.1\n%s\n}\n", p.name, port, body)
+	site := fmt.Sprintf("http://%s {\n\tbind 127.0.0.1\n%s\n}\n", net.JoinHostPort(p.name, port), body)
 	config := globals(p.logFile)
 	if p.servers != "" {
 		config = strings.Replace(config, "auto_https off", "auto_https off\n\tservers {\n\t\t"+p.servers+"\n\t}", 1)

@@ -212,7 +212,7 @@ func TestAnswersInACoding(t *testing.T) {
 	if n := strings.Count(w.proxy.log(), said); n != 1 {
 		t.Errorf("the log says so %d times", n)
 	}
-	if _, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil); !strings.Contains(string(status), said+" (br)") {
+	if _, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil); !strings.Contains(string(status), "(coding: br, 10 times)") {
 		t.Errorf("the status is %s", status)
 	}
 }

@@ -1,9 +1,13 @@
 package integration
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,4 +71,163 @@ func TestSiteOfTwoNames(t *testing.T) {
 	c := w.client(scripted.LatestLegacy)
 	c.Header = http.Header{"Host": {"two.example"}}
 	wantHit(t, c.Settle(toolsList), toolsList, "v1")
+}
+
+// balanced is a load balancer that finds the server of a session by a cookie, which is new in
+// each answer, and does not find it without (mcp-remote#168).
+func balanced(s *scripted.Server) http.Handler {
+	var last atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := r.Cookie("AWSALB"); err != nil && r.Header.Get("Mcp-Session-Id") != "" {
+			http.Error(w, "unknown session", http.StatusNotFound)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "AWSALB", Value: fmt.Sprint(last.Add(1))})
+		s.ServeHTTP(w, r)
+	})
+}
+
+// TestAffinityByCookie has the feed keep one session behind such a load balancer, and clients get
+// hits once the cookie is called harmless. Until then they are told what it is.
+func TestAffinityByCookie(t *testing.T) {
+	for options, want := range map[string]string{"": "; detail=header", "harmless Cookie:AWSALB": "; hit; "} {
+		t.Run(options, func(t *testing.T) {
+			w := newUpstreamBehind(t, balanced)
+			w.SetRevisions(scripted.LatestLegacy)
+			w.start(append(strings.Split(options, "\n"), "eras legacy")...)
+			awaitReady(t, "mcp_cache")
+			c, asked := w.client(scripted.LatestLegacy), 0
+			await(t, "lists with "+want, func() bool {
+				asked++
+				c.Header = http.Header{"Cookie": {fmt.Sprint("AWSALB=client-", asked)}}
+				a := c.List(toolsList)
+				return a.Status == http.StatusOK && strings.Contains(a.CacheStatus().Raw, want)
+			})
+			if options == "" {
+				wantWarning(t, "as Cookie:NAME (header: Cookie, ")
+			}
+			refresh(t)
+			await(t, "a refresh", func() bool { return w.host.CountFeed(toolsList) > 1 })
+			if n := w.host.CountFeed(initialize); n != 1 {
+				t.Errorf("the feed opened %d sessions", n)
+			}
+			awaitState(t, "ready")
+		})
+	}
+}
+
+// wantWarning fails unless the status has a warning with that text.
+func wantWarning(t testing.TB, text string) {
+	t.Helper()
+	_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil) // which need not be ready
+	var status struct{ Warnings []string }
+	if err := json.Unmarshal(body, &status); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, text) }) {
+		t.Errorf("warnings are %q, want one with %q", status.Warnings, text)
+	}
+}
+
+// TestServersThatRefuseTheFeed are explained, and what is advised helps.
+func TestServersThatRefuseTheFeed(t *testing.T) {
+	unless := func(status int, letsIn func(r *http.Request, body []byte) bool) func(*scripted.Server) http.Handler {
+		return func(s *scripted.Server) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if !letsIn(r, body) {
+					w.WriteHeader(status)
+					return
+				}
+				s.ServeHTTP(w, r)
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		front           func(*scripted.Server) http.Handler
+		state, failure  string
+		option, advised string // before and inside reverse_proxy
+	}{
+		"no credential": { // which a handler in front sets for clients alone
+			unless(http.StatusUnauthorized, func(r *http.Request, _ []byte) bool { return r.Header.Get("Authorization") != "" }),
+			"needs_authorization", "answered 401: give the feed a credential, with guard or header_up",
+			"", "header_up Authorization \"Bearer letmein\"",
+		},
+		"by name": {
+			unless(http.StatusForbidden, func(r *http.Request, body []byte) bool {
+				return !bytes.Contains(body, []byte(`"method":"initialize"`)) || bytes.Contains(body, []byte(`"name":"Trusted Client"`))
+			}),
+			"needs_authorization", "answered 403: give the feed a credential, with guard or header_up, or another name, with client_name",
+			"client_name \"Trusted Client\"", "",
+		},
+		"by User-Agent": {
+			unless(http.StatusForbidden, func(r *http.Request, _ []byte) bool { return r.UserAgent() == "trusted/1" }),
+			"needs_authorization", "or header_up User-Agent",
+			"", "header_up User-Agent trusted/1",
+		},
+		"by Host": { // (fastmcp#4468)
+			unless(http.StatusMisdirectedRequest, func(r *http.Request, _ []byte) bool { return r.Host == "mcp.public.example" }),
+			"down", "answered 421: the server answers to another Host; name it with header_up Host",
+			"", "header_up Host mcp.public.example",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstreamBehind(t, c.front)
+			w.SetRevisions(scripted.LatestLegacy)
+			w.host.Start()
+			w.proxy = startProxy(t, block("request_header Authorization \"Bearer front\"\nmcp_cache "+w.host.URL, "eras legacy"))
+			awaitFailure(t, c.state, c.failure)
+			w.proxy.reload(block("mcp_cache "+w.host.URL, "eras legacy", c.option, "reverse_proxy {\n"+c.advised+"\n}"))
+			awaitState(t, "ready")
+		})
+	}
+}
+
+// TestEndpointElsewhere has clients use another path than the endpoint's: that is said.
+func TestEndpointElsewhere(t *testing.T) {
+	w := newUpstreamBehind(t, func(s *scripted.Server) http.Handler { return http.StripPrefix("/v1", s) })
+	w.SetRevisions(scripted.LatestLegacy)
+	w.host.Start()
+	w.proxy = startProxy(t, block("mcp_cache http://"+w.host.Addr, "eras legacy"))
+	c := fixture.New(t, "http://"+w.proxy.Addr+"/v1/mcp", scripted.LatestLegacy, "")
+	if a := c.List(toolsList); a.Status != http.StatusOK {
+		t.Errorf("a list got %s", describe(a))
+	}
+	awaitFailure(t, "unsupported", "answered 404 at /mcp")
+	wantWarning(t, "arrive at another path than the endpoint (/mcp), and are passed on without a look into the cache; "+
+		"if that is the endpoint, name it in the upstream URL or in the option endpoint (path: /v1/mcp, ")
+}
+
+// TestServerThatTheRequestPicks is said at load to have no feed, and has lists for each caller.
+func TestServerThatTheRequestPicks(t *testing.T) {
+	w := newUpstream(t)
+	w.host.Start()
+	_, port, _ := strings.Cut(w.host.Addr, ":")
+	w.proxy = startProxy(t, block("vars back {header.X-Back}\nmcp_cache", "reverse_proxy 127.0.0.1:{vars.back}"))
+	if log := w.proxy.log(); !strings.Contains(log, "which server is asked depends on the request, so the feed cannot know it") {
+		t.Errorf("the log at load says %s", log)
+	}
+	wantWarning(t, "(upstream: 127.0.0.1:{http.vars.back}, once)")
+	c := w.client(scripted.Modern)
+	c.Header = http.Header{"X-Back": {port}}
+	wantHit(t, c.Settle(toolsList), toolsList, "v1")
+}
+
+// TestLoginAtAnInternalAddress has a refusal lead clients to an address of the server's own
+// network (MARS#203): that is said.
+func TestLoginAtAnInternalAddress(t *testing.T) {
+	w := newUpstreamBehind(t, func(*scripted.Server) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="http://mars.internal:8000/.well-known/oauth-protected-resource"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+	})
+	w.host.Start()
+	w.proxy = startProxyCalled(t, "mcp.public.example", "mcp_cache "+w.host.URL)
+	header := http.Header{"Host": {"mcp.public.example"}, "Mcp-Method": {toolsList}}
+	c := fixture.NewModern(t, w.proxy.URL, "")
+	c.Header = header
+	c.Post(fixture.Message("1", toolsList, c.Params("")), header)
+	wantWarning(t, "configure the server with the public URL of this endpoint (resource_metadata: mars.internal:8000, once)")
 }

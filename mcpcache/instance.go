@@ -12,12 +12,7 @@ import (
 // instance. It does not if it names the servers' addresses, and none is a loopback address or a
 // program.
 func ownUpstream(raw json.RawMessage) bool {
-	var proxy struct {
-		Upstreams []struct {
-			Dial string `json:"dial"`
-		} `json:"upstreams"`
-		Dynamic json.RawMessage `json:"dynamic_upstreams"`
-	}
+	var proxy proxyConfig
 	if json.Unmarshal(raw, &proxy) != nil || len(proxy.Upstreams) == 0 || proxy.Dynamic != nil {
 		return true
 	}

@@ -7,24 +7,27 @@ import (
 	"strings"
 )
 
+// proxyConfig is what of the configuration of a reverse_proxy says where it leads.
+type proxyConfig struct {
+	Handler   string `json:"handler"`
+	Upstreams []struct {
+		Dial string `json:"dial"`
+	} `json:"upstreams"`
+	Dynamic   json.RawMessage `json:"dynamic_upstreams"`
+	Transport struct {
+		TLS          json.RawMessage `json:"tls"`
+		ForwardProxy string          `json:"forward_proxy_url"`
+		NetworkProxy json.RawMessage `json:"network_proxy"`
+	} `json:"transport"`
+}
+
 // upstreamURLs returns the URLs of the MCP endpoint at that path, of each upstream of
 // a reverse_proxy. The first is that of the feed's requests: its host is what the
 // Host header says, unless the operator sets another with header_up. The way to the
 // upstream is the handler's own: known says that it leads to the first address, and
 // nowhere that is found out for each request, behind a proxy or in another handler.
 func upstreamURLs(raw json.RawMessage, path string) (urls []string, known bool) {
-	var proxy struct {
-		Handler   string `json:"handler"`
-		Upstreams []struct {
-			Dial string `json:"dial"`
-		} `json:"upstreams"`
-		Dynamic   json.RawMessage `json:"dynamic_upstreams"`
-		Transport struct {
-			TLS          json.RawMessage `json:"tls"`
-			ForwardProxy string          `json:"forward_proxy_url"`
-			NetworkProxy json.RawMessage `json:"network_proxy"`
-		} `json:"transport"`
-	}
+	var proxy proxyConfig
 	if json.Unmarshal(raw, &proxy) != nil || len(proxy.Upstreams) == 0 {
 		return []string{"http://localhost" + path}, false
 	}
@@ -45,11 +48,7 @@ func upstreamURLs(raw json.RawMessage, path string) (urls []string, known bool) 
 // pickedByRequest returns the first address of a reverse_proxy's upstreams that depends on the
 // request, "" if none does: which server the feed's requests should go to is not known then.
 func pickedByRequest(raw json.RawMessage) string {
-	var proxy struct {
-		Upstreams []struct {
-			Dial string `json:"dial"`
-		} `json:"upstreams"`
-	}
+	var proxy proxyConfig
 	if json.Unmarshal(raw, &proxy) != nil {
 		return ""
 	}
