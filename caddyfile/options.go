@@ -120,7 +120,7 @@ func (p *parser) harmless(o option) error {
 	for _, name := range names {
 		canonical, cookie := http.CanonicalHeaderKey(name), mcpcache.IsCookie(name)
 		switch {
-		case !cookie && !httpguts.ValidHeaderFieldName(name):
+		case !cookie && (!httpguts.ValidHeaderFieldName(name) || strings.Contains(name, "*")):
 			return o.refuse(takes, name)
 		case !cookie && mcpcache.IsCredential(name):
 			return o.Errf("%s cannot name %s: it says who a caller is, and without it one would be given the lists of another",

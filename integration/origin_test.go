@@ -173,7 +173,7 @@ func TestNamedSite(t *testing.T) {
 		for range 3 {
 			caller.Post(fixture.Message("1", toolsList, caller.Params("")), http.Header{"Mcp-Method": {toolsList}, "Host": {public}})
 		}
-		wantRemark(t, w.proxy, "tunnel", "name it in the option origins as https://NAME", "host", public, 3)
+		wantRemark(t, w.proxy, "tunnel", "name it in the option origins, with https:// in front", "host", public, 3)
 	})
 	t.Run("not that name", func(t *testing.T) {
 		w.proxy = startProxy(t, "@others not host "+public+"\nhandle @others {\n"+cache+"\n}\nhandle {\n"+cache+"\n}")
@@ -189,11 +189,10 @@ func TestNamedSite(t *testing.T) {
 // it is about, so many times, and the log has it once.
 func wantRemark(t testing.TB, p *proxy, name, text, field, value string, times int) {
 	t.Helper()
-	var status struct{ Warnings []string }
-	readAdmin(t, "/mcp_cache/"+name, &status)
+	all := warnings(t, name)
 	want := fmt.Sprintf("%s (%s: %s, %d times)", text, field, value, times)
-	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.HasSuffix(w, want) }) {
-		t.Errorf("warnings are %q, want one with %q", status.Warnings, want)
+	if !slices.ContainsFunc(all, func(w string) bool { return strings.HasSuffix(w, want) }) {
+		t.Errorf("warnings are %q, want one with %q", all, want)
 	}
 	logged := 0
 	for line := range strings.Lines(p.log()) {

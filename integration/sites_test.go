@@ -40,10 +40,8 @@ func TestCredentialOfAGateway(t *testing.T) {
 				}
 				c.AwaitList(toolsList, "what it is", want)
 			})
-			var status struct{ Warnings []string }
-			readAdmin(t, "/mcp_cache/mcp_cache", &status)
-			if len(status.Warnings) != 1 || !strings.Contains(status.Warnings[0], "have it deleted in front, or not copied there (header: X-Authentik-Jwt, ") {
-				t.Errorf("warnings: %q", status.Warnings)
+			if all := warnings(t, "mcp_cache"); len(all) != 1 || !strings.Contains(all[0], "have it deleted in front, or not copied there (header: X-Authentik-Jwt, ") {
+				t.Errorf("warnings: %q", all)
 			}
 			if n := strings.Count(w.proxy.log(), "lists are not answered from the cache"); n != 1 {
 				t.Errorf("the log says so %d times", n)
@@ -112,6 +110,9 @@ func TestAffinityByCookie(t *testing.T) {
 				t.Errorf("the feed opened %d sessions", n)
 			}
 			awaitState(t, "ready")
+			if stdout, stderr := check(t, 0, w.host.URL); !strings.Contains(stdout, "tools") {
+				t.Errorf("check says %s%s", stdout, stderr)
+			}
 		})
 	}
 }
@@ -119,14 +120,20 @@ func TestAffinityByCookie(t *testing.T) {
 // wantWarning fails unless the status has a warning with that text.
 func wantWarning(t testing.TB, text string) {
 	t.Helper()
-	_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil) // which need not be ready
+	if all := warnings(t, "mcp_cache"); !slices.ContainsFunc(all, func(w string) bool { return strings.Contains(w, text) }) {
+		t.Errorf("warnings are %q, want one with %q", all, text)
+	}
+}
+
+// warnings returns those in the status of a cache, which need not be ready.
+func warnings(t testing.TB, name string) []string {
+	t.Helper()
+	_, body := askAdmin(t, http.MethodGet, "/mcp_cache/"+name, nil)
 	var status struct{ Warnings []string }
 	if err := json.Unmarshal(body, &status); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, body)
 	}
-	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, text) }) {
-		t.Errorf("warnings are %q, want one with %q", status.Warnings, text)
-	}
+	return status.Warnings
 }
 
 // TestServersThatRefuseTheFeed are explained, and what is advised helps.
@@ -204,18 +211,26 @@ func TestServerThatTheRequestPicks(t *testing.T) {
 	w := newUpstream(t)
 	w.host.Start()
 	_, port, _ := strings.Cut(w.host.Addr, ":")
-	w.proxy = startProxy(t, block("vars back {header.X-Back}\nmcp_cache", "reverse_proxy 127.0.0.1:{vars.back}"))
+	w.proxy = startProxy(t, block("vars back "+port+"\nmcp_cache", "reverse_proxy 127.0.0.1:{vars.back}"))
 	if log := w.proxy.log(); !strings.Contains(log, "which server is asked depends on the request, so the feed cannot know it") {
 		t.Errorf("the log at load says %s", log)
 	}
 	wantWarning(t, "(upstream: 127.0.0.1:{http.vars.back}, once)")
-	c := w.client(scripted.Modern)
-	c.Header = http.Header{"X-Back": {port}}
-	wantHit(t, c.Settle(toolsList), toolsList, "v1")
+	if status, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil); status != http.StatusOK {
+		t.Errorf("there is nothing to wait for, and the status is %d %s", status, body)
+	}
+	w.SetRevisions(scripted.LatestLegacy)
+	for _, credential := range []string{"", "Bearer a"} {
+		c := w.clientAs(scripted.LatestLegacy, credential)
+		wantHit(t, c.Settle(toolsList), toolsList, "v1")
+	}
+	if n := w.host.CountFeed(toolsList); n > 0 {
+		t.Errorf("a feed asked %d times", n)
+	}
 }
 
 // TestLoginAtAnInternalAddress has a refusal lead clients to an address of the server's own
-// network (MARS#203): that is said.
+// network (MARS#203): that is said, also of the door of several servers.
 func TestLoginAtAnInternalAddress(t *testing.T) {
 	w := newUpstreamBehind(t, func(*scripted.Server) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -224,10 +239,13 @@ func TestLoginAtAnInternalAddress(t *testing.T) {
 		})
 	})
 	w.host.Start()
-	w.proxy = startProxyCalled(t, "mcp.public.example", "mcp_cache "+w.host.URL)
-	header := http.Header{"Host": {"mcp.public.example"}, "Mcp-Method": {toolsList}}
-	c := fixture.NewModern(t, w.proxy.URL, "")
-	c.Header = header
-	c.Post(fixture.Message("1", toolsList, c.Params("")), header)
-	wantWarning(t, "configure the server with the public URL of this endpoint (resource_metadata: mars.internal:8000, once)")
+	for _, config := range []string{"mcp_cache " + w.host.URL, block("mcp_cache", "server a "+w.host.URL+" {\nauthorization forward\n}")} {
+		w.proxy = startProxyCalled(t, "mcp.public.example", config)
+		c := fixture.NewModern(t, w.proxy.URL, "")
+		header := http.Header{"Host": {"mcp.public.example"}, "Mcp-Method": {toolsList}}
+		if a := c.Post(fixture.Message("1", toolsList, c.Params("")), header); a.Status != http.StatusUnauthorized {
+			t.Errorf("a stranger got %s", describe(a))
+		}
+		wantWarning(t, "configure the server with the public URL of this endpoint (resource_metadata: mars.internal:8000, ")
+	}
 }

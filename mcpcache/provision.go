@@ -112,6 +112,7 @@ func (h *Handler) connect(ctx caddy.Context, name string) error {
 	// Loading the guests empties their raw configuration.
 	own, placeholders := ownUpstream(h.UpstreamRaw), placeholdersIn(h.UpstreamRaw)
 	h.picked = pickedByRequest(h.UpstreamRaw)
+	h.settings.backend.Feed.Blind = h.picked != ""
 	h.settings.backend.Feed.Sent = sentCredentials(h.UpstreamRaw)
 	h.settings.exchange.LendsCredentials = areLent(h.settings.backend.Feed.Sent)
 	urls, known := upstreamURLs(h.UpstreamRaw, h.settings.exchange.Path)

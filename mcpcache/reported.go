@@ -47,7 +47,7 @@ func (r reported) Replicas() []string { return r.h.replicaURLs }
 func (r reported) Feeds() *feed.Group { return r.h.backend.Feeds }
 
 // Ready implements [report.Source].
-func (r reported) Ready() bool { return report.Hydrated(r.h.backend.Feeds) }
+func (r reported) Ready() bool { return r.h.picked != "" || report.Hydrated(r.h.backend.Feeds) }
 
 // Servers implements [report.Source].
 func (reported) Servers() []report.Source { return nil }

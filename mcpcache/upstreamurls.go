@@ -57,6 +57,9 @@ func pickedByRequest(raw json.RawMessage) string {
 			return upstream.Dial
 		}
 	}
+	if found := placeholderPattern.Find(proxy.Dynamic); found != nil && variesWithRequest(string(found)) {
+		return string(found)
+	}
 	return ""
 }
 

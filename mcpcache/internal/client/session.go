@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/cookiejar"
 	"sync/atomic"
 	"time"
 
@@ -80,12 +79,7 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 		onRequest: s.answer,
 	}
 	s.farewell = &deleteTimeout{RoundTripper: below}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the cookies: %w", err)
-	}
-	// Load balancers find the server that has the session by a cookie (mcp-remote#168).
-	s.http = &http.Client{Jar: jar, Transport: s.farewell, CheckRedirect: func(*http.Request, []*http.Request) error {
+	s.http = &http.Client{Jar: new(cookies), Transport: s.farewell, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a redirect could take the credential to another host
 	}}
 	t, err := transport.NewStreamableHTTP(c.URL,

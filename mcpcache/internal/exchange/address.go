@@ -65,9 +65,8 @@ func (x *exchange) metadataAt(parameter string) string {
 	reference, ok := x.backend.Slash().Addresses.Relative(parts[2], prefix, hosts...)
 	site := incoming.SiteOf(x.r)
 	if !ok || strings.HasPrefix(parts[2], "/") {
-		if u, err := url.Parse(parts[2]); err == nil && redirect.IsInternal(u.Host) && !redirect.IsInternal(site.Host) {
-			x.endpoint.Remarks.Make("a refusal of the server leads clients to an address that they may not reach, to find out where to log in; "+
-				"configure the server with the public URL of this endpoint", "resource_metadata", u.Host)
+		if host := redirect.LeadsInside(parts[2], site.Host); host != "" {
+			x.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
 		}
 		return parameter
 	}

@@ -73,7 +73,7 @@ func ParseHeaders(names []string) (Headers, error) {
 		switch canonical := http.CanonicalHeaderKey(name); {
 		case IsCookie(name):
 			set[cookiePrefix+name[len(cookiePrefix):]] = true
-		case !httpguts.ValidHeaderFieldName(name):
+		case !httpguts.ValidHeaderFieldName(name), strings.Contains(name, "*"):
 			return nil, fmt.Errorf("harmless: %q is not the name of a header, or of a cookie behind %s", name, cookiePrefix)
 		case IsCredential(name):
 			return nil, fmt.Errorf("harmless: %s says who a caller is; without it, one would be given the lists of another", canonical)
@@ -92,7 +92,7 @@ const cookiePrefix = "Cookie:"
 // request; they say nothing of who asks.
 func IsCookie(value string) bool {
 	return len(value) > len(cookiePrefix) && strings.EqualFold(value[:len(cookiePrefix)], cookiePrefix) &&
-		httpguts.ValidHeaderFieldName(value[len(cookiePrefix):])
+		httpguts.ValidHeaderFieldName(value[len(cookiePrefix):]) && !strings.Contains(value, "*")
 }
 
 // Rest returns what of a value of a header counts, and whether anything does: not the cookies
@@ -105,8 +105,9 @@ func (h Headers) Rest(name, value string) (rest string, counts bool) {
 	case name == "Cookie" && len(h) > 0:
 		cookies := strings.Split(value, ";")
 		cookies = slices.DeleteFunc(cookies, func(cookie string) bool {
-			name, _, _ := strings.Cut(cookie, "=")
-			return h[cookiePrefix+strings.TrimSpace(name)]
+			name, value, _ := strings.Cut(strings.Trim(cookie, " "), "=")
+			// Servers differ in what else may be in a value: some end it there, and begin another cookie.
+			return h[cookiePrefix+name] && !strings.ContainsAny(value, " \t,\"\\")
 		})
 		rest = strings.TrimSpace(strings.Join(cookies, ";"))
 		return rest, rest != ""

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestBadHarmless(t *testing.T) {
 	for _, bad := range []string{
 		"authorization", "Cookie", "proxy-authorization", "DPoP", "X-API-Key", "X-Forwarded-User", "X-Forwarded-Access-Token",
 		"Cf-Access-Jwt-Assertion", "X-Amzn-Oidc-Data", "X-Forwarded-Client-Cert", "X-Ms-Client-Principal", "X-Auth-Request-Email",
-		"X-Goog-Authenticated-User-Email", "", "a b", "X-A:", "é", "Cookie:", "Cookie:a=b", "Cookie:a b", "Cookie: a", "Authorization:a",
+		"X-Goog-Authenticated-User-Email", "", "a b", "X-A:", "é", "Cookie:", "Cookie:a=b", "Cookie:a b", "Cookie: a", "Cookie:*", "X-*", "Authorization:a",
 	} {
 		if _, err := ParseHeaders([]string{"X-Fine", bad}); err == nil || !strings.HasPrefix(err.Error(), "harmless: ") {
 			t.Errorf("%q: got error %v", bad, err)
@@ -53,7 +54,7 @@ func TestHarmlessCookies(t *testing.T) {
 		r.Header.Set("Cookie", cookies)
 		return f.Of(r, nil)
 	}
-	for _, cookies := range []string{"AWSALB=1", "AWSALB=2; AWSALBCORS=x=y", " AWSALBCORS ; AWSALB=", "AWSALB"} {
+	for _, cookies := range []string{"AWSALB=1", "AWSALB=2; AWSALBCORS=x=y", " AWSALBCORS ; AWSALB=", "AWSALB", "AWSALB=a+/b=="} {
 		if of(cookies) != cache.Anonymous {
 			t.Errorf("%q makes another context", cookies)
 		}
@@ -61,6 +62,11 @@ func TestHarmlessCookies(t *testing.T) {
 	user := of("AWSALB=1; user=a")
 	if user.IsAnonymous() || user != of("user=a; AWSALB=2") || user == of("user=b; AWSALB=1") || user == of("user=a; awsalb=1") {
 		t.Error("a cookie that was not named does not make a context of its own")
+	}
+	for _, cookies := range []string{"AWSALB=1, user=%s", "AWSALB=1 user=%s", "AWSALB=1\tuser=%s", `AWSALB="1; user=%s"`, `AWSALB="1" user=%s`, `AWSALB=\%s`} {
+		if a := of(fmt.Sprintf(cookies, "a")); a.IsAnonymous() || a == of(fmt.Sprintf(cookies, "b")) {
+			t.Errorf("%q is left out, and servers may read another cookie in it", cookies)
+		}
 	}
 	if of("user=AWSALB=1").IsAnonymous() || of("xAWSALB=1").IsAnonymous() || of("user=a,AWSALB=1") == of("user=a") {
 		t.Error("a cookie of another name is left out")

@@ -51,7 +51,7 @@ func Parse(list []string) (Rules, error) {
 			// A browser leaves the default port out.
 			host = strings.TrimSuffix(host, port)
 			origin = scheme + "://" + host
-			o.hosts[host] = true
+			o.hosts[host], o.hosts[host+port] = true, true
 		}
 		o.allowed[origin] = true
 	}
@@ -64,6 +64,9 @@ var defaultPorts = map[string]string{"http": ":80", "https": ":443"}
 // say (RFC 6454 section 6.2), but for the letters' case, or [Any]. Applications have schemes of their
 // own, such as app://, and those that are made of files may say file:// (Electron).
 func IsOrigin(value string) bool {
+	if strings.ContainsFunc(value, func(r rune) bool { return r >= 0x80 }) {
+		return false // a browser writes other letters as xn--…
+	}
 	if value == Any || value == opaque || strings.EqualFold(value, "file://") {
 		return true
 	}
@@ -160,7 +163,7 @@ func (o Rules) refusesHost(r *http.Request) Refusal {
 	if host := FoldHost(r.Host); !o.mayBe(r, host) {
 		return Refusal{
 			"Host header names neither this machine nor an address of the site, and origins does not list it",
-			"if it is a name of the server, make it an address of the site, or name it in the option origins as https://NAME", "host", host,
+			"if it is a name of the server, make it an address of the site, or name it in the option origins, with https:// in front", "host", host,
 		}
 	}
 	return Refusal{}

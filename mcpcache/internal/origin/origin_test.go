@@ -52,6 +52,7 @@ func TestOriginsLetIn(t *testing.T) {
 		"tunnel":                  {at: loopback4, host: "mcp.example.com", origins: []string{"https://mcp.example.com"}},
 		"tunnel and port":         {at: loopback4, host: "mcp.example.com:8443", origins: []string{"https://mcp.example.com:8443"}},
 		"tunnel at another port":  {at: loopback4, host: "mcp.example.com:8443", origins: []string{"https://mcp.example.com"}, refused: "Host"},
+		"tunnel, port in Host":    {at: loopback4, host: "mcp.example.com:443", origins: []string{"https://mcp.example.com"}},
 		"tunnel and default port": {at: loopback4, host: "mcp.example.com", origins: []string{"https://mcp.example.com:443"}},
 		"rebound and its Origin":  {at: loopback4, host: "evil.example", origin: []string{"http://evil.example"}, refused: "Host"},
 		"trailing dot":            {at: loopback4, host: "localhost.", refused: "Host"},
@@ -247,7 +248,7 @@ func TestBadOrigins(t *testing.T) {
 	for _, bad := range []string{
 		"", "app.example.com", "**", "Null", "https://", "https://*.example.com", "app:", "app://", "https://app.example.com/",
 		"https://app.example.com/path", "https://user@app.example.com", "https://app.example.com?x=1",
-		"https://app.example.com#x", "https://app.example.com:port", "https://app.example.com:", "https://app.example.com:70000", "://x", "file:///x",
+		"https://app.example.com#x", "https://app.example.com:port", "https://app.example.com:", "https://app.example.com:70000", "https://b\u00fccher.example", "://x", "file:///x",
 	} {
 		if _, err := Parse([]string{"https://fine.example", bad}); err == nil || !strings.HasPrefix(err.Error(), "origins: ") {
 			t.Errorf("%q: got error %v", bad, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/cookiejar"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,8 +91,10 @@ func accessOf(callers []http.Header) Access {
 
 // conversation prepares one; nothing is sent.
 func (x *examination) conversation(r revision.Revision, header http.Header, capabilities []byte) *conversation {
+	own := *x.http
+	own.Jar, _ = cookiejar.New(nil) // of this conversation alone; without options there is no error
 	return &conversation{
-		client:   &client{http: x.http, header: header, timeout: x.Timeout, patience: x.patience, maxList: x.MaxList, secrets: x.secrets, slash: &x.slash, oddities: &x.oddities},
+		client:   &client{http: &own, header: header, timeout: x.Timeout, patience: x.patience, maxList: x.MaxList, secrets: x.secrets, slash: &x.slash, oddities: &x.oddities},
 		url:      x.URL,
 		revision: r, capabilities: capabilities,
 	}

@@ -87,6 +87,20 @@ func (a Addresses) toTwin(u *url.URL, host string, status int, location string) 
 // before the URL, and the URL.
 var Metadata = regexp.MustCompile(`(?i)(\bresource_metadata\s*=\s*")([^"\\]*)"`)
 
+// LeadsInside returns the host of a URL that a challenge gives as its metadata, if clients of a site
+// cannot be expected to reach it; "" if they can. Inside is what operators are told of that.
+func LeadsInside(metadata, site string) string {
+	u, err := url.Parse(metadata)
+	if err != nil || !IsInternal(u.Host) || IsInternal(site) {
+		return ""
+	}
+	return u.Host
+}
+
+// Inside is the remark about what [LeadsInside] returns.
+const Inside = "a refusal of the server leads clients to an address that they may not reach, to find out where to log in; " +
+	"configure the server with the public URL of this endpoint"
+
 // IsInternal reports whether a host, perhaps with a port, is one of this machine or of a private
 // network: clients elsewhere cannot reach it. A name counts if it has no dot, or ends in one that no
 // public name ends in (RFC 6761, RFC 6762, and .internal of ICANN).

@@ -11,6 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -93,6 +95,14 @@ var errNoList = errors.New("the server has no list by which it could let anybody
 func (v *visit) turnAway(status int, challenges []string) *refusal {
 	if len(challenges) > 0 {
 		v.w.Header()["Www-Authenticate"] = challenges
+	}
+	site := incoming.SiteOf(v.r)
+	for _, challenge := range challenges {
+		for _, found := range redirect.Metadata.FindAllStringSubmatch(challenge, -1) {
+			if host := redirect.LeadsInside(found[2], site.Host); host != "" {
+				v.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
+			}
+		}
 	}
 	return &refusal{status, invalidRequest, fmt.Sprintf("the MCP server %q refuses the caller's credentials", v.endpoint.door.Name), nil}
 }
