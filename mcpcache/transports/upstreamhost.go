@@ -25,7 +25,8 @@ func init() {
 // has reverse_proxy copy all fields of every request, field by field; this
 // takes no copy. With TLS too, where Caddy's own transport asks for the option.
 // A Host that header_up sets is overwritten. A signed request keeps its Host, which
-// the signature covers.
+// the signature covers. A request with a body of up to 4 KiB is sent in one write, once the body is
+// there.
 //
 // Requests of active health checks keep the Host that they have been given.
 type UpstreamHost struct {
@@ -60,6 +61,9 @@ func (t *UpstreamHost) RoundTrip(req *http.Request) (*http.Response, error) {
 	if _, proxied := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); proxied {
 		if chosen, ok := reverseproxy.GetDialInfo(ctx); ok && !header.IsSigned(req.Header) {
 			req.Host = chosen.Address
+		}
+		if err := sendWhole(req); err != nil {
+			return nil, err
 		}
 	}
 	return t.HTTPTransport.RoundTrip(req)

@@ -95,20 +95,27 @@ func TestUpstreamHost(t *testing.T) {
 	}
 }
 
+// closedAddr returns an address at which nobody listens.
+func closedAddr(tb testing.TB) string {
+	tb.Helper()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return closed.Addr().String()
+}
+
+// retries has a request be sent to the next upstream if it cannot be to the first one.
+const retries = `"load_balancing":{"retries":1,"selection_policy":{"policy":"first"}},"health_checks":{"passive":{"fail_duration":"1m"}},`
+
 // TestUpstreamHostOfAnotherAttempt has the first upstream fail: the request to
 // the second one names that one.
 func TestUpstreamHostOfAnotherAttempt(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := closed.Addr().String()
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
 	addr := serve(t, tellHost)
-	retries := `"load_balancing":{"retries":1,"selection_policy":{"policy":"first"}},"health_checks":{"passive":{"fail_duration":"1m"}},`
-	if got, want := ask(t, newProxy(t, retries+ownHost, dead, addr)), addr+" public.example.com kept"; got != want {
+	if got, want := ask(t, newProxy(t, retries+ownHost, closedAddr(t), addr)), addr+" public.example.com kept"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
