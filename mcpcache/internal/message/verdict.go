@@ -1,6 +1,10 @@
 package message
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Verdict is what the beginning of a message tells of it.
 type Verdict uint8
@@ -17,6 +21,14 @@ const (
 // Judge tells from its beginning what a message is, without a look at what
 // follows the first member that tells. An array is judged by nothing.
 func Judge(beginning []byte) Verdict {
+	if bytes.HasPrefix(behindID(beginning), []byte(`"result":{`)) {
+		return IsResult
+	}
+	return scanVerdict(beginning)
+}
+
+// scanVerdict is [Judge] for all that may be written otherwise.
+func scanVerdict(beginning []byte) Verdict {
 	s := scan(beginning)
 	defer s.release()
 	if s.kind() != jsontext.KindBeginObject || s.enter() != nil {
