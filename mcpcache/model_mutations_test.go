@@ -76,7 +76,7 @@ var mutations = []mutation{
 		{"internal/exchange/admit.go", "if c.Refused().Has(k) && x.offered(k) {", "if c.Refused().Has(k) && x == nil {"},
 	}, by: testOf{"TestWhichAdmissionIsKept", "./internal/exchange"}},
 	{name: "bar nobody for an error with status 400", edits: []replacement{
-		{"internal/exchange/learner.go", "l.start(h, maxResult, l.learnRefusal)", "_ = l.learnRefusal"},
+		{"internal/exchange/learner.go", "learn = l.learnRefusal", "learn = func(message.Response) {}"},
 	}, found: notLetIn},
 	{name: "let in a session that ended meanwhile", edits: []replacement{
 		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
@@ -113,7 +113,7 @@ var mutations = []mutation{
 		{"internal/snapshot/snapshot.go", "if !said.Announced {", "if true {"},
 	}, found: `version \d+ of \S+ is old`},
 	{name: "have all pay for one mistake", edits: []replacement{
-		{"internal/exchange/called.go", "doubt := admission.Doubt{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := admission.Doubt{"},
+		{"internal/exchange/called.go", "doubt := &admission.Doubt{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := &admission.Doubt{"},
 	}, found: `the mistake of another has cost it a hit`},
 	{name: "give a misled caller the same list", edits: []replacement{
 		{"internal/exchange/lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},

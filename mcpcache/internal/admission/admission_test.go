@@ -352,7 +352,7 @@ func TestDoubtsTogether(t *testing.T) {
 	} {
 		var caller Caller
 		for _, d := range c.doubts {
-			caller.Doubt(revision.Tools, d)
+			caller.Doubt(revision.Tools, &d)
 		}
 		if caller.Doubted(revision.Prompts, now) != nil || caller.Doubted(revision.Tools, now.Add(time.Second)) == nil {
 			t.Errorf("%s: nothing is doubted, or prompts too", name)
@@ -365,7 +365,7 @@ func TestDoubtsTogether(t *testing.T) {
 			t.Errorf("%s: misled after a list", name)
 		}
 		for _, d := range c.doubts {
-			caller.Doubt(revision.Tools, d)
+			caller.Doubt(revision.Tools, &d)
 		}
 		if got := caller.Doubted(revision.Tools, now.Add(time.Second+1)) != nil; got != c.lasting {
 			t.Errorf("%s: doubted when the time is over: %v", name, got)

@@ -161,13 +161,15 @@ func (c *Caller) inherit(from *Caller) {
 	}
 }
 
-// Doubt records why a list of k may not be what this caller expects.
-func (c *Caller) Doubt(k revision.Kind, d Doubt) {
+// Doubt records why a list of k may not be what this caller expects. It keeps d, and adds to
+// it what earlier doubts say.
+func (c *Caller) Doubt(k revision.Kind, d *Doubt) {
+	given := *d
 	for {
 		earlier := c.doubt[k].Load()
-		doubt := d.after(earlier)
-		if c.doubt[k].CompareAndSwap(earlier, &doubt) {
-			c.acted[k].Store(&doubt)
+		*d = given.after(earlier)
+		if c.doubt[k].CompareAndSwap(earlier, d) {
+			c.acted[k].Store(d)
 			return
 		}
 	}

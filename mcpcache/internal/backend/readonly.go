@@ -16,21 +16,22 @@ type readOnlyTools struct {
 // readOnlyLists has the read-only tools of each revision's list.
 type readOnlyLists [revision.Count]atomic.Pointer[readOnlyTools]
 
-// ReadOnly reports whether the list of tools marks that one as read-only.
-func (b *Backend) ReadOnly(r revision.Revision, tool string) bool {
+// ReadOnly returns the names of the tools that the list marks as read-only. It must not be
+// changed.
+func (b *Backend) ReadOnly(r revision.Revision) map[string]bool {
 	e := b.Cache.Pinned(r, revision.Tools)
-	if e == nil || tool == "" {
-		return false
+	if e == nil {
+		return nil
 	}
 	set := b.readOnlyLists[r].Load()
 	if set == nil || set.digest != e.Body.Digest {
 		set = &readOnlyTools{digest: e.Body.Digest, names: make(map[string]bool)}
 		for item := range e.Body.Each() {
-			if message.AnnotationsOf(item).ReadOnly {
-				set.names[e.Body.Name(item)] = true
+			if name := e.Body.Name(item); name != "" && message.AnnotationsOf(item).ReadOnly {
+				set.names[name] = true
 			}
 		}
 		b.readOnlyLists[r].Store(set)
 	}
-	return set.names[tool]
+	return set.names
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 )
@@ -87,6 +88,6 @@ func isHTTPS(location string) bool {
 // learnSlash learns from an answer whether the server redirects its endpoint.
 func (x *exchange) learnSlash(status int, h http.Header) {
 	if x.r.URL.Path == x.endpoint.Settings.Path {
-		x.backend.Slash().Learn(x.r.Method, x.r.URL, x.r.Host, status, h.Get("Location"))
+		x.backend.Slash().Learn(x.r.Method, x.r.URL, x.r.Host, status, header.First(h["Location"]))
 	}
 }

@@ -9,13 +9,14 @@ import (
 
 // statusTexts are the values of the Cache-Status header (RFC 9211) of one handler.
 type statusTexts struct {
-	name string
-	miss string
+	name   string
+	miss   string
+	method string // of what is not cached, as most that is forwarded
 }
 
 func newStatusTexts(name string) statusTexts {
 	name = reply.CacheName(name)
-	return statusTexts{name: name, miss: name + "; fwd=uri-miss"}
+	return statusTexts{name: name, miss: name + "; fwd=uri-miss", method: name + "; fwd=bypass; detail=" + string(bypassMethod)}
 }
 
 // appendHit appends the status of an answer from the cache that is fresh for
@@ -42,6 +43,8 @@ func (s statusTexts) forwarded(reason bypass, stored bool) string {
 		return s.miss + "; stored"
 	case reason == understood:
 		return s.miss
+	case reason == bypassMethod:
+		return s.method
 	}
 	return s.name + "; fwd=bypass; detail=" + string(reason)
 }

@@ -12,7 +12,7 @@ import (
 // the same list as before, and the feed checks whether it has changed.
 func (x *exchange) misled() {
 	b := x.backend
-	doubt := admission.Doubt{Mark: b.Cache.Doubt(revision.Tools), Misled: true}
+	doubt := &admission.Doubt{Mark: b.Cache.Doubt(revision.Tools), Misled: true}
 	if caller := x.marked(); caller != nil {
 		caller.Doubt(revision.Tools, doubt)
 	}
@@ -25,6 +25,11 @@ func (x *exchange) misled() {
 // marked returns the caller, or nil if it has neither credentials nor a session:
 // such callers cannot be told apart, so nothing can be recorded of one of them.
 func (x *exchange) marked() *admission.Caller {
+	if x.session != "" {
+		if known := x.backend.Admission.Session(x.session); known != nil {
+			return known
+		}
+	}
 	inSession := x.session != "" && x.streamRevision().Era() == revision.Legacy
 	if x.context.IsAnonymous() && !inSession {
 		return nil
@@ -48,10 +53,15 @@ func (x *exchange) called() {
 	for _, f := range feeds {
 		unannounced |= f.MayBeSilent()
 	}
-	if unannounced == 0 && caller == nil || b.ReadOnly(x.revision(), x.tool()) {
+	if unannounced == 0 && caller == nil {
 		return
 	}
-	for _, k := range revision.Kinds() {
+	if names := b.ReadOnly(x.revision()); len(names) > 0 && names[x.tool()] {
+		return
+	}
+	kinds, until := revision.Kinds(), time.Now().Add(noticeLag)
+	doubts := make([]admission.Doubt, len(kinds))
+	for i, k := range kinds {
 		if k == revision.Discover {
 			continue
 		}
@@ -62,7 +72,8 @@ func (x *exchange) called() {
 			}
 		}
 		if caller != nil {
-			caller.Doubt(k, admission.Doubt{Mark: mark, Silent: silent, Until: time.Now().Add(noticeLag)})
+			doubts[i] = admission.Doubt{Mark: mark, Silent: silent, Until: until}
+			caller.Doubt(k, &doubts[i])
 		}
 	}
 }

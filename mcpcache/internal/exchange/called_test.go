@@ -97,7 +97,7 @@ func TestDoubtedList(t *testing.T) {
 		f.forwarded(t, list(session), "old")
 	}
 	caller := f.backend.Admission.Session("caller")
-	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
+	caller.Doubt(revision.Tools, &admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 	if f.forwarded(t, list("other"), "new") {
 		t.Error("another session lost its hit")
 	}
@@ -110,7 +110,7 @@ func TestDoubtedList(t *testing.T) {
 	if caller.Doubted(revision.Tools, time.Now()) != nil {
 		t.Error("the caller has its list, and still doubts")
 	}
-	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
+	caller.Doubt(revision.Tools, &admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 	f.pinned(t, legacy, cache.Public, time.Hour, 0, "new")
 	f.forwarded(t, list("other"), "new") // what such clients are given since
 	if f.forwarded(t, list("caller"), "newer") {
@@ -227,7 +227,7 @@ func TestVariantsListDoesNotComeBack(t *testing.T) {
 		t.Fatal("what the feed has brought for the variant was not given")
 	}
 	caller := f.backend.Admission.Session("s")
-	caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
+	caller.Doubt(revision.Tools, &admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 	if !f.forwarded(t, list(), "new") {
 		t.Error("after a call, the variant's list from before it was given")
 	}
@@ -254,18 +254,18 @@ func TestReadOnlyTools(t *testing.T) {
 	const legacy = revision.V20251125
 	f := newFace(t, config{Gate: duration(0)})
 	pin := func(items string) { f.pin(t, legacy, items) }
-	if f.backend.ReadOnly(legacy, "read") {
+	if f.backend.ReadOnly(legacy)["read"] {
 		t.Error("without a list, a tool is read-only")
 	}
 	pin(`{"name":"read","annotations":{"readOnlyHint":true}},{"name":"write","annotations":{"readOnlyHint":false}},` +
 		`{"name":"odd","annotations":{"readOnlyHint":"true"}},{"name":"said","description":"readOnlyHint: true"}`)
 	for tool, want := range map[string]bool{"read": true, "write": false, "odd": false, "said": false, "none": false, "": false} {
-		if got := f.backend.ReadOnly(legacy, tool); got != want {
+		if got := f.backend.ReadOnly(legacy)[tool]; got != want {
 			t.Errorf("%q is read-only: %v", tool, got)
 		}
 	}
 	pin(`{"name":"write","annotations":{"readOnlyHint":true}}`)
-	if f.backend.ReadOnly(legacy, "read") || !f.backend.ReadOnly(legacy, "write") {
+	if f.backend.ReadOnly(legacy)["read"] || !f.backend.ReadOnly(legacy)["write"] {
 		t.Error("the tools of the list before are remembered")
 	}
 }
@@ -341,7 +341,7 @@ func TestOwnListFromBeforeACall(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer a")
 		caller := f.backend.Admission.Context(f.contextOf(r), revision.V20260728)
 		calls := func() {
-			caller.Doubt(revision.Tools, admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
+			caller.Doubt(revision.Tools, &admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
 		}
 		calls()
 		if w := list(changed); !strings.Contains(w.Body.String(), `"new"`) {

@@ -133,7 +133,7 @@ func (x *exchange) decode() bypass {
 	if x.endpoint.requests.Recall(x.body.Bytes, &x.request) {
 		return understood
 	}
-	if method := string(message.Method(x.body.Bytes)); method != "" && method != "initialize" {
+	if method := nameOf(message.Method(x.body.Bytes)); method != "" && method != "initialize" {
 		if _, cached := revision.KindOf(method); !cached {
 			x.method = method
 			return bypassMethod

@@ -30,6 +30,9 @@ type learner struct {
 	// record collects an answer that has to be read as a whole; nil if it need not
 	// be, or has been.
 	record *recording
+	// unjudged is the header of an answer whose first part may show that it is a result, which need
+	// not be recorded; nil otherwise.
+	unjudged http.Header
 	// unread says that the answer is to a list request and there was no room to
 	// record it.
 	unread bool
@@ -66,7 +69,7 @@ func (l *learner) begin(status int, h http.Header) {
 	case status <= 299 && x.session != "" && x.method != "initialize":
 		x.backend.Admission.Answered(x.session, x.arrived)
 	}
-	l.stream, l.between = isStream(h.Get("Content-Type")), true
+	l.stream, l.between = isStream(header.First(h["Content-Type"])), true
 	if l.elsewhere {
 		l.beginElsewhere(status, h)
 		return
@@ -80,10 +83,8 @@ func (l *learner) begin(status int, h http.Header) {
 	}
 	call, refused := x.method == "tools/call", status == http.StatusNotFound || status == http.StatusBadRequest
 	switch {
-	case refused && l.asked:
-		l.start(h, maxResult, l.learnRefusal)
-	case refused && call: // the modern era's errors
-		l.start(h, maxResult, l.learnResult)
+	case refused && (l.asked || call): // the modern era's errors
+		l.unjudged = h
 	case status != http.StatusOK:
 	case l.asked:
 		x.backend.NoteLanguage(h)
@@ -92,8 +93,7 @@ func (l *learner) begin(status int, h http.Header) {
 		opened := h.Get("Mcp-Session-Id")
 		l.start(h, maxInitialize, func(r message.Response) { l.learnInitialize(r, opened) })
 	case call, x.sessions != nil:
-		l.ok = true
-		l.start(h, maxResult, l.learnResult)
+		l.ok, l.unjudged = true, h
 	}
 	if status == http.StatusOK {
 		if coding := header.Coding(h); coding != "" && !header.IsSigned(x.r.Header) {
@@ -148,6 +148,14 @@ func (l *learner) read(p []byte) {
 	}
 	if l.watcher.Format != sse.Unwatched {
 		l.watch(p)
+	}
+	if l.unjudged != nil && !l.judge(p) {
+		learn := l.learnResult
+		if l.asked {
+			learn = l.learnRefusal
+		}
+		l.start(l.unjudged, maxResult, learn)
+		l.unjudged = nil
 	}
 	switch {
 	case l.record == nil:
@@ -249,6 +257,7 @@ func (l *learner) end(err error) {
 
 // close gives back what is still held, however the exchange has ended.
 func (l *learner) close() {
+	l.unjudged = nil
 	if l.record != nil {
 		l.record.free()
 		l.record = nil

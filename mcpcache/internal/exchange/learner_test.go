@@ -110,8 +110,12 @@ func TestWhatRenewsASession(t *testing.T) {
 		before func(f *face, t *testing.T)
 		want   bool
 	}{
-		"a result":                {answering(200, "application/json", rpcResult), nil, true},
-		"a long result":           {answering(200, "application/json", long), nil, true},
+		"a result":      {answering(200, "application/json", rpcResult), nil, true},
+		"a long result": {answering(200, "application/json", long), nil, true},
+		"a long result of known length": {func(w http.ResponseWriter, r *http.Request) error {
+			w.Header().Set("Content-Length", fmt.Sprint(len(long)))
+			return answering(200, "application/json", long)(w, r)
+		}, nil, true},
 		"a result, id last":       {answering(200, "application/json", `{"result":{},"id":1,"jsonrpc":"2.0"}`), nil, true},
 		"a streamed result":       {answering(200, "text/event-stream", "event: message\ndata: "+rpcResult+"\n\n"), nil, true},
 		"a long streamed result":  {answering(200, "text/event-stream", "event: message\ndata: "+long+"\n\n"), nil, true},

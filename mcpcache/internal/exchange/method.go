@@ -25,6 +25,14 @@ var methodIndex = func() map[string]int {
 	return index
 }()
 
+// nameOf returns the name of a method. It makes no copy of one of [Methods].
+func nameOf(method []byte) string {
+	if i, known := methodIndex[string(method)]; known {
+		return Methods[i]
+	}
+	return string(method)
+}
+
 // MethodLabel returns the index in [Methods] of the label of a request with that HTTP method
 // and JSON-RPC method, which is "" if it is not known.
 func MethodLabel(verb, method string) int {

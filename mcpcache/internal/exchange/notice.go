@@ -1,10 +1,10 @@
 package exchange
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -50,10 +50,8 @@ const maxNamed = 64
 func updatedURIs(events []byte) (uris []string) {
 	sse.Find(events, func(data []byte) bool {
 		var m message.Request
-		var uri string
-		if message.Decode(data, &m) == nil && revision.Changed(string(m.Method)).Has(revision.Reads) &&
-			m.URI != nil && json.Unmarshal(m.URI, &uri) == nil {
-			uris = append(uris, uri)
+		if message.Decode(data, &m) == nil && revision.Changed(string(m.Method)).Has(revision.Reads) && m.URI != nil {
+			uris = append(uris, message.Text(m.URI))
 		}
 		return len(uris) == maxNamed
 	})
@@ -106,7 +104,7 @@ func (x *exchange) streamCaller() *admission.Caller {
 	if r.Era() != revision.Legacy || x.session == "" {
 		return ledger.RememberContext(x.context, r)
 	}
-	if known := ledger.Session(x.session); known != nil || x.r.Header.Get("Mcp-Protocol-Version") == "" {
+	if known := ledger.Session(x.session); known != nil || header.First(x.r.Header["Mcp-Protocol-Version"]) == "" {
 		return known
 	}
 	return ledger.RememberSession(x.session, x.context, r)
@@ -119,7 +117,7 @@ func (x *exchange) streamRevision() revision.Revision {
 			return known.Revision
 		}
 	}
-	if named := x.r.Header.Get("Mcp-Protocol-Version"); named != "" {
+	if named := header.First(x.r.Header["Mcp-Protocol-Version"]); named != "" {
 		return revision.Parse(named)
 	}
 	return revision.V20250326 // what a server assumes without the header

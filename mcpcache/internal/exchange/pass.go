@@ -69,12 +69,14 @@ func (l *learner) beginElsewhere(status int, header http.Header) {
 		l.watcher.Format = sse.Unwatched
 	}
 	if x.sessions != nil && x.r.Method == http.MethodPost && status == http.StatusOK {
-		l.start(header, maxResult, l.learnResult) // it may say that there is no such session
+		l.unjudged = header // it may say that there is no such session
 	}
 }
 
 // idle reports whether there is nothing to be learned from what follows.
-func (l *learner) idle() bool { return l.record == nil && l.watcher.Format == sse.Unwatched }
+func (l *learner) idle() bool {
+	return l.record == nil && l.unjudged == nil && l.watcher.Format == sse.Unwatched
+}
 
 // onlooker is the response writer of a request for another path than the endpoint's.
 // It changes nothing but the server's own address, and holds nothing back: it learns from

@@ -1,11 +1,11 @@
 package exchange
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -51,7 +51,7 @@ func (x *exchange) revision() revision.Revision {
 	if r := x.question.revision; r != revision.Unknown {
 		return r
 	}
-	return revision.Parse(x.r.Header.Get("Mcp-Protocol-Version"))
+	return revision.Parse(header.First(x.r.Header["Mcp-Protocol-Version"]))
 }
 
 // tool returns the tool that a tools/call names. The body is decoded for it only
@@ -73,7 +73,5 @@ func (x *exchange) findTool() string {
 	if !x.body.Whole || message.Decode(x.body.Bytes, &r) != nil || r.Name == nil {
 		return x.r.Header.Get("Mcp-Name")
 	}
-	var name string
-	_ = json.Unmarshal(r.Name, &name) // it has been decoded before
-	return name
+	return message.Text(r.Name)
 }

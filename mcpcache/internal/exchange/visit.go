@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 )
 
@@ -35,12 +36,12 @@ func (t *tap) expectVisitor() (done func()) {
 
 // isNoPage reports whether an answer shows nothing to a person: a stream of events, or the
 // refusal of whoever takes none.
-func isNoPage(status int, header http.Header) bool {
+func isNoPage(status int, h http.Header) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
 		return true
 	}
-	return status == http.StatusOK && isStream(header.Get("Content-Type"))
+	return status == http.StatusOK && isStream(header.First(h["Content-Type"]))
 }
 
 // welcome is what a visitor reads.

@@ -102,7 +102,7 @@ func (g *Group) All() []*Feed {
 	if g == nil {
 		return nil
 	}
-	var feeds []*Feed
+	feeds := make([]*Feed, 0, 2) // eras
 	for _, r := range revision.All() {
 		if f := g.Of(r); f != nil {
 			feeds = append(feeds, f)

@@ -121,7 +121,12 @@ func (b *Body) Replay(r *http.Request) {
 	b.Keep() // a transport may read a request's body after it has answered
 	rest := r.Body
 	if b.Whole {
-		r.Body = readCloser{bytes.NewReader(b.Bytes), rest}
+		whole := &struct {
+			bytes.Reader
+			io.Closer
+		}{Closer: rest}
+		whole.Reset(b.Bytes)
+		r.Body = whole
 		return
 	}
 	r.Body = readCloser{io.MultiReader(bytes.NewReader(b.Bytes), rest), rest}

@@ -186,6 +186,9 @@ func (s *scanner) end() error {
 	return nil
 }
 
+// Text returns the text of a raw JSON string that [Decode] has found.
+func Text(raw []byte) string { return string(unquote(raw)) }
+
 // unquote returns the text of a raw JSON string that the decoder has accepted.
 // It allocates only if the string has escapes.
 func unquote(raw []byte) []byte {

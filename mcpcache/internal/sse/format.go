@@ -21,6 +21,9 @@ const (
 // Content-Encoding. It is as generous with types as clients are: what a GET
 // brings, some read as a stream whatever its type.
 func FormatOf(get bool, contentType, contentEncoding []string) Format {
+	if !get && len(contentType) == 1 && contentType[0] == "application/json" && contentEncoding == nil {
+		return JSON // as nearly every answer
+	}
 	format := Unwatched
 	if get {
 		format = Stream

@@ -15,10 +15,9 @@ type Watcher struct {
 
 	stream lines // as the standard reads it; of JSON, the messages alone
 	// loose is the stream as it is read by those to whom only an LF ends a line,
-	// from where the two differ.
-	loose  lines
-	differ bool
-	cr     bool // the last byte was a CR, and has not been looked at
+	// from where the two differ; nil before that.
+	loose *lines
+	cr    bool // the last byte was a CR, and has not been looked at
 }
 
 var lineFeed, carriageReturn = []byte("\n"), []byte("\r")
@@ -26,7 +25,7 @@ var lineFeed, carriageReturn = []byte("\n"), []byte("\r")
 // Scan calls heard with the method of each notice that is complete with this
 // chunk, in order, and of each acknowledgement of a subscription. A stream whose
 // lines end with a lone CR may have one notice reported twice. It allocates
-// nothing.
+// nothing, but once for such a stream.
 func (w *Watcher) Scan(chunk []byte, heard func(method string)) {
 	switch {
 	case len(chunk) == 0:
@@ -44,7 +43,7 @@ func (w *Watcher) Scan(chunk []byte, heard func(method string)) {
 // scanStream finds the first CR without an LF, from which on there are two
 // ways to read the stream.
 func (w *Watcher) scanStream(chunk []byte, heard func(method string)) {
-	if w.differ {
+	if w.loose != nil {
 		w.scanBoth(chunk, heard)
 		return
 	}
@@ -83,8 +82,9 @@ func (w *Watcher) scanStream(chunk []byte, heard func(method string)) {
 }
 
 func (w *Watcher) diverge() {
-	w.differ, w.loose = true, w.stream
-	w.loose.onlyLF = true
+	loose := w.stream
+	loose.onlyLF = true
+	w.loose = &loose
 }
 
 func (w *Watcher) scanBoth(chunk []byte, heard func(method string)) {

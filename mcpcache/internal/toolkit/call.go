@@ -142,7 +142,7 @@ func (v *visit) called(a *answer, tool string) {
 			f.Recheck(revision.Tools)
 		}
 	}
-	if v.server.ReadOnly(v.server.at(v.at), tool) {
+	if v.server.ReadOnly(v.server.at(v.at))[tool] {
 		return
 	}
 	for _, f := range feeds {

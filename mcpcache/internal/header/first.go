@@ -1,0 +1,10 @@
+package header
+
+// First returns the first of the values of a header field, "" if there is none. With a name
+// that is canonical anyway it saves what [net/http.Header.Get] does to make it so.
+func First(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
