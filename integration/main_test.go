@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/programtest"
 )
@@ -70,6 +72,10 @@ func runCaddy(m *testing.M) (code int, err error) {
 		if err := os.Setenv(name, home); err != nil {
 			return 1, fmt.Errorf("moving Caddy's directory: %w", err)
 		}
+	}
+	// In its first start of all, Caddy may write its name twice, and read what is half written.
+	if _, err := caddy.InstanceID(); err != nil {
+		return 1, fmt.Errorf("naming this Caddy: %w", err)
 	}
 	before := goroutines()
 	if err := startCaddy(home); err != nil {

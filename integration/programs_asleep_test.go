@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/programtest"
@@ -49,13 +52,29 @@ func eachSleeper(t *testing.T, options string, test func(*testing.T, *sleeper)) 
 // client returns a new one.
 func (s *sleeper) client() *fixture.Raw { return fixture.New(s.t, s.URL, s.revision, "") }
 
-// awaitSleep waits until no process runs, and returns how many were started.
+// awaitSleep waits until no process runs, and no feed is about to start one, and returns how many
+// were started.
 func (s *sleeper) awaitSleep() int {
 	s.t.Helper()
 	started := 0
 	await(s.t, "all processes end", func() bool {
+		var status struct {
+			Program struct{ Processes []any }
+			Feeds   []struct {
+				Next *time.Time `json:"next_refresh"`
+			}
+		}
+		_, body := askAdmin(s.t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
+		if err := json.Unmarshal(body, &status); err != nil {
+			s.t.Fatalf("%v: %s", err, body)
+		}
+		for _, f := range status.Feeds {
+			if f.Next != nil {
+				return false
+			}
+		}
 		started = len(programtest.Started(s.t, s.dir))
-		return strings.Count(s.log(), `"program ended"`) == started
+		return len(status.Program.Processes) == 0 && strings.Count(s.log(), `"program ended"`) == started
 	})
 	return started
 }
@@ -136,7 +155,7 @@ func TestRefreshWakesPrograms(t *testing.T) {
 func TestTTLWakesPrograms(t *testing.T) {
 	eachSleeper(t, "ttl 200ms\nmax_ttl 200ms", func(t *testing.T, s *sleeper) {
 		awaitReady(t, "mcp_cache")
-		s.awaitSleep()
+		await(t, "the program to sleep", func() bool { return strings.Contains(s.log(), `"program ended"`) })
 		if err := os.WriteFile(s.grown, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -166,6 +185,7 @@ func TestChangesOfSleepingPrograms(t *testing.T) {
 // tell them apart, so nobody wakes it.
 func TestSleepingProgramsBehindALogin(t *testing.T) {
 	eachSleeper(t, "", func(t *testing.T, s *sleeper) {
+		awaitReady(t, "mcp_cache")
 		s.settle(1)
 		started := s.awaitSleep()
 		for _, token := range []string{"Bearer one", "Bearer two"} {
@@ -184,6 +204,7 @@ func TestSleepingProgramsBehindALogin(t *testing.T) {
 // stay, and nothing starts it.
 func TestReloadsLetProgramsSleep(t *testing.T) {
 	eachSleeper(t, "", func(t *testing.T, s *sleeper) {
+		awaitReady(t, "mcp_cache")
 		s.settle(1)
 		started := s.awaitSleep()
 		s.reload(strings.Replace(s.site, "idle 100ms", "idle 200ms", 1))

@@ -14,7 +14,7 @@ func (p *program) lock(file string) {
 	must(err)
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		fmt.Fprintln(os.Stderr, "another one runs")
-		os.Exit(8)
+		exit(8)
 	}
 	p.locked = f
 }

@@ -32,7 +32,8 @@ type Status struct {
 	NotOffered []revision.Kind
 	// Failure is a failure since which no attempt at the same has succeeded, or nil.
 	Failure *Failure
-	// Next is when the next refresh is due; zero if none is planned.
+	// Next is when the next refresh is due, or when the one began that is under way; zero if there is
+	// none.
 	Next time.Time
 	// Unanswered is how many requests of the upstream got no answer, because it sent
 	// too many at a time.
@@ -62,11 +63,24 @@ func (f *Feed) Status() Status {
 		if slot.failure != nil && status.Failure == nil {
 			status.Failure = slot.failure
 		}
-		if slot.offered && !slot.due.IsZero() && !f.rests(revision.Kind(k)) && (status.Next.IsZero() || slot.due.Before(status.Next)) {
-			status.Next = slot.due
+		if next := f.nextRefresh(revision.Kind(k)); !next.IsZero() && (status.Next.IsZero() || next.Before(status.Next)) {
+			status.Next = next
 		}
 	}
 	return status
+}
+
+// nextRefresh returns when the refresh of a kind is due, or has begun; zero if there is none. The caller
+// holds f.mu.
+func (f *Feed) nextRefresh(k revision.Kind) time.Time {
+	slot := &f.slots[k]
+	switch {
+	case len(slot.fetches) > 0:
+		return slot.started
+	case slot.offered && !f.rests(k):
+		return slot.due
+	}
+	return time.Time{}
 }
 
 // complete reports whether there is a copy of every kind that could be fetched. The
