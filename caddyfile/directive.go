@@ -35,7 +35,7 @@ func init() {
 //		allow          [<matcher>] <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
 //		deny           [<matcher>] <kind> <glob|hint:...>...  # wins, whatever is allowed
 //		page_size      <n>                        # items of a page of a list from memory. Default: 0. 0: all
-//		secret_file    <path>                     # seals the cursors of pages and the ids of sessions; without it a secret is made, and kept in Caddy's storage
+//		secret_file    <path>                     # seals the cursors of pages, the ids of sessions and lists that instances share; without it a secret is made, and kept in Caddy's storage
 //
 //		# the feed
 //		guard          <name> [<args...>] [{ ... }]
@@ -43,7 +43,7 @@ func init() {
 //		endpoint       <path>                     # the upstream's MCP path, when no upstream URL says it. Default: /mcp
 //		host           <name...>                  # the Host that the feed sends, where clients' Hosts reach the server, and others with the same lists. Default: the server's address
 //		client_name    <name>                     # what the feed calls itself, for servers that let clients in by name. Default: mcp_cache
-//		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy or off. Default: caddy
+//		store          <name> [<args...>] [{ ... }] # keeps lists over a restart: caddy, off, or redis, which several instances share. Default: caddy
 //		refresh        <duration>                 # never refresh a kind more often than this. Default: 1s
 //
 //		# several servers, a toolkit, in the place of upstream URLs

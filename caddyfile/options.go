@@ -200,9 +200,9 @@ func guest[T any](o option, key, namespace, takes string) (json.RawMessage, erro
 		names := modulesOf(namespace)
 		near := mcpcache.DidYouMean(name, names)
 		if near == "" { // what is near to no name may be the secret itself
-			return nil, o.Errf("%s: what it names is not built into this Caddy; there are %s", key, strings.Join(names, ", "))
+			return nil, o.Errf("%s: what it names is not built into this Caddy; there are %s%s", key, strings.Join(names, ", "), mcpcache.BuildHint(namespace))
 		}
-		return nil, o.Errf("%s %s: no such %[1]s is built into this Caddy%[3]s; there are %[4]s", key, name, near, strings.Join(names, ", "))
+		return nil, o.Errf("%s %s: no such %[1]s is built into this Caddy%[3]s; there are %[4]s%[5]s", key, name, near, strings.Join(names, ", "), mcpcache.BuildHint(namespace))
 	}
 	module, err := caddyparse.UnmarshalModule(o.Dispenser, id)
 	if err != nil {

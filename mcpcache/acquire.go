@@ -28,6 +28,9 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 	if own {
 		h.backend.Instance = h.app.instance
 	}
+	if h.sharing != nil {
+		h.backend.Secrets = h.sharing.await
+	}
 	sum := sha256.Sum256(key)
 	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
 }

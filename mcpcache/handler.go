@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -180,10 +181,11 @@ type Handler struct {
 	// 1000000. Lists that the server answers come as they are. Default: 0, one page
 	PageSize int `json:"page_size,omitempty"`
 
-	// The file with the secrets that seal the cursors of pages, and with `servers` the ids
-	// of sessions: one or two lines of 32 random bytes in base64, as `openssl rand -base64 32` writes them. The first seals,
-	// what any of them has sealed is opened. It is looked at again when it changes. Only
-	// with `page_size` or `servers`. Default: none; one secret is made, and kept in Caddy's storage
+	// The file with the secrets that seal the cursors of pages, with `servers` the ids
+	// of sessions, and lists in a store that instances share: one or two lines of 32 random bytes in base64, as
+	// `openssl rand -base64 32` writes them. The first seals, what any of them has sealed is
+	// opened. It is looked at again when it changes. Only with `page_size`, `servers` or
+	// such a store. Default: none; one secret is made, and kept in Caddy's storage
 	SecretFile string `json:"secret_file,omitempty"`
 
 	// The guard that gives the feed its credential. Default: none, the feed
@@ -193,7 +195,8 @@ type Handler struct {
 	// Where the feed's snapshots are kept, so that lists are there after a
 	// restart even while the upstream is not: only those that anybody may be
 	// given, or anybody without credentials. One that nobody has saved for a
-	// week is deleted. Default: `caddy`, Caddy's own storage. `off` keeps none.
+	// week is deleted. Default: `caddy`, Caddy's own storage. `off` keeps none. `redis`,
+	// which has to be built in, is for several instances that share them.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=http.mcp_cache.stores inline_key=store"`
 
 	// The least time between two refreshes of a kind that change notices and
@@ -240,6 +243,7 @@ type Handler struct {
 	settings *settings
 	rules    *rules                   // nil if there are none
 	cursors  *sealing[*cursor.Sealer] // nil if lists are one page
+	sharing  *sealing[secret.Ring]    // nil if the store is this instance's own
 	app      *app
 
 	endpointURL string   // as the feeds see it

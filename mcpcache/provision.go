@@ -70,6 +70,9 @@ func (h *Handler) provision(ctx caddy.Context, name string) error {
 	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
+	if h.sharing != nil {
+		h.app.onStart(func() { h.sharing.start(ctx, ctx.Storage()) })
+	}
 	h.app.onStart(h.backend.Run)
 	return nil
 }
@@ -121,6 +124,9 @@ func (h *Handler) connect(ctx caddy.Context, name string) error {
 		h.settings.backend.Feed.Endpoint = h.endpointURL
 	}
 	if err := h.loadGuests(ctx); err != nil {
+		return err
+	}
+	if h.sharing, err = h.newSharing(name != ""); err != nil {
 		return err
 	}
 	if err := h.findFeedHost(); err != nil {
@@ -180,14 +186,8 @@ func (h *Handler) loadGuests(ctx caddy.Context) error {
 		p.OriginsAreChecked() // by this handler, which knows which are let in
 		h.servesAll()
 	}
-	if h.StoreRaw == nil {
-		h.StoreRaw = json.RawMessage(`{"store":"caddy"}`)
-	}
-	if mod, err = ctx.LoadModule(h, "StoreRaw"); err != nil {
-		return fmt.Errorf("loading store: %w", err)
-	}
-	if h.store, ok = mod.(stores.Store); !ok {
-		return fmt.Errorf("store: %T is not a store", mod)
+	if err := h.loadStore(ctx); err != nil {
+		return err
 	}
 	if h.GuardRaw == nil {
 		return nil
@@ -199,6 +199,32 @@ func (h *Handler) loadGuests(ctx caddy.Context) error {
 		return fmt.Errorf("guard: %T is not a guard", mod)
 	}
 	return nil
+}
+
+// loadStore loads the store.
+func (h *Handler) loadStore(ctx caddy.Context) error {
+	if h.StoreRaw == nil {
+		h.StoreRaw = json.RawMessage(`{"store":"caddy"}`)
+	}
+	mod, err := ctx.LoadModule(h, "StoreRaw")
+	if err != nil {
+		return fmt.Errorf("loading store: %w%s", err, BuildHint(stores.Namespace))
+	}
+	var ok bool
+	if h.store, ok = mod.(stores.Store); !ok {
+		return fmt.Errorf("store: %T is not a store", mod)
+	}
+	return nil
+}
+
+// BuildHint returns what to add to an error because of which a guest of that namespace may be
+// missing: how those are built in that do not come with this package. It is "" if none is
+// missing.
+func BuildHint(namespace string) string {
+	if _, err := caddy.GetModule(stores.Namespace + ".redis"); err == nil || namespace != stores.Namespace {
+		return ""
+	}
+	return "; redis is built in with: xcaddy build --with " + modulePath + " --with " + modulePath + "/mcpcache/stores/redis"
 }
 
 // Cleanup gives back what Provision took. Requests under way are not harmed: the backend

@@ -6,6 +6,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -39,6 +40,9 @@ func (r reported) Remarks() []string {
 	}
 	return r.h.endpoint.Remarks.Texts()
 }
+
+// Fleet implements [report.Source].
+func (r reported) Fleet() *keeper.Fleet { return r.h.backend.Keeper.Fleet() }
 
 // Replicas implements [report.Source].
 func (r reported) Replicas() []string { return r.h.replicaURLs }

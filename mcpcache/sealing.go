@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
 // MostPageSize is the largest value of the option page_size, in items.
@@ -54,12 +55,22 @@ func (h *Handler) newCursors() (*sealing[*cursor.Sealer], error) {
 	switch {
 	case h.PageSize < 0 || h.PageSize > MostPageSize:
 		return nil, fmt.Errorf("page_size: %d is not a whole number from 0, for one page, to %d", h.PageSize, MostPageSize)
-	case h.PageSize == 0 && h.SecretFile != "" && len(h.Servers) == 0:
-		return nil, errors.New("secret_file: it seals the cursors of pages, and lists have one: set page_size, or leave it out")
 	case h.PageSize == 0:
 		return nil, nil
 	}
 	return newSealing("cursors", h.SecretFile, cursor.NewSealer, h.logger)
+}
+
+// newSharing returns what has the secrets of snapshots that instances share, or nil if the
+// store is this instance's own.
+func (h *Handler) newSharing(inToolkit bool) (*sealing[secret.Ring], error) {
+	if _, shared := h.store.(stores.Shared); shared {
+		return newSealing("shared lists", h.SecretFile, func(ring secret.Ring) secret.Ring { return ring }, h.logger)
+	}
+	if h.SecretFile != "" && h.PageSize == 0 && !inToolkit {
+		return nil, errors.New("secret_file: it seals the cursors of pages, and lists in a store that instances share: set page_size or such a store, or leave it out")
+	}
+	return nil, nil
 }
 
 // use has a secret of this process seal as long as there are none from the storage. What it
@@ -72,6 +83,16 @@ func (s *sealing[S]) use(own secret.Secret) {
 func (s *sealing[S]) store(ring secret.Ring) {
 	sealer := s.with(ring)
 	s.stored.Store(&sealer)
+}
+
+// await returns what seals once the secrets are there that others have, too.
+func (s *sealing[S]) await(ctx context.Context) (none S, err error) {
+	select {
+	case <-s.settled:
+		return s.sealer(), nil
+	case <-ctx.Done():
+		return none, fmt.Errorf("waiting for the secrets of %s: %w", s.what, ctx.Err())
+	}
 }
 
 // sealer returns what seals and opens now.
@@ -103,7 +124,10 @@ func (s *sealing[S]) load(ctx context.Context, storage secret.Storage) {
 	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
 		ring, err := storedSecrets(ctx, storage)
 		if err == nil {
-			s.store(append(ring, s.own))
+			if s.own != (secret.Secret{}) {
+				ring = append(ring, s.own)
+			}
+			s.store(ring)
 			close(s.settled)
 			if retry > firstRetry {
 				s.logger.Info("the secrets of " + s.what + " are there")

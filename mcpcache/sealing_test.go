@@ -19,6 +19,8 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/off"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
 
 // writeSecrets writes a file with secrets that are the same each time.
@@ -80,7 +82,6 @@ func TestBadPaging(t *testing.T) {
 	for want, h := range map[string]*Handler{
 		"page_size: -1 is not a whole number from 0, for one page, to 1000000":                                    {PageSize: -1},
 		"page_size: 1000001 is not a whole number from 0, for one page, to 1000000":                               {PageSize: MostPageSize + 1},
-		"secret_file: it seals the cursors of pages, and lists have one: set page_size, or leave it out":          {SecretFile: path},
 		"secret_file: reading secret file: want 32 random bytes on a line, in base64 or hexadecimal digits":       {PageSize: 1, SecretFile: path},
 		"secret_file: reading secret file: stat " + filepath.Join(dir, "missing") + ": no such file or directory": {PageSize: 1, SecretFile: filepath.Join(dir, "missing")},
 		"secret_file: reading secret file: " + dir + " is not a regular file":                                     {PageSize: 1, SecretFile: dir},
@@ -171,4 +172,47 @@ func TestSecretsEndWithTheConfiguration(t *testing.T) {
 		synctest.Wait()
 		cancel()
 	})
+}
+
+// A file of secrets that seal nothing is a mistake. In a store that instances share they seal
+// lists.
+func TestSecretsOfSharedLists(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	writeSecrets(t, path, 1)
+	own := &off.Off{}
+	const want = "secret_file: it seals the cursors of pages, and lists in a store that instances share: set page_size or such a store, or leave it out"
+	if _, err := (&Handler{store: own, SecretFile: path}).newSharing(false); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	for name, h := range map[string]*Handler{"no file": {store: own}, "pages": {store: own, SecretFile: path, PageSize: 1}} {
+		if s, err := h.newSharing(false); s != nil || err != nil {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+	if s, err := (&Handler{store: own, SecretFile: path}).newSharing(true); s != nil || err != nil {
+		t.Errorf("a server of a toolkit: %v, %v", s, err)
+	}
+	h := &Handler{store: &storetest.Shared{}, SecretFile: path, logger: zap.NewNop()}
+	s, err := h.newSharing(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ring, err := s.await(t.Context()); err != nil || len(ring) != 1 {
+		t.Errorf("with a file there are %d secrets, %v", len(ring), err)
+	}
+
+	// Without a file they come from the storage, and nobody seals before.
+	h.SecretFile = ""
+	if s, err = h.newSharing(false); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.await(ended); err == nil {
+		t.Error("there are secrets before they are loaded")
+	}
+	s.start(t.Context(), &certmagic.FileStorage{Path: t.TempDir()})
+	if ring, err := s.await(t.Context()); err != nil || len(ring) != 1 {
+		t.Errorf("with a storage there are %d secrets, %v", len(ring), err)
+	}
 }

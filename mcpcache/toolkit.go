@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
@@ -203,7 +204,7 @@ func (s *Server) inherit(h *Handler) {
 	if s.knowsCallers() {
 		s.Memory = max(LeastMemory, h.quarter()/int64(len(h.Servers)))
 	}
-	s.Admit, s.AdmitFor = h.Admit, h.AdmitFor
+	s.SecretFile, s.Admit, s.AdmitFor = h.SecretFile, h.Admit, h.AdmitFor
 	if s.MaxList == 0 {
 		s.MaxList = h.MaxList
 	}
@@ -260,6 +261,9 @@ func (reportedToolkit) Program() report.Program { return nil }
 
 // Remarks implements [report.Source].
 func (r reportedToolkit) Remarks() []string { return r.h.toolkit.Remarks.Texts() }
+
+// Fleet implements [report.Source].
+func (reportedToolkit) Fleet() *keeper.Fleet { return nil }
 
 // Replicas implements [report.Source].
 func (reportedToolkit) Replicas() []string { return nil }

@@ -2,16 +2,18 @@ package mcpcache
 
 import "runtime/debug"
 
+// modulePath is that of this Go module.
+const modulePath = "github.com/caddy-mcp/mcp-cache"
+
 // ownVersion returns the version of this module in the program, "devel" if that is not
 // known.
 func ownVersion() string {
-	const path = "github.com/caddy-mcp/mcp-cache"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"
 	}
 	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == path && m.Version != "" && m.Version != "(devel)" {
+		if m.Path == modulePath && m.Version != "" && m.Version != "(devel)" {
 			return m.Version
 		}
 	}

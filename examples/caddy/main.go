@@ -1,5 +1,5 @@
-// Command caddy is a Caddy with its standard modules and mcp_cache: what
-// xcaddy would build.
+// Command caddy is a Caddy with its standard modules, mcp_cache and all of its
+// stores: what xcaddy would build.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/caddy-mcp/mcp-cache"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/redis"
 )
 
 func main() {

@@ -39,6 +39,9 @@ the cache, at each revision. A list is uncacheable while its ttlMs is 0: every
 request for it goes to the upstream, for as long as that answers, until min_ttl
 says for how long it may be kept.
 
+Where instances share a store, a line says whether it can be reached. Lists of it
+are of no use if they are damaged, or sealed with other secrets.
+
 Of a program that Caddy runs, its processes follow: whose requests each serves,
 how many requests are under way, and the memory of it and of what it has
 started. A program that SPEAKS both eras is modern. STOPPED counts the processes
@@ -97,6 +100,9 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 		if err := writeTable(out, kindRows(status)); err != nil {
 			return err
 		}
+		if err := writeFleet(out, status.Fleet, now); err != nil {
+			return err
+		}
 		if err := writeProgram(out, status.Program, now); err != nil {
 			return err
 		}
@@ -108,6 +114,22 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 		}
 	}
 	return nil
+}
+
+// writeFleet writes how the store is that several instances share.
+func writeFleet(out io.Writer, f *report.Fleet, now time.Time) error {
+	if f == nil {
+		return nil
+	}
+	text := fmt.Sprintf("Shared store: %s, since %s ago", f.State, seconds(now.Sub(f.Since)))
+	if f.Failure != "" {
+		text += "; lists are kept here alone: " + f.Failure
+	}
+	if f.Ignored > 0 {
+		text += fmt.Sprintf("; stored lists of no use: %d", f.Ignored)
+	}
+	_, err := fmt.Fprintf(out, "\n%s\n", printable(text))
+	return err
 }
 
 // behind returns the URLs, or of a toolkit the names, of the servers.

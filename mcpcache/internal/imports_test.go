@@ -23,7 +23,7 @@ var floors = [][]string{
 	// One job each, needing nobody.
 	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance", "remark"},
 	// What guests are given in a Caddyfile.
-	{"options"},
+	{"options", "placeholder"},
 	// What two rooms agree on, without knowing each other: our client and the
 	// transport; those whose requests may be sent elsewhere; what is sealed and what is kept
 	// of it by callers.
@@ -60,7 +60,7 @@ var floors = [][]string{
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"instance", "upstream", "options", "incoming", "backend", "exchange", "toolkit", "telemetry"}
+var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "backend", "exchange", "toolkit", "telemetry"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.
@@ -159,6 +159,18 @@ func TestWhoReachesCaddy(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A Caddy has the store that needs Redis if somebody builds it in, and not otherwise.
+func TestRedisIsLeftOut(t *testing.T) {
+	readSources(t)
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", strings.TrimSuffix(module, "/")).Output()
+	if err != nil {
+		t.Fatalf("listing what the module needs: %v", err)
+	}
+	if text := string(out); !strings.Contains(text, module+"mcpcache/stores/off") || strings.Contains(text, "redis") {
+		t.Errorf("the root package needs\n%s", text)
 	}
 }
 

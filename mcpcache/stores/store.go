@@ -10,6 +10,7 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -25,7 +26,7 @@ const Namespace = "http.mcp_cache.stores"
 // they might not, as with upstreams on loopback, the key is the instance's own.
 // What is read is checked against a digest, so a store may lose or damage a value.
 // It is trusted not to make one up: whoever can write to it says what callers
-// are given while the upstream is away.
+// are given while the upstream is away. A [Shared] one is not trusted with that.
 type Store interface {
 	// Load returns the value that was saved last. Its error satisfies
 	// errors.Is(err, fs.ErrNotExist) if there is none.
@@ -56,3 +57,33 @@ type Sweeper interface {
 	// once an hour for each upstream, and may do nothing.
 	Sweep(ctx context.Context, since time.Time) error
 }
+
+// Shared is a [Store] in another process, which instances on several machines share,
+// and perhaps others with them. What is kept there is sealed with secrets that it does not
+// know, and its times are by its own clock, for those of the instances may differ.
+type Shared interface {
+	Store
+
+	// Now returns the time by the store's clock. It fails with [ErrAway] while the store
+	// is away.
+	Now(ctx context.Context) (time.Time, error)
+
+	// State says whether the store can be reached. It waits for nothing.
+	State() State
+}
+
+// State says whether a [Shared] store can be reached.
+type State struct {
+	// Failure is why the store is away, in a line without credentials; nil while it can be reached.
+	Failure error
+	// Since is when that began.
+	Since time.Time
+}
+
+var (
+	// ErrAway says that a [Shared] store could not be asked, which its state tells of. Its
+	// users log nothing of it.
+	ErrAway = errors.New("the store is away")
+	// ErrForeign says that a key has something that no store of this kind has saved.
+	ErrForeign = errors.New("it is not from here")
+)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/credential"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/placeholder"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/options"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/placeholder"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
 )
 

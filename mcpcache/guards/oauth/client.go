@@ -21,9 +21,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/credential"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/outbound"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/placeholder"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/signing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/tokensource"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/placeholder"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 )
 

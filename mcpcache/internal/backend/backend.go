@@ -98,7 +98,7 @@ func (b *Backend) apply() {
 		precompress = precompress || t.Settings.Precompress
 	}
 	b.transport.Use(newest.Upstream)
-	b.Keeper.Use(newest.Store, newest.Settings.Feed.MaxList, newest.Logger)
+	b.Keeper.Use(newest.Store, newest.Secrets, newest.Settings.Feed.MaxList, newest.Logger)
 	b.Cache.SetMemory(memory)
 	b.Cache.SetPrecompress(precompress)
 	b.Cache.SetAsleep(nil)

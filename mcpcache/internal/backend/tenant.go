@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -27,6 +28,8 @@ type Tenant struct {
 	// secret.
 	Identity identity.Rules
 	Store    stores.Store
+	// Secrets are those with which instances seal what they share in Store.
+	Secrets keeper.Secrets
 	// Sleeper is the server if it sleeps while nobody uses it; nil if it never does.
 	Sleeper Sleeper
 	// Instance names this instance of Caddy if the backend is its alone; nil if not.

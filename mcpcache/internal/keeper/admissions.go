@@ -8,7 +8,7 @@ import (
 
 // Callers without credentials and without a session are admitted or refused all
 // together. That is stored with the snapshots, so that they can be served after a
-// restart while the upstream is down.
+// restart while the upstream is down; but not in a store that others share.
 
 // Admit records until when callers without credentials are admitted. It is saved if
 // that is much later than what is stored.
@@ -34,6 +34,9 @@ func (kp *Keeper) Refuse(r revision.Revision) {
 // saveAdmission has the snapshots of a revision saved. The caller holds kp.mu.
 func (kp *Keeper) saveAdmission(r revision.Revision) {
 	kp.stored[r] = kp.admitted[r]
+	if kp.store.shared != nil {
+		return
+	}
 	for _, key := range slotKeys() {
 		if key.revision == r && kp.cache.Pinned(r, key.kind) != nil {
 			kp.of(key).dirty = true

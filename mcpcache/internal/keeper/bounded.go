@@ -14,11 +14,14 @@ import (
 type boundedStore struct {
 	stores.Store
 
-	free chan struct{} // holds one token while the store is idle
+	shared  stores.Shared // the store, if it is one; nil if it is trusted
+	secrets Secrets       // of what is in a shared one
+	free    chan struct{} // holds one token while the store is idle
 }
 
-func newBoundedStore(s stores.Store) *boundedStore {
-	b := &boundedStore{Store: s, free: make(chan struct{}, 1)}
+func newBoundedStore(s stores.Store, secrets Secrets) *boundedStore {
+	b := &boundedStore{Store: s, secrets: secrets, free: make(chan struct{}, 1)}
+	b.shared, _ = s.(stores.Shared)
 	b.free <- struct{}{}
 	return b
 }

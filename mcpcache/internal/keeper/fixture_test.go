@@ -54,7 +54,7 @@ func newTrialOf(t *testing.T, store *storetest.Trial, instance func() (string, e
 	t.Cleanup(c.Close)
 	core, log := zaptest.New(zap.InfoLevel)
 	r := &trial{Keeper: New("upstream", instance, c), t: t, cache: c, store: store, log: log}
-	r.Use(r.store, largestList, zap.New(core))
+	r.Use(r.store, nil, largestList, zap.New(core))
 	return r
 }
 
@@ -116,7 +116,7 @@ func (r *trial) wantLog(what, message string, lines int) {
 
 // stored returns the name of the item in a stored list, or "".
 func (r *trial) stored(key string, k revision.Kind) string {
-	e, err := snapshot.Decode(r.store.Get(key), revision.V20260728, k, time.Now())
+	e, _, err := snapshot.Decode(r.store.Get(key), revision.V20260728, k, time.Now(), snapshot.Terms{})
 	if err != nil {
 		return ""
 	}

@@ -59,7 +59,8 @@ type Keeper struct {
 	// admitted is until when callers without credentials are admitted, stored what
 	// the store has of that.
 	admitted, stored [revision.Count]time.Time
-	failed           bool // the last round of saving failed
+	failed           error // why the last round of saving failed; nil: it did not
+	ignored          int   // stored snapshots that were of no use
 }
 
 // Clients are those of the upstream, which may be given other lists than the feeds.
@@ -118,15 +119,16 @@ func (kp *Keeper) Renew(r revision.Revision, k revision.Kind) {
 }
 
 // Use makes s the store from now on. All snapshots are saved to a store other than
-// the one before. Lists of more than maxList bytes are not loaded.
-func (kp *Keeper) Use(s stores.Store, maxList int64, logger *zap.Logger) {
+// the one before. What is kept in a shared one is sealed with secrets. Lists of more than
+// maxList bytes are not loaded.
+func (kp *Keeper) Use(s stores.Store, secrets Secrets, maxList int64, logger *zap.Logger) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
 	kp.logger, kp.maxList = logger, maxList
 	if kp.store != nil && kp.store.Store == s {
 		return
 	}
-	kp.store, kp.failed = newBoundedStore(s), false
+	kp.store, kp.failed = newBoundedStore(s, secrets), nil
 	for _, key := range slotKeys() {
 		*kp.of(key) = storedCopy{dirty: kp.cache.Pinned(key.revision, key.kind) != nil}
 	}
@@ -195,21 +197,26 @@ func slotKeys() []slotKey {
 func (kp *Keeper) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	store, logger := kp.current()
+	_, logger := kp.current()
 	place, failure := kp.place()
 	if failure == nil {
 		for _, key := range slotKeys() {
-			failure = cmp.Or(failure, kp.loadOne(ctx, store, key, key.in(place), logger))
+			failure = cmp.Or(failure, kp.loadOne(ctx, key, key.in(place)))
 		}
 	}
-	if failure != nil {
+	if failure != nil && !errors.Is(failure, stores.ErrAway) {
 		logger.Warn("loading stored snapshots failed", zap.Error(failure))
 	}
 }
 
 // loadOne loads one snapshot, if there is one.
-func (kp *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey, path string, logger *zap.Logger) error {
+func (kp *Keeper) loadOne(ctx context.Context, key slotKey, path string) error {
+	store, logger := kp.current()
 	limit := kp.largest()
+	terms, err := store.terms(ctx, path)
+	if err != nil {
+		return err
+	}
 	size, err := store.Size(ctx, path)
 	var data []byte
 	if err == nil && size <= limit+snapshot.Overhead {
@@ -220,20 +227,26 @@ func (kp *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey,
 		kp.note(store, key, storedCopy{there: notThere})
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, stores.ErrForeign) {
 		return err
 	}
-	e, err := decode(data, size, key, limit)
+	var state snapshot.State
+	var e *cache.Entry
+	if err == nil {
+		e, state, err = decode(data, size, key, limit, terms)
+	}
 	if err != nil {
 		logger.Warn("stored snapshot ignored", zap.String("key", path), zap.Error(err))
+		kp.ignore()
 		return nil
 	}
-	state := snapshot.StateOf(data)
 	if kp.clients != nil {
 		kp.clients.Give(e, state.Clients)
 	}
 	kp.cache.Restore(e)
-	kp.remember(key.revision, state.Admitted)
+	if store.shared == nil {
+		kp.remember(key.revision, state.Admitted)
+	}
 	kp.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest, announced: e.Mark.BeforeStart()})
 	return nil
 }
@@ -242,15 +255,15 @@ func (kp *Keeper) loadOne(ctx context.Context, store *boundedStore, key slotKey,
 var errLarge = errors.New("list is larger than max_list allows")
 
 // decode makes a snapshot of what was stored, which has size bytes.
-func decode(data []byte, size int64, key slotKey, limit int64) (*cache.Entry, error) {
+func decode(data []byte, size int64, key slotKey, limit int64, terms snapshot.Terms) (*cache.Entry, snapshot.State, error) {
 	if size > limit+snapshot.Overhead {
-		return nil, errLarge
+		return nil, snapshot.State{}, errLarge
 	}
-	e, err := snapshot.Decode(data, key.revision, key.kind, time.Now())
+	e, state, err := snapshot.Decode(data, key.revision, key.kind, time.Now(), terms)
 	if err == nil && int64(len(e.Body.Bytes)) > limit {
-		return nil, errLarge
+		return nil, snapshot.State{}, errLarge
 	}
-	return e, err
+	return e, state, err
 }
 
 func (kp *Keeper) largest() int64 {

@@ -36,7 +36,7 @@ func TestKeeperSavesWhatChanged(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("the same, after a minute", "save "+toolsKey)
-		if e, err := snapshot.Decode(r.store.Get(toolsKey), revision.V20260728, revision.Tools, time.Now()); err != nil || e.Age(time.Now()) != 0 {
+		if e, _, err := snapshot.Decode(r.store.Get(toolsKey), revision.V20260728, revision.Tools, time.Now(), snapshot.Terms{}); err != nil || e.Age(time.Now()) != 0 {
 			t.Errorf("the stored list is of %v, %v", e, err)
 		}
 		r.fetched(entryOf(t, revision.Tools, "b", cache.Public))
@@ -145,7 +145,7 @@ func TestKeeperLoads(t *testing.T) {
 		r := newTrial(t)
 		start := time.Now()
 		for _, k := range []revision.Kind{revision.Tools, revision.Prompts, revision.Resources} {
-			data, err := snapshot.Encode(entryOf(t, k, "stored", cache.Public), false, snapshot.State{})
+			data, err := snapshot.Encode(entryOf(t, k, "stored", cache.Public), false, snapshot.State{}, snapshot.Terms{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +189,7 @@ func TestKeeperWithAnotherStore(t *testing.T) {
 		r.start()
 		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
 		r.want("hydrated", "save "+toolsKey)
-		r.Use(r.store, largestList, zap.NewNop())
+		r.Use(r.store, nil, largestList, zap.NewNop())
 		synctest.Wait()
 		r.want("the same store again")
 
@@ -199,7 +199,7 @@ func TestKeeperWithAnotherStore(t *testing.T) {
 		r.fetched(entryOf(t, revision.Tools, "b", cache.Public)) // saving is under way
 		r.want("the first store", "save "+toolsKey)
 		r.store = second
-		r.Use(second, largestList, zap.NewNop())
+		r.Use(second, nil, largestList, zap.NewNop())
 		close(release)
 		synctest.Wait()
 		r.want("the second store", "save "+toolsKey)
@@ -225,7 +225,7 @@ func TestKeeperWithAnotherStoreWhileLoading(t *testing.T) {
 		synctest.Wait()
 		r.store = storetest.NewTrial()
 		r.store.Set(toolsKey, []byte("from when the list was public"))
-		r.Use(r.store, largestList, zap.NewNop())
+		r.Use(r.store, nil, largestList, zap.NewNop())
 		close(release)
 		loading.Wait() // the first store has nothing
 		r.start()

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
 // Run saves until ctx ends, and then what is left.
@@ -95,10 +96,10 @@ func (kp *Keeper) report(ctx context.Context, failure error) {
 	if failure != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return // the keeper ends, and saves once more
 	}
-	if failure != nil && !kp.failed {
+	if failure != nil && kp.failed == nil && !errors.Is(failure, stores.ErrAway) {
 		kp.logger.Warn("saving snapshots failed", zap.Error(failure))
 	}
-	kp.failed = failure != nil
+	kp.failed = failure
 }
 
 // take returns the copies that have to be brought up to date. Besides the dirty ones,
@@ -132,12 +133,19 @@ func (kp *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey,
 		}
 		return storedCopy{there: notThere}, store.Delete(ctx, key.in(place))
 	}
+	terms, err := store.terms(ctx, key.in(place))
+	if err != nil {
+		return c, err
+	}
 	announced := kp.isOutdated(e)
-	state := snapshot.State{Admitted: kp.AdmittedUntil(key.revision)}
+	var state snapshot.State
+	if store.shared == nil { // whoever can write to it must not open the door
+		state.Admitted = kp.AdmittedUntil(key.revision)
+	}
 	if kp.clients != nil {
 		state.Clients = kp.clients.Given(e)
 	}
-	data, err := snapshot.Encode(e, announced, state)
+	data, err := snapshot.Encode(e, announced, state, terms)
 	if err != nil {
 		return c, err
 	}

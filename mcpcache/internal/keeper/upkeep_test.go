@@ -113,7 +113,7 @@ func TestUnchangedListSurvivesAFullStore(t *testing.T) {
 // A list of max_list bytes comes back, one of a byte more does not, and one that
 // is much larger is not even loaded.
 func TestLoadingHasMaxList(t *testing.T) {
-	data, err := snapshot.Encode(entryOf(t, revision.Tools, strings.Repeat("x", largestList/2), cache.Public), false, snapshot.State{})
+	data, err := snapshot.Encode(entryOf(t, revision.Tools, strings.Repeat("x", largestList/2), cache.Public), false, snapshot.State{}, snapshot.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestLoadingHasMaxList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newTrial(t)
-			r.Use(r.store, tt.limit, r.logger)
+			r.Use(r.store, nil, tt.limit, r.logger)
 			r.store.Set(toolsKey, data)
 			loaded := false
 			r.store.SetTrouble(func(_ context.Context, operation, key string) error {

@@ -18,11 +18,11 @@ import (
 // Setter reads the arguments of one option, whose name is the current token.
 type Setter func(d *caddyfile.Dispenser) error
 
-// Parse reads a module's block. An unknown option is an error, and so
-// is a repeated one that is not said to be repeatable.
+// Parse reads a module's block, or that of one of its options. An unknown option is an
+// error, and so is a repeated one that is not said to be repeatable.
 func Parse(d *caddyfile.Dispenser, options map[string]Setter, repeatable ...string) error {
 	seen := make(map[string]bool)
-	for d.NextBlock(0) {
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		option := d.Val()
 		set, known := options[option]
 		if !known && len(options) == 0 {

@@ -168,11 +168,11 @@ func TestStatusMatchesItsSchema(t *testing.T) {
 		}
 	})
 	optional := []string{
-		" program", "program era", "program start_failure", "program last_exit", "program last_death", "last_exit standard_error", "last_death standard_error", "processes memory_bytes", "processes standard_error",
+		" fleet", "fleet last_failure", " program", "program era", "program start_failure", "program last_exit", "program last_death", "last_exit standard_error", "last_death standard_error", "processes memory_bytes", "processes standard_error",
 		" upstreams", " rules", " views", " warnings", "feeds last_failure", "feeds next_refresh", "kinds uncacheable",
 		"rules match", "rules unused", "rules failures", "rules failing",
 	}
-	for _, path := range []string{"", "feeds", "kinds", "last_failure", "rules", "views", "lists", "program", "start_failure", "last_exit", "last_death", "processes"} {
+	for _, path := range []string{"", "feeds", "kinds", "last_failure", "rules", "views", "lists", "fleet", "program", "start_failure", "last_exit", "last_death", "processes"} {
 		find := func(value []any) map[string]any {
 			object := value[0].(map[string]any)
 			switch path {
@@ -180,7 +180,7 @@ func TestStatusMatchesItsSchema(t *testing.T) {
 				return object
 			case "last_failure":
 				return object["feeds"].([]any)[0].(map[string]any)[path].(map[string]any)
-			case "program":
+			case "program", "fleet":
 				return object[path].(map[string]any)
 			case "start_failure", "last_exit", "last_death":
 				return object["program"].(map[string]any)[path].(map[string]any)

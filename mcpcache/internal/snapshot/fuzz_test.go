@@ -20,8 +20,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"kind":"tools","revision":"2026-07-28","never_fresh":true}`), []byte(`"tools":[],"nextCursor":""}}`))
 	f.Add([]byte(`{"KIND":"tools","revision":"2026-07-28","public":true}`), []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`))
 	f.Fuzz(func(t *testing.T, head, list []byte) {
-		for _, data := range [][]byte{head, seal(head, list)} {
-			e, err := Decode(data, revision.V20260728, revision.Tools, later)
+		for _, data := range [][]byte{head, Terms{}.seal(head, list)} {
+			e, _, err := Decode(data, revision.V20260728, revision.Tools, later, Terms{})
 			if err != nil {
 				if e != nil || !errors.Is(err, errCorrupt) && !errors.Is(err, errForeign) {
 					t.Fatalf("got %v, %v", e, err)
@@ -31,7 +31,7 @@ func FuzzDecode(f *testing.F) {
 			if len(message.Items(e.Body.Bytes, revision.Tools)) != e.Body.Items || len(e.Body.Names()) != e.Body.Items {
 				t.Fatalf("%d items, %d names in %s", e.Body.Items, len(e.Body.Names()), e.Body.Bytes)
 			}
-			again, err := Decode(encoded(t, e), e.Revision, e.Kind, later)
+			again, _, err := Decode(encoded(t, e), e.Revision, e.Kind, later, Terms{})
 			if err != nil {
 				t.Fatalf("reading %s again: %v", data, err)
 			}

@@ -1,21 +1,26 @@
 // Package snapshot encodes the feeds' snapshots for a store, and decodes them: a line
-// with a title and a checksum, a line about the list, and the bytes of the list. It
+// with a title and a checksum, a line about the list, and the bytes of the list. Where
+// others than us may write, the checksum is one that only those make who know a secret. It
 // rejects what is damaged, of another list or version, or from the future. It knows
 // nothing of stores.
 package snapshot
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 )
 
 // title begins every snapshot. The number is the version of the format; no other is
@@ -30,7 +35,23 @@ var (
 	errForeign = errors.New("not a snapshot of this list")
 	// errCorrupt says that what was read is damaged.
 	errCorrupt = errors.New("snapshot is corrupt")
+	// errSeal says that what was read is damaged, or was not sealed by one of us.
+	errSeal = errors.New("snapshot is corrupt, or sealed with another secret: instances that share a store need one secret_file, or one storage of Caddy")
 )
+
+// maxSkew is by how much a clock may be ahead of the one by which a snapshot is read.
+const maxSkew = time.Minute
+
+// Terms are those on which snapshots are written and read. The zero ones are those of a
+// store that is trusted: times are by the clock of this machine.
+type Terms struct {
+	// Secrets seal: the first of them what is written. Without any there is a digest.
+	Secrets secret.Ring
+	// Place is where the snapshot is kept, with Secrets: it is worth nothing elsewhere.
+	Place string
+	// Ahead is how far the clock by which times are written is ahead of ours.
+	Ahead time.Duration
+}
 
 // about is what is stored of a list besides its bytes.
 type about struct {
@@ -85,81 +106,100 @@ func Shareable(e *cache.Entry) bool {
 // Encode encodes a snapshot, whether a change of it has been announced since it was
 // fetched, and its state; of very many clients not all. It fails if the snapshot is not
 // [Shareable].
-func Encode(e *cache.Entry, announced bool, state State) ([]byte, error) {
+func Encode(e *cache.Entry, announced bool, state State, terms Terms) ([]byte, error) {
 	state.Clients = bounded(state.Clients)
 	if !Shareable(e) {
 		return nil, errPrivate
 	}
 	head, err := json.Marshal(about{
 		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
-		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched,
+		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched.Add(terms.Ahead),
 		Announced: announced, State: state,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot: %w", err)
 	}
-	return seal(head, e.Body.Bytes), nil
+	return terms.seal(head, e.Body.Bytes), nil
 }
 
 // Overhead is an upper bound of what a snapshot has besides the bytes of its list, in
 // bytes.
 const Overhead = 4<<10 + 8*maxClients
 
-// seal joins head and list, and puts the title and their SHA-256 in front.
-func seal(head, list []byte) []byte {
+// seal joins head and list, and puts the title and their checksum in front.
+func (t Terms) seal(head, list []byte) []byte {
 	const lines = 2
 	data := make([]byte, sealLength, sealLength+lines+len(head)+len(list))
 	data = append(append(append(data, '\n'), head...), '\n')
 	data = append(data, list...)
-	writeSeal(data[:sealLength], data[sealLength+1:])
+	copy(data, t.checksums(data[sealLength+1:])[0])
 	return data
 }
 
 const sealLength = len(title) + 2*sha256.Size
 
-func writeSeal(dst, sealed []byte) {
-	sum := sha256.Sum256(sealed)
-	hex.Encode(dst[copy(dst, title):], sum[:])
+// checksums returns the first lines that what is sealed may have: one for each secret, the one
+// that is written first.
+func (t Terms) checksums(sealed []byte) [][]byte {
+	if len(t.Secrets) == 0 {
+		sum := sha256.Sum256(sealed)
+		return [][]byte{hex.AppendEncode([]byte(title), sum[:])}
+	}
+	lines := make([][]byte, len(t.Secrets))
+	for i, one := range t.Secrets {
+		key := one.Derive("snapshot")
+		h := hmac.New(sha256.New, key[:])
+		h.Write(binary.AppendUvarint(nil, uint64(len(t.Place))))
+		h.Write([]byte(t.Place))
+		h.Write(sealed)
+		lines[i] = hex.AppendEncode([]byte(title), h.Sum(nil))
+	}
+	return lines
 }
 
 // open checks the first line and returns what follows it.
-func open(data []byte) ([]byte, error) {
+func (t Terms) open(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte(title)) {
 		return nil, errForeign
 	}
 	said, sealed, ok := bytes.Cut(data, []byte("\n"))
-	var want [sealLength]byte
-	writeSeal(want[:], sealed)
-	if !ok || !bytes.Equal(said, want[:]) {
-		return nil, errCorrupt
+	if ok && slices.ContainsFunc(t.checksums(sealed), func(want []byte) bool { return hmac.Equal(said, want) }) {
+		return sealed, nil
 	}
-	return sealed, nil
+	if len(t.Secrets) > 0 {
+		return nil, errSeal
+	}
+	return nil, errCorrupt
 }
 
-// Decode decodes a snapshot of that list. It is not fresh, since nobody here has seen
+// Decode decodes a snapshot of that list, and its state. It is not fresh, since nobody here has seen
 // the notices of changes since it was fetched. If a change had been announced before
-// it was stored, its mark is the zero one. The error is an [errForeign] or an
-// [errCorrupt].
-func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*cache.Entry, error) {
-	sealed, err := open(data)
+// it was stored, its mark is the zero one. The error is an [errForeign], an
+// [errCorrupt] or an [errSeal].
+func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time, terms Terms) (*cache.Entry, State, error) {
+	sealed, err := terms.open(data)
 	if err != nil {
-		return nil, err
+		return nil, State{}, err
 	}
 	head, list, _ := bytes.Cut(sealed, []byte("\n"))
 	var said about
 	if json.Unmarshal(head, &said) != nil || said.Kind != k.String() || said.Revision != r.String() {
-		return nil, errForeign
+		return nil, State{}, errForeign
 	}
-	if said.Fetched.After(now) {
-		return nil, fmt.Errorf("%w: it is from the future", errForeign)
+	fetched := said.Fetched.Add(-terms.Ahead)
+	if fetched.After(now.Add(maxSkew)) {
+		return nil, State{}, fmt.Errorf("%w: it is from the future", errForeign)
+	}
+	if fetched.After(now) {
+		fetched = now
 	}
 	body, err := readBody(list, k)
 	if err != nil {
-		return nil, err
+		return nil, State{}, err
 	}
 	body.HasTTL = said.TTL
 	e := &cache.Entry{
-		Kind: k, Revision: r, Body: body, Fetched: said.Fetched,
+		Kind: k, Revision: r, Body: body, Fetched: fetched,
 		Partition: cache.Anonymous,
 	}
 	if !said.Announced {
@@ -171,21 +211,7 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time) (*
 	if said.Public {
 		e.Partition = cache.Public
 	}
-	return e, nil
-}
-
-// StateOf returns the state in data that [Decode] has accepted.
-func StateOf(data []byte) State {
-	sealed, err := open(data)
-	if err != nil {
-		return State{}
-	}
-	head, _, _ := bytes.Cut(sealed, []byte("\n"))
-	var said about
-	if json.Unmarshal(head, &said) != nil {
-		return State{}
-	}
-	return said.State
+	return e, said.State, nil
 }
 
 // readBody makes a body of the bytes that [message.Body.Bytes] had.

@@ -51,7 +51,7 @@ var admittedUntil = time.Date(2026, 7, 28, 12, 5, 0, 0, time.UTC)
 
 func encoded(tb testing.TB, e *cache.Entry) []byte {
 	tb.Helper()
-	data, err := Encode(e, false, State{Admitted: admittedUntil})
+	data, err := Encode(e, false, State{Admitted: admittedUntil}, Terms{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRoundTrip(t *testing.T) {
 		"nothing":   entry(t, revision.Discover, `{}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Decode(encoded(t, e), e.Revision, e.Kind, later)
+			got, _, err := Decode(encoded(t, e), e.Revision, e.Kind, later, Terms{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestWhatIsRemembered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := entry(t, revision.Tools, tools)
 			change(e)
-			got, err := Decode(encoded(t, e), e.Revision, e.Kind, later)
+			got, _, err := Decode(encoded(t, e), e.Revision, e.Kind, later, Terms{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,11 +128,11 @@ func TestWhatIsRemembered(t *testing.T) {
 func TestAnnouncementIsWrittenDown(t *testing.T) {
 	e := entry(t, revision.Tools, tools)
 	for _, announced := range []bool{false, true} {
-		data, err := Encode(e, announced, State{Admitted: admittedUntil})
+		data, err := Encode(e, announced, State{Admitted: admittedUntil}, Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Decode(data, e.Revision, e.Kind, later)
+		got, _, err := Decode(data, e.Revision, e.Kind, later, Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,26 +143,32 @@ func TestAnnouncementIsWrittenDown(t *testing.T) {
 	}
 }
 
+func stateOf(t *testing.T, data []byte) State {
+	t.Helper()
+	_, state, err := Decode(data, revision.V20260728, revision.Tools, later, Terms{})
+	if err != nil {
+		t.Fatalf("decoding: %v", err)
+	}
+	return state
+}
+
 // Whether callers without credentials are admitted is written down as well.
 func TestAdmissionIsWrittenDown(t *testing.T) {
 	e := entry(t, revision.Tools, `{"tools":[]}`)
-	if got := StateOf(encoded(t, e)).Admitted; !got.Equal(admittedUntil) {
+	if got := stateOf(t, encoded(t, e)).Admitted; !got.Equal(admittedUntil) {
 		t.Errorf("admitted until %s, want %s", got, admittedUntil)
 	}
-	data, err := Encode(e, false, State{})
-	if err != nil || !StateOf(data).Admitted.IsZero() || strings.Contains(string(data), "admitted") {
+	data, err := Encode(e, false, State{}, Terms{})
+	if err != nil || !stateOf(t, data).Admitted.IsZero() || strings.Contains(string(data), "admitted") {
 		t.Errorf("nobody is admitted, and yet it says so: %s, %v", data, err)
 	}
 	clients := []Client{{Capabilities: []byte(`{"sampling":{}}`), Name: "c", Language: "de"}, {Capabilities: []byte(`{}`)}}
-	if data, err = Encode(e, false, State{Clients: clients}); err != nil || !reflect.DeepEqual(StateOf(data).Clients, clients) {
-		t.Errorf("clients are %+v, %v", StateOf(data).Clients, err)
+	if data, err = Encode(e, false, State{Clients: clients}, Terms{}); err != nil || !reflect.DeepEqual(stateOf(t, data).Clients, clients) {
+		t.Errorf("clients are %+v, %v", stateOf(t, data).Clients, err)
 	}
 	many := slices.Repeat([]Client{{Capabilities: []byte(`{}`), Name: strings.Repeat("\x00", 4000)}}, 100)
-	if data, err = Encode(e, false, State{Clients: many}); err != nil || len(StateOf(data).Clients) != 4 || len(data) > Overhead+len(e.Body.Bytes) {
-		t.Errorf("of very many clients %d are stored in %d bytes, %v", len(StateOf(data).Clients), len(data), err)
-	}
-	if !StateOf([]byte("nonsense")).Admitted.IsZero() {
-		t.Error("nonsense admits somebody")
+	if data, err = Encode(e, false, State{Clients: many}, Terms{}); err != nil || len(stateOf(t, data).Clients) != 4 || len(data) > Overhead+len(e.Body.Bytes) {
+		t.Errorf("of very many clients %d are stored in %d bytes, %v", len(stateOf(t, data).Clients), len(data), err)
 	}
 }
 
@@ -172,7 +178,7 @@ func TestNeverFreshStaysSo(t *testing.T) {
 	for lifetime, want := range map[time.Duration]time.Duration{0: 0, 1: 1, time.Hour: 1} {
 		e := entry(t, revision.Tools, tools)
 		e.Lifetime = lifetime
-		got, err := Decode(encoded(t, e), e.Revision, e.Kind, later)
+		got, _, err := Decode(encoded(t, e), e.Revision, e.Kind, later, Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +194,7 @@ func TestPrivateIsNeverWritten(t *testing.T) {
 	} {
 		e := entry(t, revision.Tools, tools)
 		e.Partition = p
-		if data, err := Encode(e, false, State{Admitted: admittedUntil}); !errors.Is(err, errPrivate) || data != nil {
+		if data, err := Encode(e, false, State{Admitted: admittedUntil}, Terms{}); !errors.Is(err, errPrivate) || data != nil {
 			t.Errorf("%s: wrote %q, %v", name, data, err)
 		}
 		if Shareable(e) {
@@ -200,7 +206,7 @@ func TestPrivateIsNeverWritten(t *testing.T) {
 // wantRefused fails unless data is refused with one of those errors.
 func wantRefused(t *testing.T, what string, data []byte, want ...error) {
 	t.Helper()
-	e, err := Decode(data, revision.V20260728, revision.Tools, later)
+	e, _, err := Decode(data, revision.V20260728, revision.Tools, later, Terms{})
 	if e != nil {
 		t.Fatalf("%s: read as %s", what, e.Body.Bytes)
 	}
@@ -254,9 +260,9 @@ func TestForeign(t *testing.T) {
 		"future version":   strings.Replace(whole, "snapshot 1 ", "snapshot 2 ", 1),
 		"version 10":       strings.Replace(whole, "snapshot 1 ", "snapshot 10 ", 1),
 		"JSON":             `{"mcp_cache_snapshot":1}` + "\n",
-		"head is no JSON":  string(seal([]byte("kind: tools"), e.Body.Bytes)),
-		"head is an array": string(seal([]byte(`["tools"]`), e.Body.Bytes)),
-		"empty head":       string(seal(nil, e.Body.Bytes)),
+		"head is no JSON":  string(Terms{}.seal([]byte("kind: tools"), e.Body.Bytes)),
+		"head is an array": string(Terms{}.seal([]byte(`["tools"]`), e.Body.Bytes)),
+		"empty head":       string(Terms{}.seal(nil, e.Body.Bytes)),
 	} {
 		wantRefused(t, name, []byte(data), errForeign)
 	}
@@ -266,7 +272,7 @@ func TestForeignList(t *testing.T) {
 	data := encoded(t, entry(t, revision.Tools, tools))
 	for _, r := range revision.All() {
 		for _, k := range revision.Kinds() {
-			e, err := Decode(data, r, k, later)
+			e, _, err := Decode(data, r, k, later, Terms{})
 			own := r == revision.V20260728 && k == revision.Tools
 			if own != (err == nil) || own != (e != nil) || !own && !errors.Is(err, errForeign) {
 				t.Errorf("as %s of %s: got %v, %v", k, r, e, err)
@@ -278,10 +284,11 @@ func TestForeignList(t *testing.T) {
 func TestFromTheFuture(t *testing.T) {
 	data := encoded(t, entry(t, revision.Tools, tools))
 	for now, want := range map[time.Time]error{
-		fetched.Add(-1): errForeign, fetched.Add(-time.Hour): errForeign, fetched: nil, fetched.Add(1): nil,
+		fetched.Add(-maxSkew - 1): errForeign, fetched.Add(-time.Hour): errForeign, fetched.Add(-maxSkew): nil, fetched.Add(-1): nil, fetched: nil, fetched.Add(1): nil,
 	} {
-		if _, err := Decode(data, revision.V20260728, revision.Tools, now); !errors.Is(err, want) {
-			t.Errorf("%v after it was fetched: got %v, want %v", now.Sub(fetched), err, want)
+		e, _, err := Decode(data, revision.V20260728, revision.Tools, now, Terms{})
+		if !errors.Is(err, want) || err == nil && e.Age(now) != max(now.Sub(fetched), 0) {
+			t.Errorf("%v after it was fetched: got %v, %v, want %v", now.Sub(fetched), e, err, want)
 		}
 	}
 }
@@ -303,9 +310,9 @@ func TestSealedNonsense(t *testing.T) {
 		"a second message":  `"tools":[]}},{"tools":[]}}`,
 		"something besides": `"tools":[]},"id":1}`,
 	} {
-		wantRefused(t, name, seal([]byte(head), []byte(list)), errCorrupt)
+		wantRefused(t, name, Terms{}.seal([]byte(head), []byte(list)), errCorrupt)
 	}
-	if _, err := Decode(seal([]byte(head), []byte(`"tools":[]}}`)), revision.V20260728, revision.Tools, later); err != nil {
+	if _, _, err := Decode(Terms{}.seal([]byte(head), []byte(`"tools":[]}}`)), revision.V20260728, revision.Tools, later, Terms{}); err != nil {
 		t.Errorf("a list is refused: %v", err)
 	}
 }

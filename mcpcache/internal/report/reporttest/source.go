@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
@@ -36,6 +37,8 @@ type Source struct {
 	Others []string
 	// Remarked is what Remarks returns.
 	Remarked []string
+	// Together is what Fleet returns.
+	Together *keeper.Fleet
 	// Ruled is the policy; nil: none.
 	Ruled *Policy
 	// Remembered is what Callers returns.
@@ -110,6 +113,9 @@ func (s *Source) Program() report.Program { return s.Runs }
 
 // Remarks implements [report.Source].
 func (s *Source) Remarks() []string { return s.Remarked }
+
+// Fleet implements [report.Source].
+func (s *Source) Fleet() *keeper.Fleet { return s.Together }
 
 // Replicas implements [report.Source].
 func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.Others...) }

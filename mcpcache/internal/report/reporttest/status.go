@@ -32,6 +32,7 @@ func Full() report.Status {
 			{Kind: "prompts", Revision: "2025-11-25", Items: 1, Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: -3},
 			{Kind: "discover", Revision: "2026-07-28", Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: 10},
 		},
+		Fleet: &report.Fleet{State: report.Away, Since: at.Add(-time.Minute), Failure: "connection refused\x1b[31m", Ignored: 2},
 		Program: &report.ProgramStatus{
 			Era: "legacy", Sessions: 5, Starts: 12, FailedStarts: 1, Stopped: 7, Died: 3, Skipped: 2,
 			Failure:   &report.StartFailure{Message: "program full did not start: no such file\x1b[31m", At: at.Add(-time.Minute), Next: at.Add(20 * time.Second)},

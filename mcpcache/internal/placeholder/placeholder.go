@@ -1,4 +1,4 @@
-// Package placeholder replaces the placeholders in a guard's options when a
+// Package placeholder replaces the placeholders in the options of a guard or a store when a
 // configuration is loaded. It knows nothing of what an option is for, and its
 // errors name the option without the value, which may be a secret.
 package placeholder

@@ -1,6 +1,6 @@
 package placeholder
 
-// Resolver resolves the options of a guard and keeps the first error. Options
+// Resolver resolves options and keeps the first error. Options
 // that are not set stay so.
 type Resolver struct {
 	// Err is the first error.

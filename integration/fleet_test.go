@@ -1,0 +1,253 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/redis"
+)
+
+// fleetStatus is what the tests read of a status.
+type fleetStatus struct {
+	Ready bool
+	Fleet *struct {
+		State   string
+		Failure string `json:"last_failure"`
+		Ignored int
+	}
+	Kinds []struct {
+		Kind string
+		Age  float64 `json:"age_seconds"`
+	}
+}
+
+// TestRedisIsNotThere starts with a Redis that nobody has started: everything works as without,
+// one line says so, and the status why.
+func TestRedisIsNotThere(t *testing.T) {
+	w := newUpstream(t)
+	w.host.Start()
+	addr := fixture.FreeAddr(t)
+	p := startProxy(t, mcpCache(w.host.URL, "store redis redis://u:geheim@"+addr))
+	awaitReady(t, "mcp_cache")
+	for _, revision := range revisions {
+		fixture.New(t, p.URL, revision, "").Settle(toolsList)
+	}
+	var status fleetStatus
+	readAdmin(t, "/mcp_cache/mcp_cache", &status)
+	if f := status.Fleet; f == nil || f.State != "away" || !strings.Contains(f.Failure, "connection refused") {
+		t.Errorf("the fleet is %+v", f)
+	}
+	const away = "redis is away: this instance keeps its lists by itself until it is back"
+	p.reload(mcpCache(w.host.URL, "store redis redis://u:geheim@"+addr, "ttl 1h")) // with the same connection
+	refreshNow(t, "")
+	if n := strings.Count(p.log(), away); n != 1 {
+		t.Errorf("%d lines say that it is away, want 1", n)
+	}
+	for line := range strings.Lines(p.log()) {
+		if strings.Contains(line, "snapshots failed") || strings.Contains(line, "geheim") {
+			t.Errorf("the log has %s", line)
+		}
+	}
+}
+
+// redisServer is a Redis that tests start and stop.
+type redisServer struct {
+	t    testing.TB
+	addr string
+	run  *exec.Cmd
+}
+
+// startRedis starts a Redis, which ends with the test.
+func startRedis(t testing.TB) *redisServer {
+	t.Helper()
+	if os.Getenv("MCP_REDIS") == "" {
+		t.Skip("MCP_REDIS does not say where a redis-server is: .ci/run fleet does that")
+	}
+	s := &redisServer{t: t, addr: fixture.FreeAddr(t)}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *redisServer) start() {
+	s.t.Helper()
+	_, port, _ := net.SplitHostPort(s.addr)
+	s.run = exec.Command(os.Getenv("MCP_REDIS"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
+	if err := s.run.Start(); err != nil {
+		s.t.Fatalf("starting Redis: %v", err)
+	}
+	await(s.t, "Redis", func() bool {
+		c, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			err = c.Close()
+		}
+		return err == nil
+	})
+}
+
+func (s *redisServer) kill() {
+	if s.run != nil {
+		_ = s.run.Process.Kill()
+		_ = s.run.Wait()
+		s.run = nil
+	}
+}
+
+// instance is a Caddy of a fleet, a process of its own.
+type instance struct {
+	*process
+
+	t          testing.TB
+	URL, admin string
+}
+
+// startInstance starts an instance whose handler has those options. It has the name of all
+// Caddys of the tests, so that a server on loopback is the same to all of them.
+func startInstance(t testing.TB, url string, options ...string) *instance {
+	t.Helper()
+	admin, addr := fixture.FreeAddr(t), fixture.FreeAddr(t)
+	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
+	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\tlog default {\n\t\toutput stdout\n\t\tformat json\n\t}\n}\nhttp://%s {\n\t%s\n}\n", admin, addr, mcpCache(url, options...))
+	if err := os.WriteFile(caddyfile, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i := &instance{startProcess(t, nil, "run", "--config", caddyfile), t, "http://" + addr + "/mcp", admin}
+	await(t, "an instance", func() bool {
+		return slices.ContainsFunc(i.lines(), func(line string) bool { return strings.Contains(line, "serving initial configuration") })
+	})
+	return i
+}
+
+// status returns how its handler is; nil before it answers.
+func (i *instance) status() *fleetStatus {
+	i.t.Helper()
+	r, err := http.NewRequestWithContext(i.t.Context(), http.MethodGet, "http://"+i.admin+"/mcp_cache/mcp_cache", nil)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	res, err := running.http.Do(r)
+	if err != nil {
+		i.t.Fatalf("asking an instance: %v", err)
+	}
+	defer res.Body.Close()
+	status := new(fleetStatus)
+	if err := json.NewDecoder(res.Body).Decode(status); err != nil || status.Fleet == nil {
+		return nil // it has just begun
+	}
+	return status
+}
+
+// awaitTogether waits until the instance and Redis are, or are not.
+func (i *instance) awaitFleet(state string) {
+	i.t.Helper()
+	await(i.t, "an instance to be "+state, func() bool {
+		s := i.status()
+		return s != nil && s.Fleet.State == state
+	})
+}
+
+// TestFleetSharesLists starts an instance after the server has gone: it has what the other one
+// has fetched, with its age. One that has other secrets has nothing.
+func TestFleetSharesLists(t *testing.T) {
+	redis := startRedis(t)
+	w := newUpstream(t)
+	w.host.Start()
+	store := "store redis redis://" + redis.addr
+	first := startInstance(t, w.host.URL, store, "admit all", "scope public always")
+	const lists = 4 + 5 // of both eras
+	first.awaitFleet("together")
+	await(t, "the lists in Redis", func() bool { return redisKeys(t, redis) == lists })
+	w.host.Kill()
+
+	second := startInstance(t, w.host.URL, store, "admit all", "scope public always")
+	// A client of the other era would need a session, which the server alone opens.
+	a := fixture.NewModern(t, second.URL, "").AwaitList(toolsList, "the other's list", isStale)
+	if got := a.Items("tools"); len(got) != 3 {
+		t.Errorf("the tools are %v", got)
+	}
+	await(t, "all lists", func() bool { s := second.status(); return s != nil && len(s.Kinds) == lists })
+	one, other := first.status(), second.status()
+	for n, k := range other.Kinds {
+		if k.Kind != one.Kinds[n].Kind || k.Age < one.Kinds[n].Age {
+			t.Errorf("%s is %v s old at the second instance, %v at the first, asked before", k.Kind, k.Age, one.Kinds[n].Age)
+		}
+	}
+
+	secrets := filepath.Join(t.TempDir(), "secrets")
+	if err := os.WriteFile(secrets, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stranger := startInstance(t, w.host.URL, store, "admit all", "scope public always", "secret_file "+secrets)
+	await(t, "the lists to be ignored", func() bool { s := stranger.status(); return s != nil && s.Fleet.Ignored == lists })
+	if s := stranger.status(); len(s.Kinds) != 0 {
+		t.Errorf("with other secrets there are lists: %+v", s.Kinds)
+	}
+}
+
+// redisKeys returns how many keys a Redis has.
+func redisKeys(t testing.TB, s *redisServer) (n int) {
+	t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := fmt.Fprint(c, "DBSIZE\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanf(c, ":%d\r\n", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestRedisComesAndGoes has a Redis start after an instance, and end before it: the lists are
+// hits all the time, and each change is a line of the log.
+func TestRedisComesAndGoes(t *testing.T) {
+	redis := startRedis(t)
+	redis.kill()
+	w := newUpstream(t)
+	w.host.Start()
+	one := startInstance(t, w.host.URL, "store redis redis://"+redis.addr)
+	await(t, "the lists", func() bool { s := one.status(); return s != nil && s.Ready })
+	session := fixture.New(t, one.URL, scripted.LatestLegacy, "")
+	session.Settle(toolsList)
+	hit := func(when string) {
+		t.Helper()
+		if a := session.List(toolsList); !a.CacheStatus().Hit {
+			t.Errorf("%s a list is %s", when, describe(a))
+		}
+	}
+	one.awaitFleet("away")
+	hit("before Redis starts,")
+	redis.start()
+	one.awaitFleet("together")
+	hit("with Redis,")
+	if err := redis.run.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	one.awaitFleet("away")
+	hit("while Redis is frozen,")
+	if err := redis.run.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	one.awaitFleet("together")
+	hit("after that,")
+	log := strings.Join(one.lines(), "\n")
+	for text, want := range map[string]int{"redis is away": 2, "redis is there": 2} {
+		if got := strings.Count(log, text); got != want {
+			t.Errorf("%d lines say %q, want %d", got, text, want)
+		}
+	}
+}

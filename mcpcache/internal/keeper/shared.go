@@ -1,0 +1,64 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// Secrets returns the secrets with which instances seal what they share, once they are
+// there.
+type Secrets func(ctx context.Context) (secret.Ring, error)
+
+// Fleet is how a store is that instances share.
+type Fleet struct {
+	stores.State
+	// Saving is why saving to it failed last; nil if it did not.
+	Saving error
+	// Ignored is how many stored snapshots were of no use: damaged, of others, or sealed with
+	// other secrets.
+	Ignored int
+}
+
+// Fleet returns how the store is, or nil if it is not shared.
+func (kp *Keeper) Fleet() *Fleet {
+	kp.mu.Lock()
+	shared, fleet := kp.store.shared, &Fleet{Saving: kp.failed, Ignored: kp.ignored}
+	kp.mu.Unlock()
+	if shared == nil {
+		return nil
+	}
+	fleet.State = shared.State()
+	return fleet
+}
+
+// ignore counts a snapshot that was of no use.
+func (kp *Keeper) ignore() {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	kp.ignored++
+}
+
+// terms returns those on which the snapshot of a key is written and read.
+func (b *boundedStore) terms(ctx context.Context, key string) (terms snapshot.Terms, err error) {
+	if b.shared == nil {
+		return terms, nil
+	}
+	if terms.Secrets, err = b.secrets(ctx); err != nil {
+		return terms, err
+	}
+	now := make(chan time.Time, 1)
+	if err = b.ask(ctx, func() error {
+		time, err := b.shared.Now(ctx)
+		now <- time
+		return err
+	}); err != nil {
+		return terms, fmt.Errorf("asking the store for the time: %w", err)
+	}
+	terms.Place, terms.Ahead = key, time.Until(<-now)
+	return terms, nil
+}

@@ -1,0 +1,215 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/placeholder"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
+)
+
+const (
+	defaultPort = "6379"
+	// answerTimeout is how long Redis may take for a list of many megabytes.
+	answerTimeout = 10 * time.Second
+	// bufferSize is how many bytes a connection reads, or writes, at a time.
+	bufferSize = 64 << 10
+)
+
+// resolve replaces the placeholders.
+func (s *Redis) resolve() error {
+	var r placeholder.Resolver
+	s.URLs = r.List("urls", s.URLs)
+	r.Text("username", &s.Username)
+	r.Text("password", &s.Password)
+	r.Path("password_file", &s.PasswordFile)
+	r.Text("prefix", &s.Prefix)
+	if s.TLS != nil {
+		resolved := *s.TLS
+		r.Path("tls ca", &resolved.CA)
+		r.Path("tls cert", &resolved.Cert)
+		r.Path("tls key", &resolved.Key)
+		s.TLS = &resolved
+	}
+	return r.Err
+}
+
+// target is where URLs lead.
+type target struct {
+	addresses          []string // host:port
+	database           int
+	tls                bool
+	username, password string
+}
+
+// check returns an error if the options do not fit together. What placeholders stand for is
+// not known yet in a Caddyfile.
+func (s *Redis) check() error {
+	if s.Timeout < 0 {
+		return fmt.Errorf("timeout: %s is not a duration of more than 0", time.Duration(s.Timeout))
+	}
+	if strings.Contains(strings.Join(s.URLs, ""), "{") {
+		return nil
+	}
+	to, err := parseURLs(s.URLs)
+	if err != nil {
+		return err
+	}
+	given := 0
+	for _, one := range []string{to.password, s.Password, s.PasswordFile} {
+		if one != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return errors.New("the password is given twice: leave one of password, password_file and that in the URL")
+	case to.username != "" && s.Username != "":
+		return errors.New("username: the URL has one, too: leave one of them out")
+	case s.TLS != nil && !to.tls:
+		return errors.New("tls: it is for URLs that begin with rediss://")
+	case s.TLS != nil && (s.TLS.Cert == "") != (s.TLS.Key == ""):
+		return errors.New("tls: cert and key are given together")
+	}
+	return nil
+}
+
+// parseURLs returns where URLs lead, all of which have to say the same of everything but
+// the node.
+func parseURLs(texts []string) (target, error) {
+	if len(texts) == 0 {
+		return target{}, errors.New("urls: want one or more, such as redis://10.0.0.5:6379")
+	}
+	var all target
+	for i, text := range texts {
+		one, err := parseURL(text)
+		if err != nil {
+			return target{}, err
+		}
+		if i == 0 {
+			all = one
+			continue
+		}
+		if one.tls != all.tls || one.database != all.database || one.username != all.username || one.password != all.password {
+			return target{}, errors.New("urls: they are nodes of one cluster, and differ in more than the node")
+		}
+		all.addresses = append(all.addresses, one.addresses...)
+	}
+	if len(texts) > 1 && all.database != 0 {
+		return target{}, errors.New("urls: they are nodes of one cluster, which has no database but 0")
+	}
+	return all, nil
+}
+
+// parseURL reads one URL. Its errors show nothing of a password.
+func parseURL(text string) (target, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" { // it may be a password
+		return target{}, errors.New("urls: want redis://HOST:PORT or rediss://HOST:PORT, and one is something else; what is special in a password is percent-encoded")
+	}
+	shown := u.Scheme + "://" + u.Host
+	if u.RawQuery != "" || u.Fragment != "" {
+		return target{}, fmt.Errorf("urls: %s: it has more than a host and a database; the rest are options of the store", shown)
+	}
+	to := target{addresses: []string{net.JoinHostPort(u.Hostname(), defaultPort)}, tls: u.Scheme == "rediss", username: u.User.Username()}
+	to.password, _ = u.User.Password()
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return target{}, fmt.Errorf("urls: %s: %s is no port", shown, port)
+		}
+		to.addresses[0] = net.JoinHostPort(u.Hostname(), port)
+	}
+	if database := strings.Trim(u.Path, "/"); database != "" {
+		if to.database, err = strconv.Atoi(database); err != nil || to.database < 0 {
+			return target{}, fmt.Errorf("urls: %s: what follows the host is the number of a database, such as /1", shown)
+		}
+	}
+	return to, nil
+}
+
+// dialling returns how Redis is connected. It reads the files that options name.
+func (s *Redis) dialling(log *zap.Logger) (rueidis.ClientOption, error) {
+	if err := s.check(); err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	to, err := parseURLs(s.URLs)
+	if err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	option := rueidis.ClientOption{
+		InitAddress: to.addresses, SelectDB: to.database, Username: to.username, Password: to.password,
+		Dialer: net.Dialer{Timeout: time.Duration(s.Timeout)}, ConnWriteTimeout: answerTimeout,
+		ReadBufferEachConn: bufferSize, WriteBufferEachConn: bufferSize, PipelineMultiplex: -1, // one connection
+		ClientSetInfo: rueidis.DisableClientSetInfo, DisableCache: true, DisableRetry: true,
+	}
+	if s.Timeout == 0 {
+		option.Dialer.Timeout = DefaultTimeout
+	}
+	if s.Username != "" {
+		option.Username = s.Username
+	}
+	if s.Password != "" {
+		option.Password = s.Password
+	}
+	if s.PasswordFile != "" {
+		if option.AuthCredentialsFn, err = credentialsFrom(s.PasswordFile, option.Username, log); err != nil {
+			return rueidis.ClientOption{}, err
+		}
+	}
+	if to.tls {
+		option.TLSConfig, err = s.TLS.config()
+	}
+	return option, err
+}
+
+// credentialsFrom returns what reads the password from a file for each connection.
+func credentialsFrom(path, username string, log *zap.Logger) (func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error), error) {
+	file := &secretfile.File[string]{
+		Path: path, What: "password file", Log: log,
+		Parse: func(content []byte) (string, error) { return strings.TrimRight(string(content), "\r\n"), nil },
+	}
+	if _, err := file.Reload(); err != nil {
+		return nil, fmt.Errorf("password_file: %w", err)
+	}
+	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		password, err := file.Reload()
+		return rueidis.AuthCredentials{Username: username, Password: password}, err
+	}, nil
+}
+
+// config returns the settings of connections with TLS. t may be nil.
+func (t *TLS) config() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t == nil {
+		return config, nil
+	}
+	if t.CA != "" {
+		content, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, fmt.Errorf("tls ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(content) {
+			return nil, fmt.Errorf("tls ca: %s has no certificate in PEM", t.CA)
+		}
+	}
+	if t.Cert != "" {
+		pair, err := secretfile.LoadKeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("tls cert and key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{*pair}
+	}
+	return config, nil
+}

@@ -1,0 +1,217 @@
+package redis
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/goleak"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// patience is how long tests wait for what has to come.
+const patience = time.Minute
+
+// awaitState waits until the store is there, or away for a reason that has that text.
+func awaitState(t *testing.T, s *Redis, failure string) {
+	t.Helper()
+	var state stores.State
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		state = s.State()
+		if failure == "" && state.Failure == nil || failure != "" && state.Failure != nil && strings.Contains(state.Failure.Error(), failure) {
+			if state.Since.IsZero() {
+				t.Error("nobody knows since when")
+			}
+			return
+		}
+	}
+	t.Fatalf("the store is %+v, want %q", state, failure)
+}
+
+// wantAway asks a store that is away for everything.
+func wantAway(t *testing.T, s *Redis) {
+	t.Helper()
+	_, loading := s.Load(t.Context(), "a/b")
+	_, sizing := s.Size(t.Context(), "a/b")
+	_, asking := s.Now(t.Context())
+	for i, err := range []error{loading, sizing, asking, s.Save(t.Context(), "a/b", []byte("x")), s.Delete(t.Context(), "a/b")} {
+		if !errors.Is(err, stores.ErrAway) || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%d: %v, want ErrAway", i, err)
+		}
+	}
+}
+
+// fake is a server whose answers a test makes up: a Redis does not do such things on demand.
+func fake(t *testing.T, answer func(command []string) string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for r := bufio.NewReader(c); ; {
+					command, err := readCommand(r)
+					if err != nil {
+						return
+					}
+					if _, err := io.WriteString(c, answer(command)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "redis://" + listener.Addr().String()
+}
+
+// readCommand reads an array of strings, as clients send commands.
+func readCommand(r *bufio.Reader) ([]string, error) {
+	length := func() (int, error) {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	parts, err := length()
+	if err != nil {
+		return nil, err
+	}
+	command := make([]string, parts)
+	for i := range command {
+		size, err := length()
+		if err != nil {
+			return nil, err
+		}
+		data := make([]byte, size+2)
+		if _, err := io.ReadFull(r, data); err != nil {
+			return nil, err
+		}
+		command[i] = string(data[:size])
+	}
+	return command, nil
+}
+
+// A Redis that does not want us is away, for a reason in words.
+func TestRefusals(t *testing.T) {
+	for want, answer := range map[string]func(command []string) string{
+		"redis is too old: it is 5.0.14, and 6 or later is needed": func(command []string) string {
+			switch command[0] {
+			case "HELLO":
+				return "-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n"
+			case "CLUSTER":
+				return "-ERR This instance has cluster support disabled\r\n"
+			case "INFO":
+				const info = "# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n"
+				return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+			}
+			return "+OK\r\n"
+		},
+		"redis refuses the username or the password": func([]string) string {
+			return "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+		},
+		"redis wants a password: set password or password_file": func([]string) string {
+			return "-NOAUTH HELLO must be called with the client already authenticated\r\n"
+		},
+	} {
+		s := &Redis{URLs: []string{fake(t, answer)}}
+		if err := provision(t, s); err != nil {
+			t.Fatal(err)
+		}
+		wantAway(t, s)
+		awaitState(t, s, want)
+	}
+}
+
+// Nothing is dialled before somebody asks, and nobody waits for one that does not answer for
+// longer than the time limit.
+func TestSilentServer(t *testing.T) {
+	var asked atomic.Bool
+	silence := make(chan struct{})
+	t.Cleanup(func() { close(silence) })
+	s := &Redis{URLs: []string{fake(t, func([]string) string {
+		asked.Store(true)
+		<-silence
+		return ""
+	})}, Timeout: caddy.Duration(50 * time.Millisecond)}
+	if err := provision(t, s); err != nil {
+		t.Fatal(err)
+	}
+	if asked.Load() {
+		t.Error("it was dialled while the configuration was loaded")
+	}
+	awaitState(t, s, errUntried.Error())
+	wantAway(t, s)
+	awaitState(t, s, "redis does not answer in time")
+	if !asked.Load() {
+		t.Error("it was never asked")
+	}
+}
+
+// Of a Redis that is not there, everything ends that was begun.
+func TestNobodyListens(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Redis{URLs: []string{"redis://" + listener.Addr().String()}}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := provision(t, s); err != nil {
+		t.Fatal(err)
+	}
+	wantAway(t, s)
+	awaitState(t, s, "connection refused")
+	s.link.cancel()
+	awaitState(t, s, "the connection has ended")
+	wantAway(t, s)
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		left := goleak.Find(before)
+		if left == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(left)
+		}
+	}
+}
+
+// Configurations with the same settings have one connection; it lives as long as any of them.
+func TestOneConnectionForAll(t *testing.T) {
+	first, second, other := &Redis{URLs: []string{"redis://h"}}, &Redis{URLs: []string{"redis://h"}}, &Redis{URLs: []string{"redis://h/1"}}
+	for _, s := range []*Redis{first, second, other} {
+		if err := provision(t, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first.link != second.link || first.link == other.link {
+		t.Errorf("the connections are %p, %p and %p", first.link, second.link, other.link)
+	}
+	if err := errors.Join(first.Cleanup(), first.Cleanup()); err != nil {
+		t.Error(err)
+	}
+	third := &Redis{URLs: []string{"redis://h"}}
+	if err := provision(t, third); err != nil || third.link != second.link {
+		t.Errorf("after the first has gone, the connections are %p and %p, %v", third.link, second.link, err)
+	}
+}

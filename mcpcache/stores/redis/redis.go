@@ -1,0 +1,276 @@
+// Package redis is the store "redis": it keeps snapshots in a Redis or Valkey server that
+// several instances of Caddy share. It knows nothing of what is in them.
+//
+// It is not part of a Caddy with mcp_cache unless it is built in:
+//
+//	xcaddy build --with github.com/caddy-mcp/mcp-cache --with github.com/caddy-mcp/mcp-cache/mcpcache/stores/redis
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/options"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+func init() {
+	caddy.RegisterModule(Redis{})
+}
+
+const (
+	// DefaultTimeout is the default of the option timeout.
+	DefaultTimeout = time.Second
+	// expiry is after how long Redis forgets what nobody has saved again: those in use do
+	// once a day.
+	expiry = 8 * 24 * time.Hour
+	// version begins every key, after the prefix: instances whose releases understand each
+	// other have the same.
+	version = "mc1:"
+)
+
+// Redis keeps snapshots in Redis 6 or later, or Valkey. Instances with the same server and
+// prefix share them. It is connected in the background: Caddy starts and serves without it.
+//
+// The user needs the commands GET, SET, DEL, STRLEN, TIME and, to name a version
+// that is too old, INFO; a cluster also asks for CLUSTER.
+type Redis struct {
+	// Where Redis is: `redis://HOST[:PORT][/DATABASE]`, or `rediss://` with TLS. The port is
+	// 6379 by default. Several are nodes of one cluster, whose others are found by
+	// themselves. Placeholders are replaced when the configuration is loaded, in all
+	// texts.
+	URLs []string `json:"urls,omitempty"`
+
+	// The name to log in with; a URL may have it, too. Default: `default`, the user that
+	// Redis means by a password alone.
+	Username string `json:"username,omitempty"`
+
+	// The password; a URL may have it, too. One of `password` and `password_file` may be given.
+	Password string `json:"password,omitempty"`
+
+	// The absolute path of a file that holds nothing but the password. It is read for each
+	// connection, so that a new password is used once it is there.
+	PasswordFile string `json:"password_file,omitempty"`
+
+	// What the keys begin with, in a Redis that others use, too. Default: nothing
+	Prefix string `json:"prefix,omitempty"`
+
+	// How long to wait for a connection, and for an answer to a question of a few bytes.
+	// Default: `1s`
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// What `rediss://` trusts and presents.
+	TLS *TLS `json:"tls,omitempty"`
+
+	link *link
+	key  string // of link in links; "" if it was given back
+}
+
+// TLS is what a connection with TLS trusts and presents.
+type TLS struct {
+	// The absolute path of a file with the certificates that sign that of Redis, in PEM.
+	// Default: those that the machine trusts
+	CA string `json:"ca,omitempty"`
+
+	// The absolute paths of the client's certificate and its key, in PEM.
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+}
+
+// links are the connections in use: one for each server and credential.
+var links = caddy.NewUsagePool()
+
+// CaddyModule returns the Caddy module information.
+func (Redis) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".redis", New: func() caddy.Module { return new(Redis) }}
+}
+
+// Provision reads the options and the files that they name. Nothing is dialled.
+func (s *Redis) Provision(ctx caddy.Context) error {
+	if err := s.resolve(); err != nil {
+		return err
+	}
+	option, err := s.dialling(ctx.Logger())
+	if err != nil {
+		return err
+	}
+	key := s.connection()
+	made, _, err := links.LoadOrNew(key, func() (caddy.Destructor, error) { return newLink(option), nil })
+	if err != nil {
+		return fmt.Errorf("making a connection: %w", err)
+	}
+	s.key, s.link = key, made.(*link)
+	s.link.logTo(ctx.Logger())
+	return nil
+}
+
+// connection returns what stands for all that makes a connection.
+func (s *Redis) connection() string {
+	var t TLS
+	if s.TLS != nil {
+		t = *s.TLS
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %t %q", s.URLs, s.Username, s.Password, s.PasswordFile, s.Timeout, s.TLS != nil, []string{t.CA, t.Cert, t.Key}))
+	return hex.EncodeToString(sum[:])
+}
+
+// Cleanup gives the connection back. It lasts a little longer, for what is saved last.
+func (s *Redis) Cleanup() error {
+	if s.key == "" {
+		return nil
+	}
+	_, err := links.Delete(s.key)
+	s.key = ""
+	return err
+}
+
+// keyOf returns the key in Redis. All keys of an upstream are in one slot of a cluster.
+func (s *Redis) keyOf(key string) string {
+	place, rest, ok := strings.Cut(key, "/")
+	if !ok {
+		return s.Prefix + version + key
+	}
+	return s.Prefix + version + "{" + place + "}:" + rest
+}
+
+// ask sends a command, and says what went wrong in the words of [stores].
+func (s *Redis) ask(ctx context.Context, command func(rueidis.Builder) rueidis.Completed) (rueidis.RedisResult, error) {
+	client, err := s.link.client(ctx)
+	if err != nil {
+		return rueidis.RedisResult{}, err
+	}
+	answer := client.Do(ctx, command(client.B()))
+	return answer, inWords(answer.Error())
+}
+
+// inWords returns an error of the library as [stores] has it.
+func inWords(err error) error {
+	refused, answered := rueidis.IsRedisErr(err)
+	switch {
+	case err == nil:
+		return nil
+	case rueidis.IsRedisNil(err):
+		return fs.ErrNotExist
+	case answered && strings.HasPrefix(refused.Error(), "WRONGTYPE"):
+		return fmt.Errorf("%w: the key holds another type of value", stores.ErrForeign)
+	case answered:
+		return fmt.Errorf("redis refuses: %w", err)
+	}
+	return fmt.Errorf("%w: %w", stores.ErrAway, err)
+}
+
+// Load implements [stores.Store].
+func (s *Redis) Load(ctx context.Context, key string) ([]byte, error) {
+	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(s.keyOf(key)).Build() })
+	if err != nil {
+		return nil, fmt.Errorf("loading %s: %w", key, err)
+	}
+	return answer.AsBytes()
+}
+
+// Save implements [stores.Store].
+func (s *Redis) Save(ctx context.Context, key string, value []byte) error {
+	_, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Set().Key(s.keyOf(key)).Value(rueidis.BinaryString(value)).Ex(expiry).Build()
+	})
+	if err != nil {
+		return fmt.Errorf("saving %s: %w", key, err)
+	}
+	return nil
+}
+
+// Delete implements [stores.Store].
+func (s *Redis) Delete(ctx context.Context, key string) error {
+	_, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Del().Key(s.keyOf(key)).Build() })
+	if err != nil {
+		return fmt.Errorf("deleting %s: %w", key, err)
+	}
+	return nil
+}
+
+// Size implements [stores.Sizer]. What is not there is as long as what is empty.
+func (s *Redis) Size(ctx context.Context, key string) (int64, error) {
+	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Strlen().Key(s.keyOf(key)).Build() })
+	if err != nil {
+		return 0, fmt.Errorf("looking at %s: %w", key, err)
+	}
+	return answer.AsInt64()
+}
+
+// Now implements [stores.Shared].
+func (s *Redis) Now(ctx context.Context) (time.Time, error) {
+	if _, err := s.link.client(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return s.link.now(), nil
+}
+
+// State implements [stores.Shared].
+func (s *Redis) State() stores.State { return s.link.current() }
+
+// UnmarshalCaddyfile sets up the store from Caddyfile tokens. Syntax:
+//
+//	store redis <url...> {
+//		username      <name>        # default: default
+//		password      <password>    # or in the URL
+//		password_file <path>        # absolute; read for each connection
+//		prefix        <text>        # what the keys begin with. Default: none
+//		timeout       <duration>    # for a connection, and for a short answer. Default: 1s
+//		tls {
+//			ca   <path>             # what to trust. Default: what the machine does
+//			cert <path>             # what to present, with its key
+//			key  <path>
+//		}
+//	}
+func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume store name
+	if s.URLs = d.RemainingArgs(); len(s.URLs) == 0 {
+		return d.Err("redis takes one URL or more, such as redis://10.0.0.5:6379")
+	}
+	err := options.Parse(d, map[string]options.Setter{
+		"username":      options.String(&s.Username),
+		"password":      options.String(&s.Password),
+		"password_file": options.String(&s.PasswordFile),
+		"prefix":        options.String(&s.Prefix),
+		"timeout":       options.Duration(&s.Timeout),
+		"tls":           s.tls,
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+// tls reads the block of that name.
+func (s *Redis) tls(d *caddyfile.Dispenser) error {
+	if d.CountRemainingArgs() > 0 {
+		return d.Err("tls takes a block with ca, cert and key, and no arguments")
+	}
+	s.TLS = new(TLS)
+	return options.Parse(d, map[string]options.Setter{
+		"ca":   options.String(&s.TLS.CA),
+		"cert": options.String(&s.TLS.Cert),
+		"key":  options.String(&s.TLS.Key),
+	})
+}
+
+// Interface guards
+var (
+	_ stores.Shared         = (*Redis)(nil)
+	_ stores.Sizer          = (*Redis)(nil)
+	_ caddy.Provisioner     = (*Redis)(nil)
+	_ caddy.CleanerUpper    = (*Redis)(nil)
+	_ caddyfile.Unmarshaler = (*Redis)(nil)
+)
