@@ -362,3 +362,30 @@ func TestChangeDuringAFetch(t *testing.T) {
 		}
 	})
 }
+
+// A kind struggles until a new session has brought it: a caller who asked the upstream
+// meanwhile would wait for what may still be lost.
+func TestStrugglesUntilTheSessionDelivers(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.after(w.policy.Refresh)
+		sessions := s.Count("initialize")
+		asked := false
+		s.On(listening[legacy], func(rw http.ResponseWriter, req *http.Request, c call) error {
+			if s.Count("initialize") > sessions {
+				asked = true
+				if !f.Struggling(revision.Tools) {
+					t.Error("it does not struggle before it asks in its session")
+				}
+			}
+			return s.Answer(rw, req, c)
+		})
+		s.Forget()
+		s.Cut()
+		w.after(time.Minute)
+		if !asked || f.Struggling(revision.Tools) {
+			t.Errorf("it has a new session: %v; it struggles when it is well: %v", asked, f.Struggling(revision.Tools))
+		}
+	})
+}

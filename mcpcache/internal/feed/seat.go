@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -141,7 +142,7 @@ func (f *Feed) gaveWay(err error, opened time.Time) {
 	}
 	f.group.seat.change(func() {
 		f.group.seat.checked(f)
-		if yielded {
+		if yielded || client.Refused(err) { // a refused account says nothing of sessions
 			return
 		}
 		f.group.seat.lost = noticed

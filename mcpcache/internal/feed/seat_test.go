@@ -43,6 +43,27 @@ func TestYieldsUntilTheClientHasLeft(t *testing.T) {
 	})
 }
 
+// A feed whose account is refused as a client opens its session does not wait for that
+// client: the upstream may have room for both.
+func TestDoesNotYieldWhenRefused(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.after(time.Minute)
+		for _, method := range []string{"ping", "initialize"} {
+			s.On(method, status(http.StatusUnauthorized))
+		}
+		w.group.ClientOpened("client", time.Now())
+		w.after(time.Minute)
+		w.wantState(f, NeedsAuthorization)
+		for _, method := range []string{"ping", "initialize"} {
+			s.On(method, nil)
+		}
+		w.after(time.Minute)
+		w.wantState(f, Ready)
+	})
+}
+
 // No feed takes the only seat while a client may be about to: the feed that had it is told
 // of its end before anybody hears of the client's session.
 func TestSeatThatAClientTakes(t *testing.T) {

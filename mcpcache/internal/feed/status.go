@@ -63,24 +63,15 @@ func (f *Feed) Status() Status {
 		if slot.failure != nil && status.Failure == nil {
 			status.Failure = slot.failure
 		}
-		if next := f.nextRefresh(revision.Kind(k)); !next.IsZero() && (status.Next.IsZero() || next.Before(status.Next)) {
+		next, asks := slot.due, slot.offered && !f.rests(revision.Kind(k))
+		if slot.refreshing() {
+			next, asks = slot.started, true
+		}
+		if asks && !next.IsZero() && (status.Next.IsZero() || next.Before(status.Next)) {
 			status.Next = next
 		}
 	}
 	return status
-}
-
-// nextRefresh returns when the refresh of a kind is due, or has begun; zero if there is none. The caller
-// holds f.mu.
-func (f *Feed) nextRefresh(k revision.Kind) time.Time {
-	slot := &f.slots[k]
-	switch {
-	case len(slot.fetches) > 0:
-		return slot.started
-	case slot.offered && !f.rests(k):
-		return slot.due
-	}
-	return time.Time{}
 }
 
 // complete reports whether there is a copy of every kind that could be fetched. The
@@ -105,7 +96,7 @@ func (f *Feed) Struggling(k revision.Kind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slot := &f.slots[k]
-	return f.session == nil && f.state != Yielding || slot.failure != nil || slot.refreshing()
+	return !slot.attempted && f.state != Yielding || slot.failure != nil || slot.refreshing()
 }
 
 // Offers reports whether the upstream has kind k, as far as the feed knows.
@@ -155,7 +146,7 @@ func (f *Feed) disconnected() {
 	f.mu.Lock()
 	f.session, f.ctx, f.end, f.ended, f.listening, f.hydrated = nil, nil, nil, nil, false, false
 	for k := range f.slots {
-		f.slots[k].due = time.Time{}
+		f.slots[k].due, f.slots[k].attempted = time.Time{}, false
 	}
 	f.mu.Unlock()
 	f.enter(Connecting, nil)
