@@ -3,17 +3,16 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/redistest"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/redis"
 )
@@ -58,49 +57,6 @@ func TestRedisIsNotThere(t *testing.T) {
 		if strings.Contains(line, "snapshots failed") || strings.Contains(line, "geheim") {
 			t.Errorf("the log has %s", line)
 		}
-	}
-}
-
-// redisServer is a Redis that tests start and stop.
-type redisServer struct {
-	t    testing.TB
-	addr string
-	run  *exec.Cmd
-}
-
-// startRedis starts a Redis, which ends with the test.
-func startRedis(t testing.TB) *redisServer {
-	t.Helper()
-	if os.Getenv("MCP_REDIS") == "" {
-		t.Skip("MCP_REDIS does not say where a redis-server is: .ci/run fleet does that")
-	}
-	s := &redisServer{t: t, addr: fixture.FreeAddr(t)}
-	s.start()
-	t.Cleanup(s.kill)
-	return s
-}
-
-func (s *redisServer) start() {
-	s.t.Helper()
-	_, port, _ := net.SplitHostPort(s.addr)
-	s.run = exec.Command(os.Getenv("MCP_REDIS"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
-	if err := s.run.Start(); err != nil {
-		s.t.Fatalf("starting Redis: %v", err)
-	}
-	await(s.t, "Redis", func() bool {
-		c, err := net.Dial("tcp", s.addr)
-		if err == nil {
-			err = c.Close()
-		}
-		return err == nil
-	})
-}
-
-func (s *redisServer) kill() {
-	if s.run != nil {
-		_ = s.run.Process.Kill()
-		_ = s.run.Wait()
-		s.run = nil
 	}
 }
 
@@ -160,14 +116,14 @@ func (i *instance) awaitFleet(state string) {
 // TestFleetSharesLists starts an instance after the server has gone: it has what the other one
 // has fetched, with its age. One that has other secrets has nothing.
 func TestFleetSharesLists(t *testing.T) {
-	redis := startRedis(t)
+	redis := redistest.Start(t)
 	w := newUpstream(t)
 	w.host.Start()
-	store := "store redis redis://" + redis.addr
+	store := "store redis " + redis.URL
 	first := startInstance(t, w.host.URL, store, "admit all", "scope public always")
 	const lists = 4 + 5 // of both eras
 	first.awaitFleet("together")
-	await(t, "the lists in Redis", func() bool { return redisKeys(t, redis) == lists })
+	await(t, "the lists in Redis", func() bool { return redis.Do("DBSIZE") == strconv.Itoa(lists) })
 	w.host.Kill()
 
 	second := startInstance(t, w.host.URL, store, "admit all", "scope public always")
@@ -195,31 +151,13 @@ func TestFleetSharesLists(t *testing.T) {
 	}
 }
 
-// redisKeys returns how many keys a Redis has.
-func redisKeys(t testing.TB, s *redisServer) (n int) {
-	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := fmt.Fprint(c, "DBSIZE\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fscanf(c, ":%d\r\n", &n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // TestRedisComesAndGoes has a Redis start after an instance, and end before it: the lists are
 // hits all the time, and each change is a line of the log.
 func TestRedisComesAndGoes(t *testing.T) {
-	redis := startRedis(t)
-	redis.kill()
+	redis := redistest.NewDown(t)
 	w := newUpstream(t)
 	w.host.Start()
-	one := startInstance(t, w.host.URL, "store redis redis://"+redis.addr)
+	one := startInstance(t, w.host.URL, "store redis "+redis.URL)
 	await(t, "the lists", func() bool { s := one.status(); return s != nil && s.Ready })
 	session := fixture.New(t, one.URL, scripted.LatestLegacy, "")
 	session.Settle(toolsList)
@@ -231,17 +169,13 @@ func TestRedisComesAndGoes(t *testing.T) {
 	}
 	one.awaitFleet("away")
 	hit("before Redis starts,")
-	redis.start()
+	redis.Start()
 	one.awaitFleet("together")
 	hit("with Redis,")
-	if err := redis.run.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	redis.Freeze()
 	one.awaitFleet("away")
 	hit("while Redis is frozen,")
-	if err := redis.run.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	redis.Thaw()
 	one.awaitFleet("together")
 	hit("after that,")
 	log := strings.Join(one.lines(), "\n")
