@@ -252,12 +252,13 @@ func (l *Ledger) refusalOf(k key, present *Caller) refusal {
 // its client has asked for it. Undo takes that back, if the upstream turns out to have
 // meant something else, and nothing was recorded of the session since.
 func (l *Ledger) EndSession(id string) (undo func()) {
+	l.mu.Lock()
 	caller := l.Session(id)
 	if caller == nil {
+		l.mu.Unlock()
 		l.RefuseSession(id, 0)
 		return func() {}
 	}
-	l.mu.Lock()
 	defer l.mu.Unlock()
 	until, discover, barred, now := caller.until.Load(), caller.discover.Load(), caller.barred.Load(), l.clock.Add(1)
 	caller.bar(now, 0, false)
