@@ -40,12 +40,12 @@ func TestReadsAreCachedByURI(t *testing.T) {
 	c := w.client(scripted.Modern)
 	for _, uri := range []string{"test://a", "test://a/b", "test://c"} {
 		settleRead(t, c, uri)
-		before := w.host.Count(readMethod)
+		before := w.host.CountClients(readMethod)
 		a := read(c, uri, "")
 		if !a.CacheStatus().Hit || !strings.Contains(string(a.Body), fmt.Sprintf(`{"uri":%q,"text":"v1"}`, uri)) {
 			t.Errorf("%s is %s", uri, describe(a))
 		}
-		if w.host.Count(readMethod) != before {
+		if w.host.CountClients(readMethod) != before {
 			t.Errorf("reading %s from the cache reached the upstream", uri)
 		}
 	}
