@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/redistest"
@@ -72,13 +75,19 @@ type instance struct {
 // Caddys of the tests, so that a server on loopback is the same to all of them.
 func startInstance(t testing.TB, url string, options ...string) *instance {
 	t.Helper()
+	return startNamed(t, "", url, options...)
+}
+
+// startNamed is startInstance of one that has {env.INSTANCE}.
+func startNamed(t testing.TB, name, url string, options ...string) *instance {
+	t.Helper()
 	admin, addr := fixture.FreeAddr(t), fixture.FreeAddr(t)
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
 	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\tlog default {\n\t\toutput stdout\n\t\tformat json\n\t}\n}\nhttp://%s {\n\t%s\n}\n", admin, addr, mcpCache(url, options...))
 	if err := os.WriteFile(caddyfile, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{startProcess(t, nil, "run", "--config", caddyfile), t, "http://" + addr + "/mcp", admin}
+	i := &instance{startProcess(t, []string{"INSTANCE=" + name}, "run", "--config", caddyfile), t, "http://" + addr + "/mcp", admin}
 	await(t, "an instance", func() bool {
 		return slices.ContainsFunc(i.lines(), func(line string) bool { return strings.Contains(line, "serving initial configuration") })
 	})
@@ -183,5 +192,109 @@ func TestRedisComesAndGoes(t *testing.T) {
 		if got := strings.Count(log, text); got != want {
 			t.Errorf("%d lines say %q, want %d", got, text, want)
 		}
+	}
+}
+
+// sharing is several instances in front of an upstream that has one era, whose requests say
+// which of them has sent them.
+type sharing struct {
+	*world
+
+	options   []string
+	instances map[string]*instance
+}
+
+// startSharing starts three instances, and returns them once they share their lists, each of
+// which is due in less than a second.
+func startSharing(t *testing.T) *sharing {
+	w := newUpstream(t)
+	w.SetRevisions(scripted.Modern)
+	w.SetHints(`"ttlMs":1000,"cacheScope":"public"`)
+	w.host.Start()
+	s := &sharing{world: w, instances: make(map[string]*instance), options: []string{
+		"store redis " + redistest.Start(t).URL, "refresh 10ms", "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}",
+	}}
+	for _, name := range []string{"a", "b", "c"} {
+		s.startOne(name)
+	}
+	return s
+}
+
+func (s *sharing) startOne(name string) {
+	one := startNamed(s.t, name, s.host.URL, s.options...)
+	one.awaitFleet("together")
+	await(s.t, "its lists", func() bool { status := one.status(); return status != nil && status.Ready })
+	s.instances[name] = one
+}
+
+// TestFleetAsksOnce has lists come due: one of three instances asks for each, and all have what
+// it was given.
+func TestFleetAsksOnce(t *testing.T) {
+	s := startSharing(t)
+	var mu sync.Mutex
+	var asked []time.Time
+	byName := make(map[string]int)
+	s.SetScript(toolsList, func(x *scripted.Exchange) {
+		mu.Lock()
+		asked = append(asked, time.Now())
+		byName[x.R.Header.Get("X-Instance")]++
+		mu.Unlock()
+		x.Default()
+	})
+	rounds := pick(20, 100)
+	await(t, "each to take turns", func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > 3 })
+	mu.Lock()
+	first := len(asked)
+	mu.Unlock()
+	fixture.AwaitFor(t, 10*fixture.Deadline, "the lists to be due", func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > first+rounds })
+	mu.Lock()
+	for n := first; n < len(asked); n++ {
+		if gap := asked[n].Sub(asked[n-1]); gap < time.Second/2 {
+			t.Errorf("list %d of %d was asked for again after %v", n, len(asked), gap)
+		}
+	}
+	t.Logf("%d lists of three instances: %v", len(asked), byName)
+	mu.Unlock()
+	s.mark(toolsList, "v2")
+	for name, one := range s.instances {
+		c := fixture.NewModern(t, one.URL, "")
+		c.AwaitList(toolsList, "the new list at "+name, func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+	}
+}
+
+// TestFleetReplacesItsHolder kills the instance that asks for a list, before it has an answer:
+// another asks in its place.
+func TestFleetReplacesItsHolder(t *testing.T) {
+	s := startSharing(t)
+	var worst time.Duration
+	for range pick(2, 10) {
+		asking, others := make(chan string, 10), make(chan string, 10)
+		s.SetScript(toolsList, func(x *scripted.Exchange) {
+			asking <- x.R.Header.Get("X-Instance")
+			<-x.Done()
+		})
+		holder := <-asking
+		s.SetScript(toolsList, func(x *scripted.Exchange) {
+			x.Default()
+			others <- x.R.Header.Get("X-Instance")
+		})
+		if err := syscall.Kill(s.instances[holder].pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		died := time.Now()
+		select {
+		case next := <-others:
+			worst = max(worst, time.Since(died))
+			if next == holder || len(asking) > 0 {
+				t.Errorf("%s, which was killed, was replaced by %s; %d more asked before", holder, next, len(asking))
+			}
+		case <-time.After(fixture.Deadline):
+			t.Fatal("nobody asks in its place")
+		}
+		s.SetScript(toolsList, nil)
+		s.startOne(holder)
+	}
+	if t.Logf("another asked within %v", worst.Round(time.Millisecond)); worst > 4*time.Second {
+		t.Error("which is more than four seconds")
 	}
 }

@@ -64,9 +64,9 @@ type Sweeper interface {
 type Shared interface {
 	Store
 
-	// Now returns the time by the store's clock. It fails with [ErrAway] while the store
-	// is away.
-	Now(ctx context.Context) (time.Time, error)
+	// Now returns the time by the store's clock, and by how much that may be wrong. It fails
+	// with [ErrAway] while the store is away.
+	Now(ctx context.Context) (now time.Time, within time.Duration, err error)
 
 	// State says whether the store can be reached. It waits for nothing.
 	State() State

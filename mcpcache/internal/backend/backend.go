@@ -91,6 +91,7 @@ func (b *Backend) apply() {
 	}
 	newest := b.tenants[len(b.tenants)-1]
 	policy := newest.Settings.Feed
+	policy.Turns = b.Keeper
 	memory, precompress := int64(0), false
 	for _, t := range b.tenants {
 		policy.Kinds |= t.Settings.Kinds

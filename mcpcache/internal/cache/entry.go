@@ -23,8 +23,9 @@ type Entry struct {
 	Detail []byte
 	// Body is what the answer is spliced from.
 	Body *message.Body
-	// Fetched is when the answer arrived.
-	Fetched time.Time
+	// Fetched is when the answer arrived, Asked a time before a feed asked for it; zero if no
+	// feed did.
+	Fetched, Asked time.Time
 	// Lifetime is how long the answer is fresh. 0: it never is.
 	Lifetime time.Duration
 	// Mark is from before the request for the answer was sent.

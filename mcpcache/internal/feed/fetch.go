@@ -48,6 +48,8 @@ type Fetch struct {
 	change Change
 	// overtaken says that a newer snapshot has been pinned already.
 	overtaken bool
+	// elsewhere says that another instance has fetched the entry.
+	elsewhere bool
 }
 
 // Wait returns the snapshot that the fetch brings, or why it brings none. It

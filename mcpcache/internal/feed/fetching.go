@@ -90,7 +90,7 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 	}
 	return &cache.Entry{
 		Kind: k, Revision: f.revision, Variant: keyOf(fetch.variant),
-		Body: list.Body, Fetched: list.First, Mark: fetch.mark,
+		Body: list.Body, Fetched: list.First, Asked: fetch.begunAt, Mark: fetch.mark,
 		Lifetime: lifetime, Partition: policy.Partition(list.Body.Scope),
 	}, nil
 }
@@ -162,7 +162,7 @@ func (f *Feed) done(ctx context.Context, s *client.Session, k revision.Kind, fet
 // conclude pins what a fetch brought, or notes why it failed, and says when the
 // next one is due. The caller holds f.mu.
 func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache.Entry) {
-	empty := fetch.err == nil && f.suspicious(slot, before, fetch)
+	empty := fetch.err == nil && !fetch.elsewhere && f.suspicious(slot, before, fetch)
 	if empty {
 		fetch.entry, fetch.err = nil, errEmpty
 	} else {
@@ -218,6 +218,7 @@ func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
 	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
 	// Something may have asked for another fetch while this one was under way.
 	slot.hasten(due)
+	slot.aged = due
 	switch {
 	case slot.refreshing():
 	case slot.times != p.Of(k):
@@ -251,7 +252,7 @@ func (f *Feed) report(k revision.Kind, before *cache.Entry, fetch *Fetch, took t
 		published = before
 	}
 	fetch.change = compare(before, published)
-	if observer != nil {
+	if observer != nil && !fetch.elsewhere {
 		observer.Refreshed(f.revision, k, took, fetch.change.Same, nil)
 	}
 	if fetch.change.Same {

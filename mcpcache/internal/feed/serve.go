@@ -245,7 +245,7 @@ func (f *Feed) step(ctx context.Context, s *client.Session, lose context.CancelC
 		if wait := f.refreshVariants(ctx, s, revision.Kind(k), now); wait > 0 {
 			next = min(next, wait)
 		}
-		busy = busy || slot.refreshing()
+		busy = busy || slot.turning || slot.refreshing()
 		switch wait := slot.due.Sub(now); {
 		case slot.due.IsZero():
 		case wait > 0:
@@ -255,7 +255,11 @@ func (f *Feed) step(ctx context.Context, s *client.Session, lose context.CancelC
 			most, kind = slot, revision.Kind(k)
 		}
 	}
-	if most != nil && !busy {
+	switch {
+	case most == nil || busy:
+	case f.aged(kind) != nil:
+		f.takeTurn(ctx, s, kind, f.aged(kind))
+	default:
 		f.fetch(ctx, s, kind, nil)
 	}
 	return next, nil // the end of a fetch wakes whoever waits for its turn

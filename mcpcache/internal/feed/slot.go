@@ -25,6 +25,8 @@ type slot struct {
 	noticeSeen time.Time // when a change was last announced
 	started    time.Time // when the last fetch began
 	due        time.Time // when the next one is due, zero if none is planned
+	aged       time.Time // when it is for no other reason than the list's age
+	turning    bool      // it is being found out whether another instance fetches it
 	notBefore  time.Time // until when the upstream wants to be left alone
 	retry      *backoff.ExponentialBackOff
 	failure    *Failure
@@ -69,10 +71,14 @@ func (s *slot) ask(pause time.Duration) {
 
 // hasten makes the next fetch due at that time, unless it is due sooner.
 func (s *slot) hasten(at time.Time) {
+	s.aged = time.Time{}
 	if s.due.IsZero() || at.Before(s.due) {
 		s.due = at
 	}
 }
+
+// dueByAge reports whether the next fetch is due for no other reason than the list's age.
+func (s *slot) dueByAge() bool { return !s.due.IsZero() && s.due.Equal(s.aged) }
 
 // refreshing reports whether the feed's own snapshot is being fetched.
 func (s *slot) refreshing() bool {

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,22 +28,26 @@ func newBoundedStore(s stores.Store, secrets Secrets) *boundedStore {
 }
 
 // Load implements [stores.Store].
-func (b *boundedStore) Load(ctx context.Context, key string) (value []byte, err error) {
-	loaded := make(chan []byte, 1)
-	err = b.ask(ctx, func() error {
-		value, err := b.Store.Load(ctx, key)
-		loaded <- value
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return <-loaded, nil
+func (b *boundedStore) Load(ctx context.Context, key string) ([]byte, error) {
+	return askFor(ctx, b, func() ([]byte, error) { return b.Store.Load(ctx, key) })
 }
 
 // Save implements [stores.Store].
 func (b *boundedStore) Save(ctx context.Context, key string, value []byte) error {
 	return b.ask(ctx, func() error { return b.Store.Save(ctx, key, value) })
+}
+
+// keep saves a value as of that time, unless others have saved a newer one.
+func (b *boundedStore) keep(ctx context.Context, key string, at time.Time, value []byte) error {
+	fleet, can := b.Store.(stores.Fleet)
+	if !can {
+		return b.Save(ctx, key, value)
+	}
+	err := b.ask(ctx, func() error { return fleet.SaveAt(ctx, key, at, value) })
+	if errors.Is(err, stores.ErrNewer) {
+		return nil
+	}
+	return err
 }
 
 // Delete implements [stores.Store].
@@ -56,16 +61,7 @@ func (b *boundedStore) Size(ctx context.Context, key string) (int64, error) {
 	if !can {
 		return -1, nil
 	}
-	found := make(chan int64, 1)
-	err := b.ask(ctx, func() error {
-		size, err := sizer.Size(ctx, key)
-		found <- size
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return <-found, nil
+	return askFor(ctx, b, func() (int64, error) { return sizer.Size(ctx, key) })
 }
 
 // Sweep implements [stores.Sweeper]. It does nothing if the store does not.
@@ -75,6 +71,20 @@ func (b *boundedStore) Sweep(ctx context.Context, since time.Time) error {
 		return nil
 	}
 	return b.ask(ctx, func() error { return sweeper.Sweep(ctx, since) })
+}
+
+// askFor calls the store once it is idle, and returns what that returns.
+func askFor[T any](ctx context.Context, b *boundedStore, do func() (T, error)) (value T, err error) {
+	values := make(chan T, 1)
+	err = b.ask(ctx, func() error {
+		value, err := do()
+		values <- value
+		return err
+	})
+	if err == nil {
+		value = <-values
+	}
+	return value, err
 }
 
 // ask calls the store once it is idle.

@@ -48,6 +48,8 @@ type Keeper struct {
 	// place returns the first part of every key, which stands for the upstream.
 	place func() (string, error)
 
+	saving chan struct{} // has room for one round of saving
+
 	wake      chan struct{}
 	announced chan struct{} // a change has been announced
 
@@ -60,6 +62,7 @@ type Keeper struct {
 	// the store has of that.
 	admitted, stored [revision.Count]time.Time
 	failed           error // why the last round of saving failed; nil: it did not
+	unleased         error // why no lease could be asked for last; nil: one could
 	ignored          int   // stored snapshots that were of no use
 }
 
@@ -80,6 +83,8 @@ type storedCopy struct {
 	// announced says that it is marked as outdated: a change has been announced since
 	// the list was fetched.
 	announced bool
+	// asked is when the list was asked for by our clock, and asOf by the store's.
+	asked, asOf time.Time
 }
 
 // presence says whether the store has a copy.
@@ -100,7 +105,7 @@ type slotKey struct {
 // snapshots that feeds pin in c, and change notices. If instance is not nil, the
 // copies are for this instance of Caddy alone, which it names.
 func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
-	kp := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1)}
+	kp := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1), saving: make(chan struct{}, 1)}
 	c.OnPin(kp.pinned)
 	c.Watch(func(revision.KindSet) { signal(kp.announced) })
 	return kp
@@ -128,7 +133,7 @@ func (kp *Keeper) Use(s stores.Store, secrets Secrets, maxList int64, logger *za
 	if kp.store != nil && kp.store.Store == s {
 		return
 	}
-	kp.store, kp.failed = newBoundedStore(s, secrets), nil
+	kp.store, kp.failed, kp.unleased = newBoundedStore(s, secrets), nil, nil
 	for _, key := range slotKeys() {
 		*kp.of(key) = storedCopy{dirty: kp.cache.Pinned(key.revision, key.kind) != nil}
 	}
@@ -243,11 +248,16 @@ func (kp *Keeper) loadOne(ctx context.Context, key slotKey, path string) error {
 	if kp.clients != nil {
 		kp.clients.Give(e, state.Clients)
 	}
+	if e.Lifetime > 0 { // it is not fresh: nobody here has seen the notices of changes since it was fetched
+		e.Lifetime = time.Nanosecond
+	}
 	kp.cache.Restore(e)
 	if store.shared == nil {
 		kp.remember(key.revision, state.Admitted)
 	}
-	kp.note(store, key, storedCopy{there: isThere, digest: e.Body.Digest, announced: e.Mark.BeforeStart()})
+	kp.note(store, key, storedCopy{
+		there: isThere, digest: e.Body.Digest, announced: e.Mark.BeforeStart(), asked: e.Asked, asOf: state.AsOf,
+	})
 	return nil
 }
 
@@ -301,13 +311,26 @@ func (kp *Keeper) isOutdated(e *cache.Entry) bool {
 	return e != nil && !kp.cache.Current(e.Kind, e.Mark)
 }
 
+// inFleet reports whether other instances want to know that a list was fetched. The caller
+// holds kp.mu.
+func (kp *Keeper) inFleet() bool {
+	if kp.store == nil {
+		return false
+	}
+	_, fleet := kp.store.Store.(stores.Fleet)
+	return fleet
+}
+
 // pinned is called for each snapshot that a feed has pinned.
 func (kp *Keeper) pinned(r revision.Revision, k revision.Kind, same bool) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
 	key := slotKey{r, k}
 	c := kp.of(key)
-	if !same || time.Since(c.saved) >= resave || kp.fetched(key, *c) {
+	if e := kp.cache.Pinned(r, k); e != nil && !e.Asked.IsZero() && e.Asked.Equal(c.asked) {
+		return // it was taken from there
+	}
+	if !same || kp.inFleet() || time.Since(c.saved) >= resave || kp.fetched(key, *c) {
 		c.dirty = true
 		kp.signal()
 	}

@@ -53,6 +53,12 @@ func (kp *Keeper) Run(ctx context.Context) {
 func (kp *Keeper) save(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	select {
+	case kp.saving <- struct{}{}:
+		defer func() { <-kp.saving }()
+	case <-ctx.Done():
+		return false
+	}
 	saving, cancelSaving := context.WithTimeout(ctx, limit*3/4)
 	defer cancelSaving()
 	store, due := kp.take()
@@ -138,7 +144,10 @@ func (kp *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey,
 		return c, err
 	}
 	announced := kp.isOutdated(e)
-	var state snapshot.State
+	state := snapshot.State{AsOf: c.asOf}
+	if !e.Asked.Equal(c.asked) {
+		state.AsOf = terms.AsOf(e.Asked)
+	}
 	if store.shared == nil { // whoever can write to it must not open the door
 		state.Admitted = kp.AdmittedUntil(key.revision)
 	}
@@ -149,6 +158,6 @@ func (kp *Keeper) saveOne(ctx context.Context, store *boundedStore, key slotKey,
 	if err != nil {
 		return c, err
 	}
-	saved := storedCopy{there: isThere, saved: time.Now(), digest: e.Body.Digest, announced: announced}
-	return saved, store.Save(ctx, key.in(place), data)
+	saved := storedCopy{there: isThere, saved: time.Now(), digest: e.Body.Digest, announced: announced, asked: e.Asked, asOf: state.AsOf}
+	return saved, store.keep(ctx, key.in(place), state.AsOf, data)
 }

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,7 +18,7 @@ type Secrets func(ctx context.Context) (secret.Ring, error)
 // Fleet is how a store is that instances share.
 type Fleet struct {
 	stores.State
-	// Saving is why saving to it failed last; nil if it did not.
+	// Saving is why saving to it, or taking a lease, failed last; nil if it did not.
 	Saving error
 	// Ignored is how many stored snapshots were of no use: damaged, of others, or sealed with
 	// other secrets.
@@ -27,7 +28,7 @@ type Fleet struct {
 // Fleet returns how the store is, or nil if it is not shared.
 func (kp *Keeper) Fleet() *Fleet {
 	kp.mu.Lock()
-	shared, fleet := kp.store.shared, &Fleet{Saving: kp.failed, Ignored: kp.ignored}
+	shared, fleet := kp.store.shared, &Fleet{Saving: cmp.Or(kp.failed, kp.unleased), Ignored: kp.ignored}
 	kp.mu.Unlock()
 	if shared == nil {
 		return nil
@@ -51,14 +52,17 @@ func (b *boundedStore) terms(ctx context.Context, key string) (terms snapshot.Te
 	if terms.Secrets, err = b.secrets(ctx); err != nil {
 		return terms, err
 	}
-	now := make(chan time.Time, 1)
-	if err = b.ask(ctx, func() error {
-		time, err := b.shared.Now(ctx)
-		now <- time
-		return err
-	}); err != nil {
+	type clock struct {
+		now    time.Time
+		within time.Duration
+	}
+	said, err := askFor(ctx, b, func() (c clock, err error) {
+		c.now, c.within, err = b.shared.Now(ctx)
+		return c, err
+	})
+	if err != nil {
 		return terms, fmt.Errorf("asking the store for the time: %w", err)
 	}
-	terms.Place, terms.Ahead = key, time.Until(<-now)
+	terms.Place, terms.Ahead, terms.Within = key, time.Until(said.now), said.within
 	return terms, nil
 }

@@ -39,7 +39,7 @@ func TestInstancesShareListsWithTheirAge(t *testing.T) {
 		first.start()
 		time.Sleep(time.Minute)
 		e := entryOf(t, revision.Tools, "shared", cache.Public)
-		e.Fetched = time.Now().Add(-40 * time.Second)
+		e.Fetched, e.Lifetime = time.Now().Add(-40*time.Second), time.Hour
 		first.fetched(e)
 
 		time.Sleep(20 * time.Second)

@@ -19,6 +19,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"kind":"tools","revision":"2026-07-28","fetched":"2026-07-28T12:30:15Z"}`), e.Body.Bytes)
 	f.Add([]byte(`{"kind":"tools","revision":"2026-07-28","never_fresh":true}`), []byte(`"tools":[],"nextCursor":""}}`))
 	f.Add([]byte(`{"KIND":"tools","revision":"2026-07-28","public":true}`), []byte(`"tools":[{"name":"a"}],"cacheScope":"private"}}`))
+	f.Add([]byte(`{"kind":"tools","revision":"2026-07-28","lifetime":-5,"as_of":"2026-07-28T12:30:15.000001Z"}`), []byte(`"tools":[]}}`))
 	f.Fuzz(func(t *testing.T, head, list []byte) {
 		for _, data := range [][]byte{head, Terms{}.seal(head, list)} {
 			e, _, err := Decode(data, revision.V20260728, revision.Tools, later, Terms{})

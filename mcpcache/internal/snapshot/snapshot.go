@@ -49,8 +49,18 @@ type Terms struct {
 	Secrets secret.Ring
 	// Place is where the snapshot is kept, with Secrets: it is worth nothing elsewhere.
 	Place string
-	// Ahead is how far the clock by which times are written is ahead of ours.
-	Ahead time.Duration
+	// Ahead is how far the clock by which times are written is ahead of ours, and Within by how
+	// much that may be wrong.
+	Ahead, Within time.Duration
+}
+
+// AsOf returns a time by our clock as one by the clock by which times are written: it may have
+// been later there, but not earlier. It is zero if ours is.
+func (t Terms) AsOf(ours time.Time) time.Time {
+	if ours.IsZero() {
+		return ours
+	}
+	return ours.Add(t.Ahead - t.Within)
 }
 
 // about is what is stored of a list besides its bytes.
@@ -62,13 +72,17 @@ type about struct {
 	NeverFresh bool   `json:"never_fresh,omitempty"` // its lifetime is 0
 	// Announced says that a change of the list was announced and the new list not
 	// fetched yet.
-	Announced bool      `json:"announced,omitempty"`
-	Fetched   time.Time `json:"fetched"`
+	Announced bool          `json:"announced,omitempty"`
+	Fetched   time.Time     `json:"fetched"`
+	Lifetime  time.Duration `json:"lifetime,omitempty"`
 	State
 }
 
-// State is what is stored with a snapshot of how it was used.
+// State is what is stored with a snapshot besides the list.
 type State struct {
+	// AsOf is a time no later than the upstream was asked for the list, by the clock by which
+	// times are written; zero if that is not known.
+	AsOf time.Time `json:"as_of,omitzero"`
 	// Admitted is until when the upstream's acceptance of callers without
 	// credentials counts; zero if it has not accepted them.
 	Admitted time.Time `json:"admitted,omitzero"`
@@ -113,7 +127,7 @@ func Encode(e *cache.Entry, announced bool, state State, terms Terms) ([]byte, e
 	}
 	head, err := json.Marshal(about{
 		Kind: e.Kind.String(), Revision: e.Revision.String(), Public: e.Partition == cache.Public,
-		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Fetched: e.Fetched.Add(terms.Ahead),
+		TTL: e.Body.HasTTL, NeverFresh: e.Lifetime <= 0, Lifetime: max(e.Lifetime, 0), Fetched: e.Fetched.Add(terms.Ahead),
 		Announced: announced, State: state,
 	})
 	if err != nil {
@@ -172,8 +186,7 @@ func (t Terms) open(data []byte) ([]byte, error) {
 	return nil, errCorrupt
 }
 
-// Decode decodes a snapshot of that list, and its state. It is not fresh, since nobody here has seen
-// the notices of changes since it was fetched. If a change had been announced before
+// Decode decodes a snapshot of that list, and its state. If a change had been announced before
 // it was stored, its mark is the zero one. The error is an [errForeign], an
 // [errCorrupt] or an [errSeal].
 func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time, terms Terms) (*cache.Entry, State, error) {
@@ -205,8 +218,11 @@ func Decode(data []byte, r revision.Revision, k revision.Kind, now time.Time, te
 	if !said.Announced {
 		e.Mark = cache.Start()
 	}
+	if !said.AsOf.IsZero() {
+		e.Asked = said.AsOf.Add(-terms.Ahead)
+	}
 	if !said.NeverFresh {
-		e.Lifetime = time.Nanosecond
+		e.Lifetime = max(said.Lifetime, time.Nanosecond)
 	}
 	if said.Public {
 		e.Partition = cache.Public

@@ -17,7 +17,7 @@ import (
 
 var (
 	fetched = time.Date(2026, 7, 28, 12, 30, 15, 123456789, time.UTC)
-	later   = fetched.Add(time.Hour)
+	later   = fetched.Add(2 * time.Hour)
 )
 
 // entry makes a snapshot of those pages, as the feed does.
@@ -99,8 +99,11 @@ func wantSame(t *testing.T, got, e *cache.Entry) {
 	if !got.Fetched.Equal(e.Fetched) {
 		t.Errorf("fetched at %v, want %v", got.Fetched, e.Fetched)
 	}
-	if got.Left(later) >= 0 {
-		t.Errorf("it is fresh for %v", got.Left(later))
+	if got.Lifetime != e.Lifetime {
+		t.Errorf("it is fresh for %v, want %v", got.Lifetime, e.Lifetime)
+	}
+	if !got.Asked.IsZero() {
+		t.Errorf("it was asked for at %v, which nobody knows", got.Asked)
 	}
 }
 
@@ -175,7 +178,7 @@ func TestAdmissionIsWrittenDown(t *testing.T) {
 // A list that never was fresh must not become one that expired: those are
 // served without asking while the upstream struggles.
 func TestNeverFreshStaysSo(t *testing.T) {
-	for lifetime, want := range map[time.Duration]time.Duration{0: 0, 1: 1, time.Hour: 1} {
+	for lifetime, want := range map[time.Duration]time.Duration{0: 0, -1: 0, 1: 1, time.Hour: time.Hour} {
 		e := entry(t, revision.Tools, tools)
 		e.Lifetime = lifetime
 		got, _, err := Decode(encoded(t, e), e.Revision, e.Kind, later, Terms{})
@@ -314,5 +317,32 @@ func TestSealedNonsense(t *testing.T) {
 	}
 	if _, _, err := Decode(Terms{}.seal([]byte(head), []byte(`"tools":[]}}`)), revision.V20260728, revision.Tools, later, Terms{}); err != nil {
 		t.Errorf("a list is refused: %v", err)
+	}
+}
+
+// Times are written by the clock of others. When a list was asked for is the earliest that that
+// clock may have said then, and nothing if it is not known.
+func TestClockOfOthers(t *testing.T) {
+	terms := Terms{Ahead: time.Hour, Within: time.Second}
+	for name, asked := range map[string]time.Time{"known": fetched.Add(-time.Minute), "not known": {}} {
+		e := entry(t, revision.Tools, tools)
+		want := asked
+		if !asked.IsZero() {
+			want = asked.Add(-time.Second)
+		}
+		data, err := Encode(e, false, State{AsOf: terms.AsOf(asked)}, terms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, state, err := Decode(data, e.Revision, e.Kind, later, terms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Fetched.Equal(fetched) || !got.Asked.Equal(want) || state.AsOf.IsZero() != asked.IsZero() {
+			t.Errorf("%s: fetched %v, asked for at %v, want %v; as of %v", name, got.Fetched, got.Asked, want, state.AsOf)
+		}
+		if !asked.IsZero() && !state.AsOf.Equal(want.Add(time.Hour)) {
+			t.Errorf("by the clock of others it is as of %v", state.AsOf)
+		}
 	}
 }

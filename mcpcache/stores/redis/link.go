@@ -42,6 +42,7 @@ type link struct {
 	redis  rueidis.Client // nil until the first connection
 	state  stores.State
 	ahead  time.Duration // of the clock of Redis
+	within time.Duration // by how much ahead may be wrong
 	logger *zap.Logger
 }
 
@@ -83,11 +84,11 @@ func (l *link) client(ctx context.Context) (rueidis.Client, error) {
 	return l.redis, nil
 }
 
-// now returns the time by the clock of Redis.
-func (l *link) now() time.Time {
+// now returns the time by the clock of Redis, and by how much it may be wrong.
+func (l *link) now() (now time.Time, within time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Add(l.ahead)
+	return time.Now().Add(l.ahead), l.within
 }
 
 func (l *link) current() stores.State {
@@ -179,30 +180,31 @@ func (l *link) ask() (refused bool, err error) {
 			return true, err
 		}
 	}
-	begun := time.Now()
-	ahead, err := clockOf(ctx, redis, begun)
+	ahead, within, err := clockOf(ctx, redis)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.redis = redis
 	if err == nil {
-		l.ahead = ahead
+		l.ahead, l.within = ahead, within
 	}
 	_, refused = rueidis.IsRedisErr(err)
 	return refused, plainly(err)
 }
 
-// clockOf asks for the time, and returns how far that clock is ahead of ours. Half of the time
-// that the answer took it was on its way.
-func clockOf(ctx context.Context, redis rueidis.Client, begun time.Time) (time.Duration, error) {
+// clockOf asks for the time, and returns how far that clock is ahead of ours, and by how much
+// that may be wrong: the answer was made at some time between the question and its arrival.
+func clockOf(ctx context.Context, redis rueidis.Client) (ahead, within time.Duration, err error) {
+	begun := time.Now()
 	parts, err := redis.Do(ctx, redis.B().Time().Build()).AsIntSlice()
+	within = time.Since(begun) / 2
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if len(parts) != 2 {
-		return 0, fmt.Errorf("redis says its time in %d numbers, not two", len(parts))
+		return 0, 0, fmt.Errorf("redis says its time in %d numbers, not two", len(parts))
 	}
 	theirs := time.Unix(parts[0], 0).Add(time.Duration(parts[1]) * time.Microsecond)
-	return theirs.Sub(begun.Add(time.Since(begun) / 2)), nil
+	return theirs.Sub(begun.Add(within)), within, nil
 }
 
 // checkVersion returns an error if Redis says that it is too old. Users who may not ask for

@@ -43,8 +43,10 @@ func wantAway(t *testing.T, s *Redis) {
 	t.Helper()
 	_, loading := s.Load(t.Context(), "a/b")
 	_, sizing := s.Size(t.Context(), "a/b")
-	_, asking := s.Now(t.Context())
-	for i, err := range []error{loading, sizing, asking, s.Save(t.Context(), "a/b", []byte("x")), s.Delete(t.Context(), "a/b")} {
+	_, _, asking := s.Now(t.Context())
+	_, leasing := s.Lease(t.Context(), "a/b", time.Time{}, time.Hour)
+	saving := s.SaveAt(t.Context(), "a/b", time.Time{}, nil)
+	for i, err := range []error{loading, sizing, asking, leasing, saving, s.Save(t.Context(), "a/b", []byte("x")), s.Delete(t.Context(), "a/b")} {
 		if !errors.Is(err, stores.ErrAway) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%d: %v, want ErrAway", i, err)
 		}

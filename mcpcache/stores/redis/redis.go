@@ -41,8 +41,8 @@ const (
 // Redis keeps snapshots in Redis 6 or later, or Valkey. Instances with the same server and
 // prefix share them. It is connected in the background: Caddy starts and serves without it.
 //
-// The user needs the commands GET, SET, DEL, STRLEN, TIME and, to name a version
-// that is too old, INFO; a cluster also asks for CLUSTER.
+// The user needs the commands EVAL, EVALSHA, HGET, HSET, HSTRLEN, GET, SET, DEL, EXPIRE,
+// PEXPIRE, TIME and, to name a version that is too old, INFO; a cluster also asks for CLUSTER.
 type Redis struct {
 	// Where Redis is: `redis://HOST[:PORT][/DATABASE]`, or `rediss://` with TLS. The port is
 	// 6379 by default. Several are nodes of one cluster, whose others are found by
@@ -170,7 +170,7 @@ func inWords(err error) error {
 
 // Load implements [stores.Store].
 func (s *Redis) Load(ctx context.Context, key string) ([]byte, error) {
-	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(s.keyOf(key)).Build() })
+	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Hget().Key(s.keyOf(key)).Field("value").Build() })
 	if err != nil {
 		return nil, fmt.Errorf("loading %s: %w", key, err)
 	}
@@ -179,13 +179,7 @@ func (s *Redis) Load(ctx context.Context, key string) ([]byte, error) {
 
 // Save implements [stores.Store].
 func (s *Redis) Save(ctx context.Context, key string, value []byte) error {
-	_, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed {
-		return b.Set().Key(s.keyOf(key)).Value(rueidis.BinaryString(value)).Ex(expiry).Build()
-	})
-	if err != nil {
-		return fmt.Errorf("saving %s: %w", key, err)
-	}
-	return nil
+	return s.save(ctx, key, "", value)
 }
 
 // Delete implements [stores.Store].
@@ -199,7 +193,7 @@ func (s *Redis) Delete(ctx context.Context, key string) error {
 
 // Size implements [stores.Sizer]. What is not there is as long as what is empty.
 func (s *Redis) Size(ctx context.Context, key string) (int64, error) {
-	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Strlen().Key(s.keyOf(key)).Build() })
+	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Hstrlen().Key(s.keyOf(key)).Field("value").Build() })
 	if err != nil {
 		return 0, fmt.Errorf("looking at %s: %w", key, err)
 	}
@@ -207,11 +201,12 @@ func (s *Redis) Size(ctx context.Context, key string) (int64, error) {
 }
 
 // Now implements [stores.Shared].
-func (s *Redis) Now(ctx context.Context) (time.Time, error) {
+func (s *Redis) Now(ctx context.Context) (now time.Time, within time.Duration, err error) {
 	if _, err := s.link.client(ctx); err != nil {
-		return time.Time{}, err
+		return time.Time{}, 0, err
 	}
-	return s.link.now(), nil
+	now, within = s.link.now()
+	return now, within, nil
 }
 
 // State implements [stores.Shared].
@@ -268,7 +263,7 @@ func (s *Redis) tls(d *caddyfile.Dispenser) error {
 
 // Interface guards
 var (
-	_ stores.Shared         = (*Redis)(nil)
+	_ stores.Fleet          = (*Redis)(nil)
 	_ stores.Sizer          = (*Redis)(nil)
 	_ caddy.Provisioner     = (*Redis)(nil)
 	_ caddy.CleanerUpper    = (*Redis)(nil)

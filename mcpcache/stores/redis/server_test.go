@@ -27,7 +27,7 @@ func connect(t *testing.T, s *Redis) *Redis {
 	if err := provision(t, s); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = s.Now(t.Context()) // it is dialled when it is first asked
+	_, _ = s.Size(t.Context(), "none") // it is dialled when it is first asked
 	awaitState(t, s, "")
 	return s
 }
@@ -35,6 +35,9 @@ func connect(t *testing.T, s *Redis) *Redis {
 func TestRealStore(t *testing.T) {
 	redis := redistest.Start(t)
 	storetest.Run(t, func(t *testing.T) stores.Store {
+		return connect(t, &Redis{URLs: []string{redis.URL}, Prefix: t.Name() + ":"})
+	})
+	storetest.RunFleet(t, func(t *testing.T) stores.Fleet {
 		return connect(t, &Redis{URLs: []string{redis.URL}, Prefix: t.Name() + ":"})
 	})
 }
@@ -58,17 +61,25 @@ func TestRealValues(t *testing.T) {
 	if left := redis.Do("EVAL", "redis.call('SELECT', 2); return redis.call('TTL', 'p:mc1:{a}:b.snapshot') > tonumber(ARGV[1]) and 1 or 0", "0", fmt.Sprint(week)); left != "1" {
 		t.Error("it is forgotten within a week, or never")
 	}
-	if now, err := s.Now(t.Context()); err != nil || time.Until(now).Abs() > time.Minute {
-		t.Errorf("now is %v, %v", now, err)
+	if now, within, err := s.Now(t.Context()); err != nil || time.Until(now).Abs() > time.Minute || within <= 0 {
+		t.Errorf("now is %v within %v, %v", now, within, err)
 	}
-	redis.Do("EVAL", "redis.call('SELECT', 2); return redis.call('HSET', 'p:mc1:{a}:hash', 'x', 'y')", "0")
-	_, loading := s.Load(t.Context(), "a/hash")
-	_, sizing := s.Size(t.Context(), "a/hash")
-	if !errors.Is(loading, stores.ErrForeign) || !errors.Is(sizing, stores.ErrForeign) {
-		t.Errorf("of a hash: %v, %v", loading, sizing)
-	}
-	if err := s.Save(t.Context(), "a/hash", []byte("ours")); err != nil {
-		t.Errorf("it cannot be replaced: %v", err)
+	for key, keep := range map[string]func(key string) error{
+		"a/save":  func(key string) error { return s.Save(t.Context(), key, []byte("ours")) },
+		"a/fleet": func(key string) error { return s.SaveAt(t.Context(), key, time.Now(), []byte("ours")) },
+	} {
+		redis.Do("EVAL", "redis.call('SELECT', 2); return redis.call('SET', KEYS[1], 'x')", "1", s.keyOf(key))
+		_, loading := s.Load(t.Context(), key)
+		_, sizing := s.Size(t.Context(), key)
+		if !errors.Is(loading, stores.ErrForeign) || !errors.Is(sizing, stores.ErrForeign) {
+			t.Errorf("of a text: %v, %v", loading, sizing)
+		}
+		if _, err := s.Lease(t.Context(), key, time.Time{}, time.Hour); err != nil {
+			t.Errorf("it cannot be leased: %v", err)
+		}
+		if err := keep(key); err != nil {
+			t.Errorf("it cannot be replaced: %v", err)
+		}
 	}
 }
 
@@ -142,6 +153,9 @@ func TestRealCluster(t *testing.T) {
 		if got, err := one.Load(t.Context(), key); err != nil || string(got) != value {
 			t.Errorf("%s: %q, %v", key, got, err)
 		}
+		if _, err := one.Lease(t.Context(), key, time.Time{}, time.Hour); err != nil {
+			t.Errorf("the lease of %s: %v", key, err)
+		}
 	}
 	none := &Redis{URLs: []string{redistest.Start(t).URL, redistest.Start(t).URL}}
 	if err := provision(t, none); err != nil {
@@ -169,7 +183,7 @@ func TestRealTLS(t *testing.T) {
 		if err := provision(t, other); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = other.Now(t.Context())
+		_, _ = other.Size(t.Context(), "none")
 		awaitState(t, other, want)
 	}
 }

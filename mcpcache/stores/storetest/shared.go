@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -10,12 +11,14 @@ import (
 )
 
 // Shared is what one instance sees of a [Trial] that several share: a clock that its own is
-// behind or ahead of, and a way there that may be cut.
+// behind or ahead of, leases, and a way there that may be cut.
 type Shared struct {
 	*Trial
 
 	// Ahead is how far the store's clock is ahead of this instance's.
 	Ahead time.Duration
+	// Within is by how much the instance may be wrong about that.
+	Within time.Duration
 
 	failure atomic.Pointer[error]
 }
@@ -24,11 +27,11 @@ type Shared struct {
 func (s *Shared) SetAway(failure error) { s.failure.Store(&failure) }
 
 // Now implements [stores.Shared].
-func (s *Shared) Now(context.Context) (time.Time, error) {
+func (s *Shared) Now(context.Context) (now time.Time, within time.Duration, err error) {
 	if err := s.away(); err != nil {
-		return time.Time{}, err
+		return time.Time{}, 0, err
 	}
-	return time.Now().Add(s.Ahead), nil
+	return time.Now().Add(s.Ahead), s.Within, nil
 }
 
 // State implements [stores.Shared].
@@ -70,5 +73,75 @@ func (s *Shared) Delete(ctx context.Context, key string) error {
 	return s.Trial.Delete(ctx, key)
 }
 
+// SaveAt implements [stores.Fleet].
+func (s *Shared) SaveAt(ctx context.Context, key string, at time.Time, value []byte) error {
+	return s.locked(ctx, "save", key, func() error {
+		at := at.Truncate(time.Microsecond)
+		if s.at[key].After(at) {
+			return stores.ErrNewer
+		}
+		s.values[key], s.saved[key], s.at[key] = bytes.Clone(value), time.Now(), at
+		return nil
+	})
+}
+
+// Lease implements [stores.Fleet].
+func (s *Shared) Lease(ctx context.Context, key string, known time.Time, life time.Duration) (stores.Lease, error) {
+	l := &lease{store: s, key: key}
+	err := s.locked(ctx, "lease", key, func() error {
+		switch other := s.leases[key]; {
+		case s.at[key].After(known.Truncate(time.Microsecond)):
+			return stores.ErrNewer
+		case other != nil && time.Now().Before(other.until):
+			return stores.ErrHeld
+		}
+		s.leases[key], l.until = l, time.Now().Add(life)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// locked does what an operation is, unless it is to go wrong.
+func (s *Shared) locked(ctx context.Context, operation, key string, do func() error) error {
+	if err := s.away(); err != nil {
+		return err
+	}
+	if err := s.ask(ctx, operation, key); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do()
+}
+
+// lease is one that an instance has taken.
+type lease struct {
+	store *Shared
+	key   string
+	until time.Time // guarded by the store's mutex
+}
+
+// Extend implements [stores.Lease].
+func (l *lease) Extend(ctx context.Context, life time.Duration) error {
+	return l.store.locked(ctx, "extend", l.key, func() error {
+		if now := time.Now(); l.store.leases[l.key] != l || !now.Before(l.until) {
+			return stores.ErrHeld
+		}
+		l.until = time.Now().Add(life)
+		return nil
+	})
+}
+
+// Release implements [stores.Lease].
+func (l *lease) Release(ctx context.Context) error {
+	return l.store.locked(ctx, "release", l.key, func() error {
+		l.until = time.Time{}
+		return nil
+	})
+}
+
 // Interface guards
-var _ stores.Shared = (*Shared)(nil)
+var _ stores.Fleet = (*Shared)(nil)

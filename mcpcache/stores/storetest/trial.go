@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -18,14 +19,19 @@ type Trial struct {
 	mu     sync.Mutex
 	values map[string][]byte
 	saved  map[string]time.Time
-	asked  []string // "save KEY" and so on
+	at     map[string]time.Time // of values that are as of a time
+	leases map[string]*lease    // of each key the last
+	asked  []string             // "save KEY" and so on
 	// trouble is called first of all, without a lock.
 	trouble func(ctx context.Context, operation, key string) error
 }
 
 // NewTrial returns an empty store.
 func NewTrial() *Trial {
-	return &Trial{values: make(map[string][]byte), saved: make(map[string]time.Time)}
+	return &Trial{
+		values: make(map[string][]byte), saved: make(map[string]time.Time),
+		at: make(map[string]time.Time), leases: make(map[string]*lease),
+	}
 }
 
 func (s *Trial) ask(ctx context.Context, operation, key string) error {
@@ -50,7 +56,7 @@ func (s *Trial) Load(ctx context.Context, key string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("loading %s: %w", key, fs.ErrNotExist)
 	}
-	return value, nil
+	return bytes.Clone(value), nil
 }
 
 // Save implements [stores.Store].
@@ -60,7 +66,8 @@ func (s *Trial) Save(ctx context.Context, key string, value []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.values[key], s.saved[key] = value, time.Now()
+	s.values[key], s.saved[key] = bytes.Clone(value), time.Now()
+	delete(s.at, key)
 	return nil
 }
 
@@ -72,6 +79,7 @@ func (s *Trial) Delete(ctx context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.values, key)
+	delete(s.at, key)
 	return nil
 }
 

@@ -1,0 +1,116 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// A value is a hash of the time as of which it is, in microseconds with a fixed number of
+// digits, and its bytes. Its lease is a key beside it, in the same slot of a cluster.
+var (
+	// saveScript keeps a value unless a newer one is there, and returns 1, or 0 if there is. One
+	// without a time is kept whatever is there, as is any where another program's value is.
+	saveScript = rueidis.NewLuaScript(`
+local at = redis.pcall('HGET', KEYS[1], 'at')
+if type(at) == 'string' and ARGV[1] ~= '' and at > ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'at', ARGV[1], 'value', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+return 1`)
+	// leaseScript takes a lease and returns 1, or 0 if another has it, or 2 if there is a newer
+	// value than is known.
+	leaseScript = rueidis.NewLuaScript(`
+local at = redis.pcall('HGET', KEYS[1], 'at')
+if type(at) == 'string' and at > ARGV[1] then return 2 end
+if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return 1 end
+return 0`)
+	// extendScript and releaseScript return 0 if the lease is not ours any more.
+	extendScript = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
+	releaseScript = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`)
+)
+
+// digits returns a time so that later ones are greater as text.
+func digits(at time.Time) string { return fmt.Sprintf("%016d", max(at.UnixMicro(), 0)) }
+
+// run runs a script, and says what went wrong in the words of [stores].
+func (s *Redis) run(ctx context.Context, script *rueidis.Lua, keys []string, args ...string) (int64, error) {
+	client, err := s.link.client(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, err := script.Exec(ctx, client, keys, args).AsInt64()
+	return n, inWords(err)
+}
+
+// save keeps a value as of a time, in digits.
+func (s *Redis) save(ctx context.Context, key, at string, value []byte) error {
+	kept, err := s.run(ctx, saveScript, []string{s.keyOf(key)}, at, rueidis.BinaryString(value), strconv.Itoa(int(expiry.Seconds())))
+	if err == nil && kept == 0 {
+		err = stores.ErrNewer
+	}
+	if err != nil {
+		return fmt.Errorf("saving %s: %w", key, err)
+	}
+	return nil
+}
+
+// SaveAt implements [stores.Fleet].
+func (s *Redis) SaveAt(ctx context.Context, key string, at time.Time, value []byte) error {
+	return s.save(ctx, key, digits(at), value)
+}
+
+// Lease implements [stores.Fleet].
+func (s *Redis) Lease(ctx context.Context, key string, known time.Time, life time.Duration) (stores.Lease, error) {
+	l := &lease{store: s, key: s.keyOf(key) + ":lease", token: rand.Text()}
+	taken, err := s.run(ctx, leaseScript, []string{s.keyOf(key), l.key}, digits(known), l.token, millis(life))
+	switch {
+	case err != nil:
+	case taken == 0:
+		err = stores.ErrHeld
+	case taken == 2:
+		err = stores.ErrNewer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("taking the lease of %s: %w", key, err)
+	}
+	return l, nil
+}
+
+// lease is a key that holds a token nobody else has.
+type lease struct {
+	store      *Redis
+	key, token string
+}
+
+// Extend implements [stores.Lease].
+func (l *lease) Extend(ctx context.Context, life time.Duration) error {
+	ours, err := l.store.run(ctx, extendScript, []string{l.key}, l.token, millis(life))
+	if err == nil && ours == 0 {
+		err = stores.ErrHeld
+	}
+	if err != nil {
+		return fmt.Errorf("extending a lease: %w", err)
+	}
+	return nil
+}
+
+// Release implements [stores.Lease].
+func (l *lease) Release(ctx context.Context) error {
+	if _, err := l.store.run(ctx, releaseScript, []string{l.key}, l.token); err != nil {
+		return fmt.Errorf("ending a lease: %w", err)
+	}
+	return nil
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
