@@ -123,7 +123,7 @@ func writeFleet(out io.Writer, f *report.Fleet, now time.Time) error {
 	}
 	text := fmt.Sprintf("Shared store: %s, since %s ago", f.State, seconds(now.Sub(f.Since)))
 	if f.Failure != "" {
-		text += "; lists are kept here alone: " + f.Failure
+		text += "; what failed last: " + f.Failure
 	}
 	if f.Ignored > 0 {
 		text += fmt.Sprintf("; stored lists of no use: %d", f.Ignored)

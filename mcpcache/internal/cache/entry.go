@@ -157,6 +157,9 @@ func (e *Entry) newerThan(other *Entry) bool {
 	if e.Mark.epoch != other.Mark.epoch {
 		return e.Mark.epoch > other.Mark.epoch
 	}
+	if !e.Asked.IsZero() && !other.Asked.IsZero() { // an answer may overtake one that was asked for before
+		return e.Asked.After(other.Asked)
+	}
 	return e.Fetched.After(other.Fetched)
 }
 

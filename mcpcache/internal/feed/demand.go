@@ -27,6 +27,9 @@ func (f *Feed) Demand(k revision.Kind, v *variant.Record) *Fetch {
 	if e := f.fresh(k, v); e != nil {
 		return finishedFetch(e, v)
 	}
+	if coming := f.comingFrom(k); v == nil && coming != nil {
+		return coming
+	}
 	if s.failure != nil && s.due.After(time.Now()) || len(s.fetches) >= maxFetches || !f.mayAskAs(v) {
 		return nil
 	}

@@ -48,8 +48,9 @@ type Fetch struct {
 	change Change
 	// overtaken says that a newer snapshot has been pinned already.
 	overtaken bool
-	// elsewhere says that another instance has fetched the entry.
-	elsewhere bool
+	// elsewhere says that another instance has fetched the entry, aged that it was due for no
+	// other reason than the age of the one before.
+	elsewhere, aged bool
 }
 
 // Wait returns the snapshot that the fetch brings, or why it brings none. It

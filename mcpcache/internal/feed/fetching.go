@@ -152,6 +152,7 @@ func (f *Feed) done(ctx context.Context, s *client.Session, k revision.Kind, fet
 		return
 	}
 	f.conclude(slot, k, fetch, before)
+	slot.come(f.cache.Pinned(f.revision, k), fetch.err)
 	slot.attempted = true
 	took := time.Since(slot.started)
 	f.mu.Unlock()
@@ -179,7 +180,9 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		}
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.compareNotices(slot, k, before, fetch.entry)
-		f.trust(slot.started)
+		if !fetch.elsewhere {
+			f.trust(slot.started)
+		}
 		slot.failure, slot.times = nil, fetch.times
 		slot.rested()
 		slot.delivered, slot.trial, slot.learned = true, false, false
@@ -202,7 +205,11 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 			slot.due = later(slot.empty.Next(!f.cache.Current(k, before.Mark), refresh), slot.started.Add(refresh))
 			return
 		}
+		aged := fetch.aged && slot.due.IsZero()
 		slot.due = later(now.Add(slot.retry.NextBackOff()), slot.notBefore)
+		if aged {
+			slot.aged = slot.due // another instance may have more luck
+		}
 	}
 }
 
@@ -216,6 +223,9 @@ func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
 		life = p.Of(k).TTL
 	}
 	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
+	if slot.dueByAge() { // which is that of the list before
+		slot.due = time.Time{}
+	}
 	// Something may have asked for another fetch while this one was under way.
 	slot.hasten(due)
 	slot.aged = due

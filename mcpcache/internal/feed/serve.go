@@ -183,6 +183,7 @@ func (f *Feed) offer(k revision.Kind, offered bool) {
 	slot.offered, slot.attempted = offered, !offered
 	slot.delivered, slot.trial, slot.learned = false, false, false
 	slot.failure = nil
+	slot.come(nil, ErrNotFeeding)
 	slot.empty.Full()
 	slot.due = later(time.Now(), slot.notBefore)
 	if !offered {

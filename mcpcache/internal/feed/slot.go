@@ -27,6 +27,7 @@ type slot struct {
 	due        time.Time // when the next one is due, zero if none is planned
 	aged       time.Time // when it is for no other reason than the list's age
 	turning    bool      // it is being found out whether another instance fetches it
+	coming     *Fetch    // what waits for another instance to fetch it, or nil
 	notBefore  time.Time // until when the upstream wants to be left alone
 	retry      *backoff.ExponentialBackOff
 	failure    *Failure

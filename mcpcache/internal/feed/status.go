@@ -147,6 +147,7 @@ func (f *Feed) disconnected() {
 	f.session, f.ctx, f.end, f.ended, f.listening, f.hydrated = nil, nil, nil, nil, false, false
 	for k := range f.slots {
 		f.slots[k].due, f.slots[k].attempted = time.Time{}, false
+		f.slots[k].come(nil, errDisconnected)
 	}
 	f.mu.Unlock()
 	f.enter(Connecting, nil)

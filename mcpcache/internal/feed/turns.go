@@ -27,13 +27,16 @@ const (
 // fetch the next: no change has been announced since, nor is one suspected. Otherwise it
 // returns nil. The caller holds f.mu.
 func (f *Feed) aged(k revision.Kind) *cache.Entry {
-	slot, own := &f.slots[k], f.cache.Pinned(f.revision, k)
-	switch {
-	case f.policy().Turns == nil, own == nil, k == revision.Discover, !slot.dueByAge(),
-		own.Mark != f.cache.Mark(k), own.Lifetime > 0 && -own.Left(time.Now()) > turnPatience:
+	own := f.cache.Pinned(f.revision, k)
+	if f.policy().Turns == nil || own == nil || k == revision.Discover || !f.slots[k].dueByAge() || own.Mark != f.cache.Mark(k) {
 		return nil
 	}
 	return own
+}
+
+// waitsFor reports whether it is worth to wait for what another instance fetches after own.
+func waitsFor(own *cache.Entry) bool {
+	return own.Lifetime == 0 || -own.Left(time.Now()) <= turnPatience
 }
 
 // takeTurn fetches a list that comes after own in the background, unless another instance has
@@ -49,13 +52,15 @@ func (f *Feed) takeTurn(ctx context.Context, s *client.Session, k revision.Kind,
 		switch {
 		case !slot.dueByAge() || !slot.due.Equal(due) || !slot.offered || f.session != s:
 			e = nil // there is another reason to fetch it by now, or none any more
-		case e != nil:
-			slot.due = time.Time{} // done says when the next one is
-		case end != nil:
+		case e == nil && (end != nil || !waitsFor(own)):
 			fetch = f.fetch(ctx, s, k, nil)
+			fetch.aged = true
 		default:
-			slot.due = time.Now().Add(turnPause)
+			slot.due = time.Now().Add(turnPause) // unless done says otherwise
 			slot.aged = slot.due
+			if slot.coming == nil {
+				slot.coming = &Fetch{asked: time.Now(), begun: true, mark: own.Mark, done: make(chan struct{})}
+			}
 		}
 		f.mu.Unlock()
 		signal(f.wake)
@@ -69,6 +74,29 @@ func (f *Feed) takeTurn(ctx context.Context, s *client.Session, k revision.Kind,
 			end()
 		}
 	})
+}
+
+// comingFrom returns what brings the list that another instance fetches, for callers who may
+// as well wait for that; otherwise nil. The caller holds f.mu.
+func (f *Feed) comingFrom(k revision.Kind) *Fetch {
+	if f.aged(k) == nil {
+		return nil
+	}
+	return f.slots[k].coming
+}
+
+// come gives those who wait for another instance what there is instead: the list as it is now,
+// or why there is none. The caller holds f.mu.
+func (s *slot) come(e *cache.Entry, err error) {
+	if s.coming == nil {
+		return
+	}
+	s.coming.entry, s.coming.err = e, err
+	if err == nil {
+		s.coming.mark = e.Mark
+	}
+	close(s.coming.done)
+	s.coming = nil
 }
 
 // another is a fetch that has brought what another instance has fetched since own was. That is

@@ -64,6 +64,8 @@ type Keeper struct {
 	failed           error // why the last round of saving failed; nil: it did not
 	unleased         error // why no lease could be asked for last; nil: one could
 	ignored          int   // stored snapshots that were of no use
+	// useless says of which keys the last was, as has been logged.
+	useless map[slotKey]bool
 }
 
 // Clients are those of the upstream, which may be given other lists than the feeds.
@@ -133,7 +135,7 @@ func (kp *Keeper) Use(s stores.Store, secrets Secrets, maxList int64, logger *za
 	if kp.store != nil && kp.store.Store == s {
 		return
 	}
-	kp.store, kp.failed, kp.unleased = newBoundedStore(s, secrets), nil, nil
+	kp.store, kp.failed, kp.unleased, kp.useless = newBoundedStore(s, secrets), nil, nil, make(map[slotKey]bool)
 	for _, key := range slotKeys() {
 		*kp.of(key) = storedCopy{dirty: kp.cache.Pinned(key.revision, key.kind) != nil}
 	}
@@ -216,7 +218,7 @@ func (kp *Keeper) Load(ctx context.Context) {
 
 // loadOne loads one snapshot, if there is one.
 func (kp *Keeper) loadOne(ctx context.Context, key slotKey, path string) error {
-	store, logger := kp.current()
+	store, _ := kp.current()
 	limit := kp.largest()
 	terms, err := store.terms(ctx, path)
 	if err != nil {
@@ -240,9 +242,7 @@ func (kp *Keeper) loadOne(ctx context.Context, key slotKey, path string) error {
 	if err == nil {
 		e, state, err = decode(data, size, key, limit, terms)
 	}
-	if err != nil {
-		logger.Warn("stored snapshot ignored", zap.String("key", path), zap.Error(err))
-		kp.ignore()
+	if kp.ignore(key, path, err) {
 		return nil
 	}
 	if kp.clients != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -37,11 +39,19 @@ func (kp *Keeper) Fleet() *Fleet {
 	return fleet
 }
 
-// ignore counts a snapshot that was of no use.
-func (kp *Keeper) ignore() {
+// ignore reports whether a stored snapshot is of no use, for that reason. Those are counted, and
+// of each key the first is logged until there is one of use.
+func (kp *Keeper) ignore(key slotKey, path string, reason error) bool {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
-	kp.ignored++
+	known := kp.useless[key]
+	if kp.useless[key] = reason != nil; reason == nil {
+		return false
+	}
+	if kp.ignored++; !known {
+		kp.logger.Warn("stored snapshot ignored", zap.String("key", path), zap.Error(reason))
+	}
+	return true
 }
 
 // terms returns those on which the snapshot of a key is written and read.

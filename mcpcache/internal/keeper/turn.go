@@ -72,7 +72,7 @@ func (kp *Keeper) turn(ctx context.Context, store *boundedStore, fleet stores.Fl
 		if !errors.Is(err, stores.ErrNewer) {
 			return nil, lease, err
 		}
-		e, err := kp.newer(ctx, store, key, path, terms)
+		e, err := kp.newer(ctx, store, own, path, terms)
 		if e != nil || err != nil {
 			return e, nil, err
 		}
@@ -81,8 +81,9 @@ func (kp *Keeper) turn(ctx context.Context, store *boundedStore, fleet stores.Fl
 	return nil, nil, errors.New("what is stored is from the future")
 }
 
-// newer returns the stored list, or nil if it is of no use.
-func (kp *Keeper) newer(ctx context.Context, store *boundedStore, key slotKey, path string, terms snapshot.Terms) (*cache.Entry, error) {
+// newer returns the stored list, or nil if it is of no use in the place of own.
+func (kp *Keeper) newer(ctx context.Context, store *boundedStore, own *cache.Entry, path string, terms snapshot.Terms) (*cache.Entry, error) {
+	key := slotKey{own.Revision, own.Kind}
 	data, err := store.Load(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -91,13 +92,10 @@ func (kp *Keeper) newer(ctx context.Context, store *boundedStore, key slotKey, p
 		return nil, fmt.Errorf("reading what another instance has fetched: %w", err)
 	}
 	e, state, err := decode(data, int64(len(data)), key, kp.largest(), terms)
-	if err != nil {
-		kp.ignore()
-		_, logger := kp.current()
-		logger.Warn("stored snapshot ignored", zap.String("key", path), zap.Error(err))
+	if kp.ignore(key, path, err) {
 		return nil, nil
 	}
-	if now := time.Now(); e.Mark.BeforeStart() || e.Lifetime > 0 && e.Left(now) <= 0 || e.Asked.After(now) {
+	if now := time.Now(); e.Mark.BeforeStart() || e.Lifetime > 0 && e.Left(now) <= 0 || !e.Asked.After(own.Asked) || e.Asked.After(now) {
 		return nil, nil
 	}
 	kp.note(store, key, storedCopy{there: isThere, saved: time.Now(), digest: e.Body.Digest, asked: e.Asked, asOf: state.AsOf})

@@ -218,6 +218,14 @@ func TestUselessLists(t *testing.T) {
 			if f := m.Fleet(); f.Ignored != c.ignored || f.Saving != nil {
 				t.Errorf("%s: the store is %+v", name, f)
 			}
+			for range c.ignored { // it happens again
+				time.Sleep(time.Minute)
+				c.spoil(store, other)
+				_, end := m.turn(name+", once more", fetches)
+				m.fetched(asked(t, "newer"))
+				end()
+				m.wantLog(name, "stored snapshot ignored", 1)
+			}
 		}
 	})
 }
@@ -246,6 +254,16 @@ func TestListsThatMayNotBeNewer(t *testing.T) {
 		store, key := storetest.NewTrial(), secret.New()
 		m, other := join(t, store, time.Hour, key), join(t, store, time.Hour, key)
 		m.start()
+		m.fetched(asked(t, "own"))
+		time.Sleep(time.Millisecond)
+		other.start()
+		other.fetched(asked(t, "other"))
+		m.shared.Ahead += 2 * time.Millisecond
+		time.Sleep(time.Second)
+		_, end := m.turn("newer, but by another reckoning", fetches)
+		end()
+		other.stop()
+		m.shared.Ahead -= 2 * time.Millisecond
 		m.fetched(asked(t, "own"))
 		m.shared.Ahead -= time.Millisecond
 		time.Sleep(time.Second)

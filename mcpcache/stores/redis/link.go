@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -232,6 +233,9 @@ func plainly(err error) error {
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("redis does not answer in time: %w", err)
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("redis has closed the connection: %w", err)
 	}
 	for _, known := range []struct{ sign, words string }{
 		{"WRONGPASS", "redis refuses the username or the password"},
