@@ -61,6 +61,21 @@ func (w *world) useTurns(u *turns) {
 	w.set(func(*Policy) {})
 }
 
+// startBehindOthers starts a feed while another instance fetches whatever is due.
+func (w *world) startBehindOthers() (*turns, *Feed) {
+	u := &turns{answer: others}
+	w.useTurns(u)
+	return u, w.start(modern)
+}
+
+// wantTurns fails unless it was asked so often whose turn it is to fetch the tools.
+func (w *world) wantTurns(u *turns, want int) {
+	w.Helper()
+	if got := u.count(revision.Tools); got != want {
+		w.Errorf("it was asked %d times whose turn it is, want %d", got, want)
+	}
+}
+
 // elsewhere is what another instance has fetched just now.
 func (w *world) elsewhere(names ...string) *cache.Entry {
 	list := `{"tools":[`
@@ -144,9 +159,7 @@ func TestListOfAnotherInstance(t *testing.T) {
 // again.
 func TestWaitsForAnotherInstance(t *testing.T) {
 	run(t, quiet(), func(w *world) {
-		u := &turns{answer: others}
-		w.useTurns(u)
-		f := w.start(modern)
+		u, f := w.startBehindOthers()
 		w.after(w.policy.TTL + turnPatience)
 		w.wantCalls(list, 1)
 		if n := u.count(revision.Tools); n < int(turnPatience/turnPause) {
@@ -182,9 +195,7 @@ func TestClientsWaitForAnotherInstance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, quiet(), func(w *world) {
-				u := &turns{answer: others}
-				w.useTurns(u)
-				f := w.start(modern)
+				u, f := w.startBehindOthers()
 				w.after(w.policy.TTL)
 				w.server.Set(revision.Tools, "new")
 				coming := f.Demand(revision.Tools, nil)
@@ -287,9 +298,7 @@ func TestNoTurnsForChanges(t *testing.T) {
 			t.Run(name+" "+when, func(t *testing.T) {
 				s := newServer(modern)
 				run(t, s, func(w *world) {
-					u := &turns{answer: others}
-					w.useTurns(u)
-					f := w.start(modern)
+					u, f := w.startBehindOthers()
 					for range sofar / time.Second { // lest the stream ends for want of use
 						s.Notify("notifications/message")
 						w.after(time.Second)
@@ -300,9 +309,8 @@ func TestNoTurnsForChanges(t *testing.T) {
 					happens(w, f)
 					w.after(turnPause / 2)
 					w.wantItems(modern, revision.Tools, "new")
-					if w.wantCalls(list, 2); u.count(revision.Tools) != asked {
-						t.Error("it was asked whose turn it is")
-					}
+					w.wantCalls(list, 2)
+					w.wantTurns(u, asked)
 				})
 			})
 		}
@@ -313,9 +321,7 @@ func TestNoTurnsForChanges(t *testing.T) {
 func TestNoTurnForWhatIsOverdue(t *testing.T) {
 	s := quiet()
 	run(t, s, func(w *world) {
-		u := &turns{answer: others}
-		w.useTurns(u)
-		f := w.start(modern)
+		u, f := w.startBehindOthers()
 		busy := make(chan struct{})
 		s.On("prompts/list", func(rw http.ResponseWriter, r *http.Request, c call) error {
 			<-busy // one list at a time
@@ -327,9 +333,8 @@ func TestNoTurnForWhatIsOverdue(t *testing.T) {
 		f.Recheck(revision.Tools)
 		close(busy)
 		w.after(turnPause)
-		if w.wantCalls(list, 2); u.count(revision.Tools) != asked {
-			t.Error("it was asked whose turn it is")
-		}
+		w.wantCalls(list, 2)
+		w.wantTurns(u, asked)
 	})
 }
 
@@ -337,18 +342,15 @@ func TestNoTurnForWhatIsOverdue(t *testing.T) {
 func TestNoTurnAfterAFailure(t *testing.T) {
 	s := quiet()
 	run(t, s, func(w *world) {
-		u := &turns{answer: others}
-		w.useTurns(u)
-		f := w.start(modern)
+		u, f := w.startBehindOthers()
 		s.On(list, failure(500, -32603, "broken"))
 		f.Recheck(revision.Tools)
 		w.after(time.Minute)
 		s.On(list, nil)
 		s.Set(revision.Tools, "new")
 		w.after(time.Minute)
-		if w.wantItems(modern, revision.Tools, "new"); u.count(revision.Tools) > 0 {
-			t.Error("it was asked whose turn it is")
-		}
+		w.wantItems(modern, revision.Tools, "new")
+		w.wantTurns(u, 0)
 	})
 }
 
@@ -356,14 +358,11 @@ func TestNoTurnAfterAFailure(t *testing.T) {
 func TestNoTurnForWhatIsDoubted(t *testing.T) {
 	s := quiet()
 	run(t, s, func(w *world) {
-		u := &turns{answer: others}
-		w.useTurns(u)
-		w.start(modern)
+		u, _ := w.startBehindOthers()
 		w.cache.Doubt(revision.Tools)
 		w.after(w.policy.TTL)
-		if w.wantCalls(list, 2); u.count(revision.Tools) > 0 {
-			t.Error("it was asked whose turn it is")
-		}
+		w.wantCalls(list, 2)
+		w.wantTurns(u, 0)
 	})
 }
 
