@@ -42,7 +42,7 @@ func (r reported) Remarks() []string {
 }
 
 // Fleet implements [report.Source].
-func (r reported) Fleet() *keeper.Fleet { return r.h.backend.Keeper.Fleet() }
+func (r reported) Fleet() *keeper.Fleet { return r.h.backend.FleetState() }
 
 // Replicas implements [report.Source].
 func (r reported) Replicas() []string { return r.h.replicaURLs }

@@ -40,8 +40,8 @@ var floors = [][]string{
 	// clients that were let in, of what callers may see; the form in which snapshots are
 	// stored; header fields by which no caller is known again.
 	{"identity", "variant", "admission", "policy", "snapshot", "restless"},
-	// When to fetch; what outlives the process.
-	{"feed", "keeper"},
+	// When to fetch; what outlives the process; what instances that share it tell each other.
+	{"feed", "keeper", "fleet"},
 	// Everything of one upstream.
 	{"backend"},
 	// The list that a caller sees, and who is told of its changes; sessions and eras on both

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Fleet is a [Shared] store by which instances agree which of them asks the upstream for a
-// list that is due, so that one does for all. With a store that is none, each does.
+// Fleet is a [Shared] store by which several instances act as one: they agree which of them asks
+// the upstream for a list that is due, and tell each other of changes. With a store that is none,
+// each is by itself.
 //
 // A value is as of a time by the store's clock: that of a moment before the upstream was asked
 // for it. It fences writers off: what an instance was given before it was paused, cut off or
@@ -15,6 +16,7 @@ import (
 // compared to the microsecond.
 type Fleet interface {
 	Shared
+	Members
 
 	// SaveAt keeps a value as of that time in place of the one before, as Save does. It fails
 	// with [ErrNewer] if the one before is as of a later time, and leaves that. What Save has
@@ -41,7 +43,58 @@ type Lease interface {
 	Release(ctx context.Context) error
 }
 
+// Members tells the instances of a place of what one of them announces there, and says when all
+// have heard it. A place is the first part of a key, a member the name of an instance, of letters
+// and digits. What is announced at a place is numbered, each time by one more, and no number ever
+// comes again.
+//
+// An instance is a member for a life at a time, by the store's clock. It knows by its own that it is
+// one for a life after it has asked the store to join or to confirm, if it has heard everything up to
+// the number that it was told then. So a life after an announcement, nobody who has not heard it takes
+// himself for a member, and nobody has to wait for longer. All instances of a place use the same life.
+//
+// A store may forget a place: it was restarted or emptied, or another took over that knew less.
+// It has to notice that. Then nobody is a member any more. As some may not know that yet, it says of
+// nothing that all have confirmed it until a life has passed, and goes on with greater numbers.
+type Members interface {
+	// Listen calls hear with what is announced at a place, one after the other, until ctx ends or
+	// the store can do so no longer, which is the error. listening is called before that, once
+	// all is heard that is announced from then on. Neither waits for anything. The store may lose
+	// announcements, and repeat them: their numbers show it. Who listens need not be a member.
+	Listen(ctx context.Context, place string, listening func(), hear func(Announcement)) error
+
+	// Join makes an instance a member for life, also one that is. It returns the number of the
+	// last announcement, which the instance need not confirm.
+	Join(ctx context.Context, place, member string, life time.Duration) (last uint64, err error)
+
+	// Confirm says that a member has heard everything up to that number, and makes it one for life
+	// from now on. It returns the number of the last announcement. It fails with [ErrNoMember] if
+	// the instance is none, as its life has ended or the store has forgotten it.
+	Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (last uint64, err error)
+
+	// Announce announces a message to all who listen, its sender included, who need not be a
+	// member. One who has confirmed all before need not confirm his own. It returns its number,
+	// and whether all members have confirmed that, as there are no others. If not, those who listen
+	// hear of it once all have.
+	Announce(ctx context.Context, place, member string, message []byte, life time.Duration) (number uint64, confirmed bool, err error)
+
+	// Leave ends a membership. That there is none is no error.
+	Leave(ctx context.Context, place, member string) error
+}
+
+// Announcement is what those who listen hear.
+type Announcement struct {
+	Number uint64
+	// Confirmed says that all members have confirmed everything up to Number. The rest is empty.
+	Confirmed bool
+	// Member is who announces, Message what.
+	Member  string
+	Message []byte
+}
+
 var (
+	// ErrNoMember says that an instance is not a member of a place any more.
+	ErrNoMember = errors.New("the membership has ended")
 	// ErrNewer says that the value of a key is as of a later time.
 	ErrNewer = errors.New("there is a newer value")
 	// ErrHeld says that another has the lease of a key, or may have it.

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -32,6 +33,7 @@ type Backend struct {
 	Variants  *variant.Table
 	Feeds     *feed.Group
 	Keeper    *keeper.Keeper
+	Fleet     *fleet.Member
 	// Compressor compresses what the cache wants compressed.
 	Compressor *encoded.Compressor
 	// CORS is what the upstream lets pages of other origins do.
@@ -68,6 +70,7 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 		Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: keeper.New(key, t.Instance, c),
 		ended: make(chan struct{}),
 	}
+	b.Fleet = fleet.New(b.Keeper.Place, c)
 	b.transport.Host, b.transport.Slash.Addresses = t.Settings.Host, t.Settings.Addresses
 	b.Compressor = encoded.NewCompressor(c.Wanted(), b.logger)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -91,7 +94,7 @@ func (b *Backend) apply() {
 	}
 	newest := b.tenants[len(b.tenants)-1]
 	policy := newest.Settings.Feed
-	policy.Turns = b.Keeper
+	policy.Turns = turns{b.Keeper, b.Fleet}
 	memory, precompress := int64(0), false
 	for _, t := range b.tenants {
 		policy.Kinds |= t.Settings.Kinds
@@ -100,6 +103,7 @@ func (b *Backend) apply() {
 	}
 	b.transport.Use(newest.Upstream)
 	b.Keeper.Use(newest.Store, newest.Secrets, newest.Settings.Feed.MaxList, newest.Logger)
+	b.Fleet.Use(newest.Store, newest.Logger)
 	b.Cache.SetMemory(memory)
 	b.Cache.SetPrecompress(precompress)
 	b.Cache.SetAsleep(nil)
@@ -119,7 +123,12 @@ func (b *Backend) Run() {
 		})
 		b.running.Go(func() {
 			defer b.recover()
+			b.Fleet.Run(b.ctx)
+		})
+		b.running.Go(func() {
+			defer b.recover()
 			b.Keeper.Load(b.ctx)
+			b.Fleet.Begin(b.ctx)
 			b.admitStored()
 			b.Feeds.Run()
 			b.Keeper.Run(b.ctx)

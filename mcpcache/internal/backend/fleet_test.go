@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -77,6 +78,16 @@ func (i *instance) tools() string {
 		names += name + " "
 	}
 	return names
+}
+
+// wantTools fails unless each instance has the tool of that name alone.
+func wantTools(t *testing.T, fleet []*instance, name string) {
+	t.Helper()
+	for n, one := range fleet {
+		if got := one.tools(); got != name+" " {
+			t.Errorf("instance %d has %q, want %q", n, got, name)
+		}
+	}
 }
 
 // A hundred times that lists are due, one instance asks, and all have what it was given.
@@ -154,14 +165,62 @@ func TestFleetAndChanges(t *testing.T) {
 			time.Sleep(feed.DefaultTTL / 7)
 			name := time.Now().Format("t150405")
 			server.Set(revision.Tools, name)
+			asked := server.Count("tools/list")
 			server.Notify("notifications/tools/list_changed")
-			time.Sleep(feed.DefaultRefresh + 10*time.Millisecond)
+			time.Sleep(feed.DefaultRefresh + 100*time.Millisecond)
 			synctest.Wait()
+			if n := server.Count("tools/list") - asked; n != len(fleet) {
+				t.Errorf("when all have heard of a change, the list was asked for %d times", n)
+			}
+			wantTools(t, fleet, name)
+		}
+	})
+}
+
+// What one instance hears of has outdated the lists of all others before its clients hear of it, and
+// each has the new one soon.
+func TestFleetHearsOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := clienttest.New(revision.LatestModern)
+		fleet := newFleet(t, server, 3, feed.DefaultTTL)
+		for round := range 10 {
+			name := time.Now().Format("t150405")
+			server.Set(revision.Tools, name)
+			teller := fleet[round%len(fleet)]
+			teller.Cache.Bump(revision.SetOf(revision.Tools))
+			teller.Fleet.Settle(t.Context())
 			for n, one := range fleet {
-				if got := one.tools(); got != name+" " {
-					t.Errorf("instance %d has %q, want %q", n, got, name)
+				if one.Cache.Freshness(one.Cache.Pinned(revision.LatestModern, revision.Tools), time.Now()) != cache.Outdated {
+					t.Errorf("once all have confirmed it, what instance %d has is not outdated", n)
 				}
 			}
+			time.Sleep(feed.DefaultRefresh)
+			synctest.Wait()
+			wantTools(t, fleet, name)
 		}
+	})
+}
+
+// An instance whose way to the store is cut asks for lists by itself. Once it is back, it asks for what
+// others may have been told meanwhile.
+func TestFleetAsksApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := clienttest.New(revision.LatestModern)
+		fleet := newFleet(t, server, 2, feed.DefaultTTL)
+		fleet[0].store.SetAway(errors.New("the cable is cut"))
+		time.Sleep(feed.DefaultTTL / 2)
+		before := [2]int64{fleet[0].lists.Load(), fleet[1].lists.Load()}
+		time.Sleep(2 * feed.DefaultTTL)
+		for n, one := range fleet {
+			if asked := one.lists.Load() - before[n]; asked < 1 {
+				t.Errorf("instance %d has asked %d times", n, asked)
+			}
+		}
+		server.Set(revision.Tools, "changed")
+		fleet[1].Cache.Bump(revision.SetOf(revision.Tools))
+		time.Sleep(feed.DefaultRefresh)
+		fleet[0].store.SetAway(nil)
+		time.Sleep(2 * feed.DefaultRefresh)
+		wantTools(t, fleet, "changed")
 	})
 }

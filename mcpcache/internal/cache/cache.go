@@ -5,7 +5,8 @@
 // too.
 //
 // Every kind has an epoch, which a change notice bumps. An answer whose request was sent
-// in an older epoch is outdated, whenever it arrived: it is never fresh.
+// in an older epoch is outdated, whenever it arrived: it is never fresh. Caches of several
+// processes may tell each other of changes: see change.go.
 //
 // The package knows nothing of requests, of Caddy and of how answers are fetched.
 package cache
@@ -54,8 +55,9 @@ type Cache struct {
 	pinning sync.Mutex // guards writing to pinned
 
 	// work is the part of the memory for work in progress.
-	work    *budget.Budget
-	reading reading
+	work     *budget.Budget
+	reading  reading
+	together together
 
 	// asleep reports whether the upstream sleeps; nil: it never does.
 	asleep atomic.Pointer[func() bool]
@@ -115,6 +117,7 @@ func New(memory int64) (*Cache, error) {
 	c := &Cache{
 		bounded: b, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
 	}
+	c.together.origin = time.Now()
 	for k := range c.epochs {
 		c.epochs[k].Store(firstEpoch)
 	}
@@ -134,28 +137,6 @@ func (c *Cache) Mark(k revision.Kind) Mark {
 
 // Current reports whether no change of k has been announced since m.
 func (c *Cache) Current(k revision.Kind, m Mark) bool { return c.epochs[k].Load() == m.epoch }
-
-// Bump records that a change of those kinds has been announced. Everything
-// fetched before is outdated when it returns.
-func (c *Cache) Bump(kinds revision.KindSet) {
-	if kinds == 0 {
-		return
-	}
-	for k := range c.epochs {
-		if kinds.Has(revision.Kind(k)) {
-			c.epochs[k].Add(1)
-		}
-	}
-	c.mu.Lock()
-	watches := make([]*watch, 0, len(c.watches))
-	for w := range c.watches {
-		watches = append(watches, w)
-	}
-	c.mu.Unlock()
-	for _, w := range watches {
-		w.changed(kinds)
-	}
-}
 
 // Watch calls changed after every bump until the returned function is called.
 // It must return at once.
@@ -304,7 +285,7 @@ func (c *Cache) Forget(q Question) { c.bounded.forget(q) }
 
 // Freshness says what may be done with e at the time now.
 func (c *Cache) Freshness(e *Entry, now time.Time) Freshness {
-	if c.epochs[e.Kind].Load() != e.Mark.epoch {
+	if c.epochs[e.Kind].Load() != e.Mark.epoch || c.together.overdue(now) {
 		return Outdated
 	}
 	if e.Detail != nil && c.pages[e.Kind].Load() != e.Mark.pages {

@@ -273,8 +273,8 @@ func (x *search) struggling() bool {
 }
 
 // fallback returns what may be served if the upstream fails now. A caller who
-// has seen a notice, or may have seen one before a restart, gets the failure
-// rather than the list from before the change.
+// has seen a notice, or may have seen one before a restart or at another instance,
+// gets the failure rather than the list from before the change.
 func (x *search) fallback(e *cache.Entry, a asker) *cache.Entry {
 	if e == nil || !x.usableStale(e) {
 		return nil
@@ -282,7 +282,7 @@ func (x *search) fallback(e *cache.Entry, a asker) *cache.Entry {
 	switch {
 	case x.backend.Settings.StaleAfterNotice:
 		return e
-	case e.Mark.BeforeStart():
+	case e.Mark.BeforeStart(), x.backend.Cache.ToldElsewhere(e) && x.backend.Cache.Freshness(e, x.now) == cache.Outdated:
 		return nil // anybody may have seen the notice
 	case a.noticeSeen == nil:
 		return e

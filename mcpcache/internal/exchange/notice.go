@@ -59,13 +59,14 @@ func updatedURIs(events []byte) (uris []string) {
 }
 
 // noticed outdates what a notice on this caller's own stream concerns, kinds and
-// single resources, and remembers that the caller has seen it.
+// single resources, in all instances, and remembers that the caller has seen it.
 func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 	x.bump(kinds, FromClient)
 	if len(resources) > 0 {
 		x.update(resources)
 		kinds |= revision.SetOf(revision.Reads)
 	}
+	defer x.backend.Fleet.Settle(x.r.Context())
 	caller := x.streamCaller()
 	if kinds == 0 || caller == nil {
 		return
@@ -84,7 +85,7 @@ func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 // bump marks everything of those kinds as outdated, and tells the observer where the
 // change was noticed.
 func (x *exchange) bump(kinds revision.KindSet, source Source) {
-	x.backend.Cache.Bump(kinds)
+	x.backend.Cache.BumpTold(kinds)
 	x.endpoint.Observer.Noticed(kinds, source)
 }
 

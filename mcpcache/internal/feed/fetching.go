@@ -25,7 +25,7 @@ func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, v 
 	fetch := &Fetch{variant: v, asked: time.Now(), done: make(chan struct{})}
 	slot := &f.slots[k]
 	slot.fetches = append(slot.fetches, fetch)
-	gathered := slot.noticeSeen.Add(gather)
+	gathered := slot.noticeSeen.Add(f.gather())
 	f.background.Go(func() {
 		defer close(fetch.done)
 		asking := s
@@ -47,10 +47,21 @@ func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, v 
 	return fetch
 }
 
-// gather is how long after a notice a fetch waits before it begins. An upstream
-// tells all feeds of a change at once, but the notices do not arrive at once; what
-// the first of them starts need not be done again for the others.
-const gather = time.Millisecond
+const (
+	// gather is how long after a notice a fetch waits before it begins. An upstream
+	// tells all feeds of a change at once, but the notices do not arrive at once; what
+	// the first of them starts need not be done again for the others.
+	gather = time.Millisecond
+	// gatherSeveral is the same if other instances hear of the change, too, and tell this one.
+	gatherSeveral = 10 * time.Millisecond
+)
+
+func (f *Feed) gather() time.Duration {
+	if turns := f.policy().Turns; turns != nil && turns.Several() {
+		return gatherSeveral
+	}
+	return gather
+}
 
 // begin marks a fetch as one from after all that has been announced so far. It
 // sends nothing before.

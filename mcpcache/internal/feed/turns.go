@@ -14,6 +14,8 @@ type Turns interface {
 	// Turn returns the list that another instance has fetched since own was, or nothing while
 	// one does, or else end: then the caller fetches it, and calls end after that.
 	Turn(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func())
+	// Several reports whether there may be other instances, which tell this one of changes.
+	Several() bool
 }
 
 const (

@@ -440,3 +440,6 @@ func TestTurnAfterTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// Several implements [Turns].
+func (u *turns) Several() bool { return false }

@@ -113,6 +113,9 @@ func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
 	return kp
 }
 
+// Place returns the first part of every key, which stands for the upstream.
+func (kp *Keeper) Place() (string, error) { return kp.place() }
+
 // KeepClients has it kept to whom the upstream gives the snapshots. It has to be called before
 // Load.
 func (kp *Keeper) KeepClients(clients Clients) { kp.clients = clients }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -28,7 +29,7 @@ func (e *Endpoint) announce(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		e.look()
+		e.look(ctx)
 		select {
 		case <-e.changed:
 		case <-tick.C:
@@ -46,16 +47,31 @@ func (e *Endpoint) lookSoon() {
 }
 
 // look publishes the lists as they are now.
-func (e *Endpoint) look() {
+func (e *Endpoint) look(ctx context.Context) {
 	e.looking.Lock()
 	defer e.looking.Unlock()
 	now := time.Now()
 	for _, r := range eras {
 		for _, k := range notices.Kinds {
 			l, seen := published{e.joined(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k]
+			if seen.list != nil && l.digest() != seen.digest() {
+				e.agree(ctx, k, seen.list, l.list)
+			}
 			e.publisher().Publish(r.Era(), k, l.digest(), seen.list == nil || isAnnounced(seen.list, l.list) || seen.ofCallers != l.ofCallers)
 			*seen = l
 		}
+	}
+}
+
+// agree waits until other instances have outdated what has changed between two lists, as clients
+// are about to hear of it here. Of what no server has announced, they hear now.
+func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now *catalog.List) {
+	for i, part := range now.Parts {
+		last, s := before.Parts[i], e.servers[i]
+		if part != nil && last != nil && part.Mark.SameEpoch(last.Mark) && part.Body.ItemsDigest != last.Body.ItemsDigest {
+			s.Cache.TellOthers(cache.Change{Kinds: revision.SetOf(k)})
+		}
+		s.Fleet.Settle(ctx)
 	}
 }
 

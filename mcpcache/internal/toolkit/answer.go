@@ -223,8 +223,9 @@ func (a *answer) watch(p []byte) {
 	var kinds revision.KindSet
 	a.watcher.Scan(p, func(method string) { kinds |= revision.Changed(method) })
 	if kinds != 0 {
-		a.v.server.Cache.Bump(kinds)
+		a.v.server.Cache.BumpTold(kinds)
 		a.v.server.Observer.Noticed(kinds, exchange.FromClient)
+		a.v.server.Fleet.Settle(a.v.r.Context())
 	}
 }
 

@@ -119,7 +119,7 @@ func (v *visit) listen() error {
 func (v *visit) listens(to notices.Listening) (*notices.Listener, *refusal) {
 	to.Era = v.at.Era()
 	v.awaitServers(v.endpoint.servers)
-	v.endpoint.look()
+	v.endpoint.look(context.WithoutCancel(v.r.Context())) // others are told, too
 	l, err := v.endpoint.Settings.Board.Listen(to)
 	if err != nil {
 		v.w.Header()["Retry-After"] = []string{"1"}

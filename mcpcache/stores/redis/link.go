@@ -39,12 +39,14 @@ type link struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	mu     sync.Mutex
-	redis  rueidis.Client // nil until the first connection
-	state  stores.State
-	ahead  time.Duration // of the clock of Redis
-	within time.Duration // by how much ahead may be wrong
-	logger *zap.Logger
+	mu sync.Mutex
+	// redis and members are nil until the first connection. members is one of its own: what
+	// members tell each other does not wait until large lists are through.
+	redis, members rueidis.Client
+	state          stores.State
+	ahead          time.Duration // of the clock of Redis
+	within         time.Duration // by how much ahead may be wrong
+	logger         *zap.Logger
 }
 
 var errUntried = errors.New("nobody has asked it yet")
@@ -71,6 +73,16 @@ func (l *link) Destruct() error {
 // client returns what asks Redis, after the first attempt to connect. While Redis is away
 // it is an [stores.ErrAway].
 func (l *link) client(ctx context.Context) (rueidis.Client, error) {
+	return l.connected(ctx, &l.redis)
+}
+
+// membersClient is client for what members tell each other.
+func (l *link) membersClient(ctx context.Context) (rueidis.Client, error) {
+	return l.connected(ctx, &l.members)
+}
+
+// connected returns one of the clients.
+func (l *link) connected(ctx context.Context, which *rueidis.Client) (rueidis.Client, error) {
 	l.started.Do(func() { go l.run() })
 	select {
 	case <-l.tried:
@@ -82,7 +94,7 @@ func (l *link) client(ctx context.Context) (rueidis.Client, error) {
 	if l.state.Failure != nil {
 		return nil, fmt.Errorf("%w: %w", stores.ErrAway, l.state.Failure)
 	}
-	return l.redis, nil
+	return *which, nil
 }
 
 // now returns the time by the clock of Redis, and by how much it may be wrong.
@@ -135,8 +147,10 @@ func (l *link) end() {
 	default:
 		close(l.tried)
 	}
-	if l.redis != nil {
-		l.redis.Close()
+	for _, client := range []rueidis.Client{l.redis, l.members} {
+		if client != nil {
+			client.Close()
+		}
 	}
 }
 
@@ -167,7 +181,7 @@ func (l *link) note(err error) {
 // whether Redis has answered that it does not want us.
 func (l *link) ask() (refused bool, err error) {
 	l.mu.Lock()
-	redis := l.redis
+	redis, members := l.redis, l.members
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(l.ctx, l.option.Dialer.Timeout)
 	defer cancel()
@@ -180,11 +194,15 @@ func (l *link) ask() (refused bool, err error) {
 			redis.Close()
 			return true, err
 		}
+		if members, err = rueidis.NewClient(l.option); err != nil {
+			redis.Close()
+			return false, plainly(err)
+		}
 	}
 	ahead, within, err := clockOf(ctx, redis)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.redis = redis
+	l.redis, l.members = redis, members
 	if err == nil {
 		l.ahead, l.within = ahead, within
 	}

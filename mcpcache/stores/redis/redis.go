@@ -39,10 +39,12 @@ const (
 )
 
 // Redis keeps snapshots in Redis 6 or later, or Valkey. Instances with the same server and
-// prefix share them. It is connected in the background: Caddy starts and serves without it.
+// prefix share them, and tell each other of changes. It is connected in the background: Caddy starts
+// and serves without it.
 //
-// The user needs the commands EVAL, EVALSHA, HGET, HSET, HSTRLEN, GET, SET, DEL, EXPIRE,
-// PEXPIRE, TIME and, to name a version that is too old, INFO; a cluster also asks for CLUSTER.
+// The user needs the commands EVAL, EVALSHA, HGET, HGETALL, HSET, HINCRBY, HDEL, HSTRLEN, GET, SET,
+// DEL, EXPIRE, PEXPIRE, TIME, PUBLISH, SUBSCRIBE and, to notice that Redis knows less than before,
+// INFO; a cluster also asks for CLUSTER.
 type Redis struct {
 	// Where Redis is: `redis://HOST[:PORT][/DATABASE]`, or `rediss://` with TLS. The port is
 	// 6379 by default. Several are nodes of one cluster, whose others are found by

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,43 @@ func TestRealStore(t *testing.T) {
 	storetest.RunFleet(t, func(t *testing.T) stores.Fleet {
 		return connect(t, &Redis{URLs: []string{redis.URL}, Prefix: t.Name() + ":"})
 	})
+	for name, forget := range map[string]func(*Redis){
+		"emptied": func(*Redis) { redis.Do("FLUSHALL") },
+		"comes back as it was": func(s *Redis) {
+			redis.Do("SAVE")
+			redis.Kill()
+			awaitState(t, s, "connection")
+			redis.Start()
+			awaitState(t, s, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t, &Redis{URLs: []string{redis.URL}, Prefix: t.Name() + ":"})
+			storetest.RunForgetful(t, s, func() { forget(s) })
+		})
+	}
+}
+
+// Of members that have died, nothing is left.
+func TestRealMembers(t *testing.T) {
+	redis := redistest.Start(t)
+	s := connect(t, &Redis{URLs: []string{redis.URL}})
+	for n := range 5 {
+		if _, err := s.Join(t.Context(), "a", fmt.Sprint("member", n), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline, gone := time.Now().Add(patience), false; !gone; time.Sleep(time.Millisecond) {
+		if _, gone, _ = s.Announce(t.Context(), "a", "other", nil, time.Second); time.Now().After(deadline) {
+			t.Fatal("who has died is waited for")
+		}
+	}
+	if fields := redis.Do("HKEYS", "mc1:{a}:members"); strings.Contains(fields, "member") {
+		t.Errorf("there are %s", fields)
+	}
+	if left, err := strconv.Atoi(redis.Do("PTTL", "mc1:{a}:members")); err != nil || left <= 0 {
+		t.Errorf("it is kept for %d ms more", left)
+	}
 }
 
 // What nobody saves again is forgotten, databases and prefixes are apart, the clock is

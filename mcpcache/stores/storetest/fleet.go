@@ -21,6 +21,10 @@ func RunFleet(t *testing.T, newStore func(*testing.T) stores.Fleet) {
 		"ends leases with their lives": testEnds,
 		"extends":                      testExtends,
 		"releases":                     testReleases,
+		"announces":                    testAnnounces,
+		"confirms":                     testConfirms,
+		"needs no confirmation":        testAlone,
+		"ends memberships":             testMembershipEnds,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newStore(t)) })
 	}

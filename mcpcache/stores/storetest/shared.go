@@ -11,7 +11,7 @@ import (
 )
 
 // Shared is what one instance sees of a [Trial] that several share: a clock that its own is
-// behind or ahead of, leases, and a way there that may be cut.
+// behind or ahead of, leases, memberships, and a way there that may be cut.
 type Shared struct {
 	*Trial
 
@@ -20,7 +20,8 @@ type Shared struct {
 	// Within is by how much the instance may be wrong about that.
 	Within time.Duration
 
-	failure atomic.Pointer[error]
+	failure  atomic.Pointer[error]
+	delivery atomic.Pointer[func(stores.Announcement) int]
 }
 
 // SetAway cuts the way to the store for that reason; nil ends that.

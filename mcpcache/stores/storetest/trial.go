@@ -21,7 +21,8 @@ type Trial struct {
 	saved  map[string]time.Time
 	at     map[string]time.Time // of values that are as of a time
 	leases map[string]*lease    // of each key the last
-	asked  []string             // "save KEY" and so on
+	places map[string]*place
+	asked  []string // "save KEY" and so on
 	// trouble is called first of all, without a lock.
 	trouble func(ctx context.Context, operation, key string) error
 }
@@ -30,7 +31,7 @@ type Trial struct {
 func NewTrial() *Trial {
 	return &Trial{
 		values: make(map[string][]byte), saved: make(map[string]time.Time),
-		at: make(map[string]time.Time), leases: make(map[string]*lease),
+		at: make(map[string]time.Time), leases: make(map[string]*lease), places: make(map[string]*place),
 	}
 }
 

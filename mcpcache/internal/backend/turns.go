@@ -1,0 +1,37 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+)
+
+// turns says which instance fetches, while this one hears of the changes that others know of.
+type turns struct {
+	*keeper.Keeper
+
+	fleet *fleet.Member
+}
+
+// Turn implements [feed.Turns].
+func (t turns) Turn(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func()) {
+	if !t.fleet.Together() {
+		return nil, func() {}
+	}
+	return t.Keeper.Turn(ctx, own)
+}
+
+// Several implements [feed.Turns].
+func (t turns) Several() bool { return t.fleet.Together() }
+
+// FleetState returns how the store is that instances share, or nil if it is not shared.
+func (b *Backend) FleetState() *keeper.Fleet {
+	f := b.Keeper.Fleet()
+	if f != nil {
+		f.Saving = cmp.Or(f.Saving, b.Fleet.Failure())
+	}
+	return f
+}

@@ -1,0 +1,123 @@
+package cache
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// Change is one that was announced: of whole kinds, and of single resources.
+type Change struct {
+	Kinds revision.KindSet
+	URIs  []string
+	// Told says that clients have been told of it.
+	Told bool
+}
+
+// together is what the caches of several processes need to know, which tell each other of
+// changes.
+type together struct {
+	// tell is told of each change that was announced in this process; nil: nobody is.
+	tell atomic.Pointer[func(Change)]
+	// until is until when this cache hears of the others' changes, as nanoseconds after origin;
+	// 0: it need not.
+	until  atomic.Int64
+	origin time.Time
+	// told is of each kind the mark of the last change of which clients were told elsewhere.
+	told [revision.NumKinds]atomic.Pointer[Mark]
+}
+
+// overdue reports whether others may have told of changes that have not been heard of here.
+func (t *together) overdue(now time.Time) bool {
+	until := t.until.Load()
+	return until != 0 && int64(now.Sub(t.origin)) >= until
+}
+
+// Bump records that a change of those kinds has been announced. Everything
+// fetched before is outdated when it returns.
+func (c *Cache) Bump(kinds revision.KindSet) { c.bump(Change{Kinds: kinds}) }
+
+// BumpTold is Bump for a change of which clients are being told.
+func (c *Cache) BumpTold(kinds revision.KindSet) { c.bump(Change{Kinds: kinds, Told: true}) }
+
+func (c *Cache) bump(change Change) {
+	if change.Kinds != 0 {
+		c.outdate(change.Kinds)
+		c.TellOthers(change)
+	}
+}
+
+// Hear records a change that was announced in another process. OnChange does not tell of it.
+func (c *Cache) Hear(change Change) {
+	c.outdate(change.Kinds)
+	for _, uri := range change.URIs {
+		c.update(uri)
+	}
+	if !change.Told {
+		return
+	}
+	if len(change.URIs) > 0 {
+		change.Kinds |= revision.SetOf(revision.Reads)
+	}
+	for k := range revision.Kind(revision.NumKinds) {
+		if change.Kinds.Has(k) {
+			m := c.Mark(k)
+			c.together.told[k].Store(&m)
+		}
+	}
+}
+
+// ToldElsewhere reports whether clients of other processes have been told of a change since e was
+// asked for: any caller may have been.
+func (c *Cache) ToldElsewhere(e *Entry) bool {
+	told := c.together.told[e.Kind].Load()
+	return told != nil && !e.Mark.Since(*told)
+}
+
+// outdate outdates everything of those kinds.
+func (c *Cache) outdate(kinds revision.KindSet) {
+	if kinds == 0 {
+		return
+	}
+	for k := range c.epochs {
+		if kinds.Has(revision.Kind(k)) {
+			c.epochs[k].Add(1)
+		}
+	}
+	c.mu.Lock()
+	watches := make([]*watch, 0, len(c.watches))
+	for w := range c.watches {
+		watches = append(watches, w)
+	}
+	c.mu.Unlock()
+	for _, w := range watches {
+		w.changed(kinds)
+	}
+}
+
+// OnChange has tell called with every change that is announced in this process, once what it
+// outdates is. It must return at once.
+func (c *Cache) OnChange(tell func(Change)) { c.together.tell.Store(&tell) }
+
+// TellOthers has other processes hear of a change that is in the lists here already.
+func (c *Cache) TellOthers(change Change) {
+	if tell := c.together.tell.Load(); tell != nil {
+		(*tell)(change)
+	}
+}
+
+// HearsUntil says until when changes that are announced in other processes are heard of here:
+// nothing is fresh after that, until it is later. The zero time says that they need not be.
+func (c *Cache) HearsUntil(until time.Time) {
+	if until.IsZero() {
+		c.together.until.Store(0)
+		return
+	}
+	c.together.until.Store(int64(until.Sub(c.together.origin)))
+}
+
+// HearsOthers reports whether changes that are announced in other processes are heard of here now.
+func (c *Cache) HearsOthers() bool {
+	return c.together.until.Load() != 0 && !c.together.overdue(time.Now())
+}

@@ -1,0 +1,173 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// attendance is a time in which an instance listens.
+type attendance struct {
+	*Member
+
+	store stores.Fleet
+	at    string        // the place
+	more  chan struct{} // something is to be confirmed
+	// owed is what had been announced when that was asked for at since, 0 if all of it has been heard.
+	// Guarded by hearing.
+	owed  uint64
+	since time.Time
+}
+
+var errDeaf = errors.New("the store has stopped listening")
+
+// errLate says that memberships do not last.
+var errLate = errors.New("the store answers too late for a membership to last")
+
+// attend joins, and is a member until ctx ends or the store fails. It reports whether that has lasted
+// for a while.
+func (m *Member) attend(ctx context.Context, store stores.Fleet) (lasted bool, err error) {
+	defer m.tried()
+	place, err := m.place()
+	if err != nil {
+		return false, err
+	}
+	a := &attendance{Member: m, store: store, at: place, more: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(ctx)
+	listening, deaf := make(chan struct{}), make(chan struct{})
+	failure := errDeaf
+	go func() {
+		defer close(deaf)
+		var once sync.Once
+		if err := guard(func() error { return store.Listen(ctx, place, func() { once.Do(func() { close(listening) }) }, a.hear) }); err != nil {
+			failure = err
+		}
+	}()
+	defer func() { cancel(); <-deaf }()
+	select {
+	case <-listening:
+		err = a.join(ctx)
+	case <-deaf:
+		return false, failure
+	case <-time.After(joinTimeout):
+		return false, fmt.Errorf("%w: waiting to listen", stores.ErrAway)
+	}
+	m.tried()
+	for joined := time.Now(); err == nil; {
+		if time.Since(joined) >= stable {
+			lasted = true
+			m.lasts()
+		}
+		select {
+		case <-a.more:
+			err = a.confirm(ctx, false)
+		case <-time.After(beat):
+			err = a.confirm(ctx, true)
+		case <-deaf:
+			return lasted, failure
+		}
+	}
+	return lasted, err
+}
+
+// tried notes that joining has been.
+func (m *Member) tried() { m.once.Do(func() { close(m.first) }) }
+
+// join begins a membership.
+func (a *attendance) join(ctx context.Context) error {
+	since := time.Now()
+	last, err := ask(ctx, func(ctx context.Context) (uint64, error) { return a.store.Join(ctx, a.at, a.name, life) })
+	if err != nil {
+		return err
+	}
+	a.hearing.Lock()
+	defer a.hearing.Unlock()
+	if last != a.heard {
+		a.missed()
+		a.heard = last
+	}
+	a.renew(since)
+	return nil
+}
+
+// hear is called with each announcement, its own included.
+func (a *attendance) hear(h stores.Announcement) {
+	if h.Confirmed {
+		a.confirmedTo(h.Number)
+		return
+	}
+	a.hearing.Lock()
+	defer a.hearing.Unlock()
+	if h.Member != a.name {
+		a.cache.Hear(decode(h.Message))
+	}
+	if h.Number > a.heard+1 {
+		a.missed()
+	}
+	a.hears(h.Number)
+	signal(a.more)
+}
+
+// hears notes that everything up to a number has outdated what it concerns. The caller holds
+// a.hearing.
+func (a *attendance) hears(number uint64) {
+	a.heard = max(a.heard, number)
+	if a.owed != 0 && a.owed <= a.heard {
+		a.owed = 0
+		a.renew(a.since)
+	}
+}
+
+// confirm says what has been heard. idle says that nothing has been for a beat: then what is still
+// on its way does not come any more.
+func (a *attendance) confirm(ctx context.Context, idle bool) error {
+	a.hearing.Lock()
+	heard := a.heard
+	a.hearing.Unlock()
+	since := time.Now()
+	last, err := ask(ctx, func(ctx context.Context) (uint64, error) { return a.store.Confirm(ctx, a.at, a.name, heard, life) })
+	switch {
+	case err != nil && !errors.Is(err, stores.ErrNoMember):
+		return err
+	case a.hasEnded() && time.Since(since) > tooLate:
+		return errLate
+	case err != nil, a.hasEnded(): // we were paused, or the store has forgotten us
+		return stores.ErrNoMember
+	}
+	a.sendAgain()
+	a.hearing.Lock()
+	defer a.hearing.Unlock()
+	if idle && a.owed != 0 {
+		a.missed()
+		a.hears(last)
+		signal(a.more)
+	}
+	if a.owed == 0 {
+		a.owed, a.since = last, since
+		a.hears(a.heard)
+	}
+	return nil
+}
+
+// ask calls the store, for no longer than a membership lasts.
+func ask[T any](ctx context.Context, do func(context.Context) (T, error)) (value T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, life)
+	defer cancel()
+	err = guard(func() error {
+		value, err = do(ctx)
+		return err
+	})
+	return value, err
+}
+
+// signal puts a token into a channel with room for one, unless it has one.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,275 @@
+// Package fleet has instances that share a store outdate their lists together. What is announced
+// to one, all others hear of, and have confirmed that before its clients do. It knows nothing of
+// requests, of feeds, and of what a store is made of.
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+const (
+	// life is how long a membership lasts, and so how long others wait at most for an instance
+	// that has died.
+	life = time.Second
+	// beat is how often it is extended.
+	beat = 250 * time.Millisecond
+	// margin is by how much it ends sooner by our clock than by the store's, which may be a
+	// little faster.
+	margin = 10 * time.Millisecond
+	// joinTimeout is how long the first attempt to join may take.
+	joinTimeout = 2 * time.Second
+	// firstPause is how long to wait before joining is tried again. If the store refuses that, or
+	// takes longer than tooLate and memberships end for that, it is tried forbearance times at once,
+	// as we may have been paused just then. After that the pause doubles each time, up to lastPause:
+	// with each membership that ends, all lists are asked for again.
+	firstPause, lastPause = 250 * time.Millisecond, 30 * time.Second
+	tooLate               = life / 4
+	forbearance           = 3
+	// stable is after how long a membership is taken to last.
+	stable = 5 * time.Second
+)
+
+// Member is this instance among those that share the lists of one upstream. Without a store of
+// theirs it is alone, and does nothing.
+type Member struct {
+	cache *cache.Cache
+	place func() (string, error)
+	name  string // no other instance has it
+
+	once  sync.Once
+	first chan struct{} // closed when joining has been tried
+	wake  chan struct{} // there is a change to be announced
+
+	mu       sync.Mutex
+	store    stores.Fleet // nil: there is none
+	logger   *zap.Logger
+	replaced chan struct{} // closed when store is another
+	failed   error         // why no membership lasts, but for the store being away
+	// next are the changes to be announced next, current those that are; nil: none. unsent are
+	// those that could not be.
+	next, current *round
+	unsent        cache.Change
+	// awaited is the number of what somebody waits for to be confirmed, 0 if nobody does,
+	// awaiting is closed then. confirmed is the greatest number that is.
+	awaited, confirmed uint64
+	awaiting           chan struct{}
+
+	hearing sync.Mutex
+	heard   uint64 // what was announced up to this number has outdated what it concerns; 0: nothing is known
+
+	lives sync.Mutex
+	until time.Time // when the membership ends or has ended; zero: it never began
+	ended bool      // and all is outdated since
+	begun bool      // lists may have been fetched
+	lapse *time.Timer
+}
+
+// New returns a member that has c outdated by others, and others by what is announced in c. It
+// does nothing before Run. place says what stands for the upstream in a store.
+func New(place func() (string, error), c *cache.Cache) *Member {
+	m := &Member{
+		cache: c, place: place, name: rand.Text(), first: make(chan struct{}), wake: make(chan struct{}, 1),
+		replaced: make(chan struct{}), ended: true,
+	}
+	c.OnChange(m.tell)
+	return m
+}
+
+// Use makes s the store from now on. If it is no [stores.Fleet], this instance is alone.
+func (m *Member) Use(s stores.Store, logger *zap.Logger) {
+	fleet, _ := s.(stores.Fleet)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.logger = logger
+	if fleet == m.store {
+		return
+	}
+	m.store, m.failed = fleet, nil
+	close(m.replaced)
+	m.replaced = make(chan struct{})
+}
+
+// Begin waits until joining has been tried. Whoever calls it fetches no list before.
+func (m *Member) Begin(ctx context.Context) {
+	if store, _ := m.inUse(); store != nil {
+		select {
+		case <-m.first:
+		case <-time.After(joinTimeout):
+		case <-ctx.Done():
+		}
+	}
+	m.lives.Lock()
+	defer m.lives.Unlock()
+	m.begun = true
+}
+
+// Together reports whether this instance hears of what is announced to others.
+func (m *Member) Together() bool { return m.cache.HearsOthers() }
+
+// Run keeps the membership until ctx ends.
+func (m *Member) Run(ctx context.Context) {
+	var sending sync.WaitGroup
+	sending.Go(func() { m.send(ctx) })
+	defer sending.Wait()
+	for ctx.Err() == nil {
+		store, replaced := m.inUse()
+		if store == nil {
+			select {
+			case <-replaced:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		m.belong(ctx, store, replaced)
+	}
+}
+
+func (m *Member) inUse() (stores.Fleet, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.store, m.replaced
+}
+
+// belong keeps the membership in one store until that is replaced.
+func (m *Member) belong(ctx context.Context, store stores.Fleet, replaced <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-replaced:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for failures := 0; ctx.Err() == nil; {
+		lasted, err := m.attend(ctx, store)
+		m.report(ctx, err)
+		if failures++; lasted {
+			failures = 1
+		}
+		var pause time.Duration
+		switch {
+		case errors.Is(err, stores.ErrAway):
+			pause, failures = firstPause, 0
+		case errors.Is(err, stores.ErrNoMember):
+			failures = 0
+		case failures > forbearance:
+			pause = min(firstPause<<min(failures-forbearance-1, 10), lastPause)
+		}
+		wait(ctx, time.Now().Add(pause), nil)
+	}
+	if next, _ := m.inUse(); next == nil || next == store { // otherwise it goes on there, perhaps by another name of the same
+		m.leave(ctx, store)
+	}
+}
+
+// report logs why there is no membership, once until one lasts.
+func (m *Member) report(ctx context.Context, failure error) {
+	if errors.Is(failure, stores.ErrAway) || errors.Is(failure, stores.ErrNoMember) || ctx.Err() != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed == nil {
+		m.logger.Warn("joining the other instances failed: this one hears of no changes from them", zap.Error(failure))
+	}
+	m.failed = failure
+}
+
+// Failure returns why this instance cannot join the others, or cannot stay with them; nil if it can, or
+// if the store is away.
+func (m *Member) Failure() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
+}
+
+// lasts notes that a membership does.
+func (m *Member) lasts() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failed = nil
+}
+
+// leave ends the membership. Nothing is outdated by that: up to now, all changes have been heard.
+func (m *Member) leave(ctx context.Context, store stores.Fleet) {
+	m.lives.Lock()
+	together := time.Now().Before(m.until)
+	if together {
+		m.ended = true
+		m.until = time.Now()
+		m.cache.HearsUntil(time.Time{})
+	}
+	m.lives.Unlock()
+	place, err := m.place()
+	if err != nil || !together {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), life)
+	defer cancel()
+	_ = guard(func() error { return store.Leave(ctx, place, m.name) }) // or it ends by itself
+}
+
+// renew says that the membership lasts for a life since then: all has been heard that was announced
+// before. Who announces something later waits for longer than that.
+func (m *Member) renew(since time.Time) {
+	m.lives.Lock()
+	defer m.lives.Unlock()
+	if m.until, m.ended = since.Add(life-margin), false; m.lapse == nil {
+		m.lapse = time.AfterFunc(time.Until(m.until), m.end)
+	} else {
+		m.lapse.Reset(time.Until(m.until))
+	}
+	m.cache.HearsUntil(m.until)
+}
+
+// end has all be outdated when the membership has ended. From then on, this instance goes by what
+// it hears itself.
+func (m *Member) end() {
+	m.lives.Lock()
+	defer m.lives.Unlock()
+	if m.ended || time.Now().Before(m.until) {
+		return
+	}
+	m.ended = true
+	m.cache.Hear(cache.Change{Kinds: everything})
+	m.cache.HearsUntil(time.Time{})
+}
+
+// hasEnded reports whether the membership has ended.
+func (m *Member) hasEnded() bool {
+	m.lives.Lock()
+	defer m.lives.Unlock()
+	return m.ended
+}
+
+// missed outdates everything, as changes of anything may have been announced that were not heard of.
+// Before lists are fetched, that concerns nothing.
+func (m *Member) missed() {
+	m.lives.Lock()
+	begun := m.begun
+	m.lives.Unlock()
+	if begun {
+		m.cache.Hear(cache.Change{Kinds: everything})
+	}
+}
+
+// guard makes a panic of the store an error.
+func guard(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("store panicked: %v", p)
+		}
+	}()
+	return do()
+}

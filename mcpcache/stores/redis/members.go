@@ -1,0 +1,225 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+)
+
+// The members of a place are a hash, of one name with the channel of what is announced there:
+//
+//	run       which run of Redis has made it: another one, from a copy of it, may know less
+//	sure      from when on nobody is a member who is not here, in milliseconds
+//	last      the number of the last announcement; the first is the time when it was made
+//	m:NAME    when the membership ends, in milliseconds, and what it has confirmed
+//
+// The channel has "a NUMBER NAME MESSAGE", "c NUMBER", which says that all have confirmed it, and "j",
+// which says nothing.
+const membersScript = `
+local key, name, life = KEYS[1], 'm:' .. ARGV[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local info = redis.pcall('INFO', 'server')
+local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
+local known = redis.call('HGET', key, 'run') == run
+
+-- remember makes the hash, if it is not there.
+local function remember()
+  if not known then
+    redis.call('DEL', key)
+    redis.call('HSET', key, 'run', run, 'sure', now + life, 'last', time[1] .. string.format('%06d', time[2]))
+  end
+  redis.call('PEXPIRE', key, 60 * life)
+end
+
+-- lives returns when a membership ends and what it has confirmed, or nothing if there is none.
+local function lives(member)
+  if not member then return end
+  local ends, heard = string.match(member, '^(%d+) (%d+)$')
+  if ends and tonumber(ends) > now then return tonumber(ends), heard end
+end
+
+-- confirmed says whether all members have confirmed a number, or are none any more.
+local function confirmed(number)
+  if tonumber(redis.call('HGET', key, 'sure')) > now then return false end
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'm:' then
+      local ends, heard = lives(all[i + 1])
+      if not ends then
+        redis.call('HDEL', key, all[i])
+      elseif tonumber(heard) < tonumber(number) then
+        return false
+      end
+    end
+  end
+  return true
+end
+
+local function keep(ends, heard) redis.call('HSET', key, name, string.format('%d', ends) .. ' ' .. heard) end
+`
+
+var (
+	// joinScript returns the number of the last announcement. It fails at once if the user may not
+	// publish, which needs no member to notice later.
+	joinScript = rueidis.NewLuaScript(membersScript + `
+redis.call('PUBLISH', key, 'j')
+remember()
+local last = redis.call('HGET', key, 'last')
+keep(now + life, last)
+return last`)
+	// confirmScript has what has been heard as its argument, and returns the number of the last
+	// announcement, or "" if the instance is no member.
+	confirmScript = rueidis.NewLuaScript(membersScript + `
+local ends, had = lives(known and redis.call('HGET', key, name))
+if not ends then return '' end
+remember()
+local heard = ARGV[3]
+keep(now + life, heard)
+if heard ~= had and confirmed(heard) then redis.call('PUBLISH', key, 'c ' .. heard) end
+return redis.call('HGET', key, 'last')`)
+	// announceScript has the message as its argument, and returns its number, and 1 if all have
+	// confirmed it, or else 0.
+	announceScript = rueidis.NewLuaScript(membersScript + `
+remember()
+local before = redis.call('HGET', key, 'last')
+redis.call('HINCRBY', key, 'last', 1)
+local number = redis.call('HGET', key, 'last')
+local ends, heard = lives(redis.call('HGET', key, name))
+if heard == before then keep(ends, number) end
+redis.call('PUBLISH', key, 'a ' .. number .. ' ' .. ARGV[1] .. ' ' .. ARGV[3])
+return {number, confirmed(number) and 1 or 0}`)
+)
+
+// membersOf returns the key of a place's members, which is their channel, too.
+func (s *Redis) membersOf(place string) string { return s.keyOf(place + "/members") }
+
+// runMembers runs one of those scripts.
+func (s *Redis) runMembers(ctx context.Context, script *rueidis.Lua, place, member string, life time.Duration, args ...string) (rueidis.RedisResult, error) {
+	client, err := s.link.membersClient(ctx)
+	if err != nil {
+		return rueidis.RedisResult{}, err
+	}
+	answer := script.Exec(ctx, client, []string{s.membersOf(place)}, append([]string{member, millis(life)}, args...))
+	return answer, inWords(answer.Error())
+}
+
+// Join implements [stores.Members].
+func (s *Redis) Join(ctx context.Context, place, member string, life time.Duration) (last uint64, err error) {
+	answer, err := s.runMembers(ctx, joinScript, place, member, life)
+	if err == nil {
+		last, err = answer.AsUint64()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("joining: %w", err)
+	}
+	return last, nil
+}
+
+// Confirm implements [stores.Members].
+func (s *Redis) Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (last uint64, err error) {
+	answer, err := s.runMembers(ctx, confirmScript, place, member, life, strconv.FormatUint(heard, 10))
+	if err == nil {
+		last, err = number(answer)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("confirming: %w", err)
+	}
+	return last, nil
+}
+
+// number returns that of an announcement.
+func number(answer rueidis.RedisResult) (uint64, error) {
+	text, err := answer.ToString()
+	switch {
+	case err != nil:
+		return 0, err
+	case text == "":
+		return 0, stores.ErrNoMember
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// Announce implements [stores.Members].
+func (s *Redis) Announce(ctx context.Context, place, member string, message []byte, life time.Duration) (number uint64, confirmed bool, err error) {
+	answer, err := s.runMembers(ctx, announceScript, place, member, life, rueidis.BinaryString(message))
+	var said []rueidis.RedisMessage
+	if err == nil {
+		said, err = answer.ToArray()
+	}
+	if err == nil && len(said) != 2 {
+		err = fmt.Errorf("redis says %d things, not two", len(said))
+	}
+	if err == nil {
+		number, err = said[0].AsUint64()
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("announcing: %w", err)
+	}
+	all, err := said[1].AsInt64()
+	return number, all == 1, err
+}
+
+// Leave implements [stores.Members].
+func (s *Redis) Leave(ctx context.Context, place, member string) error {
+	client, err := s.link.membersClient(ctx)
+	if err == nil {
+		err = inWords(client.Do(ctx, client.B().Hdel().Key(s.membersOf(place)).Field("m:"+member).Build()).Error())
+	}
+	if err != nil {
+		return fmt.Errorf("leaving: %w", err)
+	}
+	return nil
+}
+
+// Listen implements [stores.Members].
+func (s *Redis) Listen(ctx context.Context, place string, listening func(), hear func(stores.Announcement)) error {
+	client, err := s.link.membersClient(ctx)
+	if err != nil {
+		return err
+	}
+	var once sync.Once // it is also called for others on this connection
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { once.Do(listening) })
+	err = client.Receive(hooked, client.B().Subscribe().Channel(s.membersOf(place)).Build(), func(m rueidis.PubSubMessage) {
+		if a, ok := parseAnnouncement(m.Message); ok {
+			hear(a)
+		}
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return fmt.Errorf("%w: the subscription has ended", stores.ErrAway)
+	}
+	return fmt.Errorf("listening: %w", inWords(err))
+}
+
+// parseAnnouncement reads what the scripts publish. Others may write there, too.
+func parseAnnouncement(text string) (a stores.Announcement, ok bool) {
+	what, rest, _ := strings.Cut(text, " ")
+	digits, rest, _ := strings.Cut(rest, " ")
+	number, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil {
+		return a, false
+	}
+	a.Number = number
+	switch what {
+	case "c":
+		a.Confirmed = true
+	case "a":
+		var message string
+		a.Member, message, ok = strings.Cut(rest, " ")
+		a.Message = []byte(message)
+		return a, ok
+	default:
+		return a, false
+	}
+	return a, true
+}
