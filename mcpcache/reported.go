@@ -6,6 +6,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -42,7 +43,7 @@ func (r reported) Remarks() []string {
 }
 
 // Fleet implements [report.Source].
-func (r reported) Fleet() *keeper.Fleet { return r.h.backend.FleetState() }
+func (r reported) Fleet() (*keeper.Fleet, fleet.Standing) { return r.h.backend.FleetState() }
 
 // Replicas implements [report.Source].
 func (r reported) Replicas() []string { return r.h.replicaURLs }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -263,7 +264,7 @@ func (reportedToolkit) Program() report.Program { return nil }
 func (r reportedToolkit) Remarks() []string { return r.h.toolkit.Remarks.Texts() }
 
 // Fleet implements [report.Source].
-func (reportedToolkit) Fleet() *keeper.Fleet { return nil }
+func (reportedToolkit) Fleet() (*keeper.Fleet, fleet.Standing) { return nil, fleet.Standing{} }
 
 // Replicas implements [report.Source].
 func (reportedToolkit) Replicas() []string { return nil }

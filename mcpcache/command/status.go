@@ -116,12 +116,15 @@ func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error
 	return nil
 }
 
-// writeFleet writes how the store is that several instances share.
+// writeFleet writes how instances are together that share a store.
 func writeFleet(out io.Writer, f *report.Fleet, now time.Time) error {
 	if f == nil {
 		return nil
 	}
-	text := fmt.Sprintf("Shared store: %s, since %s ago", f.State, seconds(now.Sub(f.Since)))
+	text := fmt.Sprintf("Shared store: %s is %s, since %s ago", f.Name, f.State, seconds(now.Sub(f.Since)))
+	if len(f.Members) > 0 {
+		text += fmt.Sprintf("; members (%d): %s", len(f.Members), strings.Join(f.Members, ", "))
+	}
 	if f.Failure != "" {
 		text += "; what failed last: " + f.Failure
 	}

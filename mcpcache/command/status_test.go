@@ -28,7 +28,7 @@ tools     2025-11-25  42     4.0 KiB  0a0a0a0a0a0a  1m1s  uncacheable: ttlMs 0  
 prompts   2025-11-25  1      10 B     f0f0f0f0f0f0  0s    stale for 3s          0
 discover  2026-07-28  0      10 B     f0f0f0f0f0f0  0s    10s                   0
 
-Shared store: away, since 1m0s ago; what failed last: connection refused[31m; stored lists of no use: 2
+Shared store: web-1-ab is together, since 1m0s ago; members (2): web-1-ab, web-2-cd[31m; what failed last: out of memory[31m; stored lists of no use: 2
 
 SPEAKS  SESSIONS  PROCESSES  STARTS  FAILED  STOPPED  DIED  SKIPPED  LAST EXIT
 legacy  5         2          12      1       7        3     2        stopped 1m0s ago: exit status 0

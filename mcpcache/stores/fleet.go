@@ -23,13 +23,14 @@ type Fleet interface {
 	// kept is as of no time, and older than all else.
 	SaveAt(ctx context.Context, key string, at time.Time, value []byte) error
 
-	// Lease takes the lease of a key. It fails with [ErrNewer] if the value of the key is as of
-	// a later time than known, or else with [ErrHeld] while another lease of the key lasts. It
-	// looks at both at once, so that whoever gets the lease knows the newest value.
+	// Lease takes the lease of a key for a holder, the name of an instance. It fails with [ErrNewer]
+	// if the value of the key is as of a later time than known, or else with a [HeldError] while
+	// another lease of the key lasts. It looks at both at once, so that whoever gets the lease knows
+	// the newest value.
 	//
 	// The lease ends with its life, by the store's clock, whatever becomes of its holder. A
 	// store may lose it sooner: then the list is fetched twice, which is all.
-	Lease(ctx context.Context, key string, known time.Time, life time.Duration) (Lease, error)
+	Lease(ctx context.Context, key, holder string, known time.Time, life time.Duration) (Lease, error)
 }
 
 // Lease is held by one instance at a time.
@@ -44,9 +45,9 @@ type Lease interface {
 }
 
 // Members tells the instances of a place of what one of them announces there, and says when all
-// have heard it. A place is the first part of a key, a member the name of an instance, of letters
-// and digits. What is announced at a place is numbered, each time by one more, and no number ever
-// comes again.
+// have heard it. A place is the first part of a key, a member the name of an instance, of letters,
+// digits, '.' and '-'. What is announced at a place is numbered, each time by one more, and no number
+// ever comes again.
 //
 // An instance is a member for a life at a time, by the store's clock. It knows by its own that it is
 // one for a life after it has asked the store to join or to confirm, if it has heard everything up to
@@ -63,14 +64,14 @@ type Members interface {
 	// announcements, and repeat them: their numbers show it. Who listens need not be a member.
 	Listen(ctx context.Context, place string, listening func(), hear func(Announcement)) error
 
-	// Join makes an instance a member for life, also one that is. It returns the number of the
-	// last announcement, which the instance need not confirm.
-	Join(ctx context.Context, place, member string, life time.Duration) (last uint64, err error)
+	// Join makes an instance a member for life, also one that is. What was announced last, it need not
+	// confirm.
+	Join(ctx context.Context, place, member string, life time.Duration) (Standing, error)
 
 	// Confirm says that a member has heard everything up to that number, and makes it one for life
-	// from now on. It returns the number of the last announcement. It fails with [ErrNoMember] if
-	// the instance is none, as its life has ended or the store has forgotten it.
-	Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (last uint64, err error)
+	// from now on. It fails with [ErrNoMember] if the instance is none, as its life has ended or the
+	// store has forgotten it.
+	Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (Standing, error)
 
 	// Announce announces a message to all who listen, its sender included, who need not be a
 	// member. One who has confirmed all before need not confirm his own. It returns its number,
@@ -80,6 +81,14 @@ type Members interface {
 
 	// Leave ends a membership. That there is none is no error.
 	Leave(ctx context.Context, place, member string) error
+}
+
+// Standing is what a member is told of a place.
+type Standing struct {
+	// Last is the number of the last announcement.
+	Last uint64
+	// Members are the names of all who are members now, its own included, in any order.
+	Members []string
 }
 
 // Announcement is what those who listen hear.
@@ -100,3 +109,12 @@ var (
 	// ErrHeld says that another has the lease of a key, or may have it.
 	ErrHeld = errors.New("the lease is another's")
 )
+
+// HeldError is an [ErrHeld] that says whose the lease is.
+type HeldError struct{ Holder string }
+
+// Error implements [error].
+func (e *HeldError) Error() string { return "the lease is held by " + e.Holder }
+
+// Unwrap returns [ErrHeld].
+func (*HeldError) Unwrap() error { return ErrHeld }

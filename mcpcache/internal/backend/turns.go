@@ -21,17 +21,18 @@ func (t turns) Turn(ctx context.Context, own *cache.Entry) (e *cache.Entry, end 
 	if !t.fleet.Together() {
 		return nil, func() {}
 	}
-	return t.Keeper.Turn(ctx, own)
+	return t.Keeper.Turn(ctx, t.fleet.Name(), own)
 }
 
 // Several implements [feed.Turns].
 func (t turns) Several() bool { return t.fleet.Together() }
 
-// FleetState returns how the store is that instances share, or nil if it is not shared.
-func (b *Backend) FleetState() *keeper.Fleet {
+// FleetState returns how the store is that instances share, or nil if it is not shared, and how this
+// one stands among them.
+func (b *Backend) FleetState() (*keeper.Fleet, fleet.Standing) {
 	f := b.Keeper.Fleet()
 	if f != nil {
 		f.Saving = cmp.Or(f.Saving, b.Fleet.Failure())
 	}
-	return f
+	return f, b.Fleet.Standing()
 }

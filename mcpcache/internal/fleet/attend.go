@@ -17,10 +17,10 @@ type attendance struct {
 	store stores.Fleet
 	at    string        // the place
 	more  chan struct{} // something is to be confirmed
-	// owed is what had been announced when that was asked for at since, 0 if all of it has been heard.
+	// owed is what had been announced when that was asked for, 0 if all of it has been heard.
 	// Guarded by hearing.
 	owed  uint64
-	since time.Time
+	asked time.Time
 }
 
 var errDeaf = errors.New("the store has stopped listening")
@@ -62,6 +62,7 @@ func (m *Member) attend(ctx context.Context, store stores.Fleet) (lasted bool, e
 			lasted = true
 			m.lasts()
 		}
+		m.logMembers()
 		select {
 		case <-a.more:
 			err = a.confirm(ctx, false)
@@ -80,15 +81,16 @@ func (m *Member) tried() { m.once.Do(func() { close(m.first) }) }
 // join begins a membership.
 func (a *attendance) join(ctx context.Context) error {
 	since := time.Now()
-	last, err := ask(ctx, func(ctx context.Context) (uint64, error) { return a.store.Join(ctx, a.at, a.name, life) })
+	is, err := ask(ctx, func(ctx context.Context) (stores.Standing, error) { return a.store.Join(ctx, a.at, a.name, life) })
 	if err != nil {
 		return err
 	}
+	a.meet(is.Members)
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
-	if last != a.heard {
+	if is.Last != a.heard {
 		a.missed()
-		a.heard = last
+		a.heard = is.Last
 	}
 	a.renew(since)
 	return nil
@@ -118,7 +120,7 @@ func (a *attendance) hears(number uint64) {
 	a.heard = max(a.heard, number)
 	if a.owed != 0 && a.owed <= a.heard {
 		a.owed = 0
-		a.renew(a.since)
+		a.renew(a.asked)
 	}
 }
 
@@ -129,7 +131,9 @@ func (a *attendance) confirm(ctx context.Context, idle bool) error {
 	heard := a.heard
 	a.hearing.Unlock()
 	since := time.Now()
-	last, err := ask(ctx, func(ctx context.Context) (uint64, error) { return a.store.Confirm(ctx, a.at, a.name, heard, life) })
+	is, err := ask(ctx, func(ctx context.Context) (stores.Standing, error) {
+		return a.store.Confirm(ctx, a.at, a.name, heard, life)
+	})
 	switch {
 	case err != nil && !errors.Is(err, stores.ErrNoMember):
 		return err
@@ -138,16 +142,17 @@ func (a *attendance) confirm(ctx context.Context, idle bool) error {
 	case err != nil, a.hasEnded(): // we were paused, or the store has forgotten us
 		return stores.ErrNoMember
 	}
+	a.meet(is.Members)
 	a.sendAgain()
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
 	if idle && a.owed != 0 {
 		a.missed()
-		a.hears(last)
+		a.hears(is.Last)
 		signal(a.more)
 	}
 	if a.owed == 0 {
-		a.owed, a.since = last, since
+		a.owed, a.asked = is.Last, since
 		a.hears(a.heard)
 	}
 	return nil

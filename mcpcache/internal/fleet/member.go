@@ -5,7 +5,6 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -55,6 +54,7 @@ type Member struct {
 	logger   *zap.Logger
 	replaced chan struct{} // closed when store is another
 	failed   error         // why no membership lasts, but for the store being away
+	logged   logged
 	// next are the changes to be announced next, current those that are; nil: none. unsent are
 	// those that could not be.
 	next, current *round
@@ -69,16 +69,19 @@ type Member struct {
 
 	lives sync.Mutex
 	until time.Time // when the membership ends or has ended; zero: it never began
+	since time.Time // when it began
 	ended bool      // and all is outdated since
 	begun bool      // lists may have been fetched
 	lapse *time.Timer
+	// members are those that the store has told of last, in order. What is there is never changed.
+	members []string
 }
 
 // New returns a member that has c outdated by others, and others by what is announced in c. It
 // does nothing before Run. place says what stands for the upstream in a store.
 func New(place func() (string, error), c *cache.Cache) *Member {
 	m := &Member{
-		cache: c, place: place, name: rand.Text(), first: make(chan struct{}), wake: make(chan struct{}, 1),
+		cache: c, place: place, name: newName(hostName()), first: make(chan struct{}), wake: make(chan struct{}, 1),
 		replaced: make(chan struct{}), ended: true,
 	}
 	c.OnChange(m.tell)
@@ -183,7 +186,7 @@ func (m *Member) report(ctx context.Context, failure error) {
 	if m.failed == nil {
 		m.logger.Warn("joining the other instances failed: this one hears of no changes from them", zap.Error(failure))
 	}
-	m.failed = failure
+	m.failed, m.logged = failure, logged{}
 }
 
 // Failure returns why this instance cannot join the others, or cannot stay with them; nil if it can, or
@@ -225,6 +228,9 @@ func (m *Member) leave(ctx context.Context, store stores.Fleet) {
 func (m *Member) renew(since time.Time) {
 	m.lives.Lock()
 	defer m.lives.Unlock()
+	if m.ended {
+		m.since = time.Now()
+	}
 	if m.until, m.ended = since.Add(life-margin), false; m.lapse == nil {
 		m.lapse = time.AfterFunc(time.Until(m.until), m.end)
 	} else {

@@ -74,12 +74,17 @@ func newFleet(t *testing.T, n int) (fleet []*instance, trial *storetest.Trial) {
 	synctest.Wait()
 	t.Cleanup(func() {
 		for _, i := range fleet {
-			if i.end(); len(i.log.All()) > 0 {
-				t.Errorf("the log has %v", i.log.All())
+			if i.end(); len(i.warnings()) > 0 {
+				t.Errorf("the log has %v", i.warnings())
 			}
 		}
 	})
 	return fleet, trial
+}
+
+// warnings returns what the log has but for who is together.
+func (i *instance) warnings() []observer.LoggedEntry {
+	return i.log.FilterLevelExact(zap.WarnLevel).All()
 }
 
 // fetched returns a list, or the contents of a resource, that an instance has just fetched.
@@ -405,8 +410,8 @@ func TestJoinsAgain(t *testing.T) {
 		if fleet[1].isFresh(prompts[1]) || !fleet[0].isFresh(prompts[0]) {
 			t.Error("who was away has outdated nothing, or who was not has")
 		}
-		if len(fleet[1].log.All()) != 0 {
-			t.Errorf("the log has %v", fleet[1].log.All())
+		if len(fleet[1].warnings()) != 0 {
+			t.Errorf("the log has %v", fleet[1].warnings())
 		}
 	})
 }
@@ -549,7 +554,7 @@ func TestTrouble(t *testing.T) {
 				i := newInstance(t, trial).run(t)
 				defer i.end()
 				time.Sleep(time.Minute)
-				lines := i.log.All()
+				lines := i.warnings()
 				if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()), "no permission") {
 					t.Errorf("the log has %v", lines)
 				}
@@ -567,7 +572,7 @@ func TestTrouble(t *testing.T) {
 				}
 				trial.SetTrouble(func(context.Context, string, string) error { return trouble() })
 				time.Sleep(time.Minute)
-				if lines := i.log.All(); len(lines) != 2 {
+				if lines := i.warnings(); len(lines) != 2 {
 					t.Errorf("the log has %v", lines)
 				}
 			})
@@ -619,8 +624,8 @@ func TestLateStore(t *testing.T) {
 			if n := outdated.Load(); n > 60 {
 				t.Errorf("in ten minutes, everything was outdated %d times", n)
 			}
-			if len(i.log.All()) != 1 || !errors.Is(i.Failure(), errLate) {
-				t.Errorf("the log has %v, and why it is alone is %v", i.log.All(), i.Failure())
+			if len(i.warnings()) != 1 || !errors.Is(i.Failure(), errLate) {
+				t.Errorf("the log has %v, and why it is alone is %v", i.warnings(), i.Failure())
 			}
 			slow.by.Store(0)
 			time.Sleep(lastPause + life + stable + beat)
@@ -641,7 +646,7 @@ type lagging struct {
 }
 
 // Confirm implements [stores.Members].
-func (l *lagging) Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (uint64, error) {
+func (l *lagging) Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (stores.Standing, error) {
 	defer time.Sleep(time.Duration(l.by.Load()))
 	return l.Shared.Confirm(ctx, place, member, heard, life)
 }

@@ -66,6 +66,8 @@ type Keeper struct {
 	ignored          int   // stored snapshots that were of no use
 	// useless says of which keys the last was, as has been logged.
 	useless map[slotKey]bool
+	// leases are who fetches what, as far as that is known.
+	leases map[slotKey]heldLease
 }
 
 // Clients are those of the upstream, which may be given other lists than the feeds.
@@ -107,7 +109,7 @@ type slotKey struct {
 // snapshots that feeds pin in c, and change notices. If instance is not nil, the
 // copies are for this instance of Caddy alone, which it names.
 func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
-	kp := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1), saving: make(chan struct{}, 1)}
+	kp := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1), saving: make(chan struct{}, 1), leases: make(map[slotKey]heldLease)}
 	c.OnPin(kp.pinned)
 	c.Watch(func(revision.KindSet) { signal(kp.announced) })
 	return kp

@@ -25,12 +25,14 @@ type Fleet struct {
 	// Ignored is how many stored snapshots were of no use: damaged, of others, or sealed with
 	// other secrets.
 	Ignored int
+	// Leases are the lists that are being asked for, as far as this instance knows.
+	Leases []Lease
 }
 
 // Fleet returns how the store is, or nil if it is not shared.
 func (kp *Keeper) Fleet() *Fleet {
 	kp.mu.Lock()
-	shared, fleet := kp.store.shared, &Fleet{Saving: cmp.Or(kp.failed, kp.unleased), Ignored: kp.ignored}
+	shared, fleet := kp.store.shared, &Fleet{Saving: cmp.Or(kp.failed, kp.unleased), Ignored: kp.ignored, Leases: kp.held()}
 	kp.mu.Unlock()
 	if shared == nil {
 		return nil

@@ -30,8 +30,8 @@ const (
 // could not be had.
 //
 // The list that is returned was asked for after own was. Its Lifetime is what another has
-// found, and its Mark is that of own.
-func (kp *Keeper) Turn(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func()) {
+// found, and its Mark is that of own. Others are told that instance fetches, if it does.
+func (kp *Keeper) Turn(ctx context.Context, instance string, own *cache.Entry) (e *cache.Entry, end func()) {
 	store, _ := kp.current()
 	fleet, can := store.shared.(stores.Fleet)
 	if !can || !snapshot.Shareable(own) {
@@ -39,20 +39,22 @@ func (kp *Keeper) Turn(ctx context.Context, own *cache.Entry) (e *cache.Entry, e
 	}
 	asking, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
-	e, lease, err := kp.turn(asking, store, fleet, own)
+	key := slotKey{own.Revision, own.Kind}
+	e, lease, err := kp.turn(asking, instance, store, fleet, own)
 	held := errors.Is(err, stores.ErrHeld)
 	kp.reportLease(asking, err)
+	kp.noteHolder(key, instance, lease, err)
 	switch {
 	case e != nil || held:
 		return e, nil
 	case lease == nil:
 		return nil, func() {}
 	}
-	return nil, kp.hold(ctx, store, lease)
+	return nil, kp.hold(ctx, store, key, lease)
 }
 
 // turn returns a list that another instance has fetched since own was, or the lease.
-func (kp *Keeper) turn(ctx context.Context, store *boundedStore, fleet stores.Fleet, own *cache.Entry) (*cache.Entry, stores.Lease, error) {
+func (kp *Keeper) turn(ctx context.Context, instance string, store *boundedStore, fleet stores.Fleet, own *cache.Entry) (*cache.Entry, stores.Lease, error) {
 	place, err := kp.place()
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +70,7 @@ func (kp *Keeper) turn(ctx context.Context, store *boundedStore, fleet stores.Fl
 		known = c.asOf // it is what is there
 	}
 	for range 2 {
-		lease, err := askFor(ctx, store, func() (stores.Lease, error) { return fleet.Lease(ctx, path, known, leaseLife) })
+		lease, err := askFor(ctx, store, func() (stores.Lease, error) { return fleet.Lease(ctx, path, instance, known, leaseLife) })
 		if !errors.Is(err, stores.ErrNewer) {
 			return nil, lease, err
 		}
@@ -104,7 +106,7 @@ func (kp *Keeper) newer(ctx context.Context, store *boundedStore, own *cache.Ent
 
 // hold extends a lease until the returned function is called. That saves what has become of the
 // list, unless ctx has ended, as the keeper saves at its end; then the lease ends.
-func (kp *Keeper) hold(ctx context.Context, store *boundedStore, lease stores.Lease) (end func()) {
+func (kp *Keeper) hold(ctx context.Context, store *boundedStore, key slotKey, lease stores.Lease) (end func()) {
 	ask := func(do func(context.Context) error) error {
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTimeout)
 		defer cancel()
@@ -118,6 +120,7 @@ func (kp *Keeper) hold(ctx context.Context, store *boundedStore, lease stores.Le
 			select {
 			case <-each.C:
 				if err := ask(func(ctx context.Context) error { return lease.Extend(ctx, leaseLife) }); errors.Is(err, stores.ErrHeld) {
+					kp.forgetHolder(key)
 					return // what we are given is not saved over what another is
 				}
 			case <-ended:
@@ -128,6 +131,7 @@ func (kp *Keeper) hold(ctx context.Context, store *boundedStore, lease stores.Le
 	}()
 	return func() {
 		defer close(ended)
+		defer kp.forgetHolder(key)
 		kp.save(ctx, turnTimeout)
 	}
 }

@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,9 @@ func fleet(t *testing.T, n int) (*storetest.Trial, []*member) {
 	return store, members
 }
 
+// name is what an instance is called.
+func (m *member) name() string { return fmt.Sprintf("instance-%p", m.Keeper) }
+
 // own is the list that an instance has.
 func (m *member) own() *cache.Entry { return m.cache.Pinned(revision.V20260728, revision.Tools) }
 
@@ -56,7 +60,7 @@ const leaseFailed = "agreeing with other instances on who fetches failed: this o
 func (m *member) turn(when, want string) (e *cache.Entry, end func()) {
 	m.t.Helper()
 	synctest.Wait()
-	e, end = m.Turn(m.t.Context(), m.own())
+	e, end = m.Turn(m.t.Context(), m.name(), m.own())
 	if end != nil {
 		end = sync.OnceFunc(end)
 		m.t.Cleanup(end)
@@ -77,7 +81,7 @@ func (m *member) turn(when, want string) (e *cache.Entry, end func()) {
 // settled takes the list that is newest, if another instance has that.
 func (m *member) settled() {
 	m.t.Helper()
-	if e, end := m.Turn(m.t.Context(), m.own()); e != nil {
+	if e, end := m.Turn(m.t.Context(), m.name(), m.own()); e != nil {
 		m.fetched(e)
 	} else {
 		end()

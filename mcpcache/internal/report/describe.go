@@ -32,7 +32,7 @@ type Status struct {
 	Listeners int `json:"listeners,omitempty"`
 	// Program is how the server is, if it is a program.
 	Program *ProgramStatus `json:"program,omitempty"`
-	// Fleet is how the store is that several instances share; absent if it is this one's own.
+	// Fleet is how those are together that share a store; absent if it is this one's own.
 	Fleet *Fleet `json:"fleet,omitempty"`
 	// Ready is false until there is a copy of every list.
 	Ready bool       `json:"ready"`
@@ -97,7 +97,7 @@ func Describe(source Source, now time.Time) Status {
 	if replicas := source.Replicas(); len(replicas) > 1 {
 		status.Upstreams = replicas
 	}
-	status.Program, status.Fleet = describeProgram(source), describeFleet(source.Fleet())
+	status.Program, status.Fleet = describeProgram(source), describeFleet(source)
 	for _, f := range source.Feeds().All() {
 		s := f.Status()
 		status.Feeds = append(status.Feeds, describeFeed(s, source))

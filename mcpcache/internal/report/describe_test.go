@@ -162,17 +162,24 @@ func TestStatusMatchesItsSchema(t *testing.T) {
 			t.Errorf("with state %s: %v", s, err)
 		}
 	}
+	for _, s := range []string{report.Together, report.Alone, report.Away} {
+		full := reporttest.Full()
+		full.Fleet.State = s
+		if err := schema.Validate(generic(full)); err != nil {
+			t.Errorf("with a fleet that is %s: %v", s, err)
+		}
+	}
 	hydrated(t, func(t *testing.T, source *reporttest.Source) {
 		if err := schema.Validate(generic(report.Describe(source, time.Now()))); err != nil {
 			t.Error(err)
 		}
 	})
 	optional := []string{
-		" fleet", "fleet last_failure", " program", "program era", "program start_failure", "program last_exit", "program last_death", "last_exit standard_error", "last_death standard_error", "processes memory_bytes", "processes standard_error",
+		" fleet", "fleet last_failure", "fleet members", "fleet leases", " program", "program era", "program start_failure", "program last_exit", "program last_death", "last_exit standard_error", "last_death standard_error", "processes memory_bytes", "processes standard_error",
 		" upstreams", " rules", " views", " warnings", "feeds last_failure", "feeds next_refresh", "kinds uncacheable",
 		"rules match", "rules unused", "rules failures", "rules failing",
 	}
-	for _, path := range []string{"", "feeds", "kinds", "last_failure", "rules", "views", "lists", "fleet", "program", "start_failure", "last_exit", "last_death", "processes"} {
+	for _, path := range []string{"", "feeds", "kinds", "last_failure", "rules", "views", "lists", "fleet", "leases", "program", "start_failure", "last_exit", "last_death", "processes"} {
 		find := func(value []any) map[string]any {
 			object := value[0].(map[string]any)
 			switch path {
@@ -182,6 +189,8 @@ func TestStatusMatchesItsSchema(t *testing.T) {
 				return object["feeds"].([]any)[0].(map[string]any)[path].(map[string]any)
 			case "program", "fleet":
 				return object[path].(map[string]any)
+			case "leases":
+				return object["fleet"].(map[string]any)[path].([]any)[0].(map[string]any)
 			case "start_failure", "last_exit", "last_death":
 				return object["program"].(map[string]any)[path].(map[string]any)
 			case "processes":

@@ -1,40 +1,68 @@
 package report
 
 import (
+	"cmp"
 	"time"
-
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 )
 
-// Fleet is how the store is through which several instances share their lists.
+// Fleet is how instances are together that share their lists through a store.
 type Fleet struct {
-	// State is together, or away while the store cannot be reached.
+	// State is together, alone, or away.
 	State string    `json:"state"`
 	Since time.Time `json:"since"`
-	// Failure is why it is away, or why nothing can be saved there; left out if all is well.
+	// Name is what this instance is called.
+	Name string `json:"name"`
+	// Members are the names of all that are together, in order; left out if this one is not.
+	Members []string `json:"members,omitempty"`
+	// Leases are the lists that are being asked for right now, as far as this instance knows.
+	Leases []Lease `json:"leases,omitempty"`
+	// Failure is why the store is away, why this instance is alone, or why nothing can be saved;
+	// left out if all is well.
 	Failure string `json:"last_failure,omitempty"`
 	// Ignored is how many stored lists were of no use: damaged, of others, or sealed with other
 	// secrets.
 	Ignored int `json:"ignored"`
 }
 
+// Lease is a list that one instance asks for, for all of them.
+type Lease struct {
+	Revision string `json:"revision"`
+	Kind     string `json:"kind"`
+	// Holder is the name of that instance.
+	Holder string `json:"holder"`
+}
+
 // The states of a fleet.
 const (
+	// Together is one that tells others of changes, and is told by them.
 	Together = "together"
-	Away     = "away"
+	// Alone is one that does not, though the store can be reached.
+	Alone = "alone"
+	// Away is one that does not, as the store cannot be reached.
+	Away = "away"
 )
 
-// describeFleet tells how a store is; nil if it is not shared.
-func describeFleet(f *keeper.Fleet) *Fleet {
-	if f == nil {
+// describeFleet tells how an instance and its store are; nil if that is not shared.
+func describeFleet(source Source) *Fleet {
+	store, is := source.Fleet()
+	if store == nil {
 		return nil
 	}
-	described := &Fleet{State: Together, Since: f.Since, Ignored: f.Ignored}
-	switch {
-	case f.Failure != nil:
-		described.State, described.Failure = Away, f.Failure.Error()
-	case f.Saving != nil:
-		described.Failure = f.Saving.Error()
+	f := &Fleet{State: Together, Since: is.Since, Name: is.Name, Members: is.Members, Ignored: store.Ignored}
+	if !is.Together {
+		f.State = Alone
+		if store.Failure != nil {
+			f.State = Away
+		}
+		if store.Since.After(f.Since) {
+			f.Since = store.Since
+		}
 	}
-	return described
+	if failure := cmp.Or(store.Failure, store.Saving); failure != nil {
+		f.Failure = failure.Error()
+	}
+	for _, l := range store.Leases {
+		f.Leases = append(f.Leases, Lease{l.Revision.String(), l.Kind.String(), l.Holder})
+	}
+	return f
 }

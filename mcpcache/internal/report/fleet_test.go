@@ -6,28 +6,46 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
 func TestFleetIsDescribed(t *testing.T) {
-	since := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
-	there, away := stores.State{Since: since}, stores.State{Since: since, Failure: errors.New("connection refused")}
+	before := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	since := before.Add(time.Minute)
+	there, away := stores.State{Since: before}, stores.State{Since: before, Failure: errors.New("connection refused")}
 	full := errors.New("out of memory")
+	members := []string{"a", "b"}
+	together := fleet.Standing{Name: "a", Together: true, Since: since, Members: members}
+	alone, never := fleet.Standing{Name: "a", Since: since}, fleet.Standing{Name: "a"}
+	leases := []keeper.Lease{{Revision: revision.V20251125, Kind: revision.ResourceTemplates, Holder: "b"}}
 	for name, c := range map[string]struct {
-		is   *keeper.Fleet
-		want *report.Fleet
+		store *keeper.Fleet
+		is    fleet.Standing
+		want  *report.Fleet
 	}{
-		"not shared":      {nil, nil},
-		"there":           {&keeper.Fleet{State: there}, &report.Fleet{State: "together", Since: since}},
-		"away":            {&keeper.Fleet{State: away, Saving: full}, &report.Fleet{State: "away", Since: since, Failure: "connection refused"}},
-		"full":            {&keeper.Fleet{State: there, Saving: full}, &report.Fleet{State: "together", Since: since, Failure: "out of memory"}},
-		"with other keys": {&keeper.Fleet{State: there, Ignored: 3}, &report.Fleet{State: "together", Since: since, Ignored: 3}},
+		"not shared": {nil, never, nil},
+		"together":   {&keeper.Fleet{State: there}, together, &report.Fleet{State: "together", Since: since, Members: members}},
+		"asking": {&keeper.Fleet{State: there, Leases: leases}, together, &report.Fleet{
+			State: "together", Since: since, Members: members, Leases: []report.Lease{{Revision: "2025-11-25", Kind: "resource_templates", Holder: "b"}},
+		}},
+		"alone since then":       {&keeper.Fleet{State: there, Saving: full}, alone, &report.Fleet{State: "alone", Since: since, Failure: "out of memory"}},
+		"alone from the start":   {&keeper.Fleet{State: there}, never, &report.Fleet{State: "alone", Since: before}},
+		"away":                   {&keeper.Fleet{State: away, Saving: full}, never, &report.Fleet{State: "away", Since: before, Failure: "connection refused"}},
+		"away, and told of late": {&keeper.Fleet{State: away}, alone, &report.Fleet{State: "away", Since: since, Failure: "connection refused"}},
+		"away for a moment":      {&keeper.Fleet{State: away}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "connection refused"}},
+		"full":                   {&keeper.Fleet{State: there, Saving: full}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "out of memory"}},
+		"with other keys":        {&keeper.Fleet{State: there, Ignored: 3}, together, &report.Fleet{State: "together", Since: since, Members: members, Ignored: 3}},
 	} {
 		source := reporttest.New(t, "fleet")
-		source.Together = c.is
+		source.Together, source.Standing = c.store, c.is
+		if c.want != nil {
+			c.want.Name = "a"
+		}
 		if got := report.Describe(source, since).Fleet; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}

@@ -31,12 +31,14 @@ var (
 	processesGauge  = gauge("program_processes", "Processes of a program that run.", "handler")
 	startsCounter   = gauge("program_starts_total", "Starts of processes of a program, by result: started or failed.", "handler", "result")
 	exitsCounter    = gauge("program_exits_total", "Ends of processes of a program, by reason: stopped, or died by themselves or of something that was wrong with them.", "handler", "reason")
+	fleetUpGauge    = gauge("fleet_up", "Whether this instance is told of changes by those that share its store, where one is shared.", "handler")
+	membersGauge    = gauge("fleet_members", "Instances that are together, this one included; 0 if it is not.", "handler")
 	feedUpGauge     = gauge("feed_up", "Whether a feed of the era is connected and not failing.", "handler", "era")
 )
 
 // Describe implements [prometheus.Collector].
 func (liveCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, conflictsGauge, sessionsGauge, listenersGauge, processesGauge, startsCounter, exitsCounter, feedUpGauge} {
+	for _, d := range []*prometheus.Desc{itemsGauge, bytesGauge, ageGauge, partitionsGauge, viewsGauge, viewBytesGauge, conflictsGauge, sessionsGauge, listenersGauge, processesGauge, startsCounter, exitsCounter, fleetUpGauge, membersGauge, feedUpGauge} {
 		descs <- d
 	}
 }
@@ -83,14 +85,22 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 		if p := source.Program(); p != nil {
 			collectProgram(metrics, name, p.Status())
 		}
+		if shared, standing := source.Fleet(); shared != nil {
+			set(fleetUpGauge, oneIf(standing.Together), name)
+			set(membersGauge, float64(len(standing.Members)), name)
+		}
 		for _, era := range []revision.Era{revision.Legacy, revision.Modern} {
-			up := 0.0
-			if report.FeedUp(source, era) {
-				up = 1
-			}
-			set(feedUpGauge, up, name, era.String())
+			set(feedUpGauge, oneIf(report.FeedUp(source, era)), name, era.String())
 		}
 	}
+}
+
+// oneIf is 1 if something is so, and 0 if not.
+func oneIf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // collectProgram gives what is counted of a program. With another program the counters begin anew.

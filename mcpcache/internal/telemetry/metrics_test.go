@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
@@ -22,7 +25,7 @@ import (
 // metricNames are what dashboards and alerts depend on.
 var metricNames = []string{
 	"caddy_mcp_cache_age_seconds", "caddy_mcp_cache_bytes", "caddy_mcp_cache_changes_total",
-	"caddy_mcp_cache_feed_up", "caddy_mcp_cache_items", "caddy_mcp_cache_partitions",
+	"caddy_mcp_cache_feed_up", "caddy_mcp_cache_fleet_members", "caddy_mcp_cache_fleet_up", "caddy_mcp_cache_items", "caddy_mcp_cache_partitions",
 	"caddy_mcp_cache_program_exits_total", "caddy_mcp_cache_program_processes", "caddy_mcp_cache_program_starts_total",
 	"caddy_mcp_cache_refresh_duration_seconds", "caddy_mcp_cache_refreshes_total",
 	"caddy_mcp_cache_request_duration_seconds", "caddy_mcp_cache_requests_total", "caddy_mcp_cache_rule_errors_total",
@@ -31,7 +34,7 @@ var metricNames = []string{
 
 func TestMetricsAreNamedWell(t *testing.T) {
 	source := goLive(t, "named")
-	source.Runs = new(reporttest.Program)
+	source.Runs, source.Together = new(reporttest.Program), new(keeper.Fleet)
 	eventless("named")
 	source.Pin(t, revision.V20260728, revision.Tools, time.Second, `{"name":"a"}`)
 	countRefresh("named", revision.Tools, "changed", time.Second)
@@ -77,6 +80,24 @@ func TestProgramsAreCounted(t *testing.T) {
 		if _, told := got[name]; !told {
 			t.Errorf("there is no %s", name)
 		}
+	}
+}
+
+// Where a store is shared, it is told whether instances are together, and how many.
+func TestFleetIsCounted(t *testing.T) {
+	goLive(t, "its own")
+	goLive(t, "alone").Together = new(keeper.Fleet)
+	together := goLive(t, "together")
+	together.Together = new(keeper.Fleet)
+	together.Standing = fleet.Standing{Together: true, Members: []string{"a", "b", "c"}}
+	got := series(t, registered(t))
+	want := map[string]float64{
+		`fleet_up{handler="alone"}`: 0, `fleet_members{handler="alone"}`: 0,
+		`fleet_up{handler="together"}`: 1, `fleet_members{handler="together"}`: 3,
+	}
+	maps.DeleteFunc(got, func(name string, _ float64) bool { return !strings.HasPrefix(name, "fleet_") })
+	if !maps.Equal(got, want) {
+		t.Errorf("of fleets there is %v, want %v", got, want)
 	}
 }
 

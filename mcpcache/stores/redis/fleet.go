@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -24,13 +25,14 @@ redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'at', ARGV[1], 'value', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 return 1`)
-	// leaseScript takes a lease and returns 1, or 0 if another has it, or 2 if there is a newer
-	// value than is known.
+	// leaseScript takes a lease and returns 1, or 0 if another has it, or 2 if there is a newer value
+	// than is known; and who the other is. Anything may have been written there by another program.
 	leaseScript = rueidis.NewLuaScript(`
 local at = redis.pcall('HGET', KEYS[1], 'at')
-if type(at) == 'string' and at > ARGV[1] then return 2 end
-if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return 1 end
-return 0`)
+if type(at) == 'string' and at > ARGV[1] then return {2, ''} end
+if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return {1, ''} end
+local other = redis.pcall('GET', KEYS[2])
+return {0, type(other) == 'string' and string.match(string.sub(other, 1, 200), ' (.*)') or ''}`)
 	// extendScript and releaseScript return 0 if the lease is not ours any more.
 	extendScript = rueidis.NewLuaScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -43,14 +45,23 @@ return redis.call('DEL', KEYS[1])`)
 // digits returns a time so that later ones are greater as text.
 func digits(at time.Time) string { return fmt.Sprintf("%016d", max(at.UnixMicro(), 0)) }
 
-// run runs a script, and says what went wrong in the words of [stores].
-func (s *Redis) run(ctx context.Context, script *rueidis.Lua, keys []string, args ...string) (int64, error) {
+// exec runs a script, and says what went wrong in the words of [stores].
+func (s *Redis) exec(ctx context.Context, script *rueidis.Lua, keys []string, args ...string) (rueidis.RedisResult, error) {
 	client, err := s.link.client(ctx)
+	if err != nil {
+		return rueidis.RedisResult{}, err
+	}
+	answer := script.Exec(ctx, client, keys, args)
+	return answer, inWords(answer.Error())
+}
+
+// run runs a script that returns a number.
+func (s *Redis) run(ctx context.Context, script *rueidis.Lua, keys []string, args ...string) (int64, error) {
+	answer, err := s.exec(ctx, script, keys, args...)
 	if err != nil {
 		return 0, err
 	}
-	n, err := script.Exec(ctx, client, keys, args).AsInt64()
-	return n, inWords(err)
+	return answer.AsInt64()
 }
 
 // save keeps a value as of a time, in digits.
@@ -71,15 +82,11 @@ func (s *Redis) SaveAt(ctx context.Context, key string, at time.Time, value []by
 }
 
 // Lease implements [stores.Fleet].
-func (s *Redis) Lease(ctx context.Context, key string, known time.Time, life time.Duration) (stores.Lease, error) {
-	l := &lease{store: s, key: s.keyOf(key) + ":lease", token: rand.Text()}
-	taken, err := s.run(ctx, leaseScript, []string{s.keyOf(key), l.key}, digits(known), l.token, millis(life))
-	switch {
-	case err != nil:
-	case taken == 0:
-		err = stores.ErrHeld
-	case taken == 2:
-		err = stores.ErrNewer
+func (s *Redis) Lease(ctx context.Context, key, holder string, known time.Time, life time.Duration) (stores.Lease, error) {
+	l := &lease{store: s, key: s.keyOf(key) + ":lease", token: rand.Text() + " " + holder}
+	answer, err := s.exec(ctx, leaseScript, []string{s.keyOf(key), l.key}, digits(known), l.token, millis(life))
+	if err == nil {
+		err = refusal(answer)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("taking the lease of %s: %w", key, err)
@@ -87,7 +94,33 @@ func (s *Redis) Lease(ctx context.Context, key string, known time.Time, life tim
 	return l, nil
 }
 
-// lease is a key that holds a token nobody else has.
+// refusal returns why leaseScript has given no lease, or nil if it has.
+func refusal(answer rueidis.RedisResult) error {
+	said, err := pair(answer)
+	if err != nil {
+		return err
+	}
+	taken, err := said[0].AsInt64()
+	switch {
+	case err != nil || taken == 1:
+		return err
+	case taken == 2:
+		return stores.ErrNewer
+	}
+	holder, err := said[1].ToString()
+	return cmp.Or(err, error(&stores.HeldError{Holder: holder}))
+}
+
+// pair returns the two things that a script says.
+func pair(answer rueidis.RedisResult) ([]rueidis.RedisMessage, error) {
+	said, err := answer.ToArray()
+	if err == nil && len(said) != 2 {
+		err = fmt.Errorf("redis says %d things, not two", len(said))
+	}
+	return said, err
+}
+
+// lease is a key that holds a token nobody else has, and after it the holder's name.
 type lease struct {
 	store      *Redis
 	key, token string

@@ -44,7 +44,7 @@ func wantAway(t *testing.T, s *Redis) {
 	_, loading := s.Load(t.Context(), "a/b")
 	_, sizing := s.Size(t.Context(), "a/b")
 	_, _, asking := s.Now(t.Context())
-	_, leasing := s.Lease(t.Context(), "a/b", time.Time{}, time.Hour)
+	_, leasing := s.Lease(t.Context(), "a/b", "one", time.Time{}, time.Hour)
 	saving := s.SaveAt(t.Context(), "a/b", time.Time{}, nil)
 	for i, err := range []error{loading, sizing, asking, leasing, saving, s.Save(t.Context(), "a/b", []byte("x")), s.Delete(t.Context(), "a/b")} {
 		if !errors.Is(err, stores.ErrAway) || errors.Is(err, fs.ErrNotExist) {

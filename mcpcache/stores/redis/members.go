@@ -63,28 +63,38 @@ local function confirmed(number)
   return true
 end
 
+-- standing returns the number of the last announcement, and the names of all members.
+local function standing()
+  local said, all = {redis.call('HGET', key, 'last')}, redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'm:' and lives(all[i + 1]) then
+      said[#said + 1] = string.sub(all[i], 3)
+    end
+  end
+  return said
+end
+
 local function keep(ends, heard) redis.call('HSET', key, name, string.format('%d', ends) .. ' ' .. heard) end
 `
 
 var (
-	// joinScript returns the number of the last announcement. It fails at once if the user may not
-	// publish, which needs no member to notice later.
+	// joinScript returns how the instance stands. It fails at once if the user may not publish, which
+	// needs no member to notice later.
 	joinScript = rueidis.NewLuaScript(membersScript + `
 redis.call('PUBLISH', key, 'j')
 remember()
-local last = redis.call('HGET', key, 'last')
-keep(now + life, last)
-return last`)
-	// confirmScript has what has been heard as its argument, and returns the number of the last
-	// announcement, or "" if the instance is no member.
+keep(now + life, redis.call('HGET', key, 'last'))
+return standing()`)
+	// confirmScript has what has been heard as its argument, and returns how the instance stands, or
+	// nothing if it is no member.
 	confirmScript = rueidis.NewLuaScript(membersScript + `
 local ends, had = lives(known and redis.call('HGET', key, name))
-if not ends then return '' end
+if not ends then return {} end
 remember()
 local heard = ARGV[3]
 keep(now + life, heard)
 if heard ~= had and confirmed(heard) then redis.call('PUBLISH', key, 'c ' .. heard) end
-return redis.call('HGET', key, 'last')`)
+return standing()`)
 	// announceScript has the message as its argument, and returns its number, and 1 if all have
 	// confirmed it, or else 0.
 	announceScript = rueidis.NewLuaScript(membersScript + `
@@ -112,39 +122,35 @@ func (s *Redis) runMembers(ctx context.Context, script *rueidis.Lua, place, memb
 }
 
 // Join implements [stores.Members].
-func (s *Redis) Join(ctx context.Context, place, member string, life time.Duration) (last uint64, err error) {
+func (s *Redis) Join(ctx context.Context, place, member string, life time.Duration) (stores.Standing, error) {
 	answer, err := s.runMembers(ctx, joinScript, place, member, life)
-	if err == nil {
-		last, err = answer.AsUint64()
-	}
 	if err != nil {
-		return 0, fmt.Errorf("joining: %w", err)
+		return stores.Standing{}, fmt.Errorf("joining: %w", err)
 	}
-	return last, nil
+	return standing(answer)
 }
 
 // Confirm implements [stores.Members].
-func (s *Redis) Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (last uint64, err error) {
+func (s *Redis) Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (stores.Standing, error) {
 	answer, err := s.runMembers(ctx, confirmScript, place, member, life, strconv.FormatUint(heard, 10))
-	if err == nil {
-		last, err = number(answer)
-	}
 	if err != nil {
-		return 0, fmt.Errorf("confirming: %w", err)
+		return stores.Standing{}, fmt.Errorf("confirming: %w", err)
 	}
-	return last, nil
+	return standing(answer)
 }
 
-// number returns that of an announcement.
-func number(answer rueidis.RedisResult) (uint64, error) {
-	text, err := answer.ToString()
+// standing reads what a script has said of how an instance stands: nothing, if it is no member.
+func standing(answer rueidis.RedisResult) (s stores.Standing, err error) {
+	said, err := answer.AsStrSlice()
 	switch {
 	case err != nil:
-		return 0, err
-	case text == "":
-		return 0, stores.ErrNoMember
+		return s, fmt.Errorf("asking for the members: %w", err)
+	case len(said) == 0:
+		return s, stores.ErrNoMember
 	}
-	return strconv.ParseUint(text, 10, 64)
+	s.Members = said[1:]
+	s.Last, err = strconv.ParseUint(said[0], 10, 64)
+	return s, err
 }
 
 // Announce implements [stores.Members].
@@ -152,10 +158,7 @@ func (s *Redis) Announce(ctx context.Context, place, member string, message []by
 	answer, err := s.runMembers(ctx, announceScript, place, member, life, rueidis.BinaryString(message))
 	var said []rueidis.RedisMessage
 	if err == nil {
-		said, err = answer.ToArray()
-	}
-	if err == nil && len(said) != 2 {
-		err = fmt.Errorf("redis says %d things, not two", len(said))
+		said, err = pair(answer)
 	}
 	if err == nil {
 		number, err = said[0].AsUint64()

@@ -112,7 +112,7 @@ func TestRealValues(t *testing.T) {
 		if !errors.Is(loading, stores.ErrForeign) || !errors.Is(sizing, stores.ErrForeign) {
 			t.Errorf("of a text: %v, %v", loading, sizing)
 		}
-		if _, err := s.Lease(t.Context(), key, time.Time{}, time.Hour); err != nil {
+		if _, err := s.Lease(t.Context(), key, "one", time.Time{}, time.Hour); err != nil {
 			t.Errorf("it cannot be leased: %v", err)
 		}
 		if err := keep(key); err != nil {
@@ -191,7 +191,7 @@ func TestRealCluster(t *testing.T) {
 		if got, err := one.Load(t.Context(), key); err != nil || string(got) != value {
 			t.Errorf("%s: %q, %v", key, got, err)
 		}
-		if _, err := one.Lease(t.Context(), key, time.Time{}, time.Hour); err != nil {
+		if _, err := one.Lease(t.Context(), key, "one", time.Time{}, time.Hour); err != nil {
 			t.Errorf("the lease of %s: %v", key, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,18 +90,27 @@ func announce(t *testing.T, s stores.Fleet, place, member, message string, life 
 
 func join(t *testing.T, s stores.Fleet, place, member string, life time.Duration) uint64 {
 	t.Helper()
-	last, err := s.Join(t.Context(), place, member, life)
+	is, err := s.Join(t.Context(), place, member, life)
 	if err != nil {
 		t.Fatalf("joining: %v", err)
 	}
-	return last
+	return is.Last
 }
 
 // wantConfirm confirms, and fails unless that says what was announced last.
 func wantConfirm(t *testing.T, s stores.Fleet, place, member string, heard, want uint64, life time.Duration) {
 	t.Helper()
-	if last, err := s.Confirm(t.Context(), place, member, heard, life); err != nil || last != want {
-		t.Errorf("%s confirms %d: the last is %d, %v, want %d", member, heard, last, err, want)
+	if is, err := s.Confirm(t.Context(), place, member, heard, life); err != nil || is.Last != want {
+		t.Errorf("%s confirms %d: the last is %d, %v, want %d", member, heard, is.Last, err, want)
+	}
+}
+
+// wantMembers fails unless those are all members that one is told of.
+func wantMembers(t *testing.T, when string, is stores.Standing, err error, want ...string) {
+	t.Helper()
+	slices.Sort(is.Members)
+	if err != nil || !slices.Equal(is.Members, want) {
+		t.Errorf("%s, members are %q, %v, want %q", when, is.Members, err, want)
 	}
 }
 
@@ -164,6 +174,28 @@ func testConfirms(t *testing.T, s stores.Fleet) {
 		wantConfirm(t, s, "a", member, fourth, fourth, long)
 	}
 	h.wantConfirmed(fourth)
+}
+
+// Each is told of all members, and of nobody whose life has ended, who has left, or who is elsewhere.
+func testMembers(t *testing.T, s stores.Fleet) {
+	join(t, s, "a", "two-2.example", long)
+	join(t, s, "b", "elsewhere", long)
+	is, err := s.Join(t.Context(), "a", "one", long)
+	wantMembers(t, "having joined", is, err, "one", "two-2.example")
+	announce(t, s, "a", "stranger", "x", long)
+	is, err = s.Confirm(t.Context(), "a", "two-2.example", is.Last, long)
+	wantMembers(t, "once another has joined", is, err, "one", "two-2.example")
+	join(t, s, "a", "one", short)
+	for deadline := time.Now().Add(patience); len(is.Members) > 1 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		is, err = s.Confirm(t.Context(), "a", "two-2.example", is.Last, long)
+	}
+	wantMembers(t, "once the other's life has ended", is, err, "two-2.example")
+	join(t, s, "a", "three", long)
+	if err := s.Leave(t.Context(), "a", "two-2.example"); err != nil {
+		t.Error(err)
+	}
+	is, err = s.Confirm(t.Context(), "a", "three", is.Last, long)
+	wantMembers(t, "once the other has left", is, err, "three")
 }
 
 func testAlone(t *testing.T, s stores.Fleet) {

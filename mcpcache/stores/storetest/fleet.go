@@ -23,12 +23,16 @@ func RunFleet(t *testing.T, newStore func(*testing.T) stores.Fleet) {
 		"releases":                     testReleases,
 		"announces":                    testAnnounces,
 		"confirms":                     testConfirms,
+		"tells who is a member":        testMembers,
 		"needs no confirmation":        testAlone,
 		"ends memberships":             testMembershipEnds,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newStore(t)) })
 	}
 }
+
+// holder is who has the leases of the tests.
+const holder = "host-1.example-4k2b"
 
 // moment returns the nth of times that are a microsecond apart.
 func moment(n int) time.Time {
@@ -75,6 +79,10 @@ func testKnown(t *testing.T, s stores.Fleet) {
 	held := wantLease(t, s, key, moment(2), time.Hour, nil)
 	wantLease(t, s, key, moment(1), time.Hour, stores.ErrNewer) // who takes that need not wait
 	wantLease(t, s, key, moment(3), time.Hour, stores.ErrHeld)
+	_, err := s.Lease(t.Context(), key, "another", moment(3), time.Hour)
+	if other, known := errors.AsType[*stores.HeldError](err); !known || other.Holder != holder {
+		t.Errorf("who has the lease is told by %v, want that it is %s", err, holder)
+	}
 	wantLease(t, s, "another/key", moment(0), time.Hour, nil)
 	save(t, s, "another/one", []byte("as of no time"))
 	wantLease(t, s, "another/one", moment(0), time.Hour, nil)
@@ -93,7 +101,7 @@ func testOneHolder(t *testing.T, s stores.Fleet) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			switch _, err := s.Lease(t.Context(), key, moment(0), time.Hour); {
+			switch _, err := s.Lease(t.Context(), key, holder, moment(0), time.Hour); {
 			case err == nil:
 				holders.Add(1)
 			case !errors.Is(err, stores.ErrHeld):
@@ -144,7 +152,7 @@ func testReleases(t *testing.T, s stores.Fleet) {
 // wantLease fails unless asking for a lease gives that error, or the lease if it is nil.
 func wantLease(t *testing.T, s stores.Fleet, key string, known time.Time, life time.Duration, want error) stores.Lease {
 	t.Helper()
-	l, err := s.Lease(t.Context(), key, known, life)
+	l, err := s.Lease(t.Context(), key, holder, known, life)
 	if !errors.Is(err, want) || (l == nil) != (err != nil) {
 		t.Fatalf("the lease of %s is %v, %v, want %v", key, l, err, want)
 	}
@@ -155,7 +163,7 @@ func wantLease(t *testing.T, s stores.Fleet, key string, known time.Time, life t
 func awaitLease(t *testing.T, s stores.Fleet, key string, life time.Duration) stores.Lease {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		l, err := s.Lease(t.Context(), key, moment(0), life)
+		l, err := s.Lease(t.Context(), key, holder, moment(0), life)
 		if err == nil {
 			return l
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -123,32 +124,39 @@ func (s *Shared) times(a stores.Announcement) int {
 }
 
 // Join implements [stores.Members].
-func (s *Shared) Join(ctx context.Context, place, name string, life time.Duration) (last uint64, err error) {
+func (s *Shared) Join(ctx context.Context, place, name string, life time.Duration) (is stores.Standing, err error) {
 	err = s.locked(ctx, "join", place, func() error {
 		p := s.placeOf(place)
 		p.remember(life)
-		p.members[name], last = member{time.Now().Add(life), p.last}, p.last
+		p.members[name] = member{time.Now().Add(life), p.last}
+		is = p.standing()
 		return nil
 	})
-	return last, err
+	return is, err
+}
+
+// standing returns what members are told. They are in no order.
+func (p *place) standing() stores.Standing {
+	return stores.Standing{Last: p.last, Members: slices.Collect(maps.Keys(p.members))}
 }
 
 // Confirm implements [stores.Members].
-func (s *Shared) Confirm(ctx context.Context, place, name string, heard uint64, life time.Duration) (last uint64, err error) {
+func (s *Shared) Confirm(ctx context.Context, place, name string, heard uint64, life time.Duration) (is stores.Standing, err error) {
 	err = s.locked(ctx, "confirm", place, func() error {
 		p := s.placeOf(place)
-		m, is := p.members[name]
-		if !is {
+		m, known := p.members[name]
+		if !known {
 			return stores.ErrNoMember
 		}
 		more := heard > m.heard
-		p.members[name], last = member{time.Now().Add(life), max(m.heard, heard)}, p.last
+		p.members[name] = member{time.Now().Add(life), max(m.heard, heard)}
+		is = p.standing()
 		if more && p.confirmed(heard) {
 			p.tell(stores.Announcement{Number: heard, Confirmed: true})
 		}
 		return nil
 	})
-	return last, err
+	return is, err
 }
 
 // Announce implements [stores.Members].

@@ -87,14 +87,14 @@ func (s *Shared) SaveAt(ctx context.Context, key string, at time.Time, value []b
 }
 
 // Lease implements [stores.Fleet].
-func (s *Shared) Lease(ctx context.Context, key string, known time.Time, life time.Duration) (stores.Lease, error) {
-	l := &lease{store: s, key: key}
+func (s *Shared) Lease(ctx context.Context, key, holder string, known time.Time, life time.Duration) (stores.Lease, error) {
+	l := &lease{store: s, key: key, holder: holder}
 	err := s.locked(ctx, "lease", key, func() error {
 		switch other := s.leases[key]; {
 		case s.at[key].After(known.Truncate(time.Microsecond)):
 			return stores.ErrNewer
 		case other != nil && time.Now().Before(other.until):
-			return stores.ErrHeld
+			return &stores.HeldError{Holder: other.holder}
 		}
 		s.leases[key], l.until = l, time.Now().Add(life)
 		return nil
@@ -120,9 +120,9 @@ func (s *Shared) locked(ctx context.Context, operation, key string, do func() er
 
 // lease is one that an instance has taken.
 type lease struct {
-	store *Shared
-	key   string
-	until time.Time // guarded by the store's mutex
+	store       *Shared
+	key, holder string
+	until       time.Time // guarded by the store's mutex
 }
 
 // Extend implements [stores.Lease].

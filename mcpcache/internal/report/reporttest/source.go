@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
@@ -37,8 +38,9 @@ type Source struct {
 	Others []string
 	// Remarked is what Remarks returns.
 	Remarked []string
-	// Together is what Fleet returns.
+	// Together and Standing are what Fleet returns.
 	Together *keeper.Fleet
+	Standing fleet.Standing
 	// Ruled is the policy; nil: none.
 	Ruled *Policy
 	// Remembered is what Callers returns.
@@ -115,7 +117,7 @@ func (s *Source) Program() report.Program { return s.Runs }
 func (s *Source) Remarks() []string { return s.Remarked }
 
 // Fleet implements [report.Source].
-func (s *Source) Fleet() *keeper.Fleet { return s.Together }
+func (s *Source) Fleet() (*keeper.Fleet, fleet.Standing) { return s.Together, s.Standing }
 
 // Replicas implements [report.Source].
 func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.Others...) }

@@ -32,7 +32,11 @@ func Full() report.Status {
 			{Kind: "prompts", Revision: "2025-11-25", Items: 1, Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: -3},
 			{Kind: "discover", Revision: "2026-07-28", Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: 10},
 		},
-		Fleet: &report.Fleet{State: report.Away, Since: at.Add(-time.Minute), Failure: "connection refused\x1b[31m", Ignored: 2},
+		Fleet: &report.Fleet{
+			State: report.Together, Since: at.Add(-time.Minute), Name: "web-1-ab", Members: []string{"web-1-ab", "web-2-cd\x1b[31m"},
+			Leases:  []report.Lease{{Revision: "2025-11-25", Kind: "tools", Holder: "web-2-cd"}},
+			Failure: "out of memory\x1b[31m", Ignored: 2,
+		},
 		Program: &report.ProgramStatus{
 			Era: "legacy", Sessions: 5, Starts: 12, FailedStarts: 1, Stopped: 7, Died: 3, Skipped: 2,
 			Failure:   &report.StartFailure{Message: "program full did not start: no such file\x1b[31m", At: at.Add(-time.Minute), Next: at.Add(20 * time.Second)},

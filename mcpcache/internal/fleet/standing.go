@@ -1,0 +1,95 @@
+package fleet
+
+import (
+	"crypto/rand"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Standing is how an instance stands among those that share a store.
+type Standing struct {
+	Name string
+	// Together says that its membership lasts. If not, it is alone.
+	Together bool
+	// Since is when that began; zero if there never was a membership.
+	Since time.Time
+	// Members are the names of all members, its own included, in order; nil if it is alone. They
+	// are not to be changed.
+	Members []string
+}
+
+// longestHost is how much of a host's name is in that of an instance, in bytes.
+const longestHost = 40
+
+// newName returns a name that no other instance has, by which people know the host: what letters,
+// digits, dots and dashes there are in its name, and 50 random bits.
+func newName(host string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, host)
+	clean = strings.Trim(clean[:min(len(clean), longestHost)], ".-")
+	if clean == "" {
+		clean = "caddy"
+	}
+	return clean + "-" + strings.ToLower(rand.Text()[:10])
+}
+
+// hostName returns that of this host, or "" if it has none.
+func hostName() string {
+	host, _ := os.Hostname()
+	return host
+}
+
+// Name returns the name of this instance, which no other has.
+func (m *Member) Name() string { return m.name }
+
+// Standing returns how this instance stands. It waits for nothing.
+func (m *Member) Standing() Standing {
+	m.lives.Lock()
+	defer m.lives.Unlock()
+	if !m.Together() {
+		return Standing{Name: m.name, Since: m.until}
+	}
+	return Standing{Name: m.name, Together: true, Since: m.since, Members: m.members}
+}
+
+// meet notes who is a member.
+func (m *Member) meet(members []string) {
+	members = slices.Sorted(slices.Values(members))
+	m.lives.Lock()
+	defer m.lives.Unlock()
+	m.members = members
+}
+
+// logged is what the log says of the members.
+type logged struct {
+	since   time.Time // when the membership has begun; zero: that there is none
+	members []string
+}
+
+// logMembers logs that a membership has begun, or that there are other members than before. After a
+// failure that waits until a membership lasts: there may be many that do not.
+func (m *Member) logMembers() {
+	m.lives.Lock()
+	is := logged{m.since, m.members}
+	m.lives.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fields := []zap.Field{zap.String("name", m.name), zap.Strings("members", is.members)}
+	switch {
+	case m.failed != nil:
+		return
+	case !is.since.Equal(m.logged.since):
+		m.logger.Info("together with the other instances", fields...)
+	case !slices.Equal(is.members, m.logged.members):
+		m.logger.Info("the instances have changed", fields...)
+	}
+	m.logged = is
+}
