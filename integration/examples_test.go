@@ -80,10 +80,10 @@ func startExample(t *testing.T, adapted []byte) (addrs []string) {
 	return addrs
 }
 
-var variable = regexp.MustCompile(`\{(?:\$|env\.)([A-Z][A-Z0-9_]*)`)
+var variable = regexp.MustCompile(`\{(?:\$|env\.)([A-Z][A-Z0-9_]*)\}`)
 
 // setVariables gives a value to every environment variable that an example
-// uses.
+// uses without a default.
 func setVariables(t *testing.T, source []byte) {
 	for _, match := range variable.FindAllSubmatch(source, -1) {
 		if name := string(match[1]); os.Getenv(name) == "" {

@@ -184,8 +184,10 @@ var commands = []command{
 		adaptFile(t, folder, match)
 	}},
 	{ourCaddy + ` mcp-cache serve --to 'npx -y @modelcontextprotocol/(?:server-everything stdio|server-filesystem /srv/docs)'$`, elsewhere("it downloads packages")},
-	{ourCaddy + ` (mcp-cache serve --mcp-config \S+)$`, knowsFlags},
-	{`^(?:[A-Z_]+=\.\.\. )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
+	{ourCaddy + ` (mcp-cache serve (?:--mcp-config|--from) \S+)$`, knowsFlags},
+	{`^(?:[A-Z_]+=\S+ )*(?:\./)?caddy run --config (\S+)$`, adaptFile},
+	{`^redis-server --save ''$`, elsewhere("TestFleetExample has one of its own")},
+	{`^curl -si -w '\\n\\n' 'http://127\.0\.0\.1:(?:8080|\{8080,8081\})/mcp' `, elsewhere("TestFleetExample runs it")},
 	{`^go run \./integration/bench(?: |$)`, elsewhere("it measures for minutes: .ci/run bench")},
 	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},
 	{`^go build -o caddy (\./examples/caddy)$`, hasMain},
