@@ -13,7 +13,8 @@ import (
 
 // arrival is a request that the upstream got.
 type arrival struct {
-	serial  string // "" for a request of the feed
+	at      *modelInstance // that has sent it
+	serial  string         // "" for a request of the feed
 	http    string
 	id      json.RawMessage
 	method  string
@@ -30,7 +31,7 @@ type arrival struct {
 	cursor  *string
 	unknown bool          // it has a parameter that no cache can know
 	seq     int           // where it is in the order of what the upstream decides
-	at      time.Time     // when it arrived
+	arrived time.Time     // when it did
 	ttl     time.Duration // of the product's configuration, at most
 
 	names   []mention  // what it names
@@ -58,10 +59,10 @@ func callerOf(session, ctx, rev string) string {
 	return rev + " " + ctx
 }
 
-func readArrival(r *http.Request) (*arrival, error) {
+func readArrival(at *modelInstance, r *http.Request) (*arrival, error) {
 	r = throughProxy(r)
 	a := &arrival{
-		at:     time.Now(),
+		at: at, arrived: time.Now(),
 		serial: r.Header.Get("X-Request-Id"), http: r.Method,
 		session: r.Header.Get("Mcp-Session-Id"), rev: r.Header.Get("Mcp-Protocol-Version"),
 		ctx: contextNamed(r.Header.Get("Authorization")), resumed: r.Header.Get("Last-Event-Id"),

@@ -217,7 +217,7 @@ func (w *world) checkWhole(x *call, from answerOrigin, _ *sent, r *result) error
 	}
 	switch {
 	case r.state.Blip:
-		if !w.truth.believed[believable{x.kind, r.state}] {
+		if !x.at.truth.believed[believable{x.kind, r.state}] {
 			return fmt.Errorf("the list became empty for a moment, which nothing confirmed")
 		}
 	case r.state.Rev != x.c.rev.String():
@@ -240,7 +240,7 @@ func (w *world) checkPartition(x *call, _ answerOrigin, _ *sent, r *result) erro
 // checkAge is the rule of time: a fresh answer is no older than its TTL, a
 // stale one no older than stale_if_error allows.
 func (w *world) checkAge(x *call, from answerOrigin, _ *sent, r *result) error {
-	until, delivered := w.truth.freshUntil[content{x.kind, r.state, r.scope}]
+	until, delivered := x.at.truth.freshUntil[content{x.kind, r.state, r.scope}]
 	if !delivered {
 		return fmt.Errorf("the upstream never gave %+v with scope %q", r.state, r.scope)
 	}
@@ -294,12 +294,12 @@ func (w *world) checkSessions(x *call, from answerOrigin, _ *sent, r *result) er
 	case session.extra[x.kind] == 0 || r.state.Session == x.session && r.state.Extra == o.extra:
 	case o.differs:
 		return fmt.Errorf("session %s has items of its own, and they are missing", x.session)
-	case w.truth.feedHas[feed] == o.feedHad:
+	case x.at.truth.feedHas[feed] == o.feedHad && !w.cfg.fleet: // else it may have what another was given
 		return fmt.Errorf("session %s was told of a change of its own, and was given the feed's list", x.session)
 	default:
 		// Nobody can tell whose change it was: the session is an ordinary one.
-		if v := (sessionView{x.kind, x.session}); w.truth.own[v] != nil && w.truth.own[v].seq == o.seq {
-			delete(w.truth.own, v)
+		if v := (sessionView{x.kind, x.session}); x.at.truth.own[v] != nil && x.at.truth.own[v].seq == o.seq {
+			delete(x.at.truth.own, v)
 		}
 	}
 	return nil

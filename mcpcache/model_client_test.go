@@ -21,6 +21,7 @@ import (
 // client is somebody who uses the product.
 type client struct {
 	n       int
+	at      *modelInstance // that it uses
 	ctx     string
 	rev     revision.Revision
 	caps    string // its capabilities
@@ -86,6 +87,7 @@ type request struct {
 type call struct {
 	request
 	w       *world
+	at      *modelInstance // that it is sent to
 	c       *client
 	serial  string
 	ctx     string // of the credentials that the upstream gets
@@ -136,7 +138,7 @@ func (c *call) String() string {
 
 // newCall returns a request of a client, which is not sent yet.
 func (w *world) newCall(c *client, r request, serial string) *call {
-	x := &call{request: r, w: w, c: c, serial: serial, ctx: c.ctx, session: c.session, header: make(http.Header)}
+	x := &call{request: r, w: w, at: c.at, c: c, serial: serial, ctx: c.ctx, session: c.session, header: make(http.Header)}
 	switch {
 	case r.method == "initialize":
 		x.session = ""
@@ -150,7 +152,7 @@ func (w *world) newCall(c *client, r request, serial string) *call {
 	case "Mcp-Session-Id":
 		x.session = ""
 	}
-	x.rules, x.names = w.rules, namesOf(r)
+	x.rules, x.names = c.at.rules, namesOf(r)
 	return x
 }
 
@@ -162,21 +164,21 @@ func (w *world) send(c *client, r request) *call {
 	ctx, cancel := context.WithCancel(context.Background())
 	x.cancel = cancel
 	w.pending[x], w.asking[x.serial] = true, x
-	x.before = w.truth.before(r.kind, x.ctx, x.session, c.rev.String())
+	x.before = x.at.truth.before(r.kind, x.ctx, x.session, c.rev.String())
 	x.refused = make(map[revision.Kind]int)
 	for _, k := range x.kinds() {
-		x.refused[k] = w.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, c.rev.String()), k}]
+		x.refused[k] = x.at.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, c.rev.String()), k}]
 	}
-	handler := w.handler
+	handler := x.at.handler
 	x.before.prospect = w.prospectOf(x, handler)
 	x.moment = w.moment
 	w.crowd[x.moment]++
-	w.truth.askers[x.serial] = x.ctx
+	w.known.askers[x.serial] = x.ctx
 	if r.list {
-		delete(w.truth.changed, callerOf(x.session, x.ctx, c.rev.String()))
+		delete(x.at.truth.changed, callerOf(x.session, x.ctx, c.rev.String()))
 	}
 	w.mu.Unlock()
-	w.calls.Go(func() {
+	x.at.calls.Go(func() {
 		defer cancel()
 		x.serve(handler, x.build(ctx))
 		w.mu.Lock()
@@ -327,9 +329,9 @@ func (x *call) WriteHeader(status int) {
 	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		x.w.truth.refuses(x, status)
+		x.at.truth.refuses(x, status)
 	case http.StatusBadRequest:
-		x.w.truth.refusesSessions(x.w.truth.next(), x.session, x.also)
+		x.at.truth.refusesSessions(x.w.known.next(), x.session, x.also)
 	}
 }
 
@@ -361,7 +363,7 @@ func (x *call) Write(p []byte) (int, error) {
 			continue
 		}
 		x.announced = append(x.announced[:i], x.announced[i+1:]...)
-		x.w.truth.hears(n, callerOf(x.session, x.ctx, x.c.rev.String()), x.session, x.c.rev.String(), x.http == http.MethodPost)
+		x.w.tells(x, n)
 		x.w.note("%s: notice %d has arrived", x, n.id)
 	}
 	return len(p), nil

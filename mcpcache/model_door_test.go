@@ -22,7 +22,6 @@ type door struct {
 	refusedCaller  map[string]int
 	refusedContext map[string]int
 	refusedSession map[string]int
-	ended          map[string]bool // sessions that their clients have ended
 
 	// lost are the sessions that the upstream has forgotten. lossKnown is when a
 	// feed last had to know of such a loss, reopened when one last had a new
@@ -31,10 +30,6 @@ type door struct {
 	lossKnown, reopened int
 	// feedLost are the revisions whose feed has lost its session and has none yet.
 	feedLost map[string]bool
-	// clients is what the lists of a session depend on.
-	clients map[string]string
-	// askers are the contexts of the clients' requests, by serial.
-	askers map[string]string
 }
 
 // callerKind is a caller, and what it asks for.
@@ -48,8 +43,8 @@ func newDoor() door {
 		accepted: make(map[string]stamp), discovered: make(map[string]stamp),
 		answeredKind: make(map[callerKind]int), refusedKind: make(map[callerKind]int),
 		refusedCaller: make(map[string]int), refusedContext: make(map[string]int),
-		refusedSession: make(map[string]int), ended: make(map[string]bool), lost: make(map[string]int),
-		feedLost: make(map[string]bool), clients: make(map[string]string), askers: make(map[string]string),
+		refusedSession: make(map[string]int), lost: make(map[string]int),
+		feedLost: make(map[string]bool),
 	}
 }
 
@@ -66,7 +61,7 @@ func (t *truth) answers(a *arrival) {
 		t.answeredKind[k] = max(t.answeredKind[k], a.seq)
 	}
 	if a.kind == revision.Discover && a.list {
-		t.discovered[caller] = stamp{a.seq, a.at}
+		t.discovered[caller] = stamp{a.seq, a.arrived}
 		return
 	}
 	if a.list && a.kind != revision.Reads || a.method == "initialize" || t.renews(a) {
@@ -82,7 +77,7 @@ func (t *truth) renews(a *arrival) bool {
 
 func (t *truth) accepts(a *arrival) {
 	present := t.accepted[a.caller()]
-	now := stamp{max(a.seq, present.seq), a.at}
+	now := stamp{max(a.seq, present.seq), a.arrived}
 	if present.at.After(now.at) {
 		now.at = present.at
 	}
@@ -138,7 +133,7 @@ func (t *truth) refusesKind(x *call, seq int) {
 func (w *world) errs(x *call) {
 	var failure struct{ Error struct{ Code int } }
 	if x.status == http.StatusOK && json.Unmarshal(x.message(), &failure) == nil && failure.Error.Code == unknownSession {
-		w.truth.refusesSessions(w.truth.next(), x.session, x.also)
+		x.at.truth.refusesSessions(w.known.next(), x.session, x.also)
 	}
 	if !x.list || x.kind == revision.Reads || x.cursor || x.unknown ||
 		x.status != http.StatusOK && x.status != http.StatusBadRequest {
@@ -150,9 +145,9 @@ func (w *world) errs(x *call) {
 	}
 	switch m.Error.Code {
 	case -32601, -32602, -32603: // says nothing of other lists
-		w.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, x.c.rev.String()), x.kind}] = w.truth.next()
+		x.at.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, x.c.rev.String()), x.kind}] = w.known.next()
 	default:
-		w.truth.refusesKind(x, w.truth.next())
+		x.at.truth.refusesKind(x, w.known.next())
 	}
 }
 
@@ -165,27 +160,27 @@ func (t *truth) loses(s *modelSession) {
 }
 
 // settleLoss is called once everything that follows from a loss has happened.
-func (w *world) settleLoss() {
-	t := w.truth
-	if w.noticedLoss {
+func (at *modelInstance) settleLoss() {
+	t := at.truth
+	if at.noticedLoss {
 		t.lossKnown = t.next()
 	}
-	for rev := range w.feedReopened {
+	for rev := range at.feedReopened {
 		if t.feedLost[rev] {
 			t.reopened = t.next()
 		}
 		delete(t.feedLost, rev)
 	}
-	w.noticedLoss = false
-	clear(w.feedReopened)
+	at.noticedLoss = false
+	clear(at.feedReopened)
 }
 
 // begins is called when the first piece of an answer has left, and the last one waits.
 func (w *world) begins(p *reply) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p.isResult && !p.a.probe && w.truth.renews(p.a) {
-		w.truth.accepts(p.a)
+	if p.isResult && !p.a.probe && p.a.at.truth.renews(p.a) {
+		p.a.at.truth.accepts(p.a)
 	}
 }
 
@@ -198,15 +193,15 @@ func (w *world) answered(p *reply) {
 		return
 	}
 	if p.isResult {
-		w.truth.answers(a)
+		a.at.truth.answers(a)
 	}
 	switch {
 	case a.feed() && a.method == "initialize" && p.isResult:
-		w.feedReopened[a.rev] = true
-	case a.feed() && p.status == http.StatusNotFound && w.truth.lost[a.session] > 0:
-		w.noticedLoss = true
+		a.at.feedReopened[a.rev] = true
+	case a.feed() && p.status == http.StatusNotFound && a.at.truth.lost[a.session] > 0:
+		a.at.noticedLoss = true
 	case !a.feed() && p.changed && p.isResult:
-		w.truth.changedBy(a, p.changedKind, w)
+		a.at.truth.changedBy(a, p.changedKind, w)
 	}
 }
 
@@ -216,12 +211,12 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 		return fmt.Errorf("session %s has ended", x.session)
 	}
 	// While the upstream does not answer, nobody can know.
-	hanging := w.handler.backend.Hanging(x.before.at)
+	hanging := x.at.handler.backend.Hanging(x.before.at)
 	if x.before.lossKnown && (from != fromCacheStale && !hanging || x.before.reopened) {
 		return fmt.Errorf("the upstream has lost session %s", x.session)
 	}
 	caller := callerOf(x.session, x.ctx, x.c.rev.String())
-	stamp, accepted := w.truth.accepted[caller]
+	stamp, accepted := x.at.truth.accepted[caller]
 	if w.cfg.admitAll {
 		if x.c.rev.Era() == revision.Legacy && (!accepted || stamp.seq <= x.before.endedAt) {
 			return fmt.Errorf("the upstream has not let session %q in", x.session)
@@ -229,8 +224,8 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 		return nil
 	}
 	if x.kind == revision.Discover {
-		if err := w.checkLetIn(x, w.truth.discovered[caller], x.before.refusedContext); err == nil {
-			return w.checkRefusedKind(x, w.truth.discovered[caller])
+		if err := w.checkLetIn(x, x.at.truth.discovered[caller], x.before.refusedContext); err == nil {
+			return w.checkRefusedKind(x, x.at.truth.discovered[caller])
 		}
 	}
 	if err := w.checkLetIn(x, stamp, x.before.refused); err != nil {
@@ -244,9 +239,9 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 // before is not let in to that by it.
 func (w *world) checkRefusedKind(x *call, let stamp) error {
 	refused := x.before.refusedKind
-	forgotten := refused < w.truth.restarted && let.seq > w.truth.restarted
+	forgotten := refused < x.at.truth.restarted && let.seq > x.at.truth.restarted
 	caller := callerOf(x.session, x.ctx, x.c.rev.String())
-	if refused > 0 && !forgotten && w.truth.answeredKind[callerKind{caller, x.kind}] <= refused {
+	if refused > 0 && !forgotten && x.at.truth.answeredKind[callerKind{caller, x.kind}] <= refused {
 		return fmt.Errorf("the upstream has refused this caller the kind %s", x.kind)
 	}
 	return nil
@@ -272,7 +267,7 @@ func (w *world) checkAsker(x *call, _ answerOrigin, _ *sent, r *result) error {
 	if r.asker == "" {
 		return nil
 	}
-	if ctx := w.truth.askers[r.asker]; ctx == "-" || ctx != x.ctx {
+	if ctx := w.known.askers[r.asker]; ctx == "-" || ctx != x.ctx {
 		return fmt.Errorf("what #%s of %s asked for was given to %s", r.asker, ctx, x.ctx)
 	}
 	return nil

@@ -67,7 +67,7 @@ func (w *world) misleads(x *call) {
 		!json.Valid(x.message()) { // no client reads an answer with something behind it
 		return
 	}
-	w.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] = w.versionsOf(revision.Tools)
+	x.at.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] = w.versionsOf(revision.Tools)
 }
 
 func (w *world) versionsOf(k revision.Kind) map[view]int {
@@ -92,7 +92,7 @@ func (t *truth) changedBy(a *arrival, k revision.Kind, w *world) {
 	}
 	versions := w.versionsOf(k)
 	t.called[a.caller()] = changedLists{time.Now(), versions}
-	f := w.handler.backend.Feeds.Of(revision.Parse(a.rev))
+	f := a.at.handler.backend.Feeds.Of(revision.Parse(a.rev))
 	if !t.caught[feedView{k, a.rev, ""}] || w.troubled() || f == nil || f.Status().Failure != nil {
 		return
 	}
@@ -112,15 +112,20 @@ func (l changedLists) before() map[view]int {
 
 // troubled reports whether the upstream does not work as it should.
 func (w *world) troubled() bool {
-	return len(w.up.faults)+len(w.up.holds)+len(w.up.refused)+len(w.truth.feedLost) > 0
+	lost := 0
+	for _, at := range w.instances {
+		lost += len(at.truth.feedLost)
+	}
+	return len(w.up.faults)+len(w.up.holds)+len(w.up.refused)+lost > 0
 }
 
-// walks records that the last page of a list was delivered to the feed.
+// walks records that the last page of a list was delivered to the feed. Of several instances,
+// one may have what another was given.
 func (w *world) walks(a *arrival, f feedView, p *page) {
-	if p.state.Blip || p.end != p.state.Of || f.as != "" {
+	if w.cfg.fleet || p.state.Blip || p.end != p.state.Of || f.as != "" {
 		return
 	}
-	t := w.truth
+	t := a.at.truth
 	if p.state.Of == 0 { // that has to be confirmed
 		delete(t.walked, f)
 		return
@@ -150,7 +155,7 @@ func (w *world) stepMistake(r *rand.Rand) {
 	// The refresh that this set off may have found other items or hints, or that
 	// the session of the feed is lost.
 	after := w.expect(other, q)
-	q.mustHit = before.fresh && !same && len(w.truth.feedLost) == 0 && w.up.refused[errs.ctx] == 0 &&
+	q.mustHit = before.fresh && !same && len(other.at.truth.feedLost) == 0 && w.up.refused[errs.ctx] == 0 &&
 		after.items == before.items && after.snapshot == before.snapshot && after.lifetime == before.lifetime
 	w.mu.Unlock()
 	w.send(other, q)
@@ -163,8 +168,8 @@ func (w *world) stepMistake(r *rand.Rand) {
 // expect is what a client could count on if it asked now.
 func (w *world) expect(c *client, q request) prospect {
 	x := w.newCall(c, q, "0")
-	x.before = w.truth.before(q.kind, x.ctx, x.session, c.rev.String())
-	return w.prospectOf(x, w.handler)
+	x.before = x.at.truth.before(q.kind, x.ctx, x.session, c.rev.String())
+	return w.prospectOf(x, x.at.handler)
 }
 
 // stepQuietChange has a client change a list on an upstream that does not say
@@ -200,11 +205,11 @@ func (w *world) checkOwn(x *call, from answerOrigin, _ *sent, r *result) error {
 	version, ctx := r.state.Version, r.state.Ctx
 	switch {
 	case from == fromCacheStale:
-	case version < x.before.misled[view{x.kind, ctx}] && w.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] != nil:
+	case version < x.before.misled[view{x.kind, ctx}] && x.at.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] != nil:
 		return fmt.Errorf("version %d of %s misled this caller, and there was version %d", version, ctx, x.before.misled[view{x.kind, ctx}])
 	case version < x.before.changed[view{x.kind, ctx}] && !w.troubled() && time.Since(x.before.at) < promisedPatience:
 		return fmt.Errorf("version %d of %s lacks what this caller's call has changed in version %d", version, ctx, x.before.changed[view{x.kind, ctx}])
-	case version < x.before.called[view{x.kind, ctx}] && !w.handler.backend.Hanging(x.before.at):
+	case version < x.before.called[view{x.kind, ctx}] && !x.at.handler.backend.Hanging(x.before.at):
 		return fmt.Errorf("version %d of %s is from before this caller's call, which has just made version %d", version, ctx, x.before.called[view{x.kind, ctx}])
 	}
 	return nil

@@ -39,7 +39,7 @@ const mutationSteps = 60_000
 // product it has to fail, and to say why. Without -model.mutations the bugs are only
 // looked for in the product.
 func TestModelMutations(t *testing.T) {
-	for _, m := range slices.Concat(mutations, toolkitMutations) {
+	for _, m := range slices.Concat(mutations, toolkitMutations, fleetMutations) {
 		t.Run(m.name, func(t *testing.T) {
 			if !*modelMutations {
 				m.overlay(t)

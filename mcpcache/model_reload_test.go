@@ -11,8 +11,8 @@ import (
 // These steps are new configurations, and new processes.
 
 // load puts a configuration in force in place of the present one.
-func (w *world) load(ttl time.Duration, rules modelRules) error {
-	end, err := w.begin(ttl, rules)
+func (at *modelInstance) load(ttl time.Duration, rules modelRules) error {
+	end, err := at.begin(ttl, rules)
 	if err == nil {
 		end()
 	}
@@ -21,42 +21,46 @@ func (w *world) load(ttl time.Duration, rules modelRules) error {
 
 // begin is load up to the moment at which both configurations are there; end ends the
 // old one.
-func (w *world) begin(ttl time.Duration, rules modelRules) (end func(), err error) {
-	h, start, cancel, err := w.provision(ttl, rules)
+func (at *modelInstance) begin(ttl time.Duration, rules modelRules) (end func(), err error) {
+	h, start, cancel, err := at.provision(ttl, rules)
 	if err != nil {
 		return nil, err
 	}
-	old := w.cancel
-	w.serving, w.cancel = serving{h, rules}, cancel
+	old := at.cancel
+	at.serving, at.cancel = serving{h, rules}, cancel
 	start()
 	return func() {
 		if old == nil {
 			return
 		}
 		old()
-		w.settle()
-		w.mu.Lock()
-		w.ttls = w.ttls[len(w.ttls)-1:]
-		w.mu.Unlock()
+		at.w.settle()
+		at.w.mu.Lock()
+		at.ttls = at.ttls[len(at.ttls)-1:]
+		at.w.mu.Unlock()
 	}, nil
 }
 
 // nextRules returns the rules of a configuration that comes after the present one.
-func (w *world) nextRules(r *rand.Rand) modelRules {
-	if w.cfg.ruled && r.IntN(2) == 0 {
+func (at *modelInstance) nextRules(r *rand.Rand) modelRules {
+	if at.w.cfg.ruled && r.IntN(2) == 0 {
 		return newRules(r)
 	}
-	return w.rules
+	return at.rules
 }
+
+// longestReloadedTTL is the longest ttl of a configuration that is loaded later.
+const longestReloadedTTL = 2 * time.Minute
 
 // stepReload provisions the next configuration beside the present one, which
 // goes afterwards, or stays because the next one is rejected.
 func (w *world) stepReload(r *rand.Rand) {
-	ttl := pick(r, w.cfg.ttl, w.cfg.ttl, time.Minute, 2*time.Minute)
+	ttl := pick(r, w.cfg.ttl, w.cfg.ttl, time.Minute, longestReloadedTTL)
 	rejected := r.IntN(3) == 0
-	rules := w.nextRules(r)
+	at := w.anyInstance(r)
+	rules := at.nextRules(r)
 	if rejected {
-		_, _, cancel, err := w.provision(ttl, rules)
+		_, _, cancel, err := at.provision(ttl, rules)
 		if err != nil {
 			w.failNow(fmt.Errorf("provisioning a configuration that is rejected: %w", err))
 			return
@@ -66,33 +70,33 @@ func (w *world) stepReload(r *rand.Rand) {
 		cancel()
 		return
 	}
-	w.reload(r, ttl, rules)
+	w.reload(r, at, ttl, rules)
 }
 
 // stepRules is a reload with other rules.
-func (w *world) stepRules(r *rand.Rand) { w.reload(r, w.cfg.ttl, newRules(r)) }
+func (w *world) stepRules(r *rand.Rand) { w.reload(r, w.anyInstance(r), w.cfg.ttl, newRules(r)) }
 
 // reload puts a configuration in force. While both are there each has requests to answer.
-func (w *world) reload(r *rand.Rand, ttl time.Duration, rules modelRules) {
-	w.noteNow("reload with ttl %s and rules %v", ttl, rules)
-	before := w.serving
-	end, err := w.begin(ttl, rules)
+func (w *world) reload(r *rand.Rand, at *modelInstance, ttl time.Duration, rules modelRules) {
+	w.noteNow("reload of %d with ttl %s and rules %v", at.n, ttl, rules)
+	before := at.serving
+	end, err := at.begin(ttl, rules)
 	if err != nil {
 		w.failNow(err)
 		return
 	}
 	if w.cfg.ruled {
-		w.askBoth(r, before, w.serving)
+		w.askBoth(r, at, before, at.serving)
 	}
 	end()
 }
 
 // askBoth has clients ask for a list of two configurations that share what is cached.
-func (w *world) askBoth(r *rand.Rand, before, after serving) {
+func (w *world) askBoth(r *rand.Rand, at *modelInstance, before, after serving) {
 	for range 3 {
-		c, k := w.anyone(r), pick(r, modelKinds[:4]...)
+		c, k := w.anyoneWho(r, func(c *client) bool { return c.at == at }), pick(r, modelKinds[:4]...)
 		for _, one := range [...]serving{before, after} {
-			w.serving = one
+			at.serving = one
 			w.send(c, w.question(r, c, k))
 			w.settle()
 		}
@@ -113,20 +117,13 @@ func (w *world) stepRestart(r *rand.Rand) {
 		w.change(r, revision.Tools)
 		w.settle()
 	}
+	at := w.anyInstance(r)
+	at.stop()
 	w.mu.Lock()
-	for x := range w.pending {
-		x.cancelled = true
-		x.cancel()
-	}
+	at.truth.restarts(!w.cfg.fleet && len(w.unsaved) == 0)
+	w.note("restart of %d", at.n)
 	w.mu.Unlock()
-	w.calls.Wait()
-	w.cancel()
-	w.cancel = nil
-	w.mu.Lock()
-	w.truth.restarts(len(w.unsaved) == 0)
-	w.note("restart")
-	w.mu.Unlock()
-	if err := w.load(w.cfg.ttl, w.nextRules(r)); err != nil {
+	if err := at.load(w.cfg.ttl, at.nextRules(r)); err != nil {
 		w.failNow(err)
 	}
 	if troubled {
@@ -135,4 +132,19 @@ func (w *world) stepRestart(r *rand.Rand) {
 			w.send(c, w.question(r, c, revision.Tools))
 		}
 	}
+}
+
+// stop ends the process of an instance, and the requests that it has.
+func (at *modelInstance) stop() {
+	at.w.mu.Lock()
+	for x := range at.w.pending {
+		if x.at == at {
+			x.cancelled = true
+			x.cancel()
+		}
+	}
+	at.w.mu.Unlock()
+	at.calls.Wait()
+	at.cancel()
+	at.cancel = nil
 }

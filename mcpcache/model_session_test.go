@@ -10,7 +10,8 @@ import (
 // modelSession is a legacy session.
 type modelSession struct {
 	id, ctx, rev string
-	client       string // what its lists depend on, if lists depend on clients
+	at           *modelInstance // through which it was opened
+	client       string         // what its lists depend on, if lists depend on clients
 	feed         bool
 	ready        bool                  // it has lists: its client has said that it is there
 	extra        map[revision.Kind]int // how many items of its own
@@ -27,14 +28,14 @@ func (u *modelUpstream) initialize(a *arrival, reply *reply) {
 		u.opened++
 		id := fmt.Sprintf("s%d", u.opened)
 		s := &modelSession{
-			id: id, ctx: a.ctx, rev: a.rev, client: a.caps, feed: a.feed(), ready: !u.w.cfg.late,
+			id: id, at: a.at, ctx: a.ctx, rev: a.rev, client: a.caps, feed: a.feed(), ready: !u.w.cfg.late,
 			extra: make(map[revision.Kind]int), version: make(map[revision.Kind]int),
 		}
 		if u.w.cfg.variesNames {
 			s.client += "@" + a.client
 		}
 		u.sessions[id] = s
-		u.w.truth.clients[id] = s.client
+		u.w.known.clients[id] = s.client
 		reply.session, a.session = id, id
 	}
 	reply.result(fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"m","version":"1"}}`,
@@ -55,7 +56,7 @@ func (w *world) clientOf(x *call) string {
 	case x.c.modern():
 		return strings.TrimPrefix(x.c.caps, "{}")
 	case x.session != "":
-		return w.truth.clients[x.session]
+		return w.known.clients[x.session]
 	}
 	return ""
 }
@@ -103,7 +104,7 @@ func (u *modelUpstream) call(a *arrival, reply *reply) {
 	reply.result([]byte(`{"content":[]}`))
 	if !a.modern() && !u.w.cfg.silent && u.w.draw(2, "notice", a.serial) == 0 {
 		n := u.announce(k)
-		u.w.truth.confirmsAll(n)
+		u.w.confirmsAll(n)
 		reply.before = append(reply.before, n)
 	}
 }
@@ -124,10 +125,10 @@ func (u *modelUpstream) loseSession(id string) {
 	if s == nil {
 		return
 	}
-	u.w.truth.loses(s)
+	s.at.truth.loses(s)
 	for _, stream := range u.streams {
 		if s.feed && stream.a.session == id && stream.begun {
-			u.w.noticedLoss = true
+			s.at.noticedLoss = true
 		}
 	}
 	u.endSession(id)

@@ -181,7 +181,7 @@ func (x *call) kinds() []revision.Kind {
 // has to have let the caller in.
 func (w *world) checkRefusedDoor(x *call) error {
 	for _, k := range x.kinds() {
-		asked := &call{request: request{kind: k}, w: w, c: x.c, ctx: x.ctx, session: x.session, before: x.before}
+		asked := &call{request: request{kind: k}, w: w, at: x.at, c: x.c, ctx: x.ctx, session: x.session, before: x.before}
 		asked.before.refusedKind = x.refused[k]
 		if err := w.checkDoor(asked, fromCache, nil, nil); err != nil {
 			return err

@@ -22,49 +22,56 @@ var stepKinds = []struct {
 	name   string
 	weight int
 	run    func(*world, *rand.Rand)
+	in     func(worldConfig) bool // nil: in all worlds
 }{
-	{"list", 40, (*world).stepList},
-	{"lists", 5, (*world).stepLists},
-	{"change", 14, (*world).stepChange},
-	{"notice", 3, (*world).stepNotice},
-	{"call", 9, (*world).stepCall},
-	{"initialize", 7, (*world).stepInitialize},
-	{"listen", 7, (*world).stepListen},
-	{"end stream", 3, (*world).stepEndStream},
-	{"fail", 4, (*world).stepFail},
-	{"repair", 5, (*world).stepRepair},
-	{"hold", 6, (*world).stepHold},
-	{"release", 7, (*world).stepRelease},
-	{"overtake", 5, (*world).stepOvertake},
-	{"sleep", 12, (*world).stepSleep},
-	{"reload", 3, (*world).stepReload},
-	{"restart", 1, (*world).stepRestart},
-	{"delete", 3, (*world).stepDelete},
-	{"ping", 3, (*world).stepPing},
-	{"forget", 1, (*world).stepForget},
-	{"refuse", 2, (*world).stepRefuse},
-	{"deny", 3, (*world).stepDeny},
-	{"accept", 3, (*world).stepAccept},
-	{"hints", 3, (*world).stepHints},
-	{"blip", 3, (*world).stepBlip},
-	{"cancel", 2, (*world).stepCancel},
-	{"mistake", 3, (*world).stepMistake},
-	{"quiet change", 3, (*world).stepQuietChange},
-	{"upstream restart", 2, (*world).stepUpstreamRestart},
-	{firstRuledStep, 45, (*world).stepName}, // from here on: where there are rules
-	{"shown", 8, (*world).stepShown},
-	{"resume", 8, (*world).stepResume},
-	{"other rules", 6, (*world).stepRules},
+	{"list", 40, (*world).stepList, nil},
+	{"lists", 5, (*world).stepLists, nil},
+	{"change", 14, (*world).stepChange, nil},
+	{"notice", 3, (*world).stepNotice, nil},
+	{"call", 9, (*world).stepCall, nil},
+	{"initialize", 7, (*world).stepInitialize, nil},
+	{"listen", 7, (*world).stepListen, nil},
+	{"end stream", 3, (*world).stepEndStream, nil},
+	{"fail", 4, (*world).stepFail, nil},
+	{"repair", 5, (*world).stepRepair, nil},
+	{"hold", 6, (*world).stepHold, nil},
+	{"release", 7, (*world).stepRelease, nil},
+	{"overtake", 5, (*world).stepOvertake, nil},
+	{"sleep", 12, (*world).stepSleep, nil},
+	{"reload", 3, (*world).stepReload, nil},
+	{"restart", 1, (*world).stepRestart, nil},
+	{"delete", 3, (*world).stepDelete, nil},
+	{"ping", 3, (*world).stepPing, nil},
+	{"forget", 1, (*world).stepForget, nil},
+	{"refuse", 2, (*world).stepRefuse, nil},
+	{"deny", 3, (*world).stepDeny, nil},
+	{"accept", 3, (*world).stepAccept, nil},
+	{"hints", 3, (*world).stepHints, nil},
+	{"blip", 3, (*world).stepBlip, nil},
+	{"cancel", 2, (*world).stepCancel, nil},
+	{"mistake", 3, (*world).stepMistake, nil},
+	{"quiet change", 3, (*world).stepQuietChange, nil},
+	{"upstream restart", 2, (*world).stepUpstreamRestart, nil},
+	{"name", 45, (*world).stepName, worldConfig.hasRules},
+	{"shown", 8, (*world).stepShown, worldConfig.hasRules},
+	{"resume", 8, (*world).stepResume, worldConfig.hasRules},
+	{"other rules", 6, (*world).stepRules, worldConfig.hasRules},
+	{"elsewhere", 20, (*world).stepElsewhere, worldConfig.isFleet},
+	{"cut", 6, (*world).stepCut, worldConfig.isFleet},
+	{"delivery", 4, (*world).stepDelivery, worldConfig.isFleet},
+	{"emptied", 2, (*world).stepEmptied, worldConfig.isFleet},
+	{"heal", 8, (*world).stepHeal, worldConfig.isFleet},
 }
 
-const firstRuledStep = "name"
+func (c worldConfig) hasRules() bool { return c.ruled }
+func (c worldConfig) isFleet() bool  { return c.fleet }
 
 // newSteps draws n steps.
-func newSteps(r *rand.Rand, ruled bool, n int) []step {
+func newSteps(r *rand.Rand, cfg worldConfig, n int) []step {
 	var bag []int
 	for kind, k := range stepKinds {
-		if k.name == firstRuledStep && !ruled {
-			break
+		if k.in != nil && !k.in(cfg) {
+			continue
 		}
 		for range k.weight {
 			bag = append(bag, kind)

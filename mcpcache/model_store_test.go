@@ -71,7 +71,7 @@ func (s *modelStore) Delete(_ context.Context, key string) error {
 
 // fails reports whether the store does not work this time.
 func (s *modelStore) fails(what, key string) bool {
-	fails := s.w.draw(8, what, key, s.w.truth.next()) == 0
+	fails := s.w.draw(8, what, key, s.w.known.next()) == 0
 	switch {
 	case fails:
 		s.w.unsaved[key] = true

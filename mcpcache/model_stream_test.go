@@ -82,7 +82,7 @@ func (u *modelUpstream) openStream(a *arrival) *modelStream {
 
 // tell sends a notice on the stream, if there is room.
 func (s *modelStream) tell(n *notice) {
-	s.up.w.truth.confirmsAll(n)
+	s.up.w.confirmsAll(n)
 	select {
 	case s.events <- n:
 	default:
@@ -137,7 +137,7 @@ func (s *modelStream) run(rw http.ResponseWriter, r *http.Request, p *reply) err
 			}
 			if s.a.feed() {
 				w.mu.Lock()
-				w.heard = append(w.heard, n)
+				s.a.at.heard = append(s.a.at.heard, n)
 				w.mu.Unlock()
 			}
 		case <-s.ended:

@@ -35,11 +35,11 @@ func TestModel(t *testing.T) {
 	}
 	t.Logf("-model.seed=%d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	hits := 0
+	secrets, hits := modelSecrets(t), 0
 	for done, n := 0, 0; done < *modelSteps; n++ {
-		run := modelRun{id: fmt.Sprintf("%d-%d", seed, n), cfg: newWorldConfig(r), seed: r.Uint64()}
+		run := modelRun{id: fmt.Sprintf("%d-%d", seed, n), secrets: secrets, cfg: newWorldConfig(r), seed: r.Uint64()}
 		run.drawRules()
-		run.steps = newSteps(r, run.cfg.ruled, min(20+r.IntN(stepsPerWorld-20), *modelSteps-done))
+		run.steps = newSteps(r, run.cfg, min(20+r.IntN(stepsPerWorld-20), *modelSteps-done))
 		done += len(run.steps)
 		w := run.try(t)
 		if w.violation != "" {
@@ -55,17 +55,20 @@ func TestModel(t *testing.T) {
 
 // modelRun is everything that shapes a world.
 type modelRun struct {
-	id    string
-	cfg   worldConfig
-	seed  uint64
-	steps []step
+	id, secrets string
+	cfg         worldConfig
+	seed        uint64
+	steps       []step
 }
 
-// drawRules has some worlds have rules. What else is drawn does not depend on it.
+// drawRules has some worlds have rules, and some two instances. What else is drawn does not depend on it.
 func (m *modelRun) drawRules() {
 	r := rand.New(rand.NewPCG(m.seed, 3))
 	m.cfg.ruled = r.IntN(3) == 0
 	m.cfg.long = m.cfg.ruled && r.IntN(2) == 0
+	if m.cfg.fleet = r.IntN(4) == 0; m.cfg.fleet {
+		m.cfg.store, m.cfg.ahead = true, pick(r, -3*time.Second, 0, time.Hour)
+	}
 }
 
 // try runs the steps in a world of their own.
@@ -77,10 +80,12 @@ func (m modelRun) try(t *testing.T) (w *world) {
 		}
 	}()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(m.id, m.cfg, m.seed)
-		if err := w.load(m.cfg.ttl, w.rules); err != nil {
-			w.failNow(err)
-			return
+		w = newWorld(m.id, m.secrets, m.cfg, m.seed)
+		for _, at := range w.instances {
+			if err := at.load(m.cfg.ttl, at.rules); err != nil {
+				w.failNow(err)
+				return
+			}
 		}
 		for _, s := range m.steps {
 			w.do(s)

@@ -82,6 +82,9 @@ func (w *world) stepSleep(r *rand.Rand) {
 	if r.IntN(25) == 0 {
 		d = 3 * time.Hour
 	}
+	if w.cfg.fleet { // which has much to do all the time
+		d = min(d, 6*time.Minute)
+	}
 	w.mu.Lock()
 	w.note("time passes: %s", d)
 	w.mu.Unlock()
@@ -189,6 +192,9 @@ func (w *world) stepHints(r *rand.Rand) {
 }
 
 func (w *world) stepBlip(r *rand.Rand) {
+	if w.cfg.fleet { // one may believe what another was given twice
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k := anyKind(r)

@@ -7,19 +7,49 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// truth is what the test knows of the upstream and of what has reached whom.
+// common is what the test knows of the upstream, through whatever instance.
 // Everything in it happens under the world's lock.
+type common struct {
+	seq int
+
+	// freshUntil is when the newest copy of each content expires.
+	freshUntil map[content]time.Time
+	// believed are the empty lists that may be published.
+	believed map[believable]bool
+
+	ended map[string]bool // sessions that their clients have ended
+	// clients is what the lists of a session depend on.
+	clients map[string]string
+	// askers are the contexts of the clients' requests, by serial.
+	askers map[string]string
+}
+
+func newCommon() *common {
+	return &common{
+		freshUntil: make(map[content]time.Time), believed: make(map[believable]bool),
+		ended: make(map[string]bool), clients: make(map[string]string), askers: make(map[string]string),
+	}
+}
+
+// next returns the number of something that happens.
+func (c *common) next() int {
+	c.seq++
+	return c.seq
+}
+
+// truth is what the test knows of what has reached an instance and its clients.
 type truth struct {
+	*common
 	door
 	doubts
-
-	seq int
 
 	// floor is the oldest version of each list that may still be called
 	// fresh: a notice about it has passed. staleFloor is the same since the
 	// last restart that forgot, told for one caller. toldBefore is what anybody may have been
 	// told before the last restart.
 	floor, staleFloor, toldBefore map[view]int
+	// heard is the newest version of which the process has heard by itself.
+	heard map[view]int
 
 	told map[string]map[view]int
 	// toldAt is when a caller was last told of a change.
@@ -28,8 +58,10 @@ type truth struct {
 	// their own.
 	own map[sessionView]*own
 
-	// freshUntil is when the newest copy of each content expires.
-	freshUntil map[content]time.Time
+	// toldElsewhere is what the clients of others were told, and toldElsewhereAt when.
+	toldElsewhere   map[view]int
+	toldElsewhereAt map[revision.Kind]time.Time
+
 	// feedHas is what was delivered to the feed of a revision last.
 	feedHas map[feedView]content
 	// blips has the empty lists in a row that were delivered, after one that was
@@ -37,8 +69,6 @@ type truth struct {
 	blips map[feedView]blips
 	// shown is when the last list that was not empty was delivered to a feed.
 	shown map[feedView]int
-	// believed are the empty lists that may be published.
-	believed map[believable]bool
 	// confirmed is when there was reason last to believe in an empty list.
 	confirmed map[revision.Kind]stamp
 }
@@ -73,18 +103,13 @@ type own struct {
 	differs bool
 }
 
-func newTruth() *truth {
+func newTruth(c *common) *truth {
 	return &truth{
+		common: c, heard: make(map[view]int), toldElsewhere: make(map[view]int), toldElsewhereAt: make(map[revision.Kind]time.Time),
 		floor: make(map[view]int), staleFloor: make(map[view]int), told: make(map[string]map[view]int), own: make(map[sessionView]*own),
 		door: newDoor(), doubts: newDoubts(), toldAt: make(map[string]map[revision.Kind]time.Time),
-		freshUntil: make(map[content]time.Time), feedHas: make(map[feedView]content),
-		blips: make(map[feedView]blips), shown: make(map[feedView]int), believed: make(map[believable]bool), confirmed: make(map[revision.Kind]stamp),
+		feedHas: make(map[feedView]content), blips: make(map[feedView]blips), shown: make(map[feedView]int), confirmed: make(map[revision.Kind]stamp),
 	}
-}
-
-func (t *truth) next() int {
-	t.seq++
-	return t.seq
 }
 
 // restarts forgets what no process can know of the one before. What is fresh
@@ -99,6 +124,9 @@ func (t *truth) restarts(saved bool) {
 	t.toldBefore = maps.Clone(t.staleFloor)
 	clear(t.told)
 	clear(t.toldAt)
+	clear(t.heard)
+	clear(t.toldElsewhere)
+	clear(t.toldElsewhereAt)
 	clear(t.own)
 	clear(t.misled)
 	clear(t.changed)
@@ -133,9 +161,9 @@ const suddenFor = 15 * time.Second
 // hears records that a notice has been passed to somebody. caller is "" if
 // that was the feed. answering says that it was part of an answer.
 func (t *truth) hears(n *notice, caller, session, rev string, answering bool) {
+	t.raise(n.views)
 	for v, version := range n.views {
-		t.floor[v] = max(t.floor[v], version)
-		t.staleFloor[v] = max(t.staleFloor[v], version)
+		t.heard[v] = max(t.heard[v], version)
 	}
 	t.confirmsAll(n)
 	if caller == "" {
@@ -158,6 +186,25 @@ func (t *truth) hears(n *notice, caller, session, rev string, answering bool) {
 			seq: t.next(), extra: n.session[v], feedHad: t.feedHas[feedView{k, rev, ""}],
 			differs: answering || before != nil && before.differs,
 		}
+	}
+}
+
+// hearsElsewhere records that a client of another instance was told, and this one before.
+func (t *truth) hearsElsewhere(n *notice) {
+	t.raise(n.views)
+	for v, version := range n.views {
+		t.toldElsewhere[v] = max(t.toldElsewhere[v], version)
+	}
+	for _, k := range n.kinds {
+		t.toldElsewhereAt[k] = time.Now()
+	}
+}
+
+// raise records that no older versions are fresh any more.
+func (t *truth) raise(floor map[view]int) {
+	for v, version := range floor {
+		t.floor[v] = max(t.floor[v], version)
+		t.staleFloor[v] = max(t.staleFloor[v], version)
 	}
 }
 
@@ -192,7 +239,7 @@ func (t *truth) deliversToFeed(a *arrival, f feedView, p *page) {
 		t.shown[f] = t.next()
 		// A feed may note a notice, and ask, in either order at that moment.
 		c := t.confirmed[a.kind]
-		t.blips[f] = blips{announced: a.seq < c.seq || a.at.Equal(c.at)}
+		t.blips[f] = blips{announced: a.seq < c.seq || a.arrived.Equal(c.at)}
 	case p.state.Of == 0 && a.kind.ItemsKey() != "", p.state.Blip:
 		b, shown := t.blips[f]
 		if shown = shown && t.shown[f] < a.seq; shown {
@@ -242,11 +289,14 @@ func (t *truth) before(k revision.Kind, ctx, session, rev string) knowledge {
 	caller := callerOf(session, ctx, rev)
 	n.refusedContext, n.refusedKind = t.refusedContext[ctx], t.refusedKind[callerKind{caller, k}]
 	n.toldAt, n.misled, n.changed, n.called = t.toldAt[caller][k], t.misled[caller], t.changed[caller], t.called[caller].before()
+	if elsewhere := t.toldElsewhereAt[k]; elsewhere.After(n.toldAt) {
+		n.toldAt = elsewhere
+	}
 	told := t.told[caller]
 	for _, ctx := range modelContexts {
 		n.floor[ctx] = t.floor[view{k, ctx}]
 		n.stale[ctx] = t.staleFloor[view{k, ctx}]
-		n.told[ctx] = max(told[view{k, ctx}], t.toldBefore[view{k, ctx}])
+		n.told[ctx] = max(told[view{k, ctx}], t.toldBefore[view{k, ctx}], t.toldElsewhere[view{k, ctx}])
 	}
 	for v, o := range maps.All(t.own) {
 		if v.kind == k {

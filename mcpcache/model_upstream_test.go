@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +28,10 @@ var modelWorlds sync.Map
 // upstream of a world.
 type modelGuest struct {
 	World string `json:"world"`
+	// Upstreams is what says that several instances reach the same upstream.
+	Upstreams []any `json:"upstreams,omitempty"`
 
-	up *modelUpstream
+	at *modelInstance
 }
 
 // CaddyModule returns the Caddy module information.
@@ -47,7 +48,7 @@ func (g *modelGuest) Provision(caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	g.up = w.up
+	g.at = w.loading
 	return nil
 }
 
@@ -61,7 +62,7 @@ func worldNamed(id string) (*world, error) {
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].
 func (g *modelGuest) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	return g.up.serve(w, r)
+	return g.at.w.up.serve(g.at, w, r)
 }
 
 // modelGuard gives the feed the token of the context F.
@@ -119,9 +120,9 @@ type sent struct {
 	probe   bool // the client has asked for something else
 }
 
-// serve answers a request.
-func (u *modelUpstream) serve(rw http.ResponseWriter, r *http.Request) error {
-	a, err := readArrival(r)
+// serve answers a request that an instance sends.
+func (u *modelUpstream) serve(at *modelInstance, rw http.ResponseWriter, r *http.Request) error {
+	a, err := readArrival(at, r)
 	if err != nil {
 		return caddyhttp.Error(http.StatusBadRequest, err)
 	}
@@ -140,7 +141,7 @@ func (u *modelUpstream) serve(rw http.ResponseWriter, r *http.Request) error {
 // decide makes the answer to a request. What it says is settled now, however
 // long it takes to arrive.
 func (u *modelUpstream) decide(a *arrival) *reply {
-	a.seq, a.ttl = u.w.truth.next(), slices.Max(u.w.ttls)
+	a.seq, a.ttl = u.w.known.next(), u.w.longestTTL(a.at)
 	reply := &reply{up: u, a: a, status: http.StatusOK, sent: new(sent)}
 	if !a.feed() {
 		u.w.arrives(a)
@@ -148,7 +149,7 @@ func (u *modelUpstream) decide(a *arrival) *reply {
 		u.sent[a.serial] = reply.sent
 	}
 	if a.http == http.MethodDelete {
-		u.w.truth.leaves(a)
+		a.at.truth.leaves(a)
 	}
 	reply.hold = u.holdOf(a)
 	f := u.faultOf(a)
@@ -186,7 +187,7 @@ func (u *modelUpstream) answer(a *arrival, reply *reply) {
 		u.answerBatch(a, reply)
 	case a.http == http.MethodDelete:
 		u.endSession(a.session)
-		u.w.truth.ended[a.session] = true
+		u.w.known.ended[a.session] = true
 		reply.status = http.StatusNoContent
 	case a.id == nil:
 		u.notified(a)

@@ -84,5 +84,5 @@ func (w *world) checkWait(x *call, from answerOrigin) {
 // toldMeanwhile reports whether the caller was told of a change at the moment at
 // which its request began: before or after the look into the cache, who knows.
 func (w *world) toldMeanwhile(x *call) bool {
-	return w.truth.toldAt[callerOf(x.session, x.ctx, x.c.rev.String())][x.kind].Equal(x.before.at)
+	return x.at.truth.toldAt[callerOf(x.session, x.ctx, x.c.rev.String())][x.kind].Equal(x.before.at)
 }

@@ -6,15 +6,13 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
 
 // worldConfig is what stays the same in a world.
@@ -37,6 +35,11 @@ type worldConfig struct {
 
 	// ruled: there are rules, of which a reload may bring others. long: items are.
 	ruled, long bool
+
+	// fleet: there are two instances, which share a store. ahead is how far its clock is
+	// ahead of theirs.
+	fleet bool
+	ahead time.Duration
 }
 
 // The limits of worlds with rules: longer requests are read for what they name after the
@@ -73,22 +76,19 @@ type world struct {
 
 	mu    sync.Mutex
 	up    *modelUpstream
-	truth *truth
-	// heard are the notices that the feed was sent since the last step.
-	heard []*notice
-	// noticedLoss says that a feed has met the loss of its session since the last
-	// step, feedReopened the revisions of which one has opened another.
-	noticedLoss  bool
-	feedReopened map[string]bool
+	known *common
 
-	ttls      []time.Duration // of the configurations in use
+	instances []*modelInstance
+	loading   *modelInstance   // of which a configuration is being loaded
+	shared    *storetest.Trial // nil: there is one instance
+	secrets   string           // the file with what instances have in common
+
 	stored    map[string][]byte
 	unsaved   map[string]bool // copies of which the store last failed to do something
 	violation string
 	trace     []string
 
 	clients []*client
-	calls   sync.WaitGroup
 	pending map[*call]bool
 	serial  int
 	hits    int
@@ -99,22 +99,12 @@ type world struct {
 
 	// asking are the requests under way by their serials.
 	asking map[string]*call
-
-	serving
-	cancel func()
 }
 
-// serving is a handler of the product, and its rules.
-type serving struct {
-	handler *Handler
-	rules   modelRules
-}
-
-func newWorld(id string, cfg worldConfig, seed uint64) *world {
+func newWorld(id, secrets string, cfg worldConfig, seed uint64) *world {
 	w := &world{
-		id: id, cfg: cfg, seed: seed, born: time.Now(), truth: newTruth(), pending: make(map[*call]bool),
-		stored: make(map[string][]byte), unsaved: make(map[string]bool), feedReopened: make(map[string]bool), crowd: make(map[int]int),
-		asking: make(map[string]*call),
+		id: id, cfg: cfg, seed: seed, born: time.Now(), known: newCommon(), secrets: secrets, pending: make(map[*call]bool),
+		stored: make(map[string][]byte), unsaved: make(map[string]bool), crowd: make(map[int]int), asking: make(map[string]*call),
 	}
 	w.up = &modelUpstream{
 		w: w, versions: make(map[view]int), counts: make(map[view]int), hints: make(map[revision.Kind]hints),
@@ -126,12 +116,18 @@ func newWorld(id string, cfg worldConfig, seed uint64) *world {
 		w.up.change(k, modelContexts)
 		w.up.hints[k] = newHints(r)
 	}
+	w.makeInstances()
 	for i := range 9 {
-		w.clients = append(w.clients, newClient(r, i))
+		c := newClient(r, i)
+		c.at = w.instances[i%len(w.instances)]
+		w.clients = append(w.clients, c)
 	}
 	if cfg.ruled {
-		w.rules = newRules(r)
-		w.note("the rules are %v", w.rules)
+		rules := newRules(r)
+		for _, at := range w.instances {
+			at.rules = rules
+		}
+		w.note("the rules are %v", rules)
 	}
 	modelWorlds.Store(id, w)
 	return w
@@ -155,9 +151,14 @@ func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
 		"stale_after_notice": w.cfg.staleAfterNotice,
 		"gate":               w.cfg.gate,
 	}
-	c["store"] = map[string]any{"store": "off"}
-	if w.cfg.store {
+	switch {
+	case w.cfg.fleet:
+		c["upstream"] = map[string]any{"handler": "mcp_cache_model", "world": w.id, "upstreams": []any{map[string]any{"dial": "mcp.internal:3001"}}}
+		c["store"], c["secret_file"] = map[string]any{"store": "model_fleet", "world": w.id}, w.secrets
+	case w.cfg.store:
 		c["store"] = map[string]any{"store": "model", "world": w.id}
+	default:
+		c["store"] = map[string]any{"store": "off"}
 	}
 	if w.cfg.guard {
 		c["guard"] = map[string]any{"guard": "model"}
@@ -180,49 +181,18 @@ func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
 	return raw
 }
 
-// provision makes a handler as Caddy does for a new configuration. cancel is
-// what Caddy does when the configuration goes.
-func (w *world) provision(ttl time.Duration, rules modelRules) (h *Handler, start, cancel func(), err error) {
-	base, err := caddy.ProvisionContext(&caddy.Config{
-		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {
-			BaseLog: caddy.BaseLog{WriterRaw: json.RawMessage(`{"output":"discard"}`), Level: "ERROR"},
-		}}},
-	})
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making a context: %w", err)
-	}
-	ctx, cancel := caddy.NewContext(base)
-	w.mu.Lock()
-	w.ttls = append(w.ttls, ttl)
-	w.mu.Unlock()
-	mod, err := ctx.LoadModuleByID("http.handlers.mcp_cache", w.config(ttl, rules))
-	if err != nil {
-		cancel()
-		return nil, nil, nil, fmt.Errorf("provisioning: %w", err)
-	}
-	loaded, err := ctx.App("mcp_cache")
-	if err != nil {
-		cancel()
-		return nil, nil, nil, fmt.Errorf("loading the app: %w", err)
-	}
-	start = func() {
-		if err := loaded.(caddy.App).Start(); err != nil {
-			w.failNow(fmt.Errorf("starting: %w", err))
-		}
-	}
-	return mod.(*Handler), start, cancel, nil
-}
-
 // settle waits until everything that can happen now has happened.
 func (w *world) settle() {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, n := range w.heard {
-		w.truth.hears(n, "", "", "", false)
+	for _, at := range w.instances {
+		for _, n := range at.heard {
+			at.truth.hears(n, "", "", "", false)
+		}
+		at.heard = nil
+		at.settleLoss()
 	}
-	w.heard = nil
-	w.settleLoss()
 	w.moment++
 }
 
@@ -233,10 +203,10 @@ func (w *world) delivers(a *arrival, p *page) {
 	if a.probe {
 		return
 	}
-	w.truth.delivers(a, p, lifetime(p.hints.ttl, max(a.ttl, slices.Max(w.ttls)), maxModelTTL))
+	a.at.truth.delivers(a, p, lifetime(p.hints.ttl, max(a.ttl, w.longestTTL(a.at)), maxModelTTL))
 	if a.feed() {
 		f := feedView{a.kind, a.rev, strings.TrimSuffix(w.up.clientOf(a), "@mcp_cache")}
-		w.truth.deliversToFeed(a, f, p)
+		a.at.truth.deliversToFeed(a, f, p)
 		w.walks(a, f, p)
 	}
 }
@@ -297,8 +267,11 @@ func (w *world) end() {
 		c.cancel()
 	}
 	w.mu.Unlock()
-	w.calls.Wait()
-	w.cancel()
+	for _, at := range w.instances {
+		at.calls.Wait()
+		at.cancel()
+	}
+	pool = w.instances[0].pool
 	modelWorlds.Delete(w.id)
 }
 

@@ -126,3 +126,25 @@ func TestAnnouncedChangeThatCannotBeSaved(t *testing.T) {
 		}
 	})
 }
+
+// A store that fails is asked once, and again a minute later, also for a list that is there as
+// announced and was fetched since.
+func TestAnnouncedChangeThatIsFetchedWhileNothingCanBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTrial(t)
+		r.start()
+		r.fetched(entryOf(t, revision.Tools, "a", cache.Public))
+		r.announce()
+		time.Sleep(announceDelay)
+		synctest.Wait()
+		r.store.SetTrouble(failingAt(false, "save"))
+		r.store.Take()
+		r.fetched(entryOf(t, revision.Tools, "b", cache.Public))
+		time.Sleep(resave - time.Nanosecond)
+		synctest.Wait()
+		r.want("while the store fails", "delete "+toolsKey, "save "+toolsKey)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		r.want("a minute later", "save "+toolsKey)
+	})
+}

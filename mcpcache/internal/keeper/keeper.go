@@ -52,6 +52,7 @@ type Keeper struct {
 
 	wake      chan struct{}
 	announced chan struct{} // a change has been announced
+	unsaved   chan struct{} // something could not be saved
 
 	mu      sync.Mutex
 	store   *boundedStore
@@ -109,7 +110,10 @@ type slotKey struct {
 // snapshots that feeds pin in c, and change notices. If instance is not nil, the
 // copies are for this instance of Caddy alone, which it names.
 func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
-	kp := &Keeper{cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1), saving: make(chan struct{}, 1), leases: make(map[slotKey]heldLease)}
+	kp := &Keeper{
+		cache: c, place: placeOf(key, instance), wake: make(chan struct{}, 1), announced: make(chan struct{}, 1),
+		unsaved: make(chan struct{}, 1), saving: make(chan struct{}, 1), leases: make(map[slotKey]heldLease),
+	}
 	c.OnPin(kp.pinned)
 	c.Watch(func(revision.KindSet) { signal(kp.announced) })
 	return kp
@@ -288,7 +292,8 @@ func (kp *Keeper) largest() int64 {
 }
 
 // note records what has become of a copy, unless another store is in use by now. A
-// copy that has become dirty meanwhile stays so.
+// copy that has become dirty meanwhile stays so, and one that could not be saved waits
+// for the next round: a store that fails at once would be asked without a pause.
 func (kp *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
@@ -298,7 +303,7 @@ func (kp *Keeper) note(store *boundedStore, key slotKey, now storedCopy) {
 	c := kp.of(key)
 	now.dirty = now.dirty || c.dirty
 	*c = now
-	if kp.fetched(key, now) {
+	if !now.dirty && kp.fetched(key, now) {
 		kp.signal()
 	}
 }

@@ -20,7 +20,6 @@ func (kp *Keeper) Run(ctx context.Context) {
 	again.Stop()
 	var announced <-chan time.Time // nil unless a notice is to be saved
 	for {
-		done := true
 		select {
 		case <-kp.announced:
 			if announced == nil {
@@ -28,36 +27,36 @@ func (kp *Keeper) Run(ctx context.Context) {
 			}
 		case <-announced:
 			announced = nil
-			done = kp.save(ctx, saveTimeout)
+			kp.save(ctx, saveTimeout)
 		case <-kp.wake:
-			done = kp.save(ctx, saveTimeout)
+			kp.save(ctx, saveTimeout)
 		case <-again.C:
-			done = kp.save(ctx, saveTimeout)
+			kp.save(ctx, saveTimeout)
+		case <-kp.unsaved:
+			again.Reset(resave)
 		case <-upkeep.C:
 			kp.keep(ctx)
-			done = kp.save(ctx, saveTimeout)
+			kp.save(ctx, saveTimeout)
 			upkeep.Reset(untilUpkeep())
 		case <-ctx.Done():
 			kp.save(context.WithoutCancel(ctx), ShutdownTimeout)
 			return
 		}
-		if !done {
-			again.Reset(resave)
-		}
 	}
 }
 
 // save saves everything that is dirty, and deletes what must not be stored any more.
-// What fails is tried again in the next round. It reports whether nothing failed. The
-// last quarter of the time is for deleting what could not be replaced.
-func (kp *Keeper) save(ctx context.Context, limit time.Duration) bool {
+// What fails is tried again in the next round, in a minute at the latest. The last quarter
+// of the time is for deleting what could not be replaced.
+func (kp *Keeper) save(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
 	case kp.saving <- struct{}{}:
 		defer func() { <-kp.saving }()
 	case <-ctx.Done():
-		return false
+		signal(kp.unsaved)
+		return
 	}
 	saving, cancelSaving := context.WithTimeout(ctx, limit*3/4)
 	defer cancelSaving()
@@ -74,7 +73,9 @@ func (kp *Keeper) save(ctx context.Context, limit time.Duration) bool {
 	if len(due) > 0 {
 		kp.report(ctx, failure)
 	}
-	return failure == nil
+	if failure != nil {
+		signal(kp.unsaved)
+	}
 }
 
 // withdraw deletes a copy that could not be replaced, if the list is another by now

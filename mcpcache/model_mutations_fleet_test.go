@@ -1,0 +1,33 @@
+package mcpcache
+
+// fleetMutations are bugs in what several instances have in common.
+var fleetMutations = []mutation{
+	{name: "tell clients before other instances", edits: []replacement{
+		{"internal/fleet/send.go", "wait(ctx, time.Now().Add(life), m.confirmation(is.number))", "_ = is.number"},
+	}, found: oldVersion},
+	{name: "confirm before lists are outdated", edits: []replacement{
+		{"internal/fleet/attend.go", "	if h.Member != a.name {\n\t\ta.cache.Hear(decode(h.Message))", "	if h.Member != a.name {\n\t\ttime.AfterFunc(10*time.Millisecond, func() { a.cache.Hear(decode(h.Message)) })"},
+	}, found: oldVersion + `|and this caller was told`},
+	{name: "look away from what was lost", edits: []replacement{
+		{"internal/fleet/attend.go", "	if h.Number > a.heard+1 {\n\t\ta.missed()", "	if h.Number > a.heard+1 {\n\t\t_ = h"},
+	}, found: oldVersion},
+	{name: "keep lists when a membership ends", edits: []replacement{
+		{"internal/fleet/member.go", "m.ended = true\n\tm.cache.Hear(cache.Change{Kinds: everything})", "m.ended = true"},
+	}, found: oldVersion},
+	{name: "join and trust what there is", edits: []replacement{
+		{"internal/fleet/attend.go", "	if last != a.heard {\n\t\ta.missed()", "	if last != a.heard {\n\t\t_ = last"},
+	}, found: oldVersion},
+	{name: "forget what could not be announced", edits: []replacement{
+		{"internal/fleet/send.go", "add(&m.unsent, now.Change)", "_ = now"},
+	}, found: oldVersion},
+	{name: "give clients of other instances what was before", edits: []replacement{
+		{"internal/exchange/lookup.go", "x.backend.Cache.ToldElsewhere(e) && x.backend.Cache.Freshness(e, x.now) == cache.Outdated:", "false:"},
+	}, found: `version \d+ of \S+ is old, and this caller was told`},
+	{name: "take what another has fetched for new", edits: []replacement{
+		{"internal/snapshot/snapshot.go", "fetched := said.Fetched.Add(-terms.Ahead)", "fetched := now"},
+	}, found: `it expired \S+ ago|its ttlMs of \d+ is \S+ too long|it was stale for`},
+	{name: "take what another has asked for before a change", edits: []replacement{
+		{"internal/feed/turns.go", "|| own.Mark != f.cache.Mark(k) {", "{"},
+		{"internal/feed/turns.go", "e.Mark, e.Lifetime = own.Mark,", "e.Mark, e.Lifetime = f.cache.Mark(e.Kind),"},
+	}, found: oldVersion},
+}
