@@ -4,6 +4,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -24,14 +25,20 @@ func TestMain(m *testing.M) {
 
 var measuring = flag.Bool("measure", false, "whether to measure all contenders")
 
-// All contenders that need no other program answer as they should, and are
+// isMeasured reports whether a test measures a contender: one whose program is there.
+func isMeasured(c contender) bool {
+	_, err := exec.LookPath(redisProgram())
+	return c.role != typeScriptRole && (c.role != fleetRole || err == nil)
+}
+
+// All contenders that need no other program, or only Redis, answer as they should, and are
 // measured.
 func TestMeasure(t *testing.T) {
 	if !*measuring {
 		t.Skip("measures: -measure")
 	}
 	o := &options{rounds: 1, duration: 50 * time.Millisecond, tools: []int{checkedTools}}
-	o.only = namesOf(func(c contender) bool { return c.role != "ts-sdk" })
+	o.only = namesOf(isMeasured)
 	_, last := cores()
 	r, err := measure(t.Context(), o, last)
 	if err != nil {
@@ -54,7 +61,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range contenders {
-		if c.role != "ts-sdk" && !strings.Contains(b.String(), "\n| "+c.what+" | ") {
+		if isMeasured(c) && !strings.Contains(b.String(), "\n| "+c.what+" | ") {
 			t.Errorf("there is no row of %s:\n%s", c.name, &b)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/caddy-mcp/mcp-cache"
+	_ "github.com/caddy-mcp/mcp-cache/mcpcache/stores/redis"
 )
 
 // caddyfile writes the global options of a Caddy that keeps its files in a

@@ -31,12 +31,15 @@ const (
 	upstreamRole = "upstream"
 	changingRole = "changing-upstream"
 
+	fleetRole = "caddy-fleet" // one that shares a store with others
+	redisRole = "redis"
+
 	typeScriptRole = "ts-sdk"
 	fastMCPRole    = "fastmcp"
 )
 
-// Blocks of a Caddyfile: BODY is a file with a list as it is answered, UPSTREAM
-// and CHANGING are addresses. What a legacy server lists may be shared where the
+// Blocks of a Caddyfile: BODY is a file with a list as it is answered, UPSTREAM,
+// CHANGING and REDIS are addresses. What a legacy server lists may be shared where the
 // operator says so.
 const (
 	readySite = "bench_static * BODY"
@@ -65,6 +68,8 @@ var contenders = []contender{
 	{name: "hit-metrics", what: "**hit**, `metrics` on", role: metricsRole, site: hitSite, hit: true},
 	{name: "static-log", what: "ready bytes, access log (discarded)", role: caddyRole, site: logged + readySite},
 	{name: "hit-log", what: "**hit**, access log (discarded)", role: caddyRole, site: logged + hitSite, hit: true},
+	{name: "hit-alone", what: "**hit**, in the Caddy of the next row", role: fleetRole, site: hitSite, hit: true},
+	{name: "hit-fleet", what: "**hit**, `store redis`", role: fleetRole, site: fleetSite, hit: true},
 	{name: "proxy", what: "Caddy `reverse_proxy` to a server of ready bytes", role: caddyRole, site: proxySite, readme: true, short: true},
 	{name: "mcp-go", what: "mcp-go server, direct", role: "mcp-go", readme: true, short: true},
 	{name: "go-sdk", what: "go-sdk server, direct", role: "go-sdk"},
@@ -82,6 +87,10 @@ var contenders = []contender{
 // ruleSite lets callers see all tools by one header, which all of them have: their
 // list is derived from everybody's.
 var ruleSite = "@clients header Accept *event-stream*\n" + strings.Replace(hitSite, "scope", "allow @clients tools *\n\tscope", 1)
+
+// fleetSite shares lists with other instances, and is told of changes by them. It has a feed of
+// its own: one feed has one store.
+var fleetSite = strings.Replace(hitSite, "scope", "client_name fleet\n\tstore redis redis://REDIS\n\tscope", 1)
 
 var encodeSite = "encode zstd gzip\n" + strings.Replace(hitSite, "scope", "precompress off\n\tscope", 1)
 

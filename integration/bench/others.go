@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +51,38 @@ func startFastMCP(ctx context.Context, addr, upstream string) (*process, error) 
 		return nil, err
 	}
 	return start(ctx, addr, python, script, addr, "http://"+upstream+"/mcp")
+}
+
+// redisProgram is what the variable MCP_REDIS names, or redis-server.
+func redisProgram() string { return cmp.Or(os.Getenv("MCP_REDIS"), "redis-server") }
+
+// startRedis starts a Redis that keeps nothing.
+func startRedis(ctx context.Context, addr string) (*process, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("reading address: %w", err)
+	}
+	const untilInputEnds = `"$@" >/dev/null & read -r _; kill $!`
+	return start(ctx, addr, "sh", "-c", untilInputEnds, "sh", redisProgram(),
+		"--bind", host, "--port", port, "--save", "")
+}
+
+// verifyRedis returns an error unless an instance keeps something in a Redis: its lists, and
+// that it is a member.
+func verifyRedis(ctx context.Context, addr string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("asking Redis: %w", err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "DBSIZE\r\n"); err != nil {
+		return fmt.Errorf("asking Redis: %w", err)
+	}
+	var keys int
+	if _, err := fmt.Fscanf(conn, ":%d", &keys); err != nil || keys < 2 {
+		return fmt.Errorf("redis has %d keys: %w", keys, cmp.Or(err, errors.New("want lists and members")))
+	}
+	return nil
 }
 
 // inCache writes a file into the folder for what others have made, and returns its

@@ -74,7 +74,7 @@ func (s *stage) process(ctx context.Context, role string) (*process, error) {
 	}
 	var p *process
 	switch tools := s.file("tools.json"); role {
-	case caddyRole, metricsRole:
+	case caddyRole, metricsRole, fleetRole:
 		if err = s.writeCaddyfile(ctx, role); err == nil {
 			p, err = start(ctx, addr, self, caddyRole, addr, s.file(role))
 		}
@@ -85,6 +85,8 @@ func (s *stage) process(ctx context.Context, role string) (*process, error) {
 		if upstream, err = s.process(ctx, upstreamRole); err == nil {
 			p, err = startFastMCP(ctx, addr, upstream.addr)
 		}
+	case redisRole:
+		p, err = startRedis(ctx, addr)
 	case changingRole:
 		p, err = start(ctx, addr, self, upstreamRole, addr, tools, "100ms")
 	default:
@@ -94,6 +96,9 @@ func (s *stage) process(ctx context.Context, role string) (*process, error) {
 		return nil, fmt.Errorf("starting %s: %w", role, err)
 	}
 	s.processes[role] = p
+	if role == redisRole {
+		return p, nil
+	}
 	_, err = p.usage() // it answers when it is there
 	if err == nil && role != upstreamRole && role != changingRole {
 		err = pin(p.cmd.Process.Pid, s.core)
@@ -105,7 +110,11 @@ func (s *stage) process(ctx context.Context, role string) (*process, error) {
 // so that garbage is collected equally often for each.
 func (s *stage) writeCaddyfile(ctx context.Context, role string) error {
 	words := []string{"BODY", s.file("body.json"), "TEXT", s.body()}
-	for name, upstream := range map[string]string{"UPSTREAM": upstreamRole, "CHANGING": changingRole} {
+	others := map[string]string{"UPSTREAM": upstreamRole, "CHANGING": changingRole}
+	if role == fleetRole {
+		others["REDIS"] = redisRole
+	}
+	for name, upstream := range others {
 		p, err := s.process(ctx, upstream)
 		if err != nil {
 			return err
@@ -162,6 +171,9 @@ func (s *stage) set(ctx context.Context, c contender) (*target, error) {
 		}
 		if err == nil {
 			err = t.verify(ctx)
+		}
+		if err == nil && c.role == fleetRole {
+			err = verifyRedis(ctx, s.processes[redisRole].addr)
 		}
 		if err == nil {
 			return t, nil

@@ -42,6 +42,7 @@ var pairs = []pair{
 	{"hit, zstd / hit", "hit-zstd", hit, map[int]float64{500: 2.5}},
 	{"hit / ready bytes, `metrics` on", "hit-metrics", "static-metrics", nil},
 	{"hit / ready bytes, access log", "hit-log", "static-log", nil},
+	{"hit, `store redis` / without", "hit-fleet", "hit-alone", map[int]float64{5: 0.96, 50: 0.96, 500: 0.96}},
 	{"hit while the list changes / at rest", "hit-changing", hit, nil},
 	{"hit / mcp-go server", hit, "mcp-go", map[int]float64{5: 2.6, 50: 14}},
 	{"hit / `reverse_proxy`", hit, "proxy", nil},
