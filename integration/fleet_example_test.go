@@ -10,14 +10,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/redistest"
-	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 const exampleFolder = "../examples/cluster"
@@ -158,6 +155,7 @@ func TestFleetExample(t *testing.T) {
 	server := fixture.FreeAddr(t)
 	x := newClusterExample(t, server)
 	first, second := x.start(0), x.start(1)
+	first.awaitMembers(first.status().Fleet.Name, second.status().Fleet.Name)
 	demo := x.startDemo(server)
 	x.awaitHits("at the beginning")
 	toldByFirst, toldBySecond := fixture.NewModern(t, first.URL, "").Listen(), fixture.NewModern(t, second.URL, "").Listen()
@@ -218,38 +216,4 @@ func (x *clusterExample) kill(p *process, addr string) {
 		}
 		return err == nil
 	})
-}
-
-// TestFleetExampleAsksOnce has the example's lists come due again and again: one of the two
-// asks for both, and both have what it was given.
-func TestFleetExampleAsksOnce(t *testing.T) {
-	w := newUpstream(t)
-	w.SetRevisions(scripted.Modern)
-	w.SetHints(`"ttlMs":2000,"cacheScope":"public"`)
-	w.host.Start()
-	x := newClusterExample(t, w.host.Addr)
-	for n := range x.addrs {
-		i := x.start(n)
-		await(t, "its lists", func() bool { s := i.status(); return s != nil && s.Ready })
-	}
-	x.awaitHits("at the beginning")
-	var mu sync.Mutex
-	var asked []time.Time
-	w.SetScript(toolsList, func(e *scripted.Exchange) {
-		mu.Lock()
-		asked = append(asked, time.Now())
-		mu.Unlock()
-		e.Default()
-	})
-	const rounds = 5
-	fixture.AwaitFor(t, 2*fixture.Deadline, "the lists to be due", func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > rounds })
-	mu.Lock()
-	for n := 1; n < len(asked); n++ {
-		if gap := asked[n].Sub(asked[n-1]); gap < time.Second {
-			t.Errorf("list %d of %d was asked for again after %v", n, len(asked), gap)
-		}
-	}
-	mu.Unlock()
-	w.SetList(toolsList, scripted.Items(toolsList, "v2", 5))
-	await(t, "what changed without a notice", func() bool { return len(x.awaitHits("after some rounds")) == 5 })
 }
