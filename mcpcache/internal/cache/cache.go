@@ -100,7 +100,7 @@ type change struct {
 	before, after Mark
 }
 
-type watch struct{ changed func(revision.KindSet) }
+type watch struct{ changed func(Change) }
 
 type pinWatch struct {
 	pinned func(r revision.Revision, k revision.Kind, same bool)
@@ -138,9 +138,9 @@ func (c *Cache) Mark(k revision.Kind) Mark {
 // Current reports whether no change of k has been announced since m.
 func (c *Cache) Current(k revision.Kind, m Mark) bool { return c.epochs[k].Load() == m.epoch }
 
-// Watch calls changed after every bump until the returned function is called.
+// Watch calls changed after every change of kinds until the returned function is called.
 // It must return at once.
-func (c *Cache) Watch(changed func(revision.KindSet)) (stop func()) {
+func (c *Cache) Watch(changed func(Change)) (stop func()) {
 	w := &watch{changed: changed}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -227,12 +227,12 @@ func TestWatch(t *testing.T) {
 	var heard []revision.KindSet
 	var outdated bool
 	e := c.entry(toolsOf(Public), "list", 0)
-	stop := c.Watch(func(kinds revision.KindSet) {
-		heard = append(heard, kinds)
+	stop := c.Watch(func(change Change) {
+		heard = append(heard, change.Kinds)
 		outdated = c.Freshness(e, start) == Outdated
 	})
 	also := new(atomic.Int64)
-	c.Watch(func(revision.KindSet) { also.Add(1) })
+	c.Watch(func(Change) { also.Add(1) })
 	tools := revision.SetOf(revision.Tools)
 	c.Bump(tools)
 	c.Bump(0)
@@ -254,7 +254,7 @@ func TestWatchAndBumpTogether(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 200 {
-				stop := c.Watch(func(revision.KindSet) { heard.Add(1) })
+				stop := c.Watch(func(Change) { heard.Add(1) })
 				before := heard.Load()
 				c.Bump(revision.SetOf(revision.Prompts))
 				if heard.Load() == before {

@@ -13,6 +13,9 @@ type Change struct {
 	URIs  []string
 	// Told says that clients have been told of it.
 	Told bool
+	// Missed says that it may have been announced where nobody here has heard of it. The upstream
+	// may as well have announced nothing.
+	Missed bool
 }
 
 // together is what the caches of several processes need to know, which tell each other of
@@ -43,14 +46,14 @@ func (c *Cache) BumpTold(kinds revision.KindSet) { c.bump(Change{Kinds: kinds, T
 
 func (c *Cache) bump(change Change) {
 	if change.Kinds != 0 {
-		c.outdate(change.Kinds)
+		c.outdate(change)
 		c.TellOthers(change)
 	}
 }
 
 // Hear records a change that was announced in another process. OnChange does not tell of it.
 func (c *Cache) Hear(change Change) {
-	c.outdate(change.Kinds)
+	c.outdate(change)
 	for _, uri := range change.URIs {
 		c.update(uri)
 	}
@@ -75,13 +78,13 @@ func (c *Cache) ToldElsewhere(e *Entry) bool {
 	return told != nil && !e.Mark.Since(*told)
 }
 
-// outdate outdates everything of those kinds.
-func (c *Cache) outdate(kinds revision.KindSet) {
-	if kinds == 0 {
+// outdate outdates everything of the kinds of a change.
+func (c *Cache) outdate(change Change) {
+	if change.Kinds == 0 {
 		return
 	}
 	for k := range c.epochs {
-		if kinds.Has(revision.Kind(k)) {
+		if change.Kinds.Has(revision.Kind(k)) {
 			c.epochs[k].Add(1)
 		}
 	}
@@ -92,7 +95,7 @@ func (c *Cache) outdate(kinds revision.KindSet) {
 	}
 	c.mu.Unlock()
 	for _, w := range watches {
-		w.changed(kinds)
+		w.changed(change)
 	}
 }
 

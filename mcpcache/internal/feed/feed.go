@@ -288,13 +288,17 @@ func (f *Feed) notice(method string) {
 }
 
 // changed is called when the epochs of kinds have been bumped, whoever saw the notice.
-// It makes them due.
-func (f *Feed) changed(kinds revision.KindSet) {
+// It makes them due. What was missed counts as no notice of the upstream's.
+func (f *Feed) changed(change cache.Change) {
 	f.mu.Lock()
 	for k := range f.slots {
-		if s := &f.slots[k]; kinds.Has(revision.Kind(k)) && s.offered {
+		if s := &f.slots[k]; change.Kinds.Has(revision.Kind(k)) && s.offered {
 			s.noticeSeen = time.Now()
-			s.notices.Notice(s.noticeSeen)
+			if change.Missed {
+				s.missed = s.noticeSeen
+			} else {
+				s.notices.Notice(s.noticeSeen)
+			}
 			pause := s.notices.Pause(f.policy().Refresh)
 			s.ask(pause)
 			s.variantsDue = later(s.noticeSeen, s.variantsStarted.Add(pause))

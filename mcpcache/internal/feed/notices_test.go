@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -92,6 +93,37 @@ func TestNoticesWithoutAChange(t *testing.T) {
 				s.Notify(toolsChanged)
 				w.after(w.policy.Refresh)
 				w.wantItems(r, revision.Tools, "newest")
+			})
+		})
+	}
+}
+
+// What other instances may have announced, and this one has missed, is no notice of the server's: it
+// has nothing to do with how its notices are followed.
+func TestMissedChangesAreNoNotices(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			run(t, s, func(w *world) {
+				f := w.start(r)
+				s.Notify(toolsChanged)
+				w.after(time.Minute)
+				const often = 5
+				before := s.Count(list)
+				for range often {
+					w.cache.Hear(cache.Change{Kinds: revision.SetOf(revision.Tools), Missed: true})
+					w.after(2 * w.policy.Refresh)
+				}
+				if n := s.Count(list) - before; n != often {
+					t.Errorf("%d lists, want one after each", n)
+				}
+				if got := f.Status().InVain; got != nil {
+					t.Errorf("changes that are none are announced of %v", got)
+				}
+				s.Set(revision.Tools, "new")
+				s.Notify(toolsChanged)
+				w.after(2 * w.policy.Refresh)
+				w.wantItems(r, revision.Tools, "new")
 			})
 		})
 	}

@@ -32,7 +32,7 @@ func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry
 // compareNotices records whether what has been announced since the fetch before is a change.
 // The caller holds f.mu.
 func (f *Feed) compareNotices(s *slot, k revision.Kind, before, now *cache.Entry) {
-	if before != nil && s.notices.Fetched(!before.Mark.SameEpoch(now.Mark), before.Body.Digest == now.Body.Digest) {
+	if before != nil && !s.missed.After(before.Asked) && s.notices.Fetched(!before.Mark.SameEpoch(now.Mark), before.Body.Digest == now.Body.Digest) {
 		f.group.logger.Load().Warn("upstream announces changes of a list that stays the same: the feed follows its notices ever more slowly",
 			zap.Stringer("kind", k), zap.Stringer("revision", f.revision))
 	}

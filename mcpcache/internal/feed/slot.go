@@ -23,6 +23,7 @@ type slot struct {
 	delivered  bool // fetched at least once with success since then
 	fetches    []*Fetch
 	noticeSeen time.Time // when a change was last announced
+	missed     time.Time // when one may last have been announced that was not heard of
 	started    time.Time // when the last fetch began
 	due        time.Time // when the next one is due, zero if none is planned
 	aged       time.Time // when it is for no other reason than the list's age

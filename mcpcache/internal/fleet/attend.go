@@ -89,7 +89,7 @@ func (a *attendance) join(ctx context.Context) error {
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
 	if is.Last != a.heard {
-		a.missed()
+		a.missed(false) // or the store has forgotten
 		a.heard = is.Last
 	}
 	a.renew(since)
@@ -108,7 +108,7 @@ func (a *attendance) hear(h stores.Announcement) {
 		a.cache.Hear(decode(h.Message))
 	}
 	if h.Number > a.heard+1 {
-		a.missed()
+		a.missed(true)
 	}
 	a.hears(h.Number)
 	signal(a.more)
@@ -147,7 +147,7 @@ func (a *attendance) confirm(ctx context.Context, idle bool) error {
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
 	if idle && a.owed != 0 {
-		a.missed()
+		a.missed(true)
 		a.hears(is.Last)
 		signal(a.more)
 	}

@@ -248,7 +248,7 @@ func (m *Member) end() {
 		return
 	}
 	m.ended = true
-	m.cache.Hear(cache.Change{Kinds: everything})
+	m.cache.Hear(cache.Change{Kinds: everything, Missed: true})
 	m.cache.HearsUntil(time.Time{})
 }
 
@@ -260,13 +260,14 @@ func (m *Member) hasEnded() bool {
 }
 
 // missed outdates everything, as changes of anything may have been announced that were not heard of.
-// Before lists are fetched, that concerns nothing.
-func (m *Member) missed() {
+// told says that some have: then clients may have been told of them. Before lists are fetched, that
+// concerns nothing.
+func (m *Member) missed(told bool) {
 	m.lives.Lock()
 	begun := m.begun
 	m.lives.Unlock()
 	if begun {
-		m.cache.Hear(cache.Change{Kinds: everything})
+		m.cache.Hear(cache.Change{Kinds: everything, Told: told, Missed: true})
 	}
 }
 
