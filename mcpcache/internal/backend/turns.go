@@ -30,9 +30,9 @@ func (t turns) Several() bool { return t.fleet.Together() }
 // FleetState returns how the store is that instances share, or nil if it is not shared, and how this
 // one stands among them.
 func (b *Backend) FleetState() (*keeper.Fleet, fleet.Standing) {
-	f := b.Keeper.Fleet()
-	if f != nil {
-		f.Saving = cmp.Or(f.Saving, b.Fleet.Failure())
+	f, standing := b.Keeper.Fleet(), b.Fleet.Standing()
+	if f != nil && !standing.Together {
+		f.Trouble = cmp.Or(b.Fleet.Failure(), f.Trouble)
 	}
-	return f, b.Fleet.Standing()
+	return f, standing
 }

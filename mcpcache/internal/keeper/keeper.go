@@ -64,6 +64,7 @@ type Keeper struct {
 	admitted, stored [revision.Count]time.Time
 	failed           error // why the last round of saving failed; nil: it did not
 	unleased         error // why no lease could be asked for last; nil: one could
+	unread           error // why what is stored could not be read at the start
 	ignored          int   // stored snapshots that were of no use
 	// useless says of which keys the last was, as has been logged.
 	useless map[slotKey]bool
@@ -115,7 +116,7 @@ func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
 		unsaved: make(chan struct{}, 1), saving: make(chan struct{}, 1), leases: make(map[slotKey]heldLease),
 	}
 	c.OnPin(kp.pinned)
-	c.Watch(func(revision.KindSet) { signal(kp.announced) })
+	c.Watch(func(cache.Change) { signal(kp.announced) })
 	return kp
 }
 
@@ -144,7 +145,7 @@ func (kp *Keeper) Use(s stores.Store, secrets Secrets, maxList int64, logger *za
 	if kp.store != nil && kp.store.Store == s {
 		return
 	}
-	kp.store, kp.failed, kp.unleased, kp.useless = newBoundedStore(s, secrets), nil, nil, make(map[slotKey]bool)
+	kp.store, kp.failed, kp.unleased, kp.unread, kp.useless = newBoundedStore(s, secrets), nil, nil, nil, make(map[slotKey]bool)
 	for _, key := range slotKeys() {
 		*kp.of(key) = storedCopy{dirty: kp.cache.Pinned(key.revision, key.kind) != nil}
 	}
@@ -221,6 +222,9 @@ func (kp *Keeper) Load(ctx context.Context) {
 		}
 	}
 	if failure != nil && !errors.Is(failure, stores.ErrAway) {
+		kp.mu.Lock()
+		kp.unread = failure
+		kp.mu.Unlock()
 		logger.Warn("loading stored snapshots failed", zap.Error(failure))
 	}
 }

@@ -20,8 +20,9 @@ type Secrets func(ctx context.Context) (secret.Ring, error)
 // Fleet is how a store is that instances share.
 type Fleet struct {
 	stores.State
-	// Saving is why saving to it, or taking a lease, failed last; nil if it did not.
-	Saving error
+	// Trouble is why saving to it, or taking a lease, failed last, or reading from it at the start;
+	// nil if it did not.
+	Trouble error
 	// Ignored is how many stored snapshots were of no use: damaged, of others, or sealed with
 	// other secrets.
 	Ignored int
@@ -32,7 +33,7 @@ type Fleet struct {
 // Fleet returns how the store is, or nil if it is not shared.
 func (kp *Keeper) Fleet() *Fleet {
 	kp.mu.Lock()
-	shared, fleet := kp.store.shared, &Fleet{Saving: cmp.Or(kp.failed, kp.unleased), Ignored: kp.ignored, Leases: kp.held()}
+	shared, fleet := kp.store.shared, &Fleet{Trouble: cmp.Or(kp.failed, kp.unleased, kp.unread), Ignored: kp.ignored, Leases: kp.held()}
 	kp.mu.Unlock()
 	if shared == nil {
 		return nil

@@ -182,6 +182,26 @@ func TestSharedStoreIsAway(t *testing.T) {
 	})
 }
 
+// That what is stored cannot be read at the start is said.
+func TestSharedStoreCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewTrial()
+		m := join(t, store, 0, secret.New())
+		reason := errors.New("no permissions")
+		store.SetTrouble(func(_ context.Context, operation, _ string) error {
+			if operation == "size" {
+				return reason
+			}
+			return nil
+		})
+		m.Load(t.Context())
+		if f := m.Fleet(); !errors.Is(f.Trouble, reason) {
+			t.Errorf("the store is %+v", f)
+		}
+		m.wantLog("at the start", "loading stored snapshots failed", 1)
+	})
+}
+
 // What a store refuses to keep is said until it keeps it again.
 func TestSharedStoreRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -196,14 +216,14 @@ func TestSharedStoreRefuses(t *testing.T) {
 		})
 		m.start()
 		m.fetched(entryOf(t, revision.Tools, "a", cache.Public))
-		if f := m.Fleet(); !errors.Is(f.Saving, reason) || f.Failure != nil {
+		if f := m.Fleet(); !errors.Is(f.Trouble, reason) || f.Failure != nil {
 			t.Errorf("the store is %+v", f)
 		}
 		m.wantLog("refused", "saving snapshots failed", 1)
 		store.SetTrouble(nil)
 		time.Sleep(resave)
 		synctest.Wait()
-		if f := m.Fleet(); f.Saving != nil {
+		if f := m.Fleet(); f.Trouble != nil {
 			t.Errorf("then the store is %+v", f)
 		}
 	})

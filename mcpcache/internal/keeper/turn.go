@@ -93,6 +93,9 @@ func (kp *Keeper) newer(ctx context.Context, store *boundedStore, own *cache.Ent
 	if err != nil {
 		return nil, fmt.Errorf("reading what another instance has fetched: %w", err)
 	}
+	kp.mu.Lock()
+	kp.unread = nil
+	kp.mu.Unlock()
 	e, state, err := decode(data, int64(len(data)), key, kp.largest(), terms)
 	if kp.ignore(key, path, err) {
 		return nil, nil

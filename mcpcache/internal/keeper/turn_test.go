@@ -219,7 +219,7 @@ func TestUselessLists(t *testing.T) {
 			m.fetched(asked(t, "new"))
 			end()
 			other.turn(name+", after that", takes)
-			if f := m.Fleet(); f.Ignored != c.ignored || f.Saving != nil {
+			if f := m.Fleet(); f.Ignored != c.ignored || f.Trouble != nil {
 				t.Errorf("%s: the store is %+v", name, f)
 			}
 			for range c.ignored { // it happens again
@@ -324,13 +324,13 @@ func TestLeasesThatAreRefused(t *testing.T) {
 			m.turn("with no right to", fetches)
 		}
 		m.wantLog("with no right to", leaseFailed, 1)
-		if f := m.Fleet(); f.Saving == nil {
+		if f := m.Fleet(); f.Trouble == nil {
 			t.Errorf("the store is %+v", f)
 		}
 		store.SetTrouble(nil)
 		_, end := m.turn("with the right", fetches)
 		end()
-		if f := m.Fleet(); f.Saving != nil {
+		if f := m.Fleet(); f.Trouble != nil {
 			t.Errorf("with the right, the store is %+v", f)
 		}
 	})

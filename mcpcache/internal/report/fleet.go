@@ -58,7 +58,7 @@ func describeFleet(source Source) *Fleet {
 			f.Since = store.Since
 		}
 	}
-	if failure := cmp.Or(store.Failure, store.Saving); failure != nil {
+	if failure := cmp.Or(store.Failure, store.Trouble); failure != nil {
 		f.Failure = failure.Error()
 	}
 	for _, l := range store.Leases {

@@ -33,12 +33,12 @@ func TestFleetIsDescribed(t *testing.T) {
 		"asking": {&keeper.Fleet{State: there, Leases: leases}, together, &report.Fleet{
 			State: "together", Since: since, Members: members, Leases: []report.Lease{{Revision: "2025-11-25", Kind: "resource_templates", Holder: "b"}},
 		}},
-		"alone since then":       {&keeper.Fleet{State: there, Saving: full}, alone, &report.Fleet{State: "alone", Since: since, Failure: "out of memory"}},
+		"alone since then":       {&keeper.Fleet{State: there, Trouble: full}, alone, &report.Fleet{State: "alone", Since: since, Failure: "out of memory"}},
 		"alone from the start":   {&keeper.Fleet{State: there}, never, &report.Fleet{State: "alone", Since: before}},
-		"away":                   {&keeper.Fleet{State: away, Saving: full}, never, &report.Fleet{State: "away", Since: before, Failure: "connection refused"}},
+		"away":                   {&keeper.Fleet{State: away, Trouble: full}, never, &report.Fleet{State: "away", Since: before, Failure: "connection refused"}},
 		"away, and told of late": {&keeper.Fleet{State: away}, alone, &report.Fleet{State: "away", Since: since, Failure: "connection refused"}},
 		"away for a moment":      {&keeper.Fleet{State: away}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "connection refused"}},
-		"full":                   {&keeper.Fleet{State: there, Saving: full}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "out of memory"}},
+		"full":                   {&keeper.Fleet{State: there, Trouble: full}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "out of memory"}},
 		"with other keys":        {&keeper.Fleet{State: there, Ignored: 3}, together, &report.Fleet{State: "together", Since: since, Members: members, Ignored: 3}},
 	} {
 		source := reporttest.New(t, "fleet")

@@ -17,11 +17,12 @@ import (
 // digits, and its bytes. Its lease is a key beside it, in the same slot of a cluster.
 var (
 	// saveScript keeps a value unless a newer one is there, and returns 1, or 0 if there is. One
-	// without a time is kept whatever is there, as is any where another program's value is.
+	// without a time is kept whatever is there, as is any where another program's value is. Where
+	// memory is used up, Redis refuses a script's commands that need more, until one has written.
 	saveScript = rueidis.NewLuaScript(`
 local at = redis.pcall('HGET', KEYS[1], 'at')
 if type(at) == 'string' and ARGV[1] ~= '' and at > ARGV[1] then return 0 end
-redis.call('DEL', KEYS[1])
+if type(at) == 'table' then redis.call('DEL', KEYS[1]) end
 redis.call('HSET', KEYS[1], 'at', ARGV[1], 'value', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 return 1`)

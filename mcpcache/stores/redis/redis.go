@@ -154,6 +154,9 @@ func (s *Redis) ask(ctx context.Context, command func(rueidis.Builder) rueidis.C
 	return answer, inWords(answer.Error())
 }
 
+// commands are those that a user of Redis needs.
+const commands = "EVAL, EVALSHA, GET, SET, DEL, HGET, HGETALL, HSET, HDEL, HINCRBY, HSTRLEN, EXPIRE, PEXPIRE, TIME, INFO, PUBLISH and SUBSCRIBE"
+
 // inWords returns an error of the library as [stores] has it.
 func inWords(err error) error {
 	refused, answered := rueidis.IsRedisErr(err)
@@ -164,6 +167,9 @@ func inWords(err error) error {
 		return fs.ErrNotExist
 	case answered && strings.HasPrefix(refused.Error(), "WRONGTYPE"):
 		return fmt.Errorf("%w: the key holds another type of value", stores.ErrForeign)
+	case answered && strings.Contains(refused.Error(), "can't run this command"):
+		// in a script, Redis does not say which
+		return fmt.Errorf("redis refuses: %w; its user needs %s", err, commands)
 	case answered:
 		return fmt.Errorf("redis refuses: %w", err)
 	}

@@ -121,6 +121,25 @@ func TestRealValues(t *testing.T) {
 	}
 }
 
+// A Redis whose memory is used up keeps nothing more, and what the user may not do is said.
+func TestRealRefusals(t *testing.T) {
+	redis := redistest.Start(t)
+	s := connect(t, &Redis{URLs: []string{redis.URL}})
+	keep := func() error { return s.SaveAt(t.Context(), "a/b", time.Now(), []byte("value")) }
+	if err := keep(); err != nil {
+		t.Fatal(err)
+	}
+	redis.Do("CONFIG", "SET", "maxmemory", "1")
+	if err := keep(); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("with no memory left, saving gives %v", err)
+	}
+	redis.Do("CONFIG", "SET", "maxmemory", "0")
+	redis.Do("ACL", "SETUSER", "default", "-expire")
+	if err := keep(); err == nil || !strings.Contains(err.Error(), "its user needs EVAL, EVALSHA,") {
+		t.Errorf("without a command, saving gives %v", err)
+	}
+}
+
 // A frozen Redis, and one that is killed, is away until it is back.
 func TestRealTrouble(t *testing.T) {
 	redis := redistest.Start(t)
