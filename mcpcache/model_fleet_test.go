@@ -71,17 +71,33 @@ func (w *world) refuseNow(_ context.Context, operation, key string) error {
 	return nil
 }
 
-// together reports whether an instance is told what others are told. Of no other instances there
-// is nothing to be told.
+// together reports whether an instance is told what others are told.
 func (at *modelInstance) together() bool { return at.handler.backend.Fleet.Together() }
 
+// isSettled reports whether an instance has been told what others were for as long as somebody may
+// have waited for it.
+func (at *modelInstance) isSettled() bool {
+	is := at.handler.backend.Fleet.Standing()
+	return is.Together && time.Since(is.Since) > 2*time.Second
+}
+
+// together returns the instances of a fleet that are together now.
+func (w *world) together() map[*modelInstance]bool {
+	are := make(map[*modelInstance]bool)
+	for _, at := range w.instances {
+		are[at] = w.cfg.fleet && at.together()
+	}
+	return are
+}
+
 // tells records that a notice has been passed to a client. By then, other instances know of the
-// change, unless the client has gone away: then nobody waits for them. The caller holds the lock.
+// change, or that they may have missed some, unless the client has gone away: then nobody waits for
+// them. The caller holds the lock.
 func (w *world) tells(x *call, n *notice) {
 	x.at.truth.hears(n, callerOf(x.session, x.ctx, x.c.rev.String()), x.session, x.c.rev.String(), x.http == http.MethodPost)
 	for _, other := range w.instances {
-		if other != x.at && !x.cancelled && other.together() && x.at.together() {
-			other.truth.hearsElsewhere(n)
+		if other != x.at && !x.cancelled && x.at.together() && (n.known[other] || other.together()) {
+			other.truth.hearsElsewhere(n, other.isSettled())
 		}
 	}
 }
@@ -159,22 +175,29 @@ func (w *world) stepHeal(r *rand.Rand) {
 	w.stepList(r)
 }
 
-// stepElsewhere has the clients of one instance be told of a change, and those of the other ask.
-func (w *world) stepElsewhere(r *rand.Rand) {
-	k := pick(r, revision.Tools, revision.Prompts, revision.Resources)
-	told := w.anyInstance(r)
+// changeAt makes a new version of a list, and announces it on streams of one instance.
+func (w *world) changeAt(r *rand.Rand, at *modelInstance, k revision.Kind) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.up.change(k, modelContexts)
-	n := w.up.announce(k)
-	to := 0
+	n, to := w.up.announce(k), 0
 	for _, s := range w.up.streams {
-		if s.a.at == told && (!s.a.feed() || r.IntN(3) == 0) {
+		if s.a.at == at && (!s.a.feed() || r.IntN(3) == 0) {
 			to++
 			s.tell(n)
 		}
 	}
-	w.note("upstream: %s changes, notice %d to %d streams of %d", k, n.id, to, told.n)
-	w.mu.Unlock()
+	w.note("upstream: %s changes, notice %d to %d streams of %d", k, n.id, to, at.n)
+}
+
+// stepElsewhere has the clients of one instance be told of a change, and those of the other ask.
+func (w *world) stepElsewhere(r *rand.Rand) {
+	k := pick(r, revision.Tools, revision.Prompts, revision.Resources)
+	told := w.anyInstance(r)
+	w.changeAt(r, told, k)
+	if r.IntN(3) == 0 { // something else, at the same time
+		w.changeAt(r, w.anyInstance(r), pick(r, revision.Tools, revision.Prompts, revision.Resources))
+	}
 	w.settle()
 	for range 1 + r.IntN(3) {
 		if r.IntN(2) == 0 {

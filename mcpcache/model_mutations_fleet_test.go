@@ -9,13 +9,13 @@ var fleetMutations = []mutation{
 		{"internal/fleet/attend.go", "	if h.Member != a.name {\n\t\ta.cache.Hear(decode(h.Message))", "	if h.Member != a.name {\n\t\ttime.AfterFunc(10*time.Millisecond, func() { a.cache.Hear(decode(h.Message)) })"},
 	}, found: oldVersion + `|and this caller was told`},
 	{name: "look away from what was lost", edits: []replacement{
-		{"internal/fleet/attend.go", "	if h.Number > a.heard+1 {\n\t\ta.missed()", "	if h.Number > a.heard+1 {\n\t\t_ = h"},
-	}, found: oldVersion},
+		{"internal/fleet/attend.go", "	if h.Number > a.heard+1 {\n\t\ta.missed(true)", "	if h.Number > a.heard+1 {\n\t\t_ = h"},
+	}, by: testOf{"TestLostAnnouncement", "./internal/fleet"}},
 	{name: "keep lists when a membership ends", edits: []replacement{
-		{"internal/fleet/member.go", "m.ended = true\n\tm.cache.Hear(cache.Change{Kinds: everything})", "m.ended = true"},
+		{"internal/fleet/member.go", "m.ended = true\n\tm.cache.Hear(cache.Change{Kinds: everything, Missed: true})", "m.ended = true"},
 	}, found: oldVersion},
 	{name: "join and trust what there is", edits: []replacement{
-		{"internal/fleet/attend.go", "	if last != a.heard {\n\t\ta.missed()", "	if last != a.heard {\n\t\t_ = last"},
+		{"internal/fleet/attend.go", "	if is.Last != a.heard {\n\t\ta.missed(false)", "	if is.Last != a.heard {\n\t\t_ = a"},
 	}, found: oldVersion},
 	{name: "forget what could not be announced", edits: []replacement{
 		{"internal/fleet/send.go", "add(&m.unsent, now.Change)", "_ = now"},
@@ -26,8 +26,7 @@ var fleetMutations = []mutation{
 	{name: "take what another has fetched for new", edits: []replacement{
 		{"internal/snapshot/snapshot.go", "fetched := said.Fetched.Add(-terms.Ahead)", "fetched := now"},
 	}, found: `it expired \S+ ago|its ttlMs of \d+ is \S+ too long|it was stale for`},
-	{name: "take what another has asked for before a change", edits: []replacement{
+	{name: "take what another has fetched for what is doubted", edits: []replacement{
 		{"internal/feed/turns.go", "|| own.Mark != f.cache.Mark(k) {", "{"},
-		{"internal/feed/turns.go", "e.Mark, e.Lifetime = own.Mark,", "e.Mark, e.Lifetime = f.cache.Mark(e.Kind),"},
-	}, found: oldVersion},
+	}, by: testOf{"TestNoTurnForWhatIsDoubted", "./internal/feed"}},
 }

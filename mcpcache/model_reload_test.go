@@ -147,4 +147,5 @@ func (at *modelInstance) stop() {
 	at.calls.Wait()
 	at.cancel()
 	at.cancel = nil
+	time.Sleep(time.Nanosecond) // until another begins: what it finds is older than that
 }

@@ -12,6 +12,7 @@ type modelSession struct {
 	id, ctx, rev string
 	at           *modelInstance // through which it was opened
 	client       string         // what its lists depend on, if lists depend on clients
+	as           string         // the client as which a feed asks; "" for the feed itself
 	feed         bool
 	ready        bool                  // it has lists: its client has said that it is there
 	extra        map[revision.Kind]int // how many items of its own
@@ -31,6 +32,9 @@ func (u *modelUpstream) initialize(a *arrival, reply *reply) {
 			id: id, at: a.at, ctx: a.ctx, rev: a.rev, client: a.caps, feed: a.feed(), ready: !u.w.cfg.late,
 			extra: make(map[revision.Kind]int), version: make(map[revision.Kind]int),
 		}
+		if s.as = a.caps; a.client != "mcp_cache" {
+			s.as += "@" + a.client
+		}
 		if u.w.cfg.variesNames {
 			s.client += "@" + a.client
 		}
@@ -46,6 +50,14 @@ func (u *modelUpstream) initialize(a *arrival, reply *reply) {
 func (u *modelUpstream) clientOf(a *arrival) string {
 	if s := u.sessions[a.session]; s != nil {
 		return s.client
+	}
+	return a.caps
+}
+
+// askedAs is the client as which a feed asks, whatever lists depend on; "" for the feed itself.
+func (u *modelUpstream) askedAs(a *arrival) string {
+	if s := u.sessions[a.session]; s != nil {
+		return s.as
 	}
 	return a.caps
 }

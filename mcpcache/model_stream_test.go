@@ -15,10 +15,12 @@ import (
 type notice struct {
 	id      int
 	raw     []byte
-	head    int // the length of raw up to the end of the method's name
+	head    int // the length of raw up to the end of the method, which nobody knows before
 	kinds   []revision.Kind
 	views   map[view]int
 	session map[sessionView]int
+	// known are the instances of a fleet that are told what others are told.
+	known map[*modelInstance]bool
 }
 
 // announcements are the notices, and what they concern.
@@ -52,9 +54,10 @@ func (u *modelUpstream) announce(k revision.Kind) *notice {
 	if u.w.draw(4, "escape", n.id) == 0 {
 		method = strings.ReplaceAll(strings.ReplaceAll(method, "/", `\/`), "_", `\u005f`)
 	}
-	n.raw = fmt.Appendf(nil, `{"jsonrpc":"2.0","params":{"notice":%d,"uri":"file:///r"},"method":"%s`, n.id, method)
+	n.raw = fmt.Appendf(nil, `{"jsonrpc":"2.0","params":{"notice":%d,"uri":"file:///r"},"method":"%s"`, n.id, method)
 	n.head = len(n.raw)
-	n.raw = append(n.raw, `"}`...)
+	n.raw = append(n.raw, '}')
+	n.known = u.w.together()
 	u.notices = append(u.notices, n)
 	return n
 }

@@ -189,9 +189,13 @@ func (t *truth) hears(n *notice, caller, session, rev string, answering bool) {
 	}
 }
 
-// hearsElsewhere records that a client of another instance was told, and this one before.
-func (t *truth) hearsElsewhere(n *notice) {
+// hearsElsewhere records that a client of another instance was told, and this one before. It knows
+// that clients were if it is settled.
+func (t *truth) hearsElsewhere(n *notice, settled bool) {
 	t.raise(n.views)
+	if !settled {
+		return
+	}
 	for v, version := range n.views {
 		t.toldElsewhere[v] = max(t.toldElsewhere[v], version)
 	}

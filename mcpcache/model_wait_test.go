@@ -24,8 +24,9 @@ type prospect struct {
 	// of other variants are shown.
 	snapshot [32]byte
 	lifetime time.Duration
-	// stale says that the answer comes within a second.
+	// stale says that the answer comes within a second, for which there is this copy.
 	stale bool
+	copy  *cache.Entry
 }
 
 // prospectOf looks for a copy that this caller may be given. The product says
@@ -50,7 +51,7 @@ func (w *world) prospectOf(x *call, h *Handler) (p prospect) {
 	if e := h.backend.Cache.Pinned(x.c.rev, x.kind); e != nil {
 		p.snapshot = e.Body.ItemsDigest
 	}
-	p.notices, p.items, p.lifetime = len(w.up.notices), found.Body.ItemsDigest, found.Lifetime
+	p.copy, p.notices, p.items, p.lifetime = found, len(w.up.notices), found.Body.ItemsDigest, found.Lifetime
 	told := !x.before.toldAt.IsZero() && (look.NoticeSeen == nil || !found.Mark.Since(look.NoticeSeen.Mark))
 	if look.NoticeSeen == nil && found.Fetched.After(x.before.toldAt) && freshness != cache.Outdated {
 		told = false
@@ -82,7 +83,11 @@ func (w *world) checkWait(x *call, from answerOrigin) {
 }
 
 // toldMeanwhile reports whether the caller was told of a change at the moment at
-// which its request began: before or after the look into the cache, who knows.
+// which its request began: before or after the look into the cache, who knows. Of other
+// instances' clients, some may be told before it is answered.
 func (w *world) toldMeanwhile(x *call) bool {
+	if w.cfg.fleet && x.at.handler.backend.Cache.ToldElsewhere(x.before.prospect.copy) {
+		return true
+	}
 	return x.at.truth.toldAt[callerOf(x.session, x.ctx, x.c.rev.String())][x.kind].Equal(x.before.at)
 }

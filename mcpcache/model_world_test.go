@@ -154,6 +154,7 @@ func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
 	switch {
 	case w.cfg.fleet:
 		c["upstream"] = map[string]any{"handler": "mcp_cache_model", "world": w.id, "upstreams": []any{map[string]any{"dial": "mcp.internal:3001"}}}
+		c["host"] = "example.com" // which is that of clients
 		c["store"], c["secret_file"] = map[string]any{"store": "model_fleet", "world": w.id}, w.secrets
 	case w.cfg.store:
 		c["store"] = map[string]any{"store": "model", "world": w.id}
@@ -205,7 +206,7 @@ func (w *world) delivers(a *arrival, p *page) {
 	}
 	a.at.truth.delivers(a, p, lifetime(p.hints.ttl, max(a.ttl, w.longestTTL(a.at)), maxModelTTL))
 	if a.feed() {
-		f := feedView{a.kind, a.rev, strings.TrimSuffix(w.up.clientOf(a), "@mcp_cache")}
+		f := feedView{a.kind, a.rev, w.up.askedAs(a)}
 		a.at.truth.deliversToFeed(a, f, p)
 		w.walks(a, f, p)
 	}
