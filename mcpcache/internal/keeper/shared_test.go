@@ -187,15 +187,9 @@ func TestSharedStoreCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewTrial()
 		m := join(t, store, 0, secret.New())
-		reason := errors.New("no permissions")
-		store.SetTrouble(func(_ context.Context, operation, _ string) error {
-			if operation == "size" {
-				return reason
-			}
-			return nil
-		})
+		store.SetTrouble(failingAt(false, "size"))
 		m.Load(t.Context())
-		if f := m.Fleet(); !errors.Is(f.Trouble, reason) {
+		if f := m.Fleet(); !errors.Is(f.Trouble, errNoRoom) {
 			t.Errorf("the store is %+v", f)
 		}
 		m.wantLog("at the start", "loading stored snapshots failed", 1)
@@ -207,16 +201,10 @@ func TestSharedStoreRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewTrial()
 		m := join(t, store, 0, secret.New())
-		reason := errors.New("out of memory")
-		store.SetTrouble(func(_ context.Context, operation, _ string) error {
-			if operation == "save" {
-				return reason
-			}
-			return nil
-		})
+		store.SetTrouble(failingAt(false, "save"))
 		m.start()
 		m.fetched(entryOf(t, revision.Tools, "a", cache.Public))
-		if f := m.Fleet(); !errors.Is(f.Trouble, reason) || f.Failure != nil {
+		if f := m.Fleet(); !errors.Is(f.Trouble, errNoRoom) || f.Failure != nil {
 			t.Errorf("the store is %+v", f)
 		}
 		m.wantLog("refused", "saving snapshots failed", 1)

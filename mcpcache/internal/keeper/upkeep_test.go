@@ -15,6 +15,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
 
+var errNoRoom = errors.New("no room")
+
 // failingAt has a store fail at those operations: at once, or when its time is up.
 func failingAt(slow bool, operations ...string) func(context.Context, string, string) error {
 	return func(ctx context.Context, operation, _ string) error {
@@ -24,7 +26,7 @@ func failingAt(slow bool, operations ...string) func(context.Context, string, st
 		if slow {
 			<-ctx.Done()
 		}
-		return errors.New("no room")
+		return errNoRoom
 	}
 }
 

@@ -126,3 +126,15 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+// The page names the commands that an error names.
+func TestCommandsOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Join(strings.Fields(strings.ReplaceAll(string(page), "`", "")), " ")
+	if !strings.Contains(said, "The commands are "+commands+".") {
+		t.Errorf("the page does not say that the commands are %s", commands)
+	}
+}
