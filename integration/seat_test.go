@@ -92,6 +92,23 @@ func TestOneSeat(t *testing.T) {
 	}
 }
 
+// TestTakenSeat has a client take the only seat from another, whose lists are not from the
+// cache any more.
+func TestTakenSeat(t *testing.T) {
+	w := newUpstream(t)
+	w.SetRevisions(scripted.LatestLegacy)
+	w.SetScript(initialize, seats["thrown out"](w.Server))
+	w.start("admit all")
+	awaitReady(t, "mcp_cache")
+	first := w.client(scripted.LatestLegacy)
+	await(t, "the feed to yield", func() bool { return !slices.Contains(legacyStates(t), "ready") })
+	first.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
+	w.client(scripted.LatestLegacy)
+	if a := first.List(toolsList); a.Status != http.StatusNotFound {
+		t.Errorf("a list in a session that is gone gave %s", describe(a))
+	}
+}
+
 // legacyStates are the states of the legacy feeds.
 func legacyStates(t *testing.T) []string {
 	var s operatorStatus

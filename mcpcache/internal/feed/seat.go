@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -147,20 +145,24 @@ func (f *Feed) gaveWay(err error, opened time.Time) {
 		}
 		f.group.seat.lost = noticed
 		if f.group.seat.opened.After(opened) {
-			f.group.seat.conclude(f.group.logger.Load())
+			f.group.conclude()
 		}
 	})
 }
 
 // conclude finds out whether a session of a feed was lost for the client's that was opened
-// last. If that was noticed before the client came, the upstream was restarted. The caller
-// holds s.mu.
-func (s *seat) conclude(logger *zap.Logger) {
-	if s.single || s.shared || s.holder == "" || s.lost.Before(s.sent) {
-		return
+// last. If that was noticed before the client came, the upstream was restarted. Where one
+// session takes the place of another, those of other clients are gone, too. The caller
+// holds the seat's mu.
+func (g *Group) conclude() {
+	s := &g.seat
+	if !s.single && !s.shared && s.holder != "" && !s.lost.Before(s.sent) {
+		s.single = true
+		g.logger.Load().Warn("the upstream takes one session at a time: the feed gives way to clients")
 	}
-	s.single = true
-	logger.Warn("the upstream takes one session at a time: the feed gives way to clients")
+	if s.single {
+		g.lose()
+	}
 }
 
 // trusted records that a feed's session has answered a request that was sent at that time.
@@ -188,7 +190,7 @@ func (g *Group) ClientOpened(session string, sent time.Time) {
 		if s.giving {
 			s.giving, s.lost = false, s.opened
 		}
-		s.conclude(g.logger.Load())
+		g.conclude()
 		if check = f != nil && !s.shared && s.checking == nil; check {
 			s.checking = f
 		}

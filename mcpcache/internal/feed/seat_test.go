@@ -35,7 +35,14 @@ func TestYieldsUntilTheClientHasLeft(t *testing.T) {
 		w.wantState(f, Yielding)
 		w.after(time.Hour)
 		w.wantCalls("initialize", 1)
-		w.group.ClientClosed("client")
+		if w.lost == 0 {
+			t.Error("sessions of other clients are not said to be lost")
+		}
+		before := w.lost
+		if w.group.ClientOpened("another", time.Now()); w.lost == before {
+			t.Error("the first client's session is not said to be lost")
+		}
+		w.group.ClientClosed("another")
 		w.after(leftPause - time.Millisecond)
 		w.wantState(f, Yielding)
 		w.after(time.Millisecond)
