@@ -113,6 +113,7 @@ func TestFleetHearsOfChanges(t *testing.T) {
 		}
 		awaitHits(all, mark)
 		without = append(without, s.change(mark, alone))
+		awaitHits([]*audience{alone}, mark)
 	}
 	slices.Sort(took)
 	slices.Sort(without)
