@@ -43,8 +43,14 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/door.go", "failure := v.knock(v.r.Context())", "failure := v.r.Context().Err()"},
 	}, by: ofToolkit("TestToolkitDoor")},
 	{name: "share the lists of single callers", edits: []replacement{
-		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields)", "Context: s.Identity.OfFields(nil)"},
+		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields, guarded)", "Context: s.Identity.OfFields(nil, guarded)"},
 	}, by: ofToolkit("TestToolkitPersonalLists")},
+	{name: "give callers what a guard's token fetched", edits: []replacement{
+		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields, guarded)", "Context: s.Identity.OfFields(fields, false)"},
+	}, by: ofToolkit("TestNobodyElseIsShownWhatAGuardFetched")},
+	{name: "go on with a session of a guard's account", edits: []replacement{
+		{"internal/toolkit/insession.go", "sessionKey{s.Backend, caller.Guarded}", "sessionKey{s.Backend, false}"},
+	}, by: ofToolkit("TestReloadShowsNobodyElseWhatAGuardFetched")},
 	{name: "join what was asked for before a change", edits: []replacement{
 		{"internal/toolkit/shows.go", "joined != nil && s.Cache.Current(k, joined.marks[k])", "joined != nil"},
 	}, by: ofToolkit("TestToolkitAsksAnewAfterAChange")},

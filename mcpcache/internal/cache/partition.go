@@ -23,8 +23,10 @@ var (
 	Anonymous = Partition{}
 	// Public is the partition of entries that anybody may be given.
 	Public = Partition{scope: scopePublic}
-	// FeedOnly is the partition of what the upstream gave to a guard's credential: no
-	// client presents that, so no client may be given it.
+	// FeedOnly is the partition of what the upstream gave to a guard's credential. Clients
+	// do not present that credential, so the cache gives the entry to none of them. The
+	// exception is a server of a toolkit with "authorization guard", where each caller's
+	// request carries the credential.
 	FeedOnly = Partition{scope: scopeFeed}
 )
 

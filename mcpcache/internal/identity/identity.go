@@ -95,13 +95,22 @@ func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partiti
 	return cache.ContextOf([16]byte(sum[:16]))
 }
 
-// OfFields returns the authorization context of callers of whose requests a server is sent
-// just those fields of the header, besides what is the same for all.
-func (rules *Rules) OfFields(fields http.Header) cache.Partition {
-	if len(fields) == 0 {
+// OfFields returns the authorization context of callers if the server receives only those
+// fields of their header, besides what is the same for all callers. lent says that their
+// requests also carry the guard's credential: what the server answers then is for nobody
+// whose requests lack that credential. A caller of whom only that is sent is in the feed's
+// own context.
+func (rules *Rules) OfFields(fields http.Header, lent bool) cache.Partition {
+	switch {
+	case len(fields) == 0 && lent:
+		return cache.FeedOnly
+	case len(fields) == 0:
 		return cache.Anonymous
 	}
 	said := append([]byte(nil), rules.Secret[:]...)
+	if lent {
+		said = appendField(said, "guard", "")
+	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		for _, value := range fields[name] {
 			said = appendField(said, name, value)

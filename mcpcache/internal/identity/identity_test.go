@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -127,6 +128,26 @@ func TestContextsAreApart(t *testing.T) {
 		}
 		if again := f.Of(who.r.Clone(t.Context()), who.values); again != c {
 			t.Errorf("%q: asked again, it is another context", name)
+		}
+	}
+}
+
+// What a guard's credential was lent for is apart from what a caller's own fields alone are.
+func TestLentContextsAreApart(t *testing.T) {
+	f := rules()
+	seen := make(map[cache.Partition]string)
+	for name, fields := range map[string]http.Header{"nothing": {}, "a tenant": {"X-Tenant": {"a"}}, "another": {"X-Tenant": {"b"}}, "guard": {"Guard": {""}}} {
+		for _, lent := range []bool{false, true} {
+			c, what := f.OfFields(fields, lent), fmt.Sprintf("%s, lent %t", name, lent)
+			if other, ok := seen[c]; ok {
+				t.Errorf("%q and %q are one context", what, other)
+			}
+			if seen[c] = what; c != f.OfFields(fields.Clone(), lent) {
+				t.Errorf("%q: asked again, it is another context", what)
+			}
+			if c.IsAnonymous() != (len(fields) == 0 && !lent) || (c == cache.FeedOnly) != (len(fields) == 0 && lent) {
+				t.Errorf("%q is %v", what, c)
+			}
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -51,8 +50,8 @@ func (v *visit) presents(s *Server) feed.Caller {
 	}
 	known := v.presented[s.number]
 	if known == nil {
-		fields := s.Carries.credentials(v.r.Header)
-		known = &feed.Caller{Credentials: fields, Guarded: s.Carries.Guard != nil, Context: s.Identity.OfFields(fields)}
+		fields, guarded := s.Carries.credentials(v.r.Header), s.Carries.Guard != nil
+		known = &feed.Caller{Credentials: fields, Guarded: guarded, Context: s.Identity.OfFields(fields, guarded)}
 		v.presented[s.number] = known
 	}
 	return *known
@@ -81,7 +80,7 @@ func (v *visit) lister() catalog.Caller {
 // isKnown reports whether a server is sent something by which it may know the caller.
 func (v *visit) isKnown() bool {
 	return v.endpoint.personal && slices.ContainsFunc(v.endpoint.servers, func(s *Server) bool {
-		return s.Carries.isPersonal() && v.presents(s).Context != cache.Anonymous
+		return len(v.presents(s).Credentials) > 0
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
@@ -89,10 +90,18 @@ func (v *visit) gone(next caddyhttp.Handler) {
 // share one.
 var errGivesID = errors.New("the server has sessions")
 
+// sessionKey tells the sessions with a server from those with another, and from those that
+// were opened with the guard's credential before a reload, or without it: one is of no use to
+// a caller of the other.
+type sessionKey struct {
+	of      *backend.Backend
+	guarded bool
+}
+
 // sessions returns how sessions of a client with the server are opened, for that caller.
 func (s *Server) sessions(c *session.Client, caller feed.Caller) session.Server {
 	return session.Server{
-		Name: s.Name, Key: s.Backend,
+		Name: s.Name, Key: sessionKey{s.Backend, caller.Guarded},
 		Open: func(ctx context.Context) (*client.Session, error) {
 			opened, err := s.Feeds.OpenFor(ctx, min(c.Revision, s.at(c.Revision)), &client.Identity{
 				Capabilities: c.Capabilities, Name: c.Name, Version: c.Version, Credentials: caller.Credentials, Guarded: caller.Guarded,

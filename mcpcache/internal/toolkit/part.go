@@ -42,7 +42,7 @@ func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
 		return s.pinned(v.at, k)
 	}
 	c, pinned := v.presents(s), s.pinned(v.at, k)
-	if c.Context == cache.Anonymous && pinned != nil && (c.Guarded || pinned.Partition == cache.Anonymous) {
+	if pinned != nil && (c.Context == cache.FeedOnly || c.Context == pinned.Partition) {
 		return pinned // the feed's requests are the caller's
 	}
 	admitted := s.admits(c, v.at, k, v.now)
