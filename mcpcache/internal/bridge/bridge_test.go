@@ -64,7 +64,7 @@ func TestTurn(t *testing.T) {
 		"an error":              {modern, `{"jsonrpc":"2.0","id":12,"error":{"code":-32601,"message":"no","data":{"x":1}}}`, `{"jsonrpc":"2.0","id":"me","error":{"code":-32601,"message":"no","data":{"x":1}}}`, Message{Final: true, Code: -32601}},
 		"an error without id":   {modern, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}`, `{"jsonrpc":"2.0","id":"me","error":{"code":-32000,"message":"no"}}`, Message{Final: true, Code: -32000}},
 		"nothing to read":       {read, `{"jsonrpc":"2.0","id":12,"error":{"code":-32002,"message":"no","data":{"uri":"a"}}}`, `{"jsonrpc":"2.0","id":"me","error":{"code":-32602,"message":"no","data":{"uri":"a"}}}`, Message{Final: true, Code: -32602}},
-		"an ambiguous result":   {modern, `{"jsonrpc":"2.0","id":12,"result":{"resultType":"a","resultType":"b"}}`, `{"jsonrpc":"2.0","id":"me","error":{"code":-32603,"message":"the server's result cannot be read with certainty: message is ambiguous: key \"resultType\" repeated or in another case"}}`, Message{Final: true, Code: -32603}},
+		"an ambiguous result":   {modern, `{"jsonrpc":"2.0","id":12,"result":{"resultType":"a","resultType":"b"}}`, `{"jsonrpc":"2.0","id":"me","error":{"code":-32603,"message":"the server's result cannot be read with certainty: message is ambiguous: key \"resultType\" repeated, in another case or with a NUL behind it"}}`, Message{Final: true, Code: -32603}},
 		"progress":              {modern, progress, progress, Message{}},
 		"a message":             {modern, warning, warning, Message{}},
 		"a message, not wanted": {quiet, warning, ``, Message{}},

@@ -35,7 +35,7 @@ func invalid(reason string) error {
 
 // ambiguous returns an [ErrAmbiguous] that names the protocol key.
 func ambiguous(key []byte) error {
-	return fmt.Errorf("%w: key %q repeated or in another case", ErrAmbiguous, key)
+	return fmt.Errorf("%w: key %q repeated, in another case or with a NUL behind it", ErrAmbiguous, key)
 }
 
 // malformed returns an [ErrInvalid] for an error of the JSON decoder. Of that

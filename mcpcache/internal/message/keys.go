@@ -13,19 +13,24 @@ func keys(names ...string) keyset {
 	return set
 }
 
+// nul is the byte that ends a string in C.
+var nul = []byte{0}
+
 // unknown is the key of a name that is not in a keyset.
 const unknown = -1
 
 // find returns the key of an unescaped name, or unknown. It reports false when
-// the name is not a known one but a parser that ignores case would take it for
-// one. bytes.EqualFold covers what such parsers do, "ſ" (U+017F) for s and the
-// Kelvin sign (U+212A) for k included.
+// the name is not a known one but some parser would take it for one. Such parsers
+// ignore case: bytes.EqualFold covers what they do, "ſ" (U+017F) for s and the
+// Kelvin sign (U+212A) for k included. Or they are written in C, where a NUL ends
+// the name.
 func (set keyset) find(name []byte) (key int, ok bool) {
 	for key, known := range set {
 		if bytes.Equal(known, name) {
 			return key, true
 		}
 	}
+	name, _, _ = bytes.Cut(name, nul)
 	for key, known := range set {
 		// No rune that folds to an ASCII letter is longer than three bytes.
 		if len(known) <= len(name) && len(name) <= 3*len(known) && bytes.EqualFold(known, name) {

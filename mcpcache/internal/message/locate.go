@@ -9,7 +9,7 @@ import (
 
 // locate returns where the value is that is found at a path of members in an object: it
 // begins at the offset start and ends before end. Both are 0 if there is none. No member
-// on the path may be repeated, nor be there in another case.
+// on the path may be repeated, nor be there in another case or with a NUL behind it.
 func locate(object []byte, path ...string) (start, end int, err error) {
 	s := scan(object)
 	defer s.release()

@@ -88,8 +88,8 @@ func MayBecomeJSON(beginning []byte) bool {
 }
 
 // ParseNaming returns what the messages of a body name. It is an error if parsers
-// may disagree about that: [ErrAmbiguous] if a member is repeated or differs from
-// one of the protocol's in case only, [ErrMethod] if the method is an unknown one
+// may disagree about that: [ErrAmbiguous] if a member is repeated, differs from
+// one of the protocol's in case only or in what follows a NUL, or names an item with a NUL, [ErrMethod] if the method is an unknown one
 // below those of tools, prompts, resources and completion, and else [ErrInvalid].
 // A naming that comes with an error has the id, if that is known; those of the messages
 // behind it come all the same, as each wants an answer.
@@ -190,7 +190,16 @@ func (n *Naming) name(k revision.Kind, raw []byte) error {
 	if raw == nil || !isString(raw) {
 		return invalid("the name is missing or not a string")
 	}
-	n.Items = append(n.Items, Named{k, string(unquote(raw))})
+	return n.add(k, string(unquote(raw)))
+}
+
+// add adds an item. A name with a NUL in it is ambiguous: to a server written in C it
+// ends there.
+func (n *Naming) add(k revision.Kind, name string) error {
+	if strings.IndexByte(name, 0) >= 0 {
+		return fmt.Errorf("%w: a name or URI has a NUL in it", ErrAmbiguous)
+	}
+	n.Items = append(n.Items, Named{k, name})
 	return nil
 }
 
@@ -232,7 +241,7 @@ func (n *Naming) subscribed(notifications []byte) error {
 	}
 	uris, err := stringList(said[namingSubscriptions])
 	for _, uri := range uris {
-		n.Items = append(n.Items, Named{revision.Resources, uri})
+		err = cmp.Or(err, n.add(revision.Resources, uri))
 	}
 	return err
 }

@@ -79,7 +79,8 @@ func refBefore(text []byte, kind jsontext.Kind) string {
 }
 
 // certain returns an object's members by their names. It reports false if parsers may
-// see others: one is there twice, or is a known one but for its case.
+// see others: one is there twice, or is a known one but for its case and for what is behind a
+// NUL.
 func (v *refValue) certain(known ...string) (members map[string]*refValue, ok bool) {
 	if v.kind != jsontext.KindBeginObject || len(v.names) > maxMembers {
 		return nil, false
@@ -87,7 +88,7 @@ func (v *refValue) certain(known ...string) (members map[string]*refValue, ok bo
 	members = make(map[string]*refValue)
 	for i, name := range v.names {
 		for _, k := range known {
-			if name != k && strings.EqualFold(name, k) {
+			if name != k && strings.EqualFold(beforeNUL(name), k) {
 				return nil, false
 			}
 		}
@@ -163,7 +164,7 @@ var refUnseen = regexp.MustCompile(`[\s\v\x{85}\p{Z}\p{C}\p{Cn}]`)
 
 func refItems(method string, params map[string]*refValue) ([]Named, bool) {
 	one := func(k revision.Kind, v *refValue) ([]Named, bool) {
-		if !v.isString() {
+		if !v.isString() || strings.Contains(v.text, "\x00") {
 			return nil, false
 		}
 		return []Named{{k, v.text}}, true
@@ -215,7 +216,7 @@ func refSubscribed(notifications *refValue) (items []Named, ok bool) {
 		return nil, false
 	}
 	for _, uri := range members["resourceSubscriptions"].elements {
-		if !uri.isString() {
+		if !uri.isString() || strings.Contains(uri.text, "\x00") {
 			return nil, false
 		}
 		items = append(items, Named{revision.Resources, uri.text})

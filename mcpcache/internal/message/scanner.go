@@ -160,11 +160,10 @@ func (s *scanner) each(otherwise string, f func() error) error {
 }
 
 // unescape returns the text of a name in quotes. It is valid until the next
-// call. The raw form of a name that is too long to be any known one, however it
-// is escaped, does as well as its text.
+// call.
 func (s *scanner) unescape(name []byte) []byte {
 	inner := name[1 : len(name)-1]
-	if bytes.IndexByte(inner, '\\') < 0 || len(name) > len(s.name) {
+	if bytes.IndexByte(inner, '\\') < 0 {
 		return inner
 	}
 	text, err := jsontext.AppendUnquote(s.name[:0], name)

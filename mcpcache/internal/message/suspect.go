@@ -14,7 +14,8 @@ var suspects = [...][]byte{
 // it, or a notice that names a resource, for parsers that take more for JSON than there
 // is to it.
 func MayShowItems(data []byte) bool {
-	text := bytes.ToLower(unescaped(data))
+	// A NUL ends a name for a parser that is written in C.
+	text := bytes.ReplaceAll(bytes.ToLower(unescaped(data)), nul, []byte(`"`))
 	for _, suspect := range suspects {
 		if bytes.Contains(text, suspect) {
 			return true

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -101,14 +100,7 @@ func offered(capabilities []byte) ([]byte, error) {
 	if _, err := message.Canonical(capabilities); err != nil {
 		return nil, err
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(capabilities, &all); err != nil {
-		return nil, err
-	}
-	for _, name := range answering {
-		delete(all, name)
-	}
-	some, err := json.Marshal(all)
+	some, err := message.Without(capabilities, answering...)
 	if err != nil {
 		return nil, err
 	}
