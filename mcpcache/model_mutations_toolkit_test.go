@@ -16,7 +16,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/credentials.go", "return catalog.CallerOf(v.views.AppendKey(key))", "return catalog.CallerOf(key)"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "let what others may not read be shared", edits: []replacement{
-		{"internal/toolkit/rules.go", "o.Filter = func(data", "_ = func(data"},
+		{"internal/toolkit/messagefilter.go", "kept, err := left(one)", "_, kept, err := left, one, error(nil)"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "let a hidden name be called by its long form", edits: []replacement{
 		{"internal/toolkit/rules.go", "shown = shown && v.views.Allows(k, t, name)", "shown = v.views.Allows(k, t, name)"},
@@ -73,7 +73,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/insession.go", "s.Forget(o)\n", "_ = s\n"},
 	}, by: ofToolkit("TestToolkitSessionLost")},
 	{name: "tell a client of a change before it is there", edits: []replacement{
-		{"internal/toolkit/rules.go", `if revision.IsListChanged(message.StringAt(data, "method")) {`, "if len(data) == 0 {"},
+		{"internal/toolkit/messagefilter.go", "if revision.IsListChanged(method) || ", "if "},
 	}, by: ofToolkit("TestToolkitTellsFirst")},
 	{name: "leave the result of a legacy server as it is", edits: []replacement{
 		{"internal/bridge/answer.go", "{{\"resultType\", `\"complete\"`}}", "{}"},

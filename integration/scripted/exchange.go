@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,6 +18,7 @@ type Exchange struct {
 	R *http.Request
 
 	server    *Server
+	events    sync.Mutex // one is sent at a time
 	streaming bool
 }
 
@@ -90,8 +92,10 @@ func (x *Exchange) Raw(status int, contentType, body string) {
 	_, _ = io.WriteString(x.W, body)
 }
 
-// Event sends one event; the first opens the stream.
+// Event sends one event; the first opens the stream. It may be called from any goroutine.
 func (x *Exchange) Event(data string) {
+	x.events.Lock()
+	defer x.events.Unlock()
 	x.open()
 	writeEvent(x.W, "", data)
 }

@@ -28,10 +28,6 @@ type Message struct {
 	Final bool
 	// Code is that of an error; 0 for none.
 	Code int
-	// Asked is the id of a request to the client, which it is not given; nil: it is none.
-	Asked []byte
-	// AskedFor is its method.
-	AskedFor string
 }
 
 // Error codes of JSON-RPC and of MCP.
@@ -41,30 +37,25 @@ const (
 	notFoundLegacy = -32002 // a resource (2025-11-25, "Resources", "Error Handling")
 )
 
-// Turn returns what the client is given of a message. What nobody could make sense of is
-// left out.
+// Turn returns what the client is given of a response or a notification. What nobody could
+// make sense of is left out.
 func (a *Answer) Turn(data []byte) Message {
-	method := message.StringAt(data, "method")
-	id, _ := message.ValueAt(data, "id")
-	switch {
+	switch method := message.StringAt(data, "method"); {
 	case method == "":
 		return a.response(data)
-	case len(id) > 0:
-		return Message{Asked: id, AskedFor: method}
 	case !a.allows(method, data):
 		return Message{}
 	}
 	return Message{Bytes: data}
 }
 
-// allows reports whether the client may be sent a notification in answer to a request. Of a
-// request of the server, which it is not given, it is told nothing, nor is it here that lists
-// have changed. A modern client is sent what it has asked for: log messages if it has named a
-// level (2026-07-28, "Logging").
+// allows reports whether the client may be sent a notification in answer to a request. A
+// modern client is sent what it has asked for: log messages if it has named a level
+// (2026-07-28, "Logging").
 func (a *Answer) allows(method string, data []byte) bool {
 	switch {
 	case a.To == revision.Legacy:
-		return method != "notifications/cancelled" && !revision.IsListChanged(method)
+		return true
 	case method == "notifications/message":
 		return a.Level != "" && slices.Index(message.LogLevels, message.StringAt(data, "params", "level")) >= slices.Index(message.LogLevels, a.Level)
 	}

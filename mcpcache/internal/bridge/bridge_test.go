@@ -70,7 +70,6 @@ func TestTurn(t *testing.T) {
 		"a message, not wanted": {quiet, warning, ``, Message{}},
 		"a message below":       {modern, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`, ``, Message{}},
 		"a change":              {modern, changed, ``, Message{}},
-		"a request":             {modern, `{"jsonrpc":"2.0","id":"s1","method":"ping"}`, ``, Message{AskedFor: "ping", Asked: []byte(`"s1"`)}},
 		"nonsense":              {modern, `nonsense`, ``, Message{}},
 		"another's result":      {modern, `{"jsonrpc":"2.0","id":"me","result":{}}`, ``, Message{}},
 		"a cancellation":        {modern, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, ``, Message{}},
@@ -82,15 +81,12 @@ func TestTurn(t *testing.T) {
 		"to legacy, input":      {legacy, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server asks for what a client of this revision cannot give: input_required"}}`, Message{Final: true, Code: -32603}},
 		"to legacy, an error":   {legacy, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}`, Message{Final: true, Code: -32602}},
 		"to legacy, a message":  {legacy, warning, warning, Message{}},
-		"to legacy, a change":   {legacy, changed, ``, Message{}},
-		"to legacy, a request":  {legacy, `{"jsonrpc":"2.0","id":0,"method":"ping"}`, ``, Message{AskedFor: "ping", Asked: []byte(`0`)}},
 		"to legacy, another's":  {legacy, `{"jsonrpc":"2.0","id":8,"result":{}}`, ``, Message{}},
 		"to legacy, its id":     {Answer{ID: []byte(`"a\u0062"`), Sent: []byte(`"a\u0062"`)}, `{"jsonrpc":"2.0","id":"ab","result":{}}`, `{"jsonrpc":"2.0","id":"a\u0062","result":{}}`, Message{Final: true}},
-		"to legacy, cancelled":  {legacy, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, ``, Message{}},
 		"to legacy, two values": {legacy, `{"jsonrpc":"2.0","id":7,"result":{}}{}`, ``, Message{}},
 	} {
 		got := tt.by.Turn([]byte(tt.data))
-		if string(got.Bytes) != tt.want || got.Final != tt.m.Final || got.Code != tt.m.Code || got.AskedFor != tt.m.AskedFor || string(got.Asked) != string(tt.m.Asked) {
+		if string(got.Bytes) != tt.want || got.Final != tt.m.Final || got.Code != tt.m.Code {
 			t.Errorf("%s: got %s, %+v; want %s", name, got.Bytes, got, tt.want)
 		}
 	}

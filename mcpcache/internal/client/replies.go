@@ -1,8 +1,8 @@
 package client
 
 import (
-	"bytes"
 	"context"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -50,9 +50,30 @@ func (s *Session) answer(ctx context.Context, id []byte, method string) {
 	}()
 }
 
+// maxWaiting is how many requests of a server in one session of a client wait until
+// [MaxReplies] others have been answered.
+const maxWaiting = 64
+
 // Answer answers a request of the server that came to a client of ours within an answer:
-// nobody there takes requests. It returns at once.
-func (s *Session) Answer(id []byte, method string) { s.answer(s.life, bytes.Clone(id), method) }
+// nobody there takes requests. It goes with those credentials of the client. A call may wait
+// for it, so it waits for its turn in the background; what comes while [maxWaiting] wait gets
+// no answer. Answer returns at once.
+func (s *Session) Answer(credentials http.Header, id []byte, method string) {
+	if s.waiting.Add(1) > maxWaiting {
+		s.waiting.Add(-1)
+		s.client.replies.drop()
+		return
+	}
+	go func() {
+		defer s.waiting.Add(-1)
+		select {
+		case s.replying <- struct{}{}:
+			defer func() { <-s.replying }()
+			s.reply(WithCredentials(s.life, credentials), appendReply(nil, id, method))
+		case <-s.life.Done():
+		}
+	}()
+}
 
 // dropRequest counts the requests that reach the transport, because they are too large
 // for [requestFilter]. They get no answer.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 )
@@ -116,6 +117,42 @@ func TestRepliesAtTheirBound(t *testing.T) {
 	if got := r.dropped.Load(); got != 1 {
 		t.Errorf("%d are counted as dropped, want 1", got)
 	}
+}
+
+// What a server asks a client of ours is answered in turn, up to a bound, with the credentials
+// that the client has now.
+func TestAnswersOfClientsWait(t *testing.T) {
+	s := newServer(legacy)
+	s.On("", clienttest.Hang) // it takes no answer
+	run(t, legacy, s, func(w *world) {
+		session, err := w.client.NewSession(&Identity{Capabilities: []byte(`{}`), Credentials: http.Header{"Authorization": {"old"}}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := session.Open(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		for range maxWaiting + 1 {
+			session.Answer(http.Header{"Authorization": {"new"}}, []byte("1"), "ping")
+		}
+		w.after(0)
+		w.wantCalls("", MaxReplies)
+		if got := w.client.Unanswered(); got != 1 {
+			t.Errorf("%d requests are counted as unanswered, want 1", got)
+		}
+		s.On("", nil)
+		w.after(maxWaiting / MaxReplies * RequestTimeout)
+		w.wantCalls("", maxWaiting)
+		for _, c := range s.Posted {
+			if got := c.Header.Get("Authorization"); got != "new" {
+				t.Errorf("an answer has the credential %q", got)
+			}
+		}
+		if n := session.waiting.Load(); n != 0 {
+			t.Errorf("%d answers are still to be sent", n)
+		}
+		session.Close(time.Second)
+	})
 }
 
 func TestRequestsOnTheStreamAreAnswered(t *testing.T) {

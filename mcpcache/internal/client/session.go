@@ -65,6 +65,10 @@ type Session struct {
 	end  context.CancelFunc
 	// unanswered are the requests that may have to be cancelled.
 	unanswered unanswered
+	// replying has those answers to requests of the server that [Session.Answer] sends, and
+	// waiting counts those that it is to send.
+	replying chan struct{}
+	waiting  atomic.Int32
 }
 
 // NewSession prepares a session as a client of that identity, to be opened with
@@ -72,7 +76,7 @@ type Session struct {
 func (c *Client) NewSession(as *Identity) (*Session, error) { return c.newSession(as, c.OnNotice) }
 
 func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Session, error) {
-	s := &Session{client: c, as: as, onNotice: onNotice, info: new(ServerInfo)}
+	s := &Session{client: c, as: as, onNotice: onNotice, info: new(ServerInfo), replying: make(chan struct{}, MaxReplies)}
 	s.life, s.end = context.WithCancel(context.Background())
 	below := &requestFilter{
 		base:      captures{&noticeWatcher{base: &credentialed{c.transport, as}, onNotice: onNotice}},

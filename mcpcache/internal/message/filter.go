@@ -40,15 +40,20 @@ const updated = "notifications/resources/updated"
 // slice; nil is returned of a notice that the caller is not to have. It is an error if
 // parsers may read the message differently. With [ErrNoMessage] what is left comes all
 // the same.
-func (f Filter) Apply(data []byte) ([]byte, error) {
+func (f Filter) Apply(data []byte) ([]byte, error) { return Each(data, f.message) }
+
+// Each returns what change leaves of a message, or of each message of a batch. Nil is what
+// is left of one that is left out. What is not changed is the same slice. With
+// [ErrNoMessage] what is left comes all the same.
+func Each(data []byte, change func(message []byte) ([]byte, error)) ([]byte, error) {
 	if !IsBatch(data) {
-		return f.message(data)
+		return change(data)
 	}
 	var out []byte
 	var odd error
 	changed := false
 	err := eachElement(data, func(value []byte) error {
-		left, err := f.message(value)
+		left, err := change(value)
 		if errors.Is(err, ErrNoMessage) {
 			odd, err = err, nil
 		}

@@ -68,6 +68,33 @@ func ParseResponse(data []byte) (Response, error) {
 	return resp, nil
 }
 
+// BeginsAsResponse reports whether a message, of which this is the beginning, is a response:
+// the result or the error comes before any method or params. It reports false as long as
+// that is not certain.
+func BeginsAsResponse(beginning []byte) bool {
+	s := scan(beginning)
+	defer s.release()
+	if s.open(jsontext.KindBeginObject, "not an object") != nil {
+		return false
+	}
+	for s.more() {
+		name, err := s.value()
+		if err != nil {
+			return false
+		}
+		switch key, ok := topKeys.find(s.unescape(name)); {
+		case !ok || key == topMethod || key == topParams:
+			return false
+		case key == topResult || key == topError:
+			return true
+		}
+		if _, err := s.value(); err != nil {
+			return false
+		}
+	}
+	return false
+}
+
 func (s *scanner) response() (resp Response, err error) {
 	if err := s.open(jsontext.KindBeginObject, "not an object"); err != nil {
 		return resp, err

@@ -117,6 +117,18 @@ func TestParseResponseRefuses(t *testing.T) {
 	}
 }
 
+func TestBeginsAsResponse(t *testing.T) {
+	for beginning, want := range map[string]bool{
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"xxx`: true, `{"result":`: true, ` {"id":1,"error":{`: true, `{"_x":{"method":"a"},"result":1}`: true,
+		`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"x`: false, `{"id":1,"params":{"result":1`: false, `{"method":"a","result":1}`: false,
+		`{"id":1,"Result":{`: false, `{"result\u0000":{`: false, `{"jsonrpc":"2.0","id":1,"resu`: false, `{"id":1`: false, `{`: false, ``: false, `[{"result":1`: false, `nonsense`: false, `{}`: false,
+	} {
+		if got := BeginsAsResponse([]byte(beginning)); got != want {
+			t.Errorf("%s: %v", beginning, got)
+		}
+	}
+}
+
 func TestErrorText(t *testing.T) {
 	short := &Error{Code: -32601, Message: "no\nsuch"}
 	if got, want := short.Error(), `upstream error -32601: "no\nsuch"`; got != want {

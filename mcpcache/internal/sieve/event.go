@@ -17,6 +17,19 @@ type event struct {
 	afterCR bool
 	// cut says that the beginning of the event has been passed on.
 	cut bool
+	// looked says that the beginning has been looked at: see [Options.Glance].
+	looked bool
+}
+
+// isLongResponse reports whether an event that is longer than glance begins as a response
+// does. It looks once.
+func (e *event) isLongResponse(glance int64) bool {
+	if glance == 0 || e.looked || int64(e.size()) <= glance {
+		return false
+	}
+	e.looked = true
+	_, data := e.split()
+	return message.BeginsAsResponse(data)
 }
 
 func (e *event) size() int { return len(e.raw) }

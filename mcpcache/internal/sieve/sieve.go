@@ -38,6 +38,10 @@ type Options struct {
 	// large go as they are, and those that cannot be read, but for what may be a list
 	// or a notice all the same.
 	Lenient bool
+	// Glance is the size in bytes from which an event that begins as a response goes as it
+	// is, as it comes; all others are held back until they are whole, and are never passed
+	// on without that. 0: none is looked at. Only with Lenient.
+	Glance int64
 	// Limit is how large an answer or an event may be, in bytes. Memory is where the
 	// room for it is taken from.
 	Limit  int64

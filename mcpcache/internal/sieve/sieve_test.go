@@ -198,6 +198,37 @@ func TestLenient(t *testing.T) {
 	}
 }
 
+// A long response goes as it comes. All else is read before it goes, however long it is, and is
+// never passed on unread.
+func TestGlance(t *testing.T) {
+	o := Options{Filter: silent().Apply, Lenient: true, Glance: 100}
+	long := strings.Repeat("x", 500)
+	response := `data: {"id":1,"result":{"content":"` + long + `"}}` + "\n\n"
+	told := `data: {"method":"notifications/message","params":{"data":"` + long + `"}}` + "\n\n"
+	update := `data: {"params":{"uri":"hidden","x":"` + long + `"},"method":"notifications/resources/updated"}` + "\n\n"
+	for _, size := range []int{1, 7, 1000, 10_000} {
+		got, _, err := answer(t, o, 200, "text/event-stream", told+update+response+update+told, size)
+		if want := told + response + told; err != nil || got.Body.String() != want {
+			t.Errorf("in pieces of %d: error %v\ngot  %q\nwant %q", size, err, got.Body, want)
+		}
+		small := o
+		small.Limit = 200
+		for body, want := range map[string]string{response: response, update: "", told: ""} {
+			got, _, err := answer(t, small, 200, "text/event-stream", body, min(size, 50))
+			if got.Body.String() != want || (want == "") != errors.Is(err, ErrTooLarge) {
+				t.Errorf("beyond the limit %q gives %q, error %v", body, got.Body, err)
+			}
+		}
+	}
+	below := httptest.NewRecorder()
+	w := New(below, Options{Filter: silent().Apply, Lenient: true, Glance: 100, Limit: 1 << 20, Memory: budget.New(1 << 20)})
+	defer w.Close()
+	w.Header().Set("Content-Type", "text/event-stream")
+	if _, err := io.WriteString(w, response[:150]); err != nil || below.Body.String() != response[:150] {
+		t.Errorf("of the beginning of a response %q is passed on, error %v", below.Body, err)
+	}
+}
+
 // Of a notice that is not for the caller no more than its id is passed on, for who
 // resumes behind it.
 func TestNoticesAreLeftOut(t *testing.T) {

@@ -22,6 +22,10 @@ func (w *Writer) stream(p []byte) error {
 			if err := w.writeEvent(); err != nil {
 				return err
 			}
+		case w.event.isLongResponse(w.Glance):
+			if err := w.passOn(); err != nil {
+				return err
+			}
 		}
 		if ended {
 			w.event.reset()
@@ -35,9 +39,14 @@ func (w *Writer) stream(p []byte) error {
 // that there is merely no room for is looked at first: it may be a notice.
 func (w *Writer) writeTooLarge() error {
 	noRoom := !w.event.cut && int64(w.event.size()) <= w.Limit
-	if !w.Lenient || noRoom && message.MayShowItems(w.event.raw) {
+	if !w.Lenient || noRoom && message.MayShowItems(w.event.raw) || w.Glance > 0 && !w.event.cut {
 		return ErrTooLarge
 	}
+	return w.passOn()
+}
+
+// passOn passes on what there is of an event.
+func (w *Writer) passOn() error {
 	w.pass()
 	_, err := w.below.Write(w.event.passOn())
 	return err

@@ -104,9 +104,6 @@ func (a *answer) begin(status int) {
 	a.plain.WriteHeader(status)
 }
 
-// maxNotice is how long an event may be that can be a notice, in bytes.
-const maxNotice = 4 << 10
-
 // pass gives the client a part of the answer.
 func (a *answer) pass(p []byte) error {
 	switch {

@@ -7,10 +7,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
 )
 
 // Rules are the operator's, of what callers may see and call: of one server by what that
@@ -119,38 +117,4 @@ func (v *visit) awaitHints(k revision.Kind, s *Server) *refusal {
 		return s.notReached()
 	}
 	return &refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q gives no list of its %s, and rules go by what they say there", s.Name, k), nil}
-}
-
-// sieving says what is taken out of the answer of a server of the client's era: that its lists
-// have changed, as clients are told of that once the new ones are there (see
-// [Endpoint.announce]), and what rules have to say of it.
-func (v *visit) sieving() sieve.Options {
-	o := sieve.Options{Filter: unlessChanged, Lenient: true, Limit: maxNotice, Memory: v.endpoint.bridged}
-	if !v.views.Restricts(revision.Resources, v.server.number) && !v.views.Personal(revision.Reads) {
-		return o
-	}
-	f := message.Filter{
-		Keep:    func(revision.Kind, []byte) bool { return true }, // these are no lists
-		Tells:   func(uri string) bool { return v.views.Tells(v.server.number, uri) },
-		Private: v.views.Personal, AddScope: v.at.Era() == revision.Modern,
-	}
-	if v.method == "resources/read" && f.AddScope && f.Private(revision.Reads) {
-		o.Whole, o.Lenient, o.Limit = true, false, v.endpoint.Settings.Limits.List
-	}
-	o.Filter = func(data []byte) ([]byte, error) {
-		left, err := unlessChanged(data)
-		if left == nil || err != nil {
-			return left, err
-		}
-		return f.Apply(left)
-	}
-	return o
-}
-
-// unlessChanged leaves out a server's word that its lists have changed.
-func unlessChanged(data []byte) ([]byte, error) {
-	if revision.IsListChanged(message.StringAt(data, "method")) {
-		return nil, nil
-	}
-	return data, nil
 }

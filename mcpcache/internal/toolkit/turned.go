@@ -1,6 +1,7 @@
 package toolkit
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -54,6 +55,7 @@ func (v *visit) tooled(name string) []byte {
 type turned struct {
 	v      *visit
 	status int
+	filter messageFilter
 	by     bridge.Answer
 	// whole is a JSON answer; nil: it is an event stream, taken apart by events.
 	whole  *budget.Buffer
@@ -66,7 +68,7 @@ type turned struct {
 // turn begins an answer over the bridge.
 func (a *answer) turn(status int) *turned {
 	v := a.v
-	t := &turned{v: v, status: status, share: v.endpoint.bridged.Share(), by: bridge.Answer{
+	t := &turned{v: v, status: status, filter: v.messageFilter(), share: v.endpoint.bridged.Share(), by: bridge.Answer{
 		To: v.at.Era(), ID: v.request.ID, Sent: v.sentID(), Method: v.method,
 		Level: message.StringAt(v.body.Bytes, "params", "_meta", message.MetaLogLevel),
 	}}
@@ -152,15 +154,22 @@ func (t *turned) write(p []byte) error {
 
 // heard takes a message of a stream.
 func (t *turned) heard(data []byte) error {
-	m := t.by.Turn(data)
-	if m.Asked != nil && t.v.opened != nil {
-		t.v.opened.Session.Answer(m.Asked, m.AskedFor)
-	}
+	m := t.translate(data)
 	t.over = m.Final
 	if m.Bytes == nil {
 		return nil
 	}
 	return t.event(m.Bytes)
+}
+
+// translate returns what the client is given of a message: nothing of one that cannot be read with
+// certainty where that matters.
+func (t *turned) translate(data []byte) bridge.Message {
+	left, err := t.filter(data)
+	if left == nil || err != nil && !errors.Is(err, message.ErrNoMessage) {
+		return bridge.Message{}
+	}
+	return t.by.Turn(left)
 }
 
 func (t *turned) event(data []byte) error {
@@ -190,7 +199,7 @@ func (t *turned) finish() {
 		t.tooLarge()
 		return
 	}
-	m := t.by.Turn(data)
+	m := t.translate(data)
 	switch {
 	case m.Final:
 		t.answer(m)

@@ -1,0 +1,75 @@
+package toolkit
+
+import (
+	"bytes"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+)
+
+// messageFilter returns what is left for the client of a message of the server, or of a batch of
+// them: nil if nothing is. It is an error if parsers may read differently what rules have to
+// be certain of.
+type messageFilter func(data []byte) ([]byte, error)
+
+// messageFilter returns the filter of the server's messages, whatever the eras of the two are.
+func (v *visit) messageFilter() messageFilter {
+	left := func(one []byte) ([]byte, error) { return one, nil }
+	if v.views.Restricts(revision.Resources, v.server.number) || v.views.Personal(revision.Reads) {
+		left = message.Filter{
+			Keep:    func(revision.Kind, []byte) bool { return true }, // these are no lists
+			Tells:   func(uri string) bool { return v.views.Tells(v.server.number, uri) },
+			Private: v.views.Personal, AddScope: v.at.Era() == revision.Modern,
+		}.Apply
+	}
+	return func(data []byte) ([]byte, error) {
+		return message.Each(data, func(one []byte) ([]byte, error) {
+			method := message.StringAt(one, "method")
+			if method != "" && v.isForUs(method, one) {
+				return nil, nil
+			}
+			kept, err := left(one)
+			if err != nil && method != "" {
+				return nil, nil // nobody needs a notice of which it is not certain what it tells
+			}
+			return kept, err
+		})
+	}
+}
+
+// isForUs reports whether a notification or request of the server is not for the client, and
+// deals with it.
+// Clients are told that lists have changed once the new ones are there: see
+// [Endpoint.announce]. Requests of servers are not routed to clients, so the server is told
+// at once that the method is not offered, whatever the client's capabilities are; and what it
+// says of such a request is of no use to the client.
+func (v *visit) isForUs(method string, data []byte) bool {
+	if revision.IsListChanged(method) || method == "notifications/cancelled" {
+		return true
+	}
+	id, ok := message.ValueAt(data, "id")
+	if !ok || string(id) == "null" {
+		return false
+	}
+	if v.opened != nil {
+		v.opened.Session.Answer(v.presents(v.server).Credentials, bytes.Clone(id), method)
+	}
+	return true
+}
+
+// maxNotice is the size in bytes up to which every event is read before the client has it.
+const maxNotice = 4 << 10
+
+// sieving says how the filter is applied to an answer of a server of the client's era. What
+// begins as a response is passed on as it comes, but a read of which rules have something to
+// say.
+func (v *visit) sieving() sieve.Options {
+	o := sieve.Options{
+		Filter: v.messageFilter(), Lenient: true, Glance: maxNotice, Limit: v.endpoint.Settings.Limits.List, Memory: v.endpoint.bridged,
+	}
+	if v.method == "resources/read" && v.at.Era() == revision.Modern && v.views.Personal(revision.Reads) {
+		o.Whole, o.Lenient, o.Glance = true, false, 0
+	}
+	return o
+}
