@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -162,6 +165,71 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 			if a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"one\" refuses the credential of its guard: HTTP status 401`) ||
 				a.Header.Get("WWW-Authenticate") != "" {
 				t.Errorf("without a good token: %s, %s", describe(a), a.Body)
+			}
+		})
+	}
+}
+
+// TestToolkitHidesTheGuardsCredential: a server that repeats the credential of its guard in base64
+// shows it to nobody, however its lines are broken: in an answer to a call, and in the lists that
+// its feed fetches, here and in front of this server alone. What is in a content coding that
+// nobody asked for is no answer, as nobody could find the credential in it.
+func TestToolkitHidesTheGuardsCredential(t *testing.T) {
+	const token = "planted-token-0001-that-is-longer-than-a-line"
+	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + token))
+	broken := strings.Join([]string{encoded[:20], encoded[20:40], encoded[40:]}, "\r\n")
+	quoted, _ := json.Marshal(broken)
+	middle := encoded[20:40]
+	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newMember(t, "one", "prefix off", "authorization guard", "guard bearer "+token)
+			w.SetRevisions(revisions...)
+			w.SetList(toolsList, scripted.Page{`{"name":"get","description":` + string(quoted) + `,"inputSchema":{"type":"object"}}`})
+			p := startProxy(t, "handle_path /several/* {\n"+toolkitOf([]member{m}, "admit all", "name several")+"\n}\nhandle_path /one/* {\n"+
+				mcpCache(m.url, "guard bearer "+token, "admit all", "scope public always", "name one")+"\n}")
+			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+				c := fixture.New(t, "http://"+p.Addr+"/several/mcp", revision, "")
+				if a := hasListed(t, c, toolsList, 1); strings.Contains(string(a.Body), middle) || !strings.Contains(string(a.Body), "****") {
+					t.Errorf("%s, several: the list is %s", revision, a.Body)
+				}
+				if c.Modern() == (name == "modern") {
+					a := fixture.New(t, "http://"+p.Addr+"/one/mcp", revision, "").Settle(toolsList)
+					if strings.Contains(string(a.Body), middle) || !strings.Contains(string(a.Body), "****") {
+						t.Errorf("%s, one: the list is %s", revision, a.Body)
+					}
+				}
+				for what, answer := range map[string]func(x *scripted.Exchange, result string){
+					"JSON":     func(x *scripted.Exchange, result string) { x.Result(result) },
+					"a stream": func(x *scripted.Exchange, result string) { x.Event(x.Envelope(result)) },
+				} {
+					w.SetScript("tools/call", func(x *scripted.Exchange) {
+						answer(x, `{"resultType":"complete","content":[{"type":"text","text":`+string(quoted)+`}]}`)
+					})
+					a := c.Call("tools/call", c.Params(`"name":"get","arguments":{}`))
+					if strings.Contains(string(a.Body), middle) || !strings.Contains(textOf(a), "****") {
+						t.Errorf("%s, %s: a call gave %s: %s", revision, what, describe(a), a.Body)
+					}
+				}
+				for _, coding := range []string{"gzip", "br", "gzip, br"} {
+					w.SetScript("tools/call", func(x *scripted.Exchange) {
+						x.W.Header().Set("Content-Encoding", coding)
+						var zipped bytes.Buffer
+						z := gzip.NewWriter(&zipped)
+						fmt.Fprint(z, x.Envelope(`{"resultType":"complete","content":[{"type":"text","text":"`+token+`"}]}`))
+						z.Close()
+						x.Raw(http.StatusOK, "application/json", zipped.String())
+					})
+					a := c.Call("tools/call", c.Params(`"name":"get","arguments":{}`))
+					if coding == "gzip" { // reverse_proxy has asked for that, and unpacks it
+						if text := textOf(a); text != strings.Repeat("*", len(token)) {
+							t.Errorf("%s, %s: a call gave %s: %s", revision, coding, describe(a), a.Body)
+						}
+						continue
+					}
+					if a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), `\"one\"`) || a.Header.Get("Content-Encoding") != "" {
+						t.Errorf("%s, %s: a call gave %s: %s", revision, coding, describe(a), a.Body)
+					}
+				}
 			}
 		})
 	}

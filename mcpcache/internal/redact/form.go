@@ -25,13 +25,16 @@ const (
 type pattern struct {
 	runes []rune
 	raw   string // what stays as it is, in a text that is not UTF-8
+	// broken says that there may be a line break behind each character, as in base64
+	// (RFC 2045 section 6.8, RFC 7468 section 2).
+	broken bool
 }
 
-func newPattern(text string) *pattern {
+func newPattern(text string, broken bool) *pattern {
 	if !utf8.ValidString(text) {
 		return &pattern{raw: text}
 	}
-	return &pattern{runes: []rune(text)}
+	return &pattern{runes: []rune(text), broken: broken}
 }
 
 // begins tells whether the pattern can begin with a byte.
@@ -71,7 +74,10 @@ func (p *pattern) match(text []byte) (length int, more bool) {
 	var sets [2]ends
 	now, next := &sets[0], &sets[1]
 	now.add(0)
-	for _, r := range p.runes {
+	for i, r := range p.runes {
+		if p.broken && i > 0 {
+			now.lineBreaks(text)
+		}
 		next.count = 0
 		for _, at := range now.at[:now.count] {
 			next.character(text, at, r)
@@ -87,7 +93,8 @@ func (p *pattern) match(text []byte) (length int, more bool) {
 
 // differs finds out fast, for most texts, that the pattern is not there.
 func (p *pattern) differs(text []byte) bool {
-	if isEscape(text[0]) || len(text) < 2 || len(p.runes) < 2 || p.runes[0] >= utf8.RuneSelf || p.runes[1] >= utf8.RuneSelf {
+	if isEscape(text[0]) || len(text) < 2 || len(p.runes) < 2 || p.runes[0] >= utf8.RuneSelf || p.runes[1] >= utf8.RuneSelf ||
+		p.broken && (text[1] == '\r' || text[1] == '\n') {
 		return false
 	}
 	return !isEscape(text[1]) && !same(rune(text[1]), p.runes[1])
@@ -138,6 +145,35 @@ func (e *ends) character(text []byte, at int, r rune) {
 		e.found(at, n, short)
 	case rest[0] == '+' && r == ' ':
 		e.add(at + 1)
+	}
+}
+
+// lineBreaks adds where a line break ends that begins at one of the places so far: an LF, a CR
+// or both, as they are or escaped.
+func (e *ends) lineBreaks(text []byte) {
+	for _, c := range []rune{'\r', '\n'} {
+		for _, at := range slices.Clone(e.at[:e.count]) {
+			if at < len(text) {
+				e.character(text, at, c)
+				e.shortEscape(text, at, c)
+			}
+		}
+	}
+}
+
+// shortEscape finds a line break that strings escape by a letter, also if that has been done
+// over and over.
+func (e *ends) shortEscape(text []byte, at int, c rune) {
+	run := 0
+	for at+run < len(text) && run < longestRun && text[at+run] == '\\' {
+		run++
+	}
+	letter := byte('n')
+	if c == '\r' {
+		letter = 'r'
+	}
+	if run > 0 && at+run < len(text) && text[at+run] == letter {
+		e.add(at + run + 1)
 	}
 }
 

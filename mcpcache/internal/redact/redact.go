@@ -1,7 +1,9 @@
 // Package redact hides secrets in texts that somebody else has written: an
 // upstream that repeats the credential it was given, a token endpoint that
 // repeats the client's secret. They come back as they were, or as URLs, JSON,
-// HTML or base64 write them, and in parts of such forms.
+// HTML or base64 write them, and in parts of such forms. Base64 may have line breaks
+// in it. Other forms are not found, such as base64 of base64, hexadecimal digits, or a
+// content coding.
 package redact
 
 import (
@@ -25,25 +27,32 @@ type Secrets struct {
 // New returns the secrets to hide. Empty ones do not count; without any it
 // returns nil.
 func New(secrets ...string) *Secrets {
-	var texts []string
+	var plain, base64 []string
 	for _, secret := range secrets {
-		texts = append(append(texts, secret), fragments(secret)...)
+		if secret != "" {
+			plain, base64 = append(plain, secret), append(base64, fragments(secret)...)
+		}
 	}
-	slices.Sort(texts)
-	texts = slices.DeleteFunc(slices.Compact(texts), func(text string) bool { return text == "" })
-	if len(texts) == 0 {
+	if len(plain) == 0 {
 		return nil
 	}
 	s := new(Secrets)
-	for _, text := range texts {
-		p := newPattern(text)
+	s.add(plain, false)
+	s.add(base64, true)
+	return s
+}
+
+// add adds texts to be hidden, with line breaks in them if they are broken.
+func (s *Secrets) add(texts []string, broken bool) {
+	slices.Sort(texts)
+	for _, text := range slices.Compact(texts) {
+		p := newPattern(text, broken)
 		for b := range s.begins {
 			if p.begins(byte(b)) {
 				s.begins[b] = append(s.begins[b], p)
 			}
 		}
 	}
-	return s
 }
 
 // fragments are what base64 makes of a secret, wherever that begins within

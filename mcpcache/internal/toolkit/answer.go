@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
@@ -87,10 +88,16 @@ func (a *answer) begin(status int) {
 			h[name] = a.secrets.Texts(values)
 		}
 	}
-	if !a.isOfMCP(status) {
+	coding := header.Coding(a.header)
+	hides := a.secrets == nil || coding == ""
+	if !hides || !a.isOfMCP(status) {
 		a.replaced = true
 		delete(h, "Content-Encoding")
-		_ = a.v.fail(a.failed(status))
+		f := a.failed(status)
+		if !hides && a.isOfMCP(status) {
+			f = a.v.server.coded(coding)
+		}
+		_ = a.v.fail(f)
 		return
 	}
 	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
@@ -173,6 +180,12 @@ func (a *answer) failed(status int) refusal {
 		return *a.v.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
 	}
 	return s.refusing(status)
+}
+
+// coded is the refusal that stands for an answer in a content coding: nobody asked for one
+// (see [Passes]), and the guard's credential could not be found in it.
+func (s *Server) coded(coding string) refusal {
+	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q answered with content coding %.40q, which nobody asked for: the credential of its guard could be in it", s.Name, coding), nil}
 }
 
 // failed is the refusal that stands for an answer that is none of MCP.
