@@ -2,6 +2,7 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis/rueidis"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
@@ -99,13 +100,14 @@ func (s *Server) signal(signal syscall.Signal) {
 // Do sends a command as its administrator does, and returns the answer as text.
 func (s *Server) Do(command ...string) string {
 	s.t.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		s.t.Fatalf("connecting to Redis: %v", err)
-	}
+	client := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer client.Close()
-	answer, err := client.Do(s.t.Context(), client.B().Arbitrary(command...).Build()).ToAny()
-	if err != nil && !rueidis.IsRedisNil(err) {
+	words := make([]any, len(command))
+	for i := range command {
+		words[i] = command[i]
+	}
+	answer, err := client.Do(s.t.Context(), words...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
 		s.t.Fatalf("%v: %v", command, err)
 	}
 	return fmt.Sprint(answer)

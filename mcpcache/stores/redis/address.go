@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/placeholder"
@@ -23,8 +26,8 @@ const (
 	defaultPort = "6379"
 	// answerTimeout is how long Redis may take for a list of many megabytes.
 	answerTimeout = 10 * time.Second
-	// bufferSize is how many bytes a connection reads, or writes, at a time.
-	bufferSize = 64 << 10
+	// poolSize is how many connections there are at most to each node.
+	poolSize = 8
 )
 
 // resolve replaces the placeholders.
@@ -138,43 +141,84 @@ func parseURL(text string) (target, error) {
 	return to, nil
 }
 
+// dialling is how Redis is connected.
+type dialling struct {
+	addresses   []string
+	database    int
+	credentials credentials
+	tls         *tls.Config // nil: without
+	timeout     time.Duration
+}
+
+// credentials returns the name and the password for a connection that is being made.
+type credentials func(context.Context) (username, password string, err error)
+
 // dialling returns how Redis is connected. It reads the files that options name.
-func (s *Redis) dialling(log *zap.Logger) (rueidis.ClientOption, error) {
+func (s *Redis) dialling(log *zap.Logger) (*dialling, error) {
 	if err := s.check(); err != nil {
-		return rueidis.ClientOption{}, err
+		return nil, err
 	}
 	to, err := parseURLs(s.URLs)
 	if err != nil {
-		return rueidis.ClientOption{}, err
+		return nil, err
 	}
-	option := rueidis.ClientOption{
-		InitAddress: to.addresses, SelectDB: to.database, Username: to.username, Password: to.password,
-		Dialer: net.Dialer{Timeout: time.Duration(s.Timeout)}, ConnWriteTimeout: answerTimeout,
-		ReadBufferEachConn: bufferSize, WriteBufferEachConn: bufferSize, PipelineMultiplex: -1, // one connection
-		ClientSetInfo: rueidis.DisableClientSetInfo, DisableCache: true, DisableRetry: true,
-	}
-	if s.Timeout == 0 {
-		option.Dialer.Timeout = DefaultTimeout
-	}
-	if s.Username != "" {
-		option.Username = s.Username
-	}
-	if s.Password != "" {
-		option.Password = s.Password
+	username, password := cmp.Or(s.Username, to.username), cmp.Or(s.Password, to.password)
+	d := &dialling{
+		addresses: to.addresses, database: to.database, timeout: cmp.Or(time.Duration(s.Timeout), DefaultTimeout),
+		credentials: func(context.Context) (string, string, error) { return username, password, nil },
 	}
 	if s.PasswordFile != "" {
-		if option.AuthCredentialsFn, err = credentialsFrom(s.PasswordFile, option.Username, log); err != nil {
-			return rueidis.ClientOption{}, err
+		if d.credentials, err = credentialsFrom(s.PasswordFile, username, log); err != nil {
+			return nil, err
 		}
 	}
 	if to.tls {
-		option.TLSConfig, err = s.TLS.config()
+		d.tls, err = s.TLS.config()
 	}
-	return option, err
+	return d, err
+}
+
+// client returns a client of one Redis, or of a cluster, that waits so long for an answer.
+// Nothing is dialled yet. RESP2 is all that is needed, and what its follower knows. What fails is
+// not tried again by itself: the link does that.
+func (d *dialling) client(cluster bool, patience time.Duration) redis.UniversalClient {
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	if cluster {
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: d.addresses, CredentialsProviderContext: d.credentials, Dialer: d.dial, Protocol: 2,
+			DialTimeout: d.timeout, DialerRetries: 1, MaxRetries: -1, PoolSize: poolSize, PoolTimeout: d.timeout,
+			ReadTimeout: patience, WriteTimeout: patience, ContextTimeoutEnabled: true,
+			DisableIdentity: true, MaintNotificationsConfig: quiet,
+		})
+	}
+	return redis.NewClient(&redis.Options{
+		Addr: d.addresses[0], DB: d.database, CredentialsProviderContext: d.credentials, Dialer: d.dial, Protocol: 2,
+		DialTimeout: d.timeout, DialerRetries: 1, MaxRetries: -1, PoolSize: poolSize, PoolTimeout: d.timeout,
+		ReadTimeout: patience, WriteTimeout: patience, ContextTimeoutEnabled: true,
+		DisableIdentity: true, MaintNotificationsConfig: quiet,
+	})
+}
+
+// dial makes a connection on which what comes is checked.
+func (d *dialling) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil || d.tls == nil {
+		return checked(c), err
+	}
+	config := d.tls.Clone()
+	config.ServerName, _, _ = net.SplitHostPort(address)
+	secured := tls.Client(c, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return checked(secured), nil
 }
 
 // credentialsFrom returns what reads the password from a file for each connection.
-func credentialsFrom(path, username string, log *zap.Logger) (func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error), error) {
+func credentialsFrom(path, username string, log *zap.Logger) (credentials, error) {
 	file := &secretfile.File[string]{
 		Path: path, What: "password file", Log: log,
 		Parse: func(content []byte) (string, error) { return strings.TrimRight(string(content), "\r\n"), nil },
@@ -182,9 +226,9 @@ func credentialsFrom(path, username string, log *zap.Logger) (func(rueidis.AuthC
 	if _, err := file.Reload(); err != nil {
 		return nil, fmt.Errorf("password_file: %w", err)
 	}
-	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	return func(context.Context) (string, string, error) {
 		password, err := file.Reload()
-		return rueidis.AuthCredentials{Username: username, Password: password}, err
+		return username, password, err
 	}, nil
 }
 

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -33,7 +34,7 @@ const (
 // link is the connection to one Redis. It is made in the background when it is first
 // asked for, and again whenever it breaks.
 type link struct {
-	option  rueidis.ClientOption
+	to      *dialling
 	started sync.Once
 	tried   chan struct{} // closed after the first attempt
 	ctx     context.Context
@@ -42,7 +43,7 @@ type link struct {
 	mu sync.Mutex
 	// redis and members are nil until the first connection. members is one of its own: what
 	// members tell each other does not wait until large lists are through.
-	redis, members rueidis.Client
+	redis, members redis.UniversalClient
 	state          stores.State
 	ahead          time.Duration // of the clock of Redis
 	within         time.Duration // by how much ahead may be wrong
@@ -51,8 +52,8 @@ type link struct {
 
 var errUntried = errors.New("nobody has asked it yet")
 
-func newLink(option rueidis.ClientOption) *link {
-	l := &link{option: option, tried: make(chan struct{}), state: stores.State{Failure: errUntried, Since: time.Now()}}
+func newLink(to *dialling) *link {
+	l := &link{to: to, tried: make(chan struct{}), state: stores.State{Failure: errUntried, Since: time.Now()}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -72,17 +73,17 @@ func (l *link) Destruct() error {
 
 // client returns what asks Redis, after the first attempt to connect. While Redis is away
 // it is an [stores.ErrAway].
-func (l *link) client(ctx context.Context) (rueidis.Client, error) {
+func (l *link) client(ctx context.Context) (redis.UniversalClient, error) {
 	return l.connected(ctx, &l.redis)
 }
 
 // membersClient is client for what members tell each other.
-func (l *link) membersClient(ctx context.Context) (rueidis.Client, error) {
+func (l *link) membersClient(ctx context.Context) (redis.UniversalClient, error) {
 	return l.connected(ctx, &l.members)
 }
 
 // connected returns one of the clients.
-func (l *link) connected(ctx context.Context, which *rueidis.Client) (rueidis.Client, error) {
+func (l *link) connected(ctx context.Context, which *redis.UniversalClient) (redis.UniversalClient, error) {
 	l.started.Do(func() { go l.run() })
 	select {
 	case <-l.tried:
@@ -91,8 +92,11 @@ func (l *link) connected(ctx context.Context, which *rueidis.Client) (rueidis.Cl
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state.Failure != nil {
+	switch {
+	case l.state.Failure != nil:
 		return nil, fmt.Errorf("%w: %w", stores.ErrAway, l.state.Failure)
+	case *which == nil:
+		return nil, fmt.Errorf("%w: it is being connected anew", stores.ErrAway)
 	}
 	return *which, nil
 }
@@ -135,23 +139,33 @@ func (l *link) run() {
 
 // end closes the connection. What is asked for afterwards finds Redis away.
 func (l *link) end() {
-	p := recover()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p != nil {
-		l.logger.Error("the connection to redis panicked, and has ended", zap.Any("panic", p), zap.Stack("stack"))
-	}
 	l.state = stores.State{Failure: errors.New("the connection has ended"), Since: time.Now()}
 	select {
 	case <-l.tried:
 	default:
 		close(l.tried)
 	}
-	for _, client := range []rueidis.Client{l.redis, l.members} {
+	for _, client := range []redis.UniversalClient{l.redis, l.members} {
 		if client != nil {
-			client.Close()
+			_ = client.Close() // nobody needs it any more
 		}
 	}
+}
+
+// careful does something with a client. A panic of the library is an error: whatever Redis
+// sends, Caddy goes on.
+func (l *link) careful(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.logger.Error("the client of redis panicked", zap.Any("panic", p), zap.Stack("stack"))
+			err = fmt.Errorf("the client of redis panicked: %v", p)
+		}
+	}()
+	return do()
 }
 
 // note records what came of asking, and logs a change of the state.
@@ -164,9 +178,9 @@ func (l *link) note(err error) {
 	}
 	switch {
 	case err != nil && (first || l.state.Failure == nil):
-		l.logger.Warn("redis is away: this instance keeps its lists by itself until it is back", zap.Strings("addresses", l.option.InitAddress), zap.Error(err))
+		l.logger.Warn("redis is away: this instance keeps its lists by itself until it is back", zap.Strings("addresses", l.to.addresses), zap.Error(err))
 	case err == nil && l.state.Failure != nil:
-		l.logger.Info("redis is there", zap.Strings("addresses", l.option.InitAddress))
+		l.logger.Info("redis is there", zap.Strings("addresses", l.to.addresses))
 	}
 	if (err == nil) != (l.state.Failure == nil) || first {
 		l.state.Since = time.Now()
@@ -181,65 +195,96 @@ func (l *link) note(err error) {
 // whether Redis has answered that it does not want us.
 func (l *link) ask() (refused bool, err error) {
 	l.mu.Lock()
-	redis, members := l.redis, l.members
+	first, members := l.redis, l.members
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(l.ctx, l.option.Dialer.Timeout)
+	ctx, cancel := context.WithTimeout(l.ctx, l.to.timeout)
 	defer cancel()
-	if redis == nil {
-		if redis, err = rueidis.NewClient(l.option); err != nil {
-			_, refused = rueidis.IsRedisErr(err)
-			return refused, plainly(err)
+	var ahead, within time.Duration
+	err = l.careful(func() (err error) {
+		if first == nil {
+			if first, members, err = l.connect(ctx); err != nil {
+				return err
+			}
 		}
-		if err := checkVersion(ctx, redis); err != nil {
-			redis.Close()
-			return true, err
-		}
-		if members, err = rueidis.NewClient(l.option); err != nil {
-			redis.Close()
-			return false, plainly(err)
-		}
+		ahead, within, err = clockOf(ctx, first)
+		return err
+	})
+	// The library asks one that it cannot dial ever more seldom by itself. New clients do not know
+	// of that.
+	if dialing, failed := errors.AsType[*net.OpError](err); failed && dialing.Op == "dial" && first != nil {
+		_, _ = first.Close(), members.Close() // nothing is open
+		first, members = nil, nil
 	}
-	ahead, within, err := clockOf(ctx, redis)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.redis, l.members = redis, members
+	l.redis, l.members = first, members
 	if err == nil {
 		l.ahead, l.within = ahead, within
 	}
-	_, refused = rueidis.IsRedisErr(err)
-	return refused, plainly(err)
+	return isRefusal(err), plainly(err)
+}
+
+var errTooOld = errors.New("redis is too old")
+
+// connect makes the clients. One that is not the right one is closed.
+func (l *link) connect(ctx context.Context) (first, members redis.UniversalClient, err error) {
+	cluster := len(l.to.addresses) > 1
+	first = l.to.client(cluster, answerTimeout)
+	about, err := infoOf(ctx, first)
+	if err == nil && !cluster && about["redis_mode"] == "cluster" {
+		_ = first.Close()
+		cluster = true
+		first = l.to.client(cluster, answerTimeout)
+	}
+	if err == nil {
+		err = checkVersion(about["redis_version"])
+	}
+	if err != nil {
+		_ = first.Close()
+		return nil, nil, err
+	}
+	return first, l.to.client(cluster, l.to.timeout), nil
+}
+
+// isRefusal reports whether an error says that Redis does not want us, and will not soon.
+func isRefusal(err error) bool {
+	_, answered := errors.AsType[redis.Error](err)
+	return errors.Is(err, errTooOld) || answered && !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) &&
+		!redis.IsClusterDownError(err) && !redis.IsTryAgainError(err) && !redis.IsMaxClientsError(err)
 }
 
 // clockOf asks for the time, and returns how far that clock is ahead of ours, and by how much
 // that may be wrong: the answer was made at some time between the question and its arrival.
-func clockOf(ctx context.Context, redis rueidis.Client) (ahead, within time.Duration, err error) {
+func clockOf(ctx context.Context, client redis.UniversalClient) (ahead, within time.Duration, err error) {
 	begun := time.Now()
-	parts, err := redis.Do(ctx, redis.B().Time().Build()).AsIntSlice()
+	theirs, err := client.Time(ctx).Result()
 	within = time.Since(begun) / 2
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(parts) != 2 {
-		return 0, 0, fmt.Errorf("redis says its time in %d numbers, not two", len(parts))
-	}
-	theirs := time.Unix(parts[0], 0).Add(time.Duration(parts[1]) * time.Microsecond)
 	return theirs.Sub(begun.Add(within)), within, nil
 }
 
-// checkVersion returns an error if Redis says that it is too old. Users who may not ask for
-// that are trusted to know.
-func checkVersion(ctx context.Context, redis rueidis.Client) error {
-	info, err := redis.Do(ctx, redis.B().Info().Section("server").Build()).ToString()
-	if err != nil {
-		return nil //nolint:nilerr // what is asked for next says whether it answers
+// infoOf returns what Redis says of itself: nothing if the user may not ask for that.
+func infoOf(ctx context.Context, client redis.UniversalClient) (about map[string]string, err error) {
+	text, err := client.Info(ctx, "server").Result()
+	if _, answered := errors.AsType[redis.Error](err); answered && redis.IsPermissionError(err) {
+		return nil, nil //nolint:nilnil // nothing is said
 	}
-	for line := range strings.Lines(info) {
-		if version, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {
-			major, _, _ := strings.Cut(version, ".")
-			if n, err := strconv.Atoi(major); err == nil && n < oldest {
-				return fmt.Errorf("redis is too old: it is %s, and %d or later is needed", version, oldest)
-			}
-		}
+	about = make(map[string]string)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		about[name] = value
+	}
+	return about, err
+}
+
+// checkVersion returns an error if Redis is too old. One that does not say its version is
+// trusted to be good.
+func checkVersion(version string) error {
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < oldest {
+		return fmt.Errorf("%w: it is %s, and %d or later is needed", errTooOld, version, oldest)
 	}
 	return nil
 }
@@ -249,7 +294,7 @@ func plainly(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) {
 		return fmt.Errorf("redis does not answer in time: %w", err)
 	}
 	if errors.Is(err, io.EOF) {

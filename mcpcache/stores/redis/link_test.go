@@ -23,7 +23,7 @@ import (
 const patience = time.Minute
 
 // awaitState waits until the store is there, or away for a reason that has that text.
-func awaitState(t *testing.T, s *Redis, failure string) {
+func awaitState(t testing.TB, s *Redis, failure string) {
 	t.Helper()
 	var state stores.State
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -54,7 +54,7 @@ func wantAway(t *testing.T, s *Redis) {
 }
 
 // fake is a server whose answers a test makes up: a Redis does not do such things on demand.
-func fake(t *testing.T, answer func(command []string) string) string {
+func fake(t testing.TB, answer func(command []string) string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,6 +84,30 @@ func fake(t *testing.T, answer func(command []string) string) string {
 	return "redis://" + listener.Addr().String()
 }
 
+// bulk writes a string of RESP2.
+func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+
+// good is the answer of a Redis to a command.
+func good(mode string) func(command []string) string {
+	return func(command []string) string {
+		switch command[0] {
+		case "HELLO":
+			return "*2\r\n" + bulk("proto") + ":2\r\n"
+		case "INFO":
+			return bulk("# Server\r\nredis_version:7.0.15\r\nredis_mode:" + mode + "\r\n")
+		case "TIME":
+			return "*2\r\n" + bulk("1700000000") + bulk("1")
+		case "HGET":
+			return bulk("value")
+		case "HSTRLEN":
+			return ":5\r\n"
+		case "SUBSCRIBE":
+			return "*3\r\n" + bulk("subscribe") + bulk(command[1]) + ":1\r\n"
+		}
+		return "+OK\r\n"
+	}
+}
+
 // readCommand reads an array of strings, as clients send commands.
 func readCommand(r *bufio.Reader) ([]string, error) {
 	length := func() (int, error) {
@@ -109,6 +133,7 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 		}
 		command[i] = string(data[:size])
 	}
+	command[0] = strings.ToUpper(command[0])
 	return command, nil
 }
 
@@ -122,8 +147,7 @@ func TestRefusals(t *testing.T) {
 			case "CLUSTER":
 				return "-ERR This instance has cluster support disabled\r\n"
 			case "INFO":
-				const info = "# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n"
-				return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+				return bulk("# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n")
 			}
 			return "+OK\r\n"
 		},

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -80,14 +79,14 @@ local function keep(ends, heard) redis.call('HSET', key, name, string.format('%d
 var (
 	// joinScript returns how the instance stands. It fails at once if the user may not publish, which
 	// needs no member to notice later.
-	joinScript = rueidis.NewLuaScript(membersScript + `
+	joinScript = redis.NewScript(membersScript + `
 redis.call('PUBLISH', key, 'j')
 remember()
 keep(now + life, redis.call('HGET', key, 'last'))
 return standing()`)
 	// confirmScript has what has been heard as its argument, and returns how the instance stands, or
 	// nothing if it is no member.
-	confirmScript = rueidis.NewLuaScript(membersScript + `
+	confirmScript = redis.NewScript(membersScript + `
 local ends, had = lives(known and redis.call('HGET', key, name))
 if not ends then return {} end
 remember()
@@ -97,7 +96,7 @@ if heard ~= had and confirmed(heard) then redis.call('PUBLISH', key, 'c ' .. hea
 return standing()`)
 	// announceScript has the message as its argument, and returns its number, and 1 if all have
 	// confirmed it, or else 0.
-	announceScript = rueidis.NewLuaScript(membersScript + `
+	announceScript = redis.NewScript(membersScript + `
 remember()
 local before = redis.call('HGET', key, 'last')
 redis.call('HINCRBY', key, 'last', 1)
@@ -111,41 +110,36 @@ return {number, confirmed(number) and 1 or 0}`)
 // membersOf returns the key of a place's members, which is their channel, too.
 func (s *Redis) membersOf(place string) string { return s.keyOf(place + "/members") }
 
-// runMembers runs one of those scripts.
-func (s *Redis) runMembers(ctx context.Context, script *rueidis.Lua, place, member string, life time.Duration, args ...string) (rueidis.RedisResult, error) {
-	client, err := s.link.membersClient(ctx)
-	if err != nil {
-		return rueidis.RedisResult{}, err
-	}
-	answer := script.Exec(ctx, client, []string{s.membersOf(place)}, append([]string{member, millis(life)}, args...))
-	return answer, inWords(answer.Error())
+// membersRun runs one of those scripts.
+func (s *Redis) membersRun(ctx context.Context, c redis.UniversalClient, script *redis.Script, place, member string, life time.Duration, args ...any) *redis.Cmd {
+	return script.Run(ctx, c, []string{s.membersOf(place)}, append([]any{member, life.Milliseconds()}, args...)...)
 }
 
 // Join implements [stores.Members].
 func (s *Redis) Join(ctx context.Context, place, member string, life time.Duration) (stores.Standing, error) {
-	answer, err := s.runMembers(ctx, joinScript, place, member, life)
+	said, err := askMembers(ctx, s, func(c redis.UniversalClient) ([]string, error) {
+		return s.membersRun(ctx, c, joinScript, place, member, life).StringSlice()
+	})
 	if err != nil {
 		return stores.Standing{}, fmt.Errorf("joining: %w", err)
 	}
-	return standing(answer)
+	return standing(said)
 }
 
 // Confirm implements [stores.Members].
 func (s *Redis) Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (stores.Standing, error) {
-	answer, err := s.runMembers(ctx, confirmScript, place, member, life, strconv.FormatUint(heard, 10))
+	said, err := askMembers(ctx, s, func(c redis.UniversalClient) ([]string, error) {
+		return s.membersRun(ctx, c, confirmScript, place, member, life, heard).StringSlice()
+	})
 	if err != nil {
 		return stores.Standing{}, fmt.Errorf("confirming: %w", err)
 	}
-	return standing(answer)
+	return standing(said)
 }
 
 // standing reads what a script has said of how an instance stands: nothing, if it is no member.
-func standing(answer rueidis.RedisResult) (s stores.Standing, err error) {
-	said, err := answer.AsStrSlice()
-	switch {
-	case err != nil:
-		return s, fmt.Errorf("asking for the members: %w", err)
-	case len(said) == 0:
+func standing(said []string) (s stores.Standing, err error) {
+	if len(said) == 0 {
 		return s, stores.ErrNoMember
 	}
 	s.Members = said[1:]
@@ -155,27 +149,23 @@ func standing(answer rueidis.RedisResult) (s stores.Standing, err error) {
 
 // Announce implements [stores.Members].
 func (s *Redis) Announce(ctx context.Context, place, member string, message []byte, life time.Duration) (number uint64, confirmed bool, err error) {
-	answer, err := s.runMembers(ctx, announceScript, place, member, life, rueidis.BinaryString(message))
-	var said []rueidis.RedisMessage
+	said, err := askMembers(ctx, s, func(c redis.UniversalClient) ([]any, error) {
+		return pair(s.membersRun(ctx, c, announceScript, place, member, life, message))
+	})
 	if err == nil {
-		said, err = pair(answer)
-	}
-	if err == nil {
-		number, err = said[0].AsUint64()
+		number, err = strconv.ParseUint(fmt.Sprint(said[0]), 10, 64)
 	}
 	if err != nil {
 		return 0, false, fmt.Errorf("announcing: %w", err)
 	}
-	all, err := said[1].AsInt64()
-	return number, all == 1, err
+	return number, said[1] == int64(1), nil
 }
 
 // Leave implements [stores.Members].
 func (s *Redis) Leave(ctx context.Context, place, member string) error {
-	client, err := s.link.membersClient(ctx)
-	if err == nil {
-		err = inWords(client.Do(ctx, client.B().Hdel().Key(s.membersOf(place)).Field("m:"+member).Build()).Error())
-	}
+	_, err := askMembers(ctx, s, func(c redis.UniversalClient) (int64, error) {
+		return c.HDel(ctx, s.membersOf(place), "m:"+member).Result()
+	})
 	if err != nil {
 		return fmt.Errorf("leaving: %w", err)
 	}
@@ -188,20 +178,11 @@ func (s *Redis) Listen(ctx context.Context, place string, listening func(), hear
 	if err != nil {
 		return err
 	}
-	var once sync.Once // it is also called for others on this connection
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { once.Do(listening) })
-	err = client.Receive(hooked, client.B().Subscribe().Channel(s.membersOf(place)).Build(), func(m rueidis.PubSubMessage) {
-		if a, ok := parseAnnouncement(m.Message); ok {
-			hear(a)
-		}
-	})
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err == nil:
-		return fmt.Errorf("%w: the subscription has ended", stores.ErrAway)
+	l := &subscription{link: s.link, pubsub: client.Subscribe(ctx), listening: listening, hear: hear}
+	if err = l.run(ctx, s.membersOf(place)); ctx.Err() == nil {
+		return fmt.Errorf("listening: %w", inWords(err))
 	}
-	return fmt.Errorf("listening: %w", inWords(err))
+	return ctx.Err()
 }
 
 // parseAnnouncement reads what the scripts publish. Others may write there, too.

@@ -73,7 +73,7 @@ func TestCaddyfileMistakes(t *testing.T) {
 }
 
 // provision sets up a store, which ends with the test.
-func provision(t *testing.T, s *Redis) error {
+func provision(t testing.TB, s *Redis) error {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	t.Cleanup(cancel)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -17,7 +18,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/redis/rueidis"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/options"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -25,6 +27,15 @@ import (
 
 func init() {
 	caddy.RegisterModule(Redis{})
+	redis.SetLogger(libraryLog{})
+}
+
+// libraryLog takes what the library of Redis logs. A link logs itself what operators need.
+type libraryLog struct{}
+
+// Printf implements the library's interface.
+func (libraryLog) Printf(_ context.Context, format string, args ...any) {
+	caddy.Log().Named(stores.Namespace+".redis").Debug("library", zap.String("text", fmt.Sprintf(format, args...)))
 }
 
 const (
@@ -43,7 +54,7 @@ const (
 // and serves without it.
 //
 // The user needs the commands EVAL, EVALSHA, HGET, HGETALL, HSET, HINCRBY, HDEL, HSTRLEN, GET, SET,
-// DEL, EXPIRE, PEXPIRE, TIME, PUBLISH, SUBSCRIBE and, to notice that Redis knows less than before,
+// DEL, EXPIRE, PEXPIRE, TIME, PUBLISH, SUBSCRIBE, PING and, to notice that Redis knows less than before,
 // INFO; a cluster also asks for CLUSTER.
 type Redis struct {
 	// Where Redis is: `redis://HOST[:PORT][/DATABASE]`, or `rediss://` with TLS. The port is
@@ -101,12 +112,12 @@ func (s *Redis) Provision(ctx caddy.Context) error {
 	if err := s.resolve(); err != nil {
 		return err
 	}
-	option, err := s.dialling(ctx.Logger())
+	to, err := s.dialling(ctx.Logger())
 	if err != nil {
 		return err
 	}
 	key := s.connection()
-	made, _, err := links.LoadOrNew(key, func() (caddy.Destructor, error) { return newLink(option), nil })
+	made, _, err := links.LoadOrNew(key, func() (caddy.Destructor, error) { return newLink(to), nil })
 	if err != nil {
 		return fmt.Errorf("making a connection: %w", err)
 	}
@@ -144,30 +155,46 @@ func (s *Redis) keyOf(key string) string {
 	return s.Prefix + version + "{" + place + "}:" + rest
 }
 
-// ask sends a command, and says what went wrong in the words of [stores].
-func (s *Redis) ask(ctx context.Context, command func(rueidis.Builder) rueidis.Completed) (rueidis.RedisResult, error) {
+// ask has Redis do something, and says what went wrong in the words of [stores].
+func ask[T any](ctx context.Context, s *Redis, command func(redis.UniversalClient) (T, error)) (answer T, err error) {
 	client, err := s.link.client(ctx)
 	if err != nil {
-		return rueidis.RedisResult{}, err
+		return answer, err
 	}
-	answer := client.Do(ctx, command(client.B()))
-	return answer, inWords(answer.Error())
+	return with(s, client, command)
+}
+
+// askMembers is ask for what members tell each other.
+func askMembers[T any](ctx context.Context, s *Redis, command func(redis.UniversalClient) (T, error)) (answer T, err error) {
+	client, err := s.link.membersClient(ctx)
+	if err != nil {
+		return answer, err
+	}
+	return with(s, client, command)
+}
+
+func with[T any](s *Redis, client redis.UniversalClient, command func(redis.UniversalClient) (T, error)) (answer T, err error) {
+	err = s.link.careful(func() (err error) {
+		answer, err = command(client)
+		return err
+	})
+	return answer, inWords(err)
 }
 
 // commands are those that a user of Redis needs.
-const commands = "EVAL, EVALSHA, GET, SET, DEL, HGET, HGETALL, HSET, HDEL, HINCRBY, HSTRLEN, EXPIRE, PEXPIRE, TIME, INFO, PUBLISH and SUBSCRIBE"
+const commands = "EVAL, EVALSHA, GET, SET, DEL, HGET, HGETALL, HSET, HDEL, HINCRBY, HSTRLEN, EXPIRE, PEXPIRE, TIME, INFO, PUBLISH, SUBSCRIBE and PING"
 
 // inWords returns an error of the library as [stores] has it.
 func inWords(err error) error {
-	refused, answered := rueidis.IsRedisErr(err)
+	_, answered := errors.AsType[redis.Error](err)
 	switch {
 	case err == nil:
 		return nil
-	case rueidis.IsRedisNil(err):
+	case errors.Is(err, redis.Nil):
 		return fs.ErrNotExist
-	case answered && strings.HasPrefix(refused.Error(), "WRONGTYPE"):
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: the key holds another type of value", stores.ErrForeign)
-	case answered && strings.Contains(refused.Error(), "can't run this command"):
+	case answered && strings.Contains(err.Error(), "can't run this command"):
 		// in a script, Redis does not say which
 		return fmt.Errorf("redis refuses: %w; its user needs %s", err, commands)
 	case answered:
@@ -178,11 +205,11 @@ func inWords(err error) error {
 
 // Load implements [stores.Store].
 func (s *Redis) Load(ctx context.Context, key string) ([]byte, error) {
-	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Hget().Key(s.keyOf(key)).Field("value").Build() })
+	value, err := ask(ctx, s, func(c redis.UniversalClient) ([]byte, error) { return c.HGet(ctx, s.keyOf(key), "value").Bytes() })
 	if err != nil {
 		return nil, fmt.Errorf("loading %s: %w", key, err)
 	}
-	return answer.AsBytes()
+	return value, nil
 }
 
 // Save implements [stores.Store].
@@ -192,7 +219,7 @@ func (s *Redis) Save(ctx context.Context, key string, value []byte) error {
 
 // Delete implements [stores.Store].
 func (s *Redis) Delete(ctx context.Context, key string) error {
-	_, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Del().Key(s.keyOf(key)).Build() })
+	_, err := ask(ctx, s, func(c redis.UniversalClient) (int64, error) { return c.Del(ctx, s.keyOf(key)).Result() })
 	if err != nil {
 		return fmt.Errorf("deleting %s: %w", key, err)
 	}
@@ -201,11 +228,11 @@ func (s *Redis) Delete(ctx context.Context, key string) error {
 
 // Size implements [stores.Sizer]. What is not there is as long as what is empty.
 func (s *Redis) Size(ctx context.Context, key string) (int64, error) {
-	answer, err := s.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Hstrlen().Key(s.keyOf(key)).Field("value").Build() })
+	size, err := ask(ctx, s, func(c redis.UniversalClient) (int64, error) { return c.HStrLen(ctx, s.keyOf(key), "value").Result() })
 	if err != nil {
 		return 0, fmt.Errorf("looking at %s: %w", key, err)
 	}
-	return answer.AsInt64()
+	return size, nil
 }
 
 // Now implements [stores.Shared].

@@ -23,7 +23,7 @@ import (
 )
 
 // connect returns a store that is connected.
-func connect(t *testing.T, s *Redis) *Redis {
+func connect(t testing.TB, s *Redis) *Redis {
 	t.Helper()
 	if err := provision(t, s); err != nil {
 		t.Fatal(err)
@@ -118,6 +118,39 @@ func TestRealValues(t *testing.T) {
 		if err := keep(key); err != nil {
 			t.Errorf("it cannot be replaced: %v", err)
 		}
+	}
+}
+
+// A user who may do what the page says, and nothing else, can do all that a store does.
+func TestRealUser(t *testing.T) {
+	redis := redistest.Start(t)
+	rules := []string{"ACL", "SETUSER", "app", "on", ">secret", "~p:mc1:*", "&p:mc1:*", "-@all"}
+	for _, command := range strings.FieldsFunc(commands, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if command != "and" {
+			rules = append(rules, "+"+strings.ToLower(command))
+		}
+	}
+	redis.Do(rules...)
+	s := connect(t, &Redis{URLs: []string{redis.URL}, Username: "app", Password: "secret", Prefix: "p:"})
+	storetest.RunFleet(t, func(t *testing.T) stores.Fleet {
+		return connect(t, &Redis{URLs: []string{redis.URL}, Username: "app", Password: "secret", Prefix: "p:mc1:" + t.Name()})
+	})
+	client, err := s.link.membersClient(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listens := client.Subscribe(t.Context(), s.membersOf("a"))
+	defer listens.Close()
+	for _, want := range []string{"*redis.Subscription", "*redis.Pong"} {
+		if got, err := listens.Receive(t.Context()); err != nil || fmt.Sprintf("%T", got) != want {
+			t.Errorf("got %T, %v, want %s", got, err, want)
+		}
+		if err := listens.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if denied := redis.Do("ACL", "LOG"); denied != "[]" {
+		t.Errorf("the user was denied %s", denied)
 	}
 }
 
