@@ -88,16 +88,10 @@ func (a *answer) begin(status int) {
 			h[name] = a.secrets.Texts(values)
 		}
 	}
-	coding := header.Coding(a.header)
-	hides := a.secrets == nil || coding == ""
-	if !hides || !a.isOfMCP(status) {
+	if f := a.refused(status); f != nil {
 		a.replaced = true
 		delete(h, "Content-Encoding")
-		f := a.failed(status)
-		if !hides && a.isOfMCP(status) {
-			f = a.v.server.coded(coding)
-		}
-		_ = a.v.fail(f)
+		_ = a.v.fail(*f)
 		return
 	}
 	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
@@ -150,6 +144,19 @@ func (a *answer) forget() {
 	}
 }
 
+// refused returns what the client gets in the place of an answer that it cannot be given, or nil.
+func (a *answer) refused(status int) *refusal {
+	if !a.isOfMCP(status) {
+		f := a.failed(status)
+		return &f
+	}
+	if coding := header.Coding(a.header); coding != "" && a.secrets != nil {
+		f := a.v.server.coded(coding)
+		return &f
+	}
+	return nil
+}
+
 // isOfMCP reports whether an answer may say something to a client of MCP: it is a message
 // or a stream of them, or an error in the protocol's words. What a server says of
 // credentials is not for a client, who has sent it none.
@@ -167,7 +174,7 @@ func (a *answer) isOfMCP(status int) bool {
 	return incoming.IsJSON(a.header["Content-Type"])
 }
 
-// failed is the refusal that the client gets in the place of an answer.
+// failed is what the client gets in the place of an answer that is none of MCP.
 func (a *answer) failed(status int) refusal {
 	s := a.v.server
 	switch {

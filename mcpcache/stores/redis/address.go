@@ -182,21 +182,16 @@ func (s *Redis) dialling(log *zap.Logger) (*dialling, error) {
 // Nothing is dialled yet. RESP2 is all that is needed, and what its follower knows. What fails is
 // not tried again by itself: the link does that.
 func (d *dialling) client(cluster bool, patience time.Duration) redis.UniversalClient {
-	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	if cluster {
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: d.addresses, CredentialsProviderContext: d.credentials, Dialer: d.dial, Protocol: 2,
-			DialTimeout: d.timeout, DialerRetries: 1, MaxRetries: -1, PoolSize: poolSize, PoolTimeout: d.timeout,
-			ReadTimeout: patience, WriteTimeout: patience, ContextTimeoutEnabled: true,
-			DisableIdentity: true, MaintNotificationsConfig: quiet,
-		})
-	}
-	return redis.NewClient(&redis.Options{
-		Addr: d.addresses[0], DB: d.database, CredentialsProviderContext: d.credentials, Dialer: d.dial, Protocol: 2,
+	options := &redis.UniversalOptions{
+		Addrs: d.addresses, DB: d.database, CredentialsProviderContext: d.credentials, Dialer: d.dial, Protocol: 2,
 		DialTimeout: d.timeout, DialerRetries: 1, MaxRetries: -1, PoolSize: poolSize, PoolTimeout: d.timeout,
 		ReadTimeout: patience, WriteTimeout: patience, ContextTimeoutEnabled: true,
-		DisableIdentity: true, MaintNotificationsConfig: quiet,
-	})
+		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if cluster {
+		return redis.NewClusterClient(options.Cluster())
+	}
+	return redis.NewClient(options.Simple())
 }
 
 // dial makes a connection on which what comes is checked.
