@@ -2,6 +2,8 @@ package integration
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +41,9 @@ func TestToolkitRefusesRequestsOfServers(t *testing.T) {
 		asked.Wait()
 		if a, ok := x.Ask("ping", `{}`); !ok || !strings.Contains(string(a.Body), `"result":{}`) {
 			t.Errorf("to a ping the server is told %s, %v", a.Body, ok)
+		}
+		for _, none := range []string{`"id":null,`, ``, `"id":1,"id":2,`} { // nobody could answer these
+			x.Event(`{"jsonrpc":"2.0",` + none + `"method":"sampling/createMessage","params":{}}`)
 		}
 		x.Event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 		x.Event(x.Envelope(`{"content":[{"type":"text","text":"done"}]}`))
@@ -84,6 +89,40 @@ func TestToolkitDropsRequestsOfModernServers(t *testing.T) {
 	}
 }
 
+// TestToolkitEndsWhatIsNoResponse: an answer ends where something that has begun as a long response,
+// and is passed on as it comes, turns out to be a notice or a request to some clients.
+func TestToolkitEndsWhatIsNoResponse(t *testing.T) {
+	w, m := ruledServer(t, "one", map[string][]string{toolsList: {"get"}, resourcesList: {"docs://secret"}})
+	w.SetRevisions(scripted.Modern)
+	long := strings.Repeat("x", 100_000)
+	var said string
+	w.SetScript("tools/call", func(x *scripted.Exchange) { x.Event(strings.Replace(said, "ID", string(x.ID), 1)) })
+	p := startProxy(t, toolkitOf([]member{m}, "deny resources docs://secret"))
+	c := fixture.NewModern(t, p.URL, "")
+	hasListed(t, c, toolsList, 1)
+	call := func() (string, error) {
+		params := c.Params(`"name":"one__get","arguments":{}`)
+		res, err := c.Open(t.Context(), http.MethodPost, strings.NewReader(fixture.Message("7", "tools/call", params)),
+			http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__get"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		return string(body), err
+	}
+	for _, tail := range []string{`"method":"notifications/resources/updated","params":{"uri":"docs://secret"}`, `"METHOD":"sampling/createMessage","params":{}`, `"method\u0000":"x"`} {
+		said = `{"jsonrpc":"2.0","id":ID,"result":{"x":"` + long + `"},` + tail + `}`
+		if body, err := call(); err == nil || strings.Contains(body, tail) {
+			t.Errorf("behind a result, %s is passed on: %.100s, %v", tail, body[max(0, len(body)-100):], err)
+		}
+	}
+	said = `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","method":"inner","content":[{"type":"text","text":"` + long + `"}]},"x":{"method":"y"}}`
+	if body, err := call(); err != nil || !strings.Contains(body, strings.Replace(said, "ID", "7", 1)) {
+		t.Errorf("a result with methods within is given as %.100s, %v", body, err)
+	}
+}
+
 // TestToolkitHidesUpdates: of a resource that is hidden no client is told that it has changed,
 // whatever the eras of client and server are, and however long the notice is.
 func TestToolkitHidesUpdates(t *testing.T) {
@@ -92,9 +131,15 @@ func TestToolkitHidesUpdates(t *testing.T) {
 			w, m := ruledServer(t, "one", map[string][]string{toolsList: {"get"}, resourcesList: {"docs://public", "docs://secret"}})
 			w.SetRevisions(revisions...)
 			w.SetScript("tools/call", func(x *scripted.Exchange) {
-				for _, more := range []string{"", strings.Repeat("x", 10_000)} {
-					for _, params := range []string{`"uri":"docs://public"`, `"uri":"docs://secret"`, `"uri":"docs://public","URI":"docs://secret"`} {
-						x.Event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{%s,"_meta":{"x":%q}}}`, params, more))
+				const update = `"method":"notifications/resources/updated"`
+				for _, more := range []string{"", strings.Repeat("x", 10_000), strings.Repeat("x", 100_000)} {
+					for _, said := range []string{
+						update + `,"params":{"uri":"docs://public"MORE}`, update + `,"params":{"uri":"docs://secret"MORE}`, update + `,"params":{"uri":"docs://public","URI":"docs://secret"MORE}`,
+						`"id":null,"result":null,"error":null,` + update + `,"params":{"uri":"docs://secret"MORE}`, `"params":{"uri":"docs://secret"MORE},` + update,
+						`"method":"notifications/resources/updated\u0000","params":{"uri":"docs://secret"MORE}`, `"method":"notifications/progress",` + update + `,"params":{"uri":"docs://secret"MORE}`,
+						`"method":"notifications/progress","Method":"notifications/resources/updated","params":{"uri":"docs://secret"MORE}`,
+					} {
+						x.Event(`{"jsonrpc":"2.0",` + strings.ReplaceAll(said, "MORE", fmt.Sprintf(`,"_meta":{"x":%q}`, more)) + `}`)
 					}
 				}
 				x.Event(x.Envelope(fmt.Sprintf(`{"resultType":"complete","content":[{"type":"text","text":"done%s"}]}`, strings.Repeat("x", 10_000))))
@@ -105,14 +150,14 @@ func TestToolkitHidesUpdates(t *testing.T) {
 				hasListed(t, c, toolsList, 1)
 				a := c.Call("tools/call", c.Params(`"name":"one__get","arguments":{}`))
 				told := strings.Count(string(a.Body), "docs://public")
-				want := 2
+				want := 3
 				if c.Modern() && era == "legacy" {
 					want = 0 // a modern client is told on a stream of its own
 				}
 				if strings.Contains(string(a.Body), "secret") {
 					t.Errorf("%s is told %.300s", revision, a.Body)
 				}
-				if bridged := c.Modern() != (era == "modern"); bridged && (told != want || !strings.HasPrefix(textOf(a), "done")) {
+				if told != want || !strings.HasPrefix(textOf(a), "done") {
 					t.Errorf("%s: told of %d updates, want %d: %.300s", revision, told, want, a.Body)
 				}
 			}

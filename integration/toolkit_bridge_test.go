@@ -142,6 +142,10 @@ func TestBridgeAnswers(t *testing.T) {
 			x.W.Header().Set("Content-Encoding", "br")
 			x.Raw(200, "application/json", "x")
 		}, 502, -32603},
+		"no coding, said so": {func(x *scripted.Exchange) {
+			x.W.Header().Set("Content-Encoding", "identity")
+			x.Result(`{"content":[]}`)
+		}, 200, 0},
 	} {
 		w.SetScript("tools/call", tt.answer)
 		a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))

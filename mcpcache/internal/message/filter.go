@@ -88,7 +88,7 @@ func (f Filter) message(data []byte) ([]byte, error) {
 		known = known || key == topResult || key == topMethod || key == topError
 		switch {
 		case key == topMethod:
-			update = isString(value) && string(unquote(value)) == updated
+			update = isString(value) && BeforeNUL(string(unquote(value))) == updated
 		case key == topParams:
 			params = value
 		case key == topResult && isObject(value):

@@ -154,7 +154,7 @@ func FuzzParseResponse(f *testing.F) {
 			return
 		}
 		for _, m := range refMembers(t, data) {
-			if strings.EqualFold(beforeNUL(m.name), "jsonrpc") && m.raw != version { // it may come again
+			if strings.EqualFold(BeforeNUL(m.name), "jsonrpc") && m.raw != version { // it may come again
 				t.Fatalf("got %+v of %q", resp, data)
 			}
 		}

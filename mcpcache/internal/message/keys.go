@@ -1,6 +1,9 @@
 package message
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // keyset is the known member names of one object. A name's index is its key.
 type keyset [][]byte
@@ -11,6 +14,12 @@ func keys(names ...string) keyset {
 		set[i] = []byte(name)
 	}
 	return set
+}
+
+// BeforeNUL returns a text as a parser reads it that is written in C.
+func BeforeNUL(text string) string {
+	text, _, _ = strings.Cut(text, "\x00")
+	return text
 }
 
 // nul is the byte that ends a string in C.

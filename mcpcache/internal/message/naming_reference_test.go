@@ -88,7 +88,7 @@ func (v *refValue) certain(known ...string) (members map[string]*refValue, ok bo
 	members = make(map[string]*refValue)
 	for i, name := range v.names {
 		for _, k := range known {
-			if name != k && strings.EqualFold(beforeNUL(name), k) {
+			if name != k && strings.EqualFold(BeforeNUL(name), k) {
 				return nil, false
 			}
 		}

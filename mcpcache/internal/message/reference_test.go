@@ -58,7 +58,7 @@ func refObject(t *testing.T, object []byte, known ...string) (view map[string]st
 	for _, m := range refMembers(t, object) {
 		isKnown := false
 		for _, key := range known {
-			if !strings.EqualFold(beforeNUL(m.name), key) {
+			if !strings.EqualFold(BeforeNUL(m.name), key) {
 				continue
 			}
 			isKnown = true
@@ -73,11 +73,6 @@ func refObject(t *testing.T, object []byte, known ...string) (view map[string]st
 		extra = extra || !isKnown
 	}
 	return view, extra
-}
-
-func beforeNUL(name string) string {
-	name, _, _ = strings.Cut(name, "\x00")
-	return name
 }
 
 // refString returns the text of a raw JSON string.

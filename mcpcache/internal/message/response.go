@@ -68,9 +68,9 @@ func ParseResponse(data []byte) (Response, error) {
 	return resp, nil
 }
 
-// BeginsAsResponse reports whether a message, of which this is the beginning, is a response:
-// the result or the error comes before any method or params. It reports false as long as
-// that is not certain.
+// BeginsAsResponse reports whether a message, of which this is the beginning, begins as a
+// response does: the result or the error comes before any method or params. A member of null
+// counts as absent. It reports false as long as that is not certain.
 func BeginsAsResponse(beginning []byte) bool {
 	s := scan(beginning)
 	defer s.release()
@@ -85,7 +85,7 @@ func BeginsAsResponse(beginning []byte) bool {
 		switch key, ok := topKeys.find(s.unescape(name)); {
 		case !ok || key == topMethod || key == topParams:
 			return false
-		case key == topResult || key == topError:
+		case (key == topResult || key == topError) && (s.kind() == jsontext.KindBeginObject || s.kind() == jsontext.KindBeginArray):
 			return true
 		}
 		if _, err := s.value(); err != nil {

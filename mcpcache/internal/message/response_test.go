@@ -119,7 +119,8 @@ func TestParseResponseRefuses(t *testing.T) {
 
 func TestBeginsAsResponse(t *testing.T) {
 	for beginning, want := range map[string]bool{
-		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"xxx`: true, `{"result":`: true, ` {"id":1,"error":{`: true, `{"_x":{"method":"a"},"result":1}`: true,
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"xxx`: true, `{"result":{`: true, ` {"id":1,"error":{`: true, `{"_x":{"method":"a"},"result":{}}`: true, `{"error":null,"result":{`: true,
+		`{"result":null,"method":"a"`: false, `{"result":null,"error":null,"id":1`: false, `{"result":`: false, `{"result":1}`: false,
 		`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"x`: false, `{"id":1,"params":{"result":1`: false, `{"method":"a","result":1}`: false,
 		`{"id":1,"Result":{`: false, `{"result\u0000":{`: false, `{"jsonrpc":"2.0","id":1,"resu`: false, `{"id":1`: false, `{`: false, ``: false, `[{"result":1`: false, `nonsense`: false, `{}`: false,
 	} {

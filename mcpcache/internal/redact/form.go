@@ -148,31 +148,53 @@ func (e *ends) character(text []byte, at int, r rune) {
 	}
 }
 
-// lineBreaks adds where a line break ends that begins at one of the places so far: an LF, a CR
-// or both, as they are or escaped.
+// mostBlank is how many characters of indentation there may be behind a line break.
+const mostBlank = 16
+
+// lineBreaks adds where a line break ends that begins at one of the places so far, with the
+// indentation of the next line. All may be escaped. A blank line is none: it ends an event, which
+// has to be handed out.
 func (e *ends) lineBreaks(text []byte) {
-	for _, c := range []rune{'\r', '\n'} {
-		for _, at := range slices.Clone(e.at[:e.count]) {
-			if at < len(text) {
-				e.character(text, at, c)
-				e.shortEscape(text, at, c)
-			}
+	for _, at := range slices.Clone(e.at[:e.count]) {
+		end := e.blank(text, e.blank(text, at, "\r"), "\n")
+		if end == at {
+			continue
 		}
+		for range mostBlank {
+			next := e.blank(text, end, " \t")
+			if next == end {
+				break
+			}
+			end = next
+		}
+		e.add(end)
 	}
 }
 
-// shortEscape finds a line break that strings escape by a letter, also if that has been done
-// over and over.
+// blank returns where one of those characters ends that begins at a place, or the place if
+// there is none.
+func (e *ends) blank(text []byte, at int, characters string) int {
+	if at == len(text) {
+		return at
+	}
+	var one ends
+	for _, c := range characters {
+		one.character(text, at, c)
+		one.shortEscape(text, at, c)
+	}
+	e.short = e.short || one.short
+	return slices.Max(append(one.at[:one.count:one.count], at))
+}
+
+// shortEscape finds a blank that strings escape by a letter, also if that has been done over
+// and over.
 func (e *ends) shortEscape(text []byte, at int, c rune) {
 	run := 0
 	for at+run < len(text) && run < longestRun && text[at+run] == '\\' {
 		run++
 	}
-	letter := byte('n')
-	if c == '\r' {
-		letter = 'r'
-	}
-	if run > 0 && at+run < len(text) && text[at+run] == letter {
+	letter := map[rune]byte{'\n': 'n', '\r': 'r', '\t': 't'}[c]
+	if run > 0 && letter != 0 && at+run < len(text) && text[at+run] == letter {
 		e.add(at + run + 1)
 	}
 }

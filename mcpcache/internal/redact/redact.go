@@ -2,7 +2,7 @@
 // upstream that repeats the credential it was given, a token endpoint that
 // repeats the client's secret. They come back as they were, or as URLs, JSON,
 // HTML or base64 write them, and in parts of such forms. Base64 may have line breaks
-// in it. Other forms are not found, such as base64 of base64, hexadecimal digits, or a
+// in it, with indentation. Other forms are not found, such as base64 of base64, hexadecimal digits, or a
 // content coding.
 package redact
 

@@ -52,8 +52,10 @@ var forms = map[string]func(string) string{
 	"base64 in lines":                   func(s string) string { return inLines(in64(base64.StdEncoding, "")(s), 16, "\n") },
 	"base64 in lines of CR LF, in JSON": func(s string) string { return inJSON(inLines(in64(base64.StdEncoding, "")(s), 13, "\r\n")) },
 	"base64 in lines, in JSON in JSON":  func(s string) string { return inJSON(inJSON(inLines(in64(base64.RawURLEncoding, "")(s), 1, "\r\n"))) },
-	"base64 in lines, in a query":       func(s string) string { return url.QueryEscape(inLines(in64(base64.StdEncoding, "u")(s), 7, "\r\n")) },
-	"base64 in JSON":                    func(s string) string { return strings.ReplaceAll(in64(base64.StdEncoding, "")(s), "/", `\/`) },
+	"base64 in lines that are indented": func(s string) string { return inLines(in64(base64.StdEncoding, "")(s), 16, "\n\t   ") },
+	"base64 in lines that are indented, in JSON": func(s string) string { return inJSON(inLines(in64(base64.StdEncoding, "")(s), 11, "\r\n\t  ")) },
+	"base64 in lines, in a query":                func(s string) string { return url.QueryEscape(inLines(in64(base64.StdEncoding, "u")(s), 7, "\r\n")) },
+	"base64 in JSON":                             func(s string) string { return strings.ReplaceAll(in64(base64.StdEncoding, "")(s), "/", `\/`) },
 }
 
 // inLines breaks a text into lines of that length.
@@ -185,7 +187,7 @@ func TestReaderHoldsBackLittle(t *testing.T) {
 	in, out := io.Pipe()
 	defer in.Close()
 	r := New("planted-token-0b7d").Reader(in)
-	for _, event := range []string{"data: planted-token-0b7\n\n", "data: \\\\\n\n", "data: %70%6c\n\n", "data: &#x70;\n\n"} {
+	for _, event := range []string{"data: planted-token-0b7\n\n", "data: \\\\\n\n", "data: %70%6c\n\n", "data: &#x70;\n\n", "data: c\n\n", "data: cG\r\n\r\n"} {
 		go io.WriteString(out, event)
 		got := make([]byte, len(event))
 		if _, err := io.ReadFull(r, got); err != nil || string(got) != event {

@@ -63,9 +63,11 @@ type Writer struct {
 	// that its first byte has been looked at.
 	guessed, seen bool
 	whole         *budget.Buffer
-	event         event
-	err           error
-	dropped       int // bytes, after err
+	// passing looks for a method in a long response that is passed on as it comes.
+	passing sse.Watcher
+	event   event
+	err     error
+	dropped int // bytes, after err
 }
 
 // New returns a writer that writes to below what is left of an answer.

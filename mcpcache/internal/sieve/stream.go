@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
 // stream passes on the events that have ended, filtered, and holds back the rest.
@@ -23,6 +24,7 @@ func (w *Writer) stream(p []byte) error {
 				return err
 			}
 		case w.event.isLongResponse(w.Glance):
+			w.passing = sse.Watcher{Format: sse.Stream, Any: true}
 			if err := w.passOn(); err != nil {
 				return err
 			}
@@ -45,10 +47,16 @@ func (w *Writer) writeTooLarge() error {
 	return w.passOn()
 }
 
-// passOn passes on what there is of an event.
+// passOn passes on what there is of an event. It is an error if a response turns out to have a
+// method: to some parsers it is none.
 func (w *Writer) passOn() error {
+	raw, named := w.event.passOn(), false
+	w.passing.Scan(raw, func(string) { named = true })
+	if named {
+		return fmt.Errorf("%w: a response has a method", ErrUnreadable)
+	}
 	w.pass()
-	_, err := w.below.Write(w.event.passOn())
+	_, err := w.below.Write(raw)
 	return err
 }
 

@@ -110,7 +110,7 @@ func (l *lines) name(c byte) {
 
 func (l *lines) endLine() {
 	if l.matched == 0 && (l.at == inName || l.at == inMark) {
-		l.messages = messages{}
+		l.messages = messages{any: l.messages.any}
 	}
 	l.at, l.matched = inName, 0
 }

@@ -21,7 +21,8 @@ var methodName = []byte("method")
 // understands whatever any parser accepts: repeated names, names in another
 // case, NaN, broken UTF-8. The zero value is at the beginning of the text.
 type messages struct {
-	depth int // of open brackets
+	any   bool // every method is of interest
+	depth int  // of open brackets
 	// level is the depth at which the members of messages are: 2 in an array.
 	level int
 
@@ -171,8 +172,16 @@ func (m *messages) add(c byte) {
 }
 
 func (m *messages) end(heard func(method string)) {
-	if !m.value {
-		m.method = bytes.EqualFold(m.text[:m.n], methodName)
+	text := m.text[:m.n]
+	if m.any {
+		text, _, _ = bytes.Cut(text, []byte{0})
+	}
+	switch {
+	case !m.value:
+		m.method = bytes.EqualFold(text, methodName)
+		return
+	case m.any:
+		heard(string(text))
 		return
 	}
 	for _, notice := range notices {

@@ -12,6 +12,9 @@ type Watcher struct {
 	// Format is how the messages are written. It does not change once the first
 	// bytes have been scanned.
 	Format Format
+	// Any says that every method is heard, not only those of notices, also one whose member's
+	// name has a NUL behind it.
+	Any bool
 
 	stream lines // as the standard reads it; of JSON, the messages alone
 	// loose is the stream as it is read by those to whom only an LF ends a line,
@@ -27,6 +30,7 @@ var lineFeed, carriageReturn = []byte("\n"), []byte("\r")
 // lines end with a lone CR may have one notice reported twice. It allocates
 // nothing, but once for such a stream.
 func (w *Watcher) Scan(chunk []byte, heard func(method string)) {
+	w.stream.messages.any = w.Any
 	switch {
 	case len(chunk) == 0:
 	case w.Format == JSON:

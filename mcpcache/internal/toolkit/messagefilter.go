@@ -2,6 +2,8 @@ package toolkit
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -25,12 +27,12 @@ func (v *visit) messageFilter() messageFilter {
 	}
 	return func(data []byte) ([]byte, error) {
 		return message.Each(data, func(one []byte) ([]byte, error) {
-			method := message.StringAt(one, "method")
+			method := message.BeforeNUL(message.StringAt(one, "method"))
 			if method != "" && v.isForUs(method, one) {
 				return nil, nil
 			}
 			kept, err := left(one)
-			if err != nil && method != "" {
+			if err != nil && !errors.Is(err, message.ErrNoMessage) && !message.BeginsAsResponse(one) {
 				return nil, nil // nobody needs a notice of which it is not certain what it tells
 			}
 			return kept, err
@@ -50,7 +52,7 @@ func (v *visit) isForUs(method string, data []byte) bool {
 	}
 	id, ok := message.ValueAt(data, "id")
 	if !ok || string(id) == "null" {
-		return false
+		return !strings.HasPrefix(method, "notifications/") // a request that nobody can answer
 	}
 	if v.opened != nil {
 		v.opened.Session.Answer(v.presents(v.server).Credentials, bytes.Clone(id), method)

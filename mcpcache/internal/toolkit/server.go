@@ -177,8 +177,8 @@ func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
 	at := s.at(r)
 	f := s.Feeds.Of(at)
 	switch {
-	case f == nil: // the feeds have ended
-		return true
+	case f == nil: // the feeds have not begun, or have ended
+		return s.Context().Err() != nil
 	case !k.In(at): // it describes itself once it is reached
 		return false
 	case f.Lacks(k):

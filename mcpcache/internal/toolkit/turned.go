@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/bridge"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -74,8 +75,8 @@ func (a *answer) turn(status int) *turned {
 	}}
 	h := v.w.Header()
 	delete(h, "Content-Length")
-	if h["Content-Encoding"] != nil { // none was asked for
-		delete(h, "Content-Encoding")
+	delete(h, "Content-Encoding")
+	if header.Coding(a.header) != "" { // none was asked for
 		t.over = true
 		_ = v.fail(v.server.unclear())
 		return t

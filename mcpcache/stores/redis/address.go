@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/placeholder"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
 )
@@ -148,6 +149,7 @@ type dialling struct {
 	credentials credentials
 	tls         *tls.Config // nil: without
 	timeout     time.Duration
+	memory      *budget.Budget // for answers on their way
 }
 
 // credentials returns the name and the password for a connection that is being made.
@@ -164,7 +166,7 @@ func (s *Redis) dialling(log *zap.Logger) (*dialling, error) {
 	}
 	username, password := cmp.Or(s.Username, to.username), cmp.Or(s.Password, to.password)
 	d := &dialling{
-		addresses: to.addresses, database: to.database, timeout: cmp.Or(time.Duration(s.Timeout), DefaultTimeout),
+		addresses: to.addresses, database: to.database, timeout: cmp.Or(time.Duration(s.Timeout), DefaultTimeout), memory: budget.New(maxMessage),
 		credentials: func(context.Context) (string, string, error) { return username, password, nil },
 	}
 	if s.PasswordFile != "" {
@@ -200,7 +202,7 @@ func (d *dialling) dial(ctx context.Context, network, address string) (net.Conn,
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil || d.tls == nil {
-		return checked(c), err
+		return checked(c, d.memory), err
 	}
 	config := d.tls.Clone()
 	config.ServerName, _, _ = net.SplitHostPort(address)
@@ -209,7 +211,7 @@ func (d *dialling) dial(ctx context.Context, network, address string) (net.Conn,
 		_ = c.Close()
 		return nil, err
 	}
-	return checked(secured), nil
+	return checked(secured, d.memory), nil
 }
 
 // credentialsFrom returns what reads the password from a file for each connection.

@@ -8,12 +8,15 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 )
 
-// Bounds of a message. Redis itself takes no longer string (proto-max-bulk-len). Of what is asked
-// here, the map of a cluster's slots has the most elements.
+// Bounds of a message, in bytes, and of its elements. Of what is asked here, lists are the longest,
+// and the map of a cluster's slots has the most elements. All messages on their way from one Redis
+// share maxMessage.
 const (
-	maxMessage  = 512<<20 + maxLine
+	maxMessage  = 256 << 20
 	maxLine     = 64 << 10
 	maxElements = 1 << 16
 	maxDepth    = 8
@@ -25,10 +28,11 @@ const (
 type follower struct {
 	whole int64 // messages that have ended
 
-	line []byte // what there is of a line
-	text int64  // bytes to come of a string, with the end of its line
-	open []int  // elements to come of arrays, the outermost first
-	size int64  // bytes of the message
+	line []byte        // what there is of a line
+	text int64         // bytes to come of a string, with the end of its line
+	open []int         // elements to come of arrays, the outermost first
+	size int64         // bytes of the message
+	room *budget.Share // for the message; nil: it need not be taken from anywhere
 }
 
 // follow follows the next part of what is sent.
@@ -41,9 +45,9 @@ func (f *follower) follow(p []byte) error {
 			part = p[:end+1]
 		}
 		if f.size += int64(len(part)); f.size > maxMessage {
-			return errors.New("a message of redis is longer than 512 MiB")
+			return errTooLong
 		}
-		if err := f.take(part); err != nil {
+		if err := f.pass(part); err != nil {
 			return err
 		}
 		p = p[len(part):]
@@ -51,8 +55,8 @@ func (f *follower) follow(p []byte) error {
 	return nil
 }
 
-// take takes a part of a string, or of a line.
-func (f *follower) take(part []byte) error {
+// pass takes a part of a string, or of a line.
+func (f *follower) pass(part []byte) error {
 	if f.text > 0 {
 		if f.text -= int64(len(part)); f.text == 0 {
 			f.end()
@@ -88,13 +92,26 @@ func (f *follower) header(line string) error {
 		return nil
 	case line[0] == '$' && n >= 0 && n <= maxMessage:
 		f.text = n + int64(len("\r\n"))
-		return nil
+		return f.take(n)
 	case line[0] == '*' && n > 0 && n <= maxElements && len(f.open) < maxDepth:
 		f.open = append(f.open, int(n))
-		return nil
+		return f.take(n * elementSize)
 	}
 	return fmt.Errorf("redis has sent what is no answer, or too large a one: %.40q", line)
 }
+
+// elementSize is what an element of an array takes besides its text, in bytes.
+const elementSize = 16
+
+// take takes room for a part of the message, before anybody makes it.
+func (f *follower) take(n int64) error {
+	if f.room != nil && !f.room.Grow(n) {
+		return errTooLong
+	}
+	return nil
+}
+
+var errTooLong = errors.New("the answers of redis are longer than 256 MiB together")
 
 // end ends a message, or an element of one.
 func (f *follower) end() {
@@ -106,6 +123,9 @@ func (f *follower) end() {
 	}
 	f.whole++
 	f.size = 0
+	if f.room != nil {
+		f.room.Release() // it is its reader's from now on
+	}
 }
 
 // errUnasked says that Redis, or a proxy before it, has sent more than answers: from then on,
@@ -140,6 +160,9 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 // Read implements [net.Conn].
 func (c *checkedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.answers.room.Release() // nothing is read on
+	}
 	if n <= 0 {
 		return n, err
 	}
@@ -148,6 +171,7 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 		wrong = errUnasked
 	}
 	if wrong != nil {
+		c.answers.room.Release()
 		_ = c.Conn.Close()
 		return 0, wrong
 	}
@@ -161,12 +185,13 @@ type plainConn struct {
 	syscall.Conn
 }
 
-// checked returns a connection that checks what comes on it; nil for nil.
-func checked(c net.Conn) net.Conn {
+// checked returns a connection that checks what comes on it, with room from there; nil for nil.
+func checked(c net.Conn, memory *budget.Budget) net.Conn {
 	if c == nil {
 		return nil
 	}
-	checks := &checkedConn{Conn: c}
+	room := memory.Share()
+	checks := &checkedConn{Conn: c, answers: follower{room: &room}}
 	if plain, ok := c.(syscall.Conn); ok {
 		return &plainConn{checks, plain}
 	}

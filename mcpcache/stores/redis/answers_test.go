@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -25,7 +26,7 @@ func TestFollower(t *testing.T) {
 		"+OK\r\n": {1, false}, "-ERR x\r\n:12\r\n:-1\r\n": {3, false}, "$3\r\na\nb\r\n": {1, false}, "$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n": {4, false},
 		"*2\r\n$1\r\na\r\n*2\r\n:1\r\n*0\r\n": {1, false}, "*2\r\n+a\r\n": {0, false}, "$5\r\nab": {0, false}, "+OK": {0, false}, "+a\n": {1, false},
 		deep + "+a\r\n": {1, false}, "*1\r\n" + deep: {0, true}, fmt.Sprintf("*%d\r\n", maxElements): {0, false}, fmt.Sprintf("*%d\r\n", maxElements+1): {0, true},
-		"$536870912\r\n": {0, false}, "$999999999999\r\n": {0, true}, "$-77\r\n": {0, true}, "*-2\r\n": {0, true}, "$99999999999999999999\r\n": {0, true}, "$x\r\n": {0, true},
+		"$268435456\r\n": {0, false}, "$268435457\r\n": {0, true}, "$999999999999\r\n": {0, true}, "$-77\r\n": {0, true}, "*-2\r\n": {0, true}, "$99999999999999999999\r\n": {0, true}, "$x\r\n": {0, true},
 		":x\r\n": {0, true}, "\r\n": {0, true}, "\n": {0, true}, "HTTP/1.1 400 Bad Request\r\n": {0, true}, "%1\r\n+a\r\n+b\r\n": {0, true}, "_\r\n": {0, true}, ">1\r\n+a\r\n": {0, true},
 		"+" + strings.Repeat("x", maxLine-3) + "\r\n": {1, false}, "+" + strings.Repeat("x", maxLine): {0, true},
 	} {
@@ -42,7 +43,7 @@ func TestFollower(t *testing.T) {
 		}
 	}
 	var f follower
-	if err := f.follow([]byte("*2\r\n$536870912\r\n")); err != nil {
+	if err := f.follow([]byte("*2\r\n$268435456\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	err := error(nil)
@@ -51,6 +52,33 @@ func TestFollower(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("a message of any length is followed")
+	}
+}
+
+// TestAnswersShareTheirRoom: what is on its way on all connections is bounded together, and a message
+// that has ended, or broken off, leaves its room to others.
+func TestAnswersShareTheirRoom(t *testing.T) {
+	memory := budget.New(1000)
+	followers := make([]follower, 3)
+	for i := range followers {
+		share := memory.Share()
+		followers[i].room = &share
+	}
+	for i, tt := range []struct {
+		text string
+		want error
+		used int64
+	}{{"$400\r\n", nil, 400}, {"*2\r\n$300\r\n", nil, 732}, {"$300\r\n", errTooLong, 732}} {
+		if err := followers[i].follow([]byte(tt.text)); !errors.Is(err, tt.want) || memory.Used() != tt.used {
+			t.Errorf("%q: %v, %d bytes are taken", tt.text, err, memory.Used())
+		}
+	}
+	if err := followers[0].follow([]byte(strings.Repeat("x", 400) + "\r\n")); err != nil || memory.Used() != 332 {
+		t.Errorf("%v, %d bytes are taken by a half message", err, memory.Used())
+	}
+	followers[1].room.Release()
+	if memory.Used() != 0 {
+		t.Errorf("%d bytes are still taken", memory.Used())
 	}
 }
 
@@ -162,7 +190,7 @@ func TestIdleConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, ours := <-accepted, checked(dialed)
+	theirs, ours := <-accepted, checked(dialed, budget.New(maxMessage))
 	defer theirs.Close()
 	read := func() (string, error) {
 		buffer := make([]byte, 100)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -209,9 +208,9 @@ func (l *link) ask() (refused bool, err error) {
 		ahead, within, err = clockOf(ctx, first)
 		return err
 	})
-	// The library asks one that it cannot dial ever more seldom by itself. New clients do not know
-	// of that.
-	if dialing, failed := errors.AsType[*net.OpError](err); failed && dialing.Op == "dial" && first != nil {
+	// The library asks one that it cannot dial ever more seldom by itself, and a cluster that has no
+	// nodes for a minute not at all. New clients do not know of that.
+	if first != nil && isBroken(err) {
 		_, _ = first.Close(), members.Close() // nothing is open
 		first, members = nil, nil
 	}
@@ -251,6 +250,16 @@ func isRefusal(err error) bool {
 	_, answered := errors.AsType[redis.Error](err)
 	return errors.Is(err, errTooOld) || answered && !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) &&
 		!redis.IsClusterDownError(err) && !redis.IsTryAgainError(err) && !redis.IsMaxClientsError(err)
+}
+
+// isBroken reports whether an error is neither an answer nor the want of one.
+func isBroken(err error) bool {
+	_, answered := errors.AsType[redis.Error](err)
+	return err != nil && !answered && !isLate(err)
+}
+
+func isLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout)
 }
 
 // clockOf asks for the time, and returns how far that clock is ahead of ours, and by how much
@@ -294,7 +303,7 @@ func plainly(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) {
+	if isLate(err) {
 		return fmt.Errorf("redis does not answer in time: %w", err)
 	}
 	if errors.Is(err, io.EOF) {
