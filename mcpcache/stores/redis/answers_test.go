@@ -163,7 +163,9 @@ func useAll(t testing.TB, s *Redis) {
 	}
 	_, _ = s.Join(ctx, "a", "one", time.Second)
 	_, _ = s.Confirm(ctx, "a", "one", 1, time.Second)
-	_, _, _ = s.Announce(ctx, "a", "one", []byte("x"), time.Second)
+	if _, all, err := s.Announce(ctx, "a", "one", []byte("x"), time.Second); all && err != nil {
+		t.Errorf("all have confirmed what failed: %v", err)
+	}
 	_, _ = s.Save(ctx, "a/b", []byte("x")), s.SaveAt(ctx, "a/b", time.Now(), []byte("x"))
 	_, _ = s.Delete(ctx, "a/b"), s.Leave(ctx, "a", "one")
 	if err := <-listened; err == nil {
