@@ -70,9 +70,8 @@ func (p *redisProxy) say(text string) int {
 	return len(p.clients)
 }
 
-// TestFleetSurvivesOddLines: proxies before a Redis say something of their own, such as an error
-// before they close a connection. Whatever comes, Caddy goes on with what it has, and is
-// together with the others again.
+// TestFleetSurvivesOddLines has a proxy in front of Redis send lines of its own, as proxies do
+// before they close a connection. Caddy keeps serving its lists, and joins the other Caddy again.
 func TestFleetSurvivesOddLines(t *testing.T) {
 	redis := redistest.Start(t)
 	between := newRedisProxy(t, redis.Addr)

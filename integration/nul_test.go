@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
-// TestNULHidesNothing: a server that is written in C takes a name for another one if it has a
-// NUL in it. Whatever names something hidden in that way reaches no server.
+// TestNULHidesNothing sends requests that name something hidden to a server that is written in C:
+// there, a name ends at a NUL. No such request reaches a server.
 func TestNULHidesNothing(t *testing.T) {
 	deny := []string{"deny tools drop", "deny prompts drop", "deny resources docs://secret", "deny resource_templates docs://{x}"}
 	for name, start := range map[string]func(w *world, m member) *proxy{
@@ -21,6 +21,10 @@ func TestNULHidesNothing(t *testing.T) {
 			return startProxy(t, toolkitOf([]member{m}))
 		},
 		"rules of them all": func(_ *world, m member) *proxy { return startProxy(t, toolkitOf([]member{m}, deny...)) },
+		"a program": func(*world, member) *proxy {
+			command, _ := testProgram(t)
+			return startProxy(t, "mcp_cache {\nserver one {\nprefix off\n"+programUpstream(command)+"\n"+strings.Join(deny, "\n")+"\n}\n}")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, m := ruledServer(t, "one", map[string][]string{

@@ -170,10 +170,10 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 	}
 }
 
-// TestToolkitHidesTheGuardsCredential: a server that repeats the credential of its guard in base64
-// shows it to nobody, however its lines are broken: in an answer to a call, and in the lists that
-// its feed fetches, here and in front of this server alone. What is in a content coding that
-// nobody asked for is no answer, as nobody could find the credential in it.
+// TestToolkitHidesTheGuardsCredential has a server repeat its guard's credential in base64 with line
+// breaks. No client receives it: in the answer to a call, in a list of several servers, or in a list
+// of one. The endpoint rejects an answer in a content coding that nobody asked for, since it could not
+// find the credential there.
 func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 	const token = "planted-token-0001-that-is-longer-than-a-line"
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + token))
@@ -198,7 +198,7 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 						t.Errorf("%s, one: the list is %s", revision, a.Body)
 					}
 				}
-				for what, answer := range map[string]func(x *scripted.Exchange, result string){
+				for form, answer := range map[string]func(x *scripted.Exchange, result string){
 					"JSON":     func(x *scripted.Exchange, result string) { x.Result(result) },
 					"a stream": func(x *scripted.Exchange, result string) { x.Event(x.Envelope(result)) },
 				} {
@@ -207,7 +207,7 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 					})
 					a := c.Call("tools/call", c.Params(`"name":"get","arguments":{}`))
 					if strings.Contains(string(a.Body), middle) || !strings.Contains(textOf(a), "****") {
-						t.Errorf("%s, %s: a call gave %s: %s", revision, what, describe(a), a.Body)
+						t.Errorf("%s, %s: a call gave %s: %s", revision, form, describe(a), a.Body)
 					}
 				}
 				for _, coding := range []string{"gzip", "br", "gzip, br"} {

@@ -23,10 +23,10 @@ var (
 	Anonymous = Partition{}
 	// Public is the partition of entries that anybody may be given.
 	Public = Partition{scope: scopePublic}
-	// FeedOnly is the partition of what the upstream gave to a guard's credential. Clients
-	// do not present that credential, so the cache gives the entry to none of them. The
-	// exception is a server of a toolkit with "authorization guard", where each caller's
-	// request carries the credential.
+	// FeedOnly is the partition of entries that the upstream gave to a guard's credential.
+	// Clients do not present that credential, so the cache gives these entries to no client.
+	// A server of a toolkit with "authorization guard" is the exception: there, the request
+	// of each caller carries the credential.
 	FeedOnly = Partition{scope: scopeFeed}
 )
 

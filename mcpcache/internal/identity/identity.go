@@ -95,11 +95,10 @@ func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partiti
 	return cache.ContextOf([16]byte(sum[:16]))
 }
 
-// OfFields returns the authorization context of callers if the server receives only those
-// fields of their header, besides what is the same for all callers. lent says that their
-// requests also carry the guard's credential: what the server answers then is for nobody
-// whose requests lack that credential. A caller of whom only that is sent is in the feed's
-// own context.
+// OfFields returns the authorization context of a caller from whose header the server
+// receives only those fields. lent is true if the request also carries the guard's
+// credential. A request without that credential never gets the same context. A request
+// with that credential and without fields gets the context of the feed.
 func (rules *Rules) OfFields(fields http.Header, lent bool) cache.Partition {
 	switch {
 	case len(fields) == 0 && lent:

@@ -132,7 +132,7 @@ func TestContextsAreApart(t *testing.T) {
 	}
 }
 
-// What a guard's credential was lent for is apart from what a caller's own fields alone are.
+// A request with the guard's credential has another context than the same request without it.
 func TestLentContextsAreApart(t *testing.T) {
 	f := rules()
 	seen := make(map[cache.Partition]string)

@@ -70,6 +70,9 @@ func (l *link) Destruct() error {
 	return nil
 }
 
+// clientOf is [link.client] or [link.membersClient].
+type clientOf func(*link, context.Context) (redis.UniversalClient, error)
+
 // client returns what asks Redis, after the first attempt to connect. While Redis is away
 // it is an [stores.ErrAway].
 func (l *link) client(ctx context.Context) (redis.UniversalClient, error) {
