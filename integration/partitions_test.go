@@ -218,28 +218,34 @@ func TestValuesThatTellNobodyApart(t *testing.T) {
 	}
 }
 
-// TestPublicInSpiteOfValues says scope public where tenants are told apart inside the
-// proxy: one warning names what keeps them apart, and does.
-func TestPublicInSpiteOfValues(t *testing.T) {
+// TestPublicListsOfValues says scope public where tenants are told apart inside the proxy.
+// They stay apart, and the log names the values. The option harmless makes them share.
+func TestPublicListsOfValues(t *testing.T) {
 	w := newUpstream(t)
+	w.listBy(tenantTold)
 	tell := "reverse_proxy {\nheader_up X-Tenant {labels.1}\nheader_up X-Real-IP {remote_host}\n}"
 	w.start("scope public", tell)
-	w.client(scripted.Modern).Settle(toolsList)
-	const remedy = `partition {http.request.host.labels.1}\"`
-	if n := strings.Count(w.proxy.log(), remedy); n != 1 {
-		t.Errorf("the log names the remedy %d times", n)
+	const said = `are kept for each of them, also public ones`
+	if n := strings.Count(w.proxy.log(), said); n != 1 || !strings.Contains(w.proxy.log(), `"placeholders":["http.request.host.labels.1"]`) {
+		t.Errorf("the log names the values %d times", n)
+	}
+	for _, tenant := range []string{"ant", "bee"} {
+		c := w.client(scripted.Modern)
+		c.Header.Set("Host", tenant+".localhost")
+		for range 2 {
+			if a := c.List(toolsList); markOf(a, toolsList) != tenant {
+				t.Errorf("%s got %s", tenant, describe(a))
+			}
+		}
+		c.AwaitList(toolsList, "the tenant's own list as a hit", func(a *fixture.Answer) bool {
+			return a.CacheStatus().Hit && markOf(a, toolsList) == tenant
+		})
 	}
 	w.proxy.reload(mcpCache(w.host.URL, "scope public", "partition {labels.1}", tell))
-	ant := w.client(scripted.Modern)
-	ant.Header.Set("Host", "ant.localhost")
-	if a := ant.List(toolsList); a.CacheStatus().Hit {
-		t.Errorf("with partition, a tenant's first list is the feed's: %s", describe(a))
+	if n := strings.Count(w.proxy.log(), said); n != 1 {
+		t.Errorf("with partition, the log names the values once more")
 	}
-	ant.AwaitList(toolsList, "the tenant's own list as a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
-	if n := strings.Count(w.proxy.log(), remedy); n != 1 {
-		t.Errorf("with partition, the log names the remedy once more")
-	}
-	w.proxy.reload(mcpCache(w.host.URL, "harmless X-Tenant", tell))
+	w.proxy.reload(mcpCache(w.host.URL, "scope public", "harmless X-Tenant", tell))
 	w.client(scripted.Modern).Settle(toolsList)
 }
 

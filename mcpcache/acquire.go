@@ -1,12 +1,18 @@
 package mcpcache
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
@@ -23,6 +29,7 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 		Identity: identity.Rules{
 			Partition: h.settings.partition, Harmless: h.settings.harmless, Host: h.feedHost, SameHosts: folded(h.SameHosts),
 			Original: identity.TellsOriginal(placeholders), Telling: telling,
+			FeedValues: h.feedValues(telling), MessagesOnly: programOf(h.upstream) != nil,
 		},
 	}
 	if own {
@@ -33,6 +40,26 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 	}
 	sum := sha256.Sum256(key)
 	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
+}
+
+// feedValues returns the values that the feeds' requests have for the placeholders of the
+// option partition and of the upstream.
+func (h *Handler) feedValues(telling []string) map[string]string {
+	values := make(map[string]string)
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, h.endpointURL, http.NoBody)
+	if err != nil {
+		return values // no feed can send it
+	}
+	r.Host = cmp.Or(h.settings.backend.Host, r.Host)
+	replacer := caddy.NewReplacer()
+	caddyhttp.PrepareRequest(r, replacer, nil, new(caddyhttp.Server))
+	for _, text := range h.settings.partition {
+		values[text] = replacer.ReplaceAll(text, "")
+	}
+	for _, name := range telling {
+		values[name], _ = replacer.GetString(name)
+	}
+	return values
 }
 
 // folded returns Hosts in lower case and in order.

@@ -21,10 +21,10 @@ var mutations = []mutation{
 		{"internal/exchange/keep.go", "Lifetime: lifetime, Mark: q.mark,", "Lifetime: lifetime, Mark: x.backend.Cache.Mark(q.kind),"},
 	}, found: oldVersion},
 	{name: "ignore the context of lists", edits: []replacement{
-		{"internal/cache/partition.go", "return p == Public || p == caller", "return p != caller || p == caller"},
+		{"internal/cache/partition.go", "return p == caller || p == caller.Everybody()", "return p != caller || p == caller"},
 	}, found: `the private list of \S+ was given to \S+`},
 	{name: "ignore the context of callers", edits: []replacement{
-		{"internal/identity/identity.go", "return cache.ContextOf([16]byte(sum[:16]))", "return cache.ContextOf([16]byte{sum[0] & 0})"},
+		{"internal/identity/identity.go", "return cache.ContextOf([16]byte(sum[:16]), asked)", "return cache.ContextOf([16]byte{sum[0] & 0}, asked)"},
 	}, found: `the private list of \S+ was given to \S+|the upstream has never let this caller in`},
 	{name: "count what is for the next hop only", edits: []replacement{
 		{"internal/incoming/connection.go", "case values == nil:", "case true:"},
@@ -88,10 +88,10 @@ var mutations = []mutation{
 		{"internal/feed/doubt.go", "return f.doubted.Load() != 0", "return false"},
 	}, found: `the upstream has lost session s\d+`},
 	{name: "ignore what clients say of themselves", edits: []replacement{
-		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language}", "{c.Language}"},
+		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language, string(c.Asked[:])}", "{c.Language, string(c.Asked[:])}"},
 	}, found: `the list is for clients such as \S+, not \S+`},
 	{name: "ignore the names of clients", edits: []replacement{
-		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language}", "{string(c.Capabilities), c.Language}"},
+		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language, string(c.Asked[:])}", "{string(c.Capabilities), c.Language, string(c.Asked[:])}"},
 	}, by: testOf{"TestSessionsByVariant", "./internal/exchange"}},
 	{name: "share the snapshot with every variant", edits: []replacement{
 		{"internal/exchange/variant.go", "return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)", "return true"},

@@ -40,6 +40,9 @@ type worldConfig struct {
 	// ahead of theirs.
 	fleet bool
 	ahead time.Duration
+
+	// apart: clients reach the upstream by another Host than the feed.
+	apart bool
 }
 
 // The limits of worlds with rules: longer requests are read for what they name after the
@@ -63,6 +66,7 @@ func newWorldConfig(r *rand.Rand) worldConfig {
 	}
 	c.unknown = pick(r, http.StatusNotFound, http.StatusNotFound, http.StatusBadRequest, http.StatusOK)
 	c.variesNames = c.variesNames && c.variesCaps
+	c.apart = r.IntN(3) == 0
 	c.listChanged = c.listChanged && (!c.silent || r.IntN(4) == 0)
 	return c
 }
@@ -151,10 +155,12 @@ func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
 		"stale_after_notice": w.cfg.staleAfterNotice,
 		"gate":               w.cfg.gate,
 	}
+	if !w.cfg.apart {
+		c["host"] = "example.com" // which is that of clients
+	}
 	switch {
 	case w.cfg.fleet:
 		c["upstream"] = map[string]any{"handler": "mcp_cache_model", "world": w.id, "upstreams": []any{map[string]any{"dial": "mcp.internal:3001"}}}
-		c["host"] = "example.com" // which is that of clients
 		c["store"], c["secret_file"] = map[string]any{"store": "model_fleet", "world": w.id}, w.secrets
 	case w.cfg.store:
 		c["store"] = map[string]any{"store": "model", "world": w.id}

@@ -161,9 +161,9 @@ func (t *tellers) passedOn(name, header string) bool {
 	return t.harmless.Has(header) && passedOnPlaceholder.MatchString(name)
 }
 
-// keepApart has callers be told apart by the placeholders that the upstream uses. What
-// the feed is given without their values is nobody's, unless the operator says that
-// all callers share lists; one of them in partition takes that back.
+// keepApart has callers be told apart by the placeholders that the upstream uses. The lists
+// that the feed is given without their values are nobody's. If the operator says that callers
+// share lists, they are for callers without these values.
 func (h *Handler) keepApart(telling []string) {
 	if len(telling) == 0 {
 		return
@@ -171,14 +171,8 @@ func (h *Handler) keepApart(telling []string) {
 	feed := &h.settings.backend.Feed
 	feed.FeedOnly = true
 	const harmless = "if not, and if they are put in headers, name these headers after harmless"
-	switch {
-	case slices.ContainsFunc(telling, func(name string) bool { return named(name, h.settings.partition) }):
-		feed.PublicByDefault, feed.PublicAlways = false, false
-	case feed.PublicByDefault:
-		h.logger.Warn("the upstream is sent values of the request, and scope public gives callers the same lists whatever these are; "+
-			"if the server goes by them, say \"partition {"+strings.Join(telling, "} {")+"}\"; "+harmless, zap.Strings("placeholders", telling))
-	default:
-		h.logger.Info("the upstream is sent values of the request: lists are kept for each of them, and what the feed is given without them is nobody's; "+
+	if slices.ContainsFunc(telling, func(name string) bool { return !named(name, h.settings.partition) }) {
+		h.logger.Info("the upstream is sent values of the request: lists are kept for each of them, also public ones; "+
 			"that is right if the server goes by them; "+harmless, zap.Strings("placeholders", telling))
 	}
 }

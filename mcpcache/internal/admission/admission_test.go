@@ -18,8 +18,8 @@ const (
 var (
 	now   = time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	later = now.Add(time.Minute)
-	alice = cache.ContextOf([16]byte{1})
-	bob   = cache.ContextOf([16]byte{2})
+	alice = cache.ContextOf([16]byte{1}, cache.Asked{})
+	bob   = cache.ContextOf([16]byte{2}, cache.Asked{})
 )
 
 func admitted(c *Caller) bool { return c != nil && c.Admitted(revision.Tools, now) }

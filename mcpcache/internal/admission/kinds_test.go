@@ -139,7 +139,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	m.AdmitContext(alice, modern, tools, m.Ticket(), later.Add(time.Hour))
 	for n := range 3 * maxEnded {
 		m.RefuseSession(fmt.Sprint(n), tools)
-		m.RefuseContext(cache.ContextOf([16]byte{byte(n), byte(n >> 8), 7}), modern, tools)
+		m.RefuseContext(cache.ContextOf([16]byte{byte(n), byte(n >> 8), 7}, cache.Asked{}), modern, tools)
 	}
 	if n, forgotten := m.Count(); n != 1 || forgotten != 0 || len(m.ended) > maxEnded {
 		t.Errorf("%d are remembered, %d forgotten, %d refused", n, forgotten, len(m.ended))

@@ -31,9 +31,11 @@ type Backend struct {
 	Cache     *cache.Cache
 	Admission *admission.Ledger
 	Variants  *variant.Table
-	Feeds     *feed.Group
-	Keeper    *keeper.Keeper
-	Fleet     *fleet.Member
+	// Apart has the variants of clients whose requests ask for something else than the feeds.
+	Apart  *variant.Table
+	Feeds  *feed.Group
+	Keeper *keeper.Keeper
+	Fleet  *fleet.Member
 	// Compressor compresses what the cache wants compressed.
 	Compressor *encoded.Compressor
 	// CORS is what the upstream lets pages of other origins do.
@@ -75,7 +77,7 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 	b.Compressor = encoded.NewCompressor(c.Wanted(), b.logger)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	_, _ = rand.Read(b.Secret[:]) // crypto/rand never returns an error
-	b.Variants = variant.New(b.Secret)
+	b.Variants, b.Apart = variant.New(b.Secret), variant.New(b.Secret)
 	if t.Sleeper != nil {
 		b.Keeper.KeepClients(clients{b.Variants})
 		b.Variants.OnAgree(b.Keeper.Renew)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestQuestionsHaveKeysOfTheirOwn(t *testing.T) {
-	var partitions = []Partition{Anonymous, Public, FeedOnly, contextNumber(1), contextNumber(2), ContextOf([16]byte{})}
+	var partitions = []Partition{Anonymous, Public, FeedOnly, contextNumber(1), contextNumber(2), ContextOf([16]byte{}, Asked{})}
 	var questions []Question
 	for _, r := range revision.All() {
 		for k := range revision.Kind(revision.NumKinds) {
@@ -93,14 +93,14 @@ func TestPartitionsAdmit(t *testing.T) {
 		{"anonymous to a context", Anonymous, a, false},
 		{"feed's to anonymous", FeedOnly, Anonymous, false},
 		{"feed's to a context", FeedOnly, a, false},
-		{"a zero hash is no anonymous caller", Anonymous, ContextOf([16]byte{}), false},
-		{"nor the feed", FeedOnly, ContextOf([16]byte{}), false},
+		{"a zero hash is no anonymous caller", Anonymous, ContextOf([16]byte{}, Asked{}), false},
+		{"nor the feed", FeedOnly, ContextOf([16]byte{}, Asked{}), false},
 	} {
 		if got := tt.owner.Admits(tt.caller); got != tt.want {
 			t.Errorf("%s: got %v", tt.name, got)
 		}
 	}
-	if !Anonymous.IsAnonymous() || Public.IsAnonymous() || ContextOf([16]byte{}).IsAnonymous() {
+	if !Anonymous.IsAnonymous() || Public.IsAnonymous() || ContextOf([16]byte{}, Asked{}).IsAnonymous() {
 		t.Error("not exactly the anonymous context is anonymous")
 	}
 }

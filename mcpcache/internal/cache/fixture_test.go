@@ -50,7 +50,7 @@ func (e *Entry) ofCost(cost int64) *Entry {
 func contextNumber(n int) Partition {
 	var hash [16]byte
 	copy(hash[:], fmt.Sprintf("%015d", n))
-	return ContextOf(hash)
+	return ContextOf(hash, Asked{})
 }
 
 // toolsOf is the question for the tools of one context.

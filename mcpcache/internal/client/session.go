@@ -40,6 +40,8 @@ type Identity struct {
 	Name, Version string
 	// Language is the Accept-Language of its requests; "" if they have none.
 	Language string
+	// Request is what its requests ask for besides their message.
+	Request Request
 	// Credentials are fields of the header of each request of a session that is opened as the
 	// client. If they are not nil, the guard's credential is on none, but with Guarded.
 	Credentials http.Header
@@ -79,7 +81,7 @@ func (c *Client) newSession(as *Identity, onNotice func(method string)) (*Sessio
 	s := &Session{client: c, as: as, onNotice: onNotice, info: new(ServerInfo), replying: make(chan struct{}, MaxReplies)}
 	s.life, s.end = context.WithCancel(context.Background())
 	below := &requestFilter{
-		base:      captures{&noticeWatcher{base: &credentialed{c.transport, as}, onNotice: onNotice}},
+		base:      captures{&noticeWatcher{base: &requesting{&credentialed{c.transport, as}, as}, onNotice: onNotice}},
 		onRequest: s.answer,
 	}
 	s.farewell = &deleteTimeout{RoundTripper: below}
@@ -144,6 +146,7 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		kept = &capture{claim: new(claim), limit: s.client.Policy().MaxList + messageOverhead}
 		ctx = withCapture(ctx, kept)
 	}
+	ctx = withIdentity(ctx, as)
 	asking := as.orOwn()
 	header := http.Header{}
 	if asking.Language != "" {

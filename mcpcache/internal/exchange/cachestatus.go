@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 )
 
@@ -47,6 +48,15 @@ func (s statusTexts) forwarded(reason bypass, stored bool) string {
 		return s.method
 	}
 	return s.name + "; fwd=bypass; detail=" + string(reason)
+}
+
+// keptApart returns the end of the status of a miss: why the caller was not given the feed's
+// public list.
+func keptApart(apart identity.Difference) string {
+	if apart == "" {
+		return ""
+	}
+	return "; detail=" + string(apart)
 }
 
 // refused returns the status of the refusal of a request for its origin.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 )
 
 // bypasses returns every constant of the type bypass but understood, from the
@@ -70,6 +71,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		string(s.appendHit(nil, found{entry: entry, fetched: true}, 0)),
 		s.forwarded(understood, true),
 		s.forwarded(understood, false),
+		s.forwarded(understood, false) + keptApart("…"),
 		s.forwarded("…", false),
 		s.denied(),
 		s.refused(),
@@ -86,9 +88,22 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		t.Errorf("the page says\n%s\nthe code can say\n%s", strings.Join(says, "\n"), strings.Join(can, "\n"))
 	}
 
-	_, table, found := strings.Cut(page, "| detail of a bypass | why |\n| --- | --- |\n")
-	if !found {
-		t.Fatal("the page has no table of details")
+	if got, want := detailsIn(t, page, "| detail of a bypass | why |"), bypasses(t); len(want) < 10 || !slices.Equal(got, want) {
+		t.Errorf("the page has the details %q, the code %q", got, want)
+	}
+	want := []string{string(identity.Header), string(identity.Host), string(identity.Partition), string(identity.Query)}
+	if got := detailsIn(t, page, "| detail of a miss |"); !slices.Equal(got, want) {
+		t.Errorf("the page has the details %q of a miss, the code %q", got, want)
+	}
+}
+
+// detailsIn returns the details in the table whose first line begins so, in order.
+func detailsIn(t *testing.T, page, head string) []string {
+	t.Helper()
+	_, table, found := strings.Cut(page, "\n"+head)
+	_, table, ruled := strings.Cut(table, "\n| --- | --- |\n")
+	if !found || !ruled {
+		t.Fatalf("the page has no table %s", head)
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	details := make(map[string]bool)
@@ -98,7 +113,5 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 			details[word[1]] = true
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(details)), bypasses(t); len(want) < 10 || !slices.Equal(got, want) {
-		t.Errorf("the page has the details %q, the code %q", got, want)
-	}
+	return slices.Sorted(maps.Keys(details))
 }

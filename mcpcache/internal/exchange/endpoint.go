@@ -124,7 +124,7 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 		return x.forward(next, found{reason: reason}, false)
 	}
 	caller := x.caller()
-	x.resolve(caller, x.language())
+	x.findVariant(caller)
 	f := found{reason: bypassAdmission}
 	if !x.isPageUnknown() {
 		f = x.awaitOwn(x.lookup(x.r.Context(), caller))

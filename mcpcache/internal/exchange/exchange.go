@@ -45,7 +45,8 @@ type exchange struct {
 	outcome  Outcome
 	took     time.Duration // from its arrival to its end
 	reason   bypass
-	toolName string // the tool that is called, once somebody asked
+	apart    identity.Difference // what keeps the caller from a public list of the feed; "" if nothing does
+	toolName string              // the tool that is called, once somebody asked
 	// unanswered says that the upstream's handler has failed, and nothing was answered.
 	unanswered bool
 	// noticedCall says that what the call may have changed has been noted.
@@ -120,11 +121,14 @@ func (x *exchange) understand() (bypass, error) {
 }
 
 // identify finds out who asks.
-func (x *exchange) identify() cache.Partition {
+func (x *exchange) identify() cache.Partition { return x.backend.Identity.Of(x.r, x.placeholders()) }
+
+// placeholders returns those of the request, or nil.
+func (x *exchange) placeholders() identity.Placeholders {
 	if x.replacer == nil {
-		return x.backend.Identity.Of(x.r, nil)
+		return nil
 	}
-	return x.backend.Identity.Of(x.r, x.replacer)
+	return x.replacer
 }
 
 // decode decodes the body. Of a message that is neither for the cache nor opens a

@@ -74,7 +74,7 @@ func TestEveryDeviationIsForwarded(t *testing.T) {
 			ledger := f.backend.Admission
 			until := time.Now().Add(time.Hour)
 			ledger.OpenSession("session", cache.Anonymous, r, cache.Variant{}, ledger.Ticket(), until)
-			ledger.OpenSession("session-of-bob", cache.ContextOf([16]byte{1}), r, cache.Variant{}, ledger.Ticket(), until)
+			ledger.OpenSession("session-of-bob", cache.ContextOf([16]byte{1}, cache.Asked{}), r, cache.Variant{}, ledger.Ticket(), until)
 			modern := r.Era() == revision.Modern
 			if modern {
 				ledger.AdmitContext(cache.Anonymous, r, 0, ledger.Ticket(), until)

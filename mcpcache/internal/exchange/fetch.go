@@ -74,6 +74,9 @@ const (
 func (x *search) whoAsks() asking {
 	q := &x.question
 	r := q.record
+	if !x.context.AsksLikeFeed() {
+		return x.whoAsksApart()
+	}
 	switch {
 	case q.variant == cache.Variant{}:
 		return feedAsks
@@ -95,6 +98,19 @@ func (x *search) whoAsks() asking {
 		return feedAsksAs
 	}
 	return scoutAsks
+}
+
+// whoAsksApart is whoAsks for a client that asks for something else than the feed. The feed
+// asks the same once that serves several callers, and a client has been given the list.
+func (x *search) whoAsksApart() asking {
+	q := &x.question
+	switch r := q.record; {
+	case r == nil, !r.IsShared(), r.Hopeless(q.revision, q.kind, q.mark):
+		return clientAsks
+	case r.Seen(q.revision, q.kind) == nil && !r.Paged(q.revision, q.kind):
+		return scoutAsks
+	}
+	return feedAsksAs
 }
 
 // onlyForClients reports whether the upstream has given clients the list, and not the feed.
@@ -139,7 +155,7 @@ func (x *search) feed() *feed.Feed {
 func (x *search) mayShare(f *feed.Feed) bool {
 	e := x.catalog.List(x.question.revision, x.question.kind)
 	if e != nil {
-		return e.Partition.Admits(x.context)
+		return e.Partition.IsPublic() || e.Partition == x.context
 	}
 	return f.Owner() == x.context || x.backend.Settings.Feed.PublicByDefault || x.backend.Settings.Feed.PublicAlways
 }

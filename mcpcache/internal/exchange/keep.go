@@ -132,7 +132,7 @@ func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
 	if e := x.snapshot(); e != nil && x.shares(e, caller) {
 		return e
 	}
-	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
+	for _, partition := range [...]cache.Partition{x.context, x.context.Everybody()} {
 		if e := x.backend.Cache.Get(x.question.in(partition)); e != nil {
 			return e
 		}

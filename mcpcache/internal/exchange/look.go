@@ -29,7 +29,7 @@ func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool
 		return Look{}, false
 	}
 	caller := x.caller()
-	x.resolve(caller, x.language())
+	x.findVariant(caller)
 	if !x.admitted(caller) {
 		return Look{}, false
 	}

@@ -231,13 +231,12 @@ func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 	if best != nil && c.Freshness(best, x.now) == cache.Fresh {
 		return best, true
 	}
-	for _, partition := range [...]cache.Partition{x.context, cache.Public} {
+	for _, partition := range [...]cache.Partition{x.context, x.context.Everybody()} {
 		e := c.Get(q.in(partition))
 		if e == nil {
 			continue
 		}
-		// When the feed's list has changed, the variant's may have changed too.
-		shown := snapshot == nil || q.record == nil || q.record.Shown(e, snapshot)
+		shown := snapshot == nil && !x.isSharedApart(e) || q.record == nil || q.record.Shown(e, snapshot)
 		if shown && c.Freshness(e, x.now) == cache.Fresh {
 			return e, true
 		}
@@ -246,6 +245,12 @@ func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 		}
 	}
 	return best, false
+}
+
+// isSharedApart reports whether e is for all who ask for the same as this caller, and for
+// something else than the feed.
+func (x *search) isSharedApart(e *cache.Entry) bool {
+	return !x.context.AsksLikeFeed() && e.Partition.IsPublic()
 }
 
 // in returns the cache's key for the question in a partition.

@@ -142,8 +142,8 @@ func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
 		Lifetime: x.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL), Fetched: x.now,
 		Body: message.Single(q.kind, page),
 	}
-	if _, err := x.endpoint.Paging.Sealer().Open(x.cursor, x.owner(cache.Public)); err == nil {
-		e.Partition = cache.Public // that of the list that was cut before
+	if _, err := x.endpoint.Paging.Sealer().Open(x.cursor, x.owner(x.context.Everybody())); err == nil {
+		e.Partition = x.context.Everybody() // that of the list that was cut before
 	}
 	return found{entry: e, reason: x.reason, status: strings.Join(answer.Header()["Cache-Status"], ", ")}, true
 }

@@ -132,24 +132,24 @@ func otherThan(c byte) string {
 // A cursor is of use only to those who may be given the same of the same list. What
 // another server makes of its own is its business.
 func TestCursorsAreBound(t *testing.T) {
-	rules := []string{"allow X-One tools *", "allow X-Two tools *", "deny X-Two tools b", "allow X-Three tools a* b* c*  d*"}
+	rules := []string{"allow X-Secret-One tools *", "allow X-Secret-Two tools *", "deny X-Secret-Two tools b", "allow X-Secret-Three tools a* b* c*  d*"}
 	f := paging(t, rules, "abcdef")
 	as := func(header, cursor string) *http.Request {
 		r := pageRequest(cursor)
 		r.Header[header] = []string{"1"}
 		return r
 	}
-	_, cursor := asksPage(t, f, as("X-One", ""))
+	_, cursor := asksPage(t, f, as("X-Secret-One", ""))
 	if cursor == "" {
 		t.Fatal("there is no cursor")
 	}
-	if got, _ := asksPage(t, f, as("X-One", cursor)); got != "cd" {
+	if got, _ := asksPage(t, f, as("X-Secret-One", cursor)); got != "cd" {
 		t.Errorf("its owner got %s", got)
 	}
-	for _, header := range []string{"X-Two", "X-Three", "X-None"} {
+	for _, header := range []string{"X-Secret-Two", "X-Secret-Three", "X-Secret-None"} {
 		f.nowhere(t, header, as(header, cursor))
 	}
-	f.nowhere(t, "a changed one", as("X-One", cursor[:len(cursor)-1]+otherThan(cursor[len(cursor)-1])))
+	f.nowhere(t, "a changed one", as("X-Secret-One", cursor[:len(cursor)-1]+otherThan(cursor[len(cursor)-1])))
 	prompts, err := message.ParsePage([]byte(`{"prompts":[{"name":"a"},{"name":"b"},{"name":"c"}]}`), revision.Prompts)
 	if err != nil {
 		t.Fatal(err)
@@ -160,8 +160,8 @@ func TestCursorsAreBound(t *testing.T) {
 	})
 	f.nowhere(t, "for another list", modernRequest("prompts/list", fmt.Sprintf(`"cursor":%q`, cursor)))
 	for what, r := range map[string]*http.Request{
-		"for discover": modernRequest("server/discover", fmt.Sprintf(`"cursor":%q`, cursor)), "a short one": as("X-One", cursor[:len(cursor)-1]),
-		"of another mark": as("X-One", otherThan(cursor[0])+cursor[1:]),
+		"for discover": modernRequest("server/discover", fmt.Sprintf(`"cursor":%q`, cursor)), "a short one": as("X-Secret-One", cursor[:len(cursor)-1]),
+		"of another mark": as("X-Secret-One", otherThan(cursor[0])+cursor[1:]),
 	} {
 		f.asked()
 		if f.serve(t, r); f.asked() != 1 {
@@ -169,26 +169,26 @@ func TestCursorsAreBound(t *testing.T) {
 		}
 	}
 	other := paging(t, rules, "abcdef")
-	other.serve(t, as("X-One", cursor))
+	other.serve(t, as("X-Secret-One", cursor))
 	if other.asked() != 1 {
 		t.Error("another server's cursor is opened")
 	}
 	sealed := secret.New()
 	f.paged(sealed)
-	_, cursor = asksPage(t, f, as("X-One", ""))
+	_, cursor = asksPage(t, f, as("X-Secret-One", ""))
 	f.paged(sealed)
-	if got, _ := asksPage(t, f, as("X-One", cursor)); got != "cd" {
+	if got, _ := asksPage(t, f, as("X-Secret-One", cursor)); got != "cd" {
 		t.Errorf("after a restart its owner got %s", got)
 	}
 	f.Paging.Server += "2"
-	f.nowhere(t, "of another server", as("X-One", cursor))
+	f.nowhere(t, "of another server", as("X-Secret-One", cursor))
 }
 
 // TestTamperedCursors sends 10,000 cursors that were changed, and those of others, as callers
 // with different views: nobody is given a page by another's, nor by one that is not as it was
 // made.
 func TestTamperedCursors(t *testing.T) {
-	rules := []string{"allow X-One tools *", "allow X-Two tools *", "deny X-Two tools b", "allow X-Three tools a* b* c* d*"}
+	rules := []string{"allow X-Secret-One tools *", "allow X-Secret-Two tools *", "deny X-Secret-Two tools b", "allow X-Secret-Three tools a* b* c* d*"}
 	f := paging(t, rules, "abcdefgh")
 	f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error { return respond(w, r, toolsOf()) })
 	owners := map[string]string{} // by cursor
@@ -198,7 +198,7 @@ func TestTamperedCursors(t *testing.T) {
 		r.Header[header] = []string{"1"}
 		return r
 	}
-	headers := []string{"X-One", "X-Two", "X-Three"}
+	headers := []string{"X-Secret-One", "X-Secret-Two", "X-Secret-Three"}
 	for _, header := range headers {
 		for cursor := ""; ; {
 			if _, cursor = asksPage(t, f, as(header, cursor)); cursor == "" {

@@ -19,11 +19,13 @@ func (x *exchange) blame(reason bypass) bypass {
 		return reason
 	}
 	if x.isElsewhere() {
-		x.endpoint.Remarks.Make("lists are not shared with clients that reach the server by another Host than the feed ("+
-			x.backend.Identity.Host+"); if it shows them the same lists, name theirs in the option host, too", "host", x.r.Host)
+		x.noteHost()
 		if reason == understood {
 			return bypassHost
 		}
+	}
+	if reason == understood {
+		x.noteApart()
 	}
 	if x.context.IsAnonymous() || x.caller() != nil {
 		return reason
@@ -51,6 +53,32 @@ func (x *exchange) blame(reason bypass) bypass {
 		return bypassHeader
 	}
 	return reason
+}
+
+func (x *exchange) noteHost() {
+	x.endpoint.Remarks.Make("lists are not shared with clients that reach the server by another Host than the feed ("+
+		x.backend.Identity.Host+"); if it shows them the same lists, name theirs in the option host, too", "host", x.r.Host)
+}
+
+// noteApart notes what keeps a request from a list of the feed that is public: it asks for
+// something else.
+func (x *exchange) noteApart() {
+	e := x.catalog.List(x.question.revision, x.question.kind)
+	if x.context.AsksLikeFeed() || e == nil || !e.Partition.IsPublic() || x.question.detail != nil {
+		return
+	}
+	var name string
+	switch x.apart, name = x.backend.Identity.Difference(x.r, x.placeholders()); x.apart {
+	case identity.Header:
+		x.endpoint.Remarks.Make("public lists are kept apart for each value of a request header; "+
+			"if the server does not go by it, name it in the option harmless", "header", name[:min(len(name), maxHeaderName)])
+	case identity.Query:
+		x.endpoint.Remarks.Make("public lists are kept apart for each query of the URL; "+
+			"if the server does not go by it, take it away in front of the cache (uri query -NAME)", "query", name)
+	case identity.Host:
+		x.noteHost()
+	case identity.Partition: // the operator wants it
+	}
 }
 
 func (x *exchange) noteRestless(name string) {

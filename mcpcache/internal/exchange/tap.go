@@ -166,6 +166,9 @@ func (t *tap) replaceHeader() {
 // 9211 section 2).
 func (t *tap) addStatus() {
 	value := t.x.endpoint.status.forwarded(t.reason, t.learner.storing())
+	if t.reason == understood {
+		value += keptApart(t.x.apart)
+	}
 	present := t.header["Cache-Status"]
 	t.header["Cache-Status"] = append(slices.Clip(present), value)
 }

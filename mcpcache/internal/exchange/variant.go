@@ -14,6 +14,36 @@ import (
 // none is how a client without capabilities describes them.
 const none = "{}"
 
+// findVariant finds out the variant of the client that asks.
+func (x *exchange) findVariant(caller *admission.Caller) {
+	x.resolve(caller, x.language())
+	if !x.context.AsksLikeFeed() {
+		x.resolveApart()
+	}
+}
+
+// resolveApart makes the variant of the client one of those whose requests ask for something
+// else than the feed. Nothing is known of it if the feed cannot ask the same.
+func (x *exchange) resolveApart() {
+	q := &x.question
+	client := variant.Client{Capabilities: []byte(none)}
+	known := q.record != nil || q.variant == cache.Variant{}
+	if q.record != nil {
+		client = q.record.Client
+	}
+	q.record = nil
+	var ok bool
+	if client.Request, ok = x.backend.Identity.Request(x.r, x.placeholders()); !known || !ok {
+		return
+	}
+	client.Asked = x.context.Asked()
+	if q.record = x.backend.Apart.Learn(client); q.record == nil {
+		return
+	}
+	q.variant = q.record.Key
+	q.record.Meet(x.context)
+}
+
 // resolve finds out the variant of the client; language is its Accept-Language, ""
 // if the upstream ignores that.
 func (x *search) resolve(caller *admission.Caller, language string) {

@@ -52,11 +52,11 @@ func (f *Feed) isCurrent(k revision.Kind) func(*Fetch) bool {
 // fresh returns a fresh list for clients of a variant, or nil.
 func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 	now := time.Now()
-	own := f.cache.Pinned(f.revision, k)
+	own := f.ownFor(k, v)
 	if own != nil && (v == nil || v.Seen(f.revision, k).Agrees(own)) && f.cache.Freshness(own, now) == cache.Fresh {
 		return own
 	}
-	for _, partition := range [...]cache.Partition{f.Owner(), cache.Public} {
+	for _, partition := range [...]cache.Partition{f.Owner(), cache.EverybodyWho(askedBy(v))} {
 		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: k, Partition: partition, Variant: keyOf(v)})
 		if e != nil && f.cache.Freshness(e, now) == cache.Fresh && (v == nil || v.Shown(e, own)) {
 			return e

@@ -102,7 +102,7 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 	return &cache.Entry{
 		Kind: k, Revision: f.revision, Variant: keyOf(fetch.variant),
 		Body: list.Body, Fetched: list.First, Asked: fetch.begunAt, Mark: fetch.mark,
-		Lifetime: lifetime, Partition: policy.Partition(list.Body.Scope),
+		Lifetime: lifetime, Partition: policy.partitionFor(list.Body.Scope, fetch.variant),
 	}, nil
 }
 
@@ -122,12 +122,17 @@ func (f *Feed) doneAs(k revision.Kind, fetch *Fetch) {
 		return
 	}
 	e := fetch.entry
+	if !v.AsksLikeFeed() && (!e.Partition.IsPublic() || k != revision.Discover && e.Body.Items == 0) {
+		fetch.entry, fetch.err = nil, errNobodys
+		v.Conflict(f.revision, k, fetch.mark) // not to ask again and again
+		return
+	}
 	if k != revision.Discover && !v.Believes(e, fetch.begunAt, f.policy().Refresh) {
 		fetch.entry, fetch.err = nil, errEmpty
 		return
 	}
 	seen := &cache.Seen{Items: e.Body.ItemsDigest, Mark: fetch.mark, At: e.Fetched}
-	own := f.cache.Pinned(f.revision, k)
+	own := f.ownFor(k, v)
 	if !v.Confirm(seen, e, own) {
 		fetch.entry, fetch.err = nil, errConflict
 		if given := v.Seen(f.revision, k); given == nil || !given.At.After(fetch.begunAt) {
@@ -142,6 +147,20 @@ func (f *Feed) doneAs(k revision.Kind, fetch *Fetch) {
 		fetch.entry = own // callers who read slowly need not keep another copy
 	}
 }
+
+// ownFor returns the feed's snapshot, with which the list of a variant may be compared; nil
+// if there is none, or if the clients of the variant ask for something else.
+func (f *Feed) ownFor(k revision.Kind, v *variant.Record) *cache.Entry {
+	if v != nil && !v.AsksLikeFeed() {
+		return nil
+	}
+	return f.cache.Pinned(f.revision, k)
+}
+
+// errNobodys says that a list is not shared that was fetched for all who ask for something
+// else than the feed: it is not public, or empty. Nothing shows whether it is empty for a
+// moment only.
+var errNobodys = errors.New("the list that such requests bring is empty, or not public")
 
 // errConflict says that a client of a variant was given another list than the
 // feed that asked as one.

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // The defaults of what a policy holds.
@@ -103,6 +104,16 @@ func (p *Policy) Partition(scope message.Scope) cache.Partition {
 		return cache.Public
 	}
 	return p.owner()
+}
+
+// partitionFor returns who may be given a list that the feed was given with that scope when
+// it asked as a client of variant v.
+func (p *Policy) partitionFor(scope message.Scope, v *variant.Record) cache.Partition {
+	partition := p.Partition(scope)
+	if partition.IsPublic() {
+		return cache.EverybodyWho(askedBy(v))
+	}
+	return partition
 }
 
 // owner returns the feed's own authorization context: that of callers without

@@ -52,12 +52,20 @@ func keyOf(v *variant.Record) cache.Variant {
 	return v.Key
 }
 
+// askedBy returns what stands for what the clients of a variant ask for; nil is the feed's own.
+func askedBy(v *variant.Record) cache.Asked {
+	if v == nil {
+		return cache.Asked{}
+	}
+	return v.Client.Asked
+}
+
 // identityOf returns as which client to ask for a variant; nil is the feed's own.
 func identityOf(v *variant.Record) *client.Identity {
 	if v == nil {
 		return nil
 	}
-	return &client.Identity{Capabilities: v.Client.Capabilities, Name: v.Client.Name, Language: v.Client.Language}
+	return &client.Identity{Capabilities: v.Client.Capabilities, Name: v.Client.Name, Language: v.Client.Language, Request: v.Client.Request}
 }
 
 // mayAskAs reports whether the feed may ask for a variant, and keeps a place for

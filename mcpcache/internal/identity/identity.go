@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ type Rules struct {
 	// Partition has placeholders that tell callers apart too.
 	Partition []string
 	// Telling has the names of placeholders that the server is sent the values of.
-	// With one, no request is anonymous.
+	// With one, no request is anonymous. The feeds' requests have no values for them.
 	Telling []string
 	// Harmless has headers that do not, besides those that are known not to.
 	Harmless Headers
@@ -44,6 +43,12 @@ type Rules struct {
 	Host string
 	// SameHosts are others, folded, at which the server shows the same lists.
 	SameHosts []string
+	// FeedValues has the values that the feeds' requests have for the placeholders of
+	// Partition and Telling. A value that is missing is empty.
+	FeedValues map[string]string
+	// MessagesOnly says that the server receives nothing of a request but its message, as
+	// programs do.
+	MessagesOnly bool
 }
 
 // Of returns the authorization context of a request: a keyed hash of everything
@@ -51,48 +56,29 @@ type Rules struct {
 // anonymous. The placeholders may be nil.
 func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
 	var room [512]byte
-	seed := append(room[:0], rules.Secret[:]...)
-	said := seed
-	said = rules.appendHeaders(said, r.Header)
-	if r.URL.RawQuery != "" {
-		said = appendField(said, "query", r.URL.RawQuery)
-	}
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		said = appendField(said, "certificate", string(r.TLS.PeerCertificates[0].Raw))
-	}
-	if placeholders != nil {
-		if user, ok := placeholders.GetString(userPlaceholder); ok && user != "" {
-			said = appendField(said, "user", user)
-		}
-		if rules.Original {
-			if uri, ok := placeholders.GetString(originalPlaceholder); ok && uri != r.RequestURI {
-				said = appendField(said, "original", uri)
-			}
-		}
-		for _, name := range rules.Telling {
-			// Also without a value: the feed's lists are nobody's, so all need their own.
-			value, known := placeholders.GetString(name)
-			said = appendField(appendField(said, "placeholder", name), strconv.FormatBool(known), value)
-		}
-		for _, placeholder := range rules.Partition {
-			if value := placeholders.ReplaceAll(placeholder, ""); value != "" {
-				said = appendField(appendField(said, "partition", placeholder), "value", value)
-			}
-		}
-	}
-	anonymous := len(said) == len(seed)
-	elsewhere := rules.atAnotherHost(r)
-	if anonymous && !elsewhere {
-		return cache.Anonymous
-	}
-	if elsewhere {
+	said := append(room[:0], rules.Secret[:]...)
+	var places [8]string
+	names := rules.counted(places[:0], r.Header)
+	start := len(said)
+	if rules.atAnotherHost(r) {
 		said = appendField(said, "host", origin.FoldHost(r.Host))
 	}
-	sum := sha256.Sum256(said)
-	if anonymous {
-		return cache.AnonymousAt([16]byte(sum[:16]))
+	host := len(said)
+	said = rules.appendAsked(said, r, names, placeholders)
+	var asked cache.Asked
+	if len(said) > start {
+		sum := sha256.Sum256(said)
+		asked = cache.Asked(sum[:16])
 	}
-	return cache.ContextOf([16]byte(sum[:16]))
+	said = rules.appendWho(said, r, names, placeholders)
+	switch len(said) {
+	case start:
+		return cache.Anonymous
+	case host:
+		return cache.AnonymousAt(asked)
+	}
+	sum := sha256.Sum256(said)
+	return cache.ContextOf([16]byte(sum[:16]), asked)
 }
 
 // OfFields returns the authorization context of a caller from whose header the server
@@ -107,16 +93,33 @@ func (rules *Rules) OfFields(fields http.Header, lent bool) cache.Partition {
 		return cache.Anonymous
 	}
 	said := append([]byte(nil), rules.Secret[:]...)
+	start := len(said)
+	names := slices.Sorted(maps.Keys(fields))
+	said = appendFields(said, fields, names, false)
+	var asked cache.Asked
+	if len(said) > start {
+		sum := sha256.Sum256(said)
+		asked = cache.Asked(sum[:16])
+	}
 	if lent {
 		said = appendField(said, "guard", "")
 	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
+	hash := sha256.Sum256(appendFields(said, fields, names, true))
+	return cache.ContextOf([16]byte(hash[:16]), asked)
+}
+
+// appendFields appends the values of those of the names that are about who asks, or of all
+// others.
+func appendFields(dst []byte, fields http.Header, names []string, who bool) []byte {
+	for _, name := range names {
+		if saysWho(name) != who {
+			continue
+		}
 		for _, value := range fields[name] {
-			said = appendField(said, name, value)
+			dst = appendField(dst, name, value)
 		}
 	}
-	hash := sha256.Sum256(said)
-	return cache.ContextOf([16]byte(hash[:16]))
+	return dst
 }
 
 // atAnotherHost reports whether the request reaches the server with another Host
@@ -140,27 +143,6 @@ func TellsOriginal(placeholders []string) bool {
 
 // userPlaceholder is where Caddy's authenticating handlers put the user.
 const userPlaceholder = "http.auth.user.id"
-
-// appendHeaders appends the headers that are not known to be harmless, in an
-// order of its own.
-func (rules *Rules) appendHeaders(dst []byte, header http.Header) []byte {
-	var room [8]string
-	names := room[:0]
-	for name := range header {
-		if !rules.Harmless.Has(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, value := range header[name] {
-			if rest, counts := rules.Harmless.Rest(name, value); counts {
-				dst = appendField(dst, name, rest)
-			}
-		}
-	}
-	return dst
-}
 
 // appendField appends a name and a value so that no two lists of fields give
 // the same bytes.

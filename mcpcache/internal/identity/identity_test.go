@@ -277,7 +277,7 @@ func TestHostTellsApart(t *testing.T) {
 	}
 	f.Host = "feed.example"
 	a, b := at(f, "a.example", ""), at(f, "b.example", "")
-	if a == b || a == cache.Anonymous || a != at(f, "A.example", "") || !a.IsAnonymous() || a.Admits(b) || !cache.Public.Admits(a) || cache.Anonymous.Admits(a) {
+	if a == b || a == cache.Anonymous || a != at(f, "A.example", "") || !a.IsAnonymous() || a.Admits(b) || cache.Public.Admits(a) || !a.Everybody().Admits(a) || cache.Anonymous.Admits(a) {
 		t.Error("anonymous callers at two Hosts are not apart, or not anonymous")
 	}
 	if at(f, "feed.example", "") != cache.Anonymous || at(f, "FEED.example", "") != cache.Anonymous {

@@ -97,7 +97,7 @@ func TestKeeperKeepsNothingPrivate(t *testing.T) {
 		r := newTrial(t)
 		r.Load(t.Context())
 		r.start()
-		for name, p := range map[string]cache.Partition{"guard's": cache.FeedOnly, "somebody's": cache.ContextOf([16]byte{1})} {
+		for name, p := range map[string]cache.Partition{"guard's": cache.FeedOnly, "somebody's": cache.ContextOf([16]byte{1}, cache.Asked{})} {
 			r.fetched(entryOf(t, revision.Tools, "private", p))
 			r.want(name)
 		}

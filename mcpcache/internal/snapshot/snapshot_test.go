@@ -193,7 +193,7 @@ func TestNeverFreshStaysSo(t *testing.T) {
 
 func TestPrivateIsNeverWritten(t *testing.T) {
 	for name, p := range map[string]cache.Partition{
-		"context": cache.ContextOf([16]byte{1}), "zero context": cache.ContextOf([16]byte{}), "guard's": cache.FeedOnly,
+		"context": cache.ContextOf([16]byte{1}, cache.Asked{}), "zero context": cache.ContextOf([16]byte{}, cache.Asked{}), "guard's": cache.FeedOnly,
 	} {
 		e := entry(t, revision.Tools, tools)
 		e.Partition = p

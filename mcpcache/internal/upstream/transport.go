@@ -28,8 +28,8 @@ var errDetached = errors.New("there is no upstream handler")
 // handler. Handlers come and go with configurations; the transport stays, and
 // with it the feed that uses it.
 type Transport struct {
-	// Host is what every request names as its Host; "" is that of its URL. It
-	// is set before the first request.
+	// Host is what requests name as their Host that have none of their own; "" is that of
+	// the URL. It is set before the first request.
 	Host string
 	// Slash knows whether the upstream redirects requests to the same path with a slash
 	// more, or less. Its Addresses are set before the first request.
@@ -116,8 +116,14 @@ func (t *Transport) prepare(out *http.Request, w http.ResponseWriter) *http.Requ
 	return caddyhttp.PrepareRequest(in, caddy.NewReplacer(), w, new(caddyhttp.Server))
 }
 
-// hostOf returns what a request names as its Host.
-func (t *Transport) hostOf(req *http.Request) string { return cmp.Or(t.Host, req.Host, req.URL.Host) }
+// hostOf returns what a request names as its Host. A Host other than that of the URL is
+// there on purpose.
+func (t *Transport) hostOf(req *http.Request) string {
+	if req.Host != "" && req.Host != req.URL.Host {
+		return req.Host
+	}
+	return cmp.Or(t.Host, req.URL.Host)
+}
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {

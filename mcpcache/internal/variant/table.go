@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -40,6 +41,10 @@ type Client struct {
 	Name string
 	// Language is the Accept-Language of its requests; "" if the upstream ignores it.
 	Language string
+	// Request is what its requests ask for besides their message, and Asked stands for it.
+	// Both are zero for clients whose requests ask as the feed's do.
+	Request client.Request
+	Asked   cache.Asked
 }
 
 // Table remembers the variants of one upstream. Its methods may be called from
@@ -89,13 +94,14 @@ func (t *Table) Given(e *cache.Entry) []*Record {
 // returns nil if the client says too much, or if parsers may differ about what it
 // says.
 func (t *Table) Learn(c Client) *Record {
-	if len(c.Capabilities)+len(c.Name)+len(c.Language) > maxClient {
+	if len(c.Capabilities)+len(c.Name)+len(c.Language)+c.Request.Size() > maxClient {
 		return nil
 	}
 	var room [256]byte
 	written := append(room[:0], c.Capabilities...)
 	written = append(append(written, 0), c.Name...)
 	written = append(append(written, 0), c.Language...)
+	written = append(append(written, 0), c.Asked[:]...)
 	t.mu.RLock()
 	key, ok := t.spellings[string(written)]
 	record := t.known[key]
@@ -170,7 +176,7 @@ func (t *Table) forgetOne() {
 // keyOf returns the key of a client whose capabilities are in canonical form.
 func (t *Table) keyOf(c Client) cache.Variant {
 	said := append([]byte{}, t.secret[:]...)
-	for _, part := range [...]string{string(c.Capabilities), c.Name, c.Language} {
+	for _, part := range [...]string{string(c.Capabilities), c.Name, c.Language, string(c.Asked[:])} {
 		said = binary.AppendUvarint(said, uint64(len(part)))
 		said = append(said, part...)
 	}
@@ -200,4 +206,29 @@ type Record struct {
 	used   atomic.Int64 // Unix nanoseconds
 	lists  lists
 	agreed func(revision.Revision, revision.Kind)
+	// met is the context of the first caller who was met, shared is true once there was
+	// another.
+	met    atomic.Pointer[cache.Partition]
+	shared atomic.Bool
 }
+
+// Meet notes that a caller of that context asks as the clients of the variant do.
+func (r *Record) Meet(context cache.Partition) {
+	if r.shared.Load() {
+		return
+	}
+	first := r.met.Load()
+	if first == nil && r.met.CompareAndSwap(nil, &context) {
+		first = &context
+	}
+	if context.IsAnonymous() || first != nil && *first != context {
+		r.shared.Store(true)
+	}
+}
+
+// IsShared reports whether callers of several contexts ask as the clients of the variant do,
+// or any caller without credentials may.
+func (r *Record) IsShared() bool { return r.shared.Load() }
+
+// AsksLikeFeed reports whether the clients of the variant ask for the same as the feed.
+func (r *Record) AsksLikeFeed() bool { return r.Client.Asked == cache.Asked{} }

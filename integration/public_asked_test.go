@@ -1,0 +1,259 @@
+package integration
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// asking is a way in which clients ask one server for different lists.
+type asking struct {
+	name    string
+	options []string
+	query   string      // of the endpoint's URL
+	header  http.Header // of each request
+	detail  string      // of the first miss
+	warning string      // in the status
+	// apart says that the feed cannot ask the same, so that each caller has a copy.
+	apart bool
+}
+
+// askings are the ways of one server. Each asks for the list of "a".
+func askings() []asking {
+	return []asking{
+		{name: "query", query: "?toolsets=a", detail: "query", warning: "(query: toolsets"},
+		{name: "header", header: http.Header{"X-Mcp-Toolsets": {"a"}}, detail: "header", warning: "(header: X-Mcp-Toolsets"},
+		{
+			name: "Host", options: []string{"host feed.localhost", "reverse_proxy SERVER"},
+			header: http.Header{"Host": {"a.localhost"}}, detail: "host", warning: "(host: a.localhost",
+		},
+		{
+			name: "harmless header in partition", options: []string{"partition {header.X-Trace-Id}"},
+			header: http.Header{"X-Trace-Id": {"a"}}, detail: "partition",
+		},
+		{
+			name: "Host in partition", options: []string{"partition {host}", "host feed.localhost", "reverse_proxy SERVER"},
+			header: http.Header{"Host": {"a.localhost"}}, detail: "host",
+		},
+		{
+			name: "value that only the site knows", options: []string{"host feed.localhost", "reverse_proxy SERVER {\nheader_up X-Mcp-Toolsets {vars.toolsets}\n}"},
+			header: http.Header{"X-Trace-Id": {"a"}, "Host": {"feed.localhost"}}, detail: "partition", apart: true,
+		},
+	}
+}
+
+// asksFor returns what a request asks a server for; "" for what the feed asks for.
+func asksFor(r *http.Request) string {
+	host, isTenant := strings.CutSuffix(r.Host, ".localhost")
+	if !isTenant {
+		host = ""
+	}
+	return cmp.Or(r.URL.Query().Get("toolsets"), r.Header.Get("X-Mcp-Toolsets"), r.Header.Get("X-Trace-Id"), host, "feed")
+}
+
+// TestPublicIsAboutWhoAsks has callers ask one server for another list than the feed. Its
+// lists are public. So all who ask the same share one copy, and nobody else is given it.
+func TestPublicIsAboutWhoAsks(t *testing.T) {
+	for _, public := range []struct {
+		hints   string
+		options []string
+		eras    []string
+	}{
+		{publicHour, nil, revisions[:1]}, // in the legacy era servers do not say who may share a list
+		{"", []string{"scope public"}, revisions},
+		{privateHour, []string{"scope public always"}, revisions},
+	} {
+		for _, way := range askings() {
+			if public.hints == publicHour && way.apart {
+				continue // such lists are private without the option
+			}
+			t.Run(way.name+", "+cmp.Or(strings.Join(public.options, " "), "public"), func(t *testing.T) {
+				w := newUpstream(t)
+				w.SetHints(public.hints)
+				w.listBy(asksFor)
+				w.host.ShareCredentials() // none is the feed's
+				w.host.Start()
+				options := append([]string{"admit all"}, public.options...)
+				to := w.host.URL
+				for _, option := range way.options {
+					options = append(options, strings.ReplaceAll(option, "SERVER", w.host.Addr))
+					if strings.HasPrefix(option, "reverse_proxy") {
+						to = ""
+					}
+				}
+				w.proxy = startProxy(t, "vars toolsets {header.X-Trace-Id}\n"+mcpCache(to, options...))
+				for _, revision := range public.eras {
+					t.Run(revision, func(t *testing.T) { w.on(t).shareWhatIsAsked(way, revision) })
+				}
+				if all := strings.Join(warnings(t, "mcp_cache"), "\n"); way.warning != "" && !strings.Contains(all, way.warning) {
+					t.Errorf("the status does not name what keeps requests apart:\n%s", all)
+				}
+			})
+		}
+	}
+}
+
+// shareWhatIsAsked has several callers ask for the list of "a", and others as the feed does.
+func (w *world) shareWhatIsAsked(way asking, revision string) {
+	t := w.t
+	list := func(token string, asked bool) *fixture.Answer {
+		t.Helper()
+		to, header, want := w.proxy.URL, http.Header{"Host": {"feed.localhost"}}, "feed"
+		if asked {
+			to, header, want = to+way.query, way.header, "a"
+		}
+		a := fixture.NewWith(t, to, revision, "Bearer "+token, header).List(toolsList)
+		if got := markOf(a, toolsList); got != want {
+			t.Errorf("who asks for %q was given %q: %s", want, got, describe(a))
+		}
+		return a
+	}
+	await(t, "a hit of the feed's list", func() bool { return list("plain", false).CacheStatus().Hit })
+	if a := list("first", true); a.CacheStatus().Hit || a.CacheStatus().Detail != way.detail {
+		t.Errorf("the first list is no miss that says why: %s", describe(a))
+	}
+	await(t, "a hit for the same caller", func() bool { return list("first", true).CacheStatus().Hit })
+	if n := len(w.askedByUs(revision, "a")); n > 0 {
+		t.Errorf("for a single caller, the feed has asked for the list of a %d times", n)
+	}
+	if way.apart {
+		if a := list("second", true); a.CacheStatus().Hit {
+			t.Errorf("another caller was given a copy that the feed has not asked for: %s", describe(a))
+		}
+	} else {
+		list("second", true)
+		await(t, "a hit for a caller who has not asked yet", func() bool { return list("third", true).CacheStatus().Hit })
+	}
+	if a := list("plain too", false); !a.CacheStatus().Hit {
+		t.Errorf("who asks as the feed does is not served its list: %s", describe(a))
+	}
+	if n := len(w.askedByUs(revision, "a")); way.apart != (n == 0) {
+		t.Errorf("without credentials, the list of a was asked for %d times", n)
+	}
+}
+
+// askedByUs returns the requests for tools that had no credentials of a caller, and asked
+// for that.
+func (w *world) askedByUs(revision, want string) []fixture.Request {
+	return w.host.Requests(func(r *fixture.Request) bool {
+		u, err := url.Parse(r.URL)
+		return err == nil && r.Method == toolsList && r.Header.Get("Mcp-Protocol-Version") == revision && r.Header.Get("Authorization") == "" &&
+			asksFor(&http.Request{Header: r.Header, Host: r.Host, URL: u}) == want
+	})
+}
+
+// TestPublicOfSeveralServers has callers send a header that one of several servers receives:
+// its list is public, and nobody is given that of another value.
+func TestPublicOfSeveralServers(t *testing.T) {
+	one, first := newMember(t, "one", "headers X-Mcp-Toolsets")
+	one.listBy(asksFor)
+	_, second := newMember(t, "two")
+	p := startProxy(t, toolkitOf([]member{first, second}, "admit all"))
+	eachEra(t, func(t *testing.T, revision string) {
+		for _, authorization := range []string{"", "Bearer somebody"} {
+			for _, want := range []string{"feed", "a", "b", "feed"} {
+				header := http.Header{"X-Mcp-Toolsets": {want}}
+				if want == "feed" {
+					header = nil
+				}
+				c := fixture.NewWith(t, p.URL, revision, authorization, header)
+				a := hasListed(t, c, toolsList, 3+2)
+				if got := markOf(a, toolsList); got != want {
+					t.Errorf("who sends %q was given %q: %s", want, got, describe(a))
+				}
+			}
+		}
+	})
+}
+
+// TestPublicOfProgram has callers send a program's requests with a query, a header and a Host
+// of their own. The program receives none of them, so all share its list.
+func TestPublicOfProgram(t *testing.T) {
+	command, _ := testProgram(t)
+	p := startProxy(t, "mcp_cache {\nscope public\nadmit all\n"+programUpstream(command)+"\n}")
+	fixture.New(t, p.URL, scripted.LatestLegacy, "").Settle(toolsList)
+	c := fixture.NewWith(t, p.URL+"?toolsets=a", scripted.LatestLegacy, "", http.Header{"X-Mcp-Toolsets": {"a"}, "Host": {"a.localhost"}})
+	if a := c.List(toolsList); !a.CacheStatus().Hit {
+		t.Errorf("who asks with a query is not served the list: %s", describe(a))
+	}
+}
+
+// TestRealClientsAskLikeTheFeed has clients list that send the headers of real SDKs and of
+// the proxies before them. Their lists are hits of the feed's public list.
+func TestRealClientsAskLikeTheFeed(t *testing.T) {
+	w := newUpstream(t)
+	w.SetHints(publicHour)
+	w.start("scope public")
+	w.warm(scripted.Modern)
+	w.warm(scripted.LatestLegacy)
+	for name, header := range map[string]http.Header{
+		"TypeScript SDK": {"Accept-Language": {"*"}, "Sec-Fetch-Mode": {"cors"}, "User-Agent": {"node"}, "Accept-Encoding": {"gzip, deflate"}},
+		"Python SDK":     {"User-Agent": {"python-httpx2/2.16.2"}, "Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
+		"langchain":      {"User-Agent": {"python-httpx/0.28.1"}, "Accept-Encoding": {"gzip, deflate, zstd"}},
+		"rmcp":           {"Accept": {"text/event-stream, application/json"}},
+		"Java SDK":       {"Cache-Control": {"no-cache"}, "Content-Type": {"application/json; charset=utf-8"}},
+		"session header": {"X-Session-Id": {"4711"}},
+		"cookies":        {"Cookie": {"lb=1"}},
+		"behind a proxy": {"X-Forwarded-For": {"192.0.2.1"}, "X-Forwarded-Host": {"mcp.example.com"}, "X-Real-Ip": {"192.0.2.1"}, "Via": {"1.1 proxy"}},
+	} {
+		hits, lists := make(map[string]int), 0
+		for _, authorization := range []string{"", "Bearer " + name} {
+			for _, revision := range revisions {
+				c := fixture.NewWith(t, w.proxy.URL, revision, authorization, header)
+				if c.Modern() {
+					c.List(promptsList) // which lets it in
+				}
+				for range 5 {
+					lists++
+					if c.List(toolsList).CacheStatus().Hit {
+						hits[revision]++
+					}
+				}
+			}
+		}
+		t.Logf("%s: %d lists, hits %v", name, lists, hits)
+		if hits[scripted.Modern] != 10 || hits[scripted.LatestLegacy] < 9 { // the first of a client's kind goes to the server
+			t.Errorf("%s: hits are %v of 10 each", name, hits)
+		}
+	}
+}
+
+// TestReadOnlyClientOfGoSDK has a server of the official Go SDK show fewer tools to requests
+// with a header. The SDK calls its lists public. So a client that reads only is not given the
+// tools that write, and its list is a hit all the same.
+func TestReadOnlyClientOfGoSDK(t *testing.T) {
+	newServer := func(tools ...string) *mcp.Server {
+		s := mcp.NewServer(&mcp.Implementation{Name: "repositories", Version: "1"}, nil)
+		for _, name := range tools {
+			s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}},
+				func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					return &mcp.CallToolResult{}, nil
+				})
+		}
+		return s
+	}
+	all, reading := newServer("read", "write"), newServer("read")
+	host := fixture.NewHost(t, mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		if r.Header.Get("X-Mcp-Readonly") != "" {
+			return reading
+		}
+		return all
+	}, &mcp.StreamableHTTPOptions{Stateless: true}))
+	p := startProxy(t, mcpCache(host.URL, "min_ttl 1m"))
+	fixture.NewModern(t, p.URL, "").Settle(toolsList)
+	c := fixture.NewWith(t, p.URL, scripted.Modern, "", http.Header{"X-Mcp-Readonly": {"true"}})
+	c.AwaitList(toolsList, "a hit without the tools that write", func(a *fixture.Answer) bool {
+		if strings.Contains(string(a.Body), "write") {
+			t.Fatalf("a client that reads only was given %s", describe(a))
+		}
+		return a.CacheStatus().Hit
+	})
+}

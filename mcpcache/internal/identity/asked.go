@@ -1,0 +1,207 @@
+package identity
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+)
+
+// appendAsked appends what a request asks the server for besides its message, where it
+// differs from the feeds' requests. Its Host and all credentials are left out. The names
+// are those of the headers that count.
+func (rules *Rules) appendAsked(dst []byte, r *http.Request, names []string, placeholders Placeholders) []byte {
+	if placeholders != nil {
+		for _, placeholder := range rules.Partition {
+			if value := placeholders.ReplaceAll(placeholder, ""); value != rules.FeedValues[placeholder] {
+				dst = appendField(appendField(dst, "partition", placeholder), "value", value)
+			}
+		}
+	}
+	if rules.MessagesOnly {
+		return dst
+	}
+	if r.URL.RawQuery != "" {
+		dst = appendField(dst, "query", r.URL.RawQuery)
+	}
+	if placeholders != nil {
+		if uri, ok := rules.rewritten(r, placeholders); ok {
+			dst = appendField(dst, "original", uri)
+		}
+		for _, name := range rules.Telling {
+			if value, _ := placeholders.GetString(name); value != rules.FeedValues[name] {
+				dst = appendField(appendField(dst, "placeholder", name), "value", value)
+			}
+		}
+	}
+	return rules.appendHeaders(dst, r.Header, names, false)
+}
+
+// appendWho appends what tells callers apart who ask for the same. The names are those of the
+// headers that count.
+func (rules *Rules) appendWho(dst []byte, r *http.Request, names []string, placeholders Placeholders) []byte {
+	dst = rules.appendHeaders(dst, r.Header, names, true)
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		dst = appendField(dst, "certificate", string(r.TLS.PeerCertificates[0].Raw))
+	}
+	if rules.MessagesOnly && r.URL.RawQuery != "" {
+		dst = appendField(dst, "query", r.URL.RawQuery)
+	}
+	if placeholders == nil {
+		return dst
+	}
+	if user, ok := placeholders.GetString(userPlaceholder); ok && user != "" {
+		dst = appendField(dst, "user", user)
+	}
+	for _, name := range rules.Telling {
+		// Also without a value: the feed's lists are nobody's, so all need their own.
+		value, known := placeholders.GetString(name)
+		dst = appendField(appendField(dst, "telling", name), strconv.FormatBool(known), value)
+	}
+	for _, placeholder := range rules.Partition {
+		// Also with the feed's value: the option says that callers are told apart by it.
+		if value := placeholders.ReplaceAll(placeholder, ""); value != "" && value == rules.FeedValues[placeholder] {
+			dst = appendField(appendField(dst, "partition", placeholder), "value", value)
+		}
+	}
+	return dst
+}
+
+// Request returns what a request asks the server for besides its message, so that the feed
+// can ask the same without the caller's credentials. It returns false if the feed cannot:
+// the request has a value that only handlers in front of the cache know.
+func (rules *Rules) Request(r *http.Request, placeholders Placeholders) (asked client.Request, ok bool) {
+	if rules.MessagesOnly {
+		return client.Request{}, false
+	}
+	asked = client.Request{Query: r.URL.RawQuery, Header: make(http.Header)}
+	if rules.atAnotherHost(r) {
+		asked.Host = r.Host
+	}
+	for _, name := range rules.counted(nil, r.Header) {
+		if !saysWho(name) {
+			asked.Header[name] = slices.Clone(r.Header[name])
+		}
+	}
+	if placeholders == nil {
+		return asked, true
+	}
+	if _, is := rules.rewritten(r, placeholders); is {
+		return client.Request{}, false
+	}
+	for _, text := range rules.Partition {
+		if placeholders.ReplaceAll(text, "") == rules.FeedValues[text] {
+			continue
+		}
+		for _, found := range placeholderPattern.FindAllStringSubmatch(text, -1) {
+			if !repeat(&asked, r, found[1]) {
+				return client.Request{}, false
+			}
+		}
+	}
+	for _, name := range rules.Telling {
+		value, _ := placeholders.GetString(name)
+		if value != rules.FeedValues[name] && !repeat(&asked, r, name) {
+			return client.Request{}, false
+		}
+	}
+	return asked, true
+}
+
+// placeholderPattern matches a placeholder in a text of the option partition.
+var placeholderPattern = regexp.MustCompile(`\{([^{}]+)\}`)
+
+// repeat makes the value of a placeholder in a request of the feed's the one that it has in
+// r. It returns false if it cannot, or if that would send a credential.
+func repeat(asked *client.Request, r *http.Request, placeholder string) bool {
+	name, isHeader := strings.CutPrefix(placeholder, "http.request.header.")
+	switch {
+	case isHeader && !saysWho(http.CanonicalHeaderKey(name)):
+		name = http.CanonicalHeaderKey(name)
+		asked.Header[name] = slices.Clone(r.Header[name])
+	case placeholder == "http.request.hostport", placeholder == "http.request.host", strings.HasPrefix(placeholder, "http.request.host.labels."):
+		asked.Host = r.Host
+	case placeholder == "http.request.uri.query", strings.HasPrefix(placeholder, "http.request.uri.query."):
+	default:
+		return false
+	}
+	return true
+}
+
+// rewritten returns the URI of a request from before it was rewritten, if the server is
+// sent that and it differs.
+func (rules *Rules) rewritten(r *http.Request, placeholders Placeholders) (string, bool) {
+	if !rules.Original {
+		return "", false
+	}
+	uri, ok := placeholders.GetString(originalPlaceholder)
+	return uri, ok && uri != r.RequestURI
+}
+
+// counted appends the names of the headers that are not known to be harmless, in an order
+// of its own.
+func (rules *Rules) counted(dst []string, header http.Header) []string {
+	for name := range header {
+		if !rules.Harmless.Has(name) {
+			dst = append(dst, name)
+		}
+	}
+	slices.Sort(dst)
+	return dst
+}
+
+// appendHeaders appends what counts of the values of those headers that are about who asks,
+// or of all others.
+func (rules *Rules) appendHeaders(dst []byte, header http.Header, names []string, who bool) []byte {
+	for _, name := range names {
+		if (rules.MessagesOnly || saysWho(name)) != who {
+			continue
+		}
+		for _, value := range header[name] {
+			if rest, counts := rules.Harmless.Rest(name, value); counts {
+				dst = appendField(dst, name, rest)
+			}
+		}
+	}
+	return dst
+}
+
+// saysWho reports whether a header says who a caller is or in which session, not what is
+// asked for.
+func saysWho(name string) bool {
+	return IsCredential(name) || strings.Contains(strings.ToLower(name), "session")
+}
+
+// Difference is what of a request makes it ask for something else than the feed's requests.
+type Difference string
+
+// The differences, in the order in which they are looked for.
+const (
+	Header    Difference = "header"
+	Query     Difference = "query"
+	Host      Difference = "host"
+	Partition Difference = "partition"
+)
+
+// Difference returns the first difference of a request that asks for something else than the
+// feed's, with the name of the header, the names of the query's parameters, or the Host.
+func (rules *Rules) Difference(r *http.Request, placeholders Placeholders) (d Difference, name string) {
+	if !rules.MessagesOnly {
+		for _, name := range rules.counted(nil, r.Header) {
+			if one := []string{name}; !saysWho(name) && len(rules.appendHeaders(nil, r.Header, one, false)) > 0 {
+				return Header, name
+			}
+		}
+		if r.URL.RawQuery != "" {
+			return Query, strings.Join(slices.Sorted(maps.Keys(r.URL.Query())), ", ")
+		}
+	}
+	if rules.atAnotherHost(r) {
+		return Host, r.Host
+	}
+	return Partition, ""
+}
