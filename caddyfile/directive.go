@@ -34,6 +34,7 @@ func init() {
 //		# what callers may see and call
 //		allow          [<matcher>] <kind> <glob|hint:...>...  # tools, prompts, resources, resource_templates: closes the kind to what no line allows
 //		deny           [<matcher>] <kind> <glob|hint:...>...  # wins, whatever is allowed
+//		unlisted       allow|deny                 # calls of tools and prompts in no list of the caller, where rules restrict their kind. Default: deny
 //		page_size      <n>                        # items of a page of a list from memory. Default: 0. 0: all
 //		secret_file    <path>                     # seals the cursors of pages, the ids of sessions and lists that instances share; without it a secret is made, and kept in Caddy's storage
 //

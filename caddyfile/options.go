@@ -295,6 +295,20 @@ func (p *parser) maxPages(o option) error {
 	return o.number(&p.handler.MaxPages, "one whole number above 0", 1, math.MaxInt32)
 }
 
+// unlisted reads `unlisted allow|deny`.
+func (p *parser) unlisted(o option) error {
+	const takes = "one of allow, deny"
+	what, err := o.argument(takes)
+	if err != nil {
+		return err
+	}
+	if what == "" || mcpcache.CheckUnlisted(what) != nil {
+		return o.refuse(takes, what)
+	}
+	p.handler.Unlisted = what
+	return nil
+}
+
 // pageSize reads `page_size <n>`. 0 is the same as leaving it out.
 func (p *parser) pageSize(o option) error {
 	takes := fmt.Sprintf("one whole number from 0, for one page, to %d", mcpcache.MostPageSize)

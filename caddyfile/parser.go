@@ -39,6 +39,7 @@ var subdirectives = map[string]func(*parser, option) error{
 	"origins":        (*parser).origins,
 	"allow":          (*parser).rule,
 	"deny":           (*parser).rule,
+	"unlisted":       (*parser).unlisted,
 	"page_size":      (*parser).pageSize,
 	"secret_file":    (*parser).secretFile,
 	"guard":          (*parser).guard,

@@ -116,6 +116,67 @@ func TestToolkitRules(t *testing.T) {
 	}
 }
 
+// TestToolkitRulesOfShortenedNames has rules name tools and prompts whose names were shortened: by
+// the name that clients see, or by the server's own behind its whole prefix.
+func TestToolkitRulesOfShortenedNames(t *testing.T) {
+	const own, prefix = "deleteConfluencePageRestrictionsAndPermissions", "atlassian__"
+	named := map[string][]string{toolsList: {own, "get_page"}, promptsList: {own, "get_page"}}
+	_, plain := ruledServer(t, "atlassian", named)
+	c := fixture.NewModern(t, startProxy(t, toolkitOf([]member{plain})).URL, "")
+	shown := itemNames(t, hasListed(t, c, toolsList, 2), toolsList)[0]
+	if shown == prefix+own || len(shown) != 48 {
+		t.Fatalf("the long name is shown as %s", shown)
+	}
+	for _, rule := range []struct {
+		effect, pattern string
+		hidden          bool
+	}{
+		{"deny", "*Permissions", true},
+		{"deny", prefix + own, true},
+		{"deny", shown, true},
+		{"deny", "*_" + shown[len(shown)-6:], true},
+		{"deny", own, false},
+		{"deny", "*permissions", false},
+		{"allow", "*Permissions", false},
+		{"allow", shown, false},
+		{"allow", prefix + "get_*", true},
+	} {
+		t.Run(rule.effect+" "+rule.pattern, func(t *testing.T) {
+			w, m := ruledServer(t, "atlassian", named)
+			p := startProxy(t, toolkitOf([]member{m}, rule.effect+" tools "+rule.pattern, rule.effect+" prompts "+rule.pattern))
+			awaitReady(t, "mcp_cache/atlassian")
+			eachEra(t, func(t *testing.T, revision string) {
+				c := fixture.New(t, p.URL, revision, "")
+				for _, method := range []string{toolsList, promptsList} {
+					var a *fixture.Answer
+					await(t, "a hit", func() bool {
+						a = c.List(method)
+						return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
+					})
+					if got := itemNames(t, a, method); slices.Contains(got, shown) == rule.hidden {
+						t.Errorf("%s has %q", method, got)
+					}
+					w.host.Forget()
+					wantNamed(t, c, method, shown, !rule.hidden, w)
+				}
+			})
+			var status struct {
+				Rules []struct{ Unused []string }
+			}
+			readAdmin(t, "/mcp_cache/mcp_cache", &status)
+			names := rule.hidden || rule.effect == "allow"
+			for _, r := range status.Rules {
+				if (len(r.Unused) == 0) != names {
+					t.Errorf("the status calls the patterns %q unused", r.Unused)
+				}
+			}
+			if len(status.Rules) != 2 {
+				t.Errorf("the status has %d rules", len(status.Rules))
+			}
+		})
+	}
+}
+
 // wantNamed names an item. If the caller may not, the answer has to be that of what does not
 // exist.
 func wantNamed(t *testing.T, c *fixture.Raw, method, name string, may bool, servers ...*world) {
@@ -150,12 +211,18 @@ func wantNamed(t *testing.T, c *fixture.Raw, method, name string, may bool, serv
 // TestToolkitRulesHideWhatIsMissing: nobody can tell what is hidden from what does not exist, and
 // no spelling of a name gets around a rule.
 func TestToolkitRulesHideWhatIsMissing(t *testing.T) {
+	for _, unlisted := range []string{"deny", "allow"} {
+		t.Run("unlisted "+unlisted, func(t *testing.T) { hideWhatIsMissing(t, "unlisted "+unlisted) })
+	}
+}
+
+func hideWhatIsMissing(t *testing.T, unlisted string) {
 	long := strings.Repeat("l", 60)
 	one, first := ruledServer(t, "one", map[string][]string{
 		toolsList: {"get_a", "drop_a", long[:45]}, promptsList: {"drop_p"}, resourcesList: {"docs://secret/a"}, templatesList: {"docs://{+x}"},
 	}, "deny tools drop_*", "deny prompts drop_*", "deny resources docs://secret/*", "deny resource_templates docs://*")
 	two, second := ruledServer(t, "two", map[string][]string{toolsList: {"drop_bare", "get_bare"}, resourcesList: {"two://a"}}, "prefix off")
-	p := startProxy(t, toolkitOf([]member{first, second}, "deny tools drop_* one__lll*_*"))
+	p := startProxy(t, toolkitOf([]member{first, second}, "deny tools drop_* one__lll*_*", unlisted))
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
 		hasListed(t, c, toolsList, 2)

@@ -137,9 +137,7 @@ type Handler struct {
 	// More request values, as placeholders, that tell callers apart besides
 	// `Authorization`, `Cookie`, `DPoP`, the client certificate, the query
 	// string, the user an authenticating handler has found and the placeholders
-	// that the upstream handler uses. With a placeholder here that the upstream
-	// handler uses, too, scope `public` counts for nothing, and lists are shared
-	// only by callers for whom it has the same value.
+	// that the upstream handler uses. Public lists are kept apart by these values, too.
 	Partition []string `json:"partition,omitempty"`
 
 	// Names of more request headers that do not tell callers apart, besides
@@ -176,6 +174,11 @@ type Handler struct {
 	// or to some. Their order does not matter. With `servers`, these speak of the names that
 	// clients see, and each server may have some of its own. Default: everything
 	Rules []*Rule `json:"rules,omitempty"`
+
+	// What becomes of a call of a tool or prompt that is in no list of the caller, where rules
+	// restrict its kind: `deny` (the call is refused like one of what is hidden) or `allow`
+	// (rules go by its name alone). Default: `deny`
+	Unlisted string `json:"unlisted,omitempty"`
 
 	// How many items a page of a list has, where the list comes from memory: at most
 	// 1000000. Lists that the server answers come as they are. Default: 0, one page

@@ -7,10 +7,10 @@ var toolkitMutations = []mutation{
 		{"internal/catalog/views.go", "if !v.Servers[server].Shows(k, item) {", "if false {"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "list what rules above the servers hide", edits: []replacement{
-		{"internal/catalog/views.go", "return v.All.Decide(k, seen).Allowed\n", "return seen.Name == name\n"},
+		{"internal/catalog/views.go", "return v.All.Decide(k, named).Allowed\n", "return seen.Hints == named.Hints\n"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "route what rules hide", edits: []replacement{
-		{"internal/toolkit/route.go", "if f := v.judge(k, target, name); f != nil {", "if f := v.judge(k, target, name); f != nil && v == nil {"},
+		{"internal/toolkit/route.go", "target, f := v.judge(k, target, name)\n\tif f != nil {", "target, f := v.judge(k, target, name)\n\tif f != nil && v == nil {"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "share lists that rules make different", edits: []replacement{
 		{"internal/toolkit/credentials.go", "return catalog.CallerOf(v.views.AppendKey(key))", "return catalog.CallerOf(key)"},
@@ -19,16 +19,25 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/messagefilter.go", "kept, err := left(one)", "_, kept, err := left, one, error(nil)"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "let a hidden name be called by its long form", edits: []replacement{
-		{"internal/toolkit/rules.go", "shown = shown && v.views.Allows(k, t, name)", "shown = v.views.Allows(k, t, name)"},
+		{"internal/toolkit/rules.go", "seen.Name == name && v.views.Allows", "seen.Name != \"\" && v.views.Allows"},
 	}, by: ofToolkit("TestToolkitRulesHideWhatIsMissing")},
 	{name: "call under hints what is not listed", edits: []replacement{
-		{"internal/toolkit/rules.go", "shown = ok && listed == t", "shown = !ok || listed == t"},
+		{"internal/toolkit/rules.go", "if !ok {\n\t\treturn t, v.missed(k, name)", "if !ok {\n\t\treturn t, nil"},
 	}, by: ofToolkit("TestToolkitRulesByHints")},
+	{name: "hold rules against shortened names alone", edits: []replacement{
+		{"internal/policy/pattern.go", `i.Full != "" && glob(p.text, i.Full)`, `i.Full != "" && false`},
+	}, by: ofToolkit("TestToolkitRulesOfShortenedNames")},
+	{name: "let callers name what is in no list", edits: []replacement{
+		{"internal/policy/policy.go", "v.Restricts(k) && !v.unlisted &&", "v == nil &&"},
+	}, by: ofToolkit("TestNamesInNoList")},
+	{name: "give everybody's list to who asks for another", edits: []replacement{
+		{"internal/cache/partition.go", "return EverybodyWho(p.asked)", "return EverybodyWho(Asked{})"},
+	}, by: ofToolkit("TestPublicIsAboutWhoAsks")},
 	{name: "go by a list that was everybody's once", edits: []replacement{
 		{"internal/toolkit/part.go", "own == nil || !own.Fetched.After(pinned.Fetched)", "own == nil || v != nil"},
 	}, by: ofToolkit("TestToolkitRulesGoByTheCallersList")},
 	{name: "let hidden items keep their names", edits: []replacement{
-		{"internal/catalog/joined.go", "if !c.views.shows(c.kind, server, item, shown) {", "if !c.views.shows(c.kind, server, item, shown) {\n\t\tl.targets[shown] = Target{server, name}"},
+		{"internal/catalog/joined.go", "if !c.views.shows(c.kind, server, item, seen) {", "if !c.views.shows(c.kind, server, item, seen) {\n\t\tl.targets[shown] = Target{server, name}"},
 	}, by: ofToolkit("TestToolkitRulesFreeNames")},
 	{name: "go by a header that a client has removed", edits: []replacement{
 		{"internal/toolkit/visit.go", "views := e.viewsFor(r)\n\tincoming.RemoveConnectionFields(r.Header)", "incoming.RemoveConnectionFields(r.Header)\n\tviews := e.viewsFor(r)"},

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -94,7 +94,7 @@ func (h *Handler) configure(ctx caddy.Context, name string) (err error) {
 		h.logger = ctx.Logger().With(zap.String("server", h.Name))
 		h.settings.exchange.Name = name
 	}
-	if h.rules, err = loadRules(ctx, h.Rules, h.logger); err != nil {
+	if h.rules, err = loadRules(ctx, h.Rules, h.Unlisted == unlistedAllow, h.logger); err != nil {
 		return err
 	}
 	h.cursors, err = h.newCursors()
@@ -168,7 +168,7 @@ func (h *Handler) answer(ctx caddy.Context) {
 
 // ruleUse is what there is of the lists of the server that the rules could be about.
 func (h *Handler) ruleUse() *ruleUse {
-	return newRuleUse(h.rules.set, func() []*cache.Entry { return listsOf(h.backend.Feeds, h.backend.Cache) },
+	return newRuleUse(h.rules.set, func() []*catalog.List { return listsOf(h.backend.Feeds, h.backend.Cache) },
 		h.settings.backend.Kinds.Has(revision.ResourceTemplates), h.logger)
 }
 

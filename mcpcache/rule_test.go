@@ -94,7 +94,7 @@ func TestLoadRules(t *testing.T) {
 		rules[i] = &Rule{Effect: "allow", Kind: "tools", Items: []string{fmt.Sprint("t", i)}}
 	}
 	rules[0] = &Rule{Effect: "deny", Kind: "resources", Items: []string{"docs://a/*", "docs://b"}}
-	loaded, err := loadRules(caddy.Context{}, rules, zap.NewNop())
+	loaded, err := loadRules(caddy.Context{}, rules, true, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestLoadRules(t *testing.T) {
 		}
 	}
 	for _, none := range [][]*Rule{nil, {}} {
-		if v, err := loadRules(caddy.Context{}, none, zap.NewNop()); v != nil || err != nil {
+		if v, err := loadRules(caddy.Context{}, none, true, zap.NewNop()); v != nil || err != nil {
 			t.Errorf("%v gave %v, %v", none, v, err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestWarningOfOpenKinds(t *testing.T) {
 			rules = append(rules, &Rule{Effect: "deny", Kind: kind, Items: []string{"a"}})
 		}
 		core, logs := observer.New(zap.WarnLevel)
-		if _, err := loadRules(caddy.Context{}, rules, zap.New(core)); err != nil {
+		if _, err := loadRules(caddy.Context{}, rules, true, zap.New(core)); err != nil {
 			t.Fatal(err)
 		}
 		var said []string

@@ -45,8 +45,9 @@ type ruleMatcher struct {
 	logger   *zap.Logger
 }
 
-// loadRules loads rules and their matchers. It returns nil if there are none.
-func loadRules(ctx caddy.Context, all []*Rule, logger *zap.Logger) (*rules, error) {
+// loadRules loads rules and their matchers. It returns nil if there are none. With unlisted,
+// callers may name tools and prompts that are in none of their lists.
+func loadRules(ctx caddy.Context, all []*Rule, unlisted bool, logger *zap.Logger) (*rules, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -83,7 +84,7 @@ func loadRules(ctx caddy.Context, all []*Rule, logger *zap.Logger) (*rules, erro
 			m.deny = append(m.deny, i)
 		}
 	}
-	loaded.set = policy.NewSet(parsed)
+	loaded.set = policy.NewSet(parsed, unlisted)
 	if open := loaded.set.Open(); open != nil {
 		logger.Warn("tools are restricted, and no rule is about other kinds: they are open to everybody", zap.Stringers("open", open))
 	}

@@ -20,7 +20,7 @@ import (
 type ruleUse struct {
 	set *policy.Set
 	// lists returns the feeds' lists, of those revisions of which all are there.
-	lists func() []*cache.Entry
+	lists func() []*catalog.List
 	// templates says that the lists of templates are among them, if the server has some:
 	// without those nobody knows what resources there may be.
 	templates bool
@@ -38,12 +38,12 @@ type seenList struct {
 	digest   [32]byte
 }
 
-func newRuleUse(s *policy.Set, lists func() []*cache.Entry, templates bool, logger *zap.Logger) *ruleUse {
+func newRuleUse(s *policy.Set, lists func() []*catalog.List, templates bool, logger *zap.Logger) *ruleUse {
 	return &ruleUse{set: s, lists: lists, templates: templates, logger: logger, unused: make([][]int, len(s.Rules()))}
 }
 
 // listsOf returns the lists of feeds, of those revisions of which all are there.
-func listsOf(feeds *feed.Group, c *cache.Cache) (lists []*cache.Entry) {
+func listsOf(feeds *feed.Group, c *cache.Cache) (lists []*catalog.List) {
 	for _, f := range feeds.All() {
 		status := f.Status()
 		if !status.Hydrated {
@@ -51,7 +51,7 @@ func listsOf(feeds *feed.Group, c *cache.Cache) (lists []*cache.Entry) {
 		}
 		for _, k := range revision.Kinds() {
 			if e := c.Pinned(status.Revision, k); e != nil && k.ItemsKey() != "" {
-				lists = append(lists, e)
+				lists = append(lists, &catalog.List{Entry: e})
 			}
 		}
 	}
@@ -85,8 +85,8 @@ func (u *ruleUse) run(ctx context.Context) {
 func (u *ruleUse) look() [][]int {
 	lists := u.lists()
 	seen := make([]seenList, len(lists))
-	for i, e := range lists {
-		seen[i] = seenList{e.Revision, e.Kind, e.Digest()}
+	for i, l := range lists {
+		seen[i] = seenList{l.Entry.Revision, l.Entry.Kind, l.Entry.Digest()}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -98,10 +98,10 @@ func (u *ruleUse) look() [][]int {
 }
 
 // judge looks at the items. The caller holds u.mu.
-func (u *ruleUse) judge(lists []*cache.Entry) {
+func (u *ruleUse) judge(lists []*catalog.List) {
 	var known revision.KindSet
-	for _, e := range lists {
-		known |= revision.SetOf(e.Kind)
+	for _, l := range lists {
+		known |= revision.SetOf(l.Entry.Kind)
 	}
 	if !u.templates {
 		known &^= revision.SetOf(revision.Resources)

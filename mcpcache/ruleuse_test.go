@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -38,11 +39,11 @@ func newUsedRules(t *testing.T, templates bool, rules ...Rule) *usedRules {
 	}
 	core, log := observer.New(zapcore.DebugLevel)
 	u := &usedRules{t: t, known: make(map[string]*cache.Entry), log: log}
-	u.ruleUse = newRuleUse(policy.NewSet(parsed), func() (lists []*cache.Entry) {
+	u.ruleUse = newRuleUse(policy.NewSet(parsed, true), func() (lists []*catalog.List) {
 		for _, r := range revision.All() {
 			for _, k := range revision.Kinds() {
 				if e := u.known[fmt.Sprint(r, k)]; e != nil {
-					lists = append(lists, e)
+					lists = append(lists, &catalog.List{Entry: e})
 				}
 			}
 		}

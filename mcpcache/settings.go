@@ -27,6 +27,17 @@ type settings struct {
 	backend   *backend.Settings
 }
 
+// unlistedAllow is the value of the option unlisted by which rules go by names alone.
+const unlistedAllow = "allow"
+
+// CheckUnlisted returns an error if the option unlisted has no such value.
+func CheckUnlisted(what string) error {
+	if what != "" && what != unlistedAllow && what != "deny" {
+		return fmt.Errorf("unlisted: %q is not one of allow, deny", what)
+	}
+	return nil
+}
+
 // admitAll is the value of the option admit by which handlers in front let callers in.
 const admitAll = "all"
 
@@ -81,6 +92,9 @@ func (h *Handler) newSettings() (*settings, error) {
 		}
 	default:
 		return nil, fmt.Errorf("admit: %q is not one of upstream, all", h.Admit)
+	}
+	if err := CheckUnlisted(h.Unlisted); err != nil {
+		return nil, err
 	}
 	if h.Scope != "" && h.Scope != "private" && h.Scope != "public" {
 		return nil, fmt.Errorf("scope: %q is not one of private, public", h.Scope)

@@ -30,7 +30,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
-	if h.rules, err = loadRules(ctx, h.Rules, h.logger); err != nil {
+	if h.rules, err = loadRules(ctx, h.Rules, h.Unlisted == unlistedAllow, h.logger); err != nil {
 		return err
 	}
 	name := h.settings.exchange.Name
@@ -112,11 +112,11 @@ func (h *Handler) ruling() toolkit.Rules {
 
 // joinedLists returns the lists that the rules of a toolkit could be about, with all that is
 // in them; none before there is a copy of all lists of all servers.
-func (h *Handler) joinedLists() (lists []*cache.Entry) {
+func (h *Handler) joinedLists() (lists []*catalog.List) {
 	if !slices.ContainsFunc(h.Servers, func(s *Server) bool { return !report.Hydrated(s.backend.Feeds) }) {
 		for _, k := range revision.Kinds() {
 			if l := h.toolkit.ShownTo(nil, revision.LatestModern, k); l.HasAny() && k.ItemsKey() != "" {
-				lists = append(lists, l.Entry)
+				lists = append(lists, l)
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func (h *Handler) optionsNotYet() []given {
 // optionsOfToolkit are those that all servers of a toolkit have together.
 func (h *Handler) optionsOfToolkit() []given {
 	return []given{
-		{"servers", h.Servers != nil}, {"door", h.Door != ""}, {"admit", h.Admit != "" || h.AdmitFor != 0}, {"name_limit", h.NameLimit != 0}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
+		{"servers", h.Servers != nil}, {"door", h.Door != ""}, {"admit", h.Admit != "" || h.AdmitFor != 0}, {"unlisted", h.Unlisted != ""}, {"name_limit", h.NameLimit != 0}, {"gate", h.Gate != nil}, {"origins", h.Origins != nil}, {"store", h.StoreRaw != nil},
 		{"secret_file", h.SecretFile != ""}, {"session_ttl", h.SessionTTL != 0}, {"max_sessions", h.MaxSessions != 0},
 		{"max_request", h.MaxRequest != 0}, {"max_call", h.MaxCall != 0}, {"memory", h.Memory != 0}, {"precompress", h.Precompress != nil},
 	}
@@ -205,7 +205,7 @@ func (s *Server) inherit(h *Handler) {
 	if s.knowsCallers() {
 		s.Memory = max(LeastMemory, h.quarter()/int64(len(h.Servers)))
 	}
-	s.SecretFile, s.Admit, s.AdmitFor = h.SecretFile, h.Admit, h.AdmitFor
+	s.SecretFile, s.Admit, s.AdmitFor, s.Unlisted = h.SecretFile, h.Admit, h.AdmitFor, h.Unlisted
 	if s.MaxList == 0 {
 		s.MaxList = h.MaxList
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -69,6 +70,7 @@ type List struct {
 	Conflicts []Conflict
 
 	targets   map[string]Target // by name, or URI
+	full      map[string]string // names with the whole prefix, by the shortened ones
 	templates []template        // in order; of resource templates only
 }
 
@@ -202,7 +204,7 @@ type composing struct {
 // join returns the items of the list, as callers are given them, and fills in its tables.
 func (c *composing) join() [][]byte {
 	var items [][]byte
-	c.targets = make(map[string]Target)
+	c.targets, c.full = make(map[string]Target), make(map[string]string)
 	for number, part := range c.Parts {
 		if part == nil {
 			continue
@@ -228,8 +230,9 @@ func (c *composing) add(item []byte, server int) []byte {
 	if c.kind == revision.ResourceTemplates { // of what it is for, other rules speak
 		l.templates = append(l.templates, newTemplate(server, name))
 	}
-	shown := shownName(c.kind, name, prefix, c.limits.Name)
-	if !c.views.shows(c.kind, server, item, shown) {
+	seen := seenAs(c.kind, name, prefix, c.limits.Name)
+	shown := seen.Name
+	if !c.views.shows(c.kind, server, item, seen) {
 		return nil
 	}
 	if hasPrefixes(c.kind) {
@@ -253,27 +256,32 @@ func (c *composing) add(item []byte, server int) []byte {
 		item = renamed
 	}
 	l.targets[shown] = Target{server, name}
+	if seen.Full != "" {
+		l.full[shown] = seen.Full
+	}
 	return item
 }
 
 // hasPrefixes reports whether items of that kind are seen with the prefix of their server.
 func hasPrefixes(k revision.Kind) bool { return k == revision.Tools || k == revision.Prompts }
 
-// shownName returns the name by which callers see an item. One that is too long by itself is
+// seenAs returns the names by which callers see an item. One that is too long by itself is
 // not shortened.
-func shownName(k revision.Kind, name, prefix string, limit int) string {
-	switch {
-	case !hasPrefixes(k):
-		return name
-	case len(name) > limit:
-		return prefix + name
+func seenAs(k revision.Kind, name, prefix string, limit int) policy.Item {
+	if !hasPrefixes(k) {
+		return policy.Item{Name: name}
 	}
-	return shorten(prefix+name, limit)
+	full := prefix + name
+	shown := shorten(full, limit)
+	if len(name) > limit || shown == full {
+		return policy.Item{Name: full}
+	}
+	return policy.Item{Name: shown, Full: full}
 }
 
-// NameOf returns the name by which callers see what a server calls like that.
-func (j *Joined) NameOf(k revision.Kind, t Target) string {
-	return shownName(k, t.Name, j.servers[t.Server].Prefix, j.limits.Name)
+// SeenAs returns the names by which callers see what a server calls like that.
+func (j *Joined) SeenAs(k revision.Kind, t Target) policy.Item {
+	return seenAs(k, t.Name, j.servers[t.Server].Prefix, j.limits.Name)
 }
 
 // claims returns the number of another server with whose prefix a name begins. If such a
@@ -310,6 +318,9 @@ func (l *List) Target(name string) (Target, bool) {
 	t, ok := l.targets[name]
 	return t, ok
 }
+
+// SeenAs returns the names of an item in the list.
+func (l *List) SeenAs(name string) policy.Item { return policy.Item{Name: name, Full: l.full[name]} }
 
 // HasAny reports whether any server has a part in the list.
 func (l *List) HasAny() bool {

@@ -55,20 +55,26 @@ func (v *Views) NeedsHints(k revision.Kind, server int) bool {
 	return v != nil && (v.Servers[server].NeedsHints(k) || v.All.NeedsHints(k))
 }
 
-// Allows reports whether the caller may name something that callers see by that name. What
+// NeedsList reports whether the caller may name only items of that kind of a server that are
+// in the list that the caller is shown.
+func (v *Views) NeedsList(k revision.Kind, server int) bool {
+	return v != nil && (v.Servers[server].NeedsList(k) || v.All.NeedsList(k))
+}
+
+// Allows reports whether the caller may name something that callers see as that item. What
 // hints say is not looked at.
-func (v *Views) Allows(k revision.Kind, of Target, name string) bool {
-	return v == nil || v.Servers[of.Server].Decide(k, policy.Item{Name: of.Name}).Allowed && v.All.Decide(k, policy.Item{Name: name}).Allowed
+func (v *Views) Allows(k revision.Kind, of Target, seen policy.Item) bool {
+	return v == nil || v.Servers[of.Server].Decide(k, policy.Item{Name: of.Name}).Allowed && v.All.Decide(k, seen).Allowed
 }
 
 // Tells reports whether the caller may be told of a change of a server's resource.
 func (v *Views) Tells(server int, uri string) bool {
-	return v.Allows(revision.Resources, Target{server, uri}, uri)
+	return v.Allows(revision.Resources, Target{server, uri}, policy.Item{Name: uri})
 }
 
 // shows reports whether an item of a server is listed, as written there, that callers see by
-// that name.
-func (v *Views) shows(k revision.Kind, server int, item []byte, name string) bool {
+// those names.
+func (v *Views) shows(k revision.Kind, server int, item []byte, named policy.Item) bool {
 	if !v.Restricts(k, server) {
 		return true
 	}
@@ -76,6 +82,6 @@ func (v *Views) shows(k revision.Kind, server int, item []byte, name string) boo
 		return false
 	}
 	seen := v.All.ItemOf(k, item)
-	seen.Name = name
-	return v.All.Decide(k, seen).Allowed
+	named.Hints = seen.Hints
+	return v.All.Decide(k, named).Allowed
 }

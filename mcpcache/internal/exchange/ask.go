@@ -28,13 +28,8 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	body = append(body, `,"method":"`+method+`","params":{`+params...)
 	if modern {
-		capabilities := []byte("{}")
-		var client message.Request
-		if message.Decode(x.body.Bytes, &client) == nil && client.Meta.Capabilities != nil {
-			capabilities = client.Meta.Capabilities
-		}
 		body = append(body, `"_meta":{"io.modelcontextprotocol/protocolVersion":"`+x.revision().String()+`","io.modelcontextprotocol/clientCapabilities":`...)
-		body = append(append(body, capabilities...), '}')
+		body = append(append(body, x.capabilities()...), '}')
 	} else {
 		body = bytes.TrimSuffix(body, []byte(","))
 	}
@@ -53,6 +48,15 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 	h["Content-Type"], h["Accept"] = []string{"application/json"}, []string{incoming.UsualAccept}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	return r
+}
+
+// capabilities returns those of a modern client; none if the request does not say them.
+func (x *exchange) capabilities() []byte {
+	var client message.Request
+	if message.Decode(x.body.Bytes, &client) != nil || client.Meta.Capabilities == nil {
+		return []byte(none)
+	}
+	return client.Meta.Capabilities
 }
 
 // send has the upstream answer a request of our own, of that id.

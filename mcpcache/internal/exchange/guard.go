@@ -194,9 +194,10 @@ func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*denia
 		x.screen.lists = x.screen.lists || strings.HasSuffix(n.Method, "/list")
 		for _, item := range n.Items {
 			shown, err := x.maySee(next, item)
+			missing, none := errors.AsType[noListError](err)
 			switch {
-			case errors.Is(err, errNoList):
-				return &denial{status: http.StatusBadGateway, code: internalError, text: err.Error()}, nil
+			case none:
+				return &denial{status: http.StatusBadGateway, code: internalError, text: missing.Error()}, nil
 			case err != nil:
 				return nil, err
 			case !shown:
@@ -207,11 +208,11 @@ func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*denia
 	return nil, nil
 }
 
-// maySee reports whether the caller may see an item. Where rules speak of hints it has
-// to be in the caller's list, as that is shown: of others nothing is known.
+// maySee reports whether the caller may see an item. Where rules need that, it has to be in
+// the caller's list, as that is shown: of others nothing is known.
 func (x *exchange) maySee(next caddyhttp.Handler, n message.Named) (bool, error) {
-	if x.view.NeedsHints(n.Kind) {
-		return x.isListed(next, n.Name)
+	if x.view.NeedsList(n.Kind) {
+		return x.isListed(next, n)
 	}
 	return x.view.Decide(n.Kind, policy.Item{Name: n.Name}).Allowed, nil
 }

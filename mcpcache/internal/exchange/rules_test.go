@@ -63,7 +63,7 @@ func rulesOf(tb testing.TB, lines []string) Rules {
 		}
 		rules, b.headers = append(rules, r), append(b.headers, header)
 	}
-	b.set = policy.NewSet(rules)
+	b.set = policy.NewSet(rules, true)
 	return b
 }
 

@@ -65,6 +65,14 @@ func (f *Feed) Recheck(k revision.Kind) {
 	signal(f.wake)
 }
 
+// LookAgain has a kind fetched again, as soon as the policy's Refresh allows. It waits for that
+// if it is under way or imminent, and no longer than ctx lasts.
+func (f *Feed) LookAgain(ctx context.Context, k revision.Kind) {
+	mark := f.cache.Doubt(k)
+	f.Recheck(k)
+	f.Await(ctx, k, mark)
+}
+
 // imminent is how soon a fetch must be due to be waited for.
 const imminent = 100 * time.Millisecond
 

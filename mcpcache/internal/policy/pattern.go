@@ -17,6 +17,9 @@ import (
 type Item struct {
 	// Name is the name of a tool or prompt, a URI or a URI template.
 	Name string
+	// Full is the name with the whole of its server's prefix, where Name was shortened; ""
+	// elsewhere. A rule that names either names the item.
+	Full string
 	// Hints are what a tool says of itself, where rules speak of that.
 	Hints Hints
 }
@@ -133,6 +136,9 @@ func (p Pattern) matches(e Effect, i spelled) bool {
 		return i.Hints&p.hint != 0
 	}
 	if e == Deny && (p.loose != "" && glob(p.loose, strings.ToLower(i.meant)) || i.bare != i.meant && glob(p.meant, i.bare)) {
+		return true
+	}
+	if i.Full != "" && glob(p.text, i.Full) {
 		return true
 	}
 	written := glob(p.text, i.Name)

@@ -55,13 +55,18 @@ func (m *Matched) has(rule int) bool { return m[rule/64]&(1<<(rule%64)) != 0 }
 // once.
 type Set struct {
 	rules []Rule
+	// unlisted says that callers may name tools and prompts that are in none of their lists.
+	unlisted bool
 
 	mu    sync.RWMutex
 	views map[Matched]*View
 }
 
-// NewSet returns the set of at most [MaxRules] rules.
-func NewSet(rules []Rule) *Set { return &Set{rules: rules, views: make(map[Matched]*View)} }
+// NewSet returns the set of at most [MaxRules] rules. With unlisted, callers may name tools
+// and prompts that are in none of their lists.
+func NewSet(rules []Rule, unlisted bool) *Set {
+	return &Set{rules: rules, unlisted: unlisted, views: make(map[Matched]*View)}
+}
 
 // Rules returns the rules. They are not to be changed.
 func (s *Set) Rules() []Rule { return s.rules }
@@ -93,6 +98,7 @@ func (s *Set) View(m Matched) *View {
 		return v
 	}
 	v = newView(s.rules, m)
+	v.unlisted = s.unlisted
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.views[m]; known != nil {
@@ -129,6 +135,7 @@ type View struct {
 	key        [32]byte
 	rules      []int            // those that apply
 	restricted revision.KindSet // kinds of which some item might be hidden
+	unlisted   bool             // see Set
 	kinds      [revision.NumKinds]kindView
 }
 
@@ -222,6 +229,13 @@ func (v *View) NeedsHints(k revision.Kind) bool {
 	return v != nil && (slices.ContainsFunc(v.kinds[k].allow, pattern.isHint) || slices.ContainsFunc(v.kinds[k].deny, pattern.isHint))
 }
 
+// NeedsList reports whether the caller may name only items of that kind that are in a list
+// of the caller: rules speak of hints, which a list alone has, or of the kind, and a server
+// may take a name that it does not list.
+func (v *View) NeedsList(k revision.Kind) bool {
+	return v.NeedsHints(k) || v.Restricts(k) && !v.unlisted && (k == revision.Tools || k == revision.Prompts)
+}
+
 // Decision is what a view says of an item.
 type Decision struct {
 	// Allowed says that the caller may see and call it.
@@ -301,7 +315,7 @@ type spelled struct {
 // fold returns an item as it is compared, or false if nothing certain can be said of
 // what has its name.
 func fold(k revision.Kind, i Item) (of spelled, ok bool) {
-	if !plain(i.Name) {
+	if !plain(i.Name) || !plain(i.Full) {
 		return of, false
 	}
 	if k == revision.Tools || k == revision.Prompts {

@@ -39,7 +39,7 @@ func set(t *testing.T, texts ...string) *Set {
 	for i, text := range texts {
 		rules[i] = rule(t, text)
 	}
-	return NewSet(rules)
+	return NewSet(rules, true)
 }
 
 // view is what callers see to whom no rules apply but those for everybody.
@@ -164,8 +164,8 @@ func TestKeys(t *testing.T) {
 		"read-only":       {view(t, "allow tools hint:read_only")},
 		"one name, a, b":  {view(t, `allow tools a\,b`)},
 		"of folded hosts": {view(t, "allow resources A://B/c"), view(t, "allow resources a://b/c")},
-		"all is hidden":   {NewSet([]Rule{{Kind: revision.Tools, Everybody: true}}).View(Matched{})},
-		"nothing is":      {NewSet(nil).View(Matched{})},
+		"all is hidden":   {NewSet([]Rule{{Kind: revision.Tools, Everybody: true}}, true).View(Matched{})},
+		"nothing is":      {NewSet(nil, true).View(Matched{})},
 		"a, for some":     {set(t, "some allow tools a", "some allow tools b").View(matched(0)), set(t, "some allow tools a").View(matched(0))},
 		"none, for some":  {set(t, "some allow tools a").View(matched()), set(t, "some allow tools b").View(matched())},
 	} {
@@ -247,7 +247,7 @@ func TestOpen(t *testing.T) {
 				rules = append(rules, rule(t, text))
 			}
 		}
-		if got := NewSet(rules).Open(); !slices.Equal(got, want) {
+		if got := NewSet(rules, true).Open(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", texts, got, want)
 		}
 	}
@@ -264,8 +264,8 @@ func FuzzDecide(f *testing.F) {
 		if err != nil {
 			return
 		}
-		allow := NewSet([]Rule{{Effect: Allow, Kind: revision.Resources, Items: []Pattern{p}, Everybody: true}}).View(Matched{})
-		deny := NewSet([]Rule{{Effect: Deny, Kind: revision.Resources, Items: []Pattern{p}, Everybody: true}}).View(Matched{})
+		allow := NewSet([]Rule{{Effect: Allow, Kind: revision.Resources, Items: []Pattern{p}, Everybody: true}}, true).View(Matched{})
+		deny := NewSet([]Rule{{Effect: Deny, Kind: revision.Resources, Items: []Pattern{p}, Everybody: true}}, true).View(Matched{})
 		for i, c := range []byte(uri[:min(len(uri), 40)]) {
 			if c|0x20 < 'a' || 'z' < c|0x20 || strings.Contains(uri[:i], "%") {
 				continue

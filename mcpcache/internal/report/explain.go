@@ -40,7 +40,7 @@ func ItemsAs(ctx context.Context, s Source, k revision.Kind, like string, as []s
 			return nil, trouble(Invalid, "as: %v", err)
 		}
 		c := caller{p.Set(), view, p.Rules(), failed}
-		decide = func(i Item) *Why { return c.why(k, i.Name, i.Raw) }
+		decide = func(i Item) *Why { return c.why(k, policy.Item{Name: i.Name}, i.Raw) }
 	}
 	for i := range items {
 		items[i].why = decide(items[i])
@@ -63,10 +63,9 @@ type caller struct {
 	failed map[int]error // by the numbers of the rules
 }
 
-// why says what decides about an item of that name.
-func (c *caller) why(k revision.Kind, name string, raw []byte) *Why {
-	item := c.view.ItemOf(k, raw)
-	item.Name = name
+// why says what decides about an item of those names.
+func (c *caller) why(k revision.Kind, item policy.Item, raw []byte) *Why {
+	item.Hints = c.view.ItemOf(k, raw).Hints
 	d := c.view.Decide(k, item)
 	w := &Why{Allowed: d.Allowed}
 	if d.Rule < 0 {

@@ -82,16 +82,16 @@ func (c *joinedCaller) views() *catalog.Views {
 	return views
 }
 
-// why says what decides about an item that callers see by that name: a server's rule that
+// why says what decides about an item that callers see by those names: a server's rule that
 // hides it, or else the rules above all, or else the server's.
-func (c *joinedCaller) why(k revision.Kind, t catalog.Target, name string, raw []byte) *Why {
+func (c *joinedCaller) why(k revision.Kind, t catalog.Target, seen policy.Item, raw []byte) *Why {
 	w := &Why{Allowed: true, Reason: "there are no rules"}
 	if own := c.seen[t.Server]; own != nil {
-		w = own.why(k, t.Name, raw)
+		w = own.why(k, policy.Item{Name: t.Name}, raw)
 		w.Server = c.servers[t.Server].Name()
 	}
 	if above := c.seen[len(c.servers)]; w.Allowed && above != nil {
-		if by := above.why(k, name, raw); !by.Allowed || by.Rule != nil || w.Rule == nil {
+		if by := above.why(k, seen, raw); !by.Allowed || by.Rule != nil || w.Rule == nil {
 			return by
 		}
 	}
@@ -113,12 +113,12 @@ func joinedItemsAs(ctx context.Context, s Source, k revision.Kind, like string, 
 	items := itemsLike(all.Entry, like)
 	for i, item := range items {
 		t, _ := all.Target(item.Name)
-		items[i].why = c.why(k, t, item.Name, item.Raw)
+		items[i].why = c.why(k, t, all.SeenAs(item.Name), item.Raw)
 	}
 	for _, item := range itemsLike(shown.Entry, like) {
 		t, _ := shown.Target(item.Name)
 		if known, has := all.Target(item.Name); !has || known != t {
-			item.why = c.why(k, t, item.Name, item.Raw)
+			item.why = c.why(k, t, shown.SeenAs(item.Name), item.Raw)
 			items = append(items, item)
 		}
 	}

@@ -93,7 +93,8 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 		}
 		return target, v.missed(k, name)
 	}
-	if f := v.judge(k, target, name); f != nil {
+	target, f := v.judge(k, target, name)
+	if f != nil {
 		return target, f
 	}
 	s := v.endpoint.servers[target.Server]

@@ -1,8 +1,10 @@
 package toolkit
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
@@ -60,26 +62,66 @@ func varying(most *catalog.Views) (kinds revision.KindSet) {
 	return kinds
 }
 
-// judge returns the refusal of what the caller may not see, by the name for something of a
-// server: the same as of what does not exist. It returns nil if the caller may.
-func (v *visit) judge(k revision.Kind, t catalog.Target, name string) *refusal {
-	if !v.views.Restricts(k, t.Server) {
-		return nil
+// judge returns what a name stands for that may be one of a server's, or the refusal of what
+// the caller may not see: the same as of what does not exist.
+func (v *visit) judge(k revision.Kind, t catalog.Target, name string) (catalog.Target, *refusal) {
+	switch {
+	case !v.views.Restricts(k, t.Server):
+		return t, nil
+	case v.views.NeedsList(k, t.Server):
+		return v.listedFor(k, t, name)
 	}
-	shown := v.endpoint.catalog.NameOf(k, t) == name
-	if v.views.NeedsHints(k, t.Server) {
-		if f := v.awaitHints(k, v.endpoint.servers[t.Server]); f != nil {
-			return f
+	if seen := v.endpoint.catalog.SeenAs(k, t); seen.Name == name && v.views.Allows(k, t, seen) {
+		return t, nil
+	}
+	return t, v.missed(k, name)
+}
+
+// listedFor is judge where an item has to be in the list that the caller is shown. What is not
+// there is looked for in a newer list of the server.
+func (v *visit) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *refusal) {
+	s := v.endpoint.servers[t.Server]
+	if !v.views.NeedsHints(k, t.Server) {
+		if listed, ok := v.joined(k).Target(name); ok { // if it is gone, the server says so
+			return listed, nil
 		}
-		listed, ok := v.joined(k).Target(name)
-		shown = ok && listed == t
-	} else {
-		shown = shown && v.views.Allows(k, t, name)
 	}
-	if shown {
-		return nil
+	if f := v.awaitList(k, s); f != nil {
+		return t, f
 	}
-	return v.missed(k, name)
+	listed, ok := v.joined(k).Target(name)
+	if !ok && v.lookAgain(k, s) {
+		listed, ok = v.joined(k).Target(name)
+	}
+	if !ok {
+		return t, v.missed(k, name)
+	}
+	return listed, nil
+}
+
+// lookAgain has a server's list fetched again, unless that was done within the option refresh,
+// and waits for it for a moment. It reports whether there may be a newer list.
+func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
+	part := v.part(s, k)
+	if part == nil || part.Age(v.now) < s.Settings.Feed.Refresh {
+		return false
+	}
+	if s.Carries.isPersonal() {
+		f := v.demand(s, k)
+		if f != nil {
+			_, _ = v.wait(f, patience) // if it does not come, the last one counts
+		}
+		return f != nil
+	}
+	f := s.feed(v.at)
+	if f == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(v.r.Context(), patience)
+	defer cancel()
+	f.LookAgain(ctx, k)
+	v.now = time.Now()
+	return true
 }
 
 // missed is the refusal of what is of nobody, or of nobody whom the caller may name it to: where
@@ -92,10 +134,10 @@ func (v *visit) missed(k revision.Kind, name string) *refusal {
 	return &f
 }
 
-// awaitHints waits for the list of a server in which it says what rules go by: a new one, if a
+// awaitList waits for the list of a server in which there is what rules go by: a new one, if a
 // change was announced, or nothing keeps it up to date but that the caller asks. It returns a
 // refusal if there is none, though there may be one later.
-func (v *visit) awaitHints(k revision.Kind, s *Server) *refusal {
+func (v *visit) awaitList(k revision.Kind, s *Server) *refusal {
 	part := v.part(s, k)
 	if part == nil {
 		v.awaitServers([]*Server{s})
@@ -116,5 +158,5 @@ func (v *visit) awaitHints(k revision.Kind, s *Server) *refusal {
 	if !s.isKnown(v.at) {
 		return s.notReached()
 	}
-	return &refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q gives no list of its %s, and rules go by what they say there", s.Name, k), nil}
+	return &refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q gives no list of its %s, and rules go by what is listed there", s.Name, k), nil}
 }

@@ -55,7 +55,7 @@ func NewPolicy(t *testing.T, texts ...string) *Policy {
 		}
 		p.who, p.State = append(p.who, who), append(p.State, state)
 	}
-	p.set = policy.NewSet(parsed)
+	p.set = policy.NewSet(parsed, true)
 	return p
 }
 
