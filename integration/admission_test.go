@@ -1,14 +1,12 @@
 package integration
 
 import (
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
@@ -114,22 +112,6 @@ func TestAdmissionRunsOut(t *testing.T) {
 		}
 		c.Settle(toolsList)
 	})
-}
-
-// TestTokenExpiry admits a token for no longer than it claims to be valid.
-func TestTokenExpiry(t *testing.T) {
-	w := newDoor(t, func(string) int { return 0 }, "admit upstream 1h")
-	encode := base64.RawURLEncoding.EncodeToString
-	expiry := time.Now().Add(2 * time.Second).Unix()
-	token := encode([]byte(`{"alg":"RS256"}`)) + "." + encode(fmt.Appendf(nil, `{"exp":%d}`, expiry)) + "." + encode([]byte("signature"))
-	c := w.admitted(scripted.Modern, token)
-	c.AwaitList(toolsList, "a forwarded list", func(a *fixture.Answer) bool { return !a.CacheStatus().Hit })
-	if now := time.Now().Unix(); now < expiry-1 {
-		t.Errorf("the token was given up at %d, before its expiry at %d", now, expiry)
-	}
-	for range 3 {
-		wantForwarded(t, c.List(toolsList))
-	}
 }
 
 // TestAdmitAll has no door: handlers in front do that.

@@ -33,6 +33,12 @@ var toolkitMutations = []mutation{
 	{name: "give everybody's list to who asks for another", edits: []replacement{
 		{"internal/cache/partition.go", "return EverybodyWho(p.asked)", "return EverybodyWho(Asked{})"},
 	}, by: ofToolkit("TestPublicIsAboutWhoAsks")},
+	{name: "keep the lists of a caller whom a server refuses", edits: []replacement{
+		{"internal/toolkit/answer.go", "\ta.v.bar(s)\n", ""},
+	}, by: ofToolkit("TestRefusalEndsLists")},
+	{name: "let an acceptance outlive the caller's token", edits: []replacement{
+		{"internal/identity/expiry.go", "!lasting.IsZero() && lasting.Before(until)", "lasting.After(until)"},
+	}, by: ofToolkit("TestTokenEnds")},
 	{name: "go by a list that was everybody's once", edits: []replacement{
 		{"internal/toolkit/part.go", "own == nil || !own.Fetched.After(pinned.Fetched)", "own == nil || v != nil"},
 	}, by: ofToolkit("TestToolkitRulesGoByTheCallersList")},

@@ -62,8 +62,8 @@ type verdict int
 const (
 	pass   verdict = iota // it has to reach the upstream, or its copy
 	refuse                // it must not reach the upstream
-	// depends: rules speak of hints, and it is not known what is in the list that the
-	// caller is taken to have.
+	// depends: rules speak of hints, or of what is listed, and it is not known what is in the
+	// list that the caller is taken to have.
 	depends
 )
 
@@ -75,7 +75,7 @@ func (m modelRules) judge(names ...mention) verdict {
 		switch {
 		case !m.shows(n.kind, n.name), m.byHints(n.kind) && !tool:
 			return refuse
-		case m.byHints(n.kind):
+		case m.byList(n.kind):
 			worst = depends
 		}
 	}

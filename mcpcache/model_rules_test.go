@@ -19,6 +19,8 @@ type modelRule struct {
 	deny bool
 	kind revision.Kind
 	what []modelPattern
+	// unlisted, the same for all rules, is the option of that name: rules go by names alone.
+	unlisted bool
 }
 
 // modelRules are the rules of a configuration; nil: there are none.
@@ -57,9 +59,10 @@ var modelPatterns = map[revision.Kind][]modelPattern{
 
 // newRules draws rules.
 func newRules(r *rand.Rand) (rules modelRules) {
+	unlisted := r.IntN(2) == 0
 	for range 1 + r.IntN(5) {
 		k := pick(r, revision.Tools, revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates)
-		rule := modelRule{deny: r.IntN(5) < 2, kind: k}
+		rule := modelRule{deny: r.IntN(5) < 2, kind: k, unlisted: unlisted}
 		for range 1 + r.IntN(2) {
 			rule.what = append(rule.what, pick(r, modelPatterns[k]...))
 		}
@@ -113,6 +116,11 @@ func (m modelRules) byHints(k revision.Kind) bool {
 	return slices.ContainsFunc(m.about(k), func(r modelRule) bool {
 		return slices.ContainsFunc(r.what, func(p modelPattern) bool { return p.hint != nil })
 	})
+}
+
+// byList reports whether it depends on the caller's list what may be named of a kind.
+func (m modelRules) byList(k revision.Kind) bool {
+	return m.byHints(k) || (k == revision.Tools || k == revision.Prompts) && m.restricts(k) && !m[0].unlisted
 }
 
 // shows reports whether an item is shown. What is denied is also in another spelling that

@@ -123,14 +123,14 @@ func (x *call) ids() (ids []string) {
 }
 
 // mayBe reports whether an error is the one with which the request has to be refused,
-// for one of the items that it names. Where tools go by their hints, the upstream may have
-// no list of them to give.
+// for one of the items that it names. Where it depends on lists what may be named, the upstream may have
+// none to give.
 func (x *call) mayBe(refusal any, s *sent) bool {
 	said, _ := refusal.(map[string]any)
 	switch {
 	case said["code"] == -32603.0:
-		named := slices.ContainsFunc(x.names, func(n mention) bool { return n.kind == revision.Tools })
-		return named && x.rules.byHints(revision.Tools) && s != nil && s.probe
+		named := slices.ContainsFunc(x.names, func(n mention) bool { return x.rules.byList(n.kind) })
+		return named && s != nil && s.probe
 	case x.isTooLong():
 		return said["code"] == -32600.0
 	case x.isUnknown():

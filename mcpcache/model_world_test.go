@@ -180,6 +180,9 @@ func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
 	}
 	if rules != nil {
 		c["rules"], c["max_request"], c["max_call"] = rules.config(), modelMaxRequest, modelMaxCall
+		if rules[0].unlisted {
+			c["unlisted"] = "allow"
+		}
 	}
 	raw, err := json.Marshal(c)
 	if err != nil {

@@ -5,14 +5,11 @@ package identity
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
@@ -150,42 +147,4 @@ func appendField(dst []byte, name, value string) []byte {
 	dst = append(append(dst, name...), 0)
 	dst = binary.AppendUvarint(dst, uint64(len(value)))
 	return append(dst, value...)
-}
-
-// AdmittedUntil returns until when the server's acceptance of a request counts: up to
-// the operator's limit, or up to the expiry that the token itself claims if that is
-// sooner. The claim need not be verified: the server has just accepted the token, and
-// a lie can only make the time shorter.
-func AdmittedUntil(r *http.Request, now time.Time, limit time.Duration) time.Time {
-	until := now.Add(limit)
-	for _, value := range r.Header["Authorization"] {
-		if exp, ok := expiry(value); ok && exp.Before(until) {
-			until = exp
-		}
-	}
-	return until
-}
-
-// maxExpiry is beyond every time that makes a difference (the year 9999).
-const maxExpiry = 253402300799
-
-// expiry returns the exp claim of a bearer token that is a JWT (RFC 7519).
-func expiry(authorization string) (time.Time, bool) {
-	_, token, _ := strings.Cut(authorization, " ")
-	_, rest, ok := strings.Cut(token, ".")
-	payload, _, signed := strings.Cut(rest, ".")
-	if !ok || !signed {
-		return time.Time{}, false
-	}
-	decoded, err := base64.RawURLEncoding.DecodeString(payload)
-	if err != nil {
-		return time.Time{}, false
-	}
-	var claims struct {
-		Exp *float64 `json:"exp"`
-	}
-	if json.Unmarshal(decoded, &claims) != nil || claims.Exp == nil || *claims.Exp > maxExpiry {
-		return time.Time{}, false
-	}
-	return time.Unix(int64(max(*claims.Exp, 0)), 0), true // before 1970 is as good as 1970
 }

@@ -6,17 +6,13 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // values are placeholders.
@@ -313,89 +309,5 @@ func TestContextsAreKeyed(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer a")
 	if one.Of(r, nil) == two.Of(r, nil) {
 		t.Error("two upstreams give a credential the same hash")
-	}
-}
-
-func TestExpiry(t *testing.T) {
-	jwt := func(claims string) string {
-		return "Bearer " + base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." +
-			base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".signature"
-	}
-	for name, c := range map[string]struct {
-		authorization string
-		want          int64
-		ok            bool
-	}{
-		"whole":            {jwt(`{"exp":1800000000}`), 1_800_000_000, true},
-		"fraction":         {jwt(`{"exp":1800000000.999}`), 1_800_000_000, true},
-		"exponent":         {jwt(`{"exp":1.8e9}`), 1_800_000_000, true},
-		"other scheme":     {"DPoP" + strings.TrimPrefix(jwt(`{"exp":5}`), "Bearer"), 5, true},
-		"zero":             {jwt(`{"exp":0}`), 0, true},
-		"negative":         {jwt(`{"exp":-1}`), 0, true},
-		"before all times": {jwt(`{"exp":-10000000000}`), 0, true},
-		"far below":        {jwt(`{"exp":-1e300}`), 0, true},
-		"last year":        {jwt(`{"exp":253402300799}`), maxExpiry, true},
-		"year 10000":       {jwt(`{"exp":253402300800}`), 0, false},
-		"huge":             {jwt(`{"exp":1e300}`), 0, false},
-		"beyond a float":   {jwt(`{"exp":1e999}`), 0, false},
-		"text":             {jwt(`{"exp":"1800000000"}`), 0, false},
-		"null":             {jwt(`{"exp":null}`), 0, false},
-		"an object":        {jwt(`{"exp":{}}`), 0, false},
-		"none":             {jwt(`{"sub":"alice"}`), 0, false},
-		"not an object":    {jwt(`[]`), 0, false},
-		"not JSON":         {jwt(`exp`), 0, false},
-		"padded":           {"Bearer a." + base64.URLEncoding.EncodeToString([]byte(`{"exp":50}`)) + ".c", 0, false},
-		"not base64":       {"Bearer a.!.c", 0, false},
-		"two parts":        {strings.TrimSuffix(jwt(`{"exp":5}`), ".signature"), 0, false},
-		"opaque":           {"Bearer abcdef", 0, false},
-		"no scheme":        {strings.TrimPrefix(jwt(`{"exp":5}`), "Bearer "), 0, false},
-		"basic":            {"Basic YTpi", 0, false},
-		"dots":             {"Bearer ...", 0, false},
-		"empty":            {"", 0, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, ok := expiry(c.authorization)
-			if ok != c.ok || ok && got.Unix() != c.want {
-				t.Errorf("got %v, %v; want %d, %v", got, ok, c.want, c.ok)
-			}
-		})
-	}
-}
-
-// A token's own end can only make the time of an admission shorter.
-func TestAdmittedUntil(t *testing.T) {
-	f := rules()
-	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
-	jwt := func(exp string) string {
-		return "Bearer e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":`+exp+`}`)) + ".c"
-	}
-	limit := now.Add(5 * time.Minute)
-	for name, c := range map[string]struct {
-		authorization []string
-		want          time.Time
-	}{
-		"nobody":          {nil, limit},
-		"opaque":          {[]string{"Bearer a"}, limit},
-		"later":           {[]string{jwt("1893456000")}, limit},
-		"sooner":          {[]string{jwt("1785240060")}, now.Add(time.Minute)},
-		"over":            {[]string{jwt("1")}, time.Unix(1, 0)},
-		"before all time": {[]string{jwt("-10000000000")}, time.Unix(0, 0)},
-		"the sooner":      {[]string{jwt("1785240120"), jwt("1785240060")}, now.Add(time.Minute)},
-		"huge":            {[]string{jwt("1e300")}, limit},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := request()
-			r.Header["Authorization"] = c.authorization
-			got := AdmittedUntil(r, now, 5*time.Minute)
-			if !got.Equal(c.want) {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-			memo := admission.New(admission.DefaultCapacity)
-			context := f.Of(r, nil)
-			memo.AdmitContext(context, revision.V20260728, 0, memo.Ticket(), got)
-			if caller := memo.Context(context, revision.V20260728); caller.Admitted(revision.Tools, now) != c.want.After(now) || caller.Admitted(revision.Tools, limit) {
-				t.Errorf("admitted now: %v, after the limit: %v", caller.Admitted(revision.Tools, now), caller.Admitted(revision.Tools, limit))
-			}
-		})
 	}
 }

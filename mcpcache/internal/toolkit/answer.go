@@ -182,8 +182,9 @@ func (a *answer) failed(status int) refusal {
 		return cancelled
 	case status != http.StatusUnauthorized && status != http.StatusForbidden:
 		return s.failed(status)
-	case s == a.v.endpoint.door:
-		s.bar(a.v.presents(s).Context, s.at(a.v.at))
+	}
+	a.v.bar(s)
+	if s == a.v.endpoint.door {
 		return *a.v.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
 	}
 	return s.refusing(status)

@@ -111,11 +111,23 @@ func (v *visit) turnAway(status int, challenges []string) *refusal {
 // asked for on its behalf; nil if another server has, or the door something else.
 func (v *visit) turnedAway(s *Server, err error) *refusal {
 	status := statusOf(err)
-	if s != v.endpoint.door || status == nil {
+	if status == nil {
 		return nil
 	}
-	s.bar(v.presents(s).Context, s.at(v.at))
+	v.bar(s)
+	if s != v.endpoint.door {
+		return nil
+	}
 	return v.turnAway(status.Status, status.WWWAuthenticate)
+}
+
+// bar ends the lists of a server for a caller whose request it has refused, until it accepts the
+// caller anew. A server other than the door that is sent nothing of the caller's has not refused
+// the caller.
+func (v *visit) bar(s *Server) {
+	if c := v.presents(s); s == v.endpoint.door || len(c.Credentials) > 0 {
+		s.bar(c.Context, s.at(v.at))
+	}
 }
 
 // doesNotAnswer is the refusal of what depends on a server that does not answer.
