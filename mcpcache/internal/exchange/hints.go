@@ -42,7 +42,7 @@ func (x *exchange) isListed(next caddyhttp.Handler, n message.Named) (bool, erro
 func (x *exchange) lists(e *cache.Entry, n message.Named) bool {
 	var item []byte
 	for one := range e.Each() { // all of them: how long it takes says nothing
-		if message.NameOf(n.Kind, one) == n.Name {
+		if message.IsNamed(n.Kind, one, n.Name) {
 			item = one
 		}
 	}
@@ -132,7 +132,7 @@ func (x *exchange) askForItem(next caddyhttp.Handler, n message.Named) (found []
 		}
 		x.screen.letIn = true
 		for item := range page.Each() {
-			if found == nil && message.NameOf(n.Kind, item) == n.Name {
+			if found == nil && message.IsNamed(n.Kind, item, n.Name) {
 				found = bytes.Clone(item)
 			}
 		}

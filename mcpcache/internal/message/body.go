@@ -56,6 +56,15 @@ func (b *Body) Name(item []byte) string { return NameOf(b.kind, item) }
 // none that can be read.
 func NameOf(k revision.Kind, item []byte) string { return string(nameOf(item, keys(k.IDKey()))) }
 
+// IsNamed reports whether an item of that kind, as written, has that unescaped name. An item
+// is read only if it may have the name, as lists are long.
+func IsNamed(k revision.Kind, item []byte, name string) bool {
+	if !bytes.Contains(item, []byte(name)) && bytes.IndexByte(item, '\\') < 0 {
+		return false
+	}
+	return NameOf(k, item) == name
+}
+
 // Each goes through the items, as written.
 func (b *Body) Each() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {

@@ -71,10 +71,10 @@ func (v *visit) judge(k revision.Kind, t catalog.Target, name string) (catalog.T
 	case v.views.NeedsList(k, t.Server):
 		return v.listedFor(k, t, name)
 	}
-	if seen := v.endpoint.catalog.SeenAs(k, t); seen.Name == name && v.views.Allows(k, t, seen) {
-		return t, nil
+	if !v.views.Allows(k, t, v.endpoint.catalog.SeenAs(k, t)) {
+		return t, v.missed(k, name)
 	}
-	return t, v.missed(k, name)
+	return t, nil
 }
 
 // listedFor is judge where an item has to be in the list that the caller is shown. What is not
