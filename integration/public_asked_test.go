@@ -3,6 +3,7 @@ package integration
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -116,7 +117,11 @@ func (w *world) shareWhatIsAsked(way asking, revision string) {
 		}
 		return a
 	}
-	await(t, "a hit of the feed's list", func() bool { return list("plain", false).CacheStatus().Hit })
+	strangers := 0
+	await(t, "a hit of the feed's list, by somebody who has not asked before", func() bool {
+		strangers++
+		return list(fmt.Sprint("plain-", strangers), false).CacheStatus().Hit
+	})
 	if a := list("first", true); a.CacheStatus().Hit || a.CacheStatus().Detail != way.detail {
 		t.Errorf("the first list is no miss that says why: %s", describe(a))
 	}

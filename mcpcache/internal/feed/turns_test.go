@@ -322,12 +322,14 @@ func TestNoTurnForWhatIsOverdue(t *testing.T) {
 	s := quiet()
 	run(t, s, func(w *world) {
 		u, f := w.startBehindOthers()
+		w.after(w.policy.TTL*9/10 + w.policy.Refresh) // lists are due, and may be asked for again
 		busy := make(chan struct{})
 		s.On("prompts/list", func(rw http.ResponseWriter, r *http.Request, c call) error {
 			<-busy // one list at a time
 			return result(rw, c, `{"prompts":[]}`)
 		})
-		w.after(w.policy.TTL)
+		f.Recheck(revision.Prompts)
+		w.after(turnPause)
 		asked := u.count(revision.Tools)
 		w.after(turnPause)
 		f.Recheck(revision.Tools)
