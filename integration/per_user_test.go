@@ -50,8 +50,7 @@ func TestExamplePerUser(t *testing.T) {
 		var callers []caller
 		for _, user := range []string{"Bearer alice", "Bearer bob"} {
 			for _, language := range []string{"de", "fr"} {
-				c := w.clientAs(revision, user)
-				c.Header.Set("Accept-Language", language)
+				c := fixture.NewWith(t, w.proxy.URL, revision, user, http.Header{"Accept-Language": {language}})
 				callers = append(callers, caller{c, user, language})
 			}
 		}

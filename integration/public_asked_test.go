@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -261,4 +262,125 @@ func TestReadOnlyClientOfGoSDK(t *testing.T) {
 		}
 		return a.CacheStatus().Hit
 	})
+}
+
+// TestSessionsOfOtherQueries has an attacker open a session with one query and list in it with
+// another, of a server that decides at initialize what a session lists. Nobody else is given that
+// list.
+func TestSessionsOfOtherQueries(t *testing.T) {
+	for _, scope := range []string{"private", "public"} {
+		for _, token := range []string{"", "Bearer shared"} {
+			t.Run(fmt.Sprintf("scope %s, token %q", scope, token), func(t *testing.T) {
+				w := newUpstream(t)
+				var sets sync.Map
+				w.SetScript("initialize", func(x *scripted.Exchange) {
+					x.Default()
+					sets.Store(x.W.Header().Get("Mcp-Session-Id"), asksFor(x.R))
+				})
+				w.SetScript(toolsList, func(x *scripted.Exchange) {
+					set, _ := sets.Load(x.Session)
+					x.Result(fmt.Sprintf(`{"tools":[{"name":"t","description":"%v","inputSchema":{"type":"object"}}]}`, set))
+				})
+				w.host.ShareCredentials()
+				w.start("scope " + scope)
+				opened := fixture.New(t, w.proxy.URL+"?toolsets=a", scripted.LatestLegacy, token)
+				attacker := fixture.NewWith(t, w.proxy.URL+"?toolsets=b", scripted.Modern, token, http.Header{"Mcp-Session-Id": {opened.Session}})
+				attacker.Revision = scripted.LatestLegacy
+				for range 3 {
+					attacker.List(toolsList)
+				}
+				for range 3 {
+					c := fixture.New(t, w.proxy.URL+"?toolsets=b", scripted.LatestLegacy, token)
+					for range 2 {
+						if a := c.List(toolsList); markOf(a, toolsList) != "b" {
+							t.Errorf("who asks for b was given %s", describe(a))
+						}
+					}
+				}
+				if a := opened.List(toolsList); markOf(a, toolsList) != "a" {
+					t.Errorf("the session of a was given %s", describe(a))
+				}
+			})
+		}
+	}
+}
+
+// TestSessionsOwnListsOfAQuery has the list of one session change by a call, without a notice.
+// Others without credentials who ask for the same are not given it.
+func TestSessionsOwnListsOfAQuery(t *testing.T) {
+	w := newUpstream(t)
+	w.start()
+	own := fixture.New(t, w.proxy.URL+"?toolsets=a", scripted.LatestLegacy, "")
+	own.List(toolsList)
+	own.Call("tools/call", own.Params(`"name":"item-0000","arguments":{}`))
+	w.SetSessionList(own.Session, toolsList, scripted.Items(toolsList, "own", 3))
+	for range 3 {
+		own.List(toolsList)
+	}
+	for range 3 {
+		c := fixture.New(t, w.proxy.URL+"?toolsets=a", scripted.LatestLegacy, "")
+		for range 2 {
+			if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
+				t.Errorf("another session was given %s", describe(a))
+			}
+		}
+	}
+}
+
+// TestManyWaysToAsk has more ways to ask than the feed has places. Each becomes shared.
+func TestManyWaysToAsk(t *testing.T) {
+	w := newUpstream(t)
+	w.listBy(asksFor)
+	w.host.ShareCredentials()
+	w.start("scope public", "admit all")
+	for n := range 12 {
+		set := fmt.Sprint("set-", n)
+		caller := 0
+		list := func() *fixture.Answer {
+			caller++
+			a := fixture.New(t, w.proxy.URL+"?toolsets="+set, scripted.Modern, fmt.Sprint("Bearer ", set, "-", caller)).List(toolsList)
+			if markOf(a, toolsList) != set {
+				t.Errorf("who asks for %s was given %s", set, describe(a))
+			}
+			return a
+		}
+		await(t, "a hit of a new caller of "+set, func() bool { return list().CacheStatus().Hit })
+	}
+}
+
+// TestFeedRepeatsNoSecrets has callers share a list under values that may be credentials. The feed
+// does not repeat them.
+func TestFeedRepeatsNoSecrets(t *testing.T) {
+	const secret = "planted-secret-of-a-client"
+	w := newUpstream(t)
+	w.listBy(func(*http.Request) string { return "all" })
+	w.host.ShareCredentials()
+	w.start("scope public", "admit all")
+	for _, revision := range revisions {
+		for _, name := range []string{"X-GitHub-Token", "X-Vault", "X-Key", "X-Tenant", "Forwarded", "Authorization", "Cookie", "token", "apiKey", "code"} {
+			for n := range 3 {
+				header, to := http.Header{"X-Mcp-Toolsets": {name}}, w.proxy.URL
+				if name == strings.ToUpper(name[:1])+name[1:] {
+					header.Set(name, secret)
+				} else {
+					to += "?" + name + "=" + secret
+				}
+				// Two callers, by another credential.
+				header.Set("X-Api-Key", fmt.Sprint("planted-", n))
+				c := fixture.NewWith(t, to, revision, "", header)
+				for range 2 {
+					c.List(toolsList)
+				}
+			}
+		}
+	}
+	repeated := w.host.Requests(func(r *fixture.Request) bool { return r.Header.Get("X-Api-Key") == "" && r.Method == toolsList })
+	if len(repeated) < 2 {
+		t.Error("the feed has asked for nothing")
+	}
+	for _, r := range repeated {
+		if strings.Contains(fmt.Sprint(r.URL, r.Header), secret) {
+			t.Errorf("the feed sent %s %v", r.URL, r.Header)
+		}
+	}
 }

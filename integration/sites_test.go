@@ -61,13 +61,11 @@ func TestSiteOfTwoNames(t *testing.T) {
 	}
 	w.proxy = startProxy(t, config("one.example"))
 	for host, want := range map[string]string{"one.example": "; hit; ", "two.example": "; fwd=bypass; detail=host"} {
-		c := w.client(scripted.LatestLegacy)
-		c.Header = http.Header{"Host": {host}}
+		c := fixture.NewWith(t, w.proxy.URL, scripted.LatestLegacy, "", http.Header{"Host": {host}})
 		c.AwaitList(toolsList, want, func(a *fixture.Answer) bool { return strings.Contains(a.CacheStatus().Raw, want) })
 	}
 	w.proxy.reload(config("one.example two.example"))
-	c := w.client(scripted.LatestLegacy)
-	c.Header = http.Header{"Host": {"two.example"}}
+	c := fixture.NewWith(t, w.proxy.URL, scripted.LatestLegacy, "", http.Header{"Host": {"two.example"}})
 	wantHit(t, c.Settle(toolsList), toolsList, "v1")
 }
 

@@ -46,8 +46,7 @@ func TestUpstreamForms(t *testing.T) {
 			w.proxy = startProxy(t, body(w.host))
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
-				c := w.client(revision)
-				c.Header = http.Header{"Host": {hostThere}}
+				c := fixture.NewWith(t, w.proxy.URL, revision, "", http.Header{"Host": {hostThere}})
 				wantHit(t, c.Settle(toolsList), toolsList, "v1")
 				if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Part("result", "content") == nil {
 					t.Errorf("a call gave %s", describe(a))

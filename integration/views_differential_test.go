@@ -43,7 +43,7 @@ var policies = map[string][]string{
 
 // veiled is a site with such a policy in front of a server.
 func veiled(url, policy string, options ...string) string {
-	rules := append(slices.Clip(policies[policy]), fmt.Sprintf("max_call %d", maxVeiledCall), "harmless X-Role")
+	rules := append(slices.Clip(policies[policy]), fmt.Sprintf("max_call %d", maxVeiledCall), "harmless X-Role", "refresh 1h")
 	return "@others not header X-Role admin\n@admins header X-Role admin\nroute {\n" + mcpCache(url, append(rules, options...)...) + "\n}"
 }
 

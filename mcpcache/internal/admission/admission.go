@@ -109,11 +109,13 @@ func (l *Ledger) AdmitSession(id string, c cache.Partition, r revision.Revision,
 }
 
 // OpenSession is AdmitSession for the result of an initialize, whose request says
-// of which variant the session's client is.
+// of which variant the session's client is, and what it asks for.
 func (l *Ledger) OpenSession(id string, c cache.Partition, r revision.Revision, v cache.Variant, t Ticket, until time.Time) {
 	l.AdmitSession(id, c, r, 0, t, until)
 	if opened := l.Session(id); opened != nil && opened.Context == c {
+		asked := c.Asked()
 		opened.variant.Store(&v)
+		opened.opened.Store(&asked)
 	}
 }
 

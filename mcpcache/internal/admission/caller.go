@@ -30,8 +30,10 @@ type Caller struct {
 	heard, kept atomic.Int64
 	ledger      *Ledger // nil for callers without a session
 
-	// variant is nil while it is not known.
+	// variant is nil while it is not known. opened is what the request asked for that opened
+	// the session, nil if that is not known.
 	variant atomic.Pointer[cache.Variant]
+	opened  atomic.Pointer[cache.Asked]
 
 	noticesSeen [revision.NumKinds]atomic.Pointer[NoticeSeen]
 	doubt       [revision.NumKinds]atomic.Pointer[Doubt]
@@ -153,6 +155,7 @@ func (c *Caller) Variant() (cache.Variant, bool) {
 func (c *Caller) inherit(from *Caller) {
 	c.let.Store(from.let.Load())
 	c.variant.Store(from.variant.Load())
+	c.opened.Store(from.opened.Load())
 	c.heard.Store(from.heard.Load())
 	for k := range from.noticesSeen {
 		c.noticesSeen[k].Store(from.noticesSeen[k].Load())
@@ -174,6 +177,19 @@ func (c *Caller) Doubt(k revision.Kind, d *Doubt) {
 		}
 	}
 }
+
+// Opened returns what the request asked for that opened the session. It returns false if that
+// is not known.
+func (c *Caller) Opened() (asked cache.Asked, known bool) {
+	opened := c.opened.Load()
+	if opened == nil {
+		return cache.Asked{}, false
+	}
+	return *opened, true
+}
+
+// HasActed reports whether the caller has ever made a call that may have changed a list.
+func (c *Caller) HasActed(k revision.Kind) bool { return c.acted[k].Load() != nil }
 
 // ActedSince reports whether the caller has done anything by which a list of k may have
 // changed, and an answer that was asked for at m may lack that.

@@ -67,6 +67,12 @@ func (p Partition) Asked() Asked { return p.asked }
 // AsksLikeFeed reports whether the callers of p ask the server for the same as the feed.
 func (p Partition) AsksLikeFeed() bool { return p.asked == Asked{} }
 
+// HasNoCredentials reports whether p is a context of callers whom nothing tells apart but what
+// they ask for.
+func (p Partition) HasNoCredentials() bool {
+	return p.IsAnonymous() || p.scope == scopeContext && p.hash == [16]byte(p.asked)
+}
+
 // Admits reports whether a caller in the authorization context caller may be
 // given an entry of partition p.
 func (p Partition) Admits(caller Partition) bool {

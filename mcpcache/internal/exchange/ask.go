@@ -167,7 +167,7 @@ func (x *exchange) isLetIn(found []message.Naming) (k revision.Kind, letIn bool)
 	switch {
 	case x.screen.turnedAway, x.mayBeLost():
 		return revision.Tools, false // the list that has hints, and that most servers have
-	case x.screen.letIn:
+	case x.screen.letIn, x.screen.silent: // who does not answer refuses nobody
 		return revision.Tools, true
 	}
 	own := x.search

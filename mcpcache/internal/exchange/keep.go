@@ -39,6 +39,10 @@ func (l *learner) learnAnswer(r message.Response) {
 // answer to a client may repeat what that client sent.
 func (x *exchange) keep(page *message.Page) {
 	q := &x.question
+	if x.isSessionsOwn() {
+		x.resolveDoubt()
+		return
+	}
 	body := message.Single(q.kind, page)
 	snapshot := x.snapshot()
 	x.learnSeen(page, body, snapshot)

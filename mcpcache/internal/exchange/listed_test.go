@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -128,5 +129,93 @@ func TestHintsFromMemory(t *testing.T) {
 	f.passed(t, "reads", calling("reads"))
 	for _, name := range []string{"surfs", "drops", "missing"} {
 		f.denied(t, name, calling(name), http.StatusOK)
+	}
+}
+
+// refusingUnlisted returns an endpoint whose rules deny the tool drop, so that callers may name only what
+// their lists have.
+func refusingUnlisted(t *testing.T, upstream stand) *face {
+	t.Helper()
+	f := ruled(t, config{}, "deny tools drop")
+	rules := f.Rules.(byHeader)
+	rules.set = policy.NewSet(rules.set.Rules(), false)
+	f.Rules = rules
+	f.upstreamIs(upstream)
+	return f
+}
+
+// as is a call of a tool by a caller with a token.
+func as(token, tool string) *http.Request {
+	r := calling(tool)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+// A list that is asked for because of a call serves that caller's next calls, also if its ttlMs
+// is 0. What it does not have is looked for once in the option refresh.
+func TestListOfCallsIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := func(tools ...string) stand {
+			var items []string
+			for _, name := range tools {
+				items = append(items, tool(name, dangerous))
+			}
+			return listsAndCalls(map[string][]byte{
+				"": hinting(`,"ttlMs":0,"cacheScope":"private","nextCursor":"2"`), "2": hinting(`,"ttlMs":0,"cacheScope":"private"`, items...),
+			}, false)
+		}
+		f := refusingUnlisted(t, list("keep", "drop"))
+		for _, token := range []string{"a", "b"} {
+			ledger := f.backend.Admission
+			ledger.AdmitContext(f.contextOf(as(token, "")), revision.V20260728, 0, ledger.Ticket(), time.Now().Add(time.Hour))
+		}
+		wants := func(token, name string, passes bool, asked int64) {
+			t.Helper()
+			w := f.serve(t, as(token, name))
+			if passed := w.Header().Get("Cache-Status") != deniedStatus; passed != passes || f.asked() != asked {
+				t.Errorf("%s: a call of %s got %s", token, name, w.Body)
+			}
+		}
+		wants("a", "keep", true, 3) // two pages, and the call
+		wants("b", "keep", true, 3)
+		for range 5 {
+			wants("a", "keep", true, 1)
+			wants("a", "Drop", false, 0)
+			wants("a", "drop", false, 0)
+		}
+		f.upstreamIs(list("keep", "new"))
+		wants("a", "new", false, 0)
+		time.Sleep(f.backend.Settings.Feed.Refresh)
+		wants("a", "new", true, 3)
+		wants("a", "Drop", false, 0)
+		wants("b", "Drop", false, 2)
+	})
+}
+
+// An upstream that lists nothing any more has nobody wait for ever.
+func TestListOfCallsHasATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := refusingUnlisted(t, func(w http.ResponseWriter, r *http.Request) error {
+			<-r.Context().Done()
+			return caddyError(http.StatusBadGateway, w)
+		})
+		began := time.Now()
+		w := f.serve(t, as("a", "keep"))
+		if took := time.Since(began); w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), `"code":-32603`) || took != listPatience {
+			t.Errorf("after %v: %d, %s", took, w.Code, w.Body)
+		}
+	})
+}
+
+// An upstream that has no such list has no such items.
+func TestListOfCallsThatIsNotOffered(t *testing.T) {
+	f := refusingUnlisted(t, func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Content-Type", "application/json")
+		_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, ownID)
+		return err
+	})
+	w := f.serve(t, as("a", "keep"))
+	if w.Header().Get("Cache-Status") != deniedStatus || w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Unknown tool: keep") {
+		t.Errorf("got %d, %v, %s", w.Code, w.Header(), w.Body)
 	}
 }

@@ -113,6 +113,26 @@ func (x *search) caller() *admission.Caller {
 	return c
 }
 
+// isSessionsOwn reports whether the list that the upstream gives in the session may not be what
+// it gives others who ask for the same: another request has opened the session, or nobody knows
+// which; or the session may have changed its list.
+func (x *search) isSessionsOwn() bool {
+	if x.session == "" {
+		return false
+	}
+	session, known := x.backend.Admission.Session(x.session), false
+	if session != nil {
+		var opened cache.Asked
+		if opened, known = session.Opened(); known && opened != x.context.Asked() {
+			return true
+		}
+	}
+	if x.context.AsksLikeFeed() || !x.context.HasNoCredentials() {
+		return false // others get the feed's list, or have the same credentials
+	}
+	return !known || session.HasActed(x.question.kind)
+}
+
 // admitted reports whether this caller may be answered from the cache. With `admit
 // all` everybody may, but a legacy request must still be one that the upstream would
 // take: in a live session, or without one if the upstream has answered such a

@@ -21,8 +21,8 @@ type screen struct {
 	// elsewhere says that the request is for another path than the endpoint's.
 	elsewhere bool
 	// letIn says that the upstream has given this caller a list that we have asked for,
-	// turnedAway that it has refused to.
-	letIn, turnedAway bool
+	// turnedAway that it has refused to, silent that it has not answered in time.
+	letIn, turnedAway, silent bool
 	// client and request are the client's, while the upstream is asked for a list in the
 	// place of what the client has asked for; nil otherwise.
 	client  http.ResponseWriter

@@ -20,6 +20,9 @@ const (
 	// another one may take its place. So clients that make up variants cause no more
 	// than maxVariants lists to be fetched in that time.
 	variantIdle = time.Minute
+	// apartIdle is the same for clients whose requests ask for something else than the feed:
+	// a site may have more such ways to ask than there are places.
+	apartIdle = 5 * time.Second
 )
 
 // variantRetry is how long after a failure the feed does not ask for a variant again:
@@ -42,6 +45,15 @@ type askedVariant struct {
 	session *client.Session
 	err     error
 	end     context.CancelFunc
+}
+
+// idle returns how long ago the feed must have last asked for the variant before another one
+// may take its place.
+func (a *askedVariant) idle() time.Duration {
+	if a.record.AsksLikeFeed() {
+		return variantIdle
+	}
+	return apartIdle
 }
 
 // keyOf returns the key of a variant in the cache; nil is the feed's own.
@@ -120,7 +132,7 @@ func (f *Feed) refreshVariants(ctx context.Context, s *client.Session, k revisio
 func (f *Feed) dropIdle(now time.Time) bool {
 	var found *askedVariant
 	for _, a := range f.variants {
-		if a.fetches == 0 && now.Sub(a.used) >= variantIdle && (found == nil || a.used.Before(found.used)) {
+		if a.fetches == 0 && now.Sub(a.used) >= a.idle() && (found == nil || a.used.Before(found.used)) {
 			found = a
 		}
 	}

@@ -3,6 +3,7 @@ package identity
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -73,7 +74,8 @@ func (rules *Rules) appendWho(dst []byte, r *http.Request, names []string, place
 
 // Request returns what a request asks the server for besides its message, so that the feed
 // can ask the same without the caller's credentials. It returns false if the feed cannot:
-// the request has a value that only handlers in front of the cache know.
+// the request has a value that only handlers in front of the cache know, or one that may be a
+// credential.
 func (rules *Rules) Request(r *http.Request, placeholders Placeholders) (asked client.Request, ok bool) {
 	if rules.MessagesOnly {
 		return client.Request{}, false
@@ -83,9 +85,16 @@ func (rules *Rules) Request(r *http.Request, placeholders Placeholders) (asked c
 		asked.Host = r.Host
 	}
 	for _, name := range rules.counted(nil, r.Header) {
-		if !saysWho(name) {
+		switch {
+		case saysWho(name):
+		case !strings.HasPrefix(name, repeated) && !rules.isNamed("http.request.header."+name):
+			return client.Request{}, false
+		default:
 			asked.Header[name] = slices.Clone(r.Header[name])
 		}
+	}
+	if mayHoldCredential(r.URL.RawQuery) {
+		return client.Request{}, false
 	}
 	if placeholders == nil {
 		return asked, true
@@ -110,6 +119,48 @@ func (rules *Rules) Request(r *http.Request, placeholders Placeholders) (asked c
 		}
 	}
 	return asked, true
+}
+
+// repeated is how headers begin that choose what an MCP server lists, such as
+// X-MCP-Toolsets and X-MCP-Readonly (github-mcp-server). Others may be credentials: the feed
+// repeats them only if the option partition names them.
+const repeated = "X-Mcp-"
+
+// isNamed reports whether the option partition has a placeholder.
+func (rules *Rules) isNamed(placeholder string) bool {
+	return slices.ContainsFunc(rules.Partition, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), "{"+strings.ToLower(placeholder)+"}")
+	})
+}
+
+// queryWords are in the names of parameters that may be credentials.
+var queryWords = []string{
+	"key", "token", "auth", "secret", "pass", "pwd", "sig", "cred", "code", "session", "sid", "jwt", "user", "login",
+	"email", "account", "access", "pat", "otp", "profile",
+}
+
+// mayHoldCredential reports whether a query may have a credential: by the name of a parameter,
+// or by a token that is a JWT.
+func mayHoldCredential(query string) bool {
+	if query == "" {
+		return false
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return true // nobody knows what it has
+	}
+	for name, of := range values {
+		name = strings.ToLower(name)
+		if slices.ContainsFunc(queryWords, func(word string) bool { return strings.Contains(name, word) }) {
+			return true
+		}
+		for _, value := range of {
+			if _, is := expiry(value); is {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // placeholderPattern matches a placeholder in a text of the option partition.
@@ -170,10 +221,21 @@ func (rules *Rules) appendHeaders(dst []byte, header http.Header, names []string
 	return dst
 }
 
+// whoWords are in the names of headers by which handlers in front say who a caller is, such as
+// Remote-Groups and X-Authentik-Email, or that name a session.
+var whoWords = []string{"session", "remote-", "auth", "user", "email", "group", "role", "login", "tailscale-"}
+
 // saysWho reports whether a header says who a caller is or in which session, not what is
 // asked for.
 func saysWho(name string) bool {
-	return IsCredential(name) || strings.Contains(strings.ToLower(name), "session")
+	switch {
+	case IsCredential(name):
+		return true
+	case name == "User-Agent":
+		return false
+	}
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(whoWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // Difference is what of a request makes it ask for something else than the feed's requests.

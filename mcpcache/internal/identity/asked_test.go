@@ -79,11 +79,11 @@ func TestRequestWithoutCredentials(t *testing.T) {
 	f.Host = "feed.example"
 	r := request()
 	r.Host, r.URL.RawQuery = "a.example", "toolsets=a"
-	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Session-Id", "Mcp-Session-Id", "User-Agent", "X-Tenant"} {
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Session-Id", "Mcp-Session-Id", "User-Agent", "X-MCP-Toolsets"} {
 		r.Header[http.CanonicalHeaderKey(name)] = []string{"of the caller"}
 	}
 	asked, ok := f.Request(r, nil)
-	if !ok || asked.Host != "a.example" || asked.Query != "toolsets=a" || len(asked.Header) != 1 || asked.Header.Get("X-Tenant") != "of the caller" {
+	if !ok || asked.Host != "a.example" || asked.Query != "toolsets=a" || len(asked.Header) != 1 || asked.Header.Get("X-Mcp-Toolsets") != "of the caller" {
 		t.Errorf("the feed asks %v, %t", asked, ok)
 	}
 	for placeholder, can := range map[string]bool{
@@ -103,6 +103,23 @@ func TestRequestWithoutCredentials(t *testing.T) {
 				}
 			}
 		}
+	}
+	for query, can := range map[string]bool{
+		"toolsets=a&readonly=1": true, "a": true, "token=a": false, "b=1&apiKey=a": false, "x_auth=a": false, "t=e30.eyJleHAiOjV9.c": false, "a;b": false,
+	} {
+		r := request()
+		r.URL.RawQuery = query
+		if _, ok := rules().Request(r, nil); ok != can {
+			t.Errorf("%s: that the feed can ask the same is %t", query, ok)
+		}
+	}
+	r.Header.Set("X-Tenant", "a")
+	if _, ok := rules().Request(r, nil); ok {
+		t.Error("the feed repeats a header that may be a credential")
+	}
+	named := rules("{http.request.header.X-Tenant}")
+	if asked, ok := named.Request(r, values{"http.request.header.X-Tenant": "a"}); !ok || asked.Header.Get("X-Tenant") != "a" {
+		t.Errorf("with the header in partition, the feed asks %v, %t", asked, ok)
 	}
 	f = &Rules{Original: true}
 	if _, ok := f.Request(r, values{originalPlaceholder: "/other"}); ok {

@@ -74,7 +74,7 @@ func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partiti
 	case host:
 		return cache.AnonymousAt(asked)
 	}
-	sum := sha256.Sum256(said)
+	sum := sha256.Sum256(said) // without credentials, the same as asked
 	return cache.ContextOf([16]byte(sum[:16]), asked)
 }
 
