@@ -297,15 +297,19 @@ func (p *parser) maxPages(o option) error {
 
 // unlisted reads `unlisted allow|deny`.
 func (p *parser) unlisted(o option) error {
-	const takes = "one of allow, deny"
-	what, err := o.argument(takes)
+	return o.checked(&p.handler.Unlisted, "one of allow, deny", mcpcache.CheckUnlisted)
+}
+
+// checked reads one argument that check accepts. An empty one is none.
+func (o option) checked(into *string, takes string, check func(string) error) error {
+	word, err := o.argument(takes)
 	if err != nil {
 		return err
 	}
-	if what == "" || mcpcache.CheckUnlisted(what) != nil {
-		return o.refuse(takes, what)
+	if word == "" || check(word) != nil {
+		return o.refuse(takes, word)
 	}
-	p.handler.Unlisted = what
+	*into = word
 	return nil
 }
 

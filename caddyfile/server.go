@@ -81,16 +81,7 @@ func (p *parser) prefix(o option) error {
 
 // sessionLost reads `session_lost reopen|end`.
 func (p *parser) sessionLost(o option) error {
-	const takes = "one of " + mcpcache.Reopen + ", " + mcpcache.End
-	what, err := o.argument(takes)
-	if err != nil {
-		return err
-	}
-	if what == "" || mcpcache.CheckSessionLost(what) != nil {
-		return o.refuse(takes, what)
-	}
-	p.into.SessionLost = what
-	return nil
+	return o.checked(&p.into.SessionLost, "one of "+mcpcache.Reopen+", "+mcpcache.End, mcpcache.CheckSessionLost)
 }
 
 // authorization reads `authorization off|forward|guard|from <header>`.

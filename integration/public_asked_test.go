@@ -52,7 +52,8 @@ func askings() []asking {
 	}
 }
 
-// asksFor returns what a request asks a server for; "" for what the feed asks for.
+// asksFor returns the name of the list that a request asks a server for. Requests like the
+// feed's ask for "feed".
 func asksFor(r *http.Request) string {
 	host, isTenant := strings.CutSuffix(r.Host, ".localhost")
 	if !isTenant {

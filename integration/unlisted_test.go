@@ -107,7 +107,8 @@ func (w *world) nameWhatIsInNoList(site unlistedSite, revision string, deny bool
 	await(t, "the end of the added tool", func() bool { return len(c.List(toolsList).Items("tools")) == 1 })
 }
 
-// TestProgramRunsNothingUnlisted is the same for a program, whose alias pid is listed as echo.
+// TestProgramRunsNothingUnlisted has a program run the tool pid, which the program does not list.
+// A caller under rules cannot call it.
 func TestProgramRunsNothingUnlisted(t *testing.T) {
 	command, _ := testProgram(t)
 	for name, site := range map[string]struct{ prefix, config string }{
@@ -126,7 +127,7 @@ func TestProgramRunsNothingUnlisted(t *testing.T) {
 				t.Errorf("a call of %s gave %s", listed[0], describe(a))
 			}
 			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, site.prefix+"pid"))); a.CacheStatus().Detail != "denied" || a.ErrorCode() == 0 {
-				t.Errorf("a call of what is in no list gave %s: %s", describe(a), a.Body)
+				t.Errorf("the call of an unlisted tool gave %s: %s", describe(a), a.Body)
 			}
 		})
 	}

@@ -124,7 +124,7 @@ type Handler struct {
 	Gate *caddy.Duration `json:"gate,omitempty"`
 
 	// Who may share a list that carries no `cacheScope`: `private` (the
-	// callers with the same credentials) or `public` (everybody).
+	// callers with the same credentials) or `public` (everybody who asks for the same).
 	// A program in the place of a server is told of no credentials: there, nothing
 	// is the same as `public`, unless Partition is set. Default: `private`
 	Scope string `json:"scope,omitempty"`
@@ -175,9 +175,9 @@ type Handler struct {
 	// clients see, and each server may have some of its own. Default: everything
 	Rules []*Rule `json:"rules,omitempty"`
 
-	// What becomes of a call of a tool or prompt that is in no list of the caller, where rules
-	// restrict its kind: `deny` (the call is refused like one of what is hidden) or `allow`
-	// (rules go by its name alone). Default: `deny`
+	// Whether a caller may name a tool or prompt that none of the caller's lists has, where
+	// rules restrict that kind. With `deny` the cache refuses the name as it refuses a hidden
+	// one. With `allow` the rules look at the name alone. Default: `deny`
 	Unlisted string `json:"unlisted,omitempty"`
 
 	// How many items a page of a list has, where the list comes from memory: at most
