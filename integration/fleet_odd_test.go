@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -17,6 +19,7 @@ type redisProxy struct {
 
 	mu      sync.Mutex
 	clients map[net.Conn]bool
+	fails   func(net.Conn) // the next announcement, which does not reach Redis
 }
 
 func newRedisProxy(t *testing.T, to string) *redisProxy {
@@ -51,13 +54,53 @@ func (p *redisProxy) serve(client net.Conn, to string) {
 	p.clients[client] = true
 	p.mu.Unlock()
 	go func() {
-		_, _ = io.Copy(redis, client)
+		_, _ = io.Copy(redis, &asked{client, p})
 		_ = redis.Close()
 	}()
 	_, _ = io.Copy(client, redis)
 	p.mu.Lock()
 	delete(p.clients, client)
 	p.mu.Unlock()
+}
+
+// asked is what a client asks Redis for, without announcements that fail.
+type asked struct {
+	net.Conn
+	*redisProxy
+}
+
+// Read implements [io.Reader].
+func (a *asked) Read(b []byte) (int, error) {
+	for {
+		n, err := a.Conn.Read(b)
+		if !bytes.Contains(b[:n], []byte(`{"kinds":`)) {
+			return n, err
+		}
+		a.mu.Lock()
+		fail := a.fails
+		a.fails = nil
+		a.mu.Unlock()
+		if fail == nil {
+			return n, err
+		}
+		fail(a.Conn)
+	}
+}
+
+// failNext has the next announcement fail.
+func (p *redisProxy) failNext(fail func(net.Conn)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fails = fail
+}
+
+// cutAll cuts all connections.
+func (p *redisProxy) cutAll(net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.clients {
+		_ = c.Close()
+	}
 }
 
 // say says something on every connection, and returns on how many.
@@ -101,5 +144,41 @@ func TestFleetSurvivesOddLines(t *testing.T) {
 	w.Changed(scripted.Feeds, toolsList)
 	for _, i := range []*instance{a, b} {
 		fixture.NewModern(t, i.URL, "").AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return len(a.Items("tools")) == 4 })
+	}
+}
+
+// TestFleetAnnouncesAgain has the announcement of a change fail, of which the server tells one client
+// alone: the client hears of it once the other Caddy has heard, so that no list there is old.
+func TestFleetAnnouncesAgain(t *testing.T) {
+	redis := redistest.Start(t)
+	between := newRedisProxy(t, redis.Addr)
+	for name, fail := range map[string]func(net.Conn){
+		"all connections break": between.cutAll,
+		"redis is loading":      func(c net.Conn) { _, _ = io.WriteString(c, "-LOADING Redis is loading the dataset in memory\r\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t)
+			w.SetHints(publicHour)
+			w.host.Start()
+			s := &sharing{world: w, redis: redis}
+			var all []*audience
+			for _, addr := range []string{between.addr, redis.Addr} {
+				one := startInstance(t, w.host.URL, "store redis redis://"+addr, "refresh 10ms")
+				one.awaitFleet("together")
+				all = append(all, s.hear(addr, one))
+			}
+			awaitHits(all, "v1")
+			for round := range pick(6, 30) {
+				await(t, "both to be together", func() bool {
+					status := all[0].status()
+					return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == 2
+				})
+				mark := fmt.Sprint("round ", round)
+				between.failNext(fail)
+				s.change(mark, all[0])
+				all[1].wantNew(t, mark)
+				awaitHits(all, mark)
+			}
+		})
 	}
 }

@@ -13,6 +13,9 @@ type Change struct {
 	URIs  []string
 	// Told says that clients have been told of it.
 	Told bool
+	// Again says that the change was announced before, and clients are being told of it only
+	// now: nothing is outdated once more.
+	Again bool
 	// Missed says that it may have been announced where nobody here has heard of it. The upstream
 	// may as well have announced nothing.
 	Missed bool
@@ -27,7 +30,8 @@ type together struct {
 	// 0: it need not.
 	until  atomic.Int64
 	origin time.Time
-	// told is of each kind the mark of the last change of which clients were told elsewhere.
+	// told holds, for each kind, the moment of the last change that any caller may know of:
+	// clients of another process were told, or clients whom nobody tells apart here.
 	told [revision.NumKinds]atomic.Pointer[Mark]
 }
 
@@ -53,9 +57,11 @@ func (c *Cache) bump(change Change) {
 
 // Hear records a change that was announced in another process. OnChange does not tell of it.
 func (c *Cache) Hear(change Change) {
-	c.outdate(change)
-	for _, uri := range change.URIs {
-		c.update(uri)
+	if !change.Again {
+		c.outdate(change)
+		for _, uri := range change.URIs {
+			c.update(uri)
+		}
 	}
 	if !change.Told {
 		return
@@ -65,17 +71,27 @@ func (c *Cache) Hear(change Change) {
 	}
 	for k := range revision.Kind(revision.NumKinds) {
 		if change.Kinds.Has(k) {
-			m := c.Mark(k)
-			c.together.told[k].Store(&m)
+			c.NoteTold(k, c.Mark(k))
 		}
 	}
 }
 
-// ToldElsewhere reports whether clients of other processes have been told of a change since e was
-// asked for: any caller may have been.
-func (c *Cache) ToldElsewhere(e *Entry) bool {
+// NoteTold records that any caller may know of the changes of k from before m.
+func (c *Cache) NoteTold(k revision.Kind, m Mark) {
+	told := &c.together.told[k]
+	for {
+		last := told.Load()
+		if last != nil && last.Since(m) || told.CompareAndSwap(last, &m) {
+			return
+		}
+	}
+}
+
+// MayBeKnown reports whether any caller may know of a change since e was asked for. The clients
+// of another process may have been told, or those of this one before a restart.
+func (c *Cache) MayBeKnown(e *Entry) bool {
 	told := c.together.told[e.Kind].Load()
-	return told != nil && !e.Mark.Since(*told)
+	return e.Mark.BeforeStart() || told != nil && !e.Mark.Since(*told)
 }
 
 // outdate outdates everything of the kinds of a change.

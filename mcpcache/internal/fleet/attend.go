@@ -93,6 +93,7 @@ func (a *attendance) join(ctx context.Context) error {
 		a.heard = is.Last
 	}
 	a.renew(since)
+	a.sendAgain()
 	return nil
 }
 

@@ -33,6 +33,7 @@ type message struct {
 	Kinds []string `json:"kinds,omitempty"`
 	URIs  []string `json:"uris,omitempty"`
 	Told  bool     `json:"told,omitempty"`
+	Again bool     `json:"again,omitempty"`
 }
 
 // encode returns a change as a message.
@@ -43,7 +44,7 @@ func encode(c cache.Change) []byte {
 			m.Kinds = append(m.Kinds, k.String())
 		}
 	}
-	m.URIs, m.Told = c.URIs, c.Told
+	m.URIs, m.Told, m.Again = c.URIs, c.Told, c.Again
 	data, _ := json.Marshal(m) // of texts alone
 	return data
 }
@@ -54,7 +55,7 @@ func decode(data []byte) cache.Change {
 	if json.Unmarshal(data, &m) != nil {
 		return cache.Change{Kinds: everything}
 	}
-	c := cache.Change{URIs: m.URIs, Told: m.Told}
+	c := cache.Change{URIs: m.URIs, Told: m.Told, Again: m.Again}
 	for _, name := range m.Kinds {
 		k := named(name)
 		if k == 0 {
@@ -75,13 +76,16 @@ func named(name string) (s revision.KindSet) {
 	return s
 }
 
-// add adds a change to another.
+// add adds a change to another, which is empty if it is of nothing.
 func add(c *cache.Change, more cache.Change) {
+	c.Again = more.Again && (c.Again || isEmpty(*c))
 	c.Kinds, c.Told = c.Kinds|more.Kinds, c.Told || more.Told
 	if c.URIs = append(c.URIs, more.URIs...); len(c.URIs) > maxURIs {
 		c.Kinds, c.URIs = c.Kinds|revision.SetOf(revision.Reads), nil
 	}
 }
+
+func isEmpty(c cache.Change) bool { return c.Kinds == 0 && len(c.URIs) == 0 }
 
 // tell has a change announced.
 func (m *Member) tell(c cache.Change) {
@@ -105,7 +109,7 @@ func (m *Member) announceNext(c cache.Change) {
 func (m *Member) sendAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c := m.unsent; c.Kinds != 0 || len(c.URIs) > 0 {
+	if c := m.unsent; !isEmpty(c) {
 		m.unsent = cache.Change{}
 		m.announceNext(c)
 	}
@@ -172,39 +176,45 @@ func (m *Member) silence() {
 	}
 }
 
-// announce announces a change, and waits for the others.
+// announced is what became of an announcement.
+type announced struct {
+	number    uint64
+	confirmed bool // all others have done so already
+}
+
+// firstAgain and lastAgain are the pauses before an announcement that failed is tried again.
+const firstAgain, lastAgain = 5 * time.Millisecond, 50 * time.Millisecond
+
+// announce announces a change, and waits for the others. An announcement that fails is tried again
+// until all others are known to be cut off as this instance is, for two seconds at most.
 func (m *Member) announce(ctx context.Context, store stores.Fleet, c cache.Change) error {
 	place, err := m.place()
 	if err != nil {
 		return err
 	}
-	type announced struct {
-		number    uint64
-		confirmed bool
+	last := time.Now().Add(longest)
+	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
+		is, err := ask(ctx, func(ctx context.Context) (is announced, err error) {
+			is.number, is.confirmed, err = store.Announce(ctx, place, m.name, encode(c), life)
+			return is, err
+		})
+		if err == nil && !is.confirmed {
+			wait(ctx, time.Now().Add(life), m.confirmation(is.number))
+		}
+		again := time.Now().Add(pause)
+		if err == nil || ctx.Err() != nil || again.After(last) || again.After(m.untilAlone()) {
+			return err
+		}
+		wait(ctx, again, nil)
 	}
-	begun := time.Now()
-	is, err := ask(ctx, func(ctx context.Context) (is announced, err error) {
-		is.number, is.confirmed, err = store.Announce(ctx, place, m.name, encode(c), life)
-		return is, err
-	})
-	switch {
-	case err != nil:
-		wait(ctx, m.untilAlone(begun), nil)
-	case !is.confirmed:
-		wait(ctx, time.Now().Add(life), m.confirmation(is.number))
-	}
-	return err
 }
 
-// untilAlone returns until when others may be members, if the store is away for all: what has not
-// been announced by then need not be waited for.
-func (m *Member) untilAlone(begun time.Time) time.Time {
+// untilAlone returns until when others may be members, if the store is away for all: for a life
+// after this instance has ceased to be one.
+func (m *Member) untilAlone() time.Time {
 	m.lives.Lock()
 	defer m.lives.Unlock()
-	if alone := m.until.Add(life); alone.Before(begun.Add(life)) {
-		return alone
-	}
-	return begun.Add(life)
+	return m.until.Add(life)
 }
 
 // wait waits until then, or for something sooner.

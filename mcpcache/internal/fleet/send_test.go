@@ -60,7 +60,7 @@ func TestClientsWereTold(t *testing.T) {
 		tools, prompts := of(fleet, revision.Tools), of(fleet, revision.Prompts)
 		want := func(when string, want bool) {
 			t.Helper()
-			if fleet[0].Settle(t.Context()); fleet[1].cache.ToldElsewhere(tools[1]) != want || fleet[1].cache.ToldElsewhere(prompts[1]) {
+			if fleet[0].Settle(t.Context()); fleet[1].cache.MayBeKnown(tools[1]) != want || fleet[1].cache.MayBeKnown(prompts[1]) {
 				t.Errorf("%s, that is taken for told: %v", when, !want)
 			}
 		}
@@ -72,7 +72,7 @@ func TestClientsWereTold(t *testing.T) {
 		want("after that", true)
 		tools = of(fleet, revision.Tools)
 		want("what was asked for since", false)
-		if fleet[0].cache.ToldElsewhere(prompts[0]) {
+		if fleet[0].cache.MayBeKnown(prompts[0]) {
 			t.Error("who tells takes others for told")
 		}
 	})
@@ -99,7 +99,7 @@ func TestClientsWereToldOfWhatWasLost(t *testing.T) {
 			tools := of(fleet, revision.Tools)
 			lost(fleet, trial)
 			time.Sleep(2 * life)
-			if told := fleet[1].cache.ToldElsewhere(tools[1]); told != (what != "none") || fleet[1].isFresh(tools[1]) {
+			if told := fleet[1].cache.MayBeKnown(tools[1]); told != (what != "none") || fleet[1].isFresh(tools[1]) {
 				t.Errorf("%s: that clients were told of it is taken for %v; it is fresh: %v", what, told, fleet[1].isFresh(tools[1]))
 			}
 		})
@@ -279,6 +279,7 @@ func TestMessages(t *testing.T) {
 	for _, c := range []cache.Change{
 		{Kinds: revision.SetOf(revision.Tools)}, {Kinds: everything}, {URIs: []string{"test://ä\n\"", ""}},
 		{Kinds: revision.SetOf(revision.Prompts, revision.Reads), URIs: []string{"a"}, Told: true},
+		{Kinds: revision.SetOf(revision.Tools), Told: true, Again: true},
 	} {
 		if got := decode(encode(c)); fmt.Sprint(got) != fmt.Sprint(c) {
 			t.Errorf("%v is told as %v", c, got)
