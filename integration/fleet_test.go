@@ -116,20 +116,26 @@ func (i *instance) ask(path string) []byte {
 }
 
 // status returns how its handler is; nil before it answers.
-func (i *instance) status() *fleetStatus {
+func (i *instance) status() *fleetStatus { return i.statusOf("mcp_cache") }
+
+// statusOf is status of a handler, or of a server of it.
+func (i *instance) statusOf(name string) *fleetStatus {
 	i.t.Helper()
 	status := new(fleetStatus)
-	if err := json.Unmarshal(i.ask("/mcp_cache/mcp_cache"), status); err != nil || status.Fleet == nil {
+	if err := json.Unmarshal(i.ask("/mcp_cache/"+name), status); err != nil || status.Fleet == nil {
 		return nil // it has just begun
 	}
 	return status
 }
 
-// awaitTogether waits until the instance and Redis are, or are not.
-func (i *instance) awaitFleet(state string) {
+// awaitFleet waits until the instance and Redis are in a state.
+func (i *instance) awaitFleet(state string) { i.awaitFleetOf("mcp_cache", state) }
+
+// awaitFleetOf is awaitFleet of a handler, or of a server of it.
+func (i *instance) awaitFleetOf(name, state string) {
 	i.t.Helper()
 	await(i.t, "an instance to be "+state, func() bool {
-		s := i.status()
+		s := i.statusOf(name)
 		return s != nil && s.Fleet.State == state
 	})
 }

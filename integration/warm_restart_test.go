@@ -39,11 +39,17 @@ func storedSnapshots(t *testing.T) map[string][]byte {
 // When it returns, the feed has found that nobody is there.
 func (w *world) restart(options ...string) {
 	w.t.Helper()
+	w.restartAs(mcpCache(w.host.URL, options...))
+}
+
+// restartAs is restart of any site.
+func (w *world) restartAs(site string) {
+	w.t.Helper()
 	w.goIdle()
 	w.host.Kill()
 	downs := func() int { return strings.Count(w.proxy.log(), `"to":"down"`) }
 	before := downs()
-	w.proxy.reload(mcpCache(w.host.URL, options...))
+	w.proxy.reload(site)
 	await(w.t, "the feeds to find nobody", func() bool { return downs() >= before+2 })
 }
 
@@ -118,48 +124,59 @@ func TestWarmRestart(t *testing.T) {
 
 // TestToldBeforeARestart announces a change that cannot be fetched, and restarts
 // Caddy: nobody knows who was told, so nobody is given the list from before,
-// unless the operator says that those who were told may have it too.
+// unless the operator says that those who were told may have it too. So it is in front of one
+// server and of several, which do not tell their clients before the new list is there.
 func TestToldBeforeARestart(t *testing.T) {
-	for name, tt := range map[string]struct {
-		options []string
-		stale   bool
-	}{
-		"by default":   {nil, false},
-		"after_notice": {[]string{"stale_if_error 24h after_notice"}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newUpstream(t)
-			w.SetSessions(false)
-			w.host.Start()
-			w.proxy = startProxy(t, mcpCache(w.host.URL, tt.options...))
-			c := w.client(scripted.Modern)
-			for _, method := range scripted.ListMethods() {
-				c.Settle(method)
-			}
-			s := c.Notices()
-			await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
-			w.SetScript(toolsList, scripted.Status(http.StatusInternalServerError))
-			w.Changed(ofEra(c), toolsList)
-			s.Await("notifications/tools/list_changed")
-			if a := c.List(toolsList); isStale(a) != tt.stale {
-				t.Errorf("told, it is given %s", describe(a))
-			}
-			w.restart(tt.options...)
-			if a := c.List(toolsList); isStale(a) != tt.stale || !tt.stale && a.Status != http.StatusBadGateway {
-				t.Errorf("after a restart, it is given %s", describe(a))
-			}
-			if a := c.List(promptsList); !isStale(a) {
-				t.Errorf("of what was not announced, it is given %s", describe(a))
-			}
-			w.SetScript(toolsList, nil)
-			w.mark(toolsList, "v2")
-			w.host.Start()
-			c.AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
-			w.restart(tt.options...)
-			if a := c.List(toolsList); !isStale(a) || markOf(a, toolsList) != "v2" {
-				t.Errorf("after the new list and a restart, it is given %s", describe(a))
-			}
-		})
+	for name, several := range map[string]bool{"one server": false, "several": true} {
+		for how, options := range map[string][]string{"by default": nil, "after_notice": {"stale_if_error 24h after_notice"}} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				w, stale := newUpstream(t), options != nil
+				w.SetSessions(false)
+				site := mcpCache(w.host.URL, options...)
+				if several {
+					w.SetRevisions(scripted.Modern) // or else the list of the other era might be given
+					site = toolkitOf([]member{{"one", w.host.URL, options}})
+				}
+				w.host.Start()
+				w.proxy = startProxy(t, site)
+				c := w.client(scripted.Modern)
+				for _, method := range scripted.ListMethods() {
+					c.Settle(method)
+				}
+				s := c.Notices()
+				if !several {
+					await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+				}
+				w.SetScript(toolsList, scripted.Status(http.StatusInternalServerError))
+				if several {
+					w.Changed(scripted.Everybody, toolsList)
+					if a := c.AwaitList(toolsList, "the old list", isStale); markOf(a, toolsList) != "v1" {
+						t.Errorf("not told, it is given %s", describe(a))
+					}
+				} else {
+					w.Changed(ofEra(c), toolsList)
+					s.Await("notifications/tools/list_changed")
+					if a := c.List(toolsList); isStale(a) != stale {
+						t.Errorf("told, it is given %s", describe(a))
+					}
+				}
+				w.restartAs(site)
+				if a := c.List(toolsList); isStale(a) != stale || (markOf(a, toolsList) == "v1") != stale || !stale && !several && a.Status != http.StatusBadGateway {
+					t.Errorf("after a restart, it is given %s", describe(a))
+				}
+				if a := c.List(promptsList); !isStale(a) || markOf(a, promptsList) != "v1" {
+					t.Errorf("of what was not announced, it is given %s", describe(a))
+				}
+				w.SetScript(toolsList, nil)
+				w.mark(toolsList, "v2")
+				w.host.Start()
+				c.AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+				w.restartAs(site)
+				if a := c.List(toolsList); !isStale(a) || markOf(a, toolsList) != "v2" {
+					t.Errorf("after the new list and a restart, it is given %s", describe(a))
+				}
+			})
+		}
 	}
 }
 

@@ -21,8 +21,14 @@ var fleetMutations = []mutation{
 		{"internal/fleet/send.go", "add(&m.unsent, now.Change)", "_ = now"},
 	}, found: oldVersion},
 	{name: "give clients of other instances what was before", edits: []replacement{
-		{"internal/exchange/lookup.go", "x.backend.Cache.ToldElsewhere(e) && x.backend.Cache.Freshness(e, x.now) == cache.Outdated:", "false:"},
+		{"internal/freshness/freshness.go", "(c.MayBeKnown(e) || told.knowsSince(e))", "told.knowsSince(e)"},
 	}, found: `version \d+ of \S+ is old, and this caller was told`},
+	{name: "announce a change once", edits: []replacement{
+		{"internal/fleet/send.go", "if err == nil || ctx.Err() != nil || again.After(last)", "if err == nil || err != nil || again.After(last)"},
+	}, by: testOf{"TestAnnouncementFails", "./internal/fleet"}},
+	{name: "outdate lists again when clients are told", edits: []replacement{
+		{"internal/cache/change.go", "if !change.Again {", "if change.Again || !change.Again {"},
+	}, by: testOf{"TestToldLater", "./internal/fleet"}},
 	{name: "take what another has fetched for new", edits: []replacement{
 		{"internal/snapshot/snapshot.go", "fetched := said.Fetched.Add(-terms.Ahead)", "fetched := now"},
 	}, found: `it expired \S+ ago|its ttlMs of \d+ is \S+ too long|it was stale for`},

@@ -101,13 +101,15 @@ var mutations = []mutation{
 		{"internal/exchange/keep.go", "Partition: x.context,", "Partition: x.backend.Settings.Feed.Partition(page.Scope),"},
 	}, found: `what #\d+ of \S+ asked for was given to \S+`},
 	{name: "wait for a sick upstream", edits: []replacement{
-		{"internal/exchange/lookup.go", "return found{fallback: fallback, hurry: hurry}", "return found{fallback: fallback, hurry: hurry && false}"},
+		{"internal/exchange/lookup.go", "x.fetch(ctx, best, f.fallback != nil, a)", "x.fetch(ctx, best, false, a)"},
+		{"internal/exchange/lookup.go", "case late && f.fallback != nil:", "case late && x == nil:"},
+		{"internal/exchange/tap.go", "	if f.fallback != nil {", "	if f.fallback != nil && x == nil {"},
 	}, found: `waited \S+, and there was a copy`},
 	{name: "wait for a sick upstream once told", edits: []replacement{
-		{"internal/exchange/lookup.go", "(a.noticeSeen == nil || fallback.Mark.Since(a.noticeSeen.Mark) || x.backend.Settings.StaleAfterNotice)", "a.noticeSeen == nil"},
+		{"internal/freshness/freshness.go", "told.Notice != nil && told.Lacks:", "told.Notice != nil:"},
 	}, found: `waited \S+, and there was a copy`},
 	{name: "give an old copy to who was told", edits: []replacement{
-		{"internal/exchange/lookup.go", "case a.noticeSeen == nil:", "default:"},
+		{"internal/freshness/freshness.go", "return t.Notice != nil && !e.Mark.Since(*t.Notice)", "return e == nil"},
 	}, found: `version \d+ of \S+ is old, and this caller was told`},
 	{name: "forget over a restart what was announced", edits: []replacement{
 		{"internal/snapshot/snapshot.go", "if !said.Announced {", "if true {"},

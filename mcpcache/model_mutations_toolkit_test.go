@@ -86,8 +86,23 @@ var toolkitMutations = []mutation{
 		{"internal/catalog/joined.go", "taken && other != (Target{server, name})", "taken && l == nil"},
 	}, by: ofToolkit("TestToolkitConflicts")},
 	{name: "empty the list of a server that fails", edits: []replacement{
-		{"internal/toolkit/list.go", "if -part.Left(v.now) >= server.Settings.StaleIfError {", "if true {"},
+		{"internal/toolkit/list.go", "case verdicts[i] == freshness.Withheld:", "case verdicts[i] != freshness.Fresh:"},
 	}, by: ofToolkit("TestToolkitWithoutItsServer")},
+	{name: "give any caller of several servers the old list", edits: []replacement{
+		{"internal/toolkit/list.go", "case verdicts[i] == freshness.Withheld:", "case server == nil:"},
+	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+	{name: "take no caller of several servers for told", edits: []replacement{
+		{"internal/toolkit/announce.go", "s.Cache.NoteTold(k, s.Cache.Mark(k))", "_ = s"},
+	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+	{name: "give callers of several servers what was before a restart", edits: []replacement{
+		{"internal/cache/change.go", "return e.Mark.BeforeStart() || told != nil", "return told != nil"},
+	}, by: ofToolkit("TestToldBeforeARestart")},
+	{name: "ignore after_notice", edits: []replacement{
+		{"internal/freshness/freshness.go", "case p.AfterNotice:", "case p.AfterNotice && now.IsZero():"},
+	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+	{name: "tell nobody that a part is there again", edits: []replacement{
+		{"internal/toolkit/list.go", "server.withheld[v.at.Era()][k].Store(true)", "_ = server"},
+	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
 	{name: "take a session of another user", edits: []replacement{
 		{"internal/toolkit/legacy.go", `return v.endpoint.Settings.Name + "\n" + v.user()`, "return v.endpoint.Settings.Name"},
 	}, by: ofToolkit("TestToolkitSessionOfUser")},

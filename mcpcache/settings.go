@@ -51,8 +51,8 @@ func (h *Handler) newSettings() (*settings, error) {
 	s.exchange.Name = orDefault(h.Name, s.exchange.Name)
 	s.exchange.MaxRequest = orDefault(h.MaxRequest, s.exchange.MaxRequest)
 	b := s.backend
-	b.StaleIfError = pointerOr(h.StaleIfError, b.StaleIfError)
-	b.StaleAfterNotice = h.StaleAfterNotice
+	b.Stale.IfError = pointerOr(h.StaleIfError, b.Stale.IfError)
+	b.Stale.AfterNotice = h.StaleAfterNotice
 	b.Gate = pointerOr(h.Gate, b.Gate)
 	b.AdmitFor = orDefault(time.Duration(h.AdmitFor), b.AdmitFor)
 	b.Host = h.Host
@@ -155,7 +155,7 @@ func (s *settings) check() error {
 		{"refresh", s.backend.Feed.Refresh, 1},
 		{"admit_for", s.backend.AdmitFor, 1},
 		{"gate", s.backend.Gate, 0},
-		{"stale_if_error", s.backend.StaleIfError, 0},
+		{"stale_if_error", s.backend.Stale.IfError, 0},
 	} {
 		if err := checkDuration(option.name, option.value, option.least); err != nil {
 			return err

@@ -32,8 +32,8 @@ func TestDefaults(t *testing.T) {
 	for name, c := range map[string]struct{ got, want any }{
 		"endpoint":           {s.exchange.Path, "/mcp"},
 		"kinds":              {s.backend.Kinds, all},
-		"stale_if_error":     {s.backend.StaleIfError, 24 * time.Hour},
-		"stale_after_notice": {s.backend.StaleAfterNotice, false},
+		"stale_if_error":     {s.backend.Stale.IfError, 24 * time.Hour},
+		"stale_after_notice": {s.backend.Stale.AfterNotice, false},
 		"gate":               {s.backend.Gate, 2 * time.Second},
 		"admit":              {s.backend.AdmitAll, false},
 		"admit_for":          {s.backend.AdmitFor, 5 * time.Minute},
@@ -65,8 +65,8 @@ func TestSettings(t *testing.T) {
 	for name, c := range map[string]struct{ got, want any }{
 		"endpoint":           {s.exchange.Path, "/api/mcp"},
 		"kinds":              {s.backend.Kinds, kinds},
-		"stale_if_error":     {s.backend.StaleIfError, time.Duration(0)},
-		"stale_after_notice": {s.backend.StaleAfterNotice, true},
+		"stale_if_error":     {s.backend.Stale.IfError, time.Duration(0)},
+		"stale_after_notice": {s.backend.Stale.AfterNotice, true},
 		"gate":               {s.backend.Gate, time.Duration(0)},
 		"admit_for":          {s.backend.AdmitFor, time.Duration(3)},
 		"partition":          {s.partition, []string{"{a}"}},

@@ -38,8 +38,8 @@ var floors = [][]string{
 	{"incoming", "reply"},
 	// What is known of who asks, of clients that may be shown different lists, of
 	// clients that were let in, of what callers may see; the form in which snapshots are
-	// stored; header fields by which no caller is known again.
-	{"identity", "variant", "admission", "policy", "snapshot", "restless"},
+	// stored; header fields by which no caller is known again; who may be given a stale copy.
+	{"identity", "variant", "admission", "policy", "snapshot", "restless", "freshness"},
 	// When to fetch; what outlives the process; what instances that share it tell each other.
 	{"feed", "keeper", "fleet"},
 	// Everything of one upstream.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -14,11 +15,8 @@ import (
 type Settings struct {
 	// Kinds are cached.
 	Kinds revision.KindSet
-	// StaleIfError is how long a copy may be served after it went stale while the
-	// server fails. 0: not at all. StaleAfterNotice: also to callers who have seen a
-	// change notice.
-	StaleIfError     time.Duration
-	StaleAfterNotice bool
+	// Stale says who may be given copies that are not fresh, and for how long.
+	Stale freshness.Policy
 	// Gate is how long the answer to initialize may wait for the first hydrate.
 	Gate time.Duration
 	// AdmitAll says that handlers in front decide whom to let in; if not, the server
@@ -40,7 +38,7 @@ type Settings struct {
 func Defaults() *Settings {
 	kinds := revision.SetOf(revision.Kinds()...)
 	return &Settings{
-		Kinds: kinds, StaleIfError: 24 * time.Hour, Gate: 2 * time.Second, AdmitFor: 5 * time.Minute,
+		Kinds: kinds, Stale: freshness.Policy{IfError: 24 * time.Hour}, Gate: 2 * time.Second, AdmitFor: 5 * time.Minute,
 		Memory: 64 << 20, Precompress: true,
 		Feed: feed.Policy{
 			Kinds: kinds, Times: feed.Times{TTL: feed.DefaultTTL, MaxTTL: feed.DefaultMaxTTL},

@@ -59,7 +59,7 @@ func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Tenant
 		b.Gate = *c.Gate
 	}
 	b.AdmitAll, b.Feed.PublicByDefault, b.Precompress = c.Admit == "all", c.Scope == "public", !c.Uncompressed
-	b.StaleAfterNotice = c.StaleAfterNotice
+	b.Stale.AfterNotice = c.StaleAfterNotice
 	b.Feed.MaxList, b.Memory = cmp.Or(c.MaxList, b.Feed.MaxList), cmp.Or(c.Memory, b.Memory)
 	if c.Kinds != nil {
 		b.Kinds = 0

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -23,9 +24,9 @@ func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a ask
 	if f == nil || !x.mayShare(f) {
 		return nil, false
 	}
-	limit := patience
+	limit := freshness.Patience
 	if hurry {
-		limit = stalePatience
+		limit = freshness.StalePatience
 	}
 	ctx, cancel := context.WithDeadline(ctx, x.arrived.Add(limit)) // it may have waited already
 	defer cancel()
@@ -126,7 +127,7 @@ func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limi
 	if flight == nil {
 		return nil, false
 	}
-	if limit == stalePatience { // others may have waited for it that long already
+	if limit == freshness.StalePatience { // others may have waited for it that long already
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, flight.Asked().Add(limit))
 		defer cancel()

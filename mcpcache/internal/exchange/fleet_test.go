@@ -62,7 +62,7 @@ func TestNoticesWaitForOthers(t *testing.T) {
 					if took := time.Since(begun); took != tt.waits {
 						t.Errorf("writing takes %v, want %v", took, tt.waits)
 					}
-					if told := other.ToldElsewhere(e); told != (tt.waits > 0) {
+					if told := other.MayBeKnown(e); told != (tt.waits > 0) {
 						t.Errorf("another instance takes callers for told: %v", told)
 					}
 					if fresh := other.Freshness(e, time.Now()) == cache.Fresh; fresh != (tt.waits == 0) {

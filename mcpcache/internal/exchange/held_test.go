@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -142,7 +143,7 @@ func TestWaitsAddUpToASecond(t *testing.T) {
 			if e, late := x.fetch(t.Context(), best, true, asker{}); e != nil || !late {
 				t.Errorf("got %v, %v", e, late)
 			}
-			if took := time.Since(began); took != stalePatience-waited {
+			if took := time.Since(began); took != freshness.StalePatience-waited {
 				t.Errorf("after %s, the caller waited for %s", waited, took)
 			}
 		})
@@ -175,7 +176,7 @@ func TestToldMayGetTheOldCopy(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFace(t, config{Gate: duration(0)})
-			f.backend.Settings.StaleAfterNotice = allowed
+			f.backend.Settings.Stale.AfterNotice = allowed
 			f.pinned(t, legacy, cache.Public, time.Hour, 0, "old")
 			f.session(t, "told", legacy)
 			f.upstreamIs(answering(200, "text/event-stream", noticeOf("tools/list_changed")))

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
@@ -124,7 +125,7 @@ func (x *exchange) newerOfFeed(k revision.Kind, e *cache.Entry) (newer *cache.En
 	if f == nil || x.backend.Cache.Pinned(e.Revision, k) != e {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), stalePatience)
+	ctx, cancel := context.WithTimeout(x.r.Context(), freshness.StalePatience)
 	defer cancel()
 	f.LookAgain(ctx, k)
 	return x.ownList(k), true
@@ -184,7 +185,7 @@ func (x *exchange) questionOfCall(k revision.Kind) (cache.Question, bool) {
 func (x *exchange) listForCall(next caddyhttp.Handler, k revision.Kind, hasCopy bool) (*cache.Entry, error) {
 	limit := listPatience
 	if hasCopy {
-		limit = patience
+		limit = freshness.Patience
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
 	defer cancel()

@@ -6,15 +6,8 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-)
-
-const (
-	// patience is how long a caller waits for a shared fetch before its own request
-	// is forwarded.
-	patience = 5 * time.Second
-	// stalePatience is the same for a caller who can be given a stale copy.
-	stalePatience = time.Second
 )
 
 // found is the result of a lookup.
@@ -26,10 +19,8 @@ type found struct {
 	// fetched says that the entry was fetched for this caller and others who asked
 	// at the same time.
 	fetched bool
-	// fallback may be answered with, as stale, if the upstream fails.
+	// fallback may be answered with, as stale, if the upstream fails or takes too long.
 	fallback *cache.Entry
-	// hurry says that the fallback is given if the upstream takes too long.
-	hurry bool
 	// none says that there is no copy at all, and nothing that tells this caller
 	// apart from others with the same credentials.
 	none bool
@@ -68,17 +59,17 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 		return x.miss(best, a)
 	case fresh:
 		return x.checked(found{entry: best}, a)
-	case best != nil && x.expiredOnly(best) && best == x.snapshot() && x.struggling():
+	case best != nil && x.isExpired(best) && best == x.snapshot() && x.struggling():
 		// The upstream does not deliver, so nobody waits for it. (Only of a list that
 		// the feed fetches can that be known.)
 		return x.checked(found{entry: best, stale: true}, a)
 	}
 	f := x.miss(best, a)
-	e, late := x.fetch(ctx, best, f.hurry, a)
+	e, late := x.fetch(ctx, best, f.fallback != nil, a)
 	switch {
 	case e != nil:
 		return x.checked(found{entry: e, fetched: true}, a)
-	case late && f.hurry:
+	case late && f.fallback != nil:
 		return found{entry: f.fallback, stale: true}
 	}
 	f.none = best == nil && f.fallback == nil && a.noticeSeen == nil && a.doubt == nil
@@ -91,11 +82,10 @@ func (x *search) miss(best *cache.Entry, a asker) found {
 		// The list of clients of another variant is better than none.
 		best = x.substitute()
 	}
-	fallback := x.fallback(best, a)
-	// A copy from after the notice that a caller has seen is as good for this
-	// caller as for others.
-	hurry := fallback != nil && (a.noticeSeen == nil || fallback.Mark.Since(a.noticeSeen.Mark) || x.backend.Settings.StaleAfterNotice)
-	return found{fallback: fallback, hurry: hurry}
+	if best == nil || !x.backend.Settings.Stale.MayStandIn(x.verdict(best, a)) {
+		return found{}
+	}
+	return found{fallback: best}
 }
 
 // caller returns what is known of the session that asks, or of the authorization
@@ -158,7 +148,7 @@ func (x *search) awaitChange(ctx context.Context, a asker) {
 		return
 	}
 	if f := x.backend.Feeds.Of(x.question.revision); f != nil && x.snapshot() != nil {
-		ctx, cancel := context.WithTimeout(ctx, stalePatience)
+		ctx, cancel := context.WithTimeout(ctx, freshness.StalePatience)
 		defer cancel()
 		f.Await(ctx, x.question.kind, a.doubt.Mark)
 		x.now = time.Now()
@@ -278,16 +268,11 @@ func (q *question) in(p cache.Partition) cache.Question {
 	return cache.Question{Revision: q.revision, Kind: q.kind, Partition: p, Variant: q.variant, Detail: q.detail}
 }
 
-// expiredOnly reports whether e is only expired, not outdated, and may still be
+// isExpired reports whether e is only expired, not outdated, and may still be
 // served stale. A list that is never fresh may not: the upstream wants to be asked
 // each time.
-func (x *search) expiredOnly(e *cache.Entry) bool {
-	return e.Lifetime > 0 && x.usableStale(e) && x.backend.Cache.Freshness(e, x.now) == cache.Expired
-}
-
-// usableStale reports whether e may still be served when the upstream fails.
-func (x *search) usableStale(e *cache.Entry) bool {
-	return x.backend.Settings.StaleIfError > 0 && -e.Left(x.now) < x.backend.Settings.StaleIfError
+func (x *search) isExpired(e *cache.Entry) bool {
+	return e.Lifetime > 0 && x.backend.Settings.Stale.Of(x.backend.Cache, e, freshness.Told{}, x.now) == freshness.Expired
 }
 
 // struggling reports whether the feed of the question's revision fails to refresh
@@ -297,24 +282,11 @@ func (x *search) struggling() bool {
 	return f != nil && f.Struggling(x.question.kind)
 }
 
-// fallback returns what may be served if the upstream fails now. A caller who
-// has seen a notice, or may have seen one before a restart or at another instance,
-// gets the failure rather than the list from before the change.
-func (x *search) fallback(e *cache.Entry, a asker) *cache.Entry {
-	if e == nil || !x.usableStale(e) {
-		return nil
+// verdict says what may be done with e for this caller.
+func (x *search) verdict(e *cache.Entry, a asker) freshness.Verdict {
+	var told freshness.Told
+	if a.noticeSeen != nil {
+		told.Notice, told.Lacks = &a.noticeSeen.Mark, x.session != "" && x.ownChange(a.noticeSeen, e)
 	}
-	switch {
-	case x.backend.Settings.StaleAfterNotice:
-		return e
-	case e.Mark.BeforeStart(), x.backend.Cache.ToldElsewhere(e) && x.backend.Cache.Freshness(e, x.now) == cache.Outdated:
-		return nil // anybody may have seen the notice
-	case a.noticeSeen == nil:
-		return e
-	}
-	outdated := x.backend.Cache.Freshness(e, x.now) == cache.Outdated
-	if outdated && !e.Mark.Since(a.noticeSeen.Mark) || x.session != "" && x.ownChange(a.noticeSeen, e) {
-		return nil
-	}
-	return e
+	return x.backend.Settings.Stale.Of(x.backend.Cache, e, told, x.now)
 }

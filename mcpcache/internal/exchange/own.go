@@ -3,6 +3,8 @@ package exchange
 import (
 	"context"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 )
 
 // awaitOwn has one request at a time ask the upstream for a list of an
@@ -27,9 +29,9 @@ func (x *exchange) awaitOwn(f found) found {
 		x.scout = scout
 		return f
 	}
-	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(patience)) // it may have waited already
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(freshness.Patience)) // it may have waited already
 	defer cancel()
-	if !scout.Wait(ctx, time.Now(), patience) {
+	if !scout.Wait(ctx, time.Now(), freshness.Patience) {
 		return f
 	}
 	x.now = time.Now()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -179,7 +180,7 @@ func TestWaitingForAHangingScout(t *testing.T) {
 			t.Errorf("a client that waits for a second waited for %v", took)
 		}
 		f.upstreamIs(slowly(0, &items))
-		if requests, took := list(time.Minute); requests != 1 || took != patience-time.Second {
+		if requests, took := list(time.Minute); requests != 1 || took != freshness.Patience-time.Second {
 			t.Errorf("%d requests, after %v", requests, took)
 		}
 		time.Sleep(time.Minute)

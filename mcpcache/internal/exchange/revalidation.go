@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 )
 
 const (
@@ -106,13 +107,13 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 		context.AfterFunc(ctx, func() { timer.Stop(); stop() })
 	}
 	x.start(ctx, cancel, r, next, f, h)
-	timer := time.NewTimer(stalePatience - time.Since(x.arrived))
+	timer := time.NewTimer(freshness.StalePatience - time.Since(x.arrived))
 	defer timer.Stop()
 	select {
 	case <-r.done:
 	case <-timer.C:
 		if h.end() {
-			if time.Since(r.began) >= stalePatience { // otherwise it had waited for others before
+			if time.Since(r.began) >= freshness.StalePatience { // otherwise it had waited for others before
 				x.backend.SetHanging(time.Now().Add(hangingFor))
 			}
 			detach()
@@ -197,7 +198,7 @@ func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 
 // awaitOther waits for a revalidation that another caller has begun.
 func (x *exchange) awaitOther(next caddyhttp.Handler, f found, r *revalidation) error {
-	left := min(stalePatience-time.Since(x.arrived), stalePatience-time.Since(r.began))
+	left := min(freshness.StalePatience-time.Since(x.arrived), freshness.StalePatience-time.Since(r.began))
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
@@ -217,7 +218,7 @@ func (x *exchange) awaitOther(next caddyhttp.Handler, f found, r *revalidation) 
 	case now.entry != nil && x.backend.Cache.Hold(now.entry):
 		defer x.backend.Cache.Release(now.entry)
 		return x.answer(now)
-	case !r.failed && time.Since(x.arrived) < stalePatience:
+	case !r.failed && time.Since(x.arrived) < freshness.StalePatience:
 		// The answer is not for this caller, or a change was announced meanwhile.
 		return x.forward(next, now, true)
 	}

@@ -27,7 +27,7 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	if x.mayTakeSeat() {
 		return x.closeSieve(x.takeSeat(next, f))
 	}
-	if f.hurry {
+	if f.fallback != nil {
 		return x.closeSieve(x.revalidate(next, f))
 	}
 	x.body.Replay(x.r)
@@ -38,11 +38,6 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	defer t.learner.close() // the upstream's handler may abort with a panic
 	if x.isVisit() {
 		defer t.expectVisitor()()
-	}
-	if f.fallback != nil {
-		// What a failing upstream wrote must not get into the answer that is
-		// given instead.
-		t.header = x.w.Header().Clone()
 	}
 	return x.closeSieve(t.finish(t.serve(next)))
 }

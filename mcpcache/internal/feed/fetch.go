@@ -63,10 +63,14 @@ func (f *Fetch) Wait(ctx context.Context) (*cache.Entry, error) {
 	}
 	select {
 	case <-f.done:
-		return f.entry, f.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		select {
+		case <-f.done: // at the same moment, or before its caller began to wait
+		default:
+			return nil, ctx.Err()
+		}
 	}
+	return f.entry, f.err
 }
 
 // finishedFetch returns a fetch that has already brought e.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -53,9 +54,9 @@ func (e *Endpoint) look(ctx context.Context) {
 	now := time.Now()
 	for _, r := range eras {
 		for _, k := range notices.Kinds {
-			l, seen := published{e.joined(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k]
-			if seen.list != nil && l.digest() != seen.digest() {
-				e.agree(ctx, k, seen.list, l.list)
+			l, seen := published{e.given(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k]
+			if seen.list == nil || l.digest() != seen.digest() {
+				e.agree(ctx, k, *seen, l)
 			}
 			e.publisher().Publish(r.Era(), k, l.digest(), seen.list == nil || isAnnounced(seen.list, l.list) || seen.ofCallers != l.ofCallers)
 			*seen = l
@@ -63,13 +64,43 @@ func (e *Endpoint) look(ctx context.Context) {
 	}
 }
 
-// agree waits until other instances have outdated what has changed between two lists, as clients
-// are about to hear of it here. Of what no server has announced, they hear now.
-func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now *catalog.List) {
-	for i, part := range now.Parts {
-		last, s := before.Parts[i], e.servers[i]
-		if part != nil && last != nil && part.Mark.SameEpoch(last.Mark) && part.Body.ItemsDigest != last.Body.ItemsDigest {
-			s.Cache.TellOthers(cache.Change{Kinds: revision.SetOf(k)})
+// given returns the list of what the servers have now, without the parts that clients were given
+// a list without. Those are in the next one, if they are there again.
+func (e *Endpoint) given(r revision.Revision, k revision.Kind, now time.Time) *catalog.List {
+	parts := e.parts(r, k, now)
+	for i, s := range e.servers {
+		if s.Carries.isPersonal() || !s.withheld[r.Era()][k].Load() {
+			continue
+		}
+		if s.verdict(parts[i], now) != freshness.Withheld {
+			s.withheld[r.Era()][k].Store(false)
+			e.lookSoon()
+		}
+		parts[i] = nil
+	}
+	return e.join(newestOf(r), k, parts)
+}
+
+// agree has all instances outdate what has changed between two lists, and waits until they have:
+// clients are about to hear of it here, so any caller may know of it. Of a change that a server
+// has announced, the others have heard before; of one that none has, they hear now.
+func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now published) {
+	for i, s := range e.servers {
+		part, last := now.list.Parts[i], (*cache.Entry)(nil)
+		if before.list != nil {
+			last = before.list.Parts[i]
+		}
+		if s.Carries.isPersonal() {
+			s.Cache.NoteTold(k, s.Cache.Mark(k))
+			if before.list != nil && before.ofCallers != now.ofCallers {
+				s.Cache.TellOthers(cache.Change{Kinds: revision.SetOf(k), Told: true, Again: true})
+			}
+		}
+		if part != nil {
+			s.Cache.NoteTold(k, part.Mark)
+		}
+		if part != nil && last != nil && part.Body.ItemsDigest != last.Body.ItemsDigest {
+			s.Cache.TellOthers(cache.Change{Kinds: revision.SetOf(k), Told: true, Again: !part.Mark.SameEpoch(last.Mark)})
 		}
 		s.Fleet.Settle(ctx)
 	}
@@ -79,7 +110,7 @@ func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now *cata
 type published struct {
 	list *catalog.List
 	// ofCallers changes whenever a server has announced a change that may show single callers
-	// other lists, which are not asked for here.
+	// other lists, which are not asked for here, or when it delivers one again that was withheld.
 	ofCallers notices.Digest
 }
 
@@ -92,6 +123,7 @@ func (e *Endpoint) ofCallers(k revision.Kind) (d notices.Digest) {
 	for _, s := range e.servers {
 		if s.Carries.isPersonal() {
 			epochs = binary.BigEndian.AppendUint64(epochs, s.Cache.Mark(k).Epoch())
+			epochs = binary.BigEndian.AppendUint64(epochs, s.returned[k].Load())
 		}
 	}
 	return sha256.Sum256(epochs)

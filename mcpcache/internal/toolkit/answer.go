@@ -241,7 +241,11 @@ func (a *answer) watch(p []byte) {
 	var kinds revision.KindSet
 	a.watcher.Scan(p, func(method string) { kinds |= revision.Changed(method) })
 	if kinds != 0 {
-		a.v.server.Cache.BumpTold(kinds)
+		if kinds.Has(revision.Reads) {
+			a.v.server.Cache.BumpTold(kinds)
+		} else {
+			a.v.server.Cache.Bump(kinds) // the client hears of it once the new list is there
+		}
 		a.v.server.Observer.Noticed(kinds, exchange.FromClient)
 		a.v.server.Fleet.Settle(a.v.r.Context())
 	}

@@ -10,17 +10,18 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 const (
-	// patience is how long a list waits for a server whose part may be served stale.
-	patience = time.Second
-	// shortPatience is the same for a part that is never fresh, and is asked for anew
-	// each time.
+	// shortPatience is how long a list waits for a part that is never fresh, and is asked for
+	// anew each time.
 	shortPatience = 250 * time.Millisecond
+	// connectPause is how often a feed that connects is asked for a list that has to be new.
+	connectPause = 25 * time.Millisecond
 )
 
 // list answers with a joined list.
@@ -101,44 +102,42 @@ func bounded(left time.Duration) time.Duration {
 }
 
 // freshen joins a list of the servers' parts as they are now. It waits for those that have
-// to be fetched, all at the same time, and takes their last ones if they do not come.
+// to be fetched, all at the same time, and takes their last ones if they do not come. A part
+// that lacks a change of which any caller may know is left out then.
 func (v *visit) freshen(k revision.Kind) *catalog.List {
 	servers := v.endpoint.servers
 	v.awaitServers(servers)
 	fetches := make([]fetch, len(servers))
 	parts := make([]*cache.Entry, len(servers))
+	verdicts := make([]freshness.Verdict, len(servers))
 	for i, server := range servers {
 		parts[i] = v.listed(server, k)
-		if parts[i] == nil || server.Cache.Freshness(parts[i], v.now) != cache.Fresh {
-			fetches[i] = v.demand(server, k)
+		if verdicts[i] = server.verdict(parts[i], v.now); verdicts[i] != freshness.Fresh {
+			fetches[i] = v.demand(server, k, parts[i])
 		}
 	}
 	v.outcome, v.left = exchange.OutcomeHit, forever
 	stale, partial := false, false
 	for i, server := range servers {
-		if fetches[i] != nil {
-			if e := v.await(server, fetches[i], parts[i]); e != nil {
-				v.outcome = exchange.OutcomeMiss
-				parts[i], v.left = e, min(v.left, e.Left(v.now))
-				server.has(v.at, k)
-				continue
-			}
+		if e := v.await(server, k, fetches[i], parts[i], verdicts[i]); e != nil {
+			v.outcome = exchange.OutcomeMiss
+			parts[i], v.left = e, min(v.left, e.Left(v.now))
+			server.has(v.at, k)
+			continue
 		}
-		part := parts[i]
 		switch {
-		case part == nil:
+		case parts[i] == nil:
 			counts, lacking := v.isLacking(server, k)
 			partial, v.left = partial || !lacking, min(v.left, counts)
 			continue
-		case server.Cache.Freshness(part, v.now) != cache.Fresh:
-			if -part.Left(v.now) >= server.Settings.StaleIfError {
-				parts[i], partial = nil, true
-				continue
-			}
-			stale = true
+		case verdicts[i] == freshness.Withheld:
+			server.withheld[v.at.Era()][k].Store(true)
+			parts[i], partial = nil, true
+			continue
 		}
+		stale = stale || verdicts[i].IsStale()
 		server.has(v.at, k)
-		v.left = min(v.left, server.Cache.Left(part, v.now))
+		v.left = min(v.left, server.Cache.Left(parts[i], v.now))
 	}
 	v.left = bounded(v.left)
 	switch {
@@ -153,21 +152,51 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	return v.join(k, parts)
 }
 
-// await returns what a fetch brings in the time that there is, or nil. Others may have
-// waited for it that long already.
-func (v *visit) await(s *Server, f fetch, last *cache.Entry) *cache.Entry {
-	limit := patience
+// await returns what a fetch brings in the time that there is, or nil; last is the part as it
+// is, or nil, and verdict what may be done with it. Others may have waited for it that long
+// already.
+func (v *visit) await(s *Server, k revision.Kind, f fetch, last *cache.Entry, verdict freshness.Verdict) *cache.Entry {
+	mustBeNew := last != nil && verdict == freshness.Withheld
+	limit := freshness.StalePatience
 	switch {
-	case last != nil && last.Lifetime == 0:
-		limit = shortPatience
 	case last == nil && s.Carries.isPersonal():
 		limit = v.endpoint.firstPatience()
+	case mustBeNew && !s.fails(v.at, k):
+		limit = freshness.Patience
+	case last != nil && last.Lifetime == 0 && !mustBeNew:
+		limit = shortPatience
+	}
+	if f == nil && mustBeNew {
+		f = v.demandSoon(s, k)
+	}
+	if f == nil {
+		return nil
 	}
 	e, err := v.wait(f, limit)
 	if f := v.turnedAway(s, err); f != nil {
 		v.refused = f
 	}
 	return e
+}
+
+// demandSoon is demand for a server whose feed may be about to connect: it waits for that as long
+// as for a stale copy.
+func (v *visit) demandSoon(s *Server, k revision.Kind) fetch {
+	ctx, cancel := context.WithDeadline(v.r.Context(), v.arrived.Add(freshness.StalePatience))
+	defer cancel()
+	tick := time.NewTicker(connectPause)
+	defer tick.Stop()
+	for f := s.feed(v.at); f != nil && f.IsConnecting(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if demanded := v.demand(s, k, nil); demanded != nil {
+			return demanded
+		}
+	}
+	return nil
 }
 
 // awaitServers waits until all of those servers have been asked once, but for none longer

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -20,13 +21,21 @@ type fetch interface {
 	Wait(ctx context.Context) (*cache.Entry, error)
 }
 
-// demand asks a server for its list, as the caller is shown it; nil if it is not asked.
-func (v *visit) demand(s *Server, k revision.Kind) fetch {
+// demand asks a server for its list, as the caller is shown it; nil if it is not asked. last is
+// what there is of the list, or nil: if that must not be given, the server is asked though it has
+// failed lately.
+func (v *visit) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 	if s.Carries.isPersonal() {
-		if !s.Settings.Caches(k) {
+		counts := anyFailure
+		switch {
+		case !s.Settings.Caches(k):
 			return nil
+		case s == v.endpoint.door:
+			counts = noFailure
+		case last != nil && s.verdict(last, v.now) == freshness.Withheld:
+			counts = refusals
 		}
-		return s.show(v.presents(s), v.at, k, s == v.endpoint.door)
+		return s.show(v.presents(s), v.at, k, counts)
 	}
 	if f := s.feed(v.at); f != nil {
 		if demanded := f.Demand(k, nil); demanded != nil {
@@ -124,7 +133,7 @@ func (v *visit) awaitShown(servers []*Server, k revision.Kind) {
 		if !s.Carries.isPersonal() || v.part(s, k) != nil {
 			continue
 		}
-		if f := v.demand(s, k); f != nil {
+		if f := v.demand(s, k, nil); f != nil {
 			fetches = append(fetches, f)
 		}
 	}
@@ -134,7 +143,9 @@ func (v *visit) awaitShown(servers []*Server, k revision.Kind) {
 }
 
 // firstPatience is how long a list waits for a server that has not shown the caller anything.
-func (e *Endpoint) firstPatience() time.Duration { return max(patience, e.Settings.Gate) }
+func (e *Endpoint) firstPatience() time.Duration {
+	return max(freshness.StalePatience, e.Settings.Gate)
+}
 
 // wait waits for a list, but for none longer than that after it was first asked for.
 func (v *visit) wait(f fetch, limit time.Duration) (*cache.Entry, error) {

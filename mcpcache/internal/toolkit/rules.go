@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -107,9 +108,9 @@ func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
 		return false
 	}
 	if s.Carries.isPersonal() {
-		f := v.demand(s, k)
+		f := v.demand(s, k, part)
 		if f != nil {
-			_, _ = v.wait(f, patience) // if it does not come, the last one counts
+			_, _ = v.wait(f, freshness.StalePatience) // if it does not come, the last one counts
 		}
 		return f != nil
 	}
@@ -117,7 +118,7 @@ func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
 	if f == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), patience)
+	ctx, cancel := context.WithTimeout(v.r.Context(), freshness.StalePatience)
 	defer cancel()
 	f.LookAgain(ctx, k)
 	v.now = time.Now()
@@ -144,11 +145,11 @@ func (v *visit) awaitList(k revision.Kind, s *Server) *refusal {
 		part = v.part(s, k)
 	}
 	if part != nil {
-		freshness := s.Cache.Freshness(part, v.now)
-		if freshness == cache.Fresh || freshness == cache.Expired && !s.Carries.isPersonal() {
+		is := s.Cache.Freshness(part, v.now)
+		if is == cache.Fresh || is == cache.Expired && !s.Carries.isPersonal() {
 			return nil
 		}
-		if f := v.demand(s, k); f != nil {
+		if f := v.demand(s, k, part); f != nil {
 			_, _ = v.wait(f, v.endpoint.firstPatience()) // if it does not come, the last one counts, as in lists
 		}
 	}

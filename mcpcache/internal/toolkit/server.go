@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -37,6 +38,11 @@ type Server struct {
 	description atomic.Pointer[description]
 	// lacks are the kinds that the server did not have when it was last asked.
 	lacks [2][revision.NumKinds]atomic.Bool // by era
+	// withheld are the kinds that a client has been given without this server's part, as any may
+	// know of a change that the part lacks. Clients are told once it is there.
+	withheld [2][revision.NumKinds]atomic.Bool // by era
+	// returned counts how often a part that was withheld from a single caller came back.
+	returned [revision.NumKinds]atomic.Uint64
 }
 
 // newestOf returns the newest revision of the era of r: the one at which lists are joined.
@@ -163,12 +169,28 @@ func (s *Server) part(r revision.Revision, k revision.Kind, now time.Time) *cach
 	return s.usable(s.pinned(r, k), now)
 }
 
-// usable returns a part, which may be nil, if it is not too old.
+// usable returns a part, which may be nil, if it is not too old to find names in it.
 func (s *Server) usable(part *cache.Entry, now time.Time) *cache.Entry {
-	if part != nil && s.Cache.Freshness(part, now) != cache.Fresh && -part.Left(now) >= s.Settings.StaleIfError {
+	if part != nil && s.Cache.Freshness(part, now) != cache.Fresh && !s.Settings.Stale.Lasts(part, now) {
 		return nil
 	}
 	return part
+}
+
+// verdict says what may be done with a part, of which nil is withheld. Nobody tells a toolkit's
+// callers apart by what they were told.
+func (s *Server) verdict(part *cache.Entry, now time.Time) freshness.Verdict {
+	if part == nil {
+		return freshness.Withheld
+	}
+	return s.Settings.Stale.Of(s.Cache, part, freshness.Told{}, now)
+}
+
+// fails reports whether the server is known not to deliver a list. What single callers are shown is
+// no list of its feeds.
+func (s *Server) fails(r revision.Revision, k revision.Kind) bool {
+	f := s.feed(r)
+	return !s.Carries.isPersonal() && (f == nil || f.Fails(k))
 }
 
 // isLacking reports whether the server has no such list, or had none when it was last

@@ -77,21 +77,37 @@ func (l shownList) Asked() time.Time { return l.asked }
 func (l shownList) Wait(ctx context.Context) (*cache.Entry, error) {
 	select {
 	case <-l.done:
-		if l.err != nil {
-			return nil, l.err
-		}
-		return l.shown.Lists[l.kind], nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		select {
+		case <-l.done: // at the same moment, or before its caller began to wait
+		default:
+			return nil, ctx.Err()
+		}
 	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	return l.shown.Lists[l.kind], nil
 }
 
 // found returns the revision at which a caller was answered last, or [revision.Unknown].
 func (s *shows) found() revision.Revision { return revision.Revision(s.at.Load()) }
 
+// remembered says which failures of lately count when a server is asked to show a list.
+type remembered uint8
+
+const (
+	// noFailure: it is asked anew in any case.
+	noFailure remembered = iota
+	// refusals: one of who asks.
+	refusals
+	// anyFailure: those, and any other that each list would wait for.
+	anyFailure
+)
+
 // show asks the server for a list as a caller, for clients of the era of r, together with all
-// who ask the same. Unless it is asked anew, a failure counts for a while.
-func (s *Server) show(c feed.Caller, r revision.Revision, k revision.Kind, anew bool) shownList {
+// who ask the same, unless there is a failure that counts.
+func (s *Server) show(c feed.Caller, r revision.Revision, k revision.Kind, counts remembered) shownList {
 	q := question{c.Context, s.at(r).Era(), k}
 	if q.era == revision.Legacy {
 		q.kind = revision.Tools
@@ -103,13 +119,13 @@ func (s *Server) show(c feed.Caller, r revision.Revision, k revision.Kind, anew 
 	if joined := s.shows.asking[q]; joined != nil && s.Cache.Current(k, joined.marks[k]) {
 		return shownList{joined, k}
 	}
-	failure := s.shows.failedLately(q, now)
+	failure := s.shows.failedLately(q, counts, now)
 	asking := &showing{asked: now, done: make(chan struct{})}
 	for _, k := range revision.Kinds() {
 		asking.marks[k] = s.Cache.Mark(k)
 	}
 	switch {
-	case failure != nil && !anew:
+	case failure != nil:
 		asking.err = failure
 	case len(s.shows.asking) >= maxShowing:
 		asking.err = errTooMany
@@ -140,6 +156,7 @@ func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revi
 		for _, list := range shown.Lists {
 			if list != nil {
 				s.Cache.Put(list)
+				s.deliver(r, list.Kind)
 			}
 		}
 	} else if client.Refused(err) {
@@ -153,6 +170,14 @@ func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revi
 		delete(s.shows.asking, q)
 	}
 	s.shows.note(q, err)
+}
+
+// deliver notes that the server has shown a caller a list. Clients of the era of r hear of that if
+// one was given a list without it.
+func (s *Server) deliver(r revision.Revision, k revision.Kind) {
+	if s.withheld[r.Era()][k].Swap(false) {
+		s.returned[k].Add(1)
+	}
 }
 
 // all is the question that stands for all that are asked as somebody.
@@ -179,11 +204,12 @@ func (s *shows) note(q question, err error) {
 }
 
 // failedLately returns a failure that counts yet, or nil. The caller holds s.mu.
-func (s *shows) failedLately(q question, now time.Time) error {
-	for _, q := range []question{q, all(q.context)} {
-		if failed, has := s.failed[q]; has && now.Before(failed.until) {
-			return failed.err
-		}
+func (s *shows) failedLately(q question, counts remembered, now time.Time) error {
+	if refused, has := s.failed[all(q.context)]; has && counts >= refusals && now.Before(refused.until) {
+		return refused.err
+	}
+	if failed, has := s.failed[q]; has && counts >= anyFailure && now.Before(failed.until) {
+		return failed.err
 	}
 	return nil
 }

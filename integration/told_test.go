@@ -1,0 +1,202 @@
+package integration
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/redistest"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// marksIn returns the descriptions of the tools in a list.
+func marksIn(a *fixture.Answer) (marks []string) {
+	for _, text := range a.Items(scripted.ItemsKey(toolsList)) {
+		var item struct{ Description string }
+		if json.Unmarshal([]byte(text), &item) == nil {
+			marks = append(marks, item.Description)
+		}
+	}
+	return marks
+}
+
+// toldWay is one of the ways in which two Caddys stand in front of the same server.
+type toldWay struct {
+	revisions []string // of the server
+	caller    string   // the Authorization of clients
+	several   bool
+	options   []string // of the server's block
+	door      bool     // the server lets callers in, and no feed: it announces changes in answers alone
+}
+
+var toldWays = map[string]toldWay{
+	"one server":                 {revisions: []string{scripted.LatestLegacy, scripted.Modern}},
+	"several":                    {revisions: []string{scripted.LatestLegacy, scripted.Modern}, several: true},
+	"several, one of legacy":     {revisions: []string{scripted.LatestLegacy}, several: true},
+	"several, one of modern":     {revisions: []string{scripted.Modern}, several: true},
+	"several, of single callers": {revisions: []string{scripted.LatestLegacy, scripted.Modern}, several: true, caller: "Bearer a", options: []string{"authorization forward"}, door: true},
+}
+
+// start starts an instance of that way, and has clients of both eras get the lists.
+func (way toldWay) start(t *testing.T, w, other *world, redis, name string) *audience {
+	t.Helper()
+	sent := "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}"
+	options := append([]string{"refresh 10ms", sent}, way.options...)
+	var one *instance
+	at := "mcp_cache"
+	if way.several {
+		at += "/one"
+		one = startNamed(t, name, "", "store redis "+redis, server("one", w.host.URL, options...), server("two", other.host.URL))
+	} else {
+		one = startNamed(t, name, w.host.URL, append(options, "store redis "+redis)...)
+	}
+	one.awaitFleetOf(at, "together")
+	m := &audience{instance: one, name: name}
+	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+		m.list = append(m.list, fixture.New(t, one.URL, revision, way.caller))
+	}
+	m.awaitAll("v1")
+	m.stream = m.list[0].Notices()
+	return m
+}
+
+// server returns a block of a server of several.
+func server(name, url string, options ...string) string {
+	return toolkitOf([]member{{name, url, options}})[len("mcp_cache {\n") : len(toolkitOf([]member{{name, url, options}}))-len("}")]
+}
+
+// awaitAll waits until both clients of an instance get hits of that mark.
+func (m *audience) awaitAll(mark string) {
+	m.t.Helper()
+	for _, c := range m.list {
+		c.AwaitList(toolsList, "a hit of "+mark, func(a *fixture.Answer) bool {
+			return a.Status == http.StatusOK && a.CacheStatus().Hit && a.CacheStatus().Detail == "" && slices.Contains(marksIn(a), mark)
+		})
+	}
+}
+
+// TestTheOldListIsForNobodyWhoMayKnow has a client of one Caddy told of a change. The server fails
+// for another Caddy just then, or is slow: the clients there are never given the old list.
+func TestTheOldListIsForNobodyWhoMayKnow(t *testing.T) {
+	redis := redistest.Start(t)
+	for name, way := range toldWays {
+		t.Run(name, func(t *testing.T) {
+			w, other := newUpstream(t), newUpstream(t)
+			w.SetRevisions(way.revisions...)
+			w.host.ShareCredentials()
+			if way.door {
+				w.SetDoor(func(r *http.Request) int {
+					if r.Header.Get("Authorization") != way.caller {
+						return http.StatusUnauthorized
+					}
+					return 0
+				})
+			}
+			other.mark(toolsList, "other")
+			for _, one := range []*world{w, other} {
+				one.SetHints(publicHour)
+				one.host.Start()
+			}
+			w.SetScript("tools/call", func(x *scripted.Exchange) {
+				x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				x.Event(x.Envelope(`{"content":[]}`))
+			})
+			a, b := way.start(t, w, other, redis.URL, "a"), way.start(t, w, other, redis.URL, "b")
+			// change changes the tools, with a server that is like this to the second Caddy.
+			change := func(mark string, second scripted.Script) {
+				t.Helper()
+				w.SetScript(toolsList, func(x *scripted.Exchange) {
+					if x.R.Header.Get("X-Instance") == "b" {
+						second(x)
+					} else {
+						x.Default()
+					}
+				})
+				w.mark(toolsList, mark)
+				if way.door {
+					a.list[0].Call("tools/call", a.list[0].Params(`"name":"one__item-0000","arguments":{}`))
+				} else {
+					w.Changed(scripted.Everybody, toolsList)
+				}
+				a.stream.Await("notifications/tools/list_changed")
+			}
+			change("v2", scripted.Status(http.StatusServiceUnavailable))
+			for range 5 {
+				for _, c := range b.list {
+					got := c.List(toolsList)
+					marks := marksIn(got)
+					switch {
+					case slices.Contains(marks, "v1"):
+						t.Errorf("with a server that fails, a client of %s is given %s", c.Revision, describe(got))
+					case way.several && (!slices.Contains(marks, "other") || got.CacheStatus().Detail != "partial"), !way.several && got.Status != http.StatusServiceUnavailable:
+						t.Errorf("without that server's list, a client of %s is given %s", c.Revision, describe(got))
+					}
+				}
+			}
+			w.SetScript(toolsList, nil)
+			if way.several { // who was given a list without a part is told once it is there
+				b.stream.Await("notifications/tools/list_changed")
+			}
+			b.awaitAll("v2")
+			change("v3", func(x *scripted.Exchange) {
+				select {
+				case <-time.After(1500 * time.Millisecond): // longer than anybody waits who may have the old list
+				case <-x.Done():
+				}
+				x.Default()
+			})
+			for _, c := range b.list {
+				if got := c.List(toolsList); got.Status != http.StatusOK || !slices.Contains(marksIn(got), "v3") || slices.Contains(marksIn(got), "v2") {
+					t.Errorf("with a server that is slow, a client of %s is given %s", c.Revision, describe(got))
+				}
+			}
+		})
+	}
+}
+
+// TestToldOfListsOfSingleCallers has clients told of a change at once, as each may be shown another
+// list. While the server fails, none is given its old list, unless the operator says so for that
+// server. Once the server is back, clients are told again.
+func TestToldOfListsOfSingleCallers(t *testing.T) {
+	for name, options := range map[string][]string{"by default": nil, "after_notice": {"stale_if_error 1h after_notice"}} {
+		t.Run(name, func(t *testing.T) {
+			w, one := newMember(t, "one", append(options, "authorization forward", "refresh 10ms")...)
+			_, two := newMember(t, "two")
+			w.SetDoor(func(r *http.Request) int {
+				if r.Header.Get("Authorization") != "Bearer a" {
+					return http.StatusUnauthorized
+				}
+				return 0
+			})
+			w.SetScript("tools/call", func(x *scripted.Exchange) {
+				x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				x.Event(x.Envelope(`{"content":[]}`))
+			})
+			p := startProxy(t, toolkitOf([]member{one, two}))
+			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+				c := fixture.New(t, p.URL, revision, "Bearer a")
+				hasListed(t, c, toolsList, 4)
+				stream := c.Notices()
+				w.SetScript(toolsList, scripted.Status(http.StatusServiceUnavailable))
+				c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
+				stream.Await("notifications/tools/list_changed")
+				want, detail := 2, "partial"
+				if options != nil {
+					want, detail = 4, "stale"
+				}
+				a := c.List(toolsList)
+				if n := len(a.Items("tools")); a.Status != http.StatusOK || n != want || a.CacheStatus().Detail != detail {
+					t.Errorf("told, a client of %s is given %d tools: %s", revision, n, describe(a))
+				}
+				w.SetScript(toolsList, nil)
+				if options == nil {
+					hasListed(t, c, toolsList, 4)
+					stream.Await("notifications/tools/list_changed")
+				}
+			}
+		})
+	}
+}
