@@ -1,11 +1,10 @@
 package integration
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
-	"sync"
+	"strings"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
@@ -13,116 +12,16 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
-// redisProxy stands between Caddy and a Redis, and can say something itself.
-type redisProxy struct {
-	addr string
-
-	mu      sync.Mutex
-	clients map[net.Conn]bool
-	fails   func(net.Conn) // the next announcement, which does not reach Redis
-}
-
-func newRedisProxy(t *testing.T, to string) *redisProxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	p := &redisProxy{addr: listener.Addr().String(), clients: make(map[net.Conn]bool)}
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(client, to)
-		}
-	}()
-	return p
-}
-
-// serve passes on what the two say, until one of them ends.
-func (p *redisProxy) serve(client net.Conn, to string) {
-	defer client.Close()
-	redis, err := net.Dial("tcp", to)
-	if err != nil {
-		return
-	}
-	defer redis.Close()
-	p.mu.Lock()
-	p.clients[client] = true
-	p.mu.Unlock()
-	go func() {
-		_, _ = io.Copy(redis, &asked{client, p})
-		_ = redis.Close()
-	}()
-	_, _ = io.Copy(client, redis)
-	p.mu.Lock()
-	delete(p.clients, client)
-	p.mu.Unlock()
-}
-
-// asked is what a client asks Redis for, without announcements that fail.
-type asked struct {
-	net.Conn
-	*redisProxy
-}
-
-// Read implements [io.Reader].
-func (a *asked) Read(b []byte) (int, error) {
-	for {
-		n, err := a.Conn.Read(b)
-		if !bytes.Contains(b[:n], []byte(`{"kinds":`)) {
-			return n, err
-		}
-		a.mu.Lock()
-		fail := a.fails
-		a.fails = nil
-		a.mu.Unlock()
-		if fail == nil {
-			return n, err
-		}
-		fail(a.Conn)
-	}
-}
-
-// failNext has the next announcement fail.
-func (p *redisProxy) failNext(fail func(net.Conn)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fails = fail
-}
-
-// cutAll cuts all connections.
-func (p *redisProxy) cutAll(net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.clients {
-		_ = c.Close()
-	}
-}
-
-// say says something on every connection, and returns on how many.
-func (p *redisProxy) say(text string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.clients {
-		_, _ = io.WriteString(c, text)
-	}
-	return len(p.clients)
-}
-
 // TestFleetSurvivesOddLines has a proxy in front of Redis send lines of its own, as proxies do
 // before they close a connection. Caddy keeps serving its lists, and joins the other Caddy again.
 func TestFleetSurvivesOddLines(t *testing.T) {
 	redis := redistest.Start(t)
-	between := newRedisProxy(t, redis.Addr)
+	between := redistest.NewProxy(t, redis.Addr)
 	w := newUpstream(t)
 	w.SetHints(publicHour)
 	w.host.Start()
-	a := startInstance(t, w.host.URL, "store redis redis://"+between.addr)
-	b := startInstance(t, w.host.URL, "store redis redis://"+redis.Addr)
+	a := startInstance(t, w.host.URL, "store redis "+between.URL)
+	b := startInstance(t, w.host.URL, "store redis "+redis.URL)
 	c := fixture.NewModern(t, a.URL, "")
 	c.Settle(toolsList)
 	together := func() bool {
@@ -131,7 +30,7 @@ func TestFleetSurvivesOddLines(t *testing.T) {
 	}
 	for _, text := range []string{"-ERR max number of clients reached\r\n", "-LOADING Redis is loading\r\n", "+OK\r\n", "$-77\r\n", "*9223372036854775807\r\n", "HTTP/1.0 503\r\n\r\n", "\x00\x00\r\n"} {
 		await(t, "both to be together", together)
-		if n := between.say(text); n == 0 {
+		if n := between.Say(text); n == 0 {
 			t.Errorf("there is no connection on which %q could be said", text)
 		}
 		if a := c.List(toolsList); !a.CacheStatus().Hit {
@@ -147,13 +46,58 @@ func TestFleetSurvivesOddLines(t *testing.T) {
 	}
 }
 
+// TestFleetFollowsTheName has another Redis take over from the one that a name leads to. The old one
+// becomes a replica, keeps its connections, and refuses what Caddys do there. They are together
+// again at the new one, and tell each other of changes, without a new configuration.
+func TestFleetFollowsTheName(t *testing.T) {
+	for name, after := range map[string]func(old *redistest.Server){
+		"the old one is a replica": func(*redistest.Server) {},
+		"the old one has lost the new one": func(old *redistest.Server) {
+			old.Do("CONFIG", "SET", "replica-serve-stale-data", "no")
+			old.Do("REPLICAOF", "127.0.0.1", "1") // where nobody is
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, next := redistest.Start(t), redistest.Start(t)
+			between := redistest.NewProxy(t, old.Addr)
+			s := startSharingAt(t, old, between.URL, hour, scripted.Modern, scripted.LatestLegacy)
+			all := s.audiences()
+			awaitHits(all, "v1")
+			next.Succeed(old)
+			after(old)
+			for _, m := range all {
+				await(t, "the reason in the status", func() bool {
+					status := m.status()
+					return status != nil && status.Fleet.State == "away" && strings.Contains(status.Fleet.Failure, "redis is a read-only replica")
+				})
+			}
+			between.Lead(next.Addr)
+			for _, m := range all {
+				await(t, "all to be together at the new Redis", func() bool {
+					status := m.status()
+					return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == len(all) &&
+						strings.Count(next.Do("CLIENT", "LIST", "TYPE", "pubsub"), " sub=1 ") == len(all)
+				})
+			}
+			awaitHits(all, "v1")
+			s.change("v2", all[0])
+			for _, m := range all {
+				m.wantNew(t, "v2")
+				if n := strings.Count(strings.Join(m.lines(), "\n"), `"msg":"redis is away`); n != 1 {
+					t.Errorf("%d lines of %s say that it is away, want 1", n, m.name)
+				}
+			}
+		})
+	}
+}
+
 // TestFleetAnnouncesAgain has the announcement of a change fail, of which the server tells one client
 // alone: the client hears of it once the other Caddy has heard, so that no list there is old.
 func TestFleetAnnouncesAgain(t *testing.T) {
 	redis := redistest.Start(t)
-	between := newRedisProxy(t, redis.Addr)
+	between := redistest.NewProxy(t, redis.Addr)
 	for name, fail := range map[string]func(net.Conn){
-		"all connections break": between.cutAll,
+		"all connections break": between.Cut,
 		"redis is loading":      func(c net.Conn) { _, _ = io.WriteString(c, "-LOADING Redis is loading the dataset in memory\r\n") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +106,7 @@ func TestFleetAnnouncesAgain(t *testing.T) {
 			w.host.Start()
 			s := &sharing{world: w, redis: redis}
 			var all []*audience
-			for _, addr := range []string{between.addr, redis.Addr} {
+			for _, addr := range []string{between.Addr, redis.Addr} {
 				one := startInstance(t, w.host.URL, "store redis redis://"+addr, "refresh 10ms")
 				one.awaitFleet("together")
 				all = append(all, s.hear(addr, one))
@@ -174,7 +118,7 @@ func TestFleetAnnouncesAgain(t *testing.T) {
 					return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == 2
 				})
 				mark := fmt.Sprint("round ", round)
-				between.failNext(fail)
+				between.FailNext(`{"kinds":`, fail)
 				s.change(mark, all[0])
 				all[1].wantNew(t, mark)
 				awaitHits(all, mark)

@@ -219,12 +219,18 @@ type sharing struct {
 // startSharing starts three instances, and returns them once they share their lists, each of
 // which is due in that many milliseconds at most.
 func startSharing(t *testing.T, ttl int, revisions ...string) *sharing {
-	w, redis := newUpstream(t), redistest.Start(t)
+	redis := redistest.Start(t)
+	return startSharingAt(t, redis, redis.URL, ttl, revisions...)
+}
+
+// startSharingAt is startSharing with the URL that leads to their Redis.
+func startSharingAt(t *testing.T, redis *redistest.Server, url string, ttl int, revisions ...string) *sharing {
+	w := newUpstream(t)
 	w.SetRevisions(revisions...)
 	w.SetHints(fmt.Sprintf(`"ttlMs":%d,"cacheScope":"public"`, ttl))
 	w.host.Start()
 	s := &sharing{world: w, redis: redis, instances: make(map[string]*instance), options: []string{
-		"store redis " + redis.URL, "refresh 10ms", "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}",
+		"store redis " + url, "refresh 10ms", "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}",
 	}}
 	for _, name := range []string{"a", "b", "c"} {
 		s.startOne(name)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -111,4 +112,15 @@ func (s *Server) Do(command ...string) string {
 		s.t.Fatalf("%v: %v", command, err)
 	}
 	return fmt.Sprint(answer)
+}
+
+// Succeed makes it the primary in place of another, whose values it has. That becomes its
+// read-only replica, and keeps its connections.
+func (s *Server) Succeed(other *Server) {
+	s.t.Helper()
+	other.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	s.Do("REPLICAOF", "127.0.0.1", other.Port)
+	fixture.Await(s.t, "a copy of the primary", func() bool { return strings.Contains(s.Do("INFO", "replication"), "master_link_status:up") })
+	s.Do("REPLICAOF", "NO", "ONE")
+	other.Do("REPLICAOF", "127.0.0.1", s.Port)
 }

@@ -149,6 +149,7 @@ type dialling struct {
 	credentials credentials
 	tls         *tls.Config // nil: without
 	timeout     time.Duration
+	probe       string         // a key that is never there
 	memory      *budget.Budget // for answers on their way
 }
 
@@ -166,7 +167,8 @@ func (s *Redis) dialling(log *zap.Logger) (*dialling, error) {
 	}
 	username, password := cmp.Or(s.Username, to.username), cmp.Or(s.Password, to.password)
 	d := &dialling{
-		addresses: to.addresses, database: to.database, timeout: cmp.Or(time.Duration(s.Timeout), DefaultTimeout), memory: budget.New(maxMessage),
+		addresses: to.addresses, database: to.database, timeout: cmp.Or(time.Duration(s.Timeout), DefaultTimeout),
+		probe: s.keyOf("probe"), memory: budget.New(maxMessage),
 		credentials: func(context.Context) (string, string, error) { return username, password, nil },
 	}
 	if s.PasswordFile != "" {

@@ -43,10 +43,12 @@ type link struct {
 	// redis and members are nil until the first connection. members is one of its own: what
 	// members tell each other does not wait until large lists are through.
 	redis, members redis.UniversalClient
-	state          stores.State
-	ahead          time.Duration // of the clock of Redis
-	within         time.Duration // by how much ahead may be wrong
-	logger         *zap.Logger
+	// replica is the answer by which a read-only replica has refused a command of these two.
+	replica error
+	state   stores.State
+	ahead   time.Duration // of the clock of Redis
+	within  time.Duration // by how much ahead may be wrong
+	logger  *zap.Logger
 }
 
 var errUntried = errors.New("nobody has asked it yet")
@@ -193,12 +195,38 @@ func (l *link) note(err error) {
 	}
 }
 
+// demoted notes that a client leads to a replica, by its answer. What is connected now has
+// nothing to do with the answers to clients of before.
+func (l *link) demoted(client redis.UniversalClient, answer error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if client == l.redis || client == l.members {
+		l.replica = answer
+	}
+}
+
+// clients returns what asks Redis, nil if nothing does. Clients that lead to a replica are closed with
+// all their connections, subscriptions included, and the replica's answer is returned. PING and TIME
+// still work there, and the library closes only the connection that a READONLY came on. The next
+// clients dial the name anew, which may lead to the new primary by then.
+func (l *link) clients() (first, members redis.UniversalClient, replica error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first, members, replica = l.redis, l.members, l.replica
+	if replica != nil {
+		l.redis, l.members, l.replica = nil, nil, nil
+		_, _ = first.Close(), members.Close() // nobody uses them any more
+	}
+	return first, members, replica
+}
+
 // ask connects to Redis, if that has not been done, and asks for its time. It reports
 // whether Redis has answered that it does not want us.
 func (l *link) ask() (refused bool, err error) {
-	l.mu.Lock()
-	first, members := l.redis, l.members
-	l.mu.Unlock()
+	first, members, err := l.clients()
+	if err != nil {
+		return false, plainly(err)
+	}
 	ctx, cancel := context.WithTimeout(l.ctx, l.to.timeout)
 	defer cancel()
 	var ahead, within time.Duration
@@ -241,6 +269,9 @@ func (l *link) connect(ctx context.Context) (first, members redis.UniversalClien
 	if err == nil {
 		err = checkVersion(about["redis_version"])
 	}
+	if err == nil {
+		err = checkWritable(ctx, first, l.to.probe)
+	}
 	if err != nil {
 		_ = first.Close()
 		return nil, nil, err
@@ -251,8 +282,16 @@ func (l *link) connect(ctx context.Context) (first, members redis.UniversalClien
 // isRefusal reports whether an error says that Redis does not want us, and will not soon.
 func isRefusal(err error) bool {
 	_, answered := errors.AsType[redis.Error](err)
-	return errors.Is(err, errTooOld) || answered && !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) &&
+	return errors.Is(err, errTooOld) || answered && !isReplica(err) && !redis.IsLoadingError(err) &&
 		!redis.IsClusterDownError(err) && !redis.IsTryAgainError(err) && !redis.IsMaxClientsError(err)
+}
+
+// isReplica reports whether an error is the answer of a replica, which takes no writes. Redis 6 wraps
+// the answer to a script's command: "ERR Error running script (…): -READONLY You can't write …". A
+// replica that has lost its primary may answer MASTERDOWN instead.
+func isReplica(err error) bool {
+	_, answered := errors.AsType[redis.Error](err)
+	return answered && (strings.Contains(err.Error(), "READONLY ") || redis.IsMasterDownError(err))
 }
 
 // isBroken reports whether an error is neither an answer nor the want of one.
@@ -301,6 +340,16 @@ func checkVersion(version string) error {
 	return nil
 }
 
+// checkWritable returns an error if Redis is a replica, which takes no writes. It finds that out by
+// deleting a key that is never there. Other refusals concern what is saved, and are met there.
+func checkWritable(ctx context.Context, client redis.UniversalClient, probe string) error {
+	err := client.Del(ctx, probe).Err()
+	if _, answered := errors.AsType[redis.Error](err); answered && !isReplica(err) {
+		return nil
+	}
+	return err
+}
+
 // plainly says what can be done about errors that operators meet.
 func plainly(err error) error {
 	if err == nil {
@@ -308,6 +357,9 @@ func plainly(err error) error {
 	}
 	if isLate(err) {
 		return fmt.Errorf("redis does not answer in time: %w", err)
+	}
+	if isReplica(err) {
+		return fmt.Errorf("redis is a read-only replica, and its name is asked for again until it leads to the primary; if it never does, correct the URL: %w", err)
 	}
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("redis has closed the connection: %w", err)

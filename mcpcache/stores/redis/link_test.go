@@ -99,6 +99,8 @@ func good(mode string) func(command []string) string {
 			return "*2\r\n" + bulk("1700000000") + bulk("1")
 		case "HGET":
 			return bulk("value")
+		case "DEL":
+			return ":0\r\n"
 		case "HSTRLEN":
 			return ":5\r\n"
 		case "SUBSCRIBE":

@@ -166,6 +166,9 @@ func ask[T any](ctx context.Context, l *link, which clientOf, command func(redis
 		answer, err = command(client)
 		return err
 	})
+	if isReplica(err) {
+		l.demoted(client, err)
+	}
 	return answer, inWords(err)
 }
 
@@ -180,6 +183,8 @@ func inWords(err error) error {
 		return nil
 	case errors.Is(err, redis.Nil):
 		return fs.ErrNotExist
+	case isReplica(err): // which the link tells operators
+		return fmt.Errorf("%w: %w", stores.ErrAway, plainly(err))
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: the key holds another type of value", stores.ErrForeign)
 	case answered && strings.Contains(err.Error(), "can't run this command"):
