@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -116,8 +117,43 @@ func parseURLs(texts []string) (target, error) {
 	return all, nil
 }
 
+// hostPort is a host of a URL, with or without a port.
+var hostPort = regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d+)?$`)
+
+// checkSingle returns an error if one URL names several hosts, as other programs take them. The error
+// shows how these are written here, unless a part of them might be a password's.
+func checkSingle(text string) error {
+	scheme, rest, _ := strings.Cut(text, "://")
+	rest = strings.ReplaceAll(rest, scheme+"://", "") // of the others
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	at := strings.LastIndexByte(rest, '@') + 1
+	user, hosts := rest[:at], rest[at:]
+	_, others, _ := strings.Cut(strings.TrimSuffix(user, "@"), "@")
+	if scheme != "redis" && scheme != "rediss" || !strings.ContainsAny(hosts+others, ", \t\n") {
+		return nil
+	}
+	const several = "urls: one names several hosts; several nodes are several URLs"
+	var shown []string
+	for _, host := range strings.FieldsFunc(hosts, func(r rune) bool { return strings.ContainsRune(", \t\n", r) }) {
+		if !hostPort.MatchString(host) || strings.Contains(user, ",") {
+			return fmt.Errorf("%s: %s://HOST:PORT %[2]s://HOST:PORT; what is special in a password is percent-encoded", several, scheme)
+		}
+		shown = append(shown, scheme+"://"+host)
+	}
+	same := ""
+	if user != "" {
+		same = ", each with the same username and password"
+	}
+	return fmt.Errorf("%s: %s%s", several, strings.Join(shown, " "), same)
+}
+
 // parseURL reads one URL. Its errors show nothing of a password.
 func parseURL(text string) (target, error) {
+	if err := checkSingle(text); err != nil {
+		return target{}, err
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" { // it may be a password
 		return target{}, errors.New("urls: want redis://HOST:PORT or rediss://HOST:PORT, and one is something else; what is special in a password is percent-encoded")

@@ -19,6 +19,7 @@ func TestCaddyfile(t *testing.T) {
 		"redis redis://10.0.0.5:7000 redis://10.0.0.6:7000":      {URLs: []string{"redis://10.0.0.5:7000", "redis://10.0.0.6:7000"}},
 		"redis {env.REDIS_URL} {\n prefix {env.STAGE}\n}":        {URLs: []string{"{env.REDIS_URL}"}, Prefix: "{env.STAGE}"},
 		"redis redis://u:p%40@host/3 {\n timeout 300ms\n}":       {URLs: []string{"redis://u:p%40@host/3"}, Timeout: caddy.Duration(300 * time.Millisecond)},
+		"redis redis://u:p,w@host":                               {URLs: []string{"redis://u:p,w@host"}},
 		"redis redis://[::1]:1 {\n username u\n password p\n}":   {URLs: []string{"redis://[::1]:1"}, Username: "u", Password: "p"},
 		"redis redis://host {\n password_file /run/redis\n}":     {URLs: []string{"redis://host"}, PasswordFile: "/run/redis"},
 		"redis rediss://host {\n tls {\n ca /a\n}\n prefix x\n}": {URLs: []string{"rediss://host"}, TLS: &TLS{CA: "/a"}, Prefix: "x"},
@@ -46,6 +47,17 @@ func TestCaddyfileMistakes(t *testing.T) {
 		"redis redis://h?password=geheim":                      "urls: redis://h: it has more than a host and a database; the rest are options of the store, at Testfile:1",
 		"redis redis://a rediss://b":                           "urls: they are nodes of one cluster, and differ in more than the node, at Testfile:1",
 		"redis redis://a/1 redis://b/1":                        "urls: they are nodes of one cluster, which has no database but 0, at Testfile:1",
+		"redis redis://a:1,b:1":                                "urls: one names several hosts; several nodes are several URLs: redis://a:1 redis://b:1, at Testfile:1",
+		"redis redis://a,b/2":                                  "urls: one names several hosts; several nodes are several URLs: redis://a redis://b, at Testfile:1",
+		"redis redis://a:1,b":                                  "urls: one names several hosts; several nodes are several URLs: redis://a:1 redis://b, at Testfile:1",
+		"redis redis://a,":                                     "urls: one names several hosts; several nodes are several URLs: redis://a, at Testfile:1",
+		"redis rediss://[::1]:1,[::1]:2":                       "urls: one names several hosts; several nodes are several URLs: rediss://[::1]:1 rediss://[::1]:2, at Testfile:1",
+		"redis redis://a:1,redis://b:1 redis://c":              "urls: one names several hosts; several nodes are several URLs: redis://a:1 redis://b:1, at Testfile:1",
+		"redis \"redis://a:1 redis://b:1\"":                    "urls: one names several hosts; several nodes are several URLs: redis://a:1 redis://b:1, at Testfile:1",
+		"redis rediss://u:geheim@a:1,b:1":                      "urls: one names several hosts; several nodes are several URLs: rediss://a:1 rediss://b:1, each with the same username and password, at Testfile:1",
+		"redis redis://u:geheim@a:1,u:geheim@b:1":              "urls: one names several hosts; several nodes are several URLs: redis://HOST:PORT redis://HOST:PORT; what is special in a password is percent-encoded, at Testfile:1",
+		"redis redis://u:1,geheim@a,b":                         "urls: one names several hosts; several nodes are several URLs: redis://HOST:PORT redis://HOST:PORT; what is special in a password is percent-encoded, at Testfile:1",
+		"redis redis://u:geheim,1":                             "urls: one names several hosts; several nodes are several URLs: redis://HOST:PORT redis://HOST:PORT; what is special in a password is percent-encoded, at Testfile:1",
 		"redis redis://h {\n password\n}":                      "password takes one argument, not none, at Testfile:2",
 		"redis redis://h {\n password p\n password_file /f\n}": "the password is given twice: leave one of password, password_file and that in the URL, at Testfile:4",
 		"redis redis://:p@h {\n password p\n}":                 "the password is given twice: leave one of password, password_file and that in the URL, at Testfile:3",
@@ -94,20 +106,23 @@ func TestProvisionMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("REDIS_PLACE", "nowhere")
+	t.Setenv("REDIS_NODES", "rediss://u:geheim@a:1,b:1")
 	for want, s := range map[string]Redis{
-		"urls: want one or more, such as redis://10.0.0.5:6379":                                                                           {},
-		"urls: placeholder {env.REDIS_URL_UNSET} is empty or unknown":                                                                     {URLs: []string{"{env.REDIS_URL_UNSET}"}},
-		"urls: want redis://HOST:PORT or rediss://HOST:PORT, and one is something else; what is special in a password is percent-encoded": {URLs: []string{"{env.REDIS_PLACE}:1"}},
-		"timeout: -1s is not a duration of more than 0":                                                                                   {URLs: []string{"redis://h"}, Timeout: caddy.Duration(-time.Second)},
-		"password_file: path must be absolute":                                                                                            {URLs: []string{"redis://h"}, PasswordFile: "password"},
-		"password_file: reading password file: stat " + filepath.Join(dir, "missing"):                                                     {URLs: []string{"redis://h"}, PasswordFile: filepath.Join(dir, "missing")},
-		"password_file: reading password file: " + empty + " is empty":                                                                    {URLs: []string{"redis://h"}, PasswordFile: empty},
-		"tls ca: open " + filepath.Join(dir, "ca.pem") + ": no such file":                                                                 {URLs: []string{"rediss://h"}, TLS: &TLS{CA: filepath.Join(dir, "ca.pem")}},
-		"tls ca: " + empty + " has no certificate in PEM":                                                                                 {URLs: []string{"rediss://h"}, TLS: &TLS{CA: empty}},
-		"tls cert and key: stat " + filepath.Join(dir, "cert.pem") + ": no such file":                                                     {URLs: []string{"rediss://h"}, TLS: &TLS{Cert: filepath.Join(dir, "cert.pem"), Key: empty}},
-		"tls cert and key: " + empty + " is empty":                                                                                        {URLs: []string{"rediss://h"}, TLS: &TLS{Cert: empty, Key: empty}},
+		"urls: want one or more, such as redis://10.0.0.5:6379":                                                                              {},
+		"urls: placeholder {env.REDIS_URL_UNSET} is empty or unknown":                                                                        {URLs: []string{"{env.REDIS_URL_UNSET}"}},
+		"urls: want redis://HOST:PORT or rediss://HOST:PORT, and one is something else; what is special in a password is percent-encoded":    {URLs: []string{"{env.REDIS_PLACE}:1"}},
+		"urls: one names several hosts; several nodes are several URLs: rediss://a:1 rediss://b:1, each with the same username and password": {URLs: []string{"{env.REDIS_NODES}"}},
+		"urls: one names several hosts; several nodes are several URLs: redis://a:1 redis://b:1":                                             {URLs: []string{"redis://a:1,b:1"}},
+		"timeout: -1s is not a duration of more than 0":                                                                                      {URLs: []string{"redis://h"}, Timeout: caddy.Duration(-time.Second)},
+		"password_file: path must be absolute":                                                                                               {URLs: []string{"redis://h"}, PasswordFile: "password"},
+		"password_file: reading password file: stat " + filepath.Join(dir, "missing"):                                                        {URLs: []string{"redis://h"}, PasswordFile: filepath.Join(dir, "missing")},
+		"password_file: reading password file: " + empty + " is empty":                                                                       {URLs: []string{"redis://h"}, PasswordFile: empty},
+		"tls ca: open " + filepath.Join(dir, "ca.pem") + ": no such file":                                                                    {URLs: []string{"rediss://h"}, TLS: &TLS{CA: filepath.Join(dir, "ca.pem")}},
+		"tls ca: " + empty + " has no certificate in PEM":                                                                                    {URLs: []string{"rediss://h"}, TLS: &TLS{CA: empty}},
+		"tls cert and key: stat " + filepath.Join(dir, "cert.pem") + ": no such file":                                                        {URLs: []string{"rediss://h"}, TLS: &TLS{Cert: filepath.Join(dir, "cert.pem"), Key: empty}},
+		"tls cert and key: " + empty + " is empty":                                                                                           {URLs: []string{"rediss://h"}, TLS: &TLS{Cert: empty, Key: empty}},
 	} {
-		if err := provision(t, &s); err == nil || !strings.Contains(err.Error(), want) {
+		if err := provision(t, &s); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%+v: %v, want %s", s, err, want)
 		}
 	}

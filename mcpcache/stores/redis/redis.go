@@ -59,7 +59,7 @@ const (
 type Redis struct {
 	// Where Redis is: `redis://HOST[:PORT][/DATABASE]`, or `rediss://` with TLS. The port is
 	// 6379 by default. Several are nodes of one cluster, whose others are found by
-	// themselves. Placeholders are replaced when the configuration is loaded, in all
+	// themselves. Each has one host. Placeholders are replaced when the configuration is loaded, in all
 	// texts.
 	URLs []string `json:"urls,omitempty"`
 
