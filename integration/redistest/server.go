@@ -51,10 +51,10 @@ func NewDown(t testing.TB, options ...string) *Server {
 
 // NewNode starts a Redis that is a node of a cluster, still without others. It is met at Port
 // and the returned port.
-func NewNode(t testing.TB) (node *Server, bus string) {
+func NewNode(t testing.TB, options ...string) (node *Server, bus string) {
 	t.Helper()
 	_, bus, _ = net.SplitHostPort(fixture.FreeAddr(t)) // the usual one is where connections of others may be
-	return Start(t, "--cluster-enabled", "yes", "--cluster-port", bus), bus
+	return Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus}, options...)...), bus
 }
 
 // Configure adds options for the next start.

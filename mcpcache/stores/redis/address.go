@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -45,6 +43,7 @@ func (s *Redis) resolve() error {
 		r.Path("tls ca", &resolved.CA)
 		r.Path("tls cert", &resolved.Cert)
 		r.Path("tls key", &resolved.Key)
+		r.Text("tls server_name", &resolved.ServerName)
 		s.TLS = &resolved
 	}
 	return r.Err
@@ -84,10 +83,8 @@ func (s *Redis) check() error {
 		return errors.New("username: the URL has one, too: leave one of them out")
 	case s.TLS != nil && !to.tls:
 		return errors.New("tls: it is for URLs that begin with rediss://")
-	case s.TLS != nil && (s.TLS.Cert == "") != (s.TLS.Key == ""):
-		return errors.New("tls: cert and key are given together")
 	}
-	return nil
+	return s.TLS.check()
 }
 
 // parseURLs returns where URLs lead, all of which have to say the same of everything but
@@ -184,6 +181,7 @@ type dialling struct {
 	database    int
 	credentials credentials
 	tls         *tls.Config // nil: without
+	serverName  string      // what certificates are held against; "": the nodes' own names
 	timeout     time.Duration
 	probe       string         // a key that is never there
 	memory      *budget.Budget // for answers on their way
@@ -214,6 +212,9 @@ func (s *Redis) dialling(log *zap.Logger) (*dialling, error) {
 	}
 	if to.tls {
 		d.tls, err = s.TLS.config()
+		if s.TLS != nil {
+			d.serverName = s.TLS.ServerName
+		}
 	}
 	return d, err
 }
@@ -242,10 +243,8 @@ func (d *dialling) dial(ctx context.Context, network, address string) (net.Conn,
 	if err != nil || d.tls == nil {
 		return checked(c, d.memory), err
 	}
-	config := d.tls.Clone()
-	config.ServerName, _, _ = net.SplitHostPort(address)
-	secured := tls.Client(c, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
+	secured, err := d.secure(ctx, c, address)
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
@@ -265,30 +264,4 @@ func credentialsFrom(path, username string, log *zap.Logger) (credentials, error
 		password, err := file.Reload()
 		return username, password, err
 	}, nil
-}
-
-// config returns the settings of connections with TLS. t may be nil.
-func (t *TLS) config() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t == nil {
-		return config, nil
-	}
-	if t.CA != "" {
-		content, err := os.ReadFile(t.CA)
-		if err != nil {
-			return nil, fmt.Errorf("tls ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(content) {
-			return nil, fmt.Errorf("tls ca: %s has no certificate in PEM", t.CA)
-		}
-	}
-	if t.Cert != "" {
-		pair, err := secretfile.LoadKeyPair(t.Cert, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("tls cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{*pair}
-	}
-	return config, nil
 }

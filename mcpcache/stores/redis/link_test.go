@@ -238,6 +238,10 @@ func TestOneConnectionForAll(t *testing.T) {
 	if err := errors.Join(first.Cleanup(), first.Cleanup()); err != nil {
 		t.Error(err)
 	}
+	named, otherwise := &Redis{URLs: []string{"rediss://h"}, TLS: &TLS{ServerName: "a"}}, &Redis{URLs: []string{"rediss://h"}, TLS: &TLS{ServerName: "b"}}
+	if err := errors.Join(provision(t, named), provision(t, otherwise)); err != nil || named.link == otherwise.link {
+		t.Errorf("with other names, the connections are %p and %p, %v", named.link, otherwise.link, err)
+	}
 	third := &Redis{URLs: []string{"redis://h"}}
 	if err := provision(t, third); err != nil || third.link != second.link {
 		t.Errorf("after the first has gone, the connections are %p and %p, %v", third.link, second.link, err)

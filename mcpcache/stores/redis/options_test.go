@@ -15,15 +15,17 @@ import (
 
 func TestCaddyfile(t *testing.T) {
 	for input, want := range map[string]Redis{
-		"redis redis://10.0.0.5":                                 {URLs: []string{"redis://10.0.0.5"}},
-		"redis redis://10.0.0.5:7000 redis://10.0.0.6:7000":      {URLs: []string{"redis://10.0.0.5:7000", "redis://10.0.0.6:7000"}},
-		"redis {env.REDIS_URL} {\n prefix {env.STAGE}\n}":        {URLs: []string{"{env.REDIS_URL}"}, Prefix: "{env.STAGE}"},
-		"redis redis://u:p%40@host/3 {\n timeout 300ms\n}":       {URLs: []string{"redis://u:p%40@host/3"}, Timeout: caddy.Duration(300 * time.Millisecond)},
-		"redis redis://u:p,w@host":                               {URLs: []string{"redis://u:p,w@host"}},
-		"redis redis://[::1]:1 {\n username u\n password p\n}":   {URLs: []string{"redis://[::1]:1"}, Username: "u", Password: "p"},
-		"redis redis://host {\n password_file /run/redis\n}":     {URLs: []string{"redis://host"}, PasswordFile: "/run/redis"},
-		"redis rediss://host {\n tls {\n ca /a\n}\n prefix x\n}": {URLs: []string{"rediss://host"}, TLS: &TLS{CA: "/a"}, Prefix: "x"},
-		"redis rediss://host {\n tls {\n cert /c\n key /k\n}\n}": {URLs: []string{"rediss://host"}, TLS: &TLS{Cert: "/c", Key: "/k"}},
+		"redis redis://10.0.0.5":                                         {URLs: []string{"redis://10.0.0.5"}},
+		"redis redis://10.0.0.5:7000 redis://10.0.0.6:7000":              {URLs: []string{"redis://10.0.0.5:7000", "redis://10.0.0.6:7000"}},
+		"redis {env.REDIS_URL} {\n prefix {env.STAGE}\n}":                {URLs: []string{"{env.REDIS_URL}"}, Prefix: "{env.STAGE}"},
+		"redis redis://u:p%40@host/3 {\n timeout 300ms\n}":               {URLs: []string{"redis://u:p%40@host/3"}, Timeout: caddy.Duration(300 * time.Millisecond)},
+		"redis redis://u:p,w@host":                                       {URLs: []string{"redis://u:p,w@host"}},
+		"redis redis://[::1]:1 {\n username u\n password p\n}":           {URLs: []string{"redis://[::1]:1"}, Username: "u", Password: "p"},
+		"redis redis://host {\n password_file /run/redis\n}":             {URLs: []string{"redis://host"}, PasswordFile: "/run/redis"},
+		"redis rediss://host {\n tls {\n ca /a\n}\n prefix x\n}":         {URLs: []string{"rediss://host"}, TLS: &TLS{CA: "/a"}, Prefix: "x"},
+		"redis rediss://host {\n tls {\n server_name {env.NAME:a}\n}\n}": {URLs: []string{"rediss://host"}, TLS: &TLS{ServerName: "{env.NAME:a}"}},
+		"redis rediss://host {\n tls {\n server_name fd00::1\n}\n}":      {URLs: []string{"rediss://host"}, TLS: &TLS{ServerName: "fd00::1"}},
+		"redis rediss://host {\n tls {\n cert /c\n key /k\n}\n}":         {URLs: []string{"rediss://host"}, TLS: &TLS{Cert: "/c", Key: "/k"}},
 	} {
 		var got Redis
 		if err := got.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input)); err != nil || !reflect.DeepEqual(got, want) {
@@ -66,9 +68,12 @@ func TestCaddyfileMistakes(t *testing.T) {
 		"redis redis://h {\n prefix a\n prefix b\n}":           "prefix already specified, at Testfile:3",
 		"redis redis://h {\n sentinel x\n}":                    `unrecognized subdirective "sentinel"; the options are password, password_file, prefix, timeout, tls, username, at Testfile:2`,
 		"redis redis://h {\n tls {\n ca /a\n}\n}":              "tls: it is for URLs that begin with rediss://, at Testfile:5",
-		"redis rediss://h {\n tls /a\n}":                       "tls takes a block with ca, cert and key, and no arguments, at Testfile:2",
+		"redis redis://h {\n tls {\n server_name a\n}\n}":      "tls: it is for URLs that begin with rediss://, at Testfile:5",
+		"redis rediss://h {\n tls {\n server_name\n}\n}":       "server_name takes one argument, not none, at Testfile:3",
+		"redis rediss://h {\n tls {\n server_name a:1\n}\n}":   "tls server_name: a:1: want the name in the certificate alone, such as redis.example.com, at Testfile:5",
+		"redis rediss://h {\n tls /a\n}":                       "tls takes a block with ca, cert, key and server_name, and no arguments, at Testfile:2",
 		"redis rediss://h {\n tls {\n cert /a\n}\n}":           "tls: cert and key are given together, at Testfile:5",
-		"redis rediss://h {\n tls {\n insecure\n}\n}":          `unrecognized subdirective "insecure"; the options are ca, cert, key, at Testfile:3`,
+		"redis rediss://h {\n tls {\n insecure\n}\n}":          `unrecognized subdirective "insecure"; the options are ca, cert, key, server_name, at Testfile:3`,
 	} {
 		var s Redis
 		got := "no error"
@@ -106,6 +111,7 @@ func TestProvisionMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("REDIS_PLACE", "nowhere")
+	t.Setenv("REDIS_HOST", "rediss://h")
 	t.Setenv("REDIS_NODES", "rediss://u:geheim@a:1,b:1")
 	for want, s := range map[string]Redis{
 		"urls: want one or more, such as redis://10.0.0.5:6379":                                                                              {},
@@ -117,6 +123,7 @@ func TestProvisionMistakes(t *testing.T) {
 		"password_file: path must be absolute":                                                                                               {URLs: []string{"redis://h"}, PasswordFile: "password"},
 		"password_file: reading password file: stat " + filepath.Join(dir, "missing"):                                                        {URLs: []string{"redis://h"}, PasswordFile: filepath.Join(dir, "missing")},
 		"password_file: reading password file: " + empty + " is empty":                                                                       {URLs: []string{"redis://h"}, PasswordFile: empty},
+		"tls server_name: rediss://h: want the name":                                                                                         {URLs: []string{"rediss://h"}, TLS: &TLS{ServerName: "{env.REDIS_HOST}"}},
 		"tls ca: open " + filepath.Join(dir, "ca.pem") + ": no such file":                                                                    {URLs: []string{"rediss://h"}, TLS: &TLS{CA: filepath.Join(dir, "ca.pem")}},
 		"tls ca: " + empty + " has no certificate in PEM":                                                                                    {URLs: []string{"rediss://h"}, TLS: &TLS{CA: empty}},
 		"tls cert and key: stat " + filepath.Join(dir, "cert.pem") + ": no such file":                                                        {URLs: []string{"rediss://h"}, TLS: &TLS{Cert: filepath.Join(dir, "cert.pem"), Key: empty}},

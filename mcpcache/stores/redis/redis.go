@@ -97,6 +97,11 @@ type TLS struct {
 	// The absolute paths of the client's certificate and its key, in PEM.
 	Cert string `json:"cert,omitempty"`
 	Key  string `json:"key,omitempty"`
+
+	// What all certificates of Redis are held against. Default: the host in the URL. A node of a
+	// cluster that was found by its address is held against that address, or any of the
+	// hosts in the URLs.
+	ServerName string `json:"server_name,omitempty"`
 }
 
 // links are the connections in use: one for each server and credential.
@@ -132,7 +137,7 @@ func (s *Redis) connection() string {
 	if s.TLS != nil {
 		t = *s.TLS
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %t %q", s.URLs, s.Username, s.Password, s.PasswordFile, s.Timeout, s.TLS != nil, []string{t.CA, t.Cert, t.Key}))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %t %q", s.URLs, s.Username, s.Password, s.PasswordFile, s.Timeout, s.TLS != nil, []string{t.CA, t.Cert, t.Key, t.ServerName}))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -252,6 +257,7 @@ func (s *Redis) State() stores.State { return s.link.current() }
 //			ca   <path>             # what to trust. Default: what the machine does
 //			cert <path>             # what to present, with its key
 //			key  <path>
+//			server_name <name>      # in the certificates. Default: the hosts in the URLs
 //		}
 //	}
 func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -279,13 +285,14 @@ func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // tls reads the block of that name.
 func (s *Redis) tls(d *caddyfile.Dispenser) error {
 	if d.CountRemainingArgs() > 0 {
-		return d.Err("tls takes a block with ca, cert and key, and no arguments")
+		return d.Err("tls takes a block with ca, cert, key and server_name, and no arguments")
 	}
 	s.TLS = new(TLS)
 	return options.Parse(d, map[string]options.Setter{
-		"ca":   options.String(&s.TLS.CA),
-		"cert": options.String(&s.TLS.Cert),
-		"key":  options.String(&s.TLS.Key),
+		"ca":          options.String(&s.TLS.CA),
+		"cert":        options.String(&s.TLS.Cert),
+		"key":         options.String(&s.TLS.Key),
+		"server_name": options.String(&s.TLS.ServerName),
 	})
 }
 

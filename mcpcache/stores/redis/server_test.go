@@ -1,15 +1,8 @@
 package redis
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/redistest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
@@ -219,6 +213,16 @@ func TestRealPasswords(t *testing.T) {
 	awaitState(t, wrong, "redis refuses the username or the password")
 }
 
+// awaitCluster waits until nodes are one cluster.
+func awaitCluster(t *testing.T, nodes ...*redistest.Server) {
+	t.Helper()
+	for _, node := range nodes {
+		fixture.Await(t, "a cluster", func() bool {
+			return strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:ok") && strings.Count(node.Do("CLUSTER", "SLOTS"), "[127.0.0.1 ") > 0
+		})
+	}
+}
+
 // Keys are where the nodes of a cluster say, whichever of them is named.
 func TestRealCluster(t *testing.T) {
 	first, _ := redistest.NewNode(t)
@@ -226,13 +230,7 @@ func TestRealCluster(t *testing.T) {
 	first.Do("CLUSTER", "ADDSLOTSRANGE", "0", "8000")
 	second.Do("CLUSTER", "ADDSLOTSRANGE", "8001", "16383")
 	first.Do("CLUSTER", "MEET", "127.0.0.1", second.Port, bus)
-	for _, node := range []*redistest.Server{first, second} {
-		for deadline := time.Now().Add(patience); !strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("the cluster does not form: %s", node.Do("CLUSTER", "INFO"))
-			}
-		}
-	}
+	awaitCluster(t, first, second)
 	s := connect(t, &Redis{URLs: []string{first.URL, second.URL}})
 	one := connect(t, &Redis{URLs: []string{second.URL}})
 	for i := range 20 {
@@ -253,55 +251,4 @@ func TestRealCluster(t *testing.T) {
 	}
 	wantAway(t, none)
 	awaitState(t, none, "several URLs are nodes of one cluster, and this redis is none")
-}
-
-func TestRealTLS(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := selfSigned(t, dir)
-	redis := redistest.NewDown(t, "--port", "0")
-	redis.Configure("--tls-port", redis.Port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
-	redis.Start()
-	url := "rediss://" + redis.Addr
-	s := connect(t, &Redis{URLs: []string{url}, TLS: &TLS{CA: cert, Cert: cert, Key: key}})
-	if err := s.Save(t.Context(), "a/b", []byte("x")); err != nil {
-		t.Error(err)
-	}
-	for want, other := range map[string]*Redis{
-		"certificate": {URLs: []string{url}, TLS: &TLS{CA: cert}}, // presents none
-		"unknown":     {URLs: []string{url}},                      // trusts none such
-	} {
-		if err := provision(t, other); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = other.Size(t.Context(), "none")
-		awaitState(t, other, want)
-	}
-}
-
-// selfSigned writes a certificate for 127.0.0.1, which signs itself, and its key.
-func selfSigned(t *testing.T, dir string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
 }
