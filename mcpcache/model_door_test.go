@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -15,9 +16,9 @@ type door struct {
 	// discovered are those to server/discover, which lets in to that alone.
 	discovered map[string]stamp
 	// answeredKind is when a caller was last answered a list of a kind, refusedKind
-	// when it was refused one; restarted is when the product was last started.
+	// when it was refused one; startedAt are when the product was started.
 	answeredKind, refusedKind map[callerKind]int
-	restarted                 int
+	startedAt                 []int
 
 	refusedCaller  map[string]int
 	refusedContext map[string]int
@@ -236,10 +237,10 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 
 // checkRefusedKind makes sure that a caller who was refused what it asks for has
 // been answered it since. By a restart that is forgotten, but who has been let in
-// before is not let in to that by it.
+// before that is not let in to it by any later one.
 func (w *world) checkRefusedKind(x *call, let stamp) error {
 	refused := x.before.refusedKind
-	forgotten := refused < x.at.truth.restarted && let.seq > x.at.truth.restarted
+	forgotten := slices.ContainsFunc(x.at.truth.startedAt, func(restart int) bool { return refused < restart && restart < let.seq })
 	caller := callerOf(x.session, x.ctx, x.c.rev.String())
 	if refused > 0 && !forgotten && x.at.truth.answeredKind[callerKind{caller, x.kind}] <= refused {
 		return fmt.Errorf("the upstream has refused this caller the kind %s", x.kind)

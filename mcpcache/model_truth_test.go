@@ -116,7 +116,7 @@ func newTruth(c *common) *truth {
 // has to be so all the same. That changes were announced is known if it was saved,
 // not to whom.
 func (t *truth) restarts(saved bool) {
-	t.restarted = t.next()
+	t.startedAt = append(t.startedAt, t.next())
 	clear(t.blips)
 	if !saved {
 		clear(t.staleFloor)
