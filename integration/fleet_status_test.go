@@ -2,6 +2,8 @@ package integration
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -62,4 +64,39 @@ func TestFleetIsSeen(t *testing.T) {
 	redis.Start()
 	one.awaitMembers(first)
 	one.awaitLines(begun, 2)
+}
+
+// TestFleetOfOtherSecrets gives two Caddys other secrets: the status and the log of each name the other
+// one, in front of one server and of several, whose sessions the other does not know. Once both have the
+// same secret, nothing is said of it.
+func TestFleetOfOtherSecrets(t *testing.T) {
+	redis, w := redistest.Start(t), newUpstream(t)
+	w.host.Start()
+	for name, several := range map[string]bool{"one server": false, "several": true} {
+		t.Run(name, func(t *testing.T) {
+			var all []*instance
+			at := "mcp_cache"
+			for _, secret := range []string{"11", "22"} {
+				file := filepath.Join(t.TempDir(), "secret")
+				if err := os.WriteFile(file, []byte(strings.Repeat(secret, 32)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				options := []string{"store redis " + redis.URL, "secret_file " + file}
+				if several {
+					at = "mcp_cache/one"
+					all = append(all, startInstance(t, "", append(options, server("one", w.host.URL))...))
+				} else {
+					all = append(all, startInstance(t, w.host.URL, options...))
+				}
+			}
+			for n, i := range all {
+				await(t, "the other's secrets in the status", func() bool {
+					is, other := i.statusOf(at), all[1-n].statusOf(at)
+					return is != nil && other != nil && slices.Equal(is.Fleet.Others, []string{other.Fleet.Name}) &&
+						slices.ContainsFunc(is.Warnings, func(text string) bool { return strings.Contains(text, "give all the same secret_file") })
+				})
+				i.awaitLines("another instance has other secrets", 1)
+			}
+		})
+	}
 }

@@ -23,11 +23,13 @@ import (
 
 // fleetStatus is what the tests read of a status.
 type fleetStatus struct {
-	Ready bool
-	Fleet *struct {
+	Ready    bool
+	Warnings []string
+	Fleet    *struct {
 		State, Name string
 		Members     []string
-		Failure     string `json:"last_failure"`
+		Others      []string `json:"other_secrets"`
+		Failure     string   `json:"last_failure"`
 		Ignored     int
 	}
 	Kinds []struct {

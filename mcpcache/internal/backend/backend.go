@@ -106,6 +106,7 @@ func (b *Backend) apply() {
 	b.transport.Use(newest.Upstream)
 	b.Keeper.Use(newest.Store, newest.Secrets, newest.Settings.Feed.MaxList, newest.Logger)
 	b.Fleet.Use(newest.Store, newest.Logger)
+	b.Fleet.UseSecrets(fleet.Secrets(newest.Secrets))
 	b.Cache.SetMemory(memory)
 	b.Cache.SetPrecompress(precompress)
 	b.Cache.SetAsleep(nil)

@@ -106,7 +106,9 @@ func (a *attendance) hear(h stores.Announcement) {
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
 	if h.Member != a.name {
-		a.cache.Hear(decode(h.Message))
+		said := decode(h.Message)
+		a.cache.Hear(said.Change)
+		a.hearSecrets(h.Member, said.marks)
 	}
 	if h.Number > a.heard+1 {
 		a.missed(true)

@@ -55,10 +55,10 @@ type Member struct {
 	replaced chan struct{} // closed when store is another
 	failed   error         // why no membership lasts, but for the store being away
 	logged   logged
-	// next are the changes to be announced next, current those that are; nil: none. unsent are
-	// those that could not be.
+	// next is what is to be announced next, current what is; nil: nothing. unsent is what could
+	// not be.
 	next, current *round
-	unsent        cache.Change
+	unsent        news
 	// awaited is the number of what somebody waits for to be confirmed, 0 if nobody does,
 	// awaiting is closed then. confirmed is the greatest number that is.
 	awaited, confirmed uint64
@@ -75,6 +75,8 @@ type Member struct {
 	lapse *time.Timer
 	// members are those that the store has told of last, in order. What is there is never changed.
 	members []string
+
+	known introductions
 }
 
 // New returns a member that has c outdated by others, and others by what is announced in c. It
@@ -83,6 +85,7 @@ func New(place func() (string, error), c *cache.Cache) *Member {
 	m := &Member{
 		cache: c, place: place, name: newName(hostName()), first: make(chan struct{}), wake: make(chan struct{}, 1),
 		replaced: make(chan struct{}), ended: true,
+		known: introductions{met: make(chan struct{}, 1), said: make(map[string][]string), warned: make(map[string]bool)},
 	}
 	c.OnChange(m.tell)
 	return m
@@ -123,6 +126,7 @@ func (m *Member) Together() bool { return m.cache.HearsOthers() }
 func (m *Member) Run(ctx context.Context) {
 	var sending sync.WaitGroup
 	sending.Go(func() { m.send(ctx) })
+	sending.Go(func() { m.introduce(ctx) })
 	defer sending.Wait()
 	for ctx.Err() == nil {
 		store, replaced := m.inUse()

@@ -21,49 +21,73 @@ const (
 // everything is the set of all kinds.
 const everything = revision.KindSet(1<<revision.NumKinds - 1)
 
+// news is what an instance tells the others at once: a change, and the marks of its secrets, either
+// of which may be missing.
+type news struct {
+	cache.Change
+
+	marks []string
+}
+
+func (n news) isEmpty() bool { return n.Kinds == 0 && len(n.URIs) == 0 && len(n.marks) == 0 }
+
+// add adds other news.
+func (n *news) add(more news) {
+	if more.Kinds != 0 || len(more.URIs) > 0 {
+		n.Again = more.Again && (n.Again || n.Kinds == 0 && len(n.URIs) == 0)
+	}
+	n.Kinds, n.Told = n.Kinds|more.Kinds, n.Told || more.Told
+	if n.URIs = append(n.URIs, more.URIs...); len(n.URIs) > maxURIs {
+		n.Kinds, n.URIs = n.Kinds|revision.SetOf(revision.Reads), nil
+	}
+	if len(more.marks) > 0 {
+		n.marks = more.marks
+	}
+}
+
 // round is what is announced at once.
 type round struct {
-	cache.Change
+	news
 
 	done chan struct{}
 }
 
-// message is a [cache.Change] as others are told of it.
+// message is [news] as others are told of it.
 type message struct {
-	Kinds []string `json:"kinds,omitempty"`
-	URIs  []string `json:"uris,omitempty"`
-	Told  bool     `json:"told,omitempty"`
-	Again bool     `json:"again,omitempty"`
+	Kinds   []string `json:"kinds,omitempty"`
+	URIs    []string `json:"uris,omitempty"`
+	Told    bool     `json:"told,omitempty"`
+	Again   bool     `json:"again,omitempty"`
+	Secrets []string `json:"secrets,omitempty"`
 }
 
-// encode returns a change as a message.
-func encode(c cache.Change) []byte {
-	var m message
+// encode returns news as a message.
+func encode(n news) []byte {
+	m := message{URIs: n.URIs, Told: n.Told, Again: n.Again, Secrets: n.marks}
 	for k := range revision.Kind(revision.NumKinds) {
-		if c.Kinds.Has(k) {
+		if n.Kinds.Has(k) {
 			m.Kinds = append(m.Kinds, k.String())
 		}
 	}
-	m.URIs, m.Told, m.Again = c.URIs, c.Told, c.Again
 	data, _ := json.Marshal(m) // of texts alone
 	return data
 }
 
-// decode returns the change of a message. What is not understood may have changed anything.
-func decode(data []byte) cache.Change {
+// decode returns the news of a message. What is not understood may have changed anything.
+func decode(data []byte) news {
 	var m message
 	if json.Unmarshal(data, &m) != nil {
-		return cache.Change{Kinds: everything}
+		return news{Change: cache.Change{Kinds: everything}}
 	}
-	c := cache.Change{URIs: m.URIs, Told: m.Told, Again: m.Again}
+	n := news{cache.Change{URIs: m.URIs, Told: m.Told, Again: m.Again}, m.Secrets}
 	for _, name := range m.Kinds {
 		k := named(name)
 		if k == 0 {
-			return cache.Change{Kinds: everything}
+			return news{Change: cache.Change{Kinds: everything}}
 		}
-		c.Kinds |= k
+		n.Kinds |= k
 	}
-	return c
+	return n
 }
 
 // named returns the set of the kind of that name, which is empty if there is none.
@@ -76,42 +100,31 @@ func named(name string) (s revision.KindSet) {
 	return s
 }
 
-// add adds a change to another, which is empty if it is of nothing.
-func add(c *cache.Change, more cache.Change) {
-	c.Again = more.Again && (c.Again || isEmpty(*c))
-	c.Kinds, c.Told = c.Kinds|more.Kinds, c.Told || more.Told
-	if c.URIs = append(c.URIs, more.URIs...); len(c.URIs) > maxURIs {
-		c.Kinds, c.URIs = c.Kinds|revision.SetOf(revision.Reads), nil
-	}
-}
-
-func isEmpty(c cache.Change) bool { return c.Kinds == 0 && len(c.URIs) == 0 }
-
 // tell has a change announced.
-func (m *Member) tell(c cache.Change) {
+func (m *Member) tell(c cache.Change) { m.announceNext(news{Change: c}) }
+
+// announceNext has news announced. They are nobody's without a store.
+func (m *Member) announceNext(n news) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.store != nil {
-		m.announceNext(c)
+	if m.store == nil {
+		return
 	}
-}
-
-// announceNext has a change announced. The caller holds m.mu.
-func (m *Member) announceNext(c cache.Change) {
 	if m.next == nil {
 		m.next = &round{done: make(chan struct{})}
 	}
-	add(&m.next.Change, c)
+	m.next.add(n)
 	signal(m.wake)
 }
 
 // sendAgain has announced what could not be before.
 func (m *Member) sendAgain() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c := m.unsent; !isEmpty(c) {
-		m.unsent = cache.Change{}
-		m.announceNext(c)
+	unsent := m.unsent
+	m.unsent = news{}
+	m.mu.Unlock()
+	if !unsent.isEmpty() {
+		m.announceNext(unsent)
 	}
 }
 
@@ -155,11 +168,11 @@ func (m *Member) send(ctx context.Context) {
 		}
 		var err error
 		if store != nil {
-			err = m.announce(ctx, store, now.Change)
+			err = m.announce(ctx, store, now.news)
 		}
 		m.mu.Lock()
 		if m.current = nil; err != nil {
-			add(&m.unsent, now.Change)
+			m.unsent.add(now.news)
 		}
 		m.mu.Unlock()
 		close(now.done)
@@ -185,9 +198,9 @@ type announced struct {
 // firstAgain and lastAgain are the pauses before an announcement that failed is tried again.
 const firstAgain, lastAgain = 5 * time.Millisecond, 50 * time.Millisecond
 
-// announce announces a change, and waits for the others. An announcement that fails is tried again
+// announce announces news, and waits for the others. An announcement that fails is tried again
 // until all others are known to be cut off as this instance is, for two seconds at most.
-func (m *Member) announce(ctx context.Context, store stores.Fleet, c cache.Change) error {
+func (m *Member) announce(ctx context.Context, store stores.Fleet, n news) error {
 	place, err := m.place()
 	if err != nil {
 		return err
@@ -195,7 +208,7 @@ func (m *Member) announce(ctx context.Context, store stores.Fleet, c cache.Chang
 	last := time.Now().Add(longest)
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
 		is, err := ask(ctx, func(ctx context.Context) (is announced, err error) {
-			is.number, is.confirmed, err = store.Announce(ctx, place, m.name, encode(c), life)
+			is.number, is.confirmed, err = store.Announce(ctx, place, m.name, encode(n), life)
 			return is, err
 		})
 		if err == nil && !is.confirmed {

@@ -276,13 +276,14 @@ func TestResources(t *testing.T) {
 
 // What others say is understood, or else it may be anything.
 func TestMessages(t *testing.T) {
-	for _, c := range []cache.Change{
-		{Kinds: revision.SetOf(revision.Tools)}, {Kinds: everything}, {URIs: []string{"test://ä\n\"", ""}},
-		{Kinds: revision.SetOf(revision.Prompts, revision.Reads), URIs: []string{"a"}, Told: true},
-		{Kinds: revision.SetOf(revision.Tools), Told: true, Again: true},
+	for _, n := range []news{
+		{Change: cache.Change{Kinds: revision.SetOf(revision.Tools)}}, {Change: cache.Change{Kinds: everything}}, {Change: cache.Change{URIs: []string{"test://ä\n\"", ""}}},
+		{Change: cache.Change{Kinds: revision.SetOf(revision.Prompts, revision.Reads), URIs: []string{"a"}, Told: true}},
+		{Change: cache.Change{Kinds: revision.SetOf(revision.Tools), Told: true, Again: true}},
+		{marks: []string{"a", "b"}},
 	} {
-		if got := decode(encode(c)); fmt.Sprint(got) != fmt.Sprint(c) {
-			t.Errorf("%v is told as %v", c, got)
+		if got := decode(encode(n)); fmt.Sprint(got) != fmt.Sprint(n) {
+			t.Errorf("%v is told as %v", n, got)
 		}
 	}
 	for _, text := range []string{"", "x", "[]", `{"kinds":["tools","widgets"]}`, `{"kinds":"tools"}`} {

@@ -20,6 +20,9 @@ type Standing struct {
 	// Members are the names of all members, its own included, in order; nil if it is alone. They
 	// are not to be changed.
 	Members []string
+	// Strangers are the names of the members whose secrets are others than this one's, as far as
+	// they have said that.
+	Strangers []string
 }
 
 // longestHost is how much of a host's name is in that of an instance, in bytes.
@@ -57,7 +60,7 @@ func (m *Member) Standing() Standing {
 	if !m.Together() {
 		return Standing{Name: m.name, Since: m.until}
 	}
-	return Standing{Name: m.name, Together: true, Since: m.since, Members: m.members}
+	return Standing{Name: m.name, Together: true, Since: m.since, Members: m.members, Strangers: m.strangers(m.members)}
 }
 
 // meet notes who is a member.
@@ -65,7 +68,16 @@ func (m *Member) meet(members []string) {
 	members = slices.Sorted(slices.Values(members))
 	m.lives.Lock()
 	defer m.lives.Unlock()
+	if len(without(members, m.members)) > 0 {
+		signal(m.known.met)
+	}
+	m.forget(without(m.members, members))
 	m.members = members
+}
+
+// without returns those names that are not among others.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
 // logged is what the log says of the members.

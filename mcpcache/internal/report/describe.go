@@ -116,6 +116,9 @@ func Describe(source Source, now time.Time) Status {
 // warn tells what is odd about requests and the server's answers.
 func (status *Status) warn(source Source) {
 	status.Warnings = append(status.Warnings, source.Remarks()...)
+	if f := status.Fleet; f != nil && len(f.OtherSecrets) > 0 {
+		status.Warnings = append(status.Warnings, fmt.Sprintf("the Caddys do not have the same secrets: %s cannot open the sessions, cursors and stored lists of %s; give all the same secret_file, or one storage of Caddy", strings.Join(f.OtherSecrets, ", "), f.Name))
+	}
 	for _, k := range revision.Kinds() {
 		if e := Newest(source, k); e != nil && len(e.Body.Repeated) > 0 {
 			status.Warnings = append(status.Warnings, fmt.Sprintf("%s has items of one name, and is kept as it is: %s", k, strings.Join(e.Body.Repeated, ", ")))

@@ -175,7 +175,7 @@ func TestStatusMatchesItsSchema(t *testing.T) {
 		}
 	})
 	optional := []string{
-		" fleet", "fleet last_failure", "fleet members", "fleet leases", " program", "program era", "program start_failure", "program last_exit", "program last_death", "last_exit standard_error", "last_death standard_error", "processes memory_bytes", "processes standard_error",
+		" fleet", "fleet last_failure", "fleet members", "fleet other_secrets", "fleet leases", " program", "program era", "program start_failure", "program last_exit", "program last_death", "last_exit standard_error", "last_death standard_error", "processes memory_bytes", "processes standard_error",
 		" upstreams", " rules", " views", " warnings", "feeds last_failure", "feeds next_refresh", "kinds uncacheable",
 		"rules match", "rules unused", "rules failures", "rules failing",
 	}

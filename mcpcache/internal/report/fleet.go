@@ -14,6 +14,9 @@ type Fleet struct {
 	Name string `json:"name"`
 	// Members are the names of all that are together, in order; left out if this one is not.
 	Members []string `json:"members,omitempty"`
+	// OtherSecrets are the names of the members that have other secrets than this instance: sessions,
+	// cursors and stored lists of one are unknown to the other. Left out if there are none.
+	OtherSecrets []string `json:"other_secrets,omitempty"`
 	// Leases are the lists that are being asked for right now, as far as this instance knows.
 	Leases []Lease `json:"leases,omitempty"`
 	// Failure is why the store is away, why this instance is alone, or why nothing can be saved;
@@ -48,7 +51,7 @@ func describeFleet(source Source) *Fleet {
 	if store == nil {
 		return nil
 	}
-	f := &Fleet{State: Together, Since: is.Since, Name: is.Name, Members: is.Members, Ignored: store.Ignored}
+	f := &Fleet{State: Together, Since: is.Since, Name: is.Name, Members: is.Members, OtherSecrets: is.Strangers, Ignored: store.Ignored}
 	if !is.Together {
 		f.State = Alone
 		if store.Failure != nil {

@@ -39,15 +39,27 @@ func TestFleetIsDescribed(t *testing.T) {
 		"away, and told of late": {&keeper.Fleet{State: away}, alone, &report.Fleet{State: "away", Since: since, Failure: "connection refused"}},
 		"away for a moment":      {&keeper.Fleet{State: away}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "connection refused"}},
 		"full":                   {&keeper.Fleet{State: there, Trouble: full}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "out of memory"}},
-		"with other keys":        {&keeper.Fleet{State: there, Ignored: 3}, together, &report.Fleet{State: "together", Since: since, Members: members, Ignored: 3}},
+		"with other secrets": {
+			&keeper.Fleet{State: there}, fleet.Standing{Name: "a", Together: true, Since: since, Members: members, Strangers: []string{"b"}},
+			&report.Fleet{State: "together", Since: since, Members: members, OtherSecrets: []string{"b"}},
+		},
+		"with other keys": {&keeper.Fleet{State: there, Ignored: 3}, together, &report.Fleet{State: "together", Since: since, Members: members, Ignored: 3}},
 	} {
 		source := reporttest.New(t, "fleet")
 		source.Together, source.Standing = c.store, c.is
 		if c.want != nil {
 			c.want.Name = "a"
 		}
-		if got := report.Describe(source, since).Fleet; !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		got := report.Describe(source, since)
+		if !reflect.DeepEqual(got.Fleet, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got.Fleet, c.want)
+		}
+		var want []string
+		if len(c.is.Strangers) > 0 {
+			want = []string{"the Caddys do not have the same secrets: b cannot open the sessions, cursors and stored lists of a; give all the same secret_file, or one storage of Caddy"}
+		}
+		if !reflect.DeepEqual(got.Warnings, want) {
+			t.Errorf("%s: the warnings are %q, want %q", name, got.Warnings, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func Full() report.Status {
 			{Kind: "discover", Revision: "2026-07-28", Bytes: 10, Digest: strings.Repeat("f0", 32), TTL: 10},
 		},
 		Fleet: &report.Fleet{
-			State: report.Together, Since: at.Add(-time.Minute), Name: "web-1-ab", Members: []string{"web-1-ab", "web-2-cd\x1b[31m"},
+			State: report.Together, Since: at.Add(-time.Minute), Name: "web-1-ab", Members: []string{"web-1-ab", "web-2-cd\x1b[31m"}, OtherSecrets: []string{"web-2-cd"},
 			Leases:  []report.Lease{{Revision: "2025-11-25", Kind: "tools", Holder: "web-2-cd"}},
 			Failure: "out of memory\x1b[31m", Ignored: 2,
 		},
