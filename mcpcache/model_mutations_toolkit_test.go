@@ -98,7 +98,7 @@ var toolkitMutations = []mutation{
 		{"internal/cache/change.go", "return e.Mark.BeforeStart() || told != nil", "return told != nil"},
 	}, by: ofToolkit("TestToldBeforeARestart")},
 	{name: "ignore after_notice", edits: []replacement{
-		{"internal/freshness/freshness.go", "case p.AfterNotice:", "case p.AfterNotice && now.IsZero():"},
+		{"internal/freshness/freshness.go", "case p.AfterNotice, e.Kind", "case p.AfterNotice && now.IsZero(), e.Kind"},
 	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
 	{name: "tell nobody that a part is there again", edits: []replacement{
 		{"internal/toolkit/list.go", "server.withheld[v.at.Era()][k].Store(true)", "_ = server"},

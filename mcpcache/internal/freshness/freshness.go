@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 const (
@@ -70,7 +71,7 @@ func (p Policy) Of(c *cache.Cache, e *cache.Entry, told Told, now time.Time) Ver
 	switch {
 	case verdict != Fresh && (p.IfError <= 0 || !p.Lasts(e, now)):
 		return Withheld
-	case p.AfterNotice:
+	case p.AfterNotice, e.Kind == revision.Discover: // of which no notice tells anybody
 		return verdict
 	case verdict == Outdated && (c.MayBeKnown(e) || told.knowsSince(e)), told.Notice != nil && told.Lacks:
 		return Withheld

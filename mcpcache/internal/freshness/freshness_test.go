@@ -24,6 +24,7 @@ func TestVerdict(t *testing.T) {
 		notice   bool // the caller is told last
 		lacks    bool
 		restored bool // from before a restart, and outdated there
+		kind     revision.Kind
 		want     freshness.Verdict
 		standsIn bool
 	}{
@@ -44,13 +45,16 @@ func TestVerdict(t *testing.T) {
 		"told before it was asked for": {policy: freshness.Policy{IfError: day}, notice: true, want: freshness.Fresh, standsIn: true},
 		"told before a restart":        {policy: freshness.Policy{IfError: day}, restored: true, want: freshness.Withheld},
 		"told before, after":           {policy: freshness.Policy{IfError: day, AfterNotice: true}, restored: true, want: freshness.Outdated, standsIn: true},
+		"server/discover, told": {policy: freshness.Policy{IfError: day}, kind: revision.Discover, happens: func(c *cache.Cache) {
+			c.Hear(cache.Change{Kinds: revision.SetOf(revision.Discover), Told: true, Missed: true})
+		}, want: freshness.Outdated, standsIn: true},
 	} {
 		c, err := cache.New(1 << 20)
 		if err != nil {
 			t.Fatal(err)
 		}
 		now := time.Now()
-		e := &cache.Entry{Kind: revision.Tools, Revision: revision.LatestModern, Lifetime: time.Hour, Fetched: now.Add(-tt.age), Mark: c.Mark(revision.Tools)}
+		e := &cache.Entry{Kind: tt.kind, Revision: revision.LatestModern, Lifetime: time.Hour, Fetched: now.Add(-tt.age), Mark: c.Mark(tt.kind)}
 		if tt.restored {
 			e.Mark = cache.Mark{}
 		}

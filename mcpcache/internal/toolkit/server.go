@@ -148,7 +148,7 @@ func (s *Server) described(r revision.Revision) *cache.Entry {
 		return nil
 	}
 	info := f.Server()
-	if last := s.description.Load(); last != nil && last.of == info {
+	if last := s.description.Load(); last != nil && last.of == info && s.Cache.Current(revision.Discover, last.entry.Mark) {
 		return last.entry
 	}
 	e := s.describing(info, r, s.Settings.Feed.Partition(message.ScopeUnset), forever)
