@@ -78,9 +78,9 @@ func (m *audience) awaitAll(mark string) {
 	}
 }
 
-// TestTheOldListIsForNobodyWhoMayKnow has a client of one Caddy told of a change. The server fails
+// TestFleetGivesNobodyTheOldList has a client of one Caddy told of a change. The server fails
 // for another Caddy just then, or is slow: the clients there are never given the old list.
-func TestTheOldListIsForNobodyWhoMayKnow(t *testing.T) {
+func TestFleetGivesNobodyTheOldList(t *testing.T) {
 	redis := redistest.Start(t)
 	for name, way := range toldWays {
 		t.Run(name, func(t *testing.T) {
