@@ -84,7 +84,7 @@ func TestFleetOfOtherSecrets(t *testing.T) {
 				options := []string{"store redis " + redis.URL, "secret_file " + file}
 				if several {
 					at = "mcp_cache/one"
-					all = append(all, startInstance(t, "", append(options, server("one", w.host.URL))...))
+					all = append(all, startInstance(t, "", append(options, member{"one", w.host.URL, nil}.block())...))
 				} else {
 					all = append(all, startInstance(t, w.host.URL, options...))
 				}

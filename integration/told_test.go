@@ -49,7 +49,7 @@ func (way toldWay) start(t *testing.T, w, other *world, redis, name string) *aud
 	at := "mcp_cache"
 	if way.several {
 		at += "/one"
-		one = startNamed(t, name, "", "store redis "+redis, server("one", w.host.URL, options...), server("two", other.host.URL))
+		one = startNamed(t, name, "", "store redis "+redis, member{"one", w.host.URL, options}.block(), member{"two", other.host.URL, nil}.block())
 	} else {
 		one = startNamed(t, name, w.host.URL, append(options, "store redis "+redis)...)
 	}
@@ -61,11 +61,6 @@ func (way toldWay) start(t *testing.T, w, other *world, redis, name string) *aud
 	m.awaitAll("v1")
 	m.stream = m.list[0].Notices()
 	return m
-}
-
-// server returns a block of a server of several.
-func server(name, url string, options ...string) string {
-	return toolkitOf([]member{{name, url, options}})[len("mcp_cache {\n") : len(toolkitOf([]member{{name, url, options}}))-len("}")]
 }
 
 // awaitAll waits until both clients of an instance get hits of that mark.

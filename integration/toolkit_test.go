@@ -25,12 +25,17 @@ func toolkitOf(members []member, options ...string) string {
 	var text strings.Builder
 	text.WriteString("mcp_cache {\n")
 	for _, m := range members {
-		fmt.Fprintf(&text, "\tserver %s %s {\n\t\t%s\n\t}\n", m.name, m.url, strings.Join(m.options, "\n\t\t"))
+		text.WriteString("\t" + m.block() + "\n")
 	}
 	for _, o := range options {
 		text.WriteString("\t" + o + "\n")
 	}
 	return text.String() + "}"
+}
+
+// block is that of the server among those of a toolkit.
+func (m member) block() string {
+	return fmt.Sprintf("server %s %s {\n\t\t%s\n\t}", m.name, m.url, strings.Join(m.options, "\n\t\t"))
 }
 
 // newMember starts a scripted server whose lists are public for an hour, and marked with
