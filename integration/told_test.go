@@ -195,3 +195,32 @@ func TestToldOfListsOfSingleCallers(t *testing.T) {
 		})
 	}
 }
+
+// TestToldAtAnotherHandler has a client told of a change by a handler of the server alone. At the
+// toolkit of the same Caddy it could be any client, so no list there is the old one while the server
+// fails. Calls still reach the server.
+func TestToldAtAnotherHandler(t *testing.T) {
+	w, one := newMember(t, "one", "refresh 10ms")
+	_, two := newMember(t, "two")
+	p := startProxy(t, "handle /mcp {\n"+mcpCache(one.url, "refresh 10ms", "name alone")+"\n}\nhandle_path /all/* {\n"+toolkitOf([]member{one, two})+"\n}")
+	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+		c, all := fixture.New(t, p.URL, revision, ""), fixture.New(t, "http://"+p.Addr+"/all/mcp", revision, "")
+		c.Settle(toolsList)
+		hasListed(t, all, toolsList, 4)
+		stream := c.Notices()
+		await(t, "the stream", func() bool { return w.Streams(scripted.Clients) == 1 })
+		w.SetScript(toolsList, scripted.Status(http.StatusServiceUnavailable))
+		w.Changed(scripted.Clients, toolsList)
+		stream.Await("notifications/tools/list_changed")
+		if a := all.List(toolsList); len(a.Items("tools")) != 2 || a.CacheStatus().Detail != "partial" {
+			t.Errorf("a client of %s of the toolkit is given %s", revision, describe(a))
+		}
+		if a := all.Call("tools/call", all.Params(`"name":"one__item-0000","arguments":{}`)); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+			t.Errorf("a call of a client of %s gave %s", revision, describe(a))
+		}
+		w.SetScript(toolsList, nil)
+		hasListed(t, all, toolsList, 4)
+		stream.Close()
+		await(t, "no stream", func() bool { return w.Streams(scripted.Clients) == 0 })
+	}
+}

@@ -21,7 +21,7 @@ var fleetMutations = []mutation{
 		{"internal/fleet/send.go", "add(&m.unsent, now.Change)", "_ = now"},
 	}, found: oldVersion},
 	{name: "give clients of other instances what was before", edits: []replacement{
-		{"internal/freshness/freshness.go", "(c.MayBeKnown(e) || told.knowsSince(e))", "told.knowsSince(e)"},
+		{"internal/freshness/freshness.go", "(c.MayBeKnown(e) || told.knows(c, e))", "told.knows(c, e)"},
 	}, found: `version \d+ of \S+ is old, and this caller was told`},
 	{name: "announce a change once", edits: []replacement{
 		{"internal/fleet/send.go", "if err == nil || ctx.Err() != nil || again.After(last)", "if err == nil || err != nil || again.After(last)"},

@@ -109,7 +109,7 @@ var mutations = []mutation{
 		{"internal/freshness/freshness.go", "told.Notice != nil && told.Lacks:", "told.Notice != nil:"},
 	}, found: `waited \S+, and there was a copy`},
 	{name: "give an old copy to who was told", edits: []replacement{
-		{"internal/freshness/freshness.go", "return t.Notice != nil && !e.Mark.Since(*t.Notice)", "return e == nil"},
+		{"internal/freshness/freshness.go", "|| t.Notice != nil && !e.Mark.Since(*t.Notice)", "|| e == nil"},
 	}, found: `version \d+ of \S+ is old, and this caller was told`},
 	{name: "forget over a restart what was announced", edits: []replacement{
 		{"internal/snapshot/snapshot.go", "if !said.Announced {", "if true {"},

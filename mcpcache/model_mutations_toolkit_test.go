@@ -94,8 +94,11 @@ var toolkitMutations = []mutation{
 	{name: "take no caller of several servers for told", edits: []replacement{
 		{"internal/toolkit/announce.go", "s.Cache.NoteTold(k, s.Cache.Mark(k))", "_ = s"},
 	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+	{name: "take no caller of several servers for one of a single server", edits: []replacement{
+		{"internal/freshness/freshness.go", "return t.Anyone && c.IsKnownHere(e) ||", "return"},
+	}, by: ofToolkit("TestToldAtAnotherHandler")},
 	{name: "give callers of several servers what was before a restart", edits: []replacement{
-		{"internal/cache/change.go", "return e.Mark.BeforeStart() || told != nil", "return told != nil"},
+		{"internal/cache/change.go", "return e.Mark.BeforeStart() || c.together.told", "return c.together.told"},
 	}, by: ofToolkit("TestToldBeforeARestart")},
 	{name: "ignore after_notice", edits: []replacement{
 		{"internal/freshness/freshness.go", "case p.AfterNotice, e.Kind", "case p.AfterNotice && now.IsZero(), e.Kind"},

@@ -32,7 +32,28 @@ type together struct {
 	origin time.Time
 	// told holds, for each kind, the moment of the last change that any caller may know of:
 	// clients of another process were told, or clients whom nobody tells apart here.
-	told [revision.NumKinds]atomic.Pointer[Mark]
+	told marks
+	// toldHere is the same of clients of this process whom some ways tell apart, and others do not.
+	toldHere marks
+}
+
+// marks holds a moment for each kind.
+type marks [revision.NumKinds]atomic.Pointer[Mark]
+
+// note records m, unless a later moment is there.
+func (ms *marks) note(k revision.Kind, m Mark) {
+	for {
+		last := ms[k].Load()
+		if last != nil && last.Since(m) || ms[k].CompareAndSwap(last, &m) {
+			return
+		}
+	}
+}
+
+// isBefore reports whether e was asked for before the moment of its kind.
+func (ms *marks) isBefore(e *Entry) bool {
+	m := ms[e.Kind].Load()
+	return m != nil && !e.Mark.Since(*m)
 }
 
 // overdue reports whether others may have told of changes that have not been heard of here.
@@ -45,14 +66,21 @@ func (t *together) overdue(now time.Time) bool {
 // fetched before is outdated when it returns.
 func (c *Cache) Bump(kinds revision.KindSet) { c.bump(Change{Kinds: kinds}) }
 
-// BumpTold is Bump for a change of which clients are being told.
+// BumpTold is Bump for a change of which clients are being told, each of whom the caller of this
+// method knows.
 func (c *Cache) BumpTold(kinds revision.KindSet) { c.bump(Change{Kinds: kinds, Told: true}) }
 
 func (c *Cache) bump(change Change) {
-	if change.Kinds != 0 {
-		c.outdate(change)
-		c.TellOthers(change)
+	if change.Kinds == 0 {
+		return
 	}
+	c.outdate(change)
+	for k := range revision.Kind(revision.NumKinds) {
+		if change.Told && change.Kinds.Has(k) {
+			c.together.toldHere.note(k, c.Mark(k))
+		}
+	}
+	c.TellOthers(change)
 }
 
 // Hear records a change that was announced in another process. OnChange does not tell of it.
@@ -77,22 +105,17 @@ func (c *Cache) Hear(change Change) {
 }
 
 // NoteTold records that any caller may know of the changes of k from before m.
-func (c *Cache) NoteTold(k revision.Kind, m Mark) {
-	told := &c.together.told[k]
-	for {
-		last := told.Load()
-		if last != nil && last.Since(m) || told.CompareAndSwap(last, &m) {
-			return
-		}
-	}
-}
+func (c *Cache) NoteTold(k revision.Kind, m Mark) { c.together.told.note(k, m) }
 
 // MayBeKnown reports whether any caller may know of a change since e was asked for. The clients
 // of another process may have been told, or those of this one before a restart.
 func (c *Cache) MayBeKnown(e *Entry) bool {
-	told := c.together.told[e.Kind].Load()
-	return e.Mark.BeforeStart() || told != nil && !e.Mark.Since(*told)
+	return e.Mark.BeforeStart() || c.together.told.isBefore(e)
 }
+
+// IsKnownHere reports whether some client of this process was told of a change since e was asked
+// for: see [Cache.BumpTold]. That is of interest for callers whom nobody tells apart from it.
+func (c *Cache) IsKnownHere(e *Entry) bool { return c.together.toldHere.isBefore(e) }
 
 // outdate outdates everything of the kinds of a change.
 func (c *Cache) outdate(change Change) {

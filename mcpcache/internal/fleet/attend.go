@@ -63,6 +63,7 @@ func (m *Member) attend(ctx context.Context, store stores.Fleet) (lasted bool, e
 			m.lasts()
 		}
 		m.logMembers()
+		m.warnOfStrangers()
 		select {
 		case <-a.more:
 			err = a.confirm(ctx, false)

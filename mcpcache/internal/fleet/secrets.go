@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"sync"
 
@@ -55,7 +56,10 @@ func (m *Member) introduce(ctx context.Context) {
 		m.known.mu.Lock()
 		secrets := m.known.secrets
 		m.known.mu.Unlock()
-		if secrets == nil || len(m.Standing().Members) < 2 {
+		m.lives.Lock()
+		alone := len(m.members) < 2
+		m.lives.Unlock()
+		if secrets == nil || alone {
 			continue
 		}
 		ring, err := secrets(ctx)
@@ -66,7 +70,6 @@ func (m *Member) introduce(ctx context.Context) {
 		m.known.own = marks(ring)
 		m.known.mu.Unlock()
 		m.announceNext(news{marks: marks(ring)})
-		m.warnOfStrangers()
 	}
 }
 
@@ -76,16 +79,21 @@ func (m *Member) hearSecrets(member string, marks []string) {
 	if len(marks) == 0 {
 		return
 	}
+	m.lives.Lock()
+	members := m.members
+	m.lives.Unlock()
 	m.known.mu.Lock()
-	if _, is := m.known.said[member]; is || len(m.known.said) < maxSaid {
+	defer m.known.mu.Unlock()
+	if len(m.known.said) >= maxSaid {
+		maps.DeleteFunc(m.known.said, func(name string, _ []string) bool { return !slices.Contains(members, name) })
+	}
+	if len(m.known.said) < maxSaid {
 		m.known.said[member] = marks
 	}
-	m.known.mu.Unlock()
-	m.warnOfStrangers()
 }
 
-// maxSaid bounds of how many members it is known what they have said: whoever can write to the store
-// can speak for any.
+// maxSaid bounds of how many it is known what they have said: whoever can write to the store can speak
+// for any name. A new member may say it before it is known as one.
 const maxSaid = 1000
 
 // forget forgets what members have said that are none any more.

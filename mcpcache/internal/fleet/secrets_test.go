@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -101,5 +102,33 @@ func TestSecretsComeLater(t *testing.T) {
 				t.Errorf("at %d, those with other secrets are %v", n, s)
 			}
 		}
+	})
+}
+
+// Whoever can write to the store can speak for names that are none of members. An instance that has heard
+// thousands of them still knows what a new member says.
+func TestForgedNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fleet, trial := newFleet(t, 1)
+		of := func() Secrets {
+			ring := secret.Ring{secret.New()}
+			return func(context.Context) (secret.Ring, error) { return ring, nil }
+		}
+		fleet[0].UseSecrets(of())
+		for n := range 5 * maxSaid {
+			fleet[0].hearSecrets(fmt.Sprint("forged", n), []string{"qq"})
+		}
+		if n := len(fleet[0].known.said); n > maxSaid {
+			t.Errorf("%d names are known", n)
+		}
+		second := newInstance(t, trial)
+		second.UseSecrets(of())
+		second.run(t)
+		defer second.end()
+		time.Sleep(2 * life)
+		if s := fleet[0].Standing().Strangers; !slices.Equal(s, []string{second.Name()}) {
+			t.Errorf("those with other secrets are %v", s)
+		}
+		fleet[0].log.TakeAll() // newFleet wants no warnings
 	})
 }

@@ -49,8 +49,11 @@ type Policy struct {
 }
 
 // Told is what a caller has been told of changes of a list, on streams of its own. The zero value
-// is that of a caller who has been told nothing, or whom nobody tells apart from others.
+// is that of a caller who has been told nothing.
 type Told struct {
+	// Anyone says that nobody tells the caller apart from other clients of this process: it may
+	// have been told whatever any of them was.
+	Anyone bool
 	// Notice is the moment of the last notice; nil if there was none.
 	Notice *cache.Mark
 	// Lacks says that the copy may lack the change behind that notice, which was one of the
@@ -73,7 +76,7 @@ func (p Policy) Of(c *cache.Cache, e *cache.Entry, told Told, now time.Time) Ver
 		return Withheld
 	case p.AfterNotice, e.Kind == revision.Discover: // of which no notice tells anybody
 		return verdict
-	case verdict == Outdated && (c.MayBeKnown(e) || told.knowsSince(e)), told.Notice != nil && told.Lacks:
+	case verdict == Outdated && (c.MayBeKnown(e) || told.knows(c, e)), told.Notice != nil && told.Lacks:
 		return Withheld
 	}
 	return verdict
@@ -82,8 +85,11 @@ func (p Policy) Of(c *cache.Cache, e *cache.Entry, told Told, now time.Time) Ver
 // Lasts reports whether e is not too old to be of use, whoever knows of a change.
 func (p Policy) Lasts(e *cache.Entry, now time.Time) bool { return -e.Left(now) < p.IfError }
 
-// knowsSince reports whether the caller has been told of a change since e was asked for.
-func (t Told) knowsSince(e *cache.Entry) bool { return t.Notice != nil && !e.Mark.Since(*t.Notice) }
+// knows reports whether the caller may have been told of a change since e was asked for, on a stream of
+// this process.
+func (t Told) knows(c *cache.Cache, e *cache.Entry) bool {
+	return t.Anyone && c.IsKnownHere(e) || t.Notice != nil && !e.Mark.Since(*t.Notice)
+}
 
 // MayStandIn reports whether a copy of that verdict may be given in the place of an answer of the
 // server, which fails. With an [Policy.IfError] of 0, none may: not even one that is fresh for

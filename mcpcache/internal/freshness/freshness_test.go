@@ -14,6 +14,7 @@ import (
 func TestVerdict(t *testing.T) {
 	const day = 24 * time.Hour
 	bump := func(c *cache.Cache) { c.Bump(revision.SetOf(revision.Tools)) }
+	bumpTold := func(c *cache.Cache) { c.BumpTold(revision.SetOf(revision.Tools)) }
 	heard := func(told bool) func(*cache.Cache) {
 		return func(c *cache.Cache) { c.Hear(cache.Change{Kinds: revision.SetOf(revision.Tools), Told: told}) }
 	}
@@ -23,6 +24,7 @@ func TestVerdict(t *testing.T) {
 		happens  func(*cache.Cache)
 		notice   bool // the caller is told last
 		lacks    bool
+		anyone   bool
 		restored bool // from before a restart, and outdated there
 		kind     revision.Kind
 		want     freshness.Verdict
@@ -43,8 +45,11 @@ func TestVerdict(t *testing.T) {
 		"told, after":                  {policy: freshness.Policy{IfError: day, AfterNotice: true}, happens: bump, notice: true, want: freshness.Outdated, standsIn: true},
 		"told of its own change":       {policy: freshness.Policy{IfError: day}, notice: true, lacks: true, want: freshness.Withheld},
 		"told before it was asked for": {policy: freshness.Policy{IfError: day}, notice: true, want: freshness.Fresh, standsIn: true},
-		"told before a restart":        {policy: freshness.Policy{IfError: day}, restored: true, want: freshness.Withheld},
-		"told before, after":           {policy: freshness.Policy{IfError: day, AfterNotice: true}, restored: true, want: freshness.Outdated, standsIn: true},
+		"another was told here, and is told apart":     {policy: freshness.Policy{IfError: day}, happens: bumpTold, want: freshness.Outdated, standsIn: true},
+		"another was told here, and is not told apart": {policy: freshness.Policy{IfError: day}, happens: bumpTold, anyone: true, want: freshness.Withheld},
+		"not told apart, and nobody was told":          {policy: freshness.Policy{IfError: day}, happens: bump, anyone: true, want: freshness.Outdated, standsIn: true},
+		"told before a restart":                        {policy: freshness.Policy{IfError: day}, restored: true, want: freshness.Withheld},
+		"told before, after":                           {policy: freshness.Policy{IfError: day, AfterNotice: true}, restored: true, want: freshness.Outdated, standsIn: true},
 		"server/discover, told": {policy: freshness.Policy{IfError: day}, kind: revision.Discover, happens: func(c *cache.Cache) {
 			c.Hear(cache.Change{Kinds: revision.SetOf(revision.Discover), Told: true, Missed: true})
 		}, want: freshness.Outdated, standsIn: true},
@@ -61,7 +66,7 @@ func TestVerdict(t *testing.T) {
 		if tt.happens != nil {
 			tt.happens(c)
 		}
-		told := freshness.Told{Lacks: tt.lacks}
+		told := freshness.Told{Lacks: tt.lacks, Anyone: tt.anyone}
 		if mark := c.Mark(revision.Tools); tt.notice {
 			told.Notice = &mark
 		}

@@ -241,11 +241,9 @@ func (a *answer) watch(p []byte) {
 	var kinds revision.KindSet
 	a.watcher.Scan(p, func(method string) { kinds |= revision.Changed(method) })
 	if kinds != 0 {
-		if kinds.Has(revision.Reads) {
-			a.v.server.Cache.BumpTold(kinds)
-		} else {
-			a.v.server.Cache.Bump(kinds) // the client hears of it once the new list is there
-		}
+		reads := kinds & revision.SetOf(revision.Reads)
+		a.v.server.Cache.BumpTold(reads)
+		a.v.server.Cache.Bump(kinds &^ reads) // the client hears of it once the new list is there
 		a.v.server.Observer.Noticed(kinds, exchange.FromClient)
 		a.v.server.Fleet.Settle(a.v.r.Context())
 	}

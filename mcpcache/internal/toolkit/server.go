@@ -178,12 +178,12 @@ func (s *Server) usable(part *cache.Entry, now time.Time) *cache.Entry {
 }
 
 // verdict says what may be done with a part, of which nil is withheld. Nobody tells a toolkit's
-// callers apart by what they were told.
+// callers apart by what they were told, here or at another handler of the same server.
 func (s *Server) verdict(part *cache.Entry, now time.Time) freshness.Verdict {
 	if part == nil {
 		return freshness.Withheld
 	}
-	return s.Settings.Stale.Of(s.Cache, part, freshness.Told{}, now)
+	return s.Settings.Stale.Of(s.Cache, part, freshness.Told{Anyone: true}, now)
 }
 
 // fails reports whether the server is known not to deliver a list. What single callers are shown is
