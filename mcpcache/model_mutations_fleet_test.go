@@ -4,9 +4,9 @@ package mcpcache
 var fleetMutations = []mutation{
 	{name: "tell clients before other instances", edits: []replacement{
 		{"internal/fleet/send.go", "wait(ctx, time.Now().Add(life), m.confirmation(is.number))", "_ = is.number"},
-	}, found: oldVersion},
+	}, found: oldVersion + `|and this caller was told`},
 	{name: "confirm before lists are outdated", edits: []replacement{
-		{"internal/fleet/attend.go", "	if h.Member != a.name {\n\t\ta.cache.Hear(decode(h.Message))", "	if h.Member != a.name {\n\t\ttime.AfterFunc(10*time.Millisecond, func() { a.cache.Hear(decode(h.Message)) })"},
+		{"internal/fleet/attend.go", "a.cache.Hear(said.Change)", "time.AfterFunc(10*time.Millisecond, func() { a.cache.Hear(said.Change) })"},
 	}, found: oldVersion + `|and this caller was told`},
 	{name: "look away from what was lost", edits: []replacement{
 		{"internal/fleet/attend.go", "	if h.Number > a.heard+1 {\n\t\ta.missed(true)", "	if h.Number > a.heard+1 {\n\t\t_ = h"},
@@ -18,7 +18,7 @@ var fleetMutations = []mutation{
 		{"internal/fleet/attend.go", "	if is.Last != a.heard {\n\t\ta.missed(false)", "	if is.Last != a.heard {\n\t\t_ = a"},
 	}, found: oldVersion},
 	{name: "forget what could not be announced", edits: []replacement{
-		{"internal/fleet/send.go", "add(&m.unsent, now.Change)", "_ = now"},
+		{"internal/fleet/send.go", "m.unsent.add(now.news)", "_ = now"},
 	}, found: oldVersion},
 	{name: "give clients of other instances what was before", edits: []replacement{
 		{"internal/freshness/freshness.go", "(c.MayBeKnown(e) || told.knows(c, e))", "told.knows(c, e)"},
