@@ -91,8 +91,8 @@ func TestFleetFollowsTheName(t *testing.T) {
 	}
 }
 
-// TestFleetAnnouncesAgain has the announcement of a change fail, of which the server tells one client
-// alone: the client hears of it once the other Caddy has heard, so that no list there is old.
+// TestFleetAnnouncesAgain has the server tell one client of a change, and the announcement of its Caddy
+// fail. The client hears of the change once the other Caddy has heard, so no list there is old.
 func TestFleetAnnouncesAgain(t *testing.T) {
 	redis := redistest.Start(t)
 	between := redistest.NewProxy(t, redis.Addr)

@@ -2,8 +2,12 @@ package integration
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,31 +200,117 @@ func TestToldOfListsOfSingleCallers(t *testing.T) {
 	}
 }
 
+// toldServer is a server that a handler of its own and a toolkit of the same Caddy have in common.
+type toldServer struct {
+	upstream string     // as a block names it
+	revision string     // of the client that is told
+	tool     string     // announces a change when it is called
+	tools    int        // that are listed
+	fails    func(bool) // has lists of tools fail
+}
+
+// newToldServer starts a server that speaks one revision.
+func newToldServer(t *testing.T, revision string) toldServer {
+	t.Helper()
+	w, m := newMember(t, "one")
+	w.SetRevisions(revision)
+	w.SetScript("tools/call", func(x *scripted.Exchange) {
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		x.Event(x.Envelope(`{"resultType":"complete","content":[]}`))
+	})
+	return toldServer{"reverse_proxy " + strings.TrimPrefix(strings.TrimSuffix(m.url, "/mcp"), "http://"), revision, "item-0000", 2, func(is bool) {
+		w.SetScript(toolsList, nil)
+		if is {
+			w.SetScript(toolsList, scripted.Status(http.StatusServiceUnavailable))
+		}
+	}}
+}
+
+// newToldProgram is a program, with one process for all sessions.
+func newToldProgram(t *testing.T, revision string, traits ...string) toldServer {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fails")
+	command, _ := testProgram(t, append(traits, "fails", file)...)
+	share := "share"
+	if revision == scripted.Modern {
+		share = "era modern"
+	}
+	return toldServer{programUpstream(command, share), revision, "change", 1, func(is bool) {
+		_ = os.Remove(file)
+		if is {
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}}
+}
+
 // TestToldAtAnotherHandler has a client told of a change by a handler of the server alone. At the
 // toolkit of the same Caddy it could be any client, so no list there is the old one while the server
-// fails. Calls still reach the server.
+// fails, of whichever era the clients are. Calls still reach the server.
 func TestToldAtAnotherHandler(t *testing.T) {
-	w, one := newMember(t, "one", "refresh 10ms")
+	for name, start := range map[string]func(*testing.T) toldServer{
+		"a server of legacy":  func(t *testing.T) toldServer { return newToldServer(t, scripted.LatestLegacy) },
+		"a server of modern":  func(t *testing.T) toldServer { return newToldServer(t, scripted.Modern) },
+		"a program of legacy": func(t *testing.T) toldServer { return newToldProgram(t, scripted.LatestLegacy) },
+		"a program of modern": func(t *testing.T) toldServer { return newToldProgram(t, scripted.Modern, "modern") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := start(t)
+			_, two := newMember(t, "two")
+			options := "\nkinds tools\nrefresh 10ms\nmin_ttl 1h\n" + one.upstream + "\n"
+			p := startProxy(t, "handle /mcp {\nmcp_cache {\nname alone"+options+"}\n}\nhandle_path /all/* {\nmcp_cache {\nserver one {"+options+"}\n"+two.block()+"\n}\n}")
+			c := fixture.New(t, p.URL, one.revision, "")
+			var all []*fixture.Raw
+			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
+				r := fixture.New(t, "http://"+p.Addr+"/all/mcp", revision, "")
+				hasListed(t, r, toolsList, one.tools+2)
+				all = append(all, r)
+			}
+			stream := c.Notices()
+			one.fails(true)
+			told := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, one.tool)))
+			if !strings.Contains(string(told.Body), "list_changed") {
+				stream.Await("notifications/tools/list_changed")
+			}
+			for _, r := range all {
+				if a := r.List(toolsList); len(a.Items("tools")) != 2 || a.CacheStatus().Detail != "partial" {
+					t.Errorf("a client of %s of the toolkit is given %s", r.Revision, describe(a))
+				}
+				if a := r.Call("tools/call", r.Params(fmt.Sprintf(`"name":"one__%s","arguments":{}`, one.tool))); a.Status != http.StatusOK || a.ErrorCode() != 0 {
+					t.Errorf("a call of a client of %s gave %s", r.Revision, describe(a))
+				}
+			}
+			one.fails(false)
+			for _, r := range all {
+				hasListed(t, r, toolsList, one.tools+2)
+			}
+		})
+	}
+}
+
+// TestToldAtAToolkit has a client told of a change at a toolkit, which tells those at once who may have
+// lists of their own. At a handler of that server alone it could be any client: while the server fails,
+// each gets the failure.
+func TestToldAtAToolkit(t *testing.T) {
+	w, one := newMember(t, "one", "authorization forward", "refresh 10ms")
 	_, two := newMember(t, "two")
+	w.SetScript("tools/call", func(x *scripted.Exchange) {
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		x.Event(x.Envelope(`{"resultType":"complete","content":[]}`))
+	})
 	p := startProxy(t, "handle /mcp {\n"+mcpCache(one.url, "refresh 10ms", "name alone")+"\n}\nhandle_path /all/* {\n"+toolkitOf([]member{one, two})+"\n}")
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
-		c, all := fixture.New(t, p.URL, revision, ""), fixture.New(t, "http://"+p.Addr+"/all/mcp", revision, "")
+		c, all := fixture.New(t, p.URL, revision, "Bearer a"), fixture.New(t, "http://"+p.Addr+"/all/mcp", revision, "Bearer a")
 		c.Settle(toolsList)
 		hasListed(t, all, toolsList, 4)
-		stream := c.Notices()
-		await(t, "the stream", func() bool { return w.Streams(scripted.Clients) == 1 })
+		stream := all.Notices()
 		w.SetScript(toolsList, scripted.Status(http.StatusServiceUnavailable))
-		w.Changed(scripted.Clients, toolsList)
+		all.Call("tools/call", all.Params(`"name":"one__item-0000","arguments":{}`))
 		stream.Await("notifications/tools/list_changed")
-		if a := all.List(toolsList); len(a.Items("tools")) != 2 || a.CacheStatus().Detail != "partial" {
-			t.Errorf("a client of %s of the toolkit is given %s", revision, describe(a))
-		}
-		if a := all.Call("tools/call", all.Params(`"name":"one__item-0000","arguments":{}`)); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-			t.Errorf("a call of a client of %s gave %s", revision, describe(a))
+		if a := c.List(toolsList); a.Status != http.StatusServiceUnavailable {
+			t.Errorf("a client of %s of the server alone is given %s", revision, describe(a))
 		}
 		w.SetScript(toolsList, nil)
-		hasListed(t, all, toolsList, 4)
-		stream.Close()
-		await(t, "no stream", func() bool { return w.Streams(scripted.Clients) == 0 })
 	}
 }

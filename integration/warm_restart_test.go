@@ -165,7 +165,7 @@ func TestToldBeforeARestart(t *testing.T) {
 					t.Errorf("after a restart, it is given %s", describe(a))
 				}
 				if a := c.List(promptsList); !isStale(a) || markOf(a, promptsList) != "v1" {
-					t.Errorf("of what was not announced, it is given %s", describe(a))
+					t.Errorf("the prompts, of which no change was announced, are %s", describe(a))
 				}
 				w.SetScript(toolsList, nil)
 				w.mark(toolsList, "v2")

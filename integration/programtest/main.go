@@ -46,6 +46,7 @@ const word = "mcp-test-program"
 //	grows FILE  has another tool, if there is that file
 //	fleeting    says of its lists, without sessions, that they are never fresh
 //	learns FILE also has prompts, if there is that file
+//	fails FILE  answers tools/list with an error while there is that file
 //	pids DIR    makes a file there whose name is its process number
 func Command(traits ...string) (path string, args []string) {
 	path, err := os.Executable()
@@ -215,6 +216,8 @@ func (p *program) receive(m *message) {
 	case !p.initialized:
 		fmt.Fprintln(os.Stderr, "a request before initialize")
 		exit(6)
+	case m.Method == "tools/list" && p.isFailing():
+		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no tools for now"}}`, m.ID)
 	case m.Method == "tools/list":
 		p.answer(m.ID, `{"tools":[`+p.tools()+`]}`)
 	case m.Method == "tools/call":
@@ -343,6 +346,12 @@ func (p *program) say(m *message, text string) {
 	case "update":
 		p.send(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, text)
 	}
+}
+
+// isFailing reports whether tools/list is answered with an error.
+func (p *program) isFailing() bool {
+	_, err := os.Stat(p.argument("fails"))
+	return err == nil
 }
 
 // tools returns those that are listed: a change has the first one say another number.

@@ -39,6 +39,8 @@ func (p *program) receiveModern(m *message) {
 		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2026-07-28"]}}}`, m.ID)
 	case m.Method == "server/discover":
 		p.answer(m.ID, discovered)
+	case m.Method == "tools/list" && p.isFailing():
+		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no tools for now"}}`, m.ID)
 	case m.Method == "tools/list":
 		ttl := 1000
 		if p.is("fleeting") {

@@ -114,7 +114,7 @@ func (p *Proxy) failed(client net.Conn, sent []byte) bool {
 	return is
 }
 
-// sender is a client, of which one reads what is to reach Redis.
+// sender reads from a client, and leaves out the text that FailNext keeps from Redis.
 type sender struct {
 	net.Conn
 

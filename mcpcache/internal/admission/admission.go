@@ -108,8 +108,8 @@ func (l *Ledger) AdmitSession(id string, c cache.Partition, r revision.Revision,
 	l.admit(key{session: id}, c, r, answered, t, until)
 }
 
-// OpenSession is AdmitSession for the result of an initialize, whose request says
-// of which variant the session's client is, and what it asks for.
+// OpenSession is AdmitSession for the result of an initialize. The request for that names the
+// variant of the session's client, and what the client asks for.
 func (l *Ledger) OpenSession(id string, c cache.Partition, r revision.Revision, v cache.Variant, t Ticket, until time.Time) {
 	l.AdmitSession(id, c, r, 0, t, until)
 	if opened := l.Session(id); opened != nil && opened.Context == c {

@@ -61,16 +61,26 @@ func (f *Fetch) Wait(ctx context.Context) (*cache.Entry, error) {
 	if f.waiters.Add(1) > maxWaiters {
 		return nil, errTooManyWaiters
 	}
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		select {
-		case <-f.done: // at the same moment, or before its caller began to wait
-		default:
-			return nil, ctx.Err()
-		}
+	if err := WaitFor(ctx, f.done); err != nil {
+		return nil, err
 	}
 	return f.entry, f.err
+}
+
+// WaitFor waits until done is closed, or returns why ctx has ended before that. If done is closed
+// already, it returns nil whatever ctx says: the caller may have waited for something else meanwhile.
+func WaitFor(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return nil
+	default:
+		return ctx.Err()
+	}
 }
 
 // finishedFetch returns a fetch that has already brought e.

@@ -99,21 +99,6 @@ func (f *Feed) Struggling(k revision.Kind) bool {
 	return !slot.attempted && f.state != Yielding || slot.failure != nil || slot.refreshing()
 }
 
-// Fails reports whether the last attempt to fetch a kind, or to connect, has failed.
-func (f *Feed) Fails(k revision.Kind) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.failure != nil || f.slots[k].failure != nil
-}
-
-// IsConnecting reports whether it is not known yet which lists can be fetched, and an attempt to
-// find out is under way, or about to begin.
-func (f *Feed) IsConnecting() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.state == Connecting || f.session != nil && !f.hydrated
-}
-
 // Offers reports whether the upstream has kind k, as far as the feed knows.
 func (f *Feed) Offers(k revision.Kind) bool {
 	f.mu.Lock()

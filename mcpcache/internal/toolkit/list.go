@@ -16,13 +16,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-const (
-	// shortPatience is how long a list waits for a part that is never fresh, and is asked for
-	// anew each time.
-	shortPatience = 250 * time.Millisecond
-	// connectPause is how often a feed that connects is asked for a list that has to be new.
-	connectPause = 25 * time.Millisecond
-)
+// shortPatience is how long a list waits for a part that is never fresh, and is asked for anew
+// each time.
+const shortPatience = 250 * time.Millisecond
 
 // list answers with a joined list.
 func (v *visit) list() error {
@@ -119,7 +115,7 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	v.outcome, v.left = exchange.OutcomeHit, forever
 	stale, partial := false, false
 	for i, server := range servers {
-		if e := v.await(server, k, fetches[i], parts[i], verdicts[i]); e != nil {
+		if e := v.await(server, fetches[i], parts[i], verdicts[i]); e != nil {
 			v.outcome = exchange.OutcomeMiss
 			parts[i], v.left = e, min(v.left, e.Left(v.now))
 			server.has(v.at, k)
@@ -155,48 +151,24 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 // await returns what a fetch brings in the time that there is, or nil; last is the part as it
 // is, or nil, and verdict what may be done with it. Others may have waited for it that long
 // already.
-func (v *visit) await(s *Server, k revision.Kind, f fetch, last *cache.Entry, verdict freshness.Verdict) *cache.Entry {
-	mustBeNew := last != nil && verdict == freshness.Withheld
+func (v *visit) await(s *Server, f fetch, last *cache.Entry, verdict freshness.Verdict) *cache.Entry {
+	if f == nil {
+		return nil
+	}
 	limit := freshness.StalePatience
 	switch {
 	case last == nil && s.Carries.isPersonal():
 		limit = v.endpoint.firstPatience()
-	case mustBeNew && !s.fails(v.at, k):
+	case last != nil && verdict == freshness.Withheld:
 		limit = freshness.Patience
-	case last != nil && last.Lifetime == 0 && !mustBeNew:
+	case last != nil && last.Lifetime == 0:
 		limit = shortPatience
-	}
-	if f == nil && mustBeNew {
-		f = v.demandSoon(s, k)
-	}
-	if f == nil {
-		return nil
 	}
 	e, err := v.wait(f, limit)
 	if f := v.turnedAway(s, err); f != nil {
 		v.refused = f
 	}
 	return e
-}
-
-// demandSoon is demand for a server whose feed may be about to connect: it waits for that as long
-// as for a stale copy.
-func (v *visit) demandSoon(s *Server, k revision.Kind) fetch {
-	ctx, cancel := context.WithDeadline(v.r.Context(), v.arrived.Add(freshness.StalePatience))
-	defer cancel()
-	tick := time.NewTicker(connectPause)
-	defer tick.Stop()
-	for f := s.feed(v.at); f != nil && f.IsConnecting(); {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-		if demanded := v.demand(s, k, nil); demanded != nil {
-			return demanded
-		}
-	}
-	return nil
 }
 
 // awaitServers waits until all of those servers have been asked once, but for none longer

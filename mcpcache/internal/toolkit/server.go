@@ -186,13 +186,6 @@ func (s *Server) verdict(part *cache.Entry, now time.Time) freshness.Verdict {
 	return s.Settings.Stale.Of(s.Cache, part, freshness.Told{Anyone: true}, now)
 }
 
-// fails reports whether the server is known not to deliver a list. What single callers are shown is
-// no list of its feeds.
-func (s *Server) fails(r revision.Revision, k revision.Kind) bool {
-	f := s.feed(r)
-	return !s.Carries.isPersonal() && (f == nil || f.Fails(k))
-}
-
 // isLacking reports whether the server has no such list, or had none when it was last
 // asked.
 func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {

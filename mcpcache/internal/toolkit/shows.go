@@ -75,14 +75,8 @@ func (l shownList) Asked() time.Time { return l.asked }
 
 // Wait implements [fetch].
 func (l shownList) Wait(ctx context.Context) (*cache.Entry, error) {
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		select {
-		case <-l.done: // at the same moment, or before its caller began to wait
-		default:
-			return nil, ctx.Err()
-		}
+	if err := feed.WaitFor(ctx, l.done); err != nil {
+		return nil, err
 	}
 	if l.err != nil {
 		return nil, l.err
