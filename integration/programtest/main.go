@@ -48,6 +48,7 @@ const word = "mcp-test-program"
 //	learns FILE also has prompts, if there is that file
 //	fails FILE  answers tools/list with an error while there is that file
 //	pids DIR    makes a file there whose name is its process number
+//	relay URL   passes each message to the server at that URL, and its answers back
 func Command(traits ...string) (path string, args []string) {
 	path, err := os.Executable()
 	if err != nil {
@@ -115,6 +116,10 @@ func (p *program) argument(trait string) string {
 
 func (p *program) run() {
 	p.begin()
+	if url := p.argument("relay"); url != "" {
+		(&relay{program: p, url: url}).run()
+		return
+	}
 	input := bufio.NewReader(os.Stdin)
 	for {
 		line, err := input.ReadBytes('\n')
