@@ -79,8 +79,13 @@ func globals(logFile string) string {
 // load gives Caddy a configuration through its admin endpoint. Clients of the
 // site that has gone open new connections.
 func load(contentType string, config []byte) error {
+	return loadAt(running.admin, contentType, config)
+}
+
+// loadAt gives a configuration to the Caddy with that admin endpoint.
+func loadAt(admin, contentType string, config []byte) error {
 	defer fixture.CloseIdleConnections()
-	r, err := http.NewRequest(http.MethodPost, "http://"+running.admin+"/load", bytes.NewReader(config))
+	r, err := http.NewRequest(http.MethodPost, "http://"+admin+"/load", bytes.NewReader(config))
 	if err != nil {
 		return fmt.Errorf("making load request: %w", err)
 	}

@@ -75,7 +75,7 @@ func newClusterExample(t *testing.T, server string) *clusterExample {
 // start starts one of the two as the page says, and waits until it shares.
 func (x *clusterExample) start(n int) *instance {
 	x.t.Helper()
-	i := &instance{startProcess(x.t, x.starts[n], "run", "--config", x.config), x.t, "http://" + x.addrs[n].site + "/mcp", x.addrs[n].admin}
+	i := &instance{process: startProcess(x.t, x.starts[n], "run", "--config", x.config), t: x.t, URL: "http://" + x.addrs[n].site + "/mcp", admin: x.addrs[n].admin}
 	await(x.t, "a Caddy of the example", func() bool { return strings.Contains(i.complaints(), "serving initial configuration") })
 	i.awaitFleet("together")
 	return i

@@ -71,8 +71,8 @@ func TestRedisIsNotThere(t *testing.T) {
 type instance struct {
 	*process
 
-	t          testing.TB
-	URL, admin string
+	t                testing.TB
+	URL, addr, admin string
 }
 
 // startInstance starts an instance whose handler has those options. It has the name of all
@@ -85,17 +85,36 @@ func startInstance(t testing.TB, url string, options ...string) *instance {
 // startNamed is startInstance of one that has {env.INSTANCE}.
 func startNamed(t testing.TB, name, url string, options ...string) *instance {
 	t.Helper()
+	return startInstanceOf(t, name, mcpCache(url, options...))
+}
+
+// startInstanceOf is startNamed of a site with that body.
+func startInstanceOf(t testing.TB, name, body string) *instance {
+	t.Helper()
 	admin, addr := fixture.FreeAddr(t), fixture.FreeAddr(t)
+	i := &instance{t: t, URL: "http://" + addr + "/mcp", addr: addr, admin: admin}
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
-	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\tlog default {\n\t\toutput stdout\n\t\tformat json\n\t}\n}\nhttp://%s {\n\t%s\n}\n", admin, addr, mcpCache(url, options...))
-	if err := os.WriteFile(caddyfile, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(caddyfile, []byte(i.config(body)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{startProcess(t, []string{"INSTANCE=" + name}, "run", "--config", caddyfile), t, "http://" + addr + "/mcp", admin}
+	i.process = startProcess(t, []string{"INSTANCE=" + name}, "run", "--config", caddyfile)
 	await(t, "an instance", func() bool {
 		return slices.ContainsFunc(i.lines(), func(line string) bool { return strings.Contains(line, "serving initial configuration") })
 	})
 	return i
+}
+
+// config is a configuration with a site of that body.
+func (i *instance) config(body string) string {
+	return fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\tlog default {\n\t\toutput stdout\n\t\tformat json\n\t}\n}\nhttp://%s {\n\t%s\n}\n", i.admin, i.addr, body)
+}
+
+// reload replaces the body of its site.
+func (i *instance) reload(body string) {
+	i.t.Helper()
+	if err := loadAt(i.admin, "text/caddyfile", []byte(i.config(body))); err != nil {
+		i.t.Fatal(err)
+	}
 }
 
 // ask returns what its admin endpoint answers.
