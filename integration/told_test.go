@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,28 +33,34 @@ type toldWay struct {
 	revisions []string // of the server
 	caller    string   // the Authorization of clients
 	several   bool
+	program   bool     // it is a program, which speaks one revision
 	options   []string // of the server's block
 	door      bool     // the server lets callers in, and no feed: it announces changes in answers alone
 }
 
 var toldWays = map[string]toldWay{
-	"one server":                 {revisions: []string{scripted.LatestLegacy, scripted.Modern}},
-	"several":                    {revisions: []string{scripted.LatestLegacy, scripted.Modern}, several: true},
-	"several, one of legacy":     {revisions: []string{scripted.LatestLegacy}, several: true},
-	"several, one of modern":     {revisions: []string{scripted.Modern}, several: true},
-	"several, of single callers": {revisions: []string{scripted.LatestLegacy, scripted.Modern}, several: true, caller: "Bearer a", options: []string{"authorization forward"}, door: true},
+	"one server":                   {revisions: []string{scripted.LatestLegacy, scripted.Modern}},
+	"several":                      {revisions: []string{scripted.LatestLegacy, scripted.Modern}, several: true},
+	"several, one of legacy":       {revisions: []string{scripted.LatestLegacy}, several: true},
+	"several, one of modern":       {revisions: []string{scripted.Modern}, several: true},
+	"several, a program of legacy": {revisions: []string{scripted.LatestLegacy}, several: true, program: true},
+	"several, a program of modern": {revisions: []string{scripted.Modern}, several: true, program: true},
+	"several, of single callers":   {revisions: []string{scripted.LatestLegacy, scripted.Modern}, several: true, caller: "Bearer a", options: []string{"authorization forward"}, door: true},
 }
 
 // start starts an instance of that way, and has clients of both eras get the lists.
 func (way toldWay) start(t *testing.T, w, other *world, redis, name string) *audience {
 	t.Helper()
-	sent := "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}"
+	upstream, sent := w.host.URL, "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}"
+	if way.program {
+		upstream, sent = relayTo(upstream), "" // which sends the number of the process that has started it
+	}
 	options := append([]string{"refresh 10ms", sent}, way.options...)
 	var one *instance
 	at := "mcp_cache"
 	if way.several {
 		at += "/one"
-		one = startNamed(t, name, "", "store redis "+redis, member{"one", w.host.URL, options}.block(), member{"two", other.host.URL, nil}.block())
+		one = startNamed(t, name, "", "store redis "+redis, member{"one", upstream, options}.block(), member{"two", other.host.URL, nil}.block())
 	} else {
 		one = startNamed(t, name, w.host.URL, append(options, "store redis "+redis)...)
 	}
@@ -108,7 +115,7 @@ func TestFleetGivesNobodyTheOldList(t *testing.T) {
 			change := func(mark string, second scripted.Script) {
 				t.Helper()
 				w.SetScript(toolsList, func(x *scripted.Exchange) {
-					if x.R.Header.Get("X-Instance") == "b" {
+					if by := x.R.Header.Get("X-Instance"); by == "b" || by == strconv.Itoa(b.pid) {
 						second(x)
 					} else {
 						x.Default()
