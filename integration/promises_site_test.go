@@ -1,0 +1,243 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/programtest"
+	"github.com/caddy-mcp/mcp-cache/integration/redistest"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// place is a way in which clients reach a server.
+type place struct {
+	several bool // the server is one of two behind one endpoint
+	program bool // the server is a program
+	fleet   bool // two Caddys share a Redis
+
+	clientRevision, serverRevision string
+}
+
+// String names the place in a test.
+func (p place) String() string {
+	name := "one server"
+	switch {
+	case p.several && p.program:
+		name = "a program of several"
+	case p.several:
+		name = "one of several"
+	case p.program:
+		name = "one program"
+	}
+	return fmt.Sprintf("%s, %s client, %s server", name, eraOf(p.clientRevision), eraOf(p.serverRevision))
+}
+
+// column is that of the place.
+func (p place) column() column {
+	switch {
+	case p.fleet:
+		return overRedis
+	case p.program:
+		return ofPrograms
+	case p.several:
+		return ofSeveral
+	}
+	return ofOne
+}
+
+// era is the part of the column.
+func (p place) era() string {
+	if p.clientRevision != p.serverRevision {
+		return across
+	}
+	return eraOf(p.clientRevision)
+}
+
+func eraOf(revision string) string {
+	if revision == scripted.Modern {
+		return "modern"
+	}
+	return "legacy"
+}
+
+// placesOf returns the places of a column, where clients and servers speak one era, or across.
+func placesOf(in column, era string) (places []place) {
+	for _, p := range []place{{}, {several: true}, {program: true}, {several: true, program: true}} {
+		for _, p.clientRevision = range revisions {
+			for _, p.serverRevision = range revisions {
+				for _, p.fleet = range []bool{false, true} {
+					if p.column() == in && p.era() == era {
+						places = append(places, p)
+					}
+				}
+			}
+		}
+	}
+	return places
+}
+
+// site is a place with its servers and its Caddys.
+type site struct {
+	*world // the server whose lists are asked for
+	place
+
+	other  *world   // which stands beside it; nil if none does
+	before string   // what the configuration has before the directive, such as matchers
+	redis  string   // the option that names the Redis
+	caddys []siteAt // one, or two of a fleet
+	locals []string // options of the server alone
+}
+
+// siteAt is a Caddy of a site.
+type siteAt struct {
+	URL    string
+	reload func(body string)
+	log    func() string
+}
+
+// newSite starts the servers of a place. Each has three tools, which are public for an hour.
+func newSite(t *testing.T, p place) *site {
+	t.Helper()
+	s := &site{world: newUpstream(t), place: p, locals: []string{"refresh 10ms"}}
+	s.SetRevisions(p.serverRevision)
+	s.host.ShareCredentials()
+	s.host.Start()
+	if p.several {
+		s.other = newUpstream(t)
+		s.other.mark(toolsList, "other")
+		s.other.host.Start()
+	}
+	if p.fleet {
+		s.redis = "store redis " + redistest.Start(t).URL
+	}
+	return s
+}
+
+// body is that of the site, with options of the server.
+func (s *site) body() string {
+	upstream := s.host.URL
+	if s.program {
+		upstream = relayTo(upstream)
+	}
+	if !s.several {
+		return s.before + "\n" + mcpCache(upstream, append(s.locals, s.redis)...)
+	}
+	return s.before + "\n" + toolkitOf([]member{{"one", upstream, s.locals}, {"two", s.other.host.URL, nil}}, s.redis)
+}
+
+// relayTo names a program in the place of a server, for which the server at that URL answers.
+func relayTo(url string) string {
+	path, args := programtest.Command("relay", url)
+	words := []string{"stdio"}
+	for _, word := range append([]string{path}, args...) {
+		words = append(words, strconv.Quote(word))
+	}
+	return strings.Join(words, " ")
+}
+
+// begin starts the Caddys, with those options of the server.
+func (s *site) begin(options ...string) {
+	s.t.Helper()
+	s.locals = append(s.locals, options...)
+	if !s.fleet {
+		p := startProxy(s.t, s.body())
+		s.caddys = []siteAt{{p.URL, p.reload, p.log}}
+		return
+	}
+	handler := "mcp_cache"
+	if s.several {
+		handler += "/one"
+	}
+	for _, name := range []string{"a", "b"} {
+		i := startInstanceOf(s.t, name, s.body())
+		i.awaitFleetOf(handler, "together")
+		s.caddys = append(s.caddys, siteAt{i.URL, i.reload, func() string { return strings.Join(i.lines(), "\n") + i.complaints() }})
+	}
+}
+
+// clients returns a client at each Caddy.
+func (s *site) clients(authorization string) (all []*fixture.Raw) {
+	s.t.Helper()
+	for _, at := range s.caddys {
+		all = append(all, fixture.New(s.t, at.URL, s.clientRevision, authorization))
+	}
+	return all
+}
+
+// settled returns a client at each Caddy, once its tools are a fresh hit.
+func (s *site) settled(authorization string) []*fixture.Raw {
+	s.t.Helper()
+	all := s.clients(authorization)
+	for _, c := range all {
+		s.awaitMark(c, "v1")
+	}
+	return all
+}
+
+// awaitMark waits until a client's tools are a fresh hit, and the server's have that mark.
+func (s *site) awaitMark(c *fixture.Raw, mark string) *fixture.Answer {
+	s.t.Helper()
+	return c.AwaitList(toolsList, "a hit of "+mark, func(a *fixture.Answer) bool {
+		return a.CacheStatus().Hit && a.CacheStatus().Detail == "" && s.isWhole(a, mark)
+	})
+}
+
+// isWhole reports whether a list has all tools, those of the server with that mark.
+func (s *site) isWhole(a *fixture.Answer, mark string) bool {
+	own, others := s.tools(a)
+	return slices.Equal(own, scripted.Items(toolsList, mark, 3)) && s.hasOthers(others)
+}
+
+// hasOthers reports whether these are all tools of the server beside it.
+func (s *site) hasOthers(others []string) bool {
+	return !s.several || slices.Equal(others, scripted.Items(toolsList, "other", 3))
+}
+
+// tools returns the tools in a list, as the servers wrote them: those of the server, and those of the
+// one beside it.
+func (s *site) tools(a *fixture.Answer) (own, others []string) {
+	for _, item := range a.Items("tools") {
+		if before, after, cut := strings.Cut(item, `"two__`); cut && s.several {
+			others = append(others, before+`"`+after)
+			continue
+		}
+		if s.several {
+			item = strings.Replace(item, `"one__`, `"`, 1)
+		}
+		own = append(own, item)
+	}
+	return own, others
+}
+
+// named is the name of a tool of the server at the endpoint.
+func (s *site) named(tool string) string {
+	if s.several {
+		return "one__" + tool
+	}
+	return tool
+}
+
+// call calls a tool of the server.
+func (s *site) call(c *fixture.Raw, tool string) *fixture.Answer {
+	s.t.Helper()
+	return c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, s.named(tool))))
+}
+
+// isCalled reports whether an answer is that of a tool.
+func isCalled(a *fixture.Answer, tool string) bool {
+	var result struct {
+		Content []struct{ Text string }
+	}
+	return json.Unmarshal(a.Part("result"), &result) == nil && len(result.Content) == 1 && result.Content[0].Text == "called "+tool
+}
+
+// change has the server announce tools of another mark.
+func (s *site) change(mark string) {
+	s.mark(toolsList, mark)
+	s.Changed(scripted.Everybody, toolsList)
+}
