@@ -130,7 +130,7 @@ func (s *site) body() string {
 	return s.before + "\n" + toolkitOf([]member{{"one", upstream, s.locals}, {"two", s.other.host.URL, nil}}, s.redis)
 }
 
-// relayTo names a program in the place of a server, for which the server at that URL answers.
+// relayTo returns how a configuration names a program that passes each message to the server at url.
 func relayTo(url string) string {
 	path, args := programtest.Command("relay", url)
 	words := []string{"stdio"}

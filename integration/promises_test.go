@@ -157,7 +157,7 @@ func TestPromisesOnThePage(t *testing.T) {
 	page, _, _ = strings.Cut(page, "\n## ")
 	guarantees, table, found := strings.Cut(page, "\n### What holds where\n")
 	if !found {
-		t.Fatal("the guarantees have no section of what holds where")
+		t.Fatal(`the page has no section "What holds where" below its guarantees`)
 	}
 	var names []string
 	for _, title := range regexp.MustCompile(`(?m)^\d+\. \*\*(.*?)\.?\*\*`).FindAllStringSubmatch(guarantees, -1) {
@@ -209,8 +209,8 @@ func printTable(rows []promise) string {
 	return text.String()
 }
 
-// reasons returns why a promise has no test in some places of a column, and what else there is to say
-// of it, but for what concerns all promises there.
+// reasons returns the notes of a promise in a column: the sentences of its places without a test, and
+// what the promise says of the column. The table's head has [notAcross] for the whole column.
 func (p promise) reasons(in column) (notes []string) {
 	for _, era := range eras {
 		_, whyNot := p.cell(in, era)

@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// relayAgent is the User-Agent of the program's requests. A server of the tests takes them for a
-// client's, as it cannot tell for whom the program sends them.
+// relayAgent is the User-Agent of the program's requests. The server behind the program counts them as
+// requests of clients: it cannot see which of them the feed has caused.
 const relayAgent = "mcptest/program"
 
 // relay is the program as the way to a server: it posts each line to the server's URL, and writes
