@@ -256,31 +256,39 @@ func (s *sharing) membersKey() string {
 // TestFleetOfToolkits has toolkits tell their clients of what one has found changed, with and without a
 // notice of the server: at the others, it is the new list.
 func TestFleetOfToolkits(t *testing.T) {
-	w, redis := newUpstream(t), redistest.Start(t)
-	w.SetRevisions(scripted.Modern)
-	w.SetHints(publicHour)
-	w.host.Start()
-	var all []*audience
-	for _, name := range []string{"a", "b"} {
-		one := startNamed(t, name, "", "store redis "+redis.URL, "admit all", "server one "+w.host.URL+" {\n\t\trefresh 10ms\n\t}")
-		all = append(all, &audience{instance: one, name: name, list: []*fixture.Raw{fixture.NewModern(t, one.URL, "")}})
-	}
-	awaitHits(all, "v1")
-	for _, m := range all {
-		m.stream = fixture.NewModern(t, m.URL, "").Notices()
-	}
-	for round := range pick(10, 100) {
-		mark, teller := fmt.Sprint("round ", round), all[round%2]
-		w.mark(toolsList, mark)
-		if round < len(all) {
-			teller.refresh() // of what changes without a notice, clients are not told often
-		} else {
-			w.Changed(scripted.Everybody, toolsList)
-		}
-		teller.stream.Await("notifications/tools/list_changed")
-		other := all[(round+1)%2]
-		other.wantNew(t, mark)
-		other.stream.Await("notifications/tools/list_changed")
-		awaitHits(all, mark)
+	for _, revision := range []string{scripted.Modern, scripted.LatestLegacy} {
+		t.Run(revision, func(t *testing.T) {
+			w, redis := newUpstream(t), redistest.Start(t)
+			w.SetRevisions(revision)
+			w.SetHints(publicHour)
+			w.host.Start()
+			var all []*audience
+			for _, name := range []string{"a", "b"} {
+				one := startNamed(t, name, "", "store redis "+redis.URL, "admit all", "server one "+w.host.URL+" {\n\t\trefresh 10ms\n\t}")
+				m := &audience{instance: one, name: name}
+				for _, of := range []string{scripted.Modern, scripted.LatestLegacy} {
+					m.list = append(m.list, fixture.New(t, one.URL, of, ""))
+				}
+				all = append(all, m)
+			}
+			awaitHits(all, "v1")
+			for _, m := range all {
+				m.stream = fixture.New(t, m.URL, revision, "").Notices()
+			}
+			for round := range pick(10, 100) {
+				mark, teller := fmt.Sprint("round ", round), all[round%2]
+				w.mark(toolsList, mark)
+				if round < len(all) {
+					teller.refresh() // of what changes without a notice, clients are not told often
+				} else {
+					w.Changed(scripted.Everybody, toolsList)
+				}
+				teller.stream.Await("notifications/tools/list_changed")
+				other := all[(round+1)%2]
+				other.wantNew(t, mark)
+				other.stream.Await("notifications/tools/list_changed")
+				awaitHits(all, mark)
+			}
+		})
 	}
 }

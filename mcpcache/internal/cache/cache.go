@@ -40,6 +40,8 @@ const (
 // several goroutines at once.
 type Cache struct {
 	epochs [revision.NumKinds]atomic.Uint64
+	// found is how many of those changes another process has found: see [Change.Lists].
+	found [revision.NumKinds]atomic.Uint64
 	// doubts is bumped when one caller needs a list that was asked for after that. It
 	// outdates nothing for others.
 	doubts [revision.NumKinds]atomic.Uint64
@@ -128,7 +130,7 @@ func New(memory int64) (*Cache, error) {
 // Mark returns the present mark of kind k. It is taken before a request is sent, and
 // goes into the entry made of the answer.
 func (c *Cache) Mark(k revision.Kind) Mark {
-	m := Mark{epoch: c.epochs[k].Load(), pages: c.pages[k].Load(), doubts: c.doubts[k].Load()}
+	m := Mark{epoch: c.epochs[k].Load(), found: c.found[k].Load(), pages: c.pages[k].Load(), doubts: c.doubts[k].Load()}
 	if k == revision.Reads {
 		m.updates = c.updates.seq.Load()
 	}

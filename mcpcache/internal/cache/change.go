@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"crypto/sha256"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,9 @@ type Change struct {
 	// Again says that the change was announced before, and clients are being told of it only
 	// now: nothing is outdated once more.
 	Again bool
+	// Lists are the lists that clients are being told of. The upstream may have announced no change of
+	// them: a process may have found it by asking.
+	Lists []Listed
 	// Missed says that it may have been announced where nobody here has heard of it. The upstream
 	// may as well have announced nothing.
 	Missed bool
@@ -35,6 +39,17 @@ type together struct {
 	told marks
 	// toldHere is the same of clients of this process whom some ways tell apart, and others do not.
 	toldHere marks
+	// lists are the items of the lists that clients of another process were told of last.
+	lists [revision.Count][revision.NumKinds]atomic.Pointer[[sha256.Size]byte]
+}
+
+// Listed is a list of the feed's, as a process has it.
+type Listed struct {
+	Revision revision.Revision
+	Kind     revision.Kind
+	Items    [sha256.Size]byte // see [message.Body]
+	// Outdated says that a change has been announced since that process has asked for the list.
+	Outdated bool
 }
 
 // marks holds a moment for each kind.
@@ -85,6 +100,9 @@ func (c *Cache) bump(change Change) {
 
 // Hear records a change that was announced in another process. OnChange does not tell of it.
 func (c *Cache) Hear(change Change) {
+	for _, l := range change.Lists {
+		c.hearList(l)
+	}
 	if !change.Again {
 		c.outdate(change)
 		for _, uri := range change.URIs {
@@ -102,6 +120,33 @@ func (c *Cache) Hear(change Change) {
 			c.NoteTold(k, c.Mark(k))
 		}
 	}
+}
+
+// hearList records that clients of another process are being told of a list. If the feed's list here is
+// another one, all of its kind is outdated: the upstream may have announced nothing. That is left out where
+// a change has been announced since: then it is outdated, or newer than the one that clients are told of.
+func (c *Cache) hearList(l Listed) {
+	c.together.lists[l.Revision][l.Kind].Store(&l.Items)
+	if e := c.Pinned(l.Revision, l.Kind); e != nil {
+		isCurrent := c.Current(l.Kind, e.Mark)
+		switch {
+		case e.Body.ItemsDigest == l.Items:
+			c.NoteTold(l.Kind, e.Mark)
+			return
+		case isCurrent && l.Outdated:
+			return
+		case isCurrent:
+			c.found[l.Kind].Add(1)
+			c.outdate(Change{Kinds: revision.SetOf(l.Kind), Told: true, Missed: true})
+		}
+	}
+	c.NoteTold(l.Kind, c.Mark(l.Kind))
+}
+
+// IsToldElsewhere reports whether e is the list that clients of another process were told of last.
+func (c *Cache) IsToldElsewhere(e *Entry) bool {
+	items := c.together.lists[e.Revision][e.Kind].Load()
+	return items != nil && *items == e.Body.ItemsDigest
 }
 
 // NoteTold records that any caller may know of the changes of k from before m.

@@ -106,6 +106,7 @@ func (e *Entry) SizeIn(framing encoded.Framing) int {
 // An answer is only as new as its mark.
 type Mark struct {
 	epoch   uint64 // changes of the kind
+	found   uint64 // those of them that another process has found, and no upstream announced
 	pages   uint64 // times that a cursor turned out to be bad
 	updates uint64 // changes of single resources; of reads only
 	doubts  uint64 // calls of [Cache.Doubt]
@@ -129,10 +130,10 @@ func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch && m.update
 // returned other.
 func (m Mark) AskedSince(other Mark) bool { return m.doubts >= other.doubts && m.Since(other) }
 
-// Epoch counts the changes of the kind that were announced before m.
-func (m Mark) Epoch() uint64 { return m.epoch }
+// Announced counts the changes of the kind that were announced before m, or may have been.
+func (m Mark) Announced() uint64 { return m.epoch - m.found }
 
-// SameEpoch reports whether no change was announced between m and other.
+// SameEpoch reports whether nothing was outdated between m and other.
 func (m Mark) SameEpoch(other Mark) bool { return m.epoch == other.epoch }
 
 // Age returns how long ago the entry was fetched, never less than 0.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	bodies "github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
@@ -125,4 +127,58 @@ func TestToldLater(t *testing.T) {
 			wantFresh(t, "with a change, told "+name, fleet, since, false)
 		}
 	})
+}
+
+// An instance tells another which list its clients are about to hear of. The other one keeps all that it has if
+// its own list is the same, or newer. Otherwise it outdates everything of the kind, as any caller may know.
+func TestListElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		has      string // "": no list
+		outdated bool   // a change was announced after the list there was asked for
+		newer    bool   // a change was announced after the list was asked for that clients are told of
+		// keeps says that a list from after the last change stays fresh. Callers may know that a list from
+		// before it is old (older), and the list from after it (recent).
+		keeps, older, recent bool
+	}{
+		"the same":                   {has: "a", keeps: true, older: true},
+		"the same, which is too old": {has: "a", outdated: true, keeps: true},
+		"another one":                {has: "b", older: true, recent: true},
+		"another one, too old":       {has: "b", outdated: true, keeps: true, older: true},
+		"another one, which is new":  {has: "b", newer: true, keeps: true},
+		"none, in that revision":     {keeps: true, older: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fleet, _ := newFleet(t, 2)
+				pin := func(does bool) {
+					if e := fleet[1].fetched(revision.Tools); does && c.has != "" {
+						e.Body = &bodies.Body{ItemsDigest: sha256.Sum256([]byte(c.has))}
+						fleet[1].cache.Pin(e)
+					}
+				}
+				pin(c.outdated)
+				before := of(fleet, revision.Tools)
+				fleet[1].cache.Bump(revision.SetOf(revision.Tools))
+				fleet[1].Settle(t.Context())
+				since, prompts := of(fleet, revision.Tools), of(fleet, revision.Prompts)
+				pin(!c.outdated)
+				fleet[0].cache.TellOthers(cache.Change{Lists: []cache.Listed{{
+					Revision: revision.LatestModern, Kind: revision.Tools, Items: sha256.Sum256([]byte("a")), Outdated: c.newer,
+				}}})
+				fleet[0].Settle(t.Context())
+				wantFresh(t, "where clients are told", fleet[:1], since[:1], true)
+				wantFresh(t, "elsewhere", fleet[1:], since[1:], c.keeps)
+				wantFresh(t, "another kind", fleet, prompts, true)
+				e := fleet[1].fetched(revision.Tools)
+				e.Body = &bodies.Body{ItemsDigest: sha256.Sum256([]byte(c.has))}
+				if told := fleet[1].cache.IsToldElsewhere(e); told != (c.has == "a") {
+					t.Errorf("whether clients were told of %q: %v", c.has, told)
+				}
+				older, recent := fleet[1].cache.MayBeKnown(before[1]), fleet[1].cache.MayBeKnown(since[1])
+				if older != c.older || recent != c.recent {
+					t.Errorf("callers may know that the list from before the change is old: %v; the list from after it: %v", older, recent)
+				}
+			})
+		})
+	}
 }

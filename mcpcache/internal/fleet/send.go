@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -29,7 +31,9 @@ type news struct {
 	marks []string
 }
 
-func (n news) isEmpty() bool { return n.Kinds == 0 && len(n.URIs) == 0 && len(n.marks) == 0 }
+func (n news) isEmpty() bool {
+	return n.Kinds == 0 && len(n.URIs) == 0 && len(n.Lists) == 0 && len(n.marks) == 0
+}
 
 // add adds other news.
 func (n *news) add(more news) {
@@ -39,6 +43,10 @@ func (n *news) add(more news) {
 	n.Kinds, n.Told = n.Kinds|more.Kinds, n.Told || more.Told
 	if n.URIs = append(n.URIs, more.URIs...); len(n.URIs) > maxURIs {
 		n.Kinds, n.URIs = n.Kinds|revision.SetOf(revision.Reads), nil
+	}
+	for _, l := range more.Lists { // the last one of each counts
+		n.Lists = slices.DeleteFunc(n.Lists, func(old cache.Listed) bool { return old.Revision == l.Revision && old.Kind == l.Kind })
+		n.Lists = append(n.Lists, l)
 	}
 	if len(more.marks) > 0 {
 		n.marks = more.marks
@@ -58,7 +66,16 @@ type message struct {
 	URIs    []string `json:"uris,omitempty"`
 	Told    bool     `json:"told,omitempty"`
 	Again   bool     `json:"again,omitempty"`
+	Lists   []listed `json:"lists,omitempty"`
 	Secrets []string `json:"secrets,omitempty"`
+}
+
+// listed is a [cache.Listed].
+type listed struct {
+	Revision string `json:"revision"`
+	Kind     string `json:"kind"`
+	Items    []byte `json:"items"`
+	Outdated bool   `json:"outdated,omitempty"`
 }
 
 // encode returns news as a message.
@@ -69,7 +86,10 @@ func encode(n news) []byte {
 			m.Kinds = append(m.Kinds, k.String())
 		}
 	}
-	data, _ := json.Marshal(m) // of texts alone
+	for _, l := range n.Lists {
+		m.Lists = append(m.Lists, listed{l.Revision.String(), l.Kind.String(), l.Items[:], l.Outdated})
+	}
+	data, _ := json.Marshal(m) // of texts and bytes alone
 	return data
 }
 
@@ -86,6 +106,14 @@ func decode(data []byte) news {
 			return news{Change: cache.Change{Kinds: everything}}
 		}
 		n.Kinds |= k
+	}
+	for _, l := range m.Lists {
+		k, isKind := revision.ParseKind(l.Kind)
+		r := revision.Parse(l.Revision)
+		if !isKind || r == revision.Unknown || len(l.Items) != sha256.Size {
+			return news{Change: cache.Change{Kinds: everything}}
+		}
+		n.Lists = append(n.Lists, cache.Listed{Revision: r, Kind: k, Items: [sha256.Size]byte(l.Items), Outdated: l.Outdated})
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -280,13 +281,18 @@ func TestMessages(t *testing.T) {
 		{Change: cache.Change{Kinds: revision.SetOf(revision.Tools)}}, {Change: cache.Change{Kinds: everything}}, {Change: cache.Change{URIs: []string{"test://ä\n\"", ""}}},
 		{Change: cache.Change{Kinds: revision.SetOf(revision.Prompts, revision.Reads), URIs: []string{"a"}, Told: true}},
 		{Change: cache.Change{Kinds: revision.SetOf(revision.Tools), Told: true, Again: true}},
+		{Change: cache.Change{Lists: []cache.Listed{
+			{Revision: revision.LatestModern, Kind: revision.Tools, Items: sha256.Sum256(nil)}, {Revision: revision.LatestLegacy, Kind: revision.Prompts},
+		}}},
 		{marks: []string{"a", "b"}},
 	} {
 		if got := decode(encode(n)); fmt.Sprint(got) != fmt.Sprint(n) {
 			t.Errorf("%v is told as %v", n, got)
 		}
 	}
-	for _, text := range []string{"", "x", "[]", `{"kinds":["tools","widgets"]}`, `{"kinds":"tools"}`} {
+	for _, text := range []string{"", "x", "[]", `{"kinds":["tools","widgets"]}`, `{"kinds":"tools"}`,
+		`{"lists":[{"revision":"2026-07-28","kind":"tools","items":"AAAA"}]}`,
+	} {
 		if got := decode([]byte(text)); got.Kinds != everything {
 			t.Errorf("%q is taken for %v", text, got)
 		}

@@ -45,9 +45,8 @@ type Board struct {
 type list struct {
 	known bool
 	now   Digest
-	told  Digest // of which they have been told
-	quiet time.Time
-	later *time.Timer // when they are told of what changed in the pause; nil: of nothing
+	told  Digest    // the list that they were told of last
+	quiet time.Time // until then, they are told only of what a server has announced
 }
 
 // NewBoard returns a board of which nothing is known.
@@ -100,68 +99,54 @@ func (p *Publisher) Close() {
 	}
 }
 
-// Publish says which items clients of an era see of a kind from now on, and tells those who
-// listen if they are others than before. announced says that a server has announced a change
+// Publish says which items clients of an era see of a kind from now on, and reports whether those who
+// listen are to be told: see [Publisher.Tell]. announced says that a server has announced a change
 // since the last time, perhaps one that was found before that, or that servers are there, or
-// are not, all of a sudden.
-func (p *Publisher) Publish(e revision.Era, k revision.Kind, items Digest, announced bool) {
+// are not, all of a sudden. It has to be called again after the pause.
+func (p *Publisher) Publish(e revision.Era, k revision.Kind, items Digest, announced bool) (news bool) {
 	b := p.board
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended || len(b.publishers) == 0 || b.publishers[len(b.publishers)-1] != p {
-		return
+	if !p.counts() {
+		return false
 	}
 	l := &b.lists[e][k]
-	switch known := l.known; {
-	case known && l.now == items:
-		if announced && l.later != nil {
-			b.tell(e, k)
-		}
-		return
-	case !known:
-		l.known, l.now, l.told = true, items, items
-		return
+	if !l.known {
+		l.known, l.told = true, items
 	}
 	l.now = items
-	wait := time.Until(l.quiet)
 	switch {
+	case l.told == items:
+		return false
 	case announced:
-		b.tell(e, k)
-	case wait <= 0:
-		b.tell(e, k)
-		l.quiet = time.Now().Add(Pause)
-	case l.later == nil:
-		l.later = time.AfterFunc(wait, func() { b.tellLater(e, k) })
+		return true
+	case time.Now().Before(l.quiet):
+		return false
 	}
+	l.quiet = time.Now().Add(Pause)
+	return true
 }
 
-// tellLater tells of what has changed in the pause.
-func (b *Board) tellLater(e revision.Era, k revision.Kind) {
+// Tell tells those who listen that a list has changed.
+func (p *Publisher) Tell(e revision.Era, k revision.Kind) {
+	b := p.board
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := &b.lists[e][k]
-	if l.later == nil || b.ended { // they have been told meanwhile
+	if !p.counts() {
 		return
 	}
-	l.later = nil
-	if l.told != l.now {
-		b.tell(e, k)
-		l.quiet = time.Now().Add(Pause)
-	}
-}
-
-// tell tells those who listen that a list has changed. The caller holds b.mu.
-func (b *Board) tell(e revision.Era, k revision.Kind) {
-	l := &b.lists[e][k]
-	if l.told = l.now; l.later != nil {
-		l.later.Stop()
-		l.later = nil
-	}
+	b.lists[e][k].told = b.lists[e][k].now
 	for listener := range b.listeners {
 		if listener.era == e && b.isNewest(listener) {
 			listener.add(topicOf(k))
 		}
 	}
+}
+
+// counts reports whether p is the last one. The caller holds b.mu.
+func (p *Publisher) counts() bool {
+	b := p.board
+	return !b.ended && len(b.publishers) > 0 && b.publishers[len(b.publishers)-1] == p
 }
 
 // topicOf returns the kind that stands for all of which a client is told in the same words:
@@ -180,13 +165,6 @@ func (b *Board) End() {
 	b.ended = true
 	for l := range b.listeners {
 		l.end()
-	}
-	for e := range b.lists {
-		for k := range b.lists[e] {
-			if later := b.lists[e][k].later; later != nil {
-				later.Stop()
-			}
-		}
 	}
 }
 

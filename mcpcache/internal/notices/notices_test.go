@@ -24,9 +24,11 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{b, b.Publisher(func() {}), t}
 }
 
-// shows publishes a list that has the items of that name.
+// shows publishes a list that has the items of that name, and tells of it if that is news.
 func (f *fixture) shows(k revision.Kind, items byte, announced bool) {
-	f.Publish(revision.Legacy, k, Digest{items}, announced)
+	if f.Publish(revision.Legacy, k, Digest{items}, announced) {
+		f.Tell(revision.Legacy, k)
+	}
 }
 
 func (f *fixture) listen(to Listening) *Listener {
@@ -105,18 +107,18 @@ func TestUnannouncedChangesAreToldOnceInAWhile(t *testing.T) {
 		f.shows(revision.Tools, 22, false)
 		f.wants("one more", l)
 		time.Sleep(Pause)
-		synctest.Wait()
+		f.shows(revision.Tools, 22, false)
 		f.wants("after the pause", l, revision.Tools)
 		f.shows(revision.Tools, 21, false)
 		f.shows(revision.Tools, 22, false)
 		time.Sleep(Pause)
-		synctest.Wait()
+		f.shows(revision.Tools, 22, false)
 		f.wants("what is as before after all", l)
-		f.shows(revision.Tools, 23, false)
-		f.shows(revision.Tools, 24, false)
-		f.End() // which stops what waits
-		time.Sleep(2 * Pause)
-		f.wants("after the end", l, revision.Tools)
+		f.shows(revision.Tools, 22, true)
+		f.wants("what is announced, and as before", l)
+		f.End()
+		f.shows(revision.Tools, 23, true)
+		f.wants("after the end", l)
 	})
 }
 

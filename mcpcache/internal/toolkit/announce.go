@@ -49,17 +49,21 @@ func (e *Endpoint) lookSoon() {
 
 // look publishes the lists as they are now.
 func (e *Endpoint) look(ctx context.Context) {
-	e.looking.Lock()
-	defer e.looking.Unlock()
+	e.looking <- struct{}{}
+	defer func() { <-e.looking }()
 	now := time.Now()
 	for _, r := range eras {
 		for _, k := range notices.Kinds {
-			l, seen := published{e.given(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k]
-			if seen.list == nil || l.digest() != seen.digest() {
-				e.agree(ctx, k, *seen, l)
+			l, seen, told := published{e.given(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k], &e.told[r.Era()][k]
+			first := seen.list == nil
+			news := e.publisher().Publish(r.Era(), k, l.digest(), first || e.isAnnounced(seen.list, l.list) || seen.ofCallers != l.ofCallers)
+			if news {
+				e.agree(ctx, k, *told, l)
+				e.publisher().Tell(r.Era(), k)
 			}
-			e.publisher().Publish(r.Era(), k, l.digest(), seen.list == nil || isAnnounced(seen.list, l.list) || seen.ofCallers != l.ofCallers)
-			*seen = l
+			if *seen = l; first || news {
+				*told = l
+			}
 		}
 	}
 }
@@ -81,9 +85,9 @@ func (e *Endpoint) given(r revision.Revision, k revision.Kind, now time.Time) *c
 	return e.join(newestOf(r), k, parts)
 }
 
-// agree has all instances outdate what has changed between two lists, and waits until they have:
-// clients are about to hear of it here, so any caller may know of it. Of a change that a server
-// has announced, the others have heard before; of one that none has, they hear now.
+// agree tells all other instances which lists of the servers this one is about to tell its clients of. It waits
+// until they have outdated what differs, as any caller may know of these lists then. before is the list that
+// clients were told of last.
 func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now published) {
 	for i, s := range e.servers {
 		part, last := now.list.Parts[i], (*cache.Entry)(nil)
@@ -99,8 +103,10 @@ func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now publi
 		if part != nil {
 			s.Cache.NoteTold(k, part.Mark)
 		}
-		if part != nil && last != nil && part.Body.ItemsDigest != last.Body.ItemsDigest {
-			s.Cache.TellOthers(cache.Change{Kinds: revision.SetOf(k), Told: true, Again: !part.Mark.SameEpoch(last.Mark)})
+		if part != nil && (last == nil || part.Body.ItemsDigest != last.Body.ItemsDigest) {
+			s.Cache.TellOthers(cache.Change{Lists: []cache.Listed{{
+				Revision: part.Revision, Kind: k, Items: part.Body.ItemsDigest, Outdated: s.Cache.Mark(k).Announced() != part.Mark.Announced(),
+			}}})
 		}
 		s.Fleet.Settle(ctx)
 	}
@@ -122,7 +128,7 @@ func (e *Endpoint) ofCallers(k revision.Kind) (d notices.Digest) {
 	var epochs []byte
 	for _, s := range e.servers {
 		if s.Carries.isPersonal() {
-			epochs = binary.BigEndian.AppendUint64(epochs, s.Cache.Mark(k).Epoch())
+			epochs = binary.BigEndian.AppendUint64(epochs, s.Cache.Mark(k).Announced())
 			epochs = binary.BigEndian.AppendUint64(epochs, s.returned[k].Load())
 		}
 	}
@@ -138,15 +144,17 @@ func (p published) digest() notices.Digest {
 }
 
 // isAnnounced reports whether a server has announced a change between two lists, or is there,
-// or is not, all of a sudden.
-func isAnnounced(before, now *catalog.List) bool {
+// or is not, all of a sudden. A list that another instance has told its clients of counts as announced.
+func (e *Endpoint) isAnnounced(before, now *catalog.List) bool {
 	for i, part := range now.Parts {
 		last := before.Parts[i]
 		switch {
 		case part == last:
 		case part == nil || last == nil || part.Revision != last.Revision:
 			return true
-		case !part.Mark.SameEpoch(last.Mark):
+		case part.Mark.Announced() != last.Mark.Announced():
+			return true
+		case part.Body.ItemsDigest != last.Body.ItemsDigest && e.servers[i].Cache.IsToldElsewhere(part):
 			return true
 		}
 	}

@@ -89,8 +89,9 @@ type Endpoint struct {
 
 	changed   chan struct{} // a server's list has changed
 	publisher func() *notices.Publisher
-	looking   sync.Mutex
-	seen      [2][revision.NumKinds]published // last; looking is held
+	looking   chan struct{}                   // is full while somebody looks, which may take seconds (synctest waits for no mutex)
+	seen      [2][revision.NumKinds]published // the lists at the last look; looking is full
+	told      [2][revision.NumKinds]published // the lists that clients were told of last; looking is full
 }
 
 // New returns an endpoint in front of several servers. It has to be closed.
@@ -123,7 +124,7 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 	e.bridged = budget.New(s.Memory / 2)
 	e.compressor = encoded.NewCompressor(own.Wanted(), func() *zap.Logger { return l })
 	e.end = func() {}
-	e.changed = make(chan struct{}, 1)
+	e.changed, e.looking = make(chan struct{}, 1), make(chan struct{}, 1)
 	// A configuration that is never in force publishes nothing.
 	e.publisher = sync.OnceValue(func() *notices.Publisher { return s.Board.Publisher(e.lookSoon) })
 	return e, nil

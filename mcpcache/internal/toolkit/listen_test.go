@@ -63,6 +63,7 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 			}
 			if breaks == 0 {
 				p.Publish(revision.Legacy, revision.Tools, notices.Digest{1}, true)
+				p.Tell(revision.Legacy, revision.Tools)
 				synctest.Wait()
 				if _, said, _ := strings.Cut(w.String(), "id: "); !strings.HasSuffix(said, "\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n") {
 					t.Errorf("%s: a change is announced by %q", name, said)
