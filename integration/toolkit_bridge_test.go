@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -325,6 +326,44 @@ func TestBridgeFollowsTheServer(t *testing.T) {
 	w.SetRevisions(legacyRevisions...)
 	speaks(recent, "2025-11-25")
 	hasListed(t, recent, toolsList, 2)
+}
+
+// TestBridgeKeepsLastLists: a server that answers in no era any more, as when it is rolled out anew, has not
+// lost its lists. Clients of both eras are given its last ones, or are told that they are missing.
+func TestBridgeKeepsLastLists(t *testing.T) {
+	gone := func(*http.Request) int { return http.StatusNotFound }
+	for name, c := range map[string]struct {
+		stale, detail string
+		before, after int // tools
+	}{"kept": {"1h", "stale", 2, 2}, "missing": {"0", "partial", 2, 0}, "never there": {"1h", "partial", 0, 0}} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newMember(t, "one", "ttl 1s", "stale_if_error "+c.stale)
+			w.SetRevisions(legacyRevisions...)
+			if c.before == 0 {
+				w.SetDoor(gone)
+			}
+			p := startProxy(t, toolkitOf([]member{m}))
+			clients := []*fixture.Raw{fixture.NewLegacy(t, p.URL, "2025-11-25", ""), fixture.NewModern(t, p.URL, "")}
+			for _, client := range clients {
+				if c.before > 0 {
+					hasListed(t, client, toolsList, c.before)
+				}
+			}
+			w.SetDoor(gone)
+			w.ForgetSessions()
+			await(t, "no feed to be answered in its era", func() bool {
+				var s operatorStatus
+				_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache/one", nil)
+				return json.Unmarshal(body, &s) == nil && maps.Equal(s.states(), map[string]string{"legacy": "unsupported", "modern": "unsupported"})
+			})
+			for _, client := range clients {
+				a := client.AwaitList(toolsList, "a list that says how it is", func(a *fixture.Answer) bool { return a.CacheStatus().Detail == c.detail })
+				if n := len(a.Items("tools")); n != c.after {
+					t.Errorf("a client of %s is given %d tools: %s", client.Revision, n, describe(a))
+				}
+			}
+		})
+	}
 }
 
 // TestBridgeBrokenOff: an answer that a server breaks off is an error that names the server.

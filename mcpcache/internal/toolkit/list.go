@@ -113,21 +113,25 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 		}
 	}
 	v.outcome, v.left = exchange.OutcomeHit, forever
-	stale, partial := false, false
+	given := make([]bool, len(servers))
 	for i, server := range servers {
-		if e := v.await(server, fetches[i], parts[i], verdicts[i]); e != nil {
-			v.outcome = exchange.OutcomeMiss
-			parts[i], v.left = e, min(v.left, e.Left(v.now))
-			server.has(v.at, k)
-			continue
+		if e := v.await(server, fetches[i], parts[i], verdicts[i]); v.isAnswer(e, parts[i]) {
+			parts[i], given[i], v.outcome = e, true, exchange.OutcomeMiss
 		}
+	}
+	stale, partial := false, false
+	for i, server := range servers { // at the same moment, for however long one was waited for
 		switch {
+		case given[i]:
+			server.has(v.at, k)
+			v.left = min(v.left, parts[i].Left(v.now))
+			continue
 		case parts[i] == nil:
 			counts, lacking := v.isLacking(server, k)
 			partial, v.left = partial || !lacking, min(v.left, counts)
 			continue
 		case verdicts[i] == freshness.Withheld:
-			server.withheld[v.at.Era()][k].Store(true)
+			v.withhold(server, k, parts[i])
 			parts[i], partial = nil, true
 			continue
 		}
@@ -146,6 +150,15 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 		v.outcome = exchange.OutcomeStale
 	}
 	return v.join(k, parts)
+}
+
+// withhold notes that the caller is given a list without a server's part. The server may have answered somebody
+// in the same moment: then clients are told at once.
+func (v *visit) withhold(s *Server, k revision.Kind, part *cache.Entry) {
+	s.withheld[v.at.Era()][k].Store(true)
+	if e := v.listed(s, k); s.Carries.isPersonal() && e != nil && e.Fetched.After(part.Fetched) {
+		s.deliver(v.at, k)
+	}
 }
 
 // await returns what a fetch brings in the time that there is, or nil; last is the part as it
@@ -169,6 +182,19 @@ func (v *visit) await(s *Server, f fetch, last *cache.Entry, verdict freshness.V
 		v.refused = f
 	}
 	return e
+}
+
+// isAnswer reports whether a list that was waited for may be given as the server's answer: not where
+// another instance was waited for in vain, or has brought a list that is too old by now. last is the part
+// as it was.
+func (v *visit) isAnswer(e, last *cache.Entry) bool {
+	switch {
+	case e == nil:
+		return false
+	case e.Lifetime == 0:
+		return e != last
+	}
+	return e.Left(v.now) > 0 || e.Fetched.After(v.arrived)
 }
 
 // awaitServers waits until all of those servers have been asked once, but for none longer

@@ -56,6 +56,9 @@ func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
 	}
 	admitted := s.admits(c, v.at, k, v.now)
 	own := s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
+	if own != nil && own.Body.NextCursor != nil { // the first page, which a handler of the server alone has kept
+		own = nil
+	}
 	// The server may have ceased to call its list everybody's, and to let the feed in.
 	if admitted && pinned != nil && pinned.Partition.Admits(c.Context) && (own == nil || !own.Fetched.After(pinned.Fetched)) {
 		return pinned

@@ -86,8 +86,11 @@ func (s *Server) at(r revision.Revision) revision.Revision {
 	switch found := s.shows.found(); { // the feeds may not be let in where callers are
 	case found != revision.Unknown:
 		return found
-	case !s.maySpeak(own) && s.maySpeak(other):
+	case s.maySpeak(own):
+	case s.maySpeak(other), s.Feeds.Of(own) == nil && s.Feeds.Of(other) != nil: // it is not asked for the own one
 		return other
+	case s.kept(own) == revision.Unknown && s.kept(other) != revision.Unknown: // what it last had stays behind
+		return s.kept(other)
 	}
 	return own
 }
@@ -107,7 +110,16 @@ func (s *Server) spoken(newest revision.Revision) revision.Revision {
 			return r
 		}
 	}
-	for r := newest; s.maySpeak(newest) && r > revision.Unknown && r.Era() == era; r-- {
+	if s.maySpeak(newest) {
+		return s.kept(newest)
+	}
+	return revision.Unknown
+}
+
+// kept returns the newest revision of an era at which there are lists of the server, or
+// [revision.Unknown].
+func (s *Server) kept(newest revision.Revision) revision.Revision {
+	for r := newest; r > revision.Unknown && r.Era() == newest.Era(); r-- {
 		if s.Cache.Pinned(r, revision.Tools) != nil {
 			return r
 		}
@@ -196,6 +208,7 @@ func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
 		return s.Context().Err() != nil
 	case !k.In(at): // it describes itself once it is reached
 		return false
+	case f.IsUnsupported(): // it answers in no era: that says nothing of its lists
 	case f.Lacks(k):
 		s.lacks[r.Era()][k].Store(true)
 		return true
