@@ -43,7 +43,15 @@ type arrival struct {
 	probe bool
 }
 
-func (a *arrival) feed() bool   { return a.serial == "" }
+func (a *arrival) feed() bool { return a.serial == "" }
+
+// several reports whether it comes from a client of a toolkit, shown whether the toolkit asks what
+// a caller is shown.
+func (a *arrival) several() bool { return strings.HasPrefix(a.serial, "t") }
+func (a *arrival) shown() bool {
+	return a.at.w.cfg.several && a.feed() && a.ctx != a.at.w.feedContext()
+}
+
 func (a *arrival) modern() bool { return a.rev == revision.LatestModern.String() }
 
 // caller is who asks: a session, or the callers of a context without one.

@@ -29,11 +29,13 @@ type client struct {
 	session string // of a legacy client, if the upstream has given one
 	past    []string
 	cursors map[revision.Kind]string
+	// without is what a client of a toolkit was given no part of.
+	without map[partKind]absence
 }
 
 func newClient(r *rand.Rand, n int) *client {
 	c := &client{
-		n: n, ctx: pick(r, "-", "-", "A", "A", "B", "C"), caps: "{}", cursors: make(map[revision.Kind]string),
+		n: n, ctx: pick(r, "-", "-", "A", "A", "B", "C"), caps: "{}", cursors: make(map[revision.Kind]string), without: make(map[partKind]absence),
 		rev: pick(r, revision.LatestLegacy, revision.LatestLegacy, revision.LatestModern, revision.LatestModern, revision.V20250618),
 	}
 	if r.IntN(3) == 0 {
@@ -48,7 +50,7 @@ func (c *client) modern() bool { return c.rev.Era() == revision.Modern }
 func (c *client) String() string {
 	s := fmt.Sprintf("client %d (%s %s", c.n, c.ctx, c.rev)
 	if c.session != "" {
-		s += " " + c.session
+		s += " " + c.session[max(len(c.session)-7, 0):]
 	}
 	if c.caps != "{}" {
 		s += " with roots"
@@ -94,7 +96,9 @@ type call struct {
 	session string // that the upstream gets
 	named   string // the session that the request names
 	before  knowledge
-	rules   modelRules // that count for it
+	rules   modelRules            // that count for it
+	parts   []joinedPart          // what is known of each server, if it is for a toolkit
+	heard   map[revision.Kind]int // how often its client was told of changes on it
 	names   []mention
 	sent    []byte                // its body
 	refused map[revision.Kind]int // when the caller was refused what it names, by kind
@@ -178,16 +182,22 @@ func (w *world) send(c *client, r request) *call {
 		delete(x.at.truth.changed, callerOf(x.session, x.ctx, c.rev.String()))
 	}
 	w.mu.Unlock()
-	x.at.calls.Go(func() {
-		defer cancel()
-		x.serve(handler, x.build(ctx))
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.pending, x)
-		delete(w.asking, x.serial)
-		w.check(x)
-	})
+	x.run(ctx, handler, w.check)
 	return x
+}
+
+// run has the product answer a request while other things happen, and the answer checked. check is called
+// with the world's lock held.
+func (x *call) run(ctx context.Context, h *Handler, check func(*call)) {
+	x.at.calls.Go(func() {
+		defer x.cancel()
+		x.serve(h, x.build(ctx))
+		x.w.mu.Lock()
+		defer x.w.mu.Unlock()
+		delete(x.w.pending, x)
+		delete(x.w.asking, x.serial)
+		check(x)
+	})
 }
 
 // serve calls the product. That a broken answer aborts is no more than what
@@ -208,7 +218,7 @@ func (x *call) serve(h *Handler, r *http.Request) {
 
 // id is the JSON-RPC id of the request.
 func (x *call) id() string {
-	if x.c.n%2 == 0 {
+	if x.c.n%2 == 0 && x.parts == nil {
 		return x.serial
 	}
 	return `"id-` + x.serial + `"`
@@ -323,7 +333,9 @@ func (x *call) WriteHeader(status int) {
 		x.w.fail("%s: the header was written twice", x)
 		return
 	}
-	x.status, x.wrote = status, x.header.Clone()
+	if x.status, x.wrote = status, x.header.Clone(); x.parts != nil {
+		return
+	}
 	if originOf(strings.Join(x.wrote["Cache-Status"], ", ")) == refusedByRules {
 		return // the upstream has not said that
 	}
@@ -346,7 +358,10 @@ func (x *call) Write(p []byte) (int, error) {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
 	from := max(x.body.Len()-len(`"notice":12345`), 0)
-	x.body.Write(p)
+	if x.body.Write(p); x.parts != nil {
+		x.w.toolkit.tells(x)
+		return len(p), nil
+	}
 	for _, m := range announced.FindAllSubmatch(x.body.Bytes()[from:], -1) {
 		id, err := strconv.Atoi(string(m[1]))
 		if err != nil {

@@ -53,10 +53,13 @@ func newDoor() door {
 // lets a caller in, as one to initialize does a session. Another renews what a
 // session has. What the feed is given lets nobody in.
 func (t *truth) answers(a *arrival) {
-	if a.feed() {
+	caller := a.caller()
+	switch {
+	case a.feed() && a.at.w.cfg.personal: // a toolkit may ask as a caller, also as one without credentials
+		caller = callerOf("", a.ctx, a.rev)
+	case a.feed():
 		return
 	}
-	caller := a.caller()
 	if a.list {
 		k := callerKind{caller, a.kind}
 		t.answeredKind[k] = max(t.answeredKind[k], a.seq)
@@ -66,7 +69,7 @@ func (t *truth) answers(a *arrival) {
 		return
 	}
 	if a.list && a.kind != revision.Reads || a.method == "initialize" || t.renews(a) {
-		t.accepts(a)
+		t.accepts(a, caller)
 	}
 }
 
@@ -76,13 +79,13 @@ func (t *truth) renews(a *arrival) bool {
 	return !a.feed() && a.session != "" && known && present.seq > t.refused(a.session, a.ctx, a.rev)
 }
 
-func (t *truth) accepts(a *arrival) {
-	present := t.accepted[a.caller()]
+func (t *truth) accepts(a *arrival, caller string) {
+	present := t.accepted[caller]
 	now := stamp{max(a.seq, present.seq), a.arrived}
 	if present.at.After(now.at) {
 		now.at = present.at
 	}
-	t.accepted[a.caller()] = now
+	t.accepted[caller] = now
 }
 
 // refused is when a caller was last refused.
@@ -181,7 +184,7 @@ func (w *world) begins(p *reply) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p.isResult && !p.a.probe && p.a.at.truth.renews(p.a) {
-		p.a.at.truth.accepts(p.a)
+		p.a.at.truth.accepts(p.a, p.a.caller())
 	}
 }
 
@@ -201,7 +204,7 @@ func (w *world) answered(p *reply) {
 		a.at.feedReopened[a.rev] = true
 	case a.feed() && p.status == http.StatusNotFound && a.at.truth.lost[a.session] > 0:
 		a.at.noticedLoss = true
-	case !a.feed() && p.changed && p.isResult:
+	case !a.feed() && !a.several() && p.changed && p.isResult:
 		a.at.truth.changedBy(a, p.changedKind, w)
 	}
 }

@@ -58,9 +58,9 @@ func modelSecrets(t *testing.T) string {
 	return path
 }
 
-// refuseNow has the store refuse something now and then, but for memberships.
+// refuseNow has the store refuse something now and then: all but a membership.
 func (w *world) refuseNow(_ context.Context, operation, key string) error {
-	if !slices.Contains([]string{"load", "save", "delete", "lease", "extend", "release"}, operation) {
+	if !slices.Contains([]string{"load", "save", "delete", "lease", "extend", "release", "announce"}, operation) {
 		return nil
 	}
 	w.mu.Lock()
@@ -96,6 +96,7 @@ func (w *world) together() map[*modelInstance]bool {
 func (w *world) tells(x *call, n *notice) {
 	x.at.truth.hears(n, callerOf(x.session, x.ctx, x.c.rev.String()), x.session, x.c.rev.String(), x.http == http.MethodPost)
 	for _, other := range w.instances {
+		other.truth.rumours(n.kinds...)
 		if other != x.at && !x.cancelled && x.at.together() && (n.known[other] || other.together()) {
 			other.truth.hearsElsewhere(n, other.isSettled())
 		}
@@ -116,6 +117,7 @@ func (w *world) stepCut(r *rand.Rand) {
 // reach has an instance reach the store, or not.
 func (at *modelInstance) reach(reaches bool) {
 	at.w.noteNow("%d reaches the store: %t", at.n, reaches)
+	at.w.disturb()
 	if at.cut = !reaches; at.cut {
 		at.way.SetAway(errModel)
 		return
@@ -126,8 +128,10 @@ func (at *modelInstance) reach(reaches bool) {
 // stepDelivery has an instance hear what is announced late, twice or not at all.
 func (w *world) stepDelivery(r *rand.Rand) {
 	at, lost, repeated, late := w.anyInstance(r), r.Float64()/2, r.Float64()/2, r.IntN(4e8)
+	w.disturb()
 	w.noteNow("%d loses %.2f, hears %.2f twice, up to %v late", at.n, lost, repeated, time.Duration(late))
 	at.way.SetDelivery(func(a stores.Announcement) int {
+		at.hears(a)
 		w.mu.Lock()
 		p := rand.New(rand.NewPCG(w.seed, a.Number+uint64(at.n)))
 		w.mu.Unlock()
@@ -145,6 +149,7 @@ func (w *world) stepDelivery(r *rand.Rand) {
 // stepEmptied has the store forget who is a member.
 func (w *world) stepEmptied(*rand.Rand) {
 	w.noteNow("the store is emptied")
+	w.disturb()
 	w.shared.Forget()
 }
 
@@ -153,11 +158,22 @@ func (w *world) stepEmptied(*rand.Rand) {
 func (w *world) stepHeal(r *rand.Rand) {
 	for _, at := range w.instances {
 		at.reach(true)
-		at.way.SetDelivery(nil)
+		at.way.SetDelivery(at.hearsOnce)
 	}
 	time.Sleep(10 * time.Second)
 	w.settle()
 	w.mu.Lock()
+	for _, s := range w.servers() {
+		s.disturbed = false
+		s.meet()
+	}
+	w.note("the instances are together")
+	w.mu.Unlock()
+	w.stepList(r)
+}
+
+// meet makes sure that the instances are together: each knows what the other has heard.
+func (w *world) meet() {
 	heard := make(map[view]int)
 	for _, at := range w.instances {
 		if !at.together() {
@@ -169,10 +185,19 @@ func (w *world) stepHeal(r *rand.Rand) {
 	}
 	for _, at := range w.instances {
 		at.truth.raise(maps.Clone(heard))
+		at.truth.rumours()
 	}
-	w.note("the instances are together")
-	w.mu.Unlock()
-	w.stepList(r)
+	w.stir()
+}
+
+// disturb records that the store is in trouble.
+func (w *world) disturb() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.servers() {
+		s.disturbed = true
+		s.stir()
+	}
 }
 
 // changeAt makes a new version of a list, and announces it on streams of one instance.
@@ -182,7 +207,7 @@ func (w *world) changeAt(r *rand.Rand, at *modelInstance, k revision.Kind) {
 	w.up.change(k, modelContexts)
 	n, to := w.up.announce(k), 0
 	for _, s := range w.up.streams {
-		if s.a.at == at && (!s.a.feed() || r.IntN(3) == 0) {
+		if s.a.at == at && (!s.a.feed() || w.cfg.several || r.IntN(3) == 0) {
 			to++
 			s.tell(n)
 		}

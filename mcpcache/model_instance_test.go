@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
 
@@ -34,12 +35,25 @@ type modelInstance struct {
 
 	way *storetest.Shared // to the store of a fleet
 	cut bool              // there is none
+
+	// told are the kinds of which clients of a toolkit were told here since the last step, and
+	// known what the feed had heard of by then.
+	told  map[eraKind]bool
+	known map[view]int
+	// found is the version of a list that had been found by the last step.
+	found map[revision.Kind]int
+	// last is the version of which clients were told last, or which the present configuration has found first.
+	last map[view]int
+	// differed is when another instance's clients were last told of a list that is another one here, and
+	// announced when a change was last announced by another.
+	differed, announced map[revision.Kind]time.Time
 }
 
 // serving is a handler of the product, and its rules.
 type serving struct {
-	handler *Handler
+	handler *Handler // of one of the servers of a toolkit that has none of its own, that part of it
 	rules   modelRules
+	toolkit *Handler // nil: there is none
 }
 
 // makeInstances makes one instance, or two of a fleet. The first has the pool of other tests.
@@ -50,9 +64,10 @@ func (w *world) makeInstances() {
 		w.shared.SetTrouble(w.refuseNow)
 	}
 	for i := range n {
-		at := &modelInstance{w: w, n: i, pool: pool, truth: newTruth(w.known), feedReopened: make(map[string]bool)}
+		at := &modelInstance{w: w, n: i, pool: pool, truth: newTruth(w.known), feedReopened: make(map[string]bool), told: make(map[eraKind]bool), found: make(map[revision.Kind]int), last: make(map[view]int), differed: make(map[revision.Kind]time.Time), announced: make(map[revision.Kind]time.Time)}
 		if w.cfg.fleet {
 			at.way = &storetest.Shared{Trial: w.shared, Ahead: w.cfg.ahead, Within: time.Duration(i) * 10 * time.Millisecond}
+			at.way.SetDelivery(at.hearsOnce)
 		}
 		if i > 0 {
 			at.pool = caddy.NewUsagePool()
@@ -88,34 +103,55 @@ func (w *world) confirmsAll(n *notice) {
 
 // provision makes a handler as Caddy does for a new configuration. cancel is
 // what Caddy does when the configuration goes.
-func (at *modelInstance) provision(ttl time.Duration, rules modelRules) (h *Handler, start, cancel func(), err error) {
+func (at *modelInstance) provision(ttl time.Duration, rules modelRules) (s serving, start, cancel func(), err error) {
 	base, err := caddy.ProvisionContext(&caddy.Config{
 		Logging: &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {
 			BaseLog: caddy.BaseLog{WriterRaw: json.RawMessage(`{"output":"discard"}`), Level: "ERROR"},
 		}}},
 	})
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making a context: %w", err)
+		return s, nil, nil, fmt.Errorf("making a context: %w", err)
 	}
-	ctx, cancel := caddy.NewContext(base)
+	ctx, end := caddy.NewContext(base)
 	w := at.w
+	cancel = func() {
+		pool = at.pool // in which it has what lives as long as a configuration
+		end()
+	}
 	w.mu.Lock()
-	at.ttls, w.loading, pool = append(at.ttls, ttl), at, at.pool
+	for _, s := range w.servers() {
+		one := s.instances[at.n]
+		one.ttls, s.loading = append(one.ttls, ttl), one
+	}
+	pool = at.pool
 	w.mu.Unlock()
-	mod, err := ctx.LoadModuleByID("http.handlers.mcp_cache", w.config(ttl, rules))
+	load := func(config json.RawMessage) *Handler {
+		mod, failure := ctx.LoadModuleByID("http.handlers.mcp_cache", config)
+		if failure != nil {
+			err = fmt.Errorf("provisioning: %w", failure)
+			return nil
+		}
+		return mod.(*Handler)
+	}
+	if s.rules = rules; w.toolkit == nil || w.cfg.alone {
+		s.handler = load(configOf(w.ofServer(ttl), w.ofEndpoint(rules)))
+	}
+	if w.toolkit != nil && err == nil {
+		s.toolkit = load(w.toolkit.config(ttl))
+	}
 	if err != nil {
 		cancel()
-		return nil, nil, nil, fmt.Errorf("provisioning: %w", err)
+		return s, nil, nil, err
 	}
 	loaded, err := ctx.App("mcp_cache")
 	if err != nil {
 		cancel()
-		return nil, nil, nil, fmt.Errorf("loading the app: %w", err)
+		return s, nil, nil, fmt.Errorf("loading the app: %w", err)
 	}
 	start = func() {
 		if err := loaded.(caddy.App).Start(); err != nil {
 			w.failNow(fmt.Errorf("starting: %w", err))
 		}
 	}
-	return mod.(*Handler), start, cancel, nil
+	return s, start, cancel, nil
 }

@@ -34,6 +34,7 @@ type sessionView struct {
 // state says which state of the upstream an answer tells of. It is in every
 // result and in every item, so that an answer proves where it came from.
 type state struct {
+	Server  string `json:"server,omitempty"` // of a toolkit
 	Ctx     string `json:"ctx"`
 	Version int    `json:"v"`
 	Rev     string `json:"rev"`

@@ -21,6 +21,8 @@ type mutation struct {
 	edits []replacement
 	// found is what the model test has to say of it.
 	found string
+	// several says that the model needs several servers for that.
+	several bool
 	// by is the test that finds it instead, and where: one that takes several rare
 	// things in a row, which the model's walks do not have in that many steps.
 	by testOf
@@ -51,7 +53,11 @@ func TestModelMutations(t *testing.T) {
 				args = append(args, "-failfast", "-run", "^"+m.by.name+"$", m.by.folder)
 				found = regexp.MustCompile("--- FAIL: " + m.by.name + `\b`)
 			} else {
-				args = append(args, "-run", "^TestModel$", ".", "-model.steps", strconv.Itoa(mutationSteps), "-model.shrink", "0s")
+				model := "^TestModel$"
+				if m.several {
+					model = "^TestModelToolkit$"
+				}
+				args = append(args, "-run", model, ".", "-model.steps", strconv.Itoa(mutationSteps), "-model.shrink", "0s")
 			}
 			m.wantFound(t, exec.Command("go", args...), found)
 		})

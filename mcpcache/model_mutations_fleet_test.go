@@ -25,10 +25,16 @@ var fleetMutations = []mutation{
 	}, found: `version \d+ of \S+ is old, and this caller was told`},
 	{name: "announce a change once", edits: []replacement{
 		{"internal/fleet/send.go", "if err == nil || ctx.Err() != nil || again.After(last)", "if err == nil || err != nil || again.After(last)"},
-	}, by: testOf{"TestAnnouncementFails", "./internal/fleet"}},
+	}, found: oldVersion + `|and this caller was told`},
 	{name: "outdate lists again when clients are told", edits: []replacement{
 		{"internal/cache/change.go", "if !change.Again {", "if change.Again || !change.Again {"},
 	}, by: testOf{"TestToldLater", "./internal/fleet"}},
+	{name: "outdate a list that is newer than another's", edits: []replacement{
+		{"internal/cache/change.go", "case isCurrent && l.Outdated:", "case isCurrent && l.Outdated && e == nil:"},
+	}, by: testOf{"TestListElsewhere", "./internal/fleet"}},
+	{name: "take what another has found for announced", edits: []replacement{
+		{"internal/toolkit/announce.go", "case part.Mark.Announced() != last.Mark.Announced():", "case !part.Mark.SameEpoch(last.Mark):"},
+	}, by: testOf{"TestListsMadeUpAnewAreNotChased", "."}},
 	{name: "take what another has fetched for new", edits: []replacement{
 		{"internal/snapshot/snapshot.go", "fetched := said.Fetched.Add(-terms.Ahead)", "fetched := now"},
 	}, found: `it expired \S+ ago|its ttlMs of \d+ is \S+ too long|it was stale for`},

@@ -2,6 +2,7 @@ package mcpcache
 
 const (
 	oldVersion = `version \d+ of \S+ is old: version \d+ had been announced`
+	toldOld    = `version \d+ of \S+ is old, and this caller was told`
 	notLetIn   = `the upstream (has (never let this caller in|refused this caller|not let session \S+ in)|let this caller in \S+ ago)`
 	wasShown   = `is hidden by .* and was shown`
 	reached    = `what is hidden by .* has reached the upstream`

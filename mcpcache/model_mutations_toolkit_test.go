@@ -1,7 +1,8 @@
 package mcpcache
 
-// toolkitMutations are known bugs in front of several servers, which the model does not have.
-// Each is found by the test that is named.
+// toolkitMutations are known bugs in front of several servers. The model finds those of what is promised
+// of lists. Of rules, routes, credentials and sessions it knows nothing: those are found by the test that is
+// named.
 var toolkitMutations = []mutation{
 	{name: "list what rules of a server hide", edits: []replacement{
 		{"internal/catalog/views.go", "if !v.Servers[server].Shows(k, item) {", "if false {"},
@@ -69,7 +70,7 @@ var toolkitMutations = []mutation{
 	}, by: ofToolkit("TestToolkitDoor")},
 	{name: "share the lists of single callers", edits: []replacement{
 		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields, guarded)", "Context: s.Identity.OfFields(nil, guarded)"},
-	}, by: ofToolkit("TestToolkitPersonalLists")},
+	}, found: `the private list of \S+ was given to \S+`, several: true},
 	{name: "give callers what a guard's token fetched", edits: []replacement{
 		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields, guarded)", "Context: s.Identity.OfFields(fields, false)"},
 	}, by: ofToolkit("TestNobodyElseIsShownWhatAGuardFetched")},
@@ -87,25 +88,55 @@ var toolkitMutations = []mutation{
 	}, by: ofToolkit("TestToolkitConflicts")},
 	{name: "empty the list of a server that fails", edits: []replacement{
 		{"internal/toolkit/list.go", "case verdicts[i] == freshness.Withheld:", "case verdicts[i] != freshness.Fresh:"},
-	}, by: ofToolkit("TestToolkitWithoutItsServer")},
+	}, found: `and there was a copy`, several: true},
 	{name: "give any caller of several servers the old list", edits: []replacement{
 		{"internal/toolkit/list.go", "case verdicts[i] == freshness.Withheld:", "case server == nil:"},
-	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+	}, found: toldOld + `|` + oldVersion + `|it was stale for|it expired \S+ ago`, several: true},
 	{name: "take no caller of several servers for told", edits: []replacement{
 		{"internal/toolkit/announce.go", "s.Cache.NoteTold(k, s.Cache.Mark(k))", "_ = s"},
-	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+	}, found: toldOld, several: true},
 	{name: "take no caller of several servers for one of a single server", edits: []replacement{
 		{"internal/freshness/freshness.go", "return t.Anyone && c.IsKnownHere(e) ||", "return"},
-	}, by: ofToolkit("TestToldAtAnotherHandler")},
+	}, found: toldOld, several: true},
 	{name: "give callers of several servers what was before a restart", edits: []replacement{
 		{"internal/cache/change.go", "return e.Mark.BeforeStart() || c.together.told", "return c.together.told"},
-	}, by: ofToolkit("TestToldBeforeARestart")},
+	}, found: toldOld, several: true},
 	{name: "ignore after_notice", edits: []replacement{
 		{"internal/freshness/freshness.go", "case p.AfterNotice, e.Kind", "case p.AfterNotice && now.IsZero(), e.Kind"},
-	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+	}, found: `and there was a copy`, several: true},
 	{name: "tell nobody that a part is there again", edits: []replacement{
-		{"internal/toolkit/list.go", "server.withheld[v.at.Era()][k].Store(true)", "_ = server"},
-	}, by: ofToolkit("TestToldOfListsOfSingleCallers")},
+		{"internal/toolkit/list.go", "s.withheld[v.at.Era()][k].Store(true)", "_ = s"},
+	}, found: `nobody has told`, several: true},
+	{name: "tell nobody of a part that comes in this moment", edits: []replacement{
+		{"internal/toolkit/list.go", "e.Fetched.After(part.Fetched)", "e == part"},
+	}, by: testOf{"TestPartThatComesInThisMoment", "./internal/toolkit"}},
+	{name: "give callers of several servers what clients of other instances know to be old", edits: []replacement{
+		{"internal/freshness/freshness.go", "(c.MayBeKnown(e) || told.knows(c, e))", "told.knows(c, e)"},
+	}, found: toldOld, several: true},
+	{name: "promise a part as long as before others were waited for", edits: []replacement{
+		{"internal/toolkit/list.go", "v.left = min(v.left, parts[i].Left(v.now))\n\t\t\tcontinue", "v.left = min(v.left, parts[i].Left(v.arrived))\n\t\t\tcontinue"},
+	}, found: `its ttlMs of \d+ is \S+ too long`, several: true},
+	{name: "tell no other instance of a list that clients are told of", edits: []replacement{
+		{"internal/toolkit/announce.go", "s.Cache.TellOthers(cache.Change{Lists:", "_ = (cache.Change{Lists:"},
+	}, found: toldOld + `|` + oldVersion, several: true},
+	{name: "keep a list that is another one elsewhere", edits: []replacement{
+		{"internal/cache/change.go", "c.outdate(Change{Kinds: revision.SetOf(l.Kind), Told: true, Missed: true})", "_ = e"},
+	}, found: toldOld + `|` + oldVersion, several: true},
+	{name: "give as an answer what another instance's list has become", edits: []replacement{
+		{"internal/toolkit/list.go", "return e.Left(v.now) > 0 || e.Fetched.After(v.arrived)", "return true"},
+	}, by: testOf{"TestAnswersOfOtherInstances", "./internal/toolkit"}},
+	{name: "take a page for the list", edits: []replacement{
+		{"internal/toolkit/part.go", "if own != nil && own.Body.NextCursor != nil {", "if false {"},
+	}, by: testOf{"TestPageIsNoList", "./internal/toolkit"}},
+	{name: "drop the lists of a server that answers in no era", edits: []replacement{
+		{"internal/toolkit/server.go", "case f.IsUnsupported():", "case s == nil:"},
+	}, by: ofToolkit("TestBridgeKeepsLastLists")},
+	{name: "leave the lists of a server that answers in no era in theirs", edits: []replacement{
+		{"internal/toolkit/server.go", "case s.kept(own) == revision.Unknown && s.kept(other) != revision.Unknown:", "case s == nil && s.kept(own) == revision.Unknown:"},
+	}, by: ofToolkit("TestBridgeKeepsLastLists")},
+	{name: "ask for callers in an era that eras leaves out", edits: []replacement{
+		{"internal/toolkit/server.go", "case s.maySpeak(other), s.Feeds.Of(own) == nil && s.Feeds.Of(other) != nil:", "case s.maySpeak(other):"},
+	}, found: `the list is of revision`, several: true},
 	{name: "take a session of another user", edits: []replacement{
 		{"internal/toolkit/legacy.go", `return v.endpoint.Settings.Name + "\n" + v.user()`, "return v.endpoint.Settings.Name"},
 	}, by: ofToolkit("TestToolkitSessionOfUser")},
@@ -117,7 +148,7 @@ var toolkitMutations = []mutation{
 	}, by: ofToolkit("TestToolkitSessionLost")},
 	{name: "tell a client of a change before it is there", edits: []replacement{
 		{"internal/toolkit/messagefilter.go", "if revision.IsListChanged(method) || ", "if "},
-	}, by: ofToolkit("TestToolkitTellsFirst")},
+	}, found: `the notice of a server was passed on`, several: true},
 	{name: "leave the result of a legacy server as it is", edits: []replacement{
 		{"internal/bridge/answer.go", "{{\"resultType\", `\"complete\"`}}", "{}"},
 	}, by: ofToolkit("TestBridgeAnswers")},

@@ -22,12 +22,15 @@ func (at *modelInstance) load(ttl time.Duration, rules modelRules) error {
 // begin is load up to the moment at which both configurations are there; end ends the
 // old one.
 func (at *modelInstance) begin(ttl time.Duration, rules modelRules) (end func(), err error) {
-	h, start, cancel, err := at.provision(ttl, rules)
+	next, start, cancel, err := at.provision(ttl, rules)
 	if err != nil {
 		return nil, err
 	}
 	old := at.cancel
-	at.serving, at.cancel = serving{h, rules}, cancel
+	at.serving, at.cancel = next, cancel
+	if at.toolkit != nil {
+		at.serveServers()
+	}
 	start()
 	return func() {
 		if old == nil {
@@ -36,7 +39,10 @@ func (at *modelInstance) begin(ttl time.Duration, rules modelRules) (end func(),
 		old()
 		at.w.settle()
 		at.w.mu.Lock()
-		at.ttls = at.ttls[len(at.ttls)-1:]
+		for _, s := range at.w.servers() {
+			one := s.instances[at.n]
+			one.ttls = one.ttls[len(one.ttls)-1:]
+		}
 		at.w.mu.Unlock()
 	}, nil
 }
@@ -53,8 +59,17 @@ func (at *modelInstance) nextRules(r *rand.Rand) modelRules {
 const longestReloadedTTL = 2 * time.Minute
 
 // stepReload provisions the next configuration beside the present one, which
-// goes afterwards, or stays because the next one is rejected.
+// goes afterwards, or stays because the next one is rejected. The instance's way to others is another
+// one then: it takes all lists for outdated if somebody has announced something meanwhile.
 func (w *world) stepReload(r *rand.Rand) {
+	defer func() {
+		w.settle()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, s := range w.servers() {
+			s.stir()
+		}
+	}()
 	ttl := pick(r, w.cfg.ttl, w.cfg.ttl, time.Minute, longestReloadedTTL)
 	rejected := r.IntN(3) == 0
 	at := w.anyInstance(r)
@@ -107,20 +122,18 @@ func (w *world) askBoth(r *rand.Rand, at *modelInstance, before, after serving) 
 // the upstream gives no lists, though it has announced a change.
 func (w *world) stepRestart(r *rand.Rand) {
 	troubled := r.IntN(2) == 0
-	if troubled {
-		w.mu.Lock()
-		w.up.faults = append(w.up.faults, &fault{
-			mode: pick(r, faultStatus, faultRPC), feed: true, clients: true, lists: true, repaired: make(chan struct{}),
-		})
-		w.note("upstream: gives no lists")
-		w.mu.Unlock()
-		w.change(r, revision.Tools)
+	if s := pick(r, w.servers()...); troubled {
+		s.failLists(r)
+		s.change(r, revision.Tools)
 		w.settle()
 	}
 	at := w.anyInstance(r)
 	at.stop()
 	w.mu.Lock()
-	at.truth.restarts(!w.cfg.fleet && len(w.unsaved) == 0)
+	for _, s := range w.servers() {
+		s.instances[at.n].truth.restarts(!w.cfg.fleet && len(w.unsaved) == 0)
+		s.stir()
+	}
 	w.note("restart of %d", at.n)
 	w.mu.Unlock()
 	if err := at.load(w.cfg.ttl, at.nextRules(r)); err != nil {
@@ -128,8 +141,31 @@ func (w *world) stepRestart(r *rand.Rand) {
 	}
 	if troubled {
 		w.settle()
+		w.askAll(r, revision.Tools)
+	}
+}
+
+// failLists has the upstream give no lists.
+func (w *world) failLists(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.up.faults = append(w.up.faults, &fault{
+		mode: pick(r, faultStatus, faultRPC), feed: true, clients: true, lists: true, repaired: make(chan struct{}),
+	})
+	w.note("upstream: gives no lists")
+}
+
+// askAll has all clients ask for a list.
+func (w *world) askAll(r *rand.Rand, k revision.Kind) {
+	if w.toolkit == nil || w.cfg.alone {
 		for _, c := range w.clients {
-			w.send(c, w.question(r, c, revision.Tools))
+			w.send(c, w.question(r, c, k))
+		}
+	}
+	if w.toolkit != nil {
+		for _, c := range w.toolkit.clients {
+			w.enter(c)
+			w.visit(c, listing(k))
 		}
 	}
 }

@@ -56,6 +56,9 @@ func (u *modelUpstream) clientOf(a *arrival) string {
 
 // askedAs is the client as which a feed asks, whatever lists depend on; "" for the feed itself.
 func (u *modelUpstream) askedAs(a *arrival) string {
+	if a.shown() {
+		return a.ctx
+	}
 	if s := u.sessions[a.session]; s != nil {
 		return s.as
 	}

@@ -17,13 +17,16 @@ type step struct {
 	seed uint64
 }
 
-// stepKinds are the things that can happen, and how often.
-var stepKinds = []struct {
+// stepKind is something that can happen, and how often.
+type stepKind struct {
 	name   string
 	weight int
 	run    func(*world, *rand.Rand)
 	in     func(worldConfig) bool // nil: in all worlds
-}{
+}
+
+// stepKinds are the things that can happen with one server.
+var stepKinds = []stepKind{
 	{"list", 40, (*world).stepList, nil},
 	{"lists", 5, (*world).stepLists, nil},
 	{"change", 14, (*world).stepChange, nil},
@@ -66,10 +69,17 @@ var stepKinds = []struct {
 func (c worldConfig) hasRules() bool { return c.ruled }
 func (c worldConfig) isFleet() bool  { return c.fleet }
 
+func (c worldConfig) stepKinds() []stepKind {
+	if c.several {
+		return toolkitStepKinds
+	}
+	return stepKinds
+}
+
 // newSteps draws n steps.
 func newSteps(r *rand.Rand, cfg worldConfig, n int) []step {
 	var bag []int
-	for kind, k := range stepKinds {
+	for kind, k := range cfg.stepKinds() {
 		if k.in != nil && !k.in(cfg) {
 			continue
 		}
@@ -86,7 +96,7 @@ func newSteps(r *rand.Rand, cfg worldConfig, n int) []step {
 
 // do runs a step and waits until nothing more follows from it by itself.
 func (w *world) do(s step) {
-	stepKinds[s.kind].run(w, rand.New(rand.NewPCG(s.seed, 0)))
+	w.cfg.stepKinds()[s.kind].run(w, rand.New(rand.NewPCG(s.seed, 0)))
 	w.settle()
 }
 
@@ -134,6 +144,10 @@ func anyKind(r *rand.Rand) revision.Kind {
 }
 
 func (w *world) stepList(r *rand.Rand) {
+	if w.toolkit != nil && (!w.cfg.alone || r.IntN(2) == 0) {
+		w.stepJoined(r)
+		return
+	}
 	c := w.anyone(r)
 	k := anyKind(r)
 	if k == revision.Discover && !c.modern() {
@@ -289,6 +303,7 @@ func (w *world) stepEndStream(r *rand.Rand) {
 	}
 	s := pick(r, w.up.streams...)
 	s.end()
+	w.stir()
 	w.note("upstream: ends a stream of %s (feed: %t)", s.a.caller(), s.a.feed())
 }
 

@@ -58,6 +58,7 @@ func (u *modelUpstream) announce(k revision.Kind) *notice {
 	n.head = len(n.raw)
 	n.raw = append(n.raw, '}')
 	n.known = u.w.together()
+	u.w.stir(n.kinds...)
 	u.notices = append(u.notices, n)
 	return n
 }

@@ -28,7 +28,11 @@ const stepsPerWorld = 160
 // so that any of them can be left out to find a shorter run. The product draws
 // its own random numbers, so a run is tried a few times before it counts as
 // harmless; this is why no property testing library does the shrinking.
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { testModel(t, *modelSteps, (*modelRun).drawRules) }
+
+// testModel takes steps in worlds of a kind.
+func testModel(t *testing.T, most int, shape func(*modelRun)) {
+	t.Helper()
 	seed := *modelSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -36,10 +40,10 @@ func TestModel(t *testing.T) {
 	t.Logf("-model.seed=%d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	secrets, hits := modelSecrets(t), 0
-	for done, n := 0, 0; done < *modelSteps; n++ {
+	for done, n := 0, 0; done < most; n++ {
 		run := modelRun{id: fmt.Sprintf("%d-%d", seed, n), secrets: secrets, cfg: newWorldConfig(r), seed: r.Uint64()}
-		run.drawRules()
-		run.steps = newSteps(r, run.cfg, min(20+r.IntN(stepsPerWorld-20), *modelSteps-done))
+		shape(&run)
+		run.steps = newSteps(r, run.cfg, min(20+r.IntN(stepsPerWorld-20), most-done))
 		done += len(run.steps)
 		w := run.try(t)
 		if w.violation != "" {
@@ -48,7 +52,7 @@ func TestModel(t *testing.T) {
 		hits += w.hits
 	}
 	t.Logf("%d answers came from the cache", hits)
-	if hits == 0 && *modelSteps >= 500 {
+	if hits == 0 && most >= 500 {
 		t.Error("no answer came from the cache")
 	}
 }
@@ -80,7 +84,9 @@ func (m modelRun) try(t *testing.T) (w *world) {
 		}
 	}()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(m.id, m.secrets, m.cfg, m.seed)
+		if w = newWorld(m.id, m.secrets, m.cfg, m.seed); m.cfg.several {
+			w.addServers()
+		}
 		for _, at := range w.instances {
 			if err := at.load(m.cfg.ttl, at.rules); err != nil {
 				w.failNow(err)

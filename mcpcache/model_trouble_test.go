@@ -18,6 +18,7 @@ func (w *world) stepFail(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.up.faults = append(w.up.faults, f)
+	w.stir()
 	w.note("upstream: fails: %s (feed: %t, clients: %t, lists only: %t)", f.mode, f.feed, f.clients, f.lists)
 }
 
@@ -26,6 +27,7 @@ func (w *world) stepRepair(*rand.Rand) {
 	defer w.mu.Unlock()
 	if len(w.up.faults) > 0 {
 		w.note("upstream: works again")
+		w.stir()
 	}
 	w.up.repair()
 }
@@ -82,7 +84,7 @@ func (w *world) stepSleep(r *rand.Rand) {
 	if r.IntN(25) == 0 {
 		d = 3 * time.Hour
 	}
-	if w.cfg.fleet { // which has much to do all the time
+	if w.cfg.fleet || w.cfg.several { // which have much to do all the time
 		d = min(d, 6*time.Minute)
 	}
 	w.mu.Lock()

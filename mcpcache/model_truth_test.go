@@ -61,6 +61,8 @@ type truth struct {
 	// toldElsewhere is what the clients of others were told, and toldElsewhereAt when.
 	toldElsewhere   map[view]int
 	toldElsewhereAt map[revision.Kind]time.Time
+	// rumour is when a client may last have been told of a change, by anybody.
+	rumour map[revision.Kind]time.Time
 
 	// feedHas is what was delivered to the feed of a revision last.
 	feedHas map[feedView]content
@@ -105,10 +107,20 @@ type own struct {
 
 func newTruth(c *common) *truth {
 	return &truth{
-		common: c, heard: make(map[view]int), toldElsewhere: make(map[view]int), toldElsewhereAt: make(map[revision.Kind]time.Time),
+		common: c, rumour: make(map[revision.Kind]time.Time), heard: make(map[view]int), toldElsewhere: make(map[view]int), toldElsewhereAt: make(map[revision.Kind]time.Time),
 		floor: make(map[view]int), staleFloor: make(map[view]int), told: make(map[string]map[view]int), own: make(map[sessionView]*own),
 		door: newDoor(), doubts: newDoubts(), toldAt: make(map[string]map[revision.Kind]time.Time),
 		feedHas: make(map[feedView]content), blips: make(map[feedView]blips), shown: make(map[feedView]int), confirmed: make(map[revision.Kind]stamp),
+	}
+}
+
+// rumours records that nobody knows what clients have been told of those kinds, or of all.
+func (t *truth) rumours(kinds ...revision.Kind) {
+	if len(kinds) == 0 {
+		kinds = modelKinds
+	}
+	for _, k := range kinds {
+		t.rumour[k] = time.Now()
 	}
 }
 
@@ -122,6 +134,7 @@ func (t *truth) restarts(saved bool) {
 		clear(t.staleFloor)
 	}
 	t.toldBefore = maps.Clone(t.staleFloor)
+	t.rumours()
 	clear(t.told)
 	clear(t.toldAt)
 	clear(t.heard)
@@ -192,14 +205,19 @@ func (t *truth) hears(n *notice, caller, session, rev string, answering bool) {
 // hearsElsewhere records that a client of another instance was told, and this one before. It knows
 // that clients were if it is settled.
 func (t *truth) hearsElsewhere(n *notice, settled bool) {
-	t.raise(n.views)
+	t.hearsOf(n.views, settled, n.kinds...)
+}
+
+// hearsOf records that any caller may know of those versions, if it is settled.
+func (t *truth) hearsOf(versions map[view]int, settled bool, kinds ...revision.Kind) {
+	t.raise(versions)
 	if !settled {
 		return
 	}
-	for v, version := range n.views {
+	for v, version := range versions {
 		t.toldElsewhere[v] = max(t.toldElsewhere[v], version)
 	}
-	for _, k := range n.kinds {
+	for _, k := range kinds {
 		t.toldElsewhereAt[k] = time.Now()
 	}
 }

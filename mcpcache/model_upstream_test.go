@@ -105,6 +105,8 @@ type modelUpstream struct {
 	streams  []*modelStream
 	notices  []*notice
 	sent     map[string]*sent
+	// lists is called before a page is given, with the world's lock held; nil: nothing is.
+	lists func(a *arrival)
 	// postponed keeps requests for the end of a session from arriving until it
 	// is closed; nil if nothing does.
 	postponed chan struct{}
@@ -222,8 +224,11 @@ func (u *modelUpstream) answerList(a *arrival, reply *reply) {
 
 // list makes the page that a request asks for, as things are now.
 func (u *modelUpstream) list(a *arrival) (*page, bool) {
+	if u.lists != nil {
+		u.lists(a)
+	}
 	v := view{a.kind, a.ctx}
-	s := state{Ctx: a.ctx, Version: u.versions[v], Rev: a.rev, Of: u.counts[v], Long: u.w.cfg.long}
+	s := state{Server: u.w.cfg.name, Ctx: a.ctx, Version: u.versions[v], Rev: a.rev, Of: u.counts[v], Long: u.w.cfg.long}
 	if u.w.cfg.variesCaps {
 		s.Caps = u.clientOf(a)
 	}
@@ -258,10 +263,13 @@ func (u *modelUpstream) capabilities() string {
 
 // change makes a new version of a kind for some contexts.
 func (u *modelUpstream) change(k revision.Kind, contexts []string) {
+	u.w.stir(k)
 	for _, ctx := range contexts {
 		v := view{k, ctx}
 		u.versions[v]++
-		u.counts[v] = u.w.draw(6, "items", v, u.versions[v])
+		if u.counts[v] = u.w.draw(6, "items", v, u.versions[v]); u.w.cfg.several {
+			u.counts[v] = max(u.counts[v], 1) // a part that is missing is none that is empty
+		}
 	}
 }
 

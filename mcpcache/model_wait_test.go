@@ -86,7 +86,7 @@ func (w *world) checkWait(x *call, from answerOrigin) {
 // which its request began: before or after the look into the cache, who knows. Of other
 // instances' clients, some may be told before it is answered.
 func (w *world) toldMeanwhile(x *call) bool {
-	if w.cfg.fleet && x.at.handler.backend.Cache.MayBeKnown(x.before.prospect.copy) {
+	if (w.cfg.fleet || w.cfg.several) && x.at.handler.backend.Cache.MayBeKnown(x.before.prospect.copy) {
 		return true
 	}
 	return x.at.truth.toldAt[callerOf(x.session, x.ctx, x.c.rev.String())][x.kind].Equal(x.before.at)

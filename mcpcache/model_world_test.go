@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -43,6 +44,15 @@ type worldConfig struct {
 
 	// apart: clients reach the upstream by another Host than the feed.
 	apart bool
+
+	// several: the upstream is one of the servers of a toolkit. name is what it is called there.
+	several bool
+	name    string
+	// personal: it is sent the credentials of callers. eras are those that the feed speaks; nil: both.
+	personal bool
+	eras     []string
+	// alone: it has a handler of its own, too.
+	alone bool
 }
 
 // The limits of worlds with rules: longer requests are read for what they name after the
@@ -71,14 +81,22 @@ func newWorldConfig(r *rand.Rand) worldConfig {
 	return c
 }
 
+// journal is what has happened. The servers of a toolkit share one, and its lock.
+type journal struct {
+	mu        sync.Mutex
+	violation string
+	trace     []string
+}
+
 // world is a product, its upstream and its clients, in a time of their own.
 type world struct {
+	*journal
+
 	id   string
 	cfg  worldConfig
 	seed uint64 // of what happens while a step goes on
 	born time.Time
 
-	mu    sync.Mutex
 	up    *modelUpstream
 	known *common
 
@@ -87,10 +105,16 @@ type world struct {
 	shared    *storetest.Trial // nil: there is one instance
 	secrets   string           // the file with what instances have in common
 
-	stored    map[string][]byte
-	unsaved   map[string]bool // copies of which the store last failed to do something
-	violation string
-	trace     []string
+	stored  map[string][]byte
+	unsaved map[string]bool // copies of which the store last failed to do something
+
+	// toolkit has the upstream as one of its servers; nil: there is none.
+	toolkit *modelToolkit
+	// stirred is when something last happened by which copies of a kind may count as outdated.
+	// Of them, changed is when it was a change.
+	stirred, changed map[revision.Kind]time.Time
+	// disturbed: the store is in trouble.
+	disturbed bool
 
 	clients []*client
 	pending map[*call]bool
@@ -107,8 +131,9 @@ type world struct {
 
 func newWorld(id, secrets string, cfg worldConfig, seed uint64) *world {
 	w := &world{
-		id: id, cfg: cfg, seed: seed, born: time.Now(), known: newCommon(), secrets: secrets, pending: make(map[*call]bool),
+		journal: new(journal), id: id, cfg: cfg, seed: seed, born: time.Now(), known: newCommon(), secrets: secrets, pending: make(map[*call]bool),
 		stored: make(map[string][]byte), unsaved: make(map[string]bool), crowd: make(map[int]int), asking: make(map[string]*call),
+		stirred: make(map[revision.Kind]time.Time), changed: make(map[revision.Kind]time.Time),
 	}
 	w.up = &modelUpstream{
 		w: w, versions: make(map[view]int), counts: make(map[view]int), hints: make(map[revision.Kind]hints),
@@ -145,33 +170,44 @@ func newHints(r *rand.Rand) hints {
 	return h
 }
 
-// config is the product's configuration.
-func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
+// ofServer are the options of the product that are about the upstream.
+func (w *world) ofServer(ttl time.Duration) map[string]any {
+	upstream := map[string]any{"handler": "mcp_cache_model", "world": w.id}
 	c := map[string]any{
-		"upstream":           map[string]any{"handler": "mcp_cache_model", "world": w.id},
+		"upstream":           upstream,
 		"ttl":                ttl,
 		"max_ttl":            maxModelTTL,
 		"stale_if_error":     w.cfg.stale,
 		"stale_after_notice": w.cfg.staleAfterNotice,
-		"gate":               w.cfg.gate,
 	}
 	if !w.cfg.apart {
 		c["host"] = "example.com" // which is that of clients
 	}
-	switch {
-	case w.cfg.fleet:
-		c["upstream"] = map[string]any{"handler": "mcp_cache_model", "world": w.id, "upstreams": []any{map[string]any{"dial": "mcp.internal:3001"}}}
-		c["store"], c["secret_file"] = map[string]any{"store": "model_fleet", "world": w.id}, w.secrets
-	case w.cfg.store:
-		c["store"] = map[string]any{"store": "model", "world": w.id}
-	default:
-		c["store"] = map[string]any{"store": "off"}
+	if w.cfg.fleet {
+		upstream["upstreams"] = []any{map[string]any{"dial": "mcp" + w.cfg.name + ".internal:3001"}}
 	}
 	if w.cfg.guard {
 		c["guard"] = map[string]any{"guard": "model"}
 	}
 	if w.cfg.public {
 		c["scope"] = "public"
+	}
+	if w.cfg.eras != nil {
+		c["eras"] = w.cfg.eras
+	}
+	return c
+}
+
+// ofEndpoint are the options of the product that are about its endpoint.
+func (w *world) ofEndpoint(rules modelRules) map[string]any {
+	c := map[string]any{"gate": w.cfg.gate}
+	switch {
+	case w.cfg.fleet:
+		c["store"], c["secret_file"] = map[string]any{"store": "model_fleet", "world": w.id}, w.secrets
+	case w.cfg.store:
+		c["store"] = map[string]any{"store": "model", "world": w.id}
+	default:
+		c["store"] = map[string]any{"store": "off"}
 	}
 	if w.cfg.admitAll {
 		c["admit"] = "all"
@@ -183,6 +219,15 @@ func (w *world) config(ttl time.Duration, rules modelRules) json.RawMessage {
 		if rules[0].unlisted {
 			c["unlisted"] = "allow"
 		}
+	}
+	return c
+}
+
+// configOf is the product's configuration, of such options.
+func configOf(options ...map[string]any) json.RawMessage {
+	c := make(map[string]any)
+	for _, some := range options {
+		maps.Copy(c, some)
 	}
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -196,12 +241,17 @@ func (w *world) settle() {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, at := range w.instances {
-		for _, n := range at.heard {
-			at.truth.hears(n, "", "", "", false)
+	if w.toolkit != nil {
+		w.toolkit.settle()
+	}
+	for _, s := range w.servers() {
+		for _, at := range s.instances {
+			for _, n := range at.heard {
+				at.truth.hears(n, "", "", "", false)
+			}
+			at.heard, at.known = nil, maps.Clone(at.truth.floor)
+			at.settleLoss()
 		}
-		at.heard = nil
-		at.settleLoss()
 	}
 	w.moment++
 }
@@ -250,18 +300,29 @@ func (w *world) fail(format string, args ...any) {
 
 // note adds a line to the trace. The caller holds the lock, if others run.
 func (w *world) note(format string, args ...any) {
-	w.trace = append(w.trace, fmt.Sprintf("%9s  ", time.Since(w.born).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	said := fmt.Sprintf(format, args...)
+	if w.cfg.name != "" {
+		said = w.cfg.name + ": " + said
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%9s  ", time.Since(w.born).Round(time.Millisecond))+said)
 }
 
 // end takes the world down. Every request is answered once the upstream works.
 func (w *world) end() {
+	for _, at := range w.instances {
+		if w.cfg.fleet {
+			at.way.SetDelivery(nil) // nothing is late any more
+		}
+	}
 	w.mu.Lock()
-	w.up.repair()
-	w.up.release()
-	clear(w.up.refused)
-	clear(w.up.denied)
-	for _, s := range w.up.streams {
-		s.end()
+	for _, s := range w.servers() {
+		s.up.repair()
+		s.up.release()
+		clear(s.up.refused)
+		clear(s.up.denied)
+		for _, stream := range s.up.streams {
+			stream.end()
+		}
 	}
 	for c := range w.pending {
 		if c.stream {
@@ -282,7 +343,17 @@ func (w *world) end() {
 		at.cancel()
 	}
 	pool = w.instances[0].pool
-	modelWorlds.Delete(w.id)
+	for _, s := range w.servers() {
+		modelWorlds.Delete(s.id)
+	}
+}
+
+// servers are the world's upstreams, each with what is known of it.
+func (w *world) servers() []*world {
+	if w.toolkit == nil {
+		return []*world{w}
+	}
+	return w.toolkit.servers
 }
 
 func (w *world) String() string {
@@ -290,5 +361,9 @@ func (w *world) String() string {
 	if len(lines) > 80 {
 		lines = lines[len(lines)-80:]
 	}
-	return fmt.Sprintf("%+v\n%s", w.cfg, strings.Join(lines, "\n"))
+	said := ""
+	for _, s := range w.servers() {
+		said += fmt.Sprintf("%+v\n", s.cfg)
+	}
+	return said + strings.Join(lines, "\n")
 }
