@@ -48,22 +48,26 @@ func (c *capture) ask(id int64) {
 	c.asked, c.response = strconv.AppendInt(nil, id, 10), nil
 }
 
-// answer returns the result in the answer to the request, or why there is none.
+// answer returns the result in the answer to the request, or why there is none. It can be
+// asked once: a connection to the server keeps the context of its first request, and with it
+// the capture.
 func (c *capture) answer() (result []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	response := c.response
+	c.response, c.asked = nil, nil
 	switch {
-	case c.response == nil && c.unread != nil:
+	case response == nil && c.unread != nil:
 		return nil, c.unread
-	case c.response == nil:
+	case response == nil:
 		return nil, errEmpty
-	case c.response.Error != nil && c.response.ID == nil:
+	case response.Error != nil && response.ID == nil:
 		// Of whatever the server could not read: it says nothing about the method.
-		return nil, fmt.Errorf("the answer is an error without an id: %v", c.response.Error) //nolint:errorlint // on purpose
-	case c.response.Error != nil:
-		return nil, c.response.Error
+		return nil, fmt.Errorf("the answer is an error without an id: %v", response.Error) //nolint:errorlint // on purpose
+	case response.Error != nil:
+		return nil, response.Error
 	}
-	return c.response.Result, nil
+	return response.Result, nil
 }
 
 // end notes that an event stream has ended.

@@ -109,11 +109,12 @@ func TestCapture(t *testing.T) {
 
 // taken returns the result that was kept, or the text of the error.
 func (c *capture) taken() string {
+	kept := c.response
 	result, err := c.answer()
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
 		return rpc.Message
 	}
-	if c.response != nil && err != nil {
+	if kept != nil && err != nil {
 		return err.Error()
 	}
 	return string(result)

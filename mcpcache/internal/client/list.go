@@ -42,7 +42,7 @@ func (s *Session) List(ctx context.Context, r ListRequest) (*List, error) {
 	policy := s.client.Policy()
 	p := pageReader{
 		ListRequest: r, session: s, limit: policy.MaxList + messageOverhead,
-		claim: claim{turn: s.client.Turn, patient: r.Patient},
+		claim: &claim{turn: s.client.Turn, patient: r.Patient},
 		walk:  message.Walk{Kind: r.Kind, Era: s.client.Revision.Era(), MaxPages: policy.MaxPages, MaxBytes: policy.MaxList},
 	}
 	defer p.claim.release()
@@ -62,7 +62,7 @@ type pageReader struct {
 
 	session *Session
 	limit   int64 // of an answer, in bytes
-	claim   claim
+	claim   *claim
 	walk    message.Walk
 	first   time.Time // when the first page arrived
 	// server is nil unless server/discover is asked and its result understood.
@@ -97,7 +97,7 @@ func (p *pageReader) read(ctx context.Context) error {
 func (p *pageReader) page(ctx context.Context, params map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	ctx = withCapture(ctx, &capture{claim: &p.claim, limit: p.limit})
+	ctx = withCapture(ctx, &capture{claim: p.claim, limit: p.limit})
 	result, err := p.session.call(ctx, p.Kind.Method(), params, p.As)
 	if err != nil {
 		return err

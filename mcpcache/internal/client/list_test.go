@@ -1,11 +1,15 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"weak"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -109,4 +113,48 @@ func TestWhatIsNoMessage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestListsAreNotKept: a connection keeps the context of its first request. What was fetched
+// with it must not stay in memory for as long.
+func TestListsAreNotKept(t *testing.T) {
+	for era, r := range both {
+		t.Run(era, func(t *testing.T) {
+			s := newServer(r)
+			s.On(list, gives(`{"tools":[{"name":"a","x":"`+strings.Repeat("x", longMessage)+`"}]}`))
+			run(t, r, s, func(w *world) {
+				kept := &keeping{RoundTripper: w.client.transport}
+				w.client.transport = kept
+				for bytes := w.fetched(); bytes.Value() != nil; { // until the test's own deadline
+					runtime.GC()
+				}
+				runtime.KeepAlive(kept)
+			})
+		})
+	}
+}
+
+// fetched fetches the tools, and returns where their bytes are, if they still are.
+func (w *world) fetched() weak.Pointer[byte] {
+	w.Helper()
+	got, err := w.open().List(w.Context(), ListRequest{Kind: revision.Tools, Patient: true})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return weak.Make(&got.Body.Bytes[0])
+}
+
+// keeping is a way to a server that keeps the context of each request.
+type keeping struct {
+	http.RoundTripper
+
+	mu   sync.Mutex
+	kept []context.Context //nolint:containedctx // as a connection does
+}
+
+func (k *keeping) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	k.kept = append(k.kept, r.Context())
+	k.mu.Unlock()
+	return k.RoundTripper.RoundTrip(r)
 }
