@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -132,18 +134,24 @@ func TestJoinedListIsBounded(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
+	endless := strings.Repeat("x", policy.MaxName)
 	j, _ := newJoined(t, 1<<20, "a_", "b_", "c_")
 	resources := j.Join(modern, revision.Resources, []*cache.Entry{
 		listOf(t, revision.Resources, cache.Public, `{"uri":"x://1","name":"n"}`), listOf(t, revision.Resources, cache.Public, `{"uri":"x://1","name":"n"}`, `{"uri":"x://2","name":"n"}`), nil,
 	})
 	templates := j.Join(modern, revision.ResourceTemplates, []*cache.Entry{
-		nil, listOf(t, revision.ResourceTemplates, cache.Public, `{"uriTemplate":"{bad","name":"n"}`, `{"uriTemplate":"x://{a}/{b}","name":"n"}`),
+		nil, listOf(t, revision.ResourceTemplates, cache.Public, `{"uriTemplate":"{bad","name":"n"}`, `{"uriTemplate":"z://`+endless+`","name":"n"}`, `{"uriTemplate":"x://{a}/{b}","name":"n"}`),
 		listOf(t, revision.ResourceTemplates, cache.Public, `{"uriTemplate":"y://{+a}","name":"n"}`, `{"uriTemplate":"x://{a}/{b}","name":"n"}`),
 	})
-	for uri, want := range map[string]int{"x://1": 0, "x://2": 1, "x://3/4": 1, "y://a/b/c": 2, "x://3": -1, "": -1} {
-		if got, ok := Owner(uri, resources, templates); ok != (want >= 0) || ok && got != want {
+	for uri, want := range map[string]int{"x://1": 0, "x://2": 1, "x://3/4": 1, "y://a/b/c": 2, "x://3": -1, "": -1, "z://" + endless: -1} {
+		if got, ok := Owner(t.Context(), uri, resources, templates); ok != (want >= 0) || ok && got != want {
 			t.Errorf("%s is of %d, %v; want %d", uri, got, ok, want)
 		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got, ok := Owner(ended, "x://3/4", resources, templates); ok {
+		t.Errorf("a client that has gone is told that its URI is of %d", got)
 	}
 	none := j.Join(modern, revision.ResourceTemplates, make([]*cache.Entry, 3))
 	only := j.Join(modern, revision.Resources, []*cache.Entry{nil, listOf(t, revision.Resources, cache.Public), nil})

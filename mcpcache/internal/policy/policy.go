@@ -312,10 +312,14 @@ type spelled struct {
 	meant, bare string
 }
 
+// MaxName is how many bytes a name or URI may have for rules to be certain of it. To look at a
+// longer one costs more than a request may.
+const MaxName = 64 << 10
+
 // fold returns an item as it is compared, or false if nothing certain can be said of
 // what has its name.
 func fold(k revision.Kind, i Item) (of spelled, ok bool) {
-	if !plain(i.Name) || !plain(i.Full) {
+	if max(len(i.Name), len(i.Full)) > MaxName || !plain(i.Name) || !plain(i.Full) {
 		return of, false
 	}
 	if k == revision.Tools || k == revision.Prompts {

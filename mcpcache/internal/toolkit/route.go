@@ -1,12 +1,14 @@
 package toolkit
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -81,6 +83,10 @@ func (v *visit) mirrored() (name string, ok bool) {
 
 // find returns what a name, or URI, stands for.
 func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
+	if k == revision.Resources && len(name) > policy.MaxName {
+		f := invalid(invalidParams, fmt.Sprintf("the URI has %d bytes; its server is found out for URIs of at most %d", len(name), policy.MaxName))
+		return catalog.Target{}, &f
+	}
 	v.showFor(k, name)
 	target, ok := v.target(k, name)
 	if !ok {
@@ -133,7 +139,7 @@ func (v *visit) target(k revision.Kind, name string) (catalog.Target, bool) {
 		return v.endpoint.byPrefix(name)
 	}
 	resources, templates := v.joined(revision.Resources), v.joined(revision.ResourceTemplates)
-	server, ok := catalog.Owner(name, resources, templates)
+	server, ok := catalog.Owner(v.r.Context(), name, resources, templates)
 	// Nobody else is asked: that would show the URI to servers that it is not of. It may be
 	// of one that is not known yet.
 	if !ok && v.missing(revision.Resources) == nil && v.missing(revision.ResourceTemplates) == nil {
