@@ -4,14 +4,18 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // Carries says what of a caller's request a server is sent, besides the message and what is
@@ -55,6 +59,27 @@ func (v *visit) presents(s *Server) feed.Caller {
 		v.presented[s.number] = known
 	}
 	return *known
+}
+
+// origin tells apart who share a server's places for callers. A caller whom the server has
+// accepted lately is one by itself. All others at one address are one together: they may be
+// one stranger with many credentials. Of IPv6 that is a network of 64 bits, which is what a
+// customer has.
+func (v *visit) origin(s *Server, k revision.Kind) string {
+	c := v.presents(s)
+	if known := s.Admission.Context(c.Context, s.at(v.at)); known != nil && known.Admitted(k, v.now) {
+		return string(c.Context.Key())
+	}
+	client, _ := caddyhttp.GetVar(v.r.Context(), caddyhttp.ClientIPVarKey).(string)
+	address, err := netip.ParseAddr(client)
+	if err != nil {
+		return client
+	}
+	if address = address.Unmap(); address.Is4() {
+		return address.String()
+	}
+	network, _ := address.Prefix(64) // an address of IPv6 has that many bits
+	return network.String()
 }
 
 // whose tells callers apart to whom servers may show different lists.

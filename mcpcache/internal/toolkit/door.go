@@ -59,7 +59,7 @@ func (v *visit) knock(ctx context.Context) error {
 		if door.admits(c, v.at, k, v.now) {
 			return nil
 		}
-		knock := door.show(c, v.at, k, noFailure)
+		knock := door.show(c, v.origin(door, k), v.at, k, noFailure)
 		_, err := knock.Wait(ctx)
 		v.now = time.Now()
 		switch {

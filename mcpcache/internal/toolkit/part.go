@@ -35,7 +35,7 @@ func (v *visit) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 		case last != nil && s.verdict(last, v.now) == freshness.Withheld:
 			counts = refusals
 		}
-		return s.show(v.presents(s), v.at, k, counts)
+		return s.show(v.presents(s), v.origin(s, k), v.at, k, counts)
 	}
 	if f := s.feed(v.at); f != nil {
 		if demanded := f.Demand(k, nil); demanded != nil {

@@ -47,7 +47,7 @@ const (
 	// showWithin is how long a server may take for all of its lists.
 	showWithin = 2 * time.Minute
 	// maxShowing and maxFailed bound for how many callers a server is asked at a time, and of
-	// how many it is remembered that that failed.
+	// how many it is remembered that that failed. See [Server.makePlace].
 	maxShowing = 1000
 	maxFailed  = 10_000
 )
@@ -57,6 +57,8 @@ var errTooMany = errors.New("the server is asked for too many callers at once")
 // showing is one time that a server is asked. Others may wait for it, too.
 type showing struct {
 	asked time.Time
+	from  string // see [visit.origin]
+	end   context.CancelCauseFunc
 	marks [revision.NumKinds]cache.Mark // of that moment
 	done  chan struct{}                 // closed when the rest is there
 	shown *feed.Shown
@@ -99,9 +101,9 @@ const (
 	anyFailure
 )
 
-// show asks the server for a list as a caller, for clients of the era of r, together with all
-// who ask the same, unless there is a failure that counts.
-func (s *Server) show(c feed.Caller, r revision.Revision, k revision.Kind, counts remembered) shownList {
+// show asks the server for a list as a caller from that origin, for clients of the era of r,
+// together with all who ask the same, unless there is a failure that counts.
+func (s *Server) show(c feed.Caller, from string, r revision.Revision, k revision.Kind, counts remembered) shownList {
 	q := question{c.Context, s.at(r).Era(), k}
 	if q.era == revision.Legacy {
 		q.kind = revision.Tools
@@ -114,30 +116,60 @@ func (s *Server) show(c feed.Caller, r revision.Revision, k revision.Kind, count
 		return shownList{joined, k}
 	}
 	failure := s.shows.failedLately(q, counts, now)
-	asking := &showing{asked: now, done: make(chan struct{})}
+	asking := &showing{asked: now, from: from, done: make(chan struct{})}
 	for _, k := range revision.Kinds() {
 		asking.marks[k] = s.Cache.Mark(k)
 	}
 	switch {
 	case failure != nil:
 		asking.err = failure
-	case len(s.shows.asking) >= maxShowing:
+	case !s.shows.makePlace(from):
 		asking.err = errTooMany
 	default:
 		if s.shows.asking == nil {
 			s.shows.asking = make(map[question]*showing)
 		}
 		s.shows.asking[q] = asking
-		go s.ask(asking, q, c, r, k)
+		ctx, end := context.WithCancelCause(context.Background())
+		asking.end = end
+		go s.ask(ctx, asking, q, c, r, k)
 		return shownList{asking, k}
 	}
 	close(asking.done)
 	return shownList{asking, k}
 }
 
+// makePlace reports whether the server may be asked for one more caller from that origin. If
+// all places are taken, the origin with the most of them loses its last one, unless this one
+// would have as many. The caller holds s.mu.
+func (s *shows) makePlace(from string) bool {
+	if len(s.asking) < maxShowing {
+		return true
+	}
+	places := make(map[string]int)
+	for _, asking := range s.asking {
+		places[asking.from]++
+	}
+	var last question
+	var loser *showing
+	for q, asking := range s.asking {
+		more := loser == nil || places[asking.from] > places[loser.from]
+		if more || places[asking.from] == places[loser.from] && asking.asked.After(loser.asked) {
+			last, loser = q, asking
+		}
+	}
+	if places[loser.from] <= places[from]+1 {
+		return false
+	}
+	loser.end(errTooMany)
+	delete(s.asking, last)
+	return true
+}
+
 // ask is what show does in the background: the caller may go away meanwhile.
-func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revision, k revision.Kind) {
-	ctx, cancel := context.WithTimeout(context.Background(), showWithin)
+func (s *Server) ask(ctx context.Context, asking *showing, q question, c feed.Caller, r revision.Revision, k revision.Kind) {
+	defer asking.end(nil)
+	ctx, cancel := context.WithTimeout(ctx, showWithin)
 	defer cancel()
 	ticket := s.Admission.Ticket()
 	shown, err := s.askInEras(ctx, c, r, k)
@@ -160,8 +192,12 @@ func (s *Server) ask(asking *showing, q question, c feed.Caller, r revision.Revi
 	defer s.shows.mu.Unlock()
 	defer close(asking.done)
 	asking.shown, asking.err = shown, err
-	if s.shows.asking[q] == asking {
+	switch {
+	case s.shows.asking[q] == asking:
 		delete(s.shows.asking, q)
+	case err != nil && errors.Is(context.Cause(ctx), errTooMany):
+		asking.err = errTooMany // which says nothing of the server
+		return
 	}
 	s.shows.note(q, err)
 }
