@@ -6,6 +6,7 @@ package integration
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -49,46 +50,66 @@ func (c *measuredCaddy) askAtOnce() {
 func (c *measuredCaddy) ask(caller int, halfway *sync.WaitGroup) error {
 	arrived := sync.OnceFunc(halfway.Done)
 	defer arrived()
-	conn, err := net.Dial("tcp", c.addr)
+	res, err := c.open(caller)
 	if err != nil {
-		return fmt.Errorf("connecting: %w", err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(8 * fixture.Deadline)); err != nil {
-		return fmt.Errorf("setting deadline: %w", err)
-	}
-	if err := conn.(*net.TCPConn).SetReadBuffer(readBuffer); err != nil {
-		return fmt.Errorf("setting buffer: %w", err)
-	}
-	if _, err := io.WriteString(conn, c.request(caller)); err != nil {
-		return fmt.Errorf("sending request: %w", err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return fmt.Errorf("reading answer: %w", err)
+		return err
 	}
 	defer res.Body.Close()
-	n, err := io.CopyN(io.Discard, res.Body, int64(c.size-c.size/8))
+	if c.slower && res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != "" {
+		c.refused.Add(1)
+		return nil
+	}
+	first := c.size - c.size/8
+	if c.slower {
+		first = c.size / 8
+	}
+	n, err := io.CopyN(io.Discard, res.Body, int64(first))
 	arrived()
 	if err != nil {
-		return fmt.Errorf("reading %d, after %d bytes: %w", res.StatusCode, n, err)
+		return fmt.Errorf("reading %s %v, after %d bytes: %w", res.Status, res.Header, n, err)
 	}
-	if c.slow {
+	if c.slow || c.slower {
 		halfway.Wait()
 	}
 	rest, err := io.Copy(io.Discard, res.Body)
 	if err != nil {
 		return fmt.Errorf("reading the rest: %w", err)
 	}
-	if n+rest < int64(c.size) {
+	if least := c.size - c.size/8; n+rest < int64(least) || !c.differ && n+rest < int64(c.size) { // a tool may be hidden
 		return fmt.Errorf("was given %d bytes of %d", n+rest, c.size)
 	}
 	return nil
 }
 
+// open has one caller list, and returns the beginning of the answer.
+func (c *measuredCaddy) open(caller int) (*http.Response, error) {
+	conn, err := net.Dial("tcp", c.addr)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	context.AfterFunc(c.t.Context(), func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(8 * fixture.Deadline)); err != nil {
+		return nil, fmt.Errorf("setting deadline: %w", err)
+	}
+	if err := conn.(*net.TCPConn).SetReadBuffer(readBuffer); err != nil {
+		return nil, fmt.Errorf("setting buffer: %w", err)
+	}
+	if _, err := io.WriteString(conn, c.request(caller)); err != nil {
+		return nil, fmt.Errorf("sending request: %w", err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading answer: %w", err)
+	}
+	return res, nil
+}
+
 // request returns what one caller sends.
 func (c *measuredCaddy) request(caller int) string {
 	capabilities, header, accept := "", "", "application/json, text/event-stream"
+	if c.differ {
+		header = fmt.Sprintf("X-Caller: %d\r\n", caller)
+	}
 	if c.variants {
 		capabilities = fmt.Sprintf(`"experimental":{"caller-%d":{}}`, caller)
 	}

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +51,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		{"tiny items", crowd{callers: 24, size: 24 << 20, tiny: true, variants: true}},
 		{"tiny items, event streams", crowd{callers: 24, size: 24 << 20, tiny: true, variants: true, events: true}},
 		{"fewer tiny items", crowd{callers: 24, size: 4 << 20, tiny: true, variants: true}},
+		{"slow readers, rules", crowd{callers: 40, size: 8 << 20, slower: true, differ: true}},
+		{"slow readers, several servers", crowd{callers: 40, size: 8 << 20, slower: true, several: true}},
+		{"slow readers, several servers, lists of their own", crowd{callers: 40, size: 8 << 20, slower: true, own: true, several: true}},
+		{"slow readers, several servers, rules", crowd{callers: 40, size: 8 << 20, slower: true, differ: true, several: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,7 +65,10 @@ func TestMemoryIsBounded(t *testing.T) {
 				c.askAtOnce()
 			}
 			peak, bound := c.peak(), idle+int64(memory)<<20+allowance
-			t.Logf("at rest %d MiB, at most %d MiB, bound %d MiB", idle>>20, peak>>20, bound>>20)
+			t.Logf("at rest %d MiB, at most %d MiB, bound %d MiB; no memory for %d of %d callers", idle>>20, peak>>20, bound>>20, c.refused.Load(), c.callers)
+			if c.refused.Load() == int64(c.callers) {
+				t.Error("there is memory for nobody")
+			}
 			if peak > bound {
 				t.Errorf("it needed %d MiB more than at rest, %d MiB more than it may", (peak-idle)>>20, (peak-bound)>>20)
 			}
@@ -82,6 +91,13 @@ type crowd struct {
 	hold bool
 	// slow readers stop before the end until all have come so far.
 	slow bool
+	// slower ones stop at the beginning, so that most of the list is in Caddy. They may be
+	// told that there is no memory for their list.
+	slower bool
+	// several puts the server behind an endpoint of several.
+	several bool
+	// differ has rules hide another tool from each caller.
+	differ bool
 	// chunked and events are how the server answers.
 	chunked, events bool
 	// prefersEvents says that the callers would rather have event streams.
@@ -121,6 +137,8 @@ type measuredCaddy struct {
 	addr, admin string
 	// begun counts the answers under way, if they are held.
 	begun sync.WaitGroup
+	// refused counts the callers for whose list there was no memory.
+	refused atomic.Int64
 }
 
 func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCaddy {
@@ -132,7 +150,7 @@ func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCad
 	server.SetCapabilities(`{"tools":{}}`)
 	everybodys := crowd.list(0)
 	server.SetScript(toolsList, func(x *scripted.Exchange) {
-		if crowd.own && x.Feed {
+		if crowd.own && x.Auth == "" {
 			x.Result(`{"resultType":"complete","ttlMs":3600000,"cacheScope":"private","tools":[]}`)
 			return
 		}
@@ -148,17 +166,44 @@ func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCad
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
 	_, port, _ := strings.Cut(c.addr, ":")
 	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 1s\n\tstorage file_system %s\n}\nhttp://:%s {\n\tbind 127.0.0.1\n\t%s\n}\n",
-		admin, t.TempDir(), port, mcpCache(host.URL, append(options, "store off")...))
+		admin, t.TempDir(), port, crowd.handler(host.URL, options))
 	if err := os.WriteFile(caddyfile, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.admin = admin
 	c.process = startProcess(t, nil, "run", "--config", caddyfile)
 	await(t, "the feed", func() bool {
+		if crowd.several {
+			list, _, code := caddyRun(t, "mcp-cache", "list", "tools", "--address", admin)
+			return code == 0 && (strings.Contains(list, "tool-0-0") || crowd.own)
+		}
 		table, _, code := caddyRun(t, "mcp-cache", "status", "--address", admin)
 		return code == 0 && strings.Contains(table, "ready") && fields(table, "tools") != nil
 	})
 	return c
+}
+
+// handler returns the directive in front of the crowd's server.
+func (c crowd) handler(url string, options []string) string {
+	var matchers []string
+	if c.differ {
+		for caller := range c.callers {
+			matchers = append(matchers, fmt.Sprintf("@caller-%d header X-Caller %d", caller, caller))
+			options = append(options, fmt.Sprintf("deny @caller-%d tools *tool-0-%d", caller, caller))
+		}
+	}
+	options = append(options, "store off")
+	if !c.several {
+		if c.differ {
+			options = append(options, "admit all", "harmless X-Caller")
+		}
+		return strings.Join(append(matchers, mcpCache(url, options...)), "\n")
+	}
+	server := fmt.Sprintf("server one %s", url)
+	if c.own {
+		server += " {\nauthorization forward\n}"
+	}
+	return strings.Join(slices.Concat(matchers, []string{"mcp_cache {"}, options, []string{server, "}"}), "\n")
 }
 
 // answer writes a list as the crowd's server does.

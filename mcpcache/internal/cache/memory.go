@@ -47,4 +47,5 @@ func (c *Cache) share() {
 	}
 	c.work.SetLimit(workShare * eighth)
 	c.reading.setLimit(boundedShare * eighth)
+	c.readyLimit.Store(boundedShare * eighth)
 }

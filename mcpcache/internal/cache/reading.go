@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
@@ -12,11 +14,14 @@ const largeBody = 64 << 10
 
 // reading has the large bodies that are being written to clients. One that has left the
 // cache stays in memory until the slowest client has read it. All together, other than
-// those that are pinned, may take as much memory as the bounded store.
+// those that are pinned, may take as much memory as the bounded store. One that is larger
+// than that is written while there is no other.
 type reading struct {
 	mu     sync.Mutex
 	limit  int64
 	bodies map[*message.Body]readBody
+	freed  chan struct{} // closed when a body is not read any more; nil: nobody waits
+	line   chan struct{} // is full while somebody waits for room
 }
 
 type readBody struct {
@@ -25,8 +30,8 @@ type readBody struct {
 }
 
 // Hold is called before e is written to a client. It reports false if there is no
-// room for another body that is being read: e must not be written then. Otherwise
-// Release has to be called at the end.
+// room for another body that is being read: e must not be written then, see
+// [Cache.HoldSoon]. Otherwise Release has to be called at the end.
 func (c *Cache) Hold(e *Entry) bool {
 	if e.Size() <= largeBody {
 		return true
@@ -39,16 +44,7 @@ func (c *Cache) Hold(e *Entry) bool {
 		r.bodies[e.Body] = b
 		return true
 	}
-	var size int64
-	if !c.isPinned(e) {
-		size = int64(e.Size())
-	}
-	for _, b := range r.bodies {
-		if !c.isPinned(b.entry) {
-			size += int64(b.entry.Size())
-		}
-	}
-	if size > r.limit {
+	if !c.fits(c.Counts(e)) {
 		return false
 	}
 	if r.bodies == nil {
@@ -56,6 +52,69 @@ func (c *Cache) Hold(e *Entry) bool {
 	}
 	r.bodies[e.Body] = readBody{entry: e, readers: 1}
 	return true
+}
+
+// Counts returns how many bytes count of e while it is written to clients.
+func (c *Cache) Counts(e *Entry) int64 {
+	if e.Size() <= largeBody || c.isPinned(e) {
+		return 0
+	}
+	return int64(e.Size())
+}
+
+// fits reports whether there is room for so many bytes more. The caller holds c.reading.mu.
+func (c *Cache) fits(size int64) bool {
+	var others int64
+	for _, b := range c.reading.bodies {
+		others += c.Counts(b.entry)
+	}
+	return others == 0 || others+size <= c.reading.limit
+}
+
+// HoldSoon is for when Hold has found no room, of which room bytes were needed. It waits for
+// that until clients have read others, at most for as long as patience, one caller after
+// another. Then next returns the entry as it is now, or nil to give up; meanwhile the caller
+// should not keep it. HoldSoon reports whether the entry is held.
+func (c *Cache) HoldSoon(ctx context.Context, patience time.Duration, room int64, next func() *Entry) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case c.reading.line <- struct{}{}:
+		defer func() { <-c.reading.line }()
+	case <-ctx.Done():
+		return false
+	}
+	for c.awaitRoom(ctx, room) {
+		e := next()
+		if e == nil || c.Hold(e) {
+			return e != nil
+		}
+		room = c.Counts(e) // somebody else was faster
+	}
+	return false
+}
+
+// awaitRoom waits until there is room for another body of that many bytes. It reports
+// whether that was before the end of ctx.
+func (c *Cache) awaitRoom(ctx context.Context, size int64) bool {
+	r := &c.reading
+	for {
+		r.mu.Lock()
+		if c.fits(size) {
+			r.mu.Unlock()
+			return true
+		}
+		if r.freed == nil {
+			r.freed = make(chan struct{})
+		}
+		freed := r.freed
+		r.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // Release is called when e has been written, after Hold.
@@ -69,13 +128,22 @@ func (c *Cache) Release(e *Entry) {
 	b := r.bodies[e.Body]
 	if b.readers--; b.readers == 0 {
 		delete(r.bodies, e.Body)
+		if r.freed != nil {
+			close(r.freed)
+			r.freed = nil
+		}
 		return
 	}
 	r.bodies[e.Body] = b
 }
 
-// isPinned reports whether e has the body of the feed's snapshot.
+// isPinned reports whether e has the body of the feed's snapshot, or of that as it is ready
+// for a view.
 func (c *Cache) isPinned(e *Entry) bool {
+	if e.view != (viewHash{}) {
+		ready := c.pinned[e.Revision][e.Kind].findShown(e.view, e.of)
+		return ready != nil && ready.entry != nil && ready.entry.Body == e.Body
+	}
 	pinned := c.Pinned(e.Revision, e.Kind)
 	return pinned != nil && pinned.Body == e.Body
 }

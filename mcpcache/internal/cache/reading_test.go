@@ -2,7 +2,9 @@ package cache
 
 import (
 	"bytes"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -79,4 +81,71 @@ func TestPinnedBodyBeingRead(t *testing.T) {
 	if n := len(c.reading.bodies); n > 0 {
 		t.Errorf("%d bodies are left", n)
 	}
+}
+
+// A body that is larger than all the room there is, is written while there is no other.
+func TestBodyLargerThanAllRoom(t *testing.T) {
+	const memory = 16 * largeBody
+	c := newCache(t, memory)
+	q := toolsOf(Anonymous)
+	large, other := c.sized(q, memory), c.sized(q, largeBody+1)
+	if !c.Hold(large) || c.Hold(other) {
+		t.Fatal("it is not written alone")
+	}
+	c.Release(large)
+	if !c.Hold(other) || c.Hold(large) {
+		t.Error("it is written beside another")
+	}
+	c.Release(other)
+}
+
+// Whoever finds no room waits until others have been read, for as long as its patience.
+func TestWaitingForRoom(t *testing.T) {
+	const memory = 16 * largeBody
+	const room = memory / eighths * boundedShare
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, memory)
+		q := toolsOf(Anonymous)
+		first := c.sized(q, room)
+		second := [2]*Entry{c.sized(q, room-1), c.sized(q, room-2)} // as it is before and after
+		if !c.Hold(first) || c.Hold(second[0]) {
+			t.Fatal("more is held than there is room for, or less")
+		}
+		var waiting sync.WaitGroup
+		soon := func(patience time.Duration, next func() *Entry) (held *bool) {
+			held = new(bool)
+			waiting.Go(func() { *held = c.HoldSoon(t.Context(), patience, c.Counts(second[0]), next) })
+			synctest.Wait()
+			return held
+		}
+		never := func() *Entry {
+			t.Error("there is room before the end of its patience")
+			return nil
+		}
+		impatient := soon(time.Second, never) // and who is behind it in the line
+		soon(time.Second, never)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		patient := soon(time.Minute, func() *Entry { return second[1] })
+		gone := soon(time.Minute, func() *Entry { return nil })
+		later := soon(time.Minute, func() *Entry { return first })
+		if *impatient || *patient || *later {
+			t.Error("there is room already")
+		}
+		c.Release(first)
+		synctest.Wait()
+		if !*patient || *later {
+			t.Errorf("there is room for the first in the line: %v, for the second: %v", *patient, *later)
+		}
+		c.Release(second[1])
+		waiting.Wait()
+		if *gone || !*later {
+			t.Errorf("who has gone holds something: %v, who has waited: %v", *gone, *later)
+		}
+		c.Release(first)
+		if n := len(c.reading.bodies); n > 0 {
+			t.Errorf("%d bodies are left", n)
+		}
+		c.Close()
+	})
 }

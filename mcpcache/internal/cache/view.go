@@ -2,9 +2,11 @@ package cache
 
 import (
 	"iter"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -24,8 +26,8 @@ type View interface {
 }
 
 const (
-	// maxShown is for how many views a pinned list is ready. Lists of others are in the
-	// bounded store.
+	// maxShown is for how many views a pinned list is ready, as long as there is memory.
+	// Lists of others are in the bounded store.
 	maxShown = 64
 	// idleShown is how long callers of a view must not have asked for a list before those
 	// of another may take its place.
@@ -83,14 +85,65 @@ func (c *Cache) Shown(e *Entry, v View, now time.Time) *Entry {
 	case !full && e.content == nil:
 		return show(e, v)
 	}
-	if kept := c.Get(q); kept != nil && kept.of == e.Body.Digest {
+	if kept := c.keptShown(e, q); kept != nil {
 		return kept
+	}
+	if e.Size() > largeBody {
+		return c.showLarge(e, v, q)
 	}
 	made := show(e, v)
 	if made != nil {
 		c.Put(made)
 	}
 	return made
+}
+
+// keptShown returns what is kept of e as that question asks for it, or nil.
+func (c *Cache) keptShown(e *Entry, q Question) *Entry {
+	if kept := c.Get(q); kept != nil && kept.of == e.Body.Digest {
+		return kept
+	}
+	return nil
+}
+
+// shownAs tells lists apart that are shown to the callers of some view.
+type shownAs struct {
+	at   revision.Revision
+	kind revision.Kind
+	view viewHash
+	of   [32]byte // the digest of the list as it came
+}
+
+// showLarge is [Cache.Shown] of a large list, as that question asks for it. Such lists are
+// made one at a time. What cannot be kept is shared by all who use it meanwhile.
+func (c *Cache) showLarge(e *Entry, v View, q Question) *Entry {
+	c.showing.Lock()
+	defer c.showing.Unlock()
+	if kept := c.keptShown(e, q); kept != nil { // it has been made meanwhile
+		return kept
+	}
+	as := shownAs{e.Revision, e.Kind, q.view, e.Body.Digest}
+	if used := c.passing[as].Value(); used != nil {
+		return used
+	}
+	made := show(e, v)
+	if made != nil && !c.Put(made) {
+		if c.passing == nil {
+			c.passing = make(map[shownAs]weak.Pointer[Entry])
+		}
+		c.passing[as] = weak.Make(made)
+		runtime.AddCleanup(made, c.forgetShown, as)
+	}
+	return made
+}
+
+// forgetShown is called when nobody uses a list any more that could not be kept.
+func (c *Cache) forgetShown(as shownAs) {
+	c.showing.Lock()
+	defer c.showing.Unlock()
+	if c.passing[as].Value() == nil {
+		delete(c.passing, as)
+	}
 }
 
 // restrictedBy reports whether items of e may be hidden by v.
@@ -210,23 +263,55 @@ func (c *Cache) addShown(p *pin, e *Entry, v View, now time.Time) (s *shown, ful
 	if !p.has(e) {
 		return nil, false
 	}
-	ready := p.ready
-	if len(ready) >= maxShown {
-		oldest := slices.MinFunc(ready, func(a, b *shown) int { return int(a.used.Load() - b.used.Load()) })
-		if now.Unix()-oldest.used.Load() < int64(idleShown/time.Second) {
+	for len(p.ready) >= maxShown || c.readyBytes()+int64(e.Size()) > c.readyLimit.Load() {
+		if !c.dropIdle(p, now) {
 			return nil, true
 		}
-		ready = slices.DeleteFunc(slices.Clone(ready), func(s *shown) bool { return s == oldest })
-		c.compressed.Release(oldest.compressed)
 	}
 	s = c.makeShown(e, v)
 	s.touch(now)
-	p.ready = append(slices.Clip(ready), s)
+	p.ready = append(slices.Clip(p.ready), s)
 	p.publish(p.ready)
 	if s.compressed != nil {
 		c.compressed.Want(s.compressed, s.entry, encoded.Plain, now.Unix())
 	}
 	return s, false
+}
+
+// dropIdle drops the list at p that nobody has asked for the longest, if that is long
+// enough. It reports whether there was one. The caller holds c.pinning.
+func (c *Cache) dropIdle(p *pin, now time.Time) bool {
+	if len(p.ready) == 0 {
+		return false
+	}
+	oldest := slices.MinFunc(p.ready, func(a, b *shown) int { return int(a.used.Load() - b.used.Load()) })
+	if now.Unix()-oldest.used.Load() < int64(idleShown/time.Second) {
+		return false
+	}
+	p.ready = slices.DeleteFunc(slices.Clone(p.ready), func(s *shown) bool { return s == oldest })
+	p.publish(p.ready)
+	c.compressed.Release(oldest.compressed)
+	return true
+}
+
+// readyBytes returns how many bytes all lists that are ready take. The caller holds
+// c.pinning.
+func (c *Cache) readyBytes() (bytes int64) {
+	for r := range c.pinned {
+		for k := range c.pinned[r] {
+			bytes += shownBytes(c.pinned[r][k].ready)
+		}
+	}
+	return bytes
+}
+
+func shownBytes(lists []*shown) (bytes int64) {
+	for _, s := range lists {
+		if s.entry != nil {
+			bytes += int64(s.entry.Size())
+		}
+	}
+	return bytes
 }
 
 // has reports whether e, or what has the same bytes, is pinned.
@@ -249,6 +334,7 @@ func (c *Cache) makeShown(e *Entry, v View) *shown {
 // The caller holds c.pinning, and has to hand the result to [Cache.replaceShown].
 func (c *Cache) showPinned(p *pin, e *Entry) []*shown {
 	var made []*shown
+	room := c.readyLimit.Load() - c.readyBytes() + shownBytes(p.ready)
 	for _, s := range p.ready {
 		switch {
 		case s.of == e.Body.Digest:
@@ -256,7 +342,7 @@ func (c *Cache) showPinned(p *pin, e *Entry) []*shown {
 				c.compressed.Hold(s.entry) // replaceShown releases it
 			}
 			made = append(made, s)
-		case s.used.Load() != 0:
+		case s.used.Load() != 0 && shownBytes(made)+int64(e.Size()) <= room:
 			again := c.makeShown(e, s.view)
 			again.hits.Store(s.hits.Load())
 			made = append(made, again)

@@ -3,6 +3,8 @@ package cache
 import (
 	"bytes"
 	"crypto/sha256"
+	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -393,4 +395,53 @@ func TestShownLists(t *testing.T) {
 	if got := c.ShownLists(); len(got) != 0 {
 		t.Errorf("of a list that is gone there are %+v", got)
 	}
+}
+
+// What is ready for views counts. Views for whose lists there is no room share what is made
+// for them for as long as somebody uses it.
+func TestLargeListsOfViewsAreBounded(t *testing.T) {
+	const memory = 16 * largeBody
+	c := newCache(t, memory)
+	e := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 300)...), 0) // most of the room
+	c.Pin(e)
+	p := &c.pinned[e.Revision][e.Kind]
+	ask := func(number byte, at time.Time) (shown *Entry, made int) {
+		t.Helper()
+		shown = c.Shown(e, some{odd{func() { made++ }}, number}, at)
+		if got := c.readyBytes(); got > c.readyLimit.Load() {
+			t.Fatalf("%d bytes are ready, more than %d", got, c.readyLimit.Load())
+		}
+		return shown, made
+	}
+	first, _ := ask(1, start)
+	second, _ := ask(2, start)
+	if again, made := ask(2, start); again != second || made != 0 {
+		t.Error("what is in use is made again")
+	}
+	if !c.isPinned(first) || c.isPinned(second) {
+		t.Error("not exactly what is ready is always in memory")
+	}
+	third, _ := ask(2, start.Add(idleShown)) // by then nobody uses the first
+	if !c.isPinned(third) || p.findShown(hashOf(some{number: 1}), e.Digest()) != nil {
+		t.Error("an idle view has not made room")
+	}
+	larger := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 400)...), time.Second)
+	c.Pin(larger)
+	if n := len(p.ready); n != 0 || c.readyBytes() != 0 {
+		t.Errorf("a list that has grown is ready for %d views", n)
+	}
+	if third.text() != onlyOdd(t, 0, 300) {
+		t.Error("what was given has changed")
+	}
+	runtime.KeepAlive(second)
+	for len(c.passingNow()) > 0 { // until the test's own deadline
+		runtime.GC()
+	}
+}
+
+// passingNow returns what could not be kept and is in use.
+func (c *Cache) passingNow() []shownAs {
+	c.showing.Lock()
+	defer c.showing.Unlock()
+	return slices.Collect(maps.Keys(c.passing))
 }

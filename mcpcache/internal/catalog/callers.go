@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"crypto/sha256"
+	"runtime"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -30,6 +32,12 @@ type callers struct {
 	mu             sync.Mutex
 	younger, older map[place]kept
 	bytes          int64 // of the younger ones
+	// passing are lists that are too large to be kept, for as long as somebody uses them.
+	passing map[place]weak.Pointer[List]
+
+	// large is held while a list is joined that may be too large to be kept: each takes
+	// memory beyond the limit.
+	large sync.Mutex
 }
 
 // kept is a list, and what has it compressed no more.
@@ -55,16 +63,33 @@ func (j *Joined) LastFor(caller Caller, r revision.Revision, k revision.Kind) *L
 // others may be shown more, or less.
 func (j *Joined) JoinFor(caller Caller, v *Views, r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
 	at := place{caller, r, k}
-	l := j.callers.find(at)
+	if l := j.callers.findOf(at, parts); l != nil {
+		return l
+	}
+	if j.mayCost(parts) > j.callers.limit {
+		j.callers.large.Lock()
+		defer j.callers.large.Unlock()
+		if l := j.callers.findOf(at, parts); l != nil {
+			return l
+		}
+	}
+	l := j.newList(r, k, parts, message.ScopePrivate, v)
+	j.callers.keep(at, l)
+	return l
+}
+
+// findOf returns the list that was joined of those parts, or of parts that make the same of
+// it, or nil.
+func (c *callers) findOf(at place, parts []*cache.Entry) *List {
+	l := c.find(at)
 	switch {
 	case l == nil || !slices.EqualFunc(l.Parts, parts, alike):
-		l = j.newList(r, k, parts, message.ScopePrivate, v)
+		return nil
 	case slices.Equal(l.Parts, parts):
 		return l
-	default:
-		l = l.of(parts)
 	}
-	j.callers.keep(at, l)
+	l = l.of(parts)
+	c.keep(at, l)
 	return l
 }
 
@@ -76,6 +101,9 @@ func (c *callers) find(at place) *List {
 		if l = c.older[at].List; l != nil {
 			c.add(at, l)
 		}
+	}
+	if l == nil {
+		l = c.passing[at].Value()
 	}
 	return l
 }
@@ -93,6 +121,10 @@ func (c *callers) add(at place, l *List) {
 		delete(c.younger, at)
 		c.bytes -= before.cost()
 	}
+	if before, has := c.older[at]; has {
+		defer before.release()
+		delete(c.older, at)
+	}
 	if c.younger == nil || c.bytes+l.cost() > c.limit {
 		for _, oldest := range c.older {
 			defer oldest.release()
@@ -102,12 +134,37 @@ func (c *callers) add(at place, l *List) {
 	if l.cost() <= c.limit {
 		c.younger[at] = kept{l, c.hold(l.Entry)}
 		c.bytes += l.cost()
+		return
+	}
+	if c.passing == nil {
+		c.passing = make(map[place]weak.Pointer[List])
+	}
+	c.passing[at] = weak.Make(l)
+	runtime.AddCleanup(l, c.forget, at)
+}
+
+// forget is called when nobody uses a list any more that is not kept.
+func (c *callers) forget(at place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.passing[at].Value() == nil {
+		delete(c.passing, at)
 	}
 }
 
 // ofTarget is about what a name in a table costs besides its bytes, which are counted with
 // the list.
 const ofTarget = 128
+
+// mayCost is the most that a list which is joined of those parts may cost.
+func (j *Joined) mayCost(parts []*cache.Entry) (bytes int64) {
+	for number, part := range parts {
+		if part != nil {
+			bytes += int64(2*(part.Size()+part.Body.Items*len(j.servers[number].Prefix)) + ofTarget*(part.Body.Items+1))
+		}
+	}
+	return bytes
+}
 
 // cost is about how many bytes the list has in memory.
 func (l *List) cost() int64 { return int64(2*l.Entry.Size() + ofTarget*(len(l.targets)+len(l.Parts))) }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -46,8 +47,32 @@ func TestListsOfCallersAreBounded(t *testing.T) {
 	if j.LastFor(Caller{1, 0, 1}, modern, revision.Tools) != nil {
 		t.Error("what nobody has used for long is there still")
 	}
-	if l := j.JoinFor(Caller{9}, nil, modern, revision.Tools, []*cache.Entry{listOf(t, revision.Tools, cache.Public, fmt.Sprintf(`{"name":"x","description":"%0200000d"}`, 1))}); l.Entry.Size() < 200000 ||
-		j.LastFor(Caller{9}, modern, revision.Tools) != nil {
+	large := []*cache.Entry{listOf(t, revision.Tools, cache.Public, fmt.Sprintf(`{"name":"x","description":"%0200000d"}`, 1))}
+	l := j.JoinFor(Caller{9}, nil, modern, revision.Tools, large)
+	if l.Entry.Size() < 200000 || j.callers.younger[place{Caller{9}, modern, revision.Tools}].List != nil {
 		t.Error("what is larger than all is kept")
 	}
+	if again := j.JoinFor(Caller{9}, nil, modern, revision.Tools, large); again != l || j.LastFor(Caller{9}, modern, revision.Tools) != l {
+		t.Error("what is in use is joined again")
+	}
+	if other := j.JoinFor(Caller{8}, nil, modern, revision.Tools, large); other == l {
+		t.Error("another caller is given the same")
+	}
+	runtime.KeepAlive(l)
+	for j.LastFor(Caller{9}, modern, revision.Tools) != nil || j.callers.inPassing() > 0 { // until the test's own deadline
+		runtime.GC()
+	}
+	// What was small before, and is too large now, is the last list nevertheless.
+	j.JoinFor(Caller{9}, nil, modern, revision.Tools, part(1))
+	j.callers.older, j.callers.younger = j.callers.younger, nil
+	if l = j.JoinFor(Caller{9}, nil, modern, revision.Tools, large); j.LastFor(Caller{9}, modern, revision.Tools) != l {
+		t.Error("the last list is not the one that was joined last")
+	}
+}
+
+// inPassing returns how many lists are known that are not kept.
+func (c *callers) inPassing() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.passing)
 }

@@ -1,9 +1,12 @@
 package exchange
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 )
 
@@ -23,6 +26,16 @@ func (x *exchange) answer(f found) error {
 	if shown = x.page(f, shown); shown == nil {
 		return x.cursorIsGone()
 	}
+	if shown != f.entry {
+		own := x.backend.Cache
+		if !own.Hold(shown) {
+			shown = x.holdSoon(f, own.Counts(shown))
+		}
+		if shown == nil {
+			return x.noRoom()
+		}
+		defer own.Release(shown)
+	}
 	x.outcome, x.reason = f.outcome(), f.reason
 	left := f.entry.Left(x.now)
 	switch {
@@ -35,12 +48,39 @@ func (x *exchange) answer(f found) error {
 	answer := reply.Reply{
 		Asker: x, ID: x.request.ID, Entry: shown, TTL: ttlOf(f.entry, left), Stream: x.question.stream,
 		Accept: x.r.Header["Accept-Encoding"], Now: x.now, Values: &x.values,
+		Counts: x.backend.Cache.Counts(shown) > 0,
 	}
 	if x.backend.Settings.Precompress {
 		answer.Cache = x.backend.Cache
 	}
 	answer.Write(x.w)
 	return nil
+}
+
+// holdSoon returns what was found, as the caller is shown it, once there are so many bytes of
+// memory for it, and holds that; nil if there are none. Other answers are forwarded then, but
+// of this one the server's own would need the memory as well.
+func (x *exchange) holdSoon(f found, room int64) (shown *cache.Entry) {
+	held := x.backend.Cache.HoldSoon(x.r.Context(), freshness.Patience, room, func() *cache.Entry {
+		shown = x.catalog.Shown(f.entry, x.view, x.now)
+		if shown != nil {
+			shown = x.page(f, shown)
+		}
+		return shown
+	})
+	if !held {
+		return nil
+	}
+	return shown
+}
+
+// noRoom refuses a list for which there is no memory now.
+func (x *exchange) noRoom() error {
+	x.outcome, x.reason = OutcomeDenied, understood
+	h := x.w.Header()
+	h["Cache-Status"] = []string{x.endpoint.status.denied()}
+	h["Retry-After"] = []string{"1"}
+	return x.writeError(http.StatusServiceUnavailable, message.AppendError(nil, x.request.ID, internalError, "there is no memory left for a list of that size: try again"))
 }
 
 // AppendStatus implements [reply.Asker].

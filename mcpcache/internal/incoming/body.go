@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/pace"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 )
 
@@ -51,6 +52,9 @@ func (b *Body) Read(r *http.Request, limit int64) error {
 	return b.readTo(r, data, limit, nil, nil)
 }
 
+// ErrTooSlow says that a client takes longer to send a request than memory is kept for it.
+var ErrTooSlow = errors.New("request comes too slowly")
+
 // ErrNoRoom says that there is no memory for a request body.
 var ErrNoRoom = errors.New("no room for the request body")
 
@@ -69,9 +73,9 @@ func (b *Body) ReadOn(w http.ResponseWriter, r *http.Request, limit int64, share
 		}
 		data = append(make([]byte, 0, n), data...) // no more than it needs
 	}
-	p := newPace(w)
+	p := pace.Reading(w)
 	err := b.readTo(r, data, limit, share, p)
-	if p.end(err == nil) {
+	if p.End(err == nil) {
 		return caddyhttp.Error(http.StatusRequestTimeout, ErrTooSlow)
 	}
 	return err
@@ -79,7 +83,7 @@ func (b *Body) ReadOn(w http.ResponseWriter, r *http.Request, limit int64, share
 
 // readTo reads on behind data, which has been read, from a share and at a pace if there
 // are such.
-func (b *Body) readTo(r *http.Request, data []byte, limit int64, share *budget.Share, p *pace) error {
+func (b *Body) readTo(r *http.Request, data []byte, limit int64, share *budget.Share, p *pace.Pace) error {
 	for {
 		if len(data) == cap(data) {
 			more := len(data) + firstRead
@@ -94,7 +98,7 @@ func (b *Body) readTo(r *http.Request, data []byte, limit int64, share *budget.S
 		n, err := r.Body.Read(data[len(data):min(int64(cap(data)), limit+1)])
 		data = data[:len(data)+n]
 		b.Bytes = data
-		p.have(len(data))
+		p.Have(len(data))
 		switch {
 		case int64(len(data)) > limit:
 			return nil

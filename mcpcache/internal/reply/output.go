@@ -30,7 +30,7 @@ func (o *output) release() {
 
 // writeEntry writes a prefix and an entry in a framing. It ends early when the
 // client has gone.
-func (o *output) writeEntry(w io.Writer, prefix []byte, e *cache.Entry, framing encoded.Framing) {
+func (o *output) writeEntry(w io.Writer, prefix []byte, e *cache.Entry, framing encoded.Framing) error {
 	o.to = w
 	add := o.add
 	if framing == encoded.Event {
@@ -44,8 +44,9 @@ func (o *output) writeEntry(w io.Writer, prefix []byte, e *cache.Entry, framing 
 		err = o.addText(sse.End)
 	}
 	if err == nil {
-		_ = o.flush()
+		err = o.flush()
 	}
+	return err
 }
 
 // add adds bytes. What is larger than the buffer is not copied.

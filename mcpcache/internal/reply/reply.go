@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded/splice"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/pace"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -54,6 +55,9 @@ type Reply struct {
 	// Accept is what the client accepts, the values of Accept-Encoding.
 	Accept []string
 	Now    time.Time
+	// Counts says that the entry is in memory for this client alone, or for a few. It must not
+	// be read too slowly.
+	Counts bool
 	// Values has room for the header.
 	Values *header.Values
 
@@ -86,8 +90,9 @@ func (r *Reply) writeCompressed(w http.ResponseWriter, compressed *splice.Encode
 	r.Values.Set(h, "Content-Encoding", string(coding))
 	r.Values.Vary(h, "Accept-Encoding")
 	size := len(parts.Head) + len(parts.Tail) + len(parts.Foot)
-	r.begin200(w, size)
-	_, _ = parts.WriteTo(w)
+	p := r.begin200(w, size)
+	_, err := parts.WriteTo(w)
+	p.End(err == nil)
 }
 
 // writeIdentity writes the answer uncompressed. A body in one piece is not copied,
@@ -98,20 +103,27 @@ func (r *Reply) writeIdentity(w http.ResponseWriter) {
 		r.Values.Vary(w.Header(), "Accept-Encoding")
 	}
 	size := len(r.prefix) + r.Entry.SizeIn(r.framing)
-	r.begin200(w, size)
+	p := r.begin200(w, size)
+	p.End(r.writeParts(w, size) == nil)
+}
+
+// writeParts writes what begin200 has announced.
+func (r *Reply) writeParts(w http.ResponseWriter, size int) error {
 	if whole := r.Entry.Whole(); whole != nil && r.framing == encoded.Plain && size > maxCopied {
-		if _, err := w.Write(r.prefix); err == nil {
-			_, _ = w.Write(whole)
+		if _, err := w.Write(r.prefix); err != nil {
+			return err
 		}
-		return
+		_, err := w.Write(whole)
+		return err
 	}
 	out := outputs.Get().(*output)
 	defer out.release()
-	out.writeEntry(w, r.prefix, r.Entry, r.framing)
+	return out.writeEntry(w, r.prefix, r.Entry, r.framing)
 }
 
-// begin200 writes the header of an answer of that many bytes.
-func (r *Reply) begin200(w http.ResponseWriter, size int) {
+// begin200 writes the header of an answer of that many bytes. It returns the pace at which
+// the client has to read one that counts.
+func (r *Reply) begin200(w http.ResponseWriter, size int) *pace.Pace {
 	h := w.Header()
 	status := r.Asker.AppendStatus(r.spare)
 	n := len(status)
@@ -126,6 +138,12 @@ func (r *Reply) begin200(w http.ResponseWriter, size int) {
 	r.Values.Set(h, "Content-Length", text[n:])
 	r.Asker.AllowPage(h)
 	w.WriteHeader(http.StatusOK)
+	if !r.Counts {
+		return nil
+	}
+	p := pace.Writing(w)
+	p.Have(size)
+	return p
 }
 
 // compressed returns the entry compressed and the coding that its client prefers.

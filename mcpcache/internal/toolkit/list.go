@@ -3,6 +3,7 @@ package toolkit
 import (
 	"context"
 	"math"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -28,17 +29,18 @@ func (v *visit) list() error {
 		return v.fail(invalid(invalidParams, "Invalid cursor: the list has one page"))
 	}
 	e := v.endpoint
-	l := v.last(k)
-	if left, ok := v.isFresh(l); ok {
-		v.left, v.outcome = left, exchange.OutcomeHit
-	} else {
-		l = v.freshen(k)
-	}
+	l := v.take(k)
 	if v.refused != nil {
 		v.outcome, v.status = exchange.OutcomeBypass, statusAdmission
 		return v.fail(*v.refused)
 	}
-	ttl := time.Duration(-1) // which legacy lists have none of
+	if l == nil {
+		v.outcome, v.status = exchange.OutcomeBypass, ""
+		return v.fail(*v.noRoom("there is no memory left for a list of that size: try again"))
+	}
+	defer e.cache.Release(l.Entry)
+	defer runtime.KeepAlive(l) // others find it meanwhile
+	ttl := time.Duration(-1)   // which legacy lists have none of
 	if v.at.Era() == revision.Modern {
 		ttl = max(v.left, 0)
 	}
@@ -46,12 +48,51 @@ func (v *visit) list() error {
 	answer := reply.Reply{
 		Asker: v, ID: v.request.ID, Entry: l.Entry, TTL: ttl, Stream: stream,
 		Accept: v.r.Header["Accept-Encoding"], Now: v.now, Values: &v.values,
+		Counts: e.cache.Counts(l.Entry) > 0,
 	}
 	if e.Settings.Precompress {
 		answer.Cache = e.cache
 	}
 	answer.Write(v.w)
 	return nil
+}
+
+// take returns the list that the caller is given, which has to be released; nil if there is no
+// memory for it, or the caller is refused.
+func (v *visit) take(k revision.Kind) *catalog.List {
+	own := v.endpoint.cache
+	l := v.current(k)
+	if v.refused != nil || own.Hold(l.Entry) {
+		return l
+	}
+	return v.takeLater(k, own.Counts(l.Entry))
+}
+
+// takeLater is take once there are so many bytes of memory for the list.
+func (v *visit) takeLater(k revision.Kind, room int64) (l *catalog.List) {
+	held := v.endpoint.cache.HoldSoon(v.r.Context(), v.endpoint.firstPatience(), room, func() *cache.Entry {
+		v.now = time.Now()
+		if l = v.current(k); v.refused != nil {
+			return nil
+		}
+		return l.Entry
+	})
+	if !held {
+		return nil
+	}
+	return l
+}
+
+// current returns the list of a kind as the caller is given it now.
+func (v *visit) current(k revision.Kind) *catalog.List {
+	l := v.last(k)
+	v.status = ""
+	left, ok := v.isFresh(l)
+	if !ok {
+		return v.freshen(k)
+	}
+	v.left, v.outcome = left, exchange.OutcomeHit
+	return l
 }
 
 // isFresh reports whether a list is what it would be if it were joined now of parts that

@@ -206,14 +206,19 @@ func (v *visit) read() (*refusal, error) {
 	}
 	switch err := v.body.ReadOn(v.w, v.r, s.MaxCall, &v.share); {
 	case errors.Is(err, incoming.ErrNoRoom):
-		v.w.Header()["Retry-After"] = []string{"1"}
-		return &refusal{http.StatusServiceUnavailable, internalError, "there is no memory left for a request of that size: try again", nil}, nil
+		return v.noRoom("there is no memory left for a request of that size: try again"), nil
 	case err != nil:
 		return nil, err
 	case !v.body.Whole:
 		return tooLarge, nil
 	}
 	return nil, nil
+}
+
+// noRoom is the refusal of what there is no memory for now.
+func (v *visit) noRoom(text string) *refusal {
+	v.w.Header()["Retry-After"] = []string{"1"}
+	return &refusal{http.StatusServiceUnavailable, internalError, text, nil}
 }
 
 // decode takes the message apart.

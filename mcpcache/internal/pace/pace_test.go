@@ -1,4 +1,4 @@
-package incoming
+package pace
 
 import (
 	"bytes"
@@ -6,10 +6,13 @@ import (
 	"io"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+var errTooSlow = errors.New("too slow")
 
 // slow is the connection of a client that sends so many bytes each second.
 type slow struct {
@@ -17,12 +20,13 @@ type slow struct {
 
 	left, rate int
 	ended      chan struct{}
+	once       sync.Once
 	deadline   time.Time // as it was set last
 }
 
 func (s *slow) SetReadDeadline(at time.Time) error {
 	if s.deadline = at; !at.IsZero() {
-		close(s.ended)
+		s.once.Do(func() { close(s.ended) })
 	}
 	return nil
 }
@@ -43,15 +47,15 @@ func (s *slow) Read(p []byte) (int, error) {
 
 // readAll reads what the client sends, at a pace.
 func (s *slow) readAll() (n int, err error) {
-	p := newPace(s)
+	p := Reading(s)
 	for buffer := make([]byte, 1<<20); err == nil; {
 		var more int
 		more, err = s.Read(buffer)
 		n += more
-		p.have(n)
+		p.Have(n)
 	}
-	if p.end(errors.Is(err, io.EOF)) {
-		return n, ErrTooSlow
+	if p.End(errors.Is(err, io.EOF)) {
+		return n, errTooSlow
 	}
 	return n, err
 }
@@ -79,7 +83,7 @@ func TestSlowRequestsAreNotWaitedForEndlessly(t *testing.T) {
 				switch {
 				case c.whole && (!errors.Is(err, io.EOF) || n != c.size || !s.deadline.IsZero()):
 					t.Errorf("read %d bytes, %v, in %s", n, err, took)
-				case !c.whole && (!errors.Is(err, ErrTooSlow) || took < grace || took > 2*grace+size/leastRate*time.Second):
+				case !c.whole && (!errors.Is(err, errTooSlow) || took < grace || took > 2*grace+size/leastRate*time.Second):
 					t.Errorf("read %d bytes, %v, in %s", n, err, took)
 				}
 			})
@@ -91,13 +95,45 @@ func TestSlowRequestsAreNotWaitedForEndlessly(t *testing.T) {
 // given up: nothing else on its connection is to be given up with it.
 func TestRequestIsWholeInTheLastMoment(t *testing.T) {
 	s := &slow{ResponseRecorder: httptest.NewRecorder(), ended: make(chan struct{})}
-	p := newPace(s)
+	p := Reading(s)
 	p.interrupt()
-	if p.end(true) || !s.deadline.IsZero() {
+	if p.End(true) || !s.deadline.IsZero() {
 		t.Errorf("the deadline is %s", s.deadline)
 	}
 	p.interrupt()
 	if !s.deadline.IsZero() {
 		t.Error("what is over is interrupted")
 	}
+}
+
+// TestDeadlinesOfOthers has something else set deadlines on the connection all the time.
+func TestDeadlinesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := make(chan time.Time, 100)
+		p := Writing(deadlines{httptest.NewRecorder(), ends})
+		for range 3 { // each is ended, although the one before was overridden
+			if at := <-ends; !at.Before(time.Now()) {
+				t.Fatalf("the deadline is %s", at)
+			}
+		}
+		if !p.End(false) {
+			t.Error("it is not said to have been too slow")
+		}
+		time.Sleep(time.Hour)
+		if len(ends) > 0 {
+			t.Error("what is over is ended again")
+		}
+	})
+}
+
+// deadlines is a connection that tells of the deadlines of what is written.
+type deadlines struct {
+	*httptest.ResponseRecorder
+
+	set chan<- time.Time
+}
+
+func (d deadlines) SetWriteDeadline(at time.Time) error {
+	d.set <- at
+	return nil
 }
