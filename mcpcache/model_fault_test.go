@@ -300,6 +300,9 @@ func (p *reply) deliverFault(rw http.ResponseWriter, r *http.Request) error {
 		}
 		rw.Header().Set("Content-Type", "application/json")
 		p.begin(rw, p.status)
+		if p.fault.mode == faultMore { // its beginning is that of a result
+			p.up.w.begins(p)
+		}
 		return p.write(rw, body)
 	case faultRPC, faultRPC400:
 		rw.Header().Set("Content-Type", "application/json")

@@ -49,7 +49,8 @@ func scanVerdict(beginning []byte) Verdict {
 				return Undecided
 			}
 		}
-		if _, err := s.value(); err != nil {
+		value, err := s.value()
+		if err != nil || string(name) == `"jsonrpc"` && string(value) != `"2.0"` && string(value) != "null" {
 			return Undecided
 		}
 	}
