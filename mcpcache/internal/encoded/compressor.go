@@ -33,6 +33,7 @@ func NewCompressor(wanted <-chan Wanted, logger func() *zap.Logger) *Compressor 
 
 // Run compresses until ctx ends.
 func (c *Compressor) Run(ctx context.Context) {
+	defer c.codec.Release() // each reload begins another one
 	for {
 		select {
 		case wanted := <-c.wanted:

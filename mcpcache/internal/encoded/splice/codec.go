@@ -43,15 +43,15 @@ func (c *Codec) Encode(ctx context.Context, body []byte) (*Encoded, error) {
 	}
 	c.idle = w
 	if c.release == nil {
-		c.release = time.AfterFunc(idleTime, c.drop)
+		c.release = time.AfterFunc(idleTime, c.Release)
 	} else {
 		c.release.Reset(idleTime)
 	}
 	return e, nil
 }
 
-// drop lets go of the idle worker.
-func (c *Codec) drop() {
+// Release lets go of the encoders until they are needed again. They take some 7 MB.
+func (c *Codec) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.idle = nil

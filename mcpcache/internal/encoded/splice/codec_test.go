@@ -71,6 +71,10 @@ func TestCodecLetsEncodersGo(t *testing.T) {
 			t.Fatal("the worker was kept")
 		}
 		encode()
+		if c.Release(); hasWorker(&c) {
+			t.Fatal("the worker was kept although it was released")
+		}
+		encode()
 	})
 }
 
