@@ -55,7 +55,8 @@ func (c *measuredCaddy) ask(caller int, halfway *sync.WaitGroup) error {
 		return err
 	}
 	defer res.Body.Close()
-	if c.slower && res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != "" {
+	late := strings.Contains(res.Header.Get("Cache-Status"), "detail=partial") // the server's list has not come in time
+	if c.slower && (late || res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != "") {
 		c.refused.Add(1)
 		return nil
 	}

@@ -55,6 +55,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		{"slow readers, several servers", crowd{callers: 40, size: 8 << 20, slower: true, several: true}},
 		{"slow readers, several servers, lists of their own", crowd{callers: 40, size: 8 << 20, slower: true, own: true, several: true}},
 		{"slow readers, several servers, rules", crowd{callers: 40, size: 8 << 20, slower: true, differ: true, several: true}},
+		{"slow readers, several servers, many rules", crowd{callers: 250, size: 3 << 20, slower: true, differ: true, several: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,9 +66,9 @@ func TestMemoryIsBounded(t *testing.T) {
 				c.askAtOnce()
 			}
 			peak, bound := c.peak(), idle+int64(memory)<<20+allowance
-			t.Logf("at rest %d MiB, at most %d MiB, bound %d MiB; no memory for %d of %d callers", idle>>20, peak>>20, bound>>20, c.refused.Load(), c.callers)
+			t.Logf("at rest %d MiB, at most %d MiB, bound %d MiB; no list for %d of %d callers", idle>>20, peak>>20, bound>>20, c.refused.Load(), c.callers)
 			if c.refused.Load() == int64(c.callers) {
-				t.Error("there is memory for nobody")
+				t.Error("nobody is given a list")
 			}
 			if peak > bound {
 				t.Errorf("it needed %d MiB more than at rest, %d MiB more than it may", (peak-idle)>>20, (peak-bound)>>20)
@@ -92,7 +93,7 @@ type crowd struct {
 	// slow readers stop before the end until all have come so far.
 	slow bool
 	// slower ones stop at the beginning, so that most of the list is in Caddy. They may be
-	// told that there is no memory for their list.
+	// told that there is no memory for their list, or that it has not come in time.
 	slower bool
 	// several puts the server behind an endpoint of several.
 	several bool
@@ -137,7 +138,7 @@ type measuredCaddy struct {
 	addr, admin string
 	// begun counts the answers under way, if they are held.
 	begun sync.WaitGroup
-	// refused counts the callers for whose list there was no memory.
+	// refused counts the callers who were given no list.
 	refused atomic.Int64
 }
 

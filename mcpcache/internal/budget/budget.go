@@ -2,7 +2,7 @@
 // reserved before they are taken and released after they were let go. What does
 // not fit is done without, or waits.
 //
-// The package is pure: it knows nothing of HTTP, of Caddy or of time.
+// The package is pure: it knows nothing of HTTP or of Caddy.
 package budget
 
 import "sync/atomic"

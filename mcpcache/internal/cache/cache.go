@@ -17,7 +17,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
@@ -64,9 +63,10 @@ type Cache struct {
 	// readyLimit is how many bytes the lists may take that are ready for views.
 	readyLimit atomic.Int64
 
-	showing sync.Mutex // is held while a large list is made for a view
-	// passing are those that could not be kept, while somebody uses them. Guarded by showing.
-	passing map[shownAs]weak.Pointer[Entry]
+	// showing is where large lists are made for views. passing are those that could not be kept,
+	// while somebody uses them: weak pointers to entries by shownAs.
+	showing budget.Queue
+	passing sync.Map
 
 	// asleep reports whether the upstream sleeps; nil: it never does.
 	asleep atomic.Pointer[func() bool]
@@ -125,7 +125,7 @@ func New(memory int64) (*Cache, error) {
 	}
 	c := &Cache{
 		bounded: b, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
-		reading: reading{line: make(chan struct{}, 1)},
+		reading: reading{line: budget.NewQueue()}, showing: budget.NewQueue(),
 	}
 	c.together.origin = time.Now()
 	for k := range c.epochs {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
@@ -21,7 +22,7 @@ type reading struct {
 	limit  int64
 	bodies map[*message.Body]readBody
 	freed  chan struct{} // closed when a body is not read any more; nil: nobody waits
-	line   chan struct{} // is full while somebody waits for room
+	line   budget.Queue  // of those who wait for room
 }
 
 type readBody struct {
@@ -78,12 +79,10 @@ func (c *Cache) fits(size int64) bool {
 func (c *Cache) HoldSoon(ctx context.Context, patience time.Duration, room int64, next func() *Entry) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	select {
-	case c.reading.line <- struct{}{}:
-		defer func() { <-c.reading.line }()
-	case <-ctx.Done():
+	if !c.reading.line.Enter(ctx, patience) {
 		return false
 	}
+	defer c.reading.line.Leave()
 	for c.awaitRoom(ctx, room) {
 		e := next()
 		if e == nil || c.Hold(e) {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"iter"
 	"runtime"
 	"slices"
@@ -29,6 +30,8 @@ const (
 	// maxShown is for how many views a pinned list is ready, as long as there is memory.
 	// Lists of others are in the bounded store.
 	maxShown = 64
+	// showPatience is how long a large list waits until it is its turn to be made.
+	showPatience = 5 * time.Second
 	// idleShown is how long callers of a view must not have asked for a list before those
 	// of another may take its place.
 	idleShown = time.Minute
@@ -65,9 +68,10 @@ func (s *shown) touch(now time.Time) {
 
 // Shown returns e as the callers of v are shown it: e itself if that is how it came. Only
 // its bytes are to be used: when it was fetched, and for how long it is fresh, is what e
-// says. It returns nil if it cannot be said what there is to be shown: there is another
-// list in e besides its own.
-func (c *Cache) Shown(e *Entry, v View, now time.Time) *Entry {
+// says. It returns nil if nobody can say what is shown, see [Entry.CanBeShown]. Large lists
+// are made one after another: it also returns nil if ctx ends, or five seconds, before it is
+// this one's turn.
+func (c *Cache) Shown(ctx context.Context, e *Entry, v View, now time.Time) *Entry {
 	if !e.restrictedBy(v) && !e.sharedDespite(v) {
 		return e
 	}
@@ -89,7 +93,7 @@ func (c *Cache) Shown(e *Entry, v View, now time.Time) *Entry {
 		return kept
 	}
 	if e.Size() > largeBody {
-		return c.showLarge(e, v, q)
+		return c.showLarge(ctx, e, v, q)
 	}
 	made := show(e, v)
 	if made != nil {
@@ -116,33 +120,39 @@ type shownAs struct {
 
 // showLarge is [Cache.Shown] of a large list, as that question asks for it. Such lists are
 // made one at a time. What cannot be kept is shared by all who use it meanwhile.
-func (c *Cache) showLarge(e *Entry, v View, q Question) *Entry {
-	c.showing.Lock()
-	defer c.showing.Unlock()
+func (c *Cache) showLarge(ctx context.Context, e *Entry, v View, q Question) *Entry {
+	if !c.showing.Enter(ctx, showPatience) {
+		return nil
+	}
+	defer c.showing.Leave()
 	if kept := c.keptShown(e, q); kept != nil { // it has been made meanwhile
 		return kept
 	}
 	as := shownAs{e.Revision, e.Kind, q.view, e.Body.Digest}
-	if used := c.passing[as].Value(); used != nil {
+	if used := c.passes(as); used != nil {
 		return used
 	}
 	made := show(e, v)
 	if made != nil && !c.Put(made) {
-		if c.passing == nil {
-			c.passing = make(map[shownAs]weak.Pointer[Entry])
-		}
-		c.passing[as] = weak.Make(made)
+		c.passing.Store(as, weak.Make(made))
 		runtime.AddCleanup(made, c.forgetShown, as)
 	}
 	return made
 }
 
+// passes returns what could not be kept and is in use, or nil.
+func (c *Cache) passes(as shownAs) *Entry {
+	used, ok := c.passing.Load(as)
+	if !ok {
+		return nil
+	}
+	return used.(weak.Pointer[Entry]).Value()
+}
+
 // forgetShown is called when nobody uses a list any more that could not be kept.
 func (c *Cache) forgetShown(as shownAs) {
-	c.showing.Lock()
-	defer c.showing.Unlock()
-	if c.passing[as].Value() == nil {
-		delete(c.passing, as)
+	if used, ok := c.passing.Load(as); ok && used.(weak.Pointer[Entry]).Value() == nil {
+		c.passing.CompareAndDelete(as, used)
 	}
 }
 
@@ -155,26 +165,49 @@ func (e *Entry) sharedDespite(v View) bool {
 	return v.Personal(e.Kind) && (e.Body.Scope == message.ScopePublic || e.Body.Scope == message.ScopeUnset && e.Revision.Era() == revision.Modern)
 }
 
-// show makes e as the callers of v are shown it. It returns nil if there is another list
-// in it, of which nobody knows whether it may be shown.
+// show makes e as the callers of v are shown it. It returns nil if that cannot be done, see
+// [Entry.CanBeShown].
 func show(e *Entry, v View) *Entry {
-	before, items, after := e.takeApart()
-	if e.restrictedBy(v) && message.OtherLists(e.Kind, before, after) {
+	f, ok := e.framed(v)
+	if !ok {
 		return nil
-	}
-	scope := e.Body.Scope
-	if e.sharedDespite(v) {
-		var err error
-		if before, after, err = message.Private(before, after, true); err != nil {
-			return nil
-		}
-		scope = message.ScopePrivate
 	}
 	made := *e
 	made.content, made.view, made.of = nil, hashOf(v), e.Body.Digest
-	made.Body = message.Pick(e.Kind, e.Body, before, items, after, func(item []byte) bool { return v.Shows(e.Kind, item) })
-	made.Body.Scope = scope
+	made.Body = message.Pick(e.Kind, e.Body, f.before, f.items, f.after, func(item []byte) bool { return v.Shows(e.Kind, item) })
+	if e.sharedDespite(v) {
+		made.Body.Scope = message.ScopePrivate
+	}
 	return &made
+}
+
+// CanBeShown reports whether it can be said what of e the callers of v are shown. Otherwise
+// there is another list in it, of which nobody knows whether it may be shown.
+func (e *Entry) CanBeShown(v View) bool {
+	_, ok := e.framed(v)
+	return ok
+}
+
+// framed is the items of a list, and what is around those that are shown of it.
+type framed struct {
+	before, after []byte
+	items         iter.Seq[[]byte]
+}
+
+// framed returns e as it is before its items are hidden from the callers of v. ok is false if
+// that cannot be said.
+func (e *Entry) framed(v View) (f framed, ok bool) {
+	f.before, f.items, f.after = e.takeApart()
+	if e.restrictedBy(v) && message.OtherLists(e.Kind, f.before, f.after) {
+		return f, false
+	}
+	if e.sharedDespite(v) {
+		var err error
+		if f.before, f.after, err = message.Private(f.before, f.after, true); err != nil {
+			return f, false
+		}
+	}
+	return f, true
 }
 
 // Each goes through the items of a list, as written.

@@ -1,13 +1,16 @@
 package catalog
 
 import (
+	"context"
 	"crypto/sha256"
 	"runtime"
 	"slices"
 	"sync"
 	"weak"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -35,10 +38,12 @@ type callers struct {
 	// passing are lists that are too large to be kept, for as long as somebody uses them.
 	passing map[place]weak.Pointer[List]
 
-	// large is held while a list is joined that may be too large to be kept: each takes
-	// memory beyond the limit.
-	large sync.Mutex
+	// large is where lists are joined that may be large: each takes memory beyond the limit.
+	large budget.Queue
 }
+
+// largeList is what a list may cost, in bytes, that is joined while others are.
+const largeList = 64 << 10
 
 // kept is a list, and what has it compressed no more.
 type kept struct {
@@ -60,15 +65,18 @@ func (j *Joined) LastFor(caller Caller, r revision.Revision, k revision.Kind) *L
 }
 
 // JoinFor is [Joined.Join] for such a caller, who may see what those views show. It is private:
-// others may be shown more, or less.
-func (j *Joined) JoinFor(caller Caller, v *Views, r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
+// others may be shown more, or less. Large lists are joined one after another: JoinFor returns
+// nil if ctx, or [freshness.Patience], ends before it is this one's turn.
+func (j *Joined) JoinFor(ctx context.Context, caller Caller, v *Views, r revision.Revision, k revision.Kind, parts []*cache.Entry) *List {
 	at := place{caller, r, k}
 	if l := j.callers.findOf(at, parts); l != nil {
 		return l
 	}
-	if j.mayCost(parts) > j.callers.limit {
-		j.callers.large.Lock()
-		defer j.callers.large.Unlock()
+	if j.mayCost(parts) > largeList {
+		if !j.callers.large.Enter(ctx, freshness.Patience) {
+			return nil
+		}
+		defer j.callers.large.Leave()
 		if l := j.callers.findOf(at, parts); l != nil {
 			return l
 		}
@@ -85,7 +93,7 @@ func (c *callers) findOf(at place, parts []*cache.Entry) *List {
 	switch {
 	case l == nil || !slices.EqualFunc(l.Parts, parts, alike):
 		return nil
-	case slices.Equal(l.Parts, parts):
+	case l.passing || slices.Equal(l.Parts, parts):
 		return l
 	}
 	l = l.of(parts)
@@ -136,11 +144,24 @@ func (c *callers) add(at place, l *List) {
 		c.bytes += l.cost()
 		return
 	}
+	l.Parts, l.passing = bare(l.Parts), true
 	if c.passing == nil {
 		c.passing = make(map[place]weak.Pointer[List])
 	}
 	c.passing[at] = weak.Make(l)
 	runtime.AddCleanup(l, c.forget, at)
+}
+
+// bare returns parts without what is in them: all that it takes to know others as the same. Whoever reads
+// a large list must not keep them in memory, too.
+func bare(parts []*cache.Entry) []*cache.Entry {
+	known := make([]*cache.Entry, len(parts))
+	for i, part := range parts {
+		if part != nil {
+			known[i] = &cache.Entry{Partition: part.Partition, Lifetime: part.Lifetime, Body: &message.Body{Digest: part.Body.Digest}}
+		}
+	}
+	return known
 }
 
 // forget is called when nobody uses a list any more that is not kept.

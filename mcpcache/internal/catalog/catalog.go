@@ -7,6 +7,7 @@
 package catalog
 
 import (
+	"context"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -31,9 +32,9 @@ func (c *Catalog) List(r revision.Revision, k revision.Kind) *cache.Entry {
 // Shown returns an answer as the callers of a view see it, which is e itself where nothing
 // is hidden; of a nil view always. It returns nil if that cannot be said: see
 // [cache.Cache.Shown].
-func (c *Catalog) Shown(e *cache.Entry, v *policy.View, now time.Time) *cache.Entry {
+func (c *Catalog) Shown(ctx context.Context, e *cache.Entry, v *policy.View, now time.Time) *cache.Entry {
 	if v == nil {
 		return e
 	}
-	return c.cache.Shown(e, v, now)
+	return c.cache.Shown(ctx, e, v, now)
 }

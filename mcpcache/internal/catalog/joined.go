@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
@@ -69,6 +70,7 @@ type List struct {
 	// Conflicts are what callers are not given of the parts, or not as it is.
 	Conflicts []Conflict
 
+	passing   bool              // it is too large to be kept, and its parts are [bare]
 	targets   map[string]Target // by name, or URI
 	full      map[string]string // names with the whole prefix, by the shortened ones
 	templates []template        // in order; of resource templates only
@@ -101,7 +103,7 @@ const (
 func NewJoined(servers []Joining, about About, limits Limits, own *cache.Cache, most *Views) *Joined {
 	return &Joined{
 		servers: servers, about: about, limits: limits, cache: own, most: most,
-		callers: callers{limit: limits.Callers / 2, hold: own.HoldCompressed},
+		callers: callers{limit: limits.Callers / 2, hold: own.HoldCompressed, large: budget.NewQueue()},
 	}
 }
 
@@ -313,8 +315,11 @@ func shorten(name string, limit int) string {
 	return cut(name, limit-hashed) + "_" + hex.EncodeToString(sum[:3])
 }
 
-// Target returns what a name, or URI, stands for.
+// Target returns what a name, or URI, stands for; nothing in a nil list.
 func (l *List) Target(name string) (Target, bool) {
+	if l == nil {
+		return Target{}, false
+	}
 	t, ok := l.targets[name]
 	return t, ok
 }

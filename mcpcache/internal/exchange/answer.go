@@ -17,7 +17,10 @@ func (x *exchange) answer(f found) error {
 		x.w, x.r = s.client, s.request // what the upstream has answered is not passed on
 	}
 	defer x.body.Release()
-	shown := x.catalog.Shown(f.entry, x.view, x.now)
+	shown := x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)
+	if shown == nil && f.entry.CanBeShown(x.view) {
+		return x.noRoom()
+	}
 	if shown == nil {
 		x.outcome, x.reason = OutcomeDenied, understood
 		x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
@@ -62,7 +65,7 @@ func (x *exchange) answer(f found) error {
 // of this one the server's own would need the memory as well.
 func (x *exchange) holdSoon(f found, room int64) (shown *cache.Entry) {
 	held := x.backend.Cache.HoldSoon(x.r.Context(), freshness.Patience, room, func() *cache.Entry {
-		shown = x.catalog.Shown(f.entry, x.view, x.now)
+		shown = x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)
 		if shown != nil {
 			shown = x.page(f, shown)
 		}

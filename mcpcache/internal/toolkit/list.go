@@ -62,7 +62,7 @@ func (v *visit) list() error {
 func (v *visit) take(k revision.Kind) *catalog.List {
 	own := v.endpoint.cache
 	l := v.current(k)
-	if v.refused != nil || own.Hold(l.Entry) {
+	if v.refused != nil || l == nil || own.Hold(l.Entry) {
 		return l
 	}
 	return v.takeLater(k, own.Counts(l.Entry))
@@ -72,7 +72,7 @@ func (v *visit) take(k revision.Kind) *catalog.List {
 func (v *visit) takeLater(k revision.Kind, room int64) (l *catalog.List) {
 	held := v.endpoint.cache.HoldSoon(v.r.Context(), v.endpoint.firstPatience(), room, func() *cache.Entry {
 		v.now = time.Now()
-		if l = v.current(k); v.refused != nil {
+		if l = v.current(k); v.refused != nil || l == nil {
 			return nil
 		}
 		return l.Entry
@@ -83,7 +83,7 @@ func (v *visit) takeLater(k revision.Kind, room int64) (l *catalog.List) {
 	return l
 }
 
-// current returns the list of a kind as the caller is given it now.
+// current returns the list of a kind as the caller is given it now, or nil: see [visit.join].
 func (v *visit) current(k revision.Kind) *catalog.List {
 	l := v.last(k)
 	v.status = ""
@@ -316,7 +316,7 @@ func (e *Endpoint) parts(r revision.Revision, k revision.Kind, now time.Time) []
 // ShownTo returns the list of a kind as it is now, as those views show it, for operators. Nil
 // views show everything.
 func (e *Endpoint) ShownTo(views *catalog.Views, r revision.Revision, k revision.Kind) *catalog.List {
-	return e.catalog.JoinFor(catalog.CallerOf(views.AppendKey(nil)), views, r, k, e.parts(r, k, time.Now()))
+	return e.catalog.JoinFor(context.Background(), catalog.CallerOf(views.AppendKey(nil)), views, r, k, e.parts(r, k, time.Now()))
 }
 
 // Joined returns the list of a kind as it is now, for operators; nil if there is none at

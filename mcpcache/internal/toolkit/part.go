@@ -98,7 +98,8 @@ func (v *visit) isLacking(s *Server, k revision.Kind) (left time.Duration, lacki
 	return left, left > 0
 }
 
-// joined returns the list of what the servers have now, whether or not it is fresh.
+// joined returns the list of what the servers have now, whether or not it is fresh; nil if there
+// is no memory for it, see [visit.join].
 func (v *visit) joined(k revision.Kind) *catalog.List {
 	parts := make([]*cache.Entry, len(v.endpoint.servers))
 	for i, s := range v.endpoint.servers {
@@ -107,12 +108,15 @@ func (v *visit) joined(k revision.Kind) *catalog.List {
 	return v.join(k, parts)
 }
 
-// join joins the lists that the caller is shown.
+// join joins the lists that the caller is shown. It returns nil if so many large lists are being
+// joined that it would have to wait too long, or the caller has gone.
 func (v *visit) join(k revision.Kind, parts []*cache.Entry) *catalog.List {
 	if v.isEverybodys(k) {
 		return v.endpoint.join(newestOf(v.at), k, parts)
 	}
-	return v.endpoint.catalog.JoinFor(v.lister(), v.views, newestOf(v.at), k, parts)
+	l := v.endpoint.catalog.JoinFor(v.r.Context(), v.lister(), v.views, newestOf(v.at), k, parts)
+	v.crowded = l == nil
+	return l
 }
 
 // isEverybodys reports whether all callers are shown the same list of a kind.

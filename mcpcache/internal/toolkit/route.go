@@ -89,9 +89,12 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
 	}
 	v.showFor(k, name)
 	target, ok := v.target(k, name)
-	if !ok {
+	if !ok && !v.crowded {
 		v.awaitServers(v.endpoint.servers)
 		target, ok = v.target(k, name)
+	}
+	if !ok && v.crowded {
+		return target, v.noRoom("there is no memory left to find out whose " + name + " is: try again")
 	}
 	if !ok {
 		if missing := v.missing(k); missing != nil {
@@ -131,14 +134,22 @@ func (v *visit) showFor(k revision.Kind, name string) {
 // target looks a name up: in the joined list, or else by the only prefix that fits.
 func (v *visit) target(k revision.Kind, name string) (catalog.Target, bool) {
 	if k != revision.Resources {
-		if target, ok := v.joined(k).Target(name); ok {
-			return target, true
+		target, ok := v.joined(k).Target(name)
+		if ok || v.crowded {
+			return target, ok
 		}
 	}
 	if k == revision.Tools || k == revision.Prompts {
 		return v.endpoint.byPrefix(name)
 	}
-	resources, templates := v.joined(revision.Resources), v.joined(revision.ResourceTemplates)
+	resources := v.joined(revision.Resources)
+	if resources == nil {
+		return catalog.Target{}, false
+	}
+	templates := v.joined(revision.ResourceTemplates)
+	if templates == nil {
+		return catalog.Target{}, false
+	}
 	server, ok := catalog.Owner(v.r.Context(), name, resources, templates)
 	// Nobody else is asked: that would show the URI to servers that it is not of. It may be
 	// of one that is not known yet.

@@ -94,6 +94,9 @@ func (v *visit) listedFor(k revision.Kind, t catalog.Target, name string) (catal
 	if !ok && v.lookAgain(k, s) {
 		listed, ok = v.joined(k).Target(name)
 	}
+	if !ok && v.crowded {
+		return t, v.noRoom("there is no memory left to find out whether " + name + " is listed: try again")
+	}
 	if !ok {
 		return t, v.missed(k, name)
 	}

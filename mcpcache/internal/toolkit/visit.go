@@ -53,6 +53,7 @@ type visit struct {
 	presented []*feed.Caller // as whom the caller comes to the servers, by their numbers
 	refused   *refusal       // the door's, of a list
 	renewed   bool           // the guard's credential has been
+	crowded   bool           // a list could not be joined, as too many are
 
 	// Of what is sent to a legacy server.
 	as     *session.Client // as whom the session with it is opened

@@ -3,6 +3,7 @@
 package reporttest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -166,7 +167,9 @@ func (s *Source) Policy() report.Policy {
 }
 
 // Show has a caller be shown a snapshot.
-func (s *Source) Show(e *cache.Entry, v *policy.View) { s.cache.Shown(e, v, time.Now()) }
+func (s *Source) Show(e *cache.Entry, v *policy.View) {
+	s.cache.Shown(context.Background(), e, v, time.Now())
+}
 
 // Shown implements [report.Source].
 func (s *Source) Shown() []cache.ShownList { return s.cache.ShownLists() }
