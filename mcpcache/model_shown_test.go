@@ -67,7 +67,7 @@ func (w *world) checkRefused(x *call, s *sent) error {
 		return fmt.Errorf("it was refused, and may be asked for with %v", x.rules)
 	case s != nil && !s.probe:
 		return fmt.Errorf("the upstream has answered, and it was refused")
-	case s != nil && (s.status == http.StatusUnauthorized || s.status == http.StatusForbidden):
+	case s != nil && !s.err && (s.status == http.StatusUnauthorized || s.status == http.StatusForbidden): // the whole answer has come
 		return fmt.Errorf("it was refused in front of the upstream's %d", s.status)
 	case s == nil:
 		if err := w.checkRefusedDoor(x); err != nil {
