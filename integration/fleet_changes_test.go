@@ -279,7 +279,7 @@ func TestFleetOfToolkits(t *testing.T) {
 				mark, teller := fmt.Sprint("round ", round), all[round%2]
 				w.mark(toolsList, mark)
 				if round < len(all) {
-					teller.refresh() // of what changes without a notice, clients are not told often
+					teller.refresh() // the board seldom tells clients of a change that no server announced
 				} else {
 					w.Changed(scripted.Everybody, toolsList)
 				}

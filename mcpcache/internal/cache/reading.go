@@ -28,6 +28,7 @@ type reading struct {
 type readBody struct {
 	entry   *Entry
 	readers int
+	alone   bool // it has more bytes than there is room for
 }
 
 // Hold is called before e is written to a client. It reports false if there is no
@@ -45,13 +46,14 @@ func (c *Cache) Hold(e *Entry) bool {
 		r.bodies[e.Body] = b
 		return true
 	}
-	if !c.fits(c.Counts(e)) {
+	size := c.Counts(e)
+	if !c.fits(size) {
 		return false
 	}
 	if r.bodies == nil {
 		r.bodies = make(map[*message.Body]readBody)
 	}
-	r.bodies[e.Body] = readBody{entry: e, readers: 1}
+	r.bodies[e.Body] = readBody{entry: e, readers: 1, alone: size > r.limit}
 	return true
 }
 
@@ -67,15 +69,19 @@ func (c *Cache) Counts(e *Entry) int64 {
 func (c *Cache) fits(size int64) bool {
 	var others int64
 	for _, b := range c.reading.bodies {
-		others += c.Counts(b.entry)
+		counts := c.Counts(b.entry)
+		if b.alone { // it takes all the room, and keeps nobody from what is pinned
+			counts = min(counts, c.reading.limit)
+		}
+		others += counts
 	}
 	return others == 0 || others+size <= c.reading.limit
 }
 
-// HoldSoon is for when Hold has found no room, of which room bytes were needed. It waits for
-// that until clients have read others, at most for as long as patience, one caller after
-// another. Then next returns the entry as it is now, or nil to give up; meanwhile the caller
-// should not keep it. HoldSoon reports whether the entry is held.
+// HoldSoon waits until there is room for that many bytes, and then holds the entry that next
+// returns. Callers use it after Hold has found no room. They wait one after another, each at most
+// as long as patience. The entry may have changed meanwhile: next returns it as it is now, or nil
+// to give up. HoldSoon reports whether the entry is held.
 func (c *Cache) HoldSoon(ctx context.Context, patience time.Duration, room int64, next func() *Entry) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -92,6 +92,12 @@ func TestBodyLargerThanAllRoom(t *testing.T) {
 	if !c.Hold(large) || c.Hold(other) {
 		t.Fatal("it is not written alone")
 	}
+	pinned := c.sized(toolsOf(Public), memory/2)
+	c.Pin(pinned)
+	if !c.Hold(pinned) {
+		t.Error("it keeps callers from the feed's list")
+	}
+	c.Release(pinned)
 	c.Release(large)
 	if !c.Hold(other) || c.Hold(large) {
 		t.Error("it is written beside another")

@@ -181,8 +181,8 @@ func show(e *Entry, v View) *Entry {
 	return &made
 }
 
-// CanBeShown reports whether it can be said what of e the callers of v are shown. Otherwise
-// there is another list in it, of which nobody knows whether it may be shown.
+// CanBeShown reports whether the cache can hide items of e from the callers of v. It cannot if e
+// has a second list in it, which may have hidden items, too.
 func (e *Entry) CanBeShown(v View) bool {
 	_, ok := e.framed(v)
 	return ok

@@ -397,8 +397,8 @@ func TestShownLists(t *testing.T) {
 	}
 }
 
-// What is ready for views counts. Views for whose lists there is no room share what is made
-// for them for as long as somebody uses it.
+// Lists that are ready for views count. Views without room share the list that is made for them,
+// for as long as somebody uses it.
 func TestLargeListsOfViewsAreBounded(t *testing.T) {
 	const memory = 16 * largeBody
 	c := newCache(t, memory)

@@ -32,7 +32,7 @@ func (x *exchange) answer(f found) error {
 	if shown != f.entry {
 		own := x.backend.Cache
 		if !own.Hold(shown) {
-			shown = x.holdSoon(f, own.Counts(shown))
+			f, shown = x.holdSoon(f, own.Counts(shown))
 		}
 		if shown == nil {
 			return x.noRoom()
@@ -60,24 +60,31 @@ func (x *exchange) answer(f found) error {
 	return nil
 }
 
-// holdSoon returns what was found, as the caller is shown it, once there are so many bytes of
-// memory for it, and holds that; nil if there are none. Other answers are forwarded then, but
-// of this one the server's own would need the memory as well.
-func (x *exchange) holdSoon(f found, room int64) (shown *cache.Entry) {
+// holdSoon waits until there are so many bytes of memory for a list. It looks the list up again
+// then, as a change may have been announced or the caller refused meanwhile, and holds it as the
+// caller is shown it. It returns nil if the caller cannot be given a list. Such a request is not
+// forwarded: to hide items in the server's answer takes as much memory.
+func (x *exchange) holdSoon(f found, room int64) (now found, shown *cache.Entry) {
+	now = f
 	held := x.backend.Cache.HoldSoon(x.r.Context(), freshness.Patience, room, func() *cache.Entry {
-		shown = x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)
-		if shown != nil {
-			shown = x.page(f, shown)
+		if x.now = time.Now(); x.screen == nil || x.screen.client == nil { // the server has not just answered it
+			now = x.lookup(x.r.Context(), x.caller())
+		}
+		if now.entry == nil {
+			return nil
+		}
+		if shown = x.catalog.Shown(x.r.Context(), now.entry, x.view, x.now); shown != nil {
+			shown = x.page(now, shown)
 		}
 		return shown
 	})
 	if !held {
-		return nil
+		return now, nil
 	}
-	return shown
+	return now, shown
 }
 
-// noRoom refuses a list for which there is no memory now.
+// noRoom tells the client to ask again, as there is no memory for its list now.
 func (x *exchange) noRoom() error {
 	x.outcome, x.reason = OutcomeDenied, understood
 	h := x.w.Header()

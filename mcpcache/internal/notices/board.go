@@ -46,7 +46,7 @@ type list struct {
 	known bool
 	now   Digest
 	told  Digest    // the list that they were told of last
-	quiet time.Time // until then, they are told only of what a server has announced
+	quiet time.Time // until then, the board tells clients only of changes that a server has announced
 }
 
 // NewBoard returns a board of which nothing is known.
