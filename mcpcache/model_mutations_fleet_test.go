@@ -15,7 +15,7 @@ var fleetMutations = []mutation{
 		{"internal/fleet/member.go", "m.ended = true\n\tm.cache.Hear(cache.Change{Kinds: everything, Missed: true})", "m.ended = true"},
 	}, found: oldVersion},
 	{name: "join and trust what there is", edits: []replacement{
-		{"internal/fleet/attend.go", "	if is.Last != a.heard {\n\t\ta.missed(false)", "	if is.Last != a.heard {\n\t\t_ = a"},
+		{"internal/fleet/attend.go", "		a.missed(goesOn && !a.forgotten)", "		_ = goesOn"},
 	}, found: oldVersion},
 	{name: "forget what could not be announced", edits: []replacement{
 		{"internal/fleet/send.go", "m.unsent.add(now.news)", "_ = now"},

@@ -17,6 +17,8 @@ type attendance struct {
 	store stores.Fleet
 	at    string        // the place
 	more  chan struct{} // something is to be confirmed
+	// forgotten says that the store did not know of the last membership any more.
+	forgotten bool
 	// owed is what had been announced when that was asked for, 0 if all of it has been heard.
 	// Guarded by hearing.
 	owed  uint64
@@ -29,14 +31,14 @@ var errDeaf = errors.New("the store has stopped listening")
 var errLate = errors.New("the store answers too late for a membership to last")
 
 // attend joins, and is a member until ctx ends or the store fails. It reports whether that has lasted
-// for a while.
-func (m *Member) attend(ctx context.Context, store stores.Fleet) (lasted bool, err error) {
+// for a while. forgotten says that the store did not know of the membership before.
+func (m *Member) attend(ctx context.Context, store stores.Fleet, forgotten bool) (lasted bool, err error) {
 	defer m.tried()
 	place, err := m.place()
 	if err != nil {
 		return false, err
 	}
-	a := &attendance{Member: m, store: store, at: place, more: make(chan struct{}, 1)}
+	a := &attendance{Member: m, store: store, at: place, more: make(chan struct{}, 1), forgotten: forgotten}
 	ctx, cancel := context.WithCancel(ctx)
 	listening, deaf := make(chan struct{}), make(chan struct{})
 	failure := errDeaf
@@ -81,7 +83,7 @@ func (m *Member) tried() { m.once.Do(func() { close(m.first) }) }
 
 // join begins a membership.
 func (a *attendance) join(ctx context.Context) error {
-	since := time.Now()
+	since, goesOn := time.Now(), !a.hasEnded()
 	is, err := ask(ctx, func(ctx context.Context) (stores.Standing, error) { return a.store.Join(ctx, a.at, a.name, life) })
 	if err != nil {
 		return err
@@ -90,7 +92,8 @@ func (a *attendance) join(ctx context.Context) error {
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
 	if is.Last != a.heard {
-		a.missed(false) // or the store has forgotten
+		// While the membership went on, others have told their clients, unless the store counts anew.
+		a.missed(goesOn && !a.forgotten)
 		a.heard = is.Last
 	}
 	a.renew(since)

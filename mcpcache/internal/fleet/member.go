@@ -158,8 +158,9 @@ func (m *Member) belong(ctx context.Context, store stores.Fleet, replaced <-chan
 		case <-ctx.Done():
 		}
 	}()
-	for failures := 0; ctx.Err() == nil; {
-		lasted, err := m.attend(ctx, store)
+	for failures, forgotten := 0, false; ctx.Err() == nil; {
+		lasted, err := m.attend(ctx, store, forgotten)
+		forgotten = errors.Is(err, stores.ErrNoMember)
 		m.report(ctx, err)
 		if failures++; lasted {
 			failures = 1

@@ -79,8 +79,8 @@ func TestClientsWereTold(t *testing.T) {
 	})
 }
 
-// Of what was lost, clients may have been told; of what may have been announced before a membership
-// began, too, but whenever the store was emptied all would be taken for told.
+// Clients may have been told of what an instance has missed as a member. If the store was emptied,
+// nothing shows whether anything was missed.
 func TestClientsWereToldOfWhatWasLost(t *testing.T) {
 	for what, lost := range map[string]func(fleet []*instance, trial *storetest.Trial){
 		"one that was lost before another": func(fleet []*instance, _ *storetest.Trial) {
@@ -92,6 +92,13 @@ func TestClientsWereToldOfWhatWasLost(t *testing.T) {
 		"one that was lost": func(fleet []*instance, _ *storetest.Trial) {
 			fleet[1].store.SetDelivery(func(stores.Announcement) int { return 0 })
 			fleet[0].cache.BumpTold(revision.SetOf(revision.Tools))
+		},
+		"one that was announced while it did not listen": func(fleet []*instance, _ *storetest.Trial) {
+			fleet[1].store.SetAway(errAway)
+			time.Sleep(beat + beat/2) // it has noticed, and is still a member
+			fleet[0].cache.BumpTold(revision.SetOf(revision.Tools))
+			synctest.Wait()
+			fleet[1].store.SetAway(nil)
 		},
 		"none": func(_ []*instance, trial *storetest.Trial) { trial.Forget() },
 	} {
