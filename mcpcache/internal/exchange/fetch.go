@@ -31,11 +31,15 @@ func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a ask
 	ctx, cancel := context.WithDeadline(ctx, x.arrived.Add(limit)) // it may have waited already
 	defer cancel()
 	x.awaitFeed(ctx, f)
+	x.now = time.Now()
 	who := x.whoAsks()
 	if who == scoutAsks {
 		scout, first := q.record.Send(q.revision, q.kind, x.now)
-		if !first && !scout.Wait(ctx, x.now, limit) {
-			return nil, true
+		if !first {
+			returned := scout.Wait(ctx, x.now, limit)
+			if x.now = time.Now(); !returned {
+				return nil, true
+			}
 		}
 		who = x.whoAsks() // one may have returned just before this one was sent
 		switch {

@@ -146,6 +146,9 @@ func TestWaitsAddUpToASecond(t *testing.T) {
 			if took := time.Since(began); took != freshness.StalePatience-waited {
 				t.Errorf("after %s, the caller waited for %s", waited, took)
 			}
+			if !x.now.Equal(time.Now()) {
+				t.Errorf("after the wait, lists have %s more of their time than is left", time.Since(x.now))
+			}
 		})
 	}
 }
