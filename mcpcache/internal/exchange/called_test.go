@@ -69,6 +69,7 @@ func TestMisledCaller(t *testing.T) {
 					}
 				}
 				for token, misled := range map[string]bool{"Bearer misled": c.want, "Bearer other": false} {
+					f.as(t, token, modernRequest("tools/list", `"cursor":"2"`), answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[{"name":"b"}]}}`))
 					if w := f.as(t, token, modernRequest("tools/list", ""), refusing); (w.Code == http.StatusTeapot) != misled {
 						t.Errorf("%s then got %d, %q", token, w.Code, w.Header().Get("Cache-Status"))
 					}

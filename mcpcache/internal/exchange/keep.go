@@ -90,10 +90,11 @@ func (x *exchange) readForAll(page *message.Page) {
 }
 
 // resolveDoubt records that the upstream has given this caller the list, which
-// resolves doubts about it.
+// resolves doubts about it. A later page does not: the caller may still have the first one of another list.
 func (x *exchange) resolveDoubt() {
-	if caller := x.caller(); caller != nil {
-		caller.Listed(x.question.kind, x.question.mark)
+	q := &x.question
+	if caller := x.caller(); caller != nil && (q.detail == nil || q.kind == revision.Reads) {
+		caller.Listed(q.kind, q.mark)
 	}
 }
 
