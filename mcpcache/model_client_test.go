@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -104,6 +105,7 @@ type call struct {
 	refused map[revision.Kind]int // when the caller was refused what it names, by kind
 	shown   []int                 // the numbers of the items in an answer from the cache
 	moment  int                   // in which it began
+	ttl     time.Duration         // the longest of the configurations that may answer it
 	cancel  context.CancelFunc
 
 	cancelled bool
@@ -169,6 +171,7 @@ func (w *world) send(c *client, r request) *call {
 	x.cancel = cancel
 	w.pending[x], w.asking[x.serial] = true, x
 	x.before = x.at.truth.before(r.kind, x.ctx, x.session, c.rev.String())
+	x.ttl = w.longestTTL(x.at)
 	x.refused = make(map[revision.Kind]int)
 	for _, k := range x.kinds() {
 		x.refused[k] = x.at.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, c.rev.String()), k}]

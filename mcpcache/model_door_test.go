@@ -132,6 +132,18 @@ func (t *truth) refusesKind(x *call, seq int) {
 	}
 }
 
+// forgetsRefusals is called when a process ends that could not save everything. That it had let in callers
+// without credentials may have been saved before the upstream refused them something.
+func (t *truth) forgetsRefusals() {
+	for _, r := range revision.All() {
+		caller := callerOf("", "-", r.String())
+		delete(t.refusedCaller, caller)
+		for _, k := range modelKinds {
+			delete(t.refusedKind, callerKind{caller, k})
+		}
+	}
+}
+
 // errs records that the answer to a whole list was an error: that is a refusal.
 // One that says so puts the session in doubt, whatever was asked for.
 func (w *world) errs(x *call) {

@@ -86,12 +86,18 @@ func (w *world) anyInstance(r *rand.Rand) *modelInstance {
 
 // longestTTL is the longest time for which an answer may be fresh that an instance is about to be
 // given, without a hint. Of several instances another may take it, and have another configuration
-// by then.
+// by then. A request is answered by the configuration under which it began.
 func (w *world) longestTTL(at *modelInstance) time.Duration {
 	if w.cfg.fleet {
 		return max(w.cfg.ttl, longestReloadedTTL)
 	}
-	return slices.Max(at.ttls)
+	longest := slices.Max(at.ttls)
+	for x := range w.pending {
+		if x.at == at {
+			longest = max(longest, x.ttl)
+		}
+	}
+	return longest
 }
 
 // confirmsAll has all instances know that there is reason to believe in empty lists.

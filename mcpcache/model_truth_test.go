@@ -132,6 +132,7 @@ func (t *truth) restarts(saved bool) {
 	clear(t.blips)
 	if !saved {
 		clear(t.staleFloor)
+		t.forgetsRefusals()
 	}
 	t.toldBefore = maps.Clone(t.staleFloor)
 	t.rumours()
@@ -253,6 +254,9 @@ func (t *truth) delivers(a *arrival, p *page, life time.Duration) {
 }
 
 func (t *truth) deliversToFeed(a *arrival, f feedView, p *page) {
+	if n := len(t.startedAt); n > 0 && a.seq < t.startedAt[n-1] {
+		return // the process that asked for it has ended
+	}
 	if p.offset == 0 {
 		t.feedHas[f] = content{a.kind, p.state, p.hints.scope}
 	}
