@@ -225,6 +225,8 @@ func (p *program) receive(m *message) {
 		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no tools for now"}}`, m.ID)
 	case m.Method == "tools/list":
 		p.answer(m.ID, `{"tools":[`+p.tools()+`]}`)
+	case m.Method == "tools/call" && m.Params.Name == "pings":
+		p.pings(m)
 	case m.Method == "tools/call":
 		go p.call(m)
 	case m.Method == "logging/setLevel":
@@ -385,6 +387,29 @@ func (p *program) ask() json.RawMessage {
 	p.mu.Unlock()
 	p.send(`{"jsonrpc":"2.0","id":%s,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`, id)
 	return <-answer
+}
+
+// pings asks as many pings at once as the argument says, and reads no input meanwhile. It says how many
+// were answered once all are.
+func (p *program) pings(m *message) {
+	n, _ := m.Params.Arguments["n"].(float64)
+	answers := make(chan json.RawMessage, int(n))
+	var all []byte
+	p.mu.Lock()
+	for range int(n) {
+		p.asked++
+		id := strconv.Itoa(p.asked)
+		p.waiting[id] = answers
+		all = fmt.Appendf(all, `{"jsonrpc":"2.0","id":%s,"method":"ping"}`+"\n", id)
+	}
+	p.mu.Unlock()
+	p.write(all)
+	go func() {
+		for range int(n) {
+			<-answers
+		}
+		p.answer(m.ID, content(strconv.Itoa(int(n))))
+	}()
 }
 
 func (p *program) answer(id json.RawMessage, result string) {

@@ -35,7 +35,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return "it refused initialize: " + r.err.Error() }
 
-// maxOutbox is how many messages wait for a process to read them.
+// maxOutbox is how many messages of clients wait for a process to read them. Who has more waits itself.
 const maxOutbox = 16
 
 // child is one process of a program, and what it has been asked.
@@ -45,6 +45,7 @@ type child struct {
 	slot    *slot
 	since   time.Time
 	outbox  chan *input
+	replies replies
 	gone    chan struct{} // closed when the process has ended, and all of its calls
 	// settling says that the process takes the place of another one, and has not started yet.
 	settling atomic.Bool
@@ -71,7 +72,7 @@ type input struct {
 func newChild(p *Program, running *process.Process, s *slot) *child {
 	c := &child{
 		program: p, process: running, slot: s, since: time.Now(),
-		outbox: make(chan *input, maxOutbox), gone: make(chan struct{}),
+		outbox: make(chan *input, maxOutbox), replies: newReplies(), gone: make(chan struct{}),
 		calls: make(map[uint64]*call), free: time.Now(),
 	}
 	go c.write()
@@ -174,12 +175,9 @@ func inOneLine(message []byte) []byte {
 	return message
 }
 
-// reply sends an answer from the goroutine that reads, which must not wait: a program that
-// does not read its input, while it writes, ends.
+// reply sends an answer from the goroutine that reads, which must not wait.
 func (c *child) reply(line []byte) {
-	select {
-	case c.outbox <- &input{line: line}:
-	default:
+	if !c.replies.add(line) {
 		c.fail(errUnread)
 	}
 }
@@ -196,19 +194,22 @@ func (c *child) refuse(e message.Envelope, reason string) {
 // write has the process read what is sent.
 func (c *child) write() {
 	for {
+		var line []byte
 		select {
 		case o := <-c.outbox:
-			if o.call != nil {
+			if line = o.line; o.call != nil {
 				o.call.written.Store(true)
 			}
-			if _, err := c.process.Write(append(o.line, '\n')); err != nil {
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					c.fail(errUnread)
-				}
-				c.abandon()
-				return
-			}
+		case <-c.replies.waiting:
+			line = c.replies.next()
 		case <-c.process.Done():
+			return
+		}
+		if _, err := c.process.Write(append(line, '\n')); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				c.fail(errUnread)
+			}
+			c.abandon()
 			return
 		}
 	}

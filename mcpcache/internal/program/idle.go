@@ -172,11 +172,14 @@ func (c *child) close() {
 	c.ending = true
 }
 
-// fail begins to end a process of which something is wrong.
+// fail begins to end a process of which something is wrong. What is wrong after that is not logged.
 func (c *child) fail(why error) {
-	c.program.log().Error("program is stopped", zap.Error(why), zap.Int("pid", c.process.PID()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.why != nil {
+		return
+	}
+	c.program.log().Error("program is stopped", zap.Error(why), zap.Int("pid", c.process.PID()))
 	c.why = why
 	c.endLocked()
 }

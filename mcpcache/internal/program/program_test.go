@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -310,6 +311,24 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	if n := len(x.started()); n != 1 {
 		t.Errorf("%d processes were started, want that of the session", n)
+	}
+}
+
+// A process may ask many things before it reads an answer. One that reads none is ended, and the log says so
+// once.
+func TestProcessAsksALot(t *testing.T) {
+	for pings, answered := range map[int]bool{25: true, 20_000: true, 60_000: false} {
+		t.Run(strconv.Itoa(pings), func(t *testing.T) {
+			v := newProgram(t, usual).visit()
+			body := read(t, v.send(http.MethodPost, v.toolCall("pings", fmt.Sprintf(`{"n":%d}`, pings))))
+			logged := v.logs.FilterMessage("program is stopped").Len()
+			switch {
+			case answered && (text(t, body) != strconv.Itoa(pings) || logged != 0):
+				t.Errorf("got %s", body)
+			case !answered && (!strings.Contains(body, errUnread.Error()) || logged != 1):
+				t.Errorf("got %s, and the log says %d times that it is stopped", body, logged)
+			}
+		})
 	}
 }
 
