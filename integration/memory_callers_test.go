@@ -84,6 +84,27 @@ func (c *measuredCaddy) ask(caller int, halfway *sync.WaitGroup) error {
 
 // open has one caller list, and returns the beginning of the answer.
 func (c *measuredCaddy) open(caller int) (*http.Response, error) {
+	conn, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(conn, c.request(caller)); err != nil {
+		return nil, fmt.Errorf("sending request: %w", err)
+	}
+	return answerOn(conn)
+}
+
+// answerOn returns the beginning of the answer on a connection.
+func answerOn(conn net.Conn) (*http.Response, error) {
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading answer: %w", err)
+	}
+	return res, nil
+}
+
+// connect returns a connection of a caller whose system keeps little of what it has not read.
+func (c *measuredCaddy) connect() (net.Conn, error) {
 	conn, err := net.Dial("tcp", c.addr)
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
@@ -95,14 +116,7 @@ func (c *measuredCaddy) open(caller int) (*http.Response, error) {
 	if err := conn.(*net.TCPConn).SetReadBuffer(readBuffer); err != nil {
 		return nil, fmt.Errorf("setting buffer: %w", err)
 	}
-	if _, err := io.WriteString(conn, c.request(caller)); err != nil {
-		return nil, fmt.Errorf("sending request: %w", err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return nil, fmt.Errorf("reading answer: %w", err)
-	}
-	return res, nil
+	return conn, nil
 }
 
 // request returns what one caller sends.

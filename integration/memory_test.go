@@ -30,12 +30,7 @@ const allowance = 64 << 20
 // that need the most. The process stays within what it needs at rest, the
 // configured memory and an allowance.
 func TestMemoryIsBounded(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells how much memory a process has needed")
-	}
-	if !*long {
-		t.Skip("measures the memory of a process: -long")
-	}
+	skipUnlessMeasured(t)
 	const memory = 64
 	tests := []struct {
 		name string
@@ -74,6 +69,17 @@ func TestMemoryIsBounded(t *testing.T) {
 				t.Errorf("it needed %d MiB more than at rest, %d MiB more than it may", (peak-idle)>>20, (peak-bound)>>20)
 			}
 		})
+	}
+}
+
+// skipUnlessMeasured skips a test that measures the memory of a process, unless that is wanted.
+func skipUnlessMeasured(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells how much memory a process has needed")
+	}
+	if !*long {
+		t.Skip("measures the memory of a process: -long")
 	}
 }
 
@@ -163,25 +169,30 @@ func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCad
 		c.answer(x, list)
 	})
 	host := fixture.NewHost(t, server)
-	admin := fixture.FreeAddr(t)
-	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
-	_, port, _ := strings.Cut(c.addr, ":")
-	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 1s\n\tstorage file_system %s\n}\nhttp://:%s {\n\tbind 127.0.0.1\n\t%s\n}\n",
-		admin, t.TempDir(), port, crowd.handler(host.URL, options))
-	if err := os.WriteFile(caddyfile, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.admin = admin
-	c.process = startProcess(t, nil, "run", "--config", caddyfile)
+	c.run(crowd.handler(host.URL, options))
 	await(t, "the feed", func() bool {
 		if crowd.several {
-			list, _, code := caddyRun(t, "mcp-cache", "list", "tools", "--address", admin)
+			list, _, code := caddyRun(t, "mcp-cache", "list", "tools", "--address", c.admin)
 			return code == 0 && (strings.Contains(list, "tool-0-0") || crowd.own)
 		}
-		table, _, code := caddyRun(t, "mcp-cache", "status", "--address", admin)
+		table, _, code := caddyRun(t, "mcp-cache", "status", "--address", c.admin)
 		return code == 0 && strings.Contains(table, "ready") && fields(table, "tools") != nil
 	})
 	return c
+}
+
+// run starts Caddy with a handler.
+func (c *measuredCaddy) run(handler string) {
+	c.t.Helper()
+	c.admin = fixture.FreeAddr(c.t)
+	caddyfile := filepath.Join(c.t.TempDir(), "Caddyfile")
+	_, port, _ := strings.Cut(c.addr, ":")
+	config := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 1s\n\tstorage file_system %s\n}\nhttp://:%s {\n\tbind 127.0.0.1\n\t%s\n}\n",
+		c.admin, c.t.TempDir(), port, handler)
+	if err := os.WriteFile(caddyfile, []byte(config), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.process = startProcess(c.t, nil, "run", "--config", caddyfile)
 }
 
 // handler returns the directive in front of the crowd's server.

@@ -276,6 +276,44 @@ func TestProgramAmongServers(t *testing.T) {
 	}
 }
 
+// TestMemoryOfMessages has a program answer more than there is memory for, in every way to use one: the call
+// has an error, and nothing else happens.
+func TestMemoryOfMessages(t *testing.T) {
+	command, _ := testProgram(t)
+	narrow, own := "memory 1MiB", programUpstream(command, "memory 8MiB")
+	for name, tt := range map[string]struct {
+		site string
+		fits bool
+	}{
+		"plain":                   {programUpstream(command, narrow), false},
+		"in front":                {"mcp_cache {\nadmit all\n" + narrow + "\n" + programUpstream(command) + "\n}", false},
+		"several":                 {"mcp_cache {\nadmit all\n" + narrow + "\nserver files {\n" + programUpstream(command) + "\n}\nserver others {\n" + own + "\n}\n}", false},
+		"plain, more memory":      {programUpstream(command), true},
+		"in front, its own":       {"mcp_cache {\nadmit all\n" + narrow + "\n" + own + "\n}", true},
+		"several, more memory":    {"mcp_cache {\nadmit all\nserver files {\n" + programUpstream(command) + "\n}\n}", true},
+		"several, one of its own": {"mcp_cache {\nadmit all\n" + narrow + "\nserver files {\n" + own + "\n}\n}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, tt.site)
+			c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
+			tool := "echo"
+			if strings.HasPrefix(name, "several") {
+				tool = "files__echo"
+				await(t, "the tools", func() bool { return len(c.List(toolsList).Items("tools")) > 0 })
+			}
+			call := func(arguments string) *fixture.Answer {
+				return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":`+arguments))
+			}
+			if large := call(`{"size":1000000}`); tt.fits != (len(textOf(large)) == 1_000_000) || tt.fits == strings.Contains(string(large.Message()), "no memory") {
+				t.Errorf("a large answer is %.300s", large.Message())
+			}
+			if small := textOf(call(`{"text":"there"}`)); small != "there" {
+				t.Errorf("then a small one is %q", small)
+			}
+		})
+	}
+}
+
 // TestProgramsRefuseForeignPages has pages of other origins refused in plain Caddy; behind the
 // cache, its option origins says which are let in.
 func TestProgramsRefuseForeignPages(t *testing.T) {

@@ -39,7 +39,13 @@ func (h *Handler) acquire(key []byte, own bool, placeholders, telling []string) 
 		h.backend.Secrets = h.sharing.await
 	}
 	sum := sha256.Sum256(key)
-	return h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL)
+	if err := h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL); err != nil {
+		return err
+	}
+	if p := programOf(h.upstream); p != nil {
+		p.ShareMemory(h.backend.Messages)
+	}
+	return nil
 }
 
 // feedValues returns the values that the feeds' requests have for the placeholders of the

@@ -21,7 +21,7 @@ func TestLimitsOfAProgramKeepItsLists(t *testing.T) {
 		return string(key)
 	}
 	program := func(option string) string { return fmt.Sprintf(`{"protocol":"stdio","command":"npx"%s}`, option) }
-	for _, option := range []string{"idle", "max", "start_timeout", "stop_grace"} {
+	for _, option := range []string{"idle", "max", "memory", "start_timeout", "stop_grace"} {
 		if key(program(`,"`+option+`":7`)) != key(program("")) {
 			t.Errorf("another %s is another server", option)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
@@ -22,10 +23,11 @@ const (
 )
 
 // clients is what there is of the clients of a toolkit that a reload keeps: what is open for
-// their sessions, and who listens for changes.
+// their sessions, who listens for changes, and what is on its way.
 type clients struct {
 	sessions *session.Table
 	board    *notices.Board
+	messages *budget.Room // on their way to and from programs
 }
 
 // openClients takes what there is of the toolkit's clients.
@@ -35,7 +37,7 @@ func (h *Handler) openClients(name string, events *caddyevents.App) (err error) 
 	}
 	h.clientsKey = "clients of " + name
 	value, _, err := pool.LoadOrNew(h.clientsKey, func() (caddy.Destructor, error) {
-		return &clients{session.NewTable(), notices.NewBoard()}, nil
+		return &clients{session.NewTable(), notices.NewBoard(), budget.NewRoom(0)}, nil
 	})
 	if err != nil {
 		h.clientsKey = ""
@@ -45,6 +47,12 @@ func (h *Handler) openClients(name string, events *caddyevents.App) (err error) 
 	most := orDefault(h.MaxSessions, defaultMaxSessions)
 	h.clients.sessions.SetMost(most)
 	h.clients.board.SetMost(most)
+	h.clients.messages.SetLimit(h.settings.backend.Memory)
+	for _, s := range h.Servers {
+		if p := programOf(s.upstream); p != nil {
+			p.ShareMemory(h.clients.messages)
+		}
+	}
 	h.ids.use(h.clients.sessions.Secret)
 	return events.On("stopping", h.clients)
 }

@@ -226,6 +226,7 @@ type Handler struct {
 	// snapshots: answers that are kept, as they are and compressed, answers that
 	// are being recorded, parsed and written to slow readers, and the garbage of
 	// all that, which takes half. What does not fit is passed on and not kept.
+	// Messages on their way to and from programs may take as many bytes again.
 	// Default: 67108864
 	Memory int64 `json:"memory,omitempty"`
 

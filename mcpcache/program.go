@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/transports/stdio"
 )
@@ -24,6 +25,8 @@ type program interface {
 	Identity() []byte
 	// OriginsAreChecked says that requests of foreign pages are refused in front of it.
 	OriginsAreChecked()
+	// ShareMemory has messages on their way take that memory.
+	ShareMemory(room *budget.Room)
 }
 
 // programOf returns the upstream as a program, nil if it is none.

@@ -83,6 +83,7 @@ type program struct {
 	heard       int               // cancellations
 	era         string            // what a dual program is
 	listens     map[string]bool   // ids of subscriptions
+	rest        []byte            // of an answer of which half is written
 	held        json.RawMessage   // the id of a server/discover that is not answered yet
 }
 
@@ -287,8 +288,20 @@ func (p *program) call(m *message) {
 		}
 		return
 	case "raw":
-		p.write([]byte(strings.NewReplacer("ID", string(m.ID), "<ff>", "\xff").Replace(text) + "\n"))
+		p.write([]byte(strings.NewReplacer("ID", string(m.ID), "<ff>", "\xff", "<long>", strings.Repeat("x", 1_000_000)).Replace(text) + "\n"))
 		return
+	case "half": // of an answer with a text of 400 KB
+		p.mu.Lock()
+		answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, content(strings.Repeat("x", 400_000)))
+		p.rest = answer[len(answer)/2:]
+		_, _ = p.out.Write(answer[:len(answer)/2])
+		p.mu.Unlock()
+		return
+	case "rest": // of that
+		p.mu.Lock()
+		rest := p.rest
+		p.mu.Unlock()
+		p.write(rest)
 	case "cancelled":
 		heard := make(chan struct{})
 		p.mu.Lock()
@@ -310,6 +323,9 @@ func (p *program) call(m *message) {
 func (p *program) knows(m *message, text string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if size, ok := m.Params.Arguments["size"].(float64); ok {
+		return strings.Repeat("x", int(size))
+	}
 	switch m.Params.Name {
 	case "pid":
 		return strconv.Itoa(os.Getpid())
@@ -325,9 +341,6 @@ func (p *program) knows(m *message, text string) string {
 		return strconv.Itoa(p.heard)
 	case "listens":
 		return strconv.Itoa(len(p.listens))
-	case "long":
-		size, _ := m.Params.Arguments["size"].(float64)
-		return strings.Repeat("x", int(size))
 	}
 	return text
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -40,6 +41,8 @@ type Backend struct {
 	Compressor *encoded.Compressor
 	// CORS is what the upstream lets pages of other origins do.
 	CORS CORS
+	// Messages is the memory of messages on their way to and from a program.
+	Messages *budget.Room
 	// Secret keys the hashes that stand for credentials.
 	Secret [32]byte
 
@@ -69,7 +72,7 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{
-		Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: keeper.New(key, t.Instance, c),
+		Messages: budget.NewRoom(0), Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: keeper.New(key, t.Instance, c),
 		ended: make(chan struct{}),
 	}
 	b.Fleet = fleet.New(b.Keeper.Place, c)
@@ -108,6 +111,7 @@ func (b *Backend) apply() {
 	b.Fleet.Use(newest.Store, newest.Logger)
 	b.Fleet.UseSecrets(fleet.Secrets(newest.Secrets))
 	b.Cache.SetMemory(memory)
+	b.Messages.SetLimit(memory)
 	b.Cache.SetPrecompress(precompress)
 	b.Cache.SetAsleep(nil)
 	if policy.Sleeper != nil {

@@ -36,3 +36,13 @@ func (q Queue) Enter(ctx context.Context, patience time.Duration) bool {
 
 // Leave ends a piece of work.
 func (q Queue) Leave() { <-q }
+
+// Room is a budget for which large pieces of work wait, one after another: each can then grow bit by
+// bit, and never waits for another that waits itself. It is made by [NewRoom].
+type Room struct {
+	*Budget
+	Queue
+}
+
+// NewRoom returns one of so many bytes.
+func NewRoom(limit int64) *Room { return &Room{New(limit), NewQueue()} }

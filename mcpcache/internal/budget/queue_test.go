@@ -44,3 +44,45 @@ func TestQueue(t *testing.T) {
 		}
 	})
 }
+
+// TestGrowSoon has a share wait for what another one has, or for a larger limit.
+func TestGrowSoon(t *testing.T) {
+	const limit = 16 * smallShare
+	for name, tt := range map[string]struct {
+		frees func(b *Budget, other *Share)
+		want  bool
+	}{
+		"the other gives back all": {func(_ *Budget, other *Share) { other.Release() }, true},
+		"the limit grows":          {func(b *Budget, _ *Share) { b.SetLimit(2 * limit) }, true},
+		"some is given back": {func(b *Budget, _ *Share) {
+			small := b.Share()
+			small.Grow(smallShare)
+			small.Release()
+		}, false},
+		"nothing happens": {func(*Budget, *Share) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := New(limit)
+				if b.Largest() != limit/4*3 {
+					t.Errorf("one share can have %d of %d", b.Largest(), limit)
+				}
+				other, mine := b.Share(), b.Share()
+				other.Grow(b.Largest())
+				time.AfterFunc(time.Second, func() { tt.frees(b, &other) })
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				if got := mine.GrowSoon(ctx, b.Largest()); got != tt.want || got && time.Since(began) != time.Second {
+					t.Errorf("got %v after %s, want %v", got, time.Since(began), tt.want)
+				}
+				if got := mine.Size() > 0; got != tt.want {
+					t.Errorf("it has %d bytes", mine.Size())
+				}
+			})
+		})
+	}
+	if none := new(Share); none.GrowSoon(t.Context(), 1) {
+		t.Error("a share of nothing has got something")
+	}
+}

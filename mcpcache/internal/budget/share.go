@@ -1,5 +1,7 @@
 package budget
 
+import "context"
+
 // smallShare is the size in bytes of a share that may take the last of a budget.
 // Larger ones leave a quarter of it to the small ones: a few who work on what is
 // long must not keep everybody from what is short.
@@ -29,6 +31,25 @@ func (s *Share) Grow(n int64) bool {
 	s.size += n
 	return true
 }
+
+// GrowSoon is Grow, but waits until there are so many bytes, or ctx ends.
+func (s *Share) GrowSoon(ctx context.Context, n int64) bool {
+	for s.of != nil {
+		freed := s.of.awaitRoom() // before the look, so that nothing is missed
+		if s.Grow(n) {
+			return true
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+// Size returns how many bytes the share has.
+func (s *Share) Size() int64 { return s.size }
 
 // shrink gives back n of the bytes.
 func (s *Share) shrink(n int64) {

@@ -88,6 +88,18 @@ func WithValue(object, value []byte, path ...string) ([]byte, error) {
 	return slices.Concat(object[:at], member, object[at:]), nil
 }
 
+// Around returns what is before and after the value at a path of members in an object. There has to be one.
+func Around(object []byte, path ...string) (before, after []byte, err error) {
+	start, end, err := locate(object, path...)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case end == 0:
+		return nil, nil, invalid("no " + path[len(path)-1])
+	}
+	return object[:start:start], object[end:], nil
+}
+
 // space is what is white space in JSON (RFC 8259 section 2).
 const space = " \t\r\n"
 

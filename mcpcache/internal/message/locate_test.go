@@ -2,6 +2,7 @@ package message
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -98,5 +99,20 @@ func TestWithout(t *testing.T) {
 	}
 	if got, err := Without([]byte(`{"a":1,"a":2}`), "a"); err == nil {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestAround(t *testing.T) {
+	const request = `{"id": 1 ,"params":{"_meta":{"progressToken":"t"}}}`
+	for path, want := range map[string]string{
+		"id":                          `{"id": | ,"params":{"_meta":{"progressToken":"t"}}}`,
+		"params/_meta/progressToken":  `{"id": 1 ,"params":{"_meta":{"progressToken":|}}}`,
+		"params/_meta/another":        "",
+		"params/_meta/progressToken/": "",
+	} {
+		before, after, err := Around([]byte(request), strings.Split(path, "/")...)
+		if got := string(before) + "|" + string(after); err == nil && got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: got %s, %v, want %q", path, got, err, want)
+		}
 	}
 }

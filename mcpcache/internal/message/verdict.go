@@ -56,3 +56,30 @@ func scanVerdict(beginning []byte) Verdict {
 	}
 	return Undecided
 }
+
+// ResponseID returns the raw id of a response of which there is only the beginning, nil if it is none or
+// its id comes later.
+func ResponseID(beginning []byte) (id []byte) {
+	s := scan(beginning)
+	defer s.release()
+	if s.kind() != jsontext.KindBeginObject || s.enter() != nil {
+		return nil
+	}
+	for s.more() {
+		name, err := s.value()
+		if err != nil || string(name) == `"method"` {
+			return nil
+		}
+		if string(name) == `"result"` || string(name) == `"error"` {
+			return id // what follows is not there
+		}
+		value, err := s.value()
+		if err != nil {
+			return nil
+		}
+		if string(name) == `"id"` && validID(value) {
+			id = value
+		}
+	}
+	return nil
+}

@@ -22,3 +22,22 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+func TestResponseID(t *testing.T) {
+	for beginning, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xx`:  "7",
+		`{"id":"a","jsonrpc":"2.0","error":{"code":1,"message":"xx`: `"a"`,
+		`{"jsonrpc":"2.0","result":{"content":[{"text":"xx`:         "",
+		`{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"xx`: "",
+		`{"method":"x","id":7,"params":{"text":"xx`:                 "",
+		`{"id":{"a":1},"result":{"text":"xx`:                        "",
+		`{"id":7,"resul`:                                            "",
+		`[{"id":7,"result":{"text":"xx`:                             "",
+		`xx`:                                                        "",
+		``:                                                          "",
+	} {
+		if got := string(ResponseID([]byte(beginning))); got != want {
+			t.Errorf("%s: got %s, want %s", beginning, got, want)
+		}
+	}
+}

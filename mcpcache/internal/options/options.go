@@ -5,12 +5,14 @@ package options
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 )
@@ -133,6 +135,23 @@ func Count(dst *int, most int) Setter {
 			return d.Errf("invalid %s %q: want a whole number from 1 to %d", option, value, most)
 		}
 		*dst = n
+		return nil
+	}
+}
+
+// Size reads a number of bytes, such as 64MiB, of at least that many MiB.
+func Size(dst *int64, leastMiB uint64) Setter {
+	return func(d *caddyfile.Dispenser) error {
+		option := d.Val()
+		value, err := oneArg(d)
+		if err != nil {
+			return err
+		}
+		n, err := humanize.ParseBytes(value)
+		if err != nil || n < leastMiB<<20 || n > math.MaxInt64 {
+			return d.Errf("invalid %s %q: want a size of at least %dMiB, such as 64MiB", option, value, leastMiB)
+		}
+		*dst = int64(n)
 		return nil
 	}
 }

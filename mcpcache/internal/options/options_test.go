@@ -54,6 +54,21 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestSize(t *testing.T) {
+	for input, want := range map[string]string{
+		"name {\n x 2MiB\n}":    "",
+		"name {\n x 1023KiB\n}": `invalid x "1023KiB": want a size of at least 1MiB, such as 64MiB, at Testfile:2`,
+		"name {\n x 99EiB\n}":   `invalid x "99EiB": want a size of at least 1MiB, such as 64MiB, at Testfile:2`,
+		"name {\n x much\n}":    `invalid x "much": want a size of at least 1MiB, such as 64MiB, at Testfile:2`,
+		"name {\n x\n}":         "x takes one argument, not none, at Testfile:2",
+	} {
+		var n int64
+		if got := parse(input, Size(&n, 1)); got != want || want == "" && n != 2<<20 {
+			t.Errorf("%q: %d, %q, want %q", input, n, got, want)
+		}
+	}
+}
+
 func TestFlag(t *testing.T) {
 	for input, want := range map[string]string{
 		"name {\n x\n}":    "",

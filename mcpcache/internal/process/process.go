@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,8 +31,15 @@ const (
 	drainTimeout = time.Second
 )
 
-// ErrLine says that a program has written a line of more than [MaxLine] bytes.
-var ErrLine = fmt.Errorf("a line has more than %d bytes", MaxLine)
+var (
+	// ErrLine says that a program has written a line of more than [MaxLine] bytes.
+	ErrLine = fmt.Errorf("a line has more than %d bytes", MaxLine)
+	// ErrSkipped says that there was no memory for a line.
+	ErrSkipped = errors.New("there is no memory for a line")
+)
+
+// Beginning is how many bytes of a line are read before anybody is asked whether there is memory for it.
+const Beginning = 64 << 10
 
 // Command says what to run.
 type Command struct {
@@ -138,7 +146,7 @@ func (c *Command) start() (*Process, error) {
 	}
 	pipes.keep(ours, results, complaints)
 	p := &Process{
-		cmd: cmd, in: ours, out: results, lines: bufio.NewReaderSize(results, 64<<10),
+		cmd: cmd, in: ours, out: results, lines: bufio.NewReaderSize(results, Beginning),
 		errors: newTail(c.Log), done: make(chan struct{}),
 	}
 	go p.await(complaints)
@@ -203,18 +211,30 @@ func (p *Process) await(complaints *os.File) {
 // ReadLine returns the next line of standard output, without its end; it is the caller's. It is
 // for one goroutine, which has to read until there is an error: io.EOF at the end, or an
 // [ErrLine]. A line that the end cuts off is none.
-func (p *Process) ReadLine() ([]byte, error) {
-	var line []byte
+//
+// Before a line takes more bytes than its [Beginning], fits is called with that number. If it reports false,
+// the rest of the line is skipped: then the error is an [ErrSkipped], and the line its beginning.
+func (p *Process) ReadLine(fits func(size int) bool) (line []byte, err error) {
+	var parts [][]byte // a slice that grows would leave several times its size to the garbage collector
+	size, skips := 0, false
 	for {
 		part, err := p.lines.ReadSlice('\n')
-		if len(line)+len(part) > MaxLine {
+		size += len(part)
+		switch {
+		case size > MaxLine:
 			p.out.Close()
 			return nil, ErrLine
+		case skips:
+		case size > Beginning && !fits(size):
+			parts, skips = parts[:1], true
+		default:
+			parts = append(parts, bytes.Clone(part))
 		}
-		line = append(line, part...)
 		switch {
+		case err == nil && skips:
+			return parts[0], ErrSkipped
 		case err == nil:
-			return bytes.TrimRight(line, "\r\n"), nil
+			return bytes.TrimRight(slices.Concat(parts...), "\r\n"), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
 			p.out.Close()
 			return nil, io.EOF
@@ -222,11 +242,25 @@ func (p *Process) ReadLine() ([]byte, error) {
 	}
 }
 
-// Write writes to standard input. It fails if the program does not read for half a minute: it
-// is of no use any more then.
-func (p *Process) Write(line []byte) (int, error) {
+// Write writes a line to standard input, whose parts are given without its end. It fails if the program does not
+// read for half a minute: it is of no use any more then.
+func (p *Process) Write(line ...[]byte) error {
 	_ = p.in.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return p.in.Write(line)
+	var short []byte // what is short is written at once, and what is long is not copied
+	for _, part := range append(line, []byte("\n")) {
+		if len(short)+len(part) <= Beginning {
+			short = append(short, part...)
+			continue
+		}
+		for _, bytes := range [...][]byte{short, part} {
+			if _, err := p.in.Write(bytes); err != nil {
+				return err
+			}
+		}
+		short = short[:0]
+	}
+	_, err := p.in.Write(short)
+	return err
 }
 
 // Done is closed when the program has ended, and all processes of its group.

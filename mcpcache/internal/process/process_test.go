@@ -4,6 +4,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -32,10 +33,13 @@ func shell(t *testing.T, script string) *Process {
 	return p
 }
 
+// always is a memory in which each line has room.
+func always(int) bool { return true }
+
 func lines(t *testing.T, p *Process) (all []string) {
 	t.Helper()
 	for {
-		line, err := p.ReadLine()
+		line, err := p.ReadLine(always)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				t.Error(err)
@@ -48,7 +52,7 @@ func lines(t *testing.T, p *Process) (all []string) {
 
 func TestLinesGoBothWays(t *testing.T) {
 	p := shell(t, `read a; echo "got $a"; printf 'with a return\r\n\nwithout an end'`)
-	if _, err := p.Write([]byte("this\n")); err != nil {
+	if err := p.Write([]byte("th"), []byte("is")); err != nil {
 		t.Fatal(err)
 	}
 	if got := lines(t, p); strings.Join(got, "|") != "got this|with a return|" {
@@ -88,7 +92,7 @@ func TestStopping(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := shell(t, tt.script)
-			if line, err := p.ReadLine(); string(line) != "ready" || err != nil {
+			if line, err := p.ReadLine(always); string(line) != "ready" || err != nil {
 				t.Fatalf("got %q, %v", line, err)
 			}
 			tt.stop(p)
@@ -102,12 +106,43 @@ func TestStopping(t *testing.T) {
 
 func TestLongLine(t *testing.T) {
 	p := shell(t, `head -c 33554433 /dev/zero; echo; echo more`)
-	if _, err := p.ReadLine(); !errors.Is(err, ErrLine) {
+	if _, err := p.ReadLine(always); !errors.Is(err, ErrLine) {
 		t.Errorf("got %v", err)
 	}
 	p = shell(t, `head -c 33554431 /dev/zero; echo`)
-	if line, err := p.ReadLine(); err != nil || len(line) != MaxLine-1 {
+	if line, err := p.ReadLine(always); err != nil || len(line) != MaxLine-1 {
 		t.Errorf("got %d bytes, %v", len(line), err)
+	}
+}
+
+// A line for which there is no memory is skipped, and the next one is not.
+func TestLineWithoutRoom(t *testing.T) {
+	p := shell(t, `printf beginning; head -c 1000000 /dev/zero; echo; echo more`)
+	var asked []int
+	line, err := p.ReadLine(func(size int) bool {
+		asked = append(asked, size)
+		return size < 4*Beginning
+	})
+	if !errors.Is(err, ErrSkipped) || len(line) != Beginning || !strings.HasPrefix(string(line), "beginning") {
+		t.Errorf("got %d bytes, %v", len(line), err)
+	}
+	if len(asked) == 0 || asked[0] <= Beginning || asked[len(asked)-1] < 4*Beginning {
+		t.Errorf("it was asked whether there is memory for %d", asked)
+	}
+	if line, err := p.ReadLine(always); err != nil || string(line) != "more" {
+		t.Errorf("then got %q, %v", line, err)
+	}
+}
+
+// A long line is written whole, in whatever parts it comes.
+func TestLongInput(t *testing.T) {
+	p := shell(t, `read -r line; echo "${#line} $(printf %s "$line" | tr -d x)"`)
+	long := []byte(strings.Repeat("x", 3*Beginning))
+	if err := p.Write([]byte("a"), long, []byte("b"), long, long, []byte("c")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := p.ReadLine(always); err != nil || string(line) != fmt.Sprintf("%d abc", 9*Beginning+3) {
+		t.Errorf("got %q, %v", line, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
@@ -47,9 +48,9 @@ type call struct {
 }
 
 // newCall returns that of a request.
-func newCall(r *http.Request, body []byte, request *message.Request) *call {
-	asked := &call{id: bytes.Clone(request.ID), answer: newStream(), streams: takesStream(r), upkeep: outgoing.IsUpkeep(r.Context())}
-	if token, ok := message.ValueAt(body, "params", "_meta", "progressToken"); ok {
+func (p *Program) newCall(r *http.Request, m *received) *call {
+	asked := &call{id: bytes.Clone(m.request.ID), answer: newStream(p.memory.Load()), streams: takesStream(r), upkeep: outgoing.IsUpkeep(r.Context())}
+	if token, ok := message.ValueAt(m.body, "params", "_meta", "progressToken"); ok {
 		asked.token = bytes.Clone(token)
 	}
 	return asked
@@ -73,29 +74,56 @@ func (c *call) refused(ending bool) error {
 
 // stream holds messages for one answer to a client.
 type stream struct {
+	memory *budget.Room // that long messages are taken from; nil: they count nowhere
+
 	mu     sync.Mutex
-	queue  [][]byte
+	queue  []piece
 	size   int
 	ended  bool
 	signal chan struct{}
 }
 
-func newStream() *stream { return &stream{signal: make(chan struct{}, 1)} }
+// piece is a message with what it has of the memory.
+type piece struct {
+	message []byte // nil: there is none
+	share   budget.Share
+}
+
+// uncounted is how many bytes of messages for a client do not count: they take no more than a connection does
+// anyway.
+const uncounted = 64 << 10
+
+// newStream returns a stream for messages that are taken from the memory; nil: from none.
+func newStream(memory *budget.Room) *stream {
+	return &stream{memory: memory, signal: make(chan struct{}, 1)}
+}
 
 // put adds a message. It reports false, and takes nothing, if the stream has ended, or the
 // client reads so slowly that there is no room.
-func (s *stream) put(message []byte) bool { return s.add(message, false) }
+func (s *stream) put(message []byte) bool { return s.add(message, false, nil) }
 
-// finish adds the last message, for which there is always room.
-func (s *stream) finish(message []byte) bool { return s.add(message, true) }
+// finish adds the last message, for which there is always room. It takes over the share that the message has
+// of the memory, if any.
+func (s *stream) finish(message []byte, share *budget.Share) bool { return s.add(message, true, share) }
 
-func (s *stream) add(message []byte, last bool) bool {
+func (s *stream) add(message []byte, last bool, share *budget.Share) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || !last && len(s.queue) > 0 && s.size+len(message) > maxQueued {
 		return false
 	}
-	s.queue = append(s.queue, message)
+	p := piece{message: message}
+	if s.memory != nil {
+		p.share = s.memory.Share()
+		switch {
+		case share != nil && share.Size() > 0:
+			p.share, *share = *share, budget.Share{}
+		case last, s.size+len(message) <= uncounted:
+		case !p.share.Grow(int64(len(message))):
+			return false
+		}
+	}
+	s.queue = append(s.queue, p)
 	s.size += len(message)
 	s.ended = last
 	s.wake()
@@ -108,6 +136,17 @@ func (s *stream) end() {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.wake()
+}
+
+// drop ends the stream, and drops what nobody reads any more.
+func (s *stream) drop() {
+	s.end()
+	for {
+		dropped, last := s.take()
+		if dropped.share.Release(); last {
+			return
+		}
+	}
 }
 
 // isOpen reports whether the stream takes messages.
@@ -125,32 +164,32 @@ func (s *stream) wake() {
 }
 
 // take returns the next message, if there is one, and whether the stream ends with it, or has
-// ended.
-func (s *stream) take() (message []byte, last bool) {
+// ended. Its share is the caller's to release.
+func (s *stream) take() (next piece, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) > 0 {
-		message, s.queue[0] = s.queue[0], nil
+		next, s.queue[0] = s.queue[0], piece{}
 		s.queue = s.queue[1:]
-		s.size -= len(message)
+		s.size -= len(next.message)
 	}
-	return message, s.ended && len(s.queue) == 0
+	return next, s.ended && len(s.queue) == 0
 }
 
 // next waits for a message, for some time at most: then both are nothing. done ends the wait, too.
-func (s *stream) next(wait time.Duration, done <-chan struct{}) (message []byte, last bool) {
+func (s *stream) next(wait time.Duration, done <-chan struct{}) (next piece, last bool) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		if message, last = s.take(); message != nil || last {
-			return message, last
+		if next, last = s.take(); next.message != nil || last {
+			return next, last
 		}
 		select {
 		case <-s.signal:
 		case <-timer.C:
-			return nil, false
+			return piece{}, false
 		case <-done:
-			return nil, false
+			return piece{}, false
 		}
 	}
 }

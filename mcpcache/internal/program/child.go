@@ -35,17 +35,15 @@ type refusal struct {
 
 func (r *refusal) Error() string { return "it refused initialize: " + r.err.Error() }
 
-// maxOutbox is how many messages of clients wait for a process to read them. Who has more waits itself.
-const maxOutbox = 16
-
 // child is one process of a program, and what it has been asked.
 type child struct {
 	program *Program
 	process *process.Process
 	slot    *slot
 	since   time.Time
-	outbox  chan *input
+	outbox  chan *input // which wait with their clients
 	replies replies
+	line    lineRoom      // that it is writing
 	gone    chan struct{} // closed when the process has ended, and all of its calls
 	// settling says that the process takes the place of another one, and has not started yet.
 	settling atomic.Bool
@@ -65,17 +63,32 @@ type child struct {
 
 // input is a line for a process.
 type input struct {
-	line []byte
-	call *call // nil: it is no request
+	line    [][]byte      // in parts
+	call    *call         // nil: it is no request
+	written chan struct{} // closed when it is; nil: nobody wants to know
+}
+
+// isLong reports whether the line counts in the memory.
+func (o *input) isLong() bool {
+	size := 0
+	for _, part := range o.line {
+		size += len(part)
+	}
+	return size > uncounted
 }
 
 func newChild(p *Program, running *process.Process, s *slot) *child {
 	c := &child{
 		program: p, process: running, slot: s, since: time.Now(),
-		outbox: make(chan *input, maxOutbox), replies: newReplies(), gone: make(chan struct{}),
+		outbox: make(chan *input), replies: newReplies(), gone: make(chan struct{}),
 		calls: make(map[uint64]*call), free: time.Now(),
 	}
-	go c.write()
+	alive, end := context.WithCancel(context.Background())
+	c.line = lineRoom{program: p, running: alive}
+	go func() {
+		defer end()
+		c.write()
+	}()
 	go c.read()
 	return c
 }
@@ -84,16 +97,17 @@ func newChild(p *Program, running *process.Process, s *slot) *child {
 func (c *child) initialize(request []byte, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errSlow)
 	defer cancel()
-	asked := &call{answer: newStream()}
+	asked := &call{answer: newStream(nil)}
 	if err := c.ask(ctx, request, asked); err != nil {
 		return nil, err
 	}
-	answer, _ := asked.answer.next(timeout, ctx.Done())
+	first, _ := asked.answer.next(timeout, ctx.Done())
 	select {
 	case <-c.gone:
 		return nil, errGone
 	default:
 	}
+	answer := first.message
 	if answer == nil {
 		return nil, errSlow
 	}
@@ -126,7 +140,7 @@ func (c *child) ask(ctx context.Context, request []byte, asked *call) error {
 	}
 	line, err := withNumbers(request, id, asked.token != nil)
 	if err == nil {
-		err = c.send(ctx, &input{line, asked})
+		err = c.send(ctx, &input{line: line, call: asked})
 	}
 	if err != nil {
 		c.settle(id)
@@ -134,31 +148,46 @@ func (c *child) ask(ctx context.Context, request []byte, asked *call) error {
 	return err
 }
 
-// withNumbers returns a request with our id, and that as its progress token.
-func withNumbers(request []byte, id uint64, progress bool) ([]byte, error) {
+// withNumbers returns the parts of a request with our id, and that as its progress token.
+func withNumbers(request []byte, id uint64, progress bool) ([][]byte, error) {
 	number := strconv.AppendUint(nil, id, 10)
-	line, err := message.WithValue(request, number, "id")
-	if err == nil && progress {
-		line, err = message.WithValue(line, number, "params", "_meta", "progressToken")
+	before, after, err := message.Around(request, "id")
+	if err != nil || !progress {
+		return [][]byte{before, number, after}, err
 	}
-	return line, err
+	beforeToken, afterToken, err := message.Around(request, "params", "_meta", "progressToken")
+	if len(beforeToken) < len(before) {
+		between := request[len(request)-len(afterToken) : len(before)]
+		return [][]byte{beforeToken, number, between, number, after}, err
+	}
+	between := request[len(request)-len(after) : len(beforeToken)]
+	return [][]byte{before, number, between, number, afterToken}, err
 }
 
 // tell sends what is no request.
 func (c *child) tell(ctx context.Context, line []byte) error {
-	return c.send(ctx, &input{line: line})
+	return c.send(ctx, &input{line: [][]byte{line}})
 }
 
+// send has a line written. It returns once the line is about to be, or once it is if it is long.
 func (c *child) send(ctx context.Context, o *input) error {
-	o.line = inOneLine(o.line)
+	if o.isLong() {
+		o.written = make(chan struct{})
+	}
 	select {
 	case c.outbox <- o:
-		return nil
 	case <-c.gone:
 		return errGone
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if o.written != nil {
+		select {
+		case <-o.written:
+		case <-c.gone:
+		}
+	}
+	return nil
 }
 
 // inOneLine returns a message without line ends: in JSON they are white space.
@@ -194,18 +223,22 @@ func (c *child) refuse(e message.Envelope, reason string) {
 // write has the process read what is sent.
 func (c *child) write() {
 	for {
-		var line []byte
+		var err error
 		select {
 		case o := <-c.outbox:
-			if line = o.line; o.call != nil {
+			if o.call != nil {
 				o.call.written.Store(true)
 			}
+			err = c.process.Write(o.line...)
+			if o.written != nil {
+				close(o.written)
+			}
 		case <-c.replies.waiting:
-			line = c.replies.next()
+			err = c.process.Write(c.replies.next())
 		case <-c.process.Done():
 			return
 		}
-		if _, err := c.process.Write(append(line, '\n')); err != nil {
+		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				c.fail(errUnread)
 			}
@@ -218,14 +251,18 @@ func (c *child) write() {
 // read takes what the process sends, until it ends.
 func (c *child) read() {
 	for {
-		line, err := c.process.ReadLine()
-		if errors.Is(err, process.ErrLine) {
+		line, err := c.process.ReadLine(c.line.fits)
+		switch {
+		case err == nil:
+			c.receive(line)
+		case errors.Is(err, process.ErrSkipped):
+			c.lacksRoom(line)
+		case errors.Is(err, process.ErrLine):
 			c.fail(err)
 		}
-		if err != nil {
+		if c.line.end(); err != nil && !errors.Is(err, process.ErrSkipped) {
 			break
 		}
-		c.receive(line)
 	}
 	c.abandon()
 	<-c.process.Done()
@@ -249,9 +286,26 @@ func (c *child) read() {
 			asked.answer.end()
 			continue
 		}
-		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text))
+		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text), nil)
 	}
 	c.logExit()
+}
+
+// lacksRoom deals with a line of which there is only the beginning, as there was no memory for more: its call
+// has an error as its answer. If it cannot be known which one that is, the process ends, as a client would
+// wait for ever.
+func (c *child) lacksRoom(beginning []byte) {
+	text := fmt.Sprintf("there was no memory for what program %s wrote", c.program.called())
+	id := message.ResponseID(beginning)
+	number, err := strconv.ParseUint(string(id), 10, 64)
+	if err != nil {
+		c.fail(errors.New(text + ", and its beginning does not say to which request it belongs"))
+		return
+	}
+	c.program.log().Warn("program's answer is dropped: there was no memory for it", zap.Int("pid", c.process.PID()))
+	if asked := c.settle(number); asked != nil {
+		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text+": try again"), nil)
+	}
 }
 
 // receive takes a line of the process.
@@ -332,7 +386,7 @@ func (c *child) answered(line []byte, e message.Envelope) {
 	if asked.answered != nil {
 		asked.answered(line)
 	}
-	asked.answer.finish(line)
+	asked.answer.finish(line, &c.line.share)
 }
 
 // settle returns a call that is over, nil if there is none.

@@ -31,7 +31,7 @@ type tested struct {
 }
 
 // usual are limits of which none is reached by itself.
-var usual = Limits{StartTimeout: time.Minute, Idle: time.Hour, StopGrace: time.Minute, Max: 100, Lazy: true}
+var usual = Limits{StartTimeout: time.Minute, Idle: time.Hour, StopGrace: time.Minute, Max: 100, Memory: 64 << 20, Lazy: true}
 
 var environment = []string{"PATH=" + os.Getenv("PATH"), "SECRET=1"}
 
@@ -60,6 +60,9 @@ func newStoredProgram(t *testing.T, store Store, kind Kind, limits Limits, trait
 		x.host.EndAll(time.Second)
 		x.Close()
 		x.host.Close()
+		if held := x.memory.Load().Used(); held != 0 {
+			t.Errorf("%d bytes of messages are held for nobody", held)
+		}
 		if left := programtest.Running(t, x.pids); len(left) > 0 {
 			t.Errorf("processes %d are left", left)
 		}

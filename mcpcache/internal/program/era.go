@@ -140,7 +140,7 @@ var (
 func (m *modern) greet(c *child, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errSlow)
 	defer cancel()
-	asked := &call{answer: newStream()}
+	asked := &call{answer: newStream(nil)}
 	err := c.ask(ctx, discover, asked)
 	var answer []byte
 	pinged := false
@@ -174,20 +174,23 @@ func (m *modern) discovered(ctx context.Context, c *child, asked *call) (answer 
 	if m.era.is(isModern) { // it has answered before, so it will
 		wait = time.Until(deadlineOf(ctx))
 	}
-	answer, last := asked.answer.next(wait, ctx.Done())
-	ping := &call{answer: newStream()}
+	first, last := asked.answer.next(wait, ctx.Done())
+	answer = first.message
+	ping := &call{answer: newStream(nil)}
 	if answer == nil && !last && ctx.Err() == nil {
 		pinged = true
 		err = c.ask(ctx, pinging, ping)
 	}
 	for answer == nil && err == nil && !last && ctx.Err() == nil {
-		if pong, _ := ping.answer.take(); pong != nil && isResult(pong) { // modern servers know no ping
-			answer, _ = asked.answer.next(m.era.silence, ctx.Done())
+		if pong, _ := ping.answer.take(); pong.message != nil && isResult(pong.message) { // modern servers know no ping
+			first, _ = asked.answer.next(m.era.silence, ctx.Done())
+			answer = first.message
 			break
 		}
 		select {
 		case <-asked.answer.signal:
-			answer, last = asked.answer.take()
+			first, last = asked.answer.take()
+			answer = first.message
 		case <-ping.answer.signal:
 		case <-ctx.Done():
 		}

@@ -63,7 +63,7 @@ func (m *modern) hold(r *http.Request, h *held) (*http.Response, error) {
 	release := func() { m.release(h) }
 	if announced := m.announces(); announced != nil && m.slot.asleep() { // one that wakes from now on is asked
 		h.call.acknowledged.Store(true)
-		return events(r, h.call.answer, h.acknowledgement(announced), false, release), nil
+		return events(r, h.call.answer, piece{message: h.acknowledgement(announced)}, false, release), nil
 	}
 	c, _, err := m.slot.awake(r.Context())
 	if err != nil {
@@ -76,11 +76,12 @@ func (m *modern) hold(r *http.Request, h *held) (*http.Response, error) {
 	first, last := h.call.answer.next(patience, r.Context().Done())
 	switch {
 	case r.Context().Err() != nil:
+		first.share.Release()
 		release()
 		return nil, context.Cause(r.Context())
-	case last && first != nil:
+	case last && first.message != nil:
 		release()
-		return answer(r, statusOf(first), first), nil
+		return single(r, statusOf(first.message), h.call.answer, first), nil
 	}
 	return events(r, h.call.answer, first, last, release), nil
 }

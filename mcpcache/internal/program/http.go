@@ -11,10 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -93,30 +91,22 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return refuse(r, http.StatusUnsupportedMediaType, nil, codeRequest, "Content-Type has to be application/json"), nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, process.MaxLine+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(body) > process.MaxLine:
-		return refuse(r, http.StatusRequestEntityTooLarge, nil, codeRequest, "message is larger than 32 MiB"), nil
-	case !utf8.Valid(body):
-		return refuse(r, http.StatusBadRequest, nil, codeParse, "message is not UTF-8"), nil
+	m, refused, err := p.receive(r)
+	defer m.share.Release()
+	if refused != nil || err != nil {
+		return refused, err
 	}
-	var request message.Request
-	if err := message.Decode(body, &request); err != nil {
-		return refuse(r, http.StatusBadRequest, nil, codeRequest, err.Error()), nil
-	}
-	version := r.Header.Get(revisionHeader)
+	request, version := &m.request, r.Header.Get(revisionHeader)
 	switch {
-	case isModernRequest(r, &request):
-		return p.modern.post(r, body, &request)
+	case isModernRequest(r, request):
+		return p.modern.post(r, m)
 	case !known(version):
 		return unknownVersion(r, version), nil
 	case p.modern.alone():
-		return p.modern.refuseSession(r, body, &request), nil
+		return p.modern.refuseSession(r, m), nil
 	}
 	if method := string(request.Method); method == "initialize" && request.ID != nil {
-		return p.initialize(r, body, &request)
+		return p.initialize(r, m.body, request)
 	}
 	s, refused := p.sessionOf(r, request.ID)
 	if refused != nil {
@@ -124,13 +114,13 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case request.Method == nil:
-		err = s.answers(r.Context(), body, request.ID)
+		err = s.answers(r.Context(), m.body, request.ID)
 	case request.ID == nil:
-		if err = s.notify(r.Context(), body, string(request.Method)); errors.Is(err, errMemory) {
+		if err = s.notify(r.Context(), m.body, string(request.Method)); errors.Is(err, errMemory) {
 			return refuse(r, http.StatusRequestEntityTooLarge, nil, codeRequest, err.Error()), nil
 		}
 	default:
-		return s.request(r, body, &request)
+		return s.request(r, m)
 	}
 	if err != nil {
 		return nil, err
@@ -204,12 +194,13 @@ func (s *session) said(ctx context.Context) (result, refused []byte, err error) 
 }
 
 // request has the session's process answer a request.
-func (s *session) request(r *http.Request, body []byte, request *message.Request) (*http.Response, error) {
+func (s *session) request(r *http.Request, m *received) (*http.Response, error) {
 	s.touch()
-	if own := s.keptFromProcess(request, body); own != nil {
+	request := &m.request
+	if own := s.keptFromProcess(request, m.body); own != nil {
 		return answer(r, http.StatusOK, own), nil
 	}
-	switch own, err := s.answersAsleep(request, body); {
+	switch own, err := s.answersAsleep(request, m.body); {
 	case err != nil:
 		return s.program.unanswered(r, request, err), nil
 	case own != nil:
@@ -217,13 +208,13 @@ func (s *session) request(r *http.Request, body []byte, request *message.Request
 	}
 	var calls []*call
 	defer func() { s.settled(calls) }()
-	res, err := s.slot.ask(r, body, func() *call {
-		asked := newCall(r, body, request)
+	res, err := s.slot.ask(r, m, func() *call {
+		asked := s.program.newCall(r, m)
 		asked.session = s
 		calls = append(calls, asked)
 		s.waits(asked)
 		return asked
-	}, func() error { return s.remember(string(request.Method), body) })
+	}, func() error { return s.remember(string(request.Method), m.body) })
 	switch {
 	case err == nil || r.Context().Err() != nil:
 		return res, err
@@ -235,8 +226,9 @@ func (s *session) request(r *http.Request, body []byte, request *message.Request
 }
 
 // ask has the process answer a request. If it has ended before it was sent the request, another
-// one does. newCall is called for each of them; begin before it is sent the request.
-func (s *slot) ask(r *http.Request, body []byte, newCall func() *call, begin func() error) (*http.Response, error) {
+// one does. newCall is called for each of them; begin before it is sent the request. Once it has been
+// sent, its memory is given back.
+func (s *slot) ask(r *http.Request, m *received, newCall func() *call, begin func() error) (*http.Response, error) {
 	for range 3 {
 		asked := newCall()
 		c, _, err := s.awake(r.Context())
@@ -244,15 +236,21 @@ func (s *slot) ask(r *http.Request, body []byte, newCall func() *call, begin fun
 			err = begin()
 		}
 		if err == nil {
-			err = c.ask(r.Context(), body, asked)
+			err = c.ask(r.Context(), m.body, asked)
 		}
 		switch {
+		case err == nil && r.Context().Err() != nil:
+			c.leave(asked)
+			return nil, context.Cause(r.Context())
 		case r.Context().Err() != nil:
 			return nil, context.Cause(r.Context())
 		case errors.Is(err, errGone):
 			continue
 		case err != nil:
 			return nil, err
+		}
+		if asked.written.Load() {
+			m.share.Release()
 		}
 		if res, err := c.await(r, asked); res != nil || err != nil {
 			return res, err
@@ -273,14 +271,15 @@ func (c *child) await(r *http.Request, asked *call) (*http.Response, error) {
 	first, last := asked.answer.next(wait, r.Context().Done())
 	switch {
 	case r.Context().Err() != nil:
+		first.share.Release()
 		c.leave(asked)
 		return nil, context.Cause(r.Context())
-	case last && first == nil && !asked.written.Load():
+	case last && first.message == nil && !asked.written.Load():
 		return nil, nil
-	case last && first != nil && asked.modern:
-		return answer(r, statusOf(first), first), nil
-	case last && first != nil:
-		return answer(r, http.StatusOK, first), nil
+	case last && first.message != nil && asked.modern:
+		return single(r, statusOf(first.message), asked.answer, first), nil
+	case last && first.message != nil:
+		return single(r, http.StatusOK, asked.answer, first), nil
 	}
 	return events(r, asked.answer, first, last, func() { c.leave(asked) }), nil
 }
@@ -307,7 +306,7 @@ func (p *Program) get(r *http.Request) *http.Response {
 		return refused
 	}
 	stream := s.listen()
-	return events(r, stream, nil, false, stream.end)
+	return events(r, stream, piece{}, false, nil)
 }
 
 // delete ends a session.

@@ -62,7 +62,7 @@ func (p *Program) used() {
 // it is that of a session; otherwise that is what cancels it (2026-07-28, "Streamable HTTP",
 // "Cancellation").
 func (c *child) leave(asked *call) {
-	asked.answer.end()
+	asked.answer.drop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	asked.left = true

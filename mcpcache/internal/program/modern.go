@@ -34,12 +34,15 @@ type modern struct {
 // alone reports whether the program is not to have sessions.
 func (m *modern) alone() bool { return m.era.fixed && m.era.is(isModern) }
 
+const noSessions = "this server has no sessions"
+
 // refuseSession answers a client that has a session, or wants one.
-func (m *modern) refuseSession(r *http.Request, body []byte, request *message.Request) *http.Response {
+func (m *modern) refuseSession(r *http.Request, from *received) *http.Response {
+	request := &from.request
 	if string(request.Method) != "initialize" {
-		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, "this server has no sessions")
+		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, noSessions)
 	}
-	requested, _ := message.ValueAt(body, "params", "protocolVersion")
+	requested, _ := message.ValueAt(from.body, "params", "protocolVersion")
 	if len(requested) == 0 {
 		requested = []byte(`""`)
 	}
@@ -111,7 +114,8 @@ func (c *child) logged() (only *call) {
 }
 
 // post takes a request of a client without a session.
-func (m *modern) post(r *http.Request, body []byte, request *message.Request) (*http.Response, error) {
+func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
+	body, request := from.body, &from.request
 	switch {
 	case m.era.is(isLegacy):
 		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, notModern), nil
@@ -135,7 +139,7 @@ func (m *modern) post(r *http.Request, body []byte, request *message.Request) (*
 		}
 	}
 	asked := func() *call {
-		asked := newCall(r, body, request)
+		asked := m.slot.program.newCall(r, from)
 		asked.modern, asked.subscribes = true, subscribes
 		_, asked.logs = message.ValueAt(body, "params", "_meta", message.MetaLogLevel)
 		if discovers {
@@ -145,10 +149,10 @@ func (m *modern) post(r *http.Request, body []byte, request *message.Request) (*
 	}
 	var res *http.Response
 	var err error
-	if lists := listsOf(body); subscribes && lazy && lists != nil {
+	if lists := listsOf(body); subscribes && lazy && lists != nil && len(body) <= maxRemembered {
 		res, err = m.hold(r, &held{call: asked(), request: bytes.Clone(body), lists: lists})
 	} else {
-		res, err = m.slot.ask(r, body, asked, func() error { return nil })
+		res, err = m.slot.ask(r, from, asked, func() error { return nil })
 	}
 	switch {
 	case err == nil || r.Context().Err() != nil:

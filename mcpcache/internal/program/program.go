@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -25,6 +26,7 @@ type Limits struct {
 	Idle         time.Duration // after which a process that nobody uses is stopped; 0: never
 	StopGrace    time.Duration // for each step of stopping one
 	Max          int           // processes
+	Memory       int64         // bytes, of all long messages on their way: see [Program.ShareMemory]
 	// Lazy has a process start only for what it has not said before, and has nobody who merely
 	// listens keep it running.
 	Lazy bool
@@ -49,6 +51,8 @@ type Program struct {
 	logger  atomic.Pointer[zap.Logger]
 	name    atomic.Pointer[string]
 	limits  atomic.Pointer[Limits]
+	own     *budget.Room                // of messages on their way, as the limits say
+	memory  atomic.Pointer[budget.Room] // that counts: own, or what others share
 	// first is held by a start until one has succeeded: package managers that install one
 	// package at the same time spoil it (npm/cli#8224).
 	first   chan struct{}
@@ -80,7 +84,7 @@ type Program struct {
 // the store, if there is one. The program has to be closed.
 func (h *Host) New(command func() (process.Command, error), kind Kind, limits Limits, store Store, logger *zap.Logger) *Program {
 	p := &Program{
-		command: command, host: h,
+		command: command, host: h, own: budget.NewRoom(0),
 		first:    make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		sessions: make(map[string]*session),
@@ -117,7 +121,13 @@ func (p *Program) log() *zap.Logger { return p.logger.Load().With(zap.String("pr
 func (p *Program) Configure(limits Limits, logger *zap.Logger) {
 	p.limits.Store(&limits)
 	p.logger.Store(logger)
+	p.own.SetLimit(limits.Memory)
+	p.memory.Store(p.own)
 }
+
+// ShareMemory has messages on their way take the memory of others, and not their own, until the program is
+// configured again.
+func (p *Program) ShareMemory(room *budget.Room) { p.memory.Store(room) }
 
 // Close ends the program and its sessions. Processes are stopped behind it, see [Host.Close].
 func (p *Program) Close() {

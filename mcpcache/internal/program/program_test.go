@@ -334,7 +334,7 @@ func TestProcessAsksALot(t *testing.T) {
 
 // What is there for a client that does not read is bounded.
 func TestSlowReaders(t *testing.T) {
-	s := newStream()
+	s := newStream(nil)
 	message := make([]byte, maxQueued/2)
 	for n := range 2 {
 		if !s.put(message) {
@@ -344,12 +344,12 @@ func TestSlowReaders(t *testing.T) {
 	if s.put([]byte("x")) {
 		t.Error("there is room for a byte more")
 	}
-	if !s.finish(message) || s.put(nil) || s.finish(nil) {
+	if !s.finish(message, nil) || s.put(nil) || s.finish(nil, nil) {
 		t.Error("the last message is not the last")
 	}
 	for n := range 3 {
-		if got, last := s.take(); len(got) != len(message) || last != (n == 2) {
-			t.Errorf("message %d: %d bytes, last: %v", n, len(got), last)
+		if got, last := s.take(); len(got.message) != len(message) || last != (n == 2) {
+			t.Errorf("message %d: %d bytes, last: %v", n, len(got.message), last)
 		}
 	}
 }

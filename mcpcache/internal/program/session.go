@@ -209,7 +209,7 @@ func (s *session) listen() *stream {
 	if s.unrelated != nil {
 		s.unrelated.end()
 	}
-	s.unrelated = newStream()
+	s.unrelated = newStream(s.program.memory.Load())
 	if s.closed {
 		s.unrelated.end()
 	}
@@ -366,7 +366,7 @@ func (s *session) cancel(ctx context.Context, body []byte) error {
 		return err
 	}
 	if cancelled := c.settle(number); cancelled != nil {
-		cancelled.answer.finish(message.AppendError(nil, cancelled.id, codeInternal, errCancelled.Error()))
+		cancelled.answer.finish(message.AppendError(nil, cancelled.id, codeInternal, errCancelled.Error()), nil)
 	}
 	if err := c.tell(ctx, line); !errors.Is(err, errGone) {
 		return err

@@ -134,7 +134,7 @@ func (s *slot) settle(c *child, before []*again) {
 		return
 	}
 	if _, modern := s.owner.(*modern); !modern && len(before) > 0 { // that knows no ping
-		ping := &call{answer: newStream()}
+		ping := &call{answer: newStream(nil)}
 		if c.ask(context.Background(), pinging, ping) == nil { // what it says before it answers, it says of its start
 			ping.answer.next(settling, c.gone)
 		}
@@ -159,7 +159,7 @@ func (c *child) repeat(a *again) {
 			_ = c.tell(context.Background(), a.line)
 			return
 		}
-		asked = &call{answer: newStream(), left: true}
+		asked = &call{answer: newStream(nil), left: true}
 	}
 	if err := c.ask(context.Background(), a.line, asked); err != nil && !asked.acknowledged.Load() {
 		asked.answer.end()

@@ -22,6 +22,7 @@ import (
 //		idle          <duration>   # default: 5m. off: never stopped
 //		stop_grace    <duration>   # default: 2s
 //		max           <n>          # processes. Default: 32
+//		memory        <size>       # for messages on their way. Default: 64MiB, or that of mcp_cache
 //		share                      # one process for all sessions
 //		era           legacy|modern  # default: found out
 //		lazy          on|off       # start a process when it is needed only. Default: on
@@ -50,6 +51,7 @@ func (t *Transport) options() map[string]options.Setter {
 		"idle":          options.DurationOrOff(&t.Idle),
 		"stop_grace":    options.Duration(&t.StopGrace),
 		"max":           options.Count(&t.Max, MostProcesses),
+		"memory":        options.Size(&t.Memory, LeastMemory>>20),
 		"share":         options.Flag(&t.Share),
 		"era":           options.OneOf(&t.Era, revision.EraNames()...),
 		"lazy":          options.OnOff(&t.Lazy),

@@ -22,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -96,6 +97,13 @@ type Transport struct {
 	// the longest time is stopped; without any, the client is refused. Default: `32`
 	Max int `json:"max,omitempty"`
 
+	// How many bytes messages on their way may take, to and from all processes of the program. Only those
+	// of more than 64 KiB count, and one may have three quarters of that. A client whose message has no
+	// room is answered 503. An answer waits for room, which slow clients may have: a client that
+	// reads nothing for 20 seconds loses its answer. Default: with `mcp_cache`, all its programs
+	// together have as many bytes as its memory; otherwise 64 MiB for each program
+	Memory int64 `json:"memory,omitempty"`
+
 	program *program.Program
 	checked bool // the origins of requests, in front
 	named   sync.Once
@@ -109,6 +117,9 @@ const (
 	defaultMax          = 32
 	// MostProcesses is the largest value of the option max.
 	MostProcesses = 10_000
+	// LeastMemory is the smallest value of the option memory, in bytes.
+	LeastMemory   = 1 << 20
+	defaultMemory = 64 << 20
 	// farewell is how long programs have when Caddy stops.
 	farewell = 1500 * time.Millisecond
 )
@@ -216,6 +227,8 @@ func (t *Transport) check() error {
 		return errors.New("stop_grace: a duration of more than 0 is needed")
 	case t.Max < 0 || t.Max > MostProcesses:
 		return fmt.Errorf("max: %d is not a whole number from 1 to %d", t.Max, MostProcesses)
+	case t.Memory != 0 && t.Memory < LeastMemory:
+		return fmt.Errorf("memory: %d is less than %d bytes", t.Memory, LeastMemory)
 	}
 	for name := range t.Env {
 		if err := checkVariable(name); err != nil {
@@ -263,11 +276,11 @@ func (t *Transport) Identity() []byte {
 }
 
 // Limits are the fields of a [Transport] that may change while the program goes on.
-var Limits = []string{"start_timeout", "idle", "stop_grace", "max", "lazy"}
+var Limits = []string{"start_timeout", "idle", "stop_grace", "max", "memory", "lazy"}
 
 func (t *Transport) limits() program.Limits {
 	limits := program.Limits{
-		StartTimeout: defaultStartTimeout, Idle: defaultIdle, StopGrace: defaultStopGrace, Max: defaultMax,
+		StartTimeout: defaultStartTimeout, Idle: defaultIdle, StopGrace: defaultStopGrace, Max: defaultMax, Memory: defaultMemory,
 		Lazy: t.Lazy == nil || *t.Lazy,
 	}
 	if t.StartTimeout > 0 {
@@ -281,6 +294,9 @@ func (t *Transport) limits() program.Limits {
 	}
 	if t.Max > 0 {
 		limits.Max = t.Max
+	}
+	if t.Memory > 0 {
+		limits.Memory = t.Memory
 	}
 	return limits
 }
@@ -305,6 +321,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // OriginsAreChecked says that a handler in front refuses requests of foreign pages. Otherwise the
 // transport does. It has to be called before the first request.
 func (t *Transport) OriginsAreChecked() { t.checked = true }
+
+// ShareMemory has messages on their way take that memory, which others take from, too. A Memory of its own
+// counts instead.
+func (t *Transport) ShareMemory(room *budget.Room) {
+	if t.Memory == 0 {
+		t.program.ShareMemory(room)
+	}
+}
 
 // Asleep reports whether no process of the program runs, and only needs start one: see Lazy.
 func (t *Transport) Asleep() bool { return t.limits().Lazy && t.program.Asleep() }

@@ -115,13 +115,13 @@ func TestKeys(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	want := program.Limits{StartTimeout: 2 * time.Minute, Idle: 5 * time.Minute, StopGrace: 2 * time.Second, Max: 32, Lazy: true}
+	want := program.Limits{StartTimeout: 2 * time.Minute, Idle: 5 * time.Minute, StopGrace: 2 * time.Second, Max: 32, Memory: 64 << 20, Lazy: true}
 	if got := (&Transport{}).limits(); got != want {
 		t.Errorf("without options: %+v", got)
 	}
 	second := caddy.Duration(time.Second)
-	want = program.Limits{StartTimeout: time.Second, StopGrace: time.Second, Max: 1}
-	if got := (&Transport{StartTimeout: second, Idle: -1, StopGrace: second, Max: 1, Lazy: new(bool)}).limits(); got != want {
+	want = program.Limits{StartTimeout: time.Second, StopGrace: time.Second, Max: 1, Memory: 1 << 20}
+	if got := (&Transport{StartTimeout: second, Idle: -1, StopGrace: second, Max: 1, Memory: 1 << 20, Lazy: new(bool)}).limits(); got != want {
 		t.Errorf("with all of them: %+v", got)
 	}
 }
