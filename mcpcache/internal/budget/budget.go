@@ -29,6 +29,9 @@ func (b *Budget) SetLimit(limit int64) {
 	b.wake()
 }
 
+// Limit returns how many bytes there are.
+func (b *Budget) Limit() int64 { return b.limit.Load() }
+
 // Largest returns how many bytes one share can have, if there is no other.
 func (b *Budget) Largest() int64 { return max(smallShare, b.limit.Load()-b.left(leftToSmall)) }
 

@@ -163,6 +163,45 @@ func TestHalfALine(t *testing.T) {
 	}
 }
 
+// What sessions keep for their next processes is bounded: those that were not used for the longest time are
+// forgotten, but not those with a process.
+func TestSessionsKeepLittle(t *testing.T) {
+	x := newProgram(t, narrow)
+	x.visit() // what the program says is known from now on
+	first := x.visit()
+	first.call("pid", `{}`)
+	open := func() string {
+		res := x.as("").send(http.MethodPost, strings.Replace(hello, `"capabilities"`, `"pad":"`+strings.Repeat("x", 50_000)+`","capabilities"`, 1))
+		if res.StatusCode != http.StatusOK {
+			t.Fatalf("initialize: %d %s", res.StatusCode, read(t, res))
+		}
+		return res.Header.Get(sessionHeader)
+	}
+	a, b, c := open(), open(), open() // 128 KiB have room
+	for session, known := range map[string]bool{first.session: true, a: false, b: true, c: true} {
+		res := x.as(session).send(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		if (res.StatusCode == http.StatusOK) != known {
+			t.Errorf("session %s is known: %v", session, !known)
+		}
+	}
+	subscribe := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a","pad":%q}}`, strings.Repeat("x", 60_000))
+	if res := first.send(http.MethodPost, subscribe); res.StatusCode != http.StatusOK {
+		t.Errorf("subscribing: %d", res.StatusCode)
+	}
+	if x.session(b) != nil && x.session(c) != nil || x.session(first.session) == nil {
+		t.Error("no session has made room for the subscription, or the wrong one")
+	}
+	for _, s := range x.known() {
+		x.forget(s)
+	}
+	if kept := x.kept.Load(); kept != 0 {
+		t.Errorf("%d bytes are kept for no session", kept)
+	}
+}
+
+// as returns a client with that session.
+func (x *tested) as(session string) *visitor { return &visitor{tested: x, session: session} }
+
 // What a client has left is held for nobody.
 func TestClientsThatLeave(t *testing.T) {
 	x := newProgram(t, usual)

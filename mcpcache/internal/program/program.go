@@ -62,6 +62,7 @@ type Program struct {
 	// awake says that a client has used a process since none ran.
 	awake  atomic.Bool
 	counts counts
+	kept   atomic.Int64 // bytes that sessions keep for their next processes
 
 	mu        sync.Mutex
 	sessions  map[string]*session

@@ -36,6 +36,7 @@ type session struct {
 	level       []byte             // the last request for a level of log messages
 	subscribed  map[string][]byte  // requests for subscriptions, by URI
 	remembered  int                // bytes of these
+	kept        int64              // bytes of these and of initialize, which count while the session is known
 	waiting     map[*call]struct{} // that have not been sent yet, or not answered
 	unrelated   *stream            // what is no part of an answer; nil: nobody listens
 	asked       map[uint64]asked
@@ -94,6 +95,13 @@ func (s *session) restarted(*child) { s.tell(allChanges...) }
 // remember keeps what a later process has to be sent again, of a request or a notification
 // that is handed on. It is an error if there is no room for that.
 func (s *session) remember(method string, body []byte) error {
+	err := s.note(method, body)
+	s.program.trim()
+	return err
+}
+
+// note is remember without regard to other sessions.
+func (s *session) note(method string, body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch method {
@@ -111,7 +119,7 @@ func (s *session) remember(method string, body []byte) error {
 		return err
 	case "resources/unsubscribe":
 		uri := message.StringAt(body, "params", "uri")
-		s.remembered -= len(s.subscribed[uri])
+		s.count(-len(s.subscribed[uri]))
 		delete(s.subscribed, uri)
 	}
 	return nil
@@ -123,8 +131,18 @@ func (s *session) keep(at *[]byte, body []byte) error {
 	if size > maxRemembered {
 		return errMemory
 	}
-	*at, s.remembered = bytes.Clone(body), size
+	s.count(len(body) - len(*at))
+	*at = bytes.Clone(body)
 	return nil
+}
+
+// count adds to the bytes that are kept. The lock is held.
+func (s *session) count(more int) {
+	s.remembered += more
+	if !s.closed {
+		s.kept += int64(more)
+		s.program.kept.Add(int64(more))
+	}
 }
 
 var errMemory = fmt.Errorf("subscriptions of a session, and what else its next process is sent, are larger than %d KiB", maxRemembered>>10)
@@ -191,6 +209,8 @@ func (s *session) awake(ctx context.Context) (*child, []byte, error) {
 func (s *session) close() {
 	s.mu.Lock()
 	s.closed = true
+	s.program.kept.Add(-s.kept)
+	s.kept = 0
 	if s.unrelated != nil {
 		s.unrelated.end()
 	}

@@ -14,36 +14,20 @@ const (
 	sessionAge  = 24 * time.Hour
 )
 
-// newSession returns a session that is known from now on. If there are too many, that which
-// was not used for the longest time is forgotten.
+// newSession returns a session that is known from now on. If there are too many, or they keep too much, that
+// which was not used for the longest time is forgotten.
 func (p *Program) newSession(initialize []byte) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
 		return nil, errEnded
 	}
-	var oldest *session
-	var since time.Time
-	for id, s := range p.sessions {
-		used, asleep := s.lastUse()
-		switch {
-		case !asleep:
-		case time.Since(used) > sessionAge:
-			delete(p.sessions, id)
-			s.close()
-		case oldest == nil || used.Before(since):
-			oldest, since = s, used
-		}
+	if !p.makeRoom(1, int64(len(initialize))) {
+		return nil, &unavailable{fmt.Sprintf("program %s has no room for another session: %d are in use", p.called(), len(p.sessions)), firstRetry}
 	}
-	if len(p.sessions) >= maxSessions {
-		if oldest == nil {
-			return nil, &unavailable{fmt.Sprintf("program %s has %d sessions", p.called(), maxSessions), firstRetry}
-		}
-		delete(p.sessions, oldest.id)
-		oldest.close()
-	}
+	p.kept.Add(int64(len(initialize)))
 	s := &session{
-		id: rand.Text(), program: p, initialize: initialize, used: time.Now(),
+		id: rand.Text(), program: p, initialize: initialize, kept: int64(len(initialize)), used: time.Now(),
 		asked: make(map[uint64]asked), subscribed: make(map[string][]byte), waiting: make(map[*call]struct{}),
 	}
 	if s.slot = p.shared; s.slot == nil {
@@ -51,6 +35,46 @@ func (p *Program) newSession(initialize []byte) (*session, error) {
 	}
 	p.sessions[s.id] = s
 	return s, nil
+}
+
+// mostKept returns how many bytes sessions may keep for their next processes.
+func (p *Program) mostKept() int64 { return p.memory.Load().Limit() / 8 }
+
+// trim forgets sessions that were not used for the longest time if they keep too much.
+func (p *Program) trim() {
+	if p.kept.Load() > p.mostKept() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.makeRoom(0, 0)
+	}
+}
+
+// makeRoom forgets sessions until there may be so many more, and they may keep so many bytes more. It reports
+// whether that is so: those with a process are not forgotten. The lock is held.
+func (p *Program) makeRoom(sessions int, bytes int64) bool {
+	for {
+		var oldest *session
+		var since time.Time
+		for id, s := range p.sessions {
+			used, asleep := s.lastUse()
+			switch {
+			case !asleep:
+			case time.Since(used) > sessionAge:
+				delete(p.sessions, id)
+				s.close()
+			case oldest == nil || used.Before(since):
+				oldest, since = s, used
+			}
+		}
+		if len(p.sessions)+sessions <= maxSessions && p.kept.Load()+bytes <= p.mostKept() {
+			return true
+		}
+		if oldest == nil {
+			return false
+		}
+		delete(p.sessions, oldest.id)
+		oldest.close()
+	}
 }
 
 // session returns the session of that id, nil if there is none.
