@@ -304,7 +304,7 @@ func TestMemoryOfMessages(t *testing.T) {
 			call := func(arguments string) *fixture.Answer {
 				return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":`+arguments))
 			}
-			if large := call(`{"size":1000000}`); tt.fits != (len(textOf(large)) == 1_000_000) || tt.fits == strings.Contains(string(large.Message()), "no memory") {
+			if large := call(`{"size":1000000}`); tt.fits != (len(textOf(large)) == 1_000_000) || tt.fits == strings.Contains(string(large.Message()), "with more than 768 KiB") {
 				t.Errorf("a large answer is %.300s", large.Message())
 			}
 			if small := textOf(call(`{"text":"there"}`)); small != "there" {

@@ -290,9 +290,10 @@ func (p *program) call(m *message) {
 	case "raw":
 		p.write([]byte(strings.NewReplacer("ID", string(m.ID), "<ff>", "\xff", "<long>", strings.Repeat("x", 1_000_000)).Replace(text) + "\n"))
 		return
-	case "half": // of an answer with a text of 400 KB
+	case "half": // of an answer with a text of that size
 		p.mu.Lock()
-		answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, content(strings.Repeat("x", 400_000)))
+		size, _ := m.Params.Arguments["size"].(float64)
+		answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, content(strings.Repeat("x", int(size))))
 		p.rest = answer[len(answer)/2:]
 		_, _ = p.out.Write(answer[:len(answer)/2])
 		p.mu.Unlock()

@@ -48,6 +48,15 @@ func (s *Share) GrowSoon(ctx context.Context, n int64) bool {
 	return false
 }
 
+// Overdraw adds n bytes to the share, also if there are not so many. It is for a piece of work that would
+// otherwise wait for another one, which waits for it.
+func (s *Share) Overdraw(n int64) {
+	if s.of != nil {
+		s.of.used.Add(n)
+		s.size += n
+	}
+}
+
 // Size returns how many bytes the share has.
 func (s *Share) Size() int64 { return s.size }
 

@@ -135,7 +135,7 @@ func TestAnswersWaitForRoom(t *testing.T) {
 func TestAnswersLargerThanTheMemory(t *testing.T) {
 	v := newProgram(t, narrow).visit()
 	pid := v.call("pid", `{}`)
-	if body := read(t, v.send(http.MethodPost, v.toolCall("long", `{"size":1000000}`))); !strings.Contains(body, "no memory") || !strings.Contains(body, `"id":"c2"`) {
+	if body := read(t, v.send(http.MethodPost, v.toolCall("long", `{"size":1000000}`))); !strings.Contains(body, "more than 768 KiB") || !strings.Contains(body, `"id":"c2"`) {
 		t.Errorf("got %.300s", body)
 	}
 	if again := v.call("pid", `{}`); again != pid {
@@ -147,19 +147,35 @@ func TestAnswersLargerThanTheMemory(t *testing.T) {
 	}
 }
 
-// A process that stops in the middle of a long line keeps no other from writing one.
+// A process that pauses in the middle of a long line keeps no other from writing one, and goes on even if the
+// other one has the rest of the memory.
 func TestHalfALine(t *testing.T) {
-	x := newProgram(t, narrow)
-	v, other := x.visit(), x.visit()
-	answers := make(chan string)
-	go func() { answers <- v.call("half", `{}`) }()
-	await(t, "half a line is there", func() bool { return x.held() > 0 })
-	if text := other.call("long", `{"size":400000}`); len(text) != 400_000 {
-		t.Errorf("another process answers with %d bytes", len(text))
-	}
-	v.call("rest", `{}`)
-	if text := <-answers; len(text) != 400_000 {
-		t.Errorf("then the answer has %d bytes", len(text))
+	for name, size := range map[string]int{"both have room": 350_000, "one waits for the other": 600_000} {
+		t.Run(name, func(t *testing.T) {
+			x := newProgram(t, narrow)
+			v, other := x.visit(), x.visit()
+			answers, others := make(chan string, 1), make(chan string, 1)
+			arguments := fmt.Sprintf(`{"size":%d}`, size)
+			go func() { answers <- v.call("half", arguments) }()
+			await(t, "half a line is there", func() bool { return x.held() > 0 })
+			half := x.held()
+			go func() { others <- other.call("long", arguments) }()
+			if size == 350_000 {
+				if text := <-others; len(text) != size {
+					t.Errorf("another process answers with %d bytes", len(text))
+				}
+				others <- strings.Repeat("x", size)
+			} else {
+				await(t, "the other line has the rest", func() bool { return x.held() > half+200_000 })
+			}
+			v.call("rest", `{}`)
+			if text := <-answers; len(text) != size {
+				t.Errorf("then the answer has %d bytes", len(text))
+			}
+			if text := <-others; len(text) != size {
+				t.Errorf("the other one has %d", len(text))
+			}
+		})
 	}
 }
 

@@ -278,6 +278,7 @@ func TestRefusedRequests(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, 400, "initialize"},
 		"empty initialize": {"POST", "", "", "application/json", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, 400, "protocolVersion"},
 		"no JSON":          {"POST", v.session, "", "text/plain", list, 415, "application/json"},
+		"line end in text": {"POST", v.session, "", "application/json", strings.Replace(list, "tools", "to\nols", 1), 400, "malformed"},
 		"half a message":   {"POST", v.session, "", "application/json", list[:20], 400, ""},
 		"batch":            {"POST", v.session, "", "application/json", "[" + list + "]", 400, "batch"},
 		"not UTF-8":        {"POST", v.session, "", "application/json", "\"\xff\"", 400, "UTF-8"},

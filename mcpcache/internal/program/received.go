@@ -41,13 +41,13 @@ func (p *Program) receive(r *http.Request) (m *received, refused *http.Response,
 	case !utf8.Valid(m.body):
 		return m, refuse(r, http.StatusBadRequest, nil, codeParse, "message is not UTF-8"), nil
 	}
+	if err := message.Decode(m.body, &m.request); err != nil {
+		return m, refuse(r, http.StatusBadRequest, nil, codeRequest, err.Error()), nil
+	}
 	for i, b := range m.body { // in JSON they are white space
 		if b == '\n' || b == '\r' {
 			m.body[i] = ' '
 		}
-	}
-	if err := message.Decode(m.body, &m.request); err != nil {
-		return m, refuse(r, http.StatusBadRequest, nil, codeRequest, err.Error()), nil
 	}
 	return m, nil, nil
 }

@@ -17,8 +17,9 @@ const (
 )
 
 // lineRoom is the memory of the line that a process is writing. Of several long lines only one grows at a
-// time: it has what it needs sooner than if each had some of it. Its methods are for the goroutine that
-// reads.
+// time: it has what it needs sooner than if each had some of it. A line that pauses loses its turn, but not
+// its memory. If it goes on, it takes what it needs: whoever has the turn by then may wait for its memory. Its
+// methods are for the goroutine that reads.
 type lineRoom struct {
 	program *Program
 	running context.Context // until the process ends
@@ -27,50 +28,58 @@ type lineRoom struct {
 	share budget.Share
 	left  time.Duration // of roomPatience
 	stall *time.Timer
+	// isTooLong says that there is never memory for the line.
+	isTooLong bool
 
-	mu     sync.Mutex
-	inTurn bool
+	mu   sync.Mutex
+	turn turn
 }
+
+// turn says whether a line may grow.
+type turn int
+
+const (
+	notYet turn = iota
+	inTurn
+	paused // for so long that others had their turn
+)
 
 // fits reports whether there is memory for so many bytes of the line. It waits for that.
 func (l *lineRoom) fits(size int) bool {
 	if l.room == nil {
 		l.room, l.left = l.program.memory.Load(), roomPatience
 		l.share = l.room.Share()
-	} else {
-		l.stall.Stop()
+		l.stall = time.AfterFunc(stalled, l.pause)
 	}
-	if int64(size) > l.room.Largest() {
+	l.stall.Stop()
+	more := int64(size) - l.share.Size()
+	if l.isTooLong = int64(size) > l.room.Largest(); l.isTooLong {
 		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.turn == paused {
+		l.share.Overdraw(more)
+		return true
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(l.running, l.left)
 	defer cancel()
-	fits := l.takeTurn(ctx) && l.share.GrowSoon(ctx, int64(size)-l.share.Size())
-	l.left -= time.Since(began)
-	if l.stall == nil {
-		l.stall = time.AfterFunc(stalled, l.endTurn)
-	} else {
-		l.stall.Reset(stalled)
+	if l.turn == notYet && l.room.Enter(ctx, roomPatience) {
+		l.turn = inTurn
 	}
+	fits := l.turn == inTurn && l.share.GrowSoon(ctx, more)
+	l.left -= time.Since(began)
+	l.stall.Reset(stalled)
 	return fits
 }
 
-// takeTurn waits until no other line grows.
-func (l *lineRoom) takeTurn(ctx context.Context) bool {
+// pause has others have their turn.
+func (l *lineRoom) pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.inTurn {
-		l.inTurn = l.room.Enter(ctx, roomPatience)
-	}
-	return l.inTurn
-}
-
-func (l *lineRoom) endTurn() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.inTurn {
-		l.inTurn = false
+	if l.turn == inTurn {
+		l.turn = paused
 		l.room.Leave()
 	}
 }
@@ -80,10 +89,8 @@ func (l *lineRoom) end() {
 	if l.room == nil {
 		return
 	}
-	if l.stall != nil {
-		l.stall.Stop()
-	}
+	l.stall.Stop()
+	l.pause()
 	l.share.Release()
-	l.endTurn()
-	l.room = nil
+	l.room, l.turn = nil, notYet
 }

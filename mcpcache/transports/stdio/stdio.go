@@ -98,7 +98,7 @@ type Transport struct {
 	Max int `json:"max,omitempty"`
 
 	// How many bytes messages on their way may take, to and from all processes of the program. Only those
-	// of more than 64 KiB count, and one may have three quarters of that. A client whose message has no
+	// of more than 64 KiB count, and they may take three quarters of that. A client whose message has no
 	// room is answered 503. An answer waits for room, which slow clients may have: a client that
 	// reads nothing for 20 seconds loses its answer. Default: with `mcp_cache`, all its programs
 	// together have as many bytes as its memory; otherwise 64 MiB for each program
