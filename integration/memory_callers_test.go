@@ -103,7 +103,7 @@ func answerOn(conn net.Conn) (*http.Response, error) {
 	return res, nil
 }
 
-// connect returns a connection of a caller whose system keeps little of what it has not read.
+// connect opens the connection of a caller. The caller's system receives little that the caller has not read.
 func (c *measuredCaddy) connect() (net.Conn, error) {
 	conn, err := net.Dial("tcp", c.addr)
 	if err != nil {

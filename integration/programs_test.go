@@ -276,8 +276,8 @@ func TestProgramAmongServers(t *testing.T) {
 	}
 }
 
-// TestMemoryOfMessages has a program answer more than there is memory for, in every way to use one: the call
-// has an error, and nothing else happens.
+// TestMemoryOfMessages has a program answer more than there is memory for, in every way to use one and in
+// both eras: the call has an error, and nothing else happens.
 func TestMemoryOfMessages(t *testing.T) {
 	command, _ := testProgram(t)
 	narrow, own := "memory 1MiB", programUpstream(command, "memory 8MiB")
@@ -294,21 +294,23 @@ func TestMemoryOfMessages(t *testing.T) {
 		"several, one of its own": {"mcp_cache {\nadmit all\n" + narrow + "\nserver files {\n" + own + "\n}\n}", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := startProxy(t, tt.site)
-			c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-			tool := "echo"
-			if strings.HasPrefix(name, "several") {
-				tool = "files__echo"
-				await(t, "the tools", func() bool { return len(c.List(toolsList).Items("tools")) > 0 })
-			}
-			call := func(arguments string) *fixture.Answer {
-				return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":`+arguments))
-			}
-			if large := call(`{"size":1000000}`); tt.fits != (len(textOf(large)) == 1_000_000) || tt.fits == strings.Contains(string(large.Message()), "with more than 768 KiB") {
-				t.Errorf("a large answer is %.300s", large.Message())
-			}
-			if small := textOf(call(`{"text":"there"}`)); small != "there" {
-				t.Errorf("then a small one is %q", small)
+			for revision, trait := range map[string]string{scripted.LatestLegacy: "", scripted.Modern: "modern"} {
+				p := startProxy(t, strings.ReplaceAll(tt.site, `"pids"`, strconv.Quote(trait)+` "pids"`))
+				c := fixture.New(t, p.URL, revision, "")
+				tool := "echo"
+				if strings.HasPrefix(name, "several") {
+					tool = "files__echo"
+					await(t, "the tools", func() bool { return len(c.List(toolsList).Items("tools")) > 0 })
+				}
+				call := func(arguments string) *fixture.Answer {
+					return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":`+arguments))
+				}
+				if large := call(`{"size":1000000}`); tt.fits != (len(textOf(large)) == 1_000_000) || tt.fits == strings.Contains(string(large.Message()), "with more than 768 KiB") {
+					t.Errorf("%s: a large answer is %.300s", revision, large.Message())
+				}
+				if small := textOf(call(`{"text":"there"}`)); small != "there" {
+					t.Errorf("%s: then a small one is %q", revision, small)
+				}
 			}
 		})
 	}

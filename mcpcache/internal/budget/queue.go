@@ -37,8 +37,8 @@ func (q Queue) Enter(ctx context.Context, patience time.Duration) bool {
 // Leave ends a piece of work.
 func (q Queue) Leave() { <-q }
 
-// Room is a budget for which large pieces of work wait, one after another: each can then grow bit by
-// bit, and never waits for another that waits itself. It is made by [NewRoom].
+// Room is a budget with a queue for large pieces of work. The piece whose turn it is grows bit by bit, and
+// the others begin later. It is made by [NewRoom].
 type Room struct {
 	*Budget
 	Queue

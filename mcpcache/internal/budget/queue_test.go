@@ -45,7 +45,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestGrowSoon has a share wait for what another one has, or for a larger limit.
+// A share waits until another one gives bytes back, or the limit grows.
 func TestGrowSoon(t *testing.T) {
 	const limit = 16 * smallShare
 	for name, tt := range map[string]struct {

@@ -70,7 +70,7 @@ func (c *Cache) fits(size int64) bool {
 	var others int64
 	for _, b := range c.reading.bodies {
 		counts := c.Counts(b.entry)
-		if b.alone { // it takes all the room, and keeps nobody from what is pinned
+		if b.alone { // the body takes all the room, but none of the pinned lists'
 			counts = min(counts, c.reading.limit)
 		}
 		others += counts

@@ -79,8 +79,8 @@ func TestClientsWereTold(t *testing.T) {
 	})
 }
 
-// Clients may have been told of what an instance has missed as a member. If the store was emptied,
-// nothing shows whether anything was missed.
+// A member that missed an announcement takes its callers for told. After the store was emptied, a member cannot
+// know whether it missed one.
 func TestClientsWereToldOfWhatWasLost(t *testing.T) {
 	for what, lost := range map[string]func(fleet []*instance, trial *storetest.Trial){
 		"one that was lost before another": func(fleet []*instance, _ *storetest.Trial) {

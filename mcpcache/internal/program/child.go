@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,22 +58,6 @@ type child struct {
 	greeted, stopped bool
 	junk             int   // lines on standard output that are no messages
 	why              error // it is ended; nil: it has ended by itself, or is not needed
-}
-
-// input is a line for a process.
-type input struct {
-	line    [][]byte      // in parts
-	call    *call         // nil: it is no request
-	written chan struct{} // closed when it is; nil: nobody wants to know
-}
-
-// isLong reports whether the line counts in the memory.
-func (o *input) isLong() bool {
-	size := 0
-	for _, part := range o.line {
-		size += len(part)
-	}
-	return size > uncounted
 }
 
 func newChild(p *Program, running *process.Process, s *slot) *child {
@@ -148,69 +131,6 @@ func (c *child) ask(ctx context.Context, request []byte, asked *call) error {
 	return err
 }
 
-// withNumbers returns the parts of a request with our id, and that as its progress token.
-func withNumbers(request []byte, id uint64, progress bool) ([][]byte, error) {
-	number := strconv.AppendUint(nil, id, 10)
-	before, after, err := message.Around(request, "id")
-	if err != nil || !progress {
-		return [][]byte{before, number, after}, err
-	}
-	beforeToken, afterToken, err := message.Around(request, "params", "_meta", "progressToken")
-	if len(beforeToken) < len(before) {
-		between := request[len(request)-len(afterToken) : len(before)]
-		return [][]byte{beforeToken, number, between, number, after}, err
-	}
-	between := request[len(request)-len(after) : len(beforeToken)]
-	return [][]byte{before, number, between, number, afterToken}, err
-}
-
-// tell sends what is no request.
-func (c *child) tell(ctx context.Context, line []byte) error {
-	return c.send(ctx, &input{line: [][]byte{line}})
-}
-
-// send has a line written. It returns once the line is about to be, or once it is if it is long.
-func (c *child) send(ctx context.Context, o *input) error {
-	if o.isLong() {
-		o.written = make(chan struct{})
-	}
-	select {
-	case c.outbox <- o:
-	case <-c.gone:
-		return errGone
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if o.written != nil {
-		select {
-		case <-o.written:
-		case <-c.gone:
-		}
-	}
-	return nil
-}
-
-// inOneLine returns a message without line ends: in JSON they are white space.
-func inOneLine(message []byte) []byte {
-	if !bytes.ContainsAny(message, "\r\n") {
-		return message
-	}
-	message = bytes.Clone(message)
-	for i, b := range message {
-		if b == '\n' || b == '\r' {
-			message[i] = ' '
-		}
-	}
-	return message
-}
-
-// reply sends an answer from the goroutine that reads, which must not wait.
-func (c *child) reply(line []byte) {
-	if !c.replies.add(line) {
-		c.fail(errUnread)
-	}
-}
-
 // refuse answers a request of the process.
 func (c *child) refuse(e message.Envelope, reason string) {
 	if e.Method == "ping" { // whether a client is there, is not the process's business
@@ -218,34 +138,6 @@ func (c *child) refuse(e message.Envelope, reason string) {
 		return
 	}
 	c.reply(message.AppendError(nil, e.ID, codeMethod, reason))
-}
-
-// write has the process read what is sent.
-func (c *child) write() {
-	for {
-		var err error
-		select {
-		case o := <-c.outbox:
-			if o.call != nil {
-				o.call.written.Store(true)
-			}
-			err = c.process.Write(o.line...)
-			if o.written != nil {
-				close(o.written)
-			}
-		case <-c.replies.waiting:
-			err = c.process.Write(c.replies.next())
-		case <-c.process.Done():
-			return
-		}
-		if err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				c.fail(errUnread)
-			}
-			c.abandon()
-			return
-		}
-	}
 }
 
 // read takes what the process sends, until it ends.
@@ -289,26 +181,6 @@ func (c *child) read() {
 		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text), nil)
 	}
 	c.logExit()
-}
-
-// lacksRoom deals with a line of which there is only the beginning, as there was no memory for more: its call
-// has an error as its answer. If it cannot be known which one that is, the process ends, as a client would
-// wait for ever.
-func (c *child) lacksRoom(beginning []byte) {
-	text := fmt.Sprintf("program %s has answered, but there was no memory for its answer", c.program.called())
-	if c.line.isTooLong {
-		text = fmt.Sprintf("program %s has answered with more than %d KiB, for which there is memory at most", c.program.called(), c.line.room.Largest()>>10)
-	}
-	id := message.ResponseID(beginning)
-	number, err := strconv.ParseUint(string(id), 10, 64)
-	if err != nil {
-		c.fail(errors.New(text + ": its beginning does not say to which request it belongs"))
-		return
-	}
-	c.program.log().Warn("answer is dropped: there was no memory for it", zap.String("error", text), zap.Int("pid", c.process.PID()))
-	if asked := c.settle(number); asked != nil {
-		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text), nil)
-	}
 }
 
 // receive takes a line of the process.

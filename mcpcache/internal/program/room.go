@@ -2,10 +2,16 @@ package program
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
 const (
@@ -93,4 +99,24 @@ func (l *lineRoom) end() {
 	l.pause()
 	l.share.Release()
 	l.room, l.turn = nil, notYet
+}
+
+// lacksRoom deals with a line of which there is only the beginning, as there was no memory for more: its call
+// has an error as its answer. If it cannot be known which one that is, the process ends, as a client would
+// wait for ever.
+func (c *child) lacksRoom(beginning []byte) {
+	text := fmt.Sprintf("program %s has answered, but there was no memory for its answer", c.program.called())
+	if c.line.isTooLong {
+		text = fmt.Sprintf("program %s has answered with more than %d KiB, for which there is memory at most", c.program.called(), c.line.room.Largest()>>10)
+	}
+	id := message.ResponseID(beginning)
+	number, err := strconv.ParseUint(string(id), 10, 64)
+	if err != nil {
+		c.fail(errors.New(text + ": its beginning does not say to which request it belongs"))
+		return
+	}
+	c.program.log().Warn("answer is dropped: there was no memory for it", zap.String("error", text), zap.Int("pid", c.process.PID()))
+	if asked := c.settle(number); asked != nil {
+		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text), nil)
+	}
 }
