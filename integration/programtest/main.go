@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -45,6 +46,7 @@ const word = "mcp-test-program"
 //	fleeting    says of its lists, without sessions, that they are never fresh
 //	learns FILE also has prompts, if there is that file
 //	fails FILE  answers tools/list with an error while there is that file
+//	loose       writes numbers as fractions, members of null, and the version twice
 //	pids DIR    makes a file there whose name is its process number
 //	relay URL   passes each message to the server at that URL, and its answers back
 func Command(traits ...string) (path string, args []string) {
@@ -231,6 +233,8 @@ func (p *program) receive(m *message) {
 	case m.Method == "logging/setLevel":
 		p.level = m.Params.Level
 		p.answer(m.ID, `{}`)
+	case m.Method == "resources/subscribe" && strings.HasSuffix(m.Params.URI, "refused"):
+		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"no such resource"}}`, m.ID)
 	case m.Method == "ping", m.Method == "resources/subscribe", m.Method == "resources/unsubscribe":
 		p.mu.Lock()
 		if m.Method == "resources/subscribe" {
@@ -304,7 +308,19 @@ func (p *program) answer(id json.RawMessage, result string) {
 	p.mu.Lock()
 	p.answered = append(p.answered, id)
 	p.mu.Unlock()
+	if p.is("loose") {
+		p.send(`{"jsonrpc":"2.0","method":null,"id":%s,"error":null,"jsonrpc":"2.0","result":%s}`, p.number(id), result)
+		return
+	}
 	p.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+// number returns a number of the client's as the program writes it.
+func (p *program) number(plain json.RawMessage) json.RawMessage {
+	if p.is("loose") {
+		return append(slices.Clone(plain), ".0"...)
+	}
+	return plain
 }
 
 func (p *program) send(format string, args ...any) {

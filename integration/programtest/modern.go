@@ -53,7 +53,7 @@ func (p *program) receiveModern(m *message) {
 		p.mu.Lock()
 		p.listens[string(m.ID)] = true
 		p.mu.Unlock()
-		p.send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"toolsListChanged":true}}}`, m.ID)
+		p.send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"toolsListChanged":true}}}`, p.number(m.ID))
 	default:
 		p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, m.ID)
 	}
@@ -96,7 +96,7 @@ func (p *program) change() {
 	}
 	p.mu.Unlock()
 	for _, id := range ids {
-		p.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, id)
+		p.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, p.number(json.RawMessage(id)))
 	}
 	if len(ids) == 0 {
 		p.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)

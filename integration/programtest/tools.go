@@ -100,7 +100,7 @@ func (p *program) say(m *message, text string) {
 		}
 	case "progress":
 		for n := range 3 {
-			p.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, m.Params.Meta.Token, n)
+			p.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, p.number(m.Params.Meta.Token), n)
 		}
 	case "log":
 		p.send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%q}}`, text)

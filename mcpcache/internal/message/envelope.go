@@ -1,13 +1,10 @@
 package message
 
-import (
-	"bytes"
-	"slices"
-)
+import "slices"
 
 // Envelope is what a message of JSON-RPC is, without a look at what it says.
 type Envelope struct {
-	ID       []byte // raw JSON; nil when there is none, or null
+	ID       []byte // raw JSON as written; nil when there is none, or null
 	Method   string // unescaped; "" of a response
 	Response bool
 	idEnd    int // where ID ends in the message
@@ -19,8 +16,9 @@ func (e *Envelope) WithID(data, id []byte) []byte {
 	return slices.Concat(data[:e.idEnd-len(e.ID)], id, data[e.idEnd:])
 }
 
-// ParseEnvelope takes apart one message, of either side, which is to pass as it is written: its
-// strings may have what is no Unicode, and it may have a result beside an error. Its error is an [ErrBatch], an
+// ParseEnvelope takes apart one message of a server, which is to pass as it is written: its
+// strings may have what is no Unicode, it may have a result beside an error, and what [ParseResponse] takes of
+// servers that are not exact. Its error is an [ErrBatch], an
 // [ErrAmbiguous] or an [ErrInvalid]. The envelope's slices point into data.
 func ParseEnvelope(data []byte) (e Envelope, err error) {
 	if IsBatch(data) {
@@ -28,18 +26,16 @@ func ParseEnvelope(data []byte) (e Envelope, err error) {
 	}
 	s := scanLeniently(data)
 	defer s.release()
-	members, err := s.eachOf(topKeys, "not an object", func(key int) error {
+	members, withNull, err := s.members(func(key int) error {
 		value, err := s.value()
 		switch {
 		case err != nil:
 			return err
-		case key == topJSONRPC && string(value) != version:
-			return invalid(`jsonrpc is not "2.0"`)
-		case key == topID && !bytes.Equal(value, []byte("null")):
-			if !validID(value) {
-				return invalid("id is not a string or integer of at most 1 KiB")
-			}
+		case key == topJSONRPC:
+			return checkVersion(value)
+		case key == topID:
 			e.ID, e.idEnd = value, int(s.dec.InputOffset())
+			return checkID(wholeID(value))
 		case key == topMethod:
 			if !isString(value) {
 				return invalid("method is not a string")
@@ -48,11 +44,12 @@ func ParseEnvelope(data []byte) (e Envelope, err error) {
 		}
 		return nil
 	})
-	if err == nil {
-		err = s.end()
+	e.Response = !members.has(topMethod)
+	said := members
+	if e.Response {
+		said = withNull // a result of null is one
 	}
-	answers := members.has(topResult) || members.has(topError)
-	switch e.Response = !members.has(topMethod); {
+	switch answers := said.has(topResult) || said.has(topError); {
 	case err != nil:
 	case !members.has(topJSONRPC):
 		err = invalid("jsonrpc is missing")

@@ -1,13 +1,8 @@
 package message
 
 import (
-	"bytes"
-
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// MaxID is the length in bytes of the longest id that is accepted, as written.
-const MaxID = 1 << 10
 
 // Request is one JSON-RPC message of a client, as far as a cache has to
 // understand it. Its slices point into the body given to [Decode], but Method
@@ -54,6 +49,13 @@ var paramKeys = keys("_meta", "cursor", "uri", "name", "arguments", "inputRespon
 // version is the only value of "jsonrpc" (JSON-RPC 2.0, section 4). Writing it
 // with escapes would be JSON too, but nobody does.
 const version = `"2.0"`
+
+func checkVersion(value []byte) error {
+	if string(value) != version {
+		return invalid(`jsonrpc is not "2.0"`)
+	}
+	return nil
+}
 
 // Decode takes a client's message apart. It resets req first and leaves it
 // reset when it fails. Its error is an [ErrBatch], [ErrAmbiguous] or
@@ -114,12 +116,10 @@ func (s *scanner) requestMember(key int, req *Request) (err error) {
 	}
 	switch key {
 	case topJSONRPC:
-		if string(value) != version {
-			return invalid(`jsonrpc is not "2.0"`)
-		}
+		return checkVersion(value)
 	case topID:
-		if !validID(value) {
-			return invalid("id is not a string or integer of at most 1 KiB")
+		if err := checkID(value); err != nil {
+			return err
 		}
 		req.ID, s.idEnd = value, int(s.dec.InputOffset())
 		req.UnsafeInteger = req.UnsafeInteger || !isString(value) && !isSafe(value)
@@ -186,26 +186,6 @@ func (s *scanner) stringValue(otherwise string) ([]byte, error) {
 		return nil, invalid(otherwise)
 	}
 	return value, nil
-}
-
-// validID reports whether a raw JSON value can be the id of a request: a string
-// or an integer, as MCP has it ("Requests"), not null, and not so long that
-// echoing it is a burden.
-func validID(value []byte) bool {
-	return len(value) <= MaxID && (isString(value) || isInteger(value))
-}
-
-// isInteger reports whether a raw JSON value is an integer, written plainly.
-func isInteger(value []byte) bool { return isNumber(value) && !bytes.ContainsAny(value, ".eE") }
-
-// maxSafe is the largest integer that JavaScript tells from its neighbours, 2^53-1.
-const maxSafe = "9007199254740991"
-
-// isSafe reports whether an integer, written plainly, is one that every program
-// can hold.
-func isSafe(integer []byte) bool {
-	digits := bytes.TrimPrefix(integer, []byte("-"))
-	return len(digits) < len(maxSafe) || len(digits) == len(maxSafe) && string(digits) <= maxSafe
 }
 
 func isString(value []byte) bool { return value[0] == '"' }

@@ -1,9 +1,7 @@
 package message
 
 import (
-	"bytes"
 	"fmt"
-	"math"
 	"strconv"
 	"unicode/utf8"
 
@@ -96,35 +94,14 @@ func BeginsAsResponse(beginning []byte) bool {
 }
 
 func (s *scanner) response() (resp Response, err error) {
-	if err := s.open(jsontext.KindBeginObject, "not an object"); err != nil {
-		return resp, err
-	}
-	var before, present seen
-	for s.more() {
-		key, err := s.member(topKeys, &before)
-		if err != nil {
-			return resp, err
-		}
-		null := s.kind() == jsontext.KindNull
-		if err := s.responseMember(key, null, &resp); err != nil {
-			return resp, err
-		}
-		switch {
-		case key == topJSONRPC && !null: // each has been found to be the same
-			before.remove(key)
-			present.add(key)
-		case key != unknown && !null:
-			present.add(key)
-		}
-	}
-	if err := s.end(); err != nil {
-		return resp, err
-	}
-	if err := checkMembers(present); err != nil {
-		return resp, err
+	members, _, err := s.members(func(key int) error { return s.responseMember(key, &resp) })
+	if err == nil {
+		err = checkMembers(members)
 	}
 	switch {
-	case present.has(topMethod):
+	case err != nil:
+		return resp, err
+	case members.has(topMethod):
 		return resp, invalid("not a response")
 	case resp.Error == nil && resp.ID == nil:
 		return resp, invalid("result without id")
@@ -132,26 +109,57 @@ func (s *scanner) response() (resp Response, err error) {
 	return resp, nil
 }
 
-func (s *scanner) responseMember(key int, null bool, resp *Response) error {
-	if key == topError && !null {
+// members calls f before each member of a message as servers write them: a member of null is absent, and the
+// version may be there twice. f has to read the value. It returns those that are there, and those that would be
+// if null were something.
+func (s *scanner) members(f func(key int) error) (members, withNull seen, err error) {
+	if err := s.open(jsontext.KindBeginObject, "not an object"); err != nil {
+		return members, withNull, err
+	}
+	var before seen
+	for s.more() {
+		key, err := s.member(topKeys, &before)
+		null := s.kind() == jsontext.KindNull
+		switch {
+		case err != nil:
+		case null:
+			_, err = s.value()
+		default:
+			err = f(key)
+		}
+		if err != nil {
+			return members, withNull, err
+		}
+		if key == unknown {
+			continue
+		}
+		withNull.add(key)
+		if !null {
+			members.add(key)
+		}
+		if key == topJSONRPC && !null { // each has been found to be the same
+			before.remove(key)
+		}
+	}
+	return members, withNull, s.end()
+}
+
+func (s *scanner) responseMember(key int, resp *Response) error {
+	if key == topError {
 		failure, err := s.failure()
 		resp.Error = failure
 		return err
 	}
 	value, err := s.value()
-	if err != nil || null {
+	if err != nil {
 		return err
 	}
 	switch key {
 	case topJSONRPC:
-		if string(value) != version {
-			return invalid(`jsonrpc is not "2.0"`)
-		}
+		return checkVersion(value)
 	case topID:
-		if value = wholeID(value); !validID(value) {
-			return invalid("id is not a string or integer of at most 1 KiB")
-		}
-		resp.ID = value
+		resp.ID = wholeID(value)
+		return checkID(resp.ID)
 	case topResult:
 		if !isObject(value) {
 			return invalid("result is not an object")
@@ -159,19 +167,6 @@ func (s *scanner) responseMember(key int, null bool, resp *Response) error {
 		resp.Result = value
 	}
 	return nil
-}
-
-// wholeID returns an id that is an integer plainly, however the number is written, as
-// programs read it. What not every program holds stays as it is.
-func wholeID(id []byte) []byte {
-	if len(id) > MaxID || !isNumber(id) || isInteger(id) {
-		return id
-	}
-	n, err := strconv.ParseFloat(string(id), 64)
-	if err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53 {
-		return id
-	}
-	return strconv.AppendInt(nil, int64(n), 10)
 }
 
 func (s *scanner) failure() (*Error, error) {
@@ -225,11 +220,3 @@ func supported(data []byte) (versions []string) {
 }
 
 var supportedKeys = keys("supported")
-
-// SameID reports whether two raw ids are one, however a string is written.
-func SameID(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 || !isString(a) || !isString(b) {
-		return bytes.Equal(a, b)
-	}
-	return bytes.Equal(unquote(a), unquote(b))
-}

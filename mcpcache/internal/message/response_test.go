@@ -148,16 +148,3 @@ func TestErrorText(t *testing.T) {
 		}
 	}
 }
-
-func TestSameID(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want bool
-	}{
-		{`1`, `1`, true}, {`"a\u0062"`, `"ab"`, true}, {`1`, `2`, false}, {`1`, `"1"`, false}, {`"a"`, `"b"`, false}, {``, `1`, false},
-	} {
-		if got := SameID([]byte(tt.a), []byte(tt.b)); got != tt.want {
-			t.Errorf("%s and %s: got %v", tt.a, tt.b, got)
-		}
-	}
-}

@@ -67,17 +67,25 @@ func ResponseID(beginning []byte) (id []byte) {
 	}
 	for s.more() {
 		name, err := s.value()
-		if err != nil || string(name) == `"method"` {
+		if err != nil {
 			return nil
 		}
-		if string(name) == `"result"` || string(name) == `"error"` {
-			return id // what follows is not there
+		null := s.kind() == jsontext.KindNull // that is absent
+		switch string(name) {
+		case `"method"`:
+			if !null {
+				return nil
+			}
+		case `"result"`, `"error"`:
+			if !null {
+				return id // what follows is not there
+			}
 		}
 		value, err := s.value()
 		if err != nil {
 			return nil
 		}
-		if string(name) == `"id"` && validID(value) {
+		if string(name) == `"id"` && validID(wholeID(value)) {
 			id = value
 		}
 	}

@@ -33,8 +33,9 @@ func TestResponseID(t *testing.T) {
 		`{"id":{"a":1},"result":{"text":"xx`:                        "",
 		`{"id":7,"resul`:                                            "",
 		`[{"id":7,"result":{"text":"xx`:                             "",
-		`xx`:                                                        "",
-		``:                                                          "",
+		`{"id":7.0,"method":null,"error":null,"result":{"text":"xx`: "7.0",
+		`xx`: "",
+		``:   "",
 	} {
 		if got := string(ResponseID([]byte(beginning))); got != want {
 			t.Errorf("%s: got %s, want %s", beginning, got, want)

@@ -37,7 +37,7 @@ type call struct {
 	upkeep bool
 	// quiet says that no process runs for the call alone.
 	quiet bool
-	// answered is called with the answer; nil: nobody wants to know.
+	// answered is called with the answer, or the error in its place; nil: nobody wants to know.
 	answered func(line []byte)
 	// acknowledged says that the client was told that its subscription is one.
 	acknowledged atomic.Bool
@@ -54,6 +54,15 @@ func (p *Program) newCall(r *http.Request, m *received) *call {
 		asked.token = bytes.Clone(token)
 	}
 	return asked
+}
+
+// end gives the client the answer, or an error in its place. It takes over the share that it has of the memory,
+// if any.
+func (c *call) end(answer []byte, share *budget.Share) {
+	if c.answered != nil {
+		c.answered(answer)
+	}
+	c.answer.finish(answer, share)
 }
 
 // isClients reports whether a client has called for its own sake.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,6 +52,7 @@ type child struct {
 	ending bool      // takes no more calls
 	free   time.Time // since when no client waits for an answer
 	served bool      // a client has called
+	logged int       // how many requests have asked for log messages
 	timer  *time.Timer
 	// greeted says that it has started; stopped, that it is ended by us.
 	greeted, stopped bool
@@ -117,6 +117,9 @@ func (c *child) ask(ctx context.Context, request []byte, asked *call) error {
 	asked.number = id
 	c.calls[id] = asked
 	c.served = c.served || asked.isClients()
+	if asked.logs {
+		c.logged++
+	}
 	c.mu.Unlock()
 	if asked.isClients() {
 		c.program.used()
@@ -178,7 +181,7 @@ func (c *child) read() {
 			asked.answer.end()
 			continue
 		}
-		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text), nil)
+		asked.end(message.AppendError(nil, asked.id, codeInternal, text), nil)
 	}
 	c.logExit()
 }
@@ -237,8 +240,8 @@ func (c *child) skip(line []byte) {
 
 // answered hands an answer on. One that nobody waits for is dropped: it comes late, or twice.
 func (c *child) answered(line []byte, e message.Envelope) {
-	number, err := strconv.ParseUint(string(e.ID), 10, 64)
-	if err != nil {
+	number, ok := message.Number(e.ID)
+	if !ok {
 		return
 	}
 	asked := c.settle(number)
@@ -258,10 +261,7 @@ func (c *child) answered(line []byte, e message.Envelope) {
 	default:
 		line = e.WithID(line, asked.id)
 	}
-	if asked.answered != nil {
-		asked.answered(line)
-	}
-	asked.answer.finish(line, &c.line.share)
+	asked.end(line, &c.line.share)
 }
 
 // settle returns a call that is over, nil if there is none.
@@ -277,8 +277,8 @@ func (c *child) settle(id uint64) *call {
 // progressed hands progress on to who asked for it.
 func (c *child) progressed(line []byte) {
 	token, _ := message.ValueAt(line, "params", "progressToken")
-	number, err := strconv.ParseUint(string(token), 10, 64)
-	if err != nil {
+	number, ok := message.Number(token)
+	if !ok {
 		return
 	}
 	c.mu.Lock()
@@ -287,7 +287,7 @@ func (c *child) progressed(line []byte) {
 	if asked == nil || asked.token == nil || !asked.streams {
 		return
 	}
-	if line, err = message.WithValue(line, asked.token, "params", "progressToken"); err == nil {
+	if line, err := message.WithValue(line, asked.token, "params", "progressToken"); err == nil {
 		asked.answer.put(line)
 	}
 }

@@ -208,9 +208,10 @@ func (s *session) request(r *http.Request, m *received) (*http.Response, error) 
 	}
 	var calls []*call
 	defer func() { s.settled(calls) }()
+	subscribed := s.subscribing(request, m.body)
 	res, err := s.slot.ask(r, m, func() *call {
 		asked := s.program.newCall(r, m)
-		asked.session = s
+		asked.session, asked.answered = s, subscribed
 		calls = append(calls, asked)
 		s.waits(asked)
 		return asked
@@ -218,7 +219,10 @@ func (s *session) request(r *http.Request, m *received) (*http.Response, error) 
 	switch {
 	case err == nil || r.Context().Err() != nil:
 		return res, err
-	case errors.Is(err, errOther):
+	case subscribed != nil:
+		subscribed(nil)
+	}
+	if errors.Is(err, errOther) {
 		s.program.forget(s)
 		return refuse(r, http.StatusNotFound, request.ID, codeRequest, err.Error()), nil
 	}

@@ -56,8 +56,7 @@ func (*modern) asks(c *child, _ []byte, e message.Envelope) {
 	c.refuse(e, "a server sends no requests at this revision")
 }
 
-// hears implements [owner]. A message of a subscription names it; a log message does not say to
-// which request it belongs, so there has to be one alone.
+// hears implements [owner]. A message of a subscription names it.
 func (m *modern) hears(c *child, line []byte, method string) {
 	switch method {
 	case "notifications/cancelled":
@@ -66,7 +65,7 @@ func (m *modern) hears(c *child, line []byte, method string) {
 		}
 		return
 	case "notifications/message":
-		if asked := c.logged(); asked != nil {
+		if asked := c.logs(); asked != nil {
 			asked.answer.put(line)
 		}
 		return
@@ -84,8 +83,8 @@ func (m *modern) hears(c *child, line []byte, method string) {
 // subscription returns the call that is a subscription and whose id of ours is at a path.
 func (c *child) subscription(line []byte, path ...string) *call {
 	id, _ := message.ValueAt(line, path...)
-	number, err := strconv.ParseUint(string(id), 10, 64)
-	if err != nil {
+	number, ok := message.Number(id)
+	if !ok {
 		return nil
 	}
 	c.mu.Lock()
@@ -96,14 +95,17 @@ func (c *child) subscription(line []byte, path ...string) *call {
 	return nil
 }
 
-// logged returns the only call there is, if it has asked for log messages; nil otherwise.
-// Subscriptions make none.
-func (c *child) logged() (only *call) {
+// logs returns the call to which a log message belongs, nil if there is doubt: the message does not say it. A
+// program may write one after the answer, so no other request may have asked the process for log messages before.
+func (c *child) logs() (only *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.logged > 1 {
+		return nil
+	}
 	for _, asked := range c.calls {
 		switch {
-		case asked.subscribes:
+		case asked.subscribes: // it makes none
 		case only != nil, !asked.logs, !asked.streams:
 			return nil
 		default:

@@ -148,10 +148,46 @@ func TestLogMessagesWithoutASession(t *testing.T) {
 	if n := log(""); n != 1 {
 		t.Errorf("who does not has %d messages, want 1", n)
 	}
+	if n := log(`,"io.modelcontextprotocol/logLevel":"info"`); n != 1 {
+		t.Errorf("who asks for log messages after another has %d messages, want 1: they may be the other's", n)
+	}
+	p = &passer{tested: newProgram(t, usual, "modern")}
 	other := p.must("tools/call", `"name":"cancelled","arguments":{}`, "Mcp-Name", "cancelled")
 	defer other.Body.Close()
 	if n := log(`,"io.modelcontextprotocol/logLevel":"info"`); n != 1 {
 		t.Errorf("who asks for log messages beside another call has %d messages, want 1", n)
+	}
+}
+
+// Numbers may be written as fractions, in ids, progress tokens and subscriptions; members may be null, and the
+// version twice.
+func TestLooseProgram(t *testing.T) {
+	session := newProgram(t, usual, "loose").visit()
+	stateless := &passer{tested: newProgram(t, usual, "loose", "modern")}
+	for name, call := range map[string]func() *http.Response{
+		"session": func() *http.Response { return session.send(http.MethodPost, session.toolCall("progress", `{}`)) },
+		"no session": func() *http.Response {
+			return stateless.must("tools/call", `"name":"progress","arguments":{}`, "Mcp-Name", "progress")
+		},
+	} {
+		got := readMessages(t, call())
+		if len(got) != 4 || !strings.Contains(got[0], `"progressToken":"`) || !strings.Contains(got[3], `"id":"`) {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	res, err := stateless.ask(ctx, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	stateless.call("change")
+	events := sse.NewReader(res.Body, 1<<20)
+	for _, method := range []string{"acknowledged", "list_changed"} {
+		if event, err := events.Next(); err != nil || !strings.Contains(string(event.Data), method) {
+			t.Errorf("got %s, %v, want %s", event.Data, err, method)
+		}
 	}
 }
 

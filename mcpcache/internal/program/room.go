@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -110,13 +109,13 @@ func (c *child) lacksRoom(beginning []byte) {
 		text = fmt.Sprintf("program %s has answered with more than %d KiB, for which there is memory at most", c.program.called(), c.line.room.Largest()>>10)
 	}
 	id := message.ResponseID(beginning)
-	number, err := strconv.ParseUint(string(id), 10, 64)
-	if err != nil {
+	number, ok := message.Number(id)
+	if !ok {
 		c.fail(errors.New(text + ": its beginning does not say to which request it belongs"))
 		return
 	}
 	c.program.log().Warn("answer is dropped: there was no memory for it", zap.String("error", text), zap.Int("pid", c.process.PID()))
 	if asked := c.settle(number); asked != nil {
-		asked.answer.finish(message.AppendError(nil, asked.id, codeInternal, text), nil)
+		asked.end(message.AppendError(nil, asked.id, codeInternal, text), nil)
 	}
 }

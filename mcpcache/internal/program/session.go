@@ -31,14 +31,14 @@ type session struct {
 	mu          sync.Mutex
 	used        time.Time
 	closed      bool
-	told        *told              // nil: not yet
-	initialized []byte             // the notification; nil: not yet
-	level       []byte             // the last request for a level of log messages
-	subscribed  map[string][]byte  // requests for subscriptions, by URI
-	remembered  int                // bytes of these
-	kept        int64              // bytes of these and of initialize, which count while the session is known
-	waiting     map[*call]struct{} // that have not been sent yet, or not answered
-	unrelated   *stream            // what is no part of an answer; nil: nobody listens
+	told        *told                    // nil: not yet
+	initialized []byte                   // the notification; nil: not yet
+	level       []byte                   // the last request for a level of log messages
+	subscribed  map[string]*subscription // by URI
+	remembered  int                      // bytes of these
+	kept        int64                    // bytes of these and of initialize, which count while the session is known
+	waiting     map[*call]struct{}       // that have not been sent yet, or not answered
+	unrelated   *stream                  // what is no part of an answer; nil: nobody listens
 	asked       map[uint64]asked
 	lastAsked   uint64
 }
@@ -73,8 +73,8 @@ func (s *session) greeted(*child) (messages []*again) {
 	if s.level != nil {
 		messages = append(messages, &again{line: s.level})
 	}
-	for _, request := range s.subscribed {
-		messages = append(messages, &again{line: request})
+	for _, to := range s.subscribed {
+		messages = append(messages, &again{line: to.request})
 	}
 	return messages
 }
@@ -110,17 +110,9 @@ func (s *session) note(method string, body []byte) error {
 	case "logging/setLevel":
 		return s.keep(&s.level, body)
 	case "resources/subscribe":
-		uri := message.StringAt(body, "params", "uri")
-		request := s.subscribed[uri]
-		err := s.keep(&request, body)
-		if err == nil {
-			s.subscribed[uri] = request
-		}
-		return err
+		return s.subscribe(message.StringAt(body, "params", "uri"), body)
 	case "resources/unsubscribe":
-		uri := message.StringAt(body, "params", "uri")
-		s.count(-len(s.subscribed[uri]))
-		delete(s.subscribed, uri)
+		s.unsubscribe(message.StringAt(body, "params", "uri"))
 	}
 	return nil
 }
@@ -183,13 +175,6 @@ func (s *session) settled(calls []*call) {
 	for _, asked := range calls {
 		delete(s.waiting, asked)
 	}
-}
-
-// subscription returns the request for that of a resource, nil if there is none.
-func (s *session) subscription(uri string) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.subscribed[uri]
 }
 
 // touch notes that the session is used.
@@ -318,8 +303,8 @@ func (s *session) asks(c *child, line []byte, e message.Envelope) {
 // answers hands the client's answer to the process that has asked. One that is late, or that
 // nobody has asked for, is dropped.
 func (s *session) answers(ctx context.Context, body, id []byte) error {
-	number, err := strconv.ParseUint(string(id), 10, 64)
-	if err != nil {
+	number, ok := message.Number(id)
+	if !ok {
 		return nil
 	}
 	s.mu.Lock()
@@ -386,7 +371,7 @@ func (s *session) cancel(ctx context.Context, body []byte) error {
 		return err
 	}
 	if cancelled := c.settle(number); cancelled != nil {
-		cancelled.answer.finish(message.AppendError(nil, cancelled.id, codeInternal, errCancelled.Error()), nil)
+		cancelled.end(message.AppendError(nil, cancelled.id, codeInternal, errCancelled.Error()), nil)
 	}
 	if err := c.tell(ctx, line); !errors.Is(err, errGone) {
 		return err

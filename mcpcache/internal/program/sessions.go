@@ -28,7 +28,7 @@ func (p *Program) newSession(initialize []byte) (*session, error) {
 	p.kept.Add(int64(len(initialize)))
 	s := &session{
 		id: rand.Text(), program: p, initialize: initialize, kept: int64(len(initialize)), used: time.Now(),
-		asked: make(map[uint64]asked), subscribed: make(map[string][]byte), waiting: make(map[*call]struct{}),
+		asked: make(map[uint64]asked), subscribed: make(map[string]*subscription), waiting: make(map[*call]struct{}),
 	}
 	if s.slot = p.shared; s.slot == nil {
 		s.slot = &slot{program: p, owner: s}

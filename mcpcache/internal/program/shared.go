@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -64,10 +63,10 @@ func (s *shared) greeted(*child) []*again {
 	seen := make(map[string]bool)
 	for _, session := range s.program.known() {
 		session.mu.Lock()
-		for uri, request := range session.subscribed {
+		for uri, to := range session.subscribed {
 			if !seen[uri] {
 				seen[uri] = true
-				messages = append(messages, &again{line: request})
+				messages = append(messages, &again{line: to.request})
 			}
 		}
 		session.mu.Unlock()
@@ -96,19 +95,6 @@ func (s *shared) hears(c *child, line []byte, method string) {
 	}
 }
 
-// subscribesTo reports whether a session has subscribed to a resource, or to one that it is a part of
-// (2025-11-25, schema, "ResourceUpdatedNotification").
-func (s *session) subscribesTo(uri string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for subscribed := range s.subscribed {
-		if strings.HasPrefix(uri, subscribed) {
-			return true
-		}
-	}
-	return false
-}
-
 // left ends the subscriptions of a session that has ended and that no other one has.
 func (s *shared) left(gone *session) {
 	c := gone.slot.running()
@@ -127,7 +113,7 @@ func (s *shared) left(gone *session) {
 
 // isSubscribed reports whether a session has that subscription.
 func (s *shared) isSubscribed(uri string) bool {
-	return slices.ContainsFunc(s.program.known(), func(session *session) bool { return session.subscription(uri) != nil })
+	return slices.ContainsFunc(s.program.known(), func(session *session) bool { return session.subscription(uri) })
 }
 
 // unsubscribe returns a request.
@@ -165,7 +151,7 @@ func (s *session) keptFromProcess(request *message.Request, body []byte) []byte 
 	}
 	uri := message.StringAt(body, "params", "uri")
 	for _, other := range s.program.known() {
-		if other != s && other.subscription(uri) != nil {
+		if other != s && other.subscription(uri) {
 			_ = s.remember(string(request.Method), body) // it forgets
 			return result(request.ID, []byte("{}"))
 		}

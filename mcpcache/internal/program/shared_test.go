@@ -105,6 +105,33 @@ func TestNoticesOfSharedProcess(t *testing.T) {
 	await(t, "the end of a session ends its subscriptions", func() bool { return a.call("listens", `{}`) == "0" })
 }
 
+// A session is told of the resources that it has subscribed to and of their parts, once the process has said yes.
+// What it has refused, the next process is not asked for.
+func TestSubscribersAreToldOfTheirs(t *testing.T) {
+	x := newProgramOf(t, Kind{Share: true}, usual)
+	v, other := x.visit(), x.visit()
+	res := v.send(http.MethodGet, "")
+	defer res.Body.Close()
+	events := sse.NewReader(res.Body, 1<<20)
+	for uri, want := range map[string]string{"note://1": "result", "note://refused": "error", "file:///d/": "result"} {
+		got := read(t, v.send(http.MethodPost, `{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"`+uri+`"}}`))
+		if !strings.Contains(got, `"id":"s","`+want+`":`) {
+			t.Errorf("%s: got %s", uri, got)
+		}
+	}
+	for _, uri := range []string{"note://12", "note://refused", "note://1", "note://1x/2", "note://1/2", "file:///d", "file:///d/x"} {
+		other.call("update", `{"text":"`+uri+`"}`)
+	}
+	for _, uri := range []string{"note://1", "note://1/2", "file:///d/x"} {
+		if event, err := events.Next(); err != nil || !strings.Contains(string(event.Data), `"`+uri+`"`) {
+			t.Errorf("got %s, %v, want %s", event.Data, err, uri)
+		}
+	}
+	if kept := v.Program.session(v.session).remembered; kept == 0 || v.Program.session(v.session).subscription("note://refused") {
+		t.Errorf("what was refused is kept, of %d bytes", kept)
+	}
+}
+
 // A process of all sessions is that of sessions alone, unless the configuration says otherwise.
 func TestSharedProcessIsAlone(t *testing.T) {
 	x := newProgramOf(t, Kind{Share: true}, usual, "dual")
