@@ -343,6 +343,25 @@ func TestToolkitStreamEndsWithItsSession(t *testing.T) {
 	hears(t, left, toolsChanged)
 }
 
+// TestToolkitSessionExpires: when the time of a session is over, its stream ends, and so does what is open for it at
+// servers.
+func TestToolkitSessionExpires(t *testing.T) {
+	one, first := newMember(t, "one")
+	one.SetRevisions(legacyRevisions...)
+	p := startProxy(t, toolkitOf([]member{first}))
+	legacyClient(t, p, scripted.LatestLegacy, 2) // the lists are there
+	p.reload(toolkitOf([]member{first}, "session_ttl 3s"))
+	c, stream := listener(t, p, scripted.LatestLegacy, 2)
+	c.Call("tools/call", `{"name":"one__item-0000"}`)
+	stream.AwaitEnd()
+	for _, id := range sessionsOf(one, "tools/call") {
+		await(t, "the session with the server to end", func() bool { return !one.Lives(id) })
+	}
+	if a := c.List(toolsList); a.Status != http.StatusNotFound {
+		t.Errorf("then a list gave %s", describe(a))
+	}
+}
+
 // TestToolkitStreamsEndWithCaddy: a process that is to end does not wait for those who listen,
 // and tells them.
 func TestToolkitStreamsEndWithCaddy(t *testing.T) {

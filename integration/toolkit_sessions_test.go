@@ -469,6 +469,34 @@ func TestToolkitMaxSessions(t *testing.T) {
 	calling.Wait()
 }
 
+// TestToolkitEndsAllSessions: however many clients end their sessions at once, all that is open for them at a slow
+// server ends.
+func TestToolkitEndsAllSessions(t *testing.T) {
+	one, first := newMember(t, "one")
+	one.SetRevisions(legacyRevisions...)
+	p := startProxy(t, toolkitOf([]member{first}))
+	var clients []*fixture.Raw
+	for range 40 {
+		c := legacyClient(t, p, "2025-11-25", 2)
+		c.Call("tools/call", `{"name":"one__item-0000"}`)
+		clients = append(clients, c)
+	}
+	release := make(chan struct{})
+	one.SetDoor(func(r *http.Request) int {
+		if r.Method == http.MethodDelete {
+			<-release
+		}
+		return http.StatusOK
+	})
+	for _, c := range clients {
+		c.Delete()
+	}
+	close(release)
+	for _, id := range sessionsOf(one, "tools/call") {
+		await(t, "a session to end", func() bool { return !one.Lives(id) })
+	}
+}
+
 // TestToolkitSessionOfUser: where a handler in front authenticates, the session of one user is
 // unknown to another.
 func TestToolkitSessionOfUser(t *testing.T) {

@@ -15,7 +15,10 @@ type Session struct {
 	table *Table
 	id    ID
 	place *list.Element
-	users int // the table's mu is held
+	// The table's mu is held for these.
+	users  int
+	over   bool        // its time is: it ends once nobody uses it
+	expiry *time.Timer // nil: it has no end
 
 	mu      sync.Mutex
 	closed  bool
@@ -81,6 +84,7 @@ func (s *Session) Leave() {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	s.users--
+	s.table.endIfOver(s)
 }
 
 // ErrEnded says that a client's session was ended.
@@ -112,7 +116,7 @@ func (s *Session) with(server Server) *Opened {
 		return o
 	}
 	if o != nil {
-		s.table.end(o) // of what the server was before a reload
+		s.table.closing.add(o) // of what the server was before a reload
 	}
 	o = &Opened{Server: server.Name, key: server.Key, end: server.End, isLost: server.Lost, ready: make(chan struct{})}
 	s.servers[server.Name] = o

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 )
@@ -23,13 +24,9 @@ type Table struct {
 	ended    map[ID]struct{}
 	endings  []ID // as a ring, once there are as many as are remembered
 	next     int  // in it
-	closing  chan struct{}
+	closing  endings
 	numbers  atomic.Int64
 }
-
-// maxClosing is how many sessions are ended with servers at a time. A server ends others by
-// itself after a while.
-const maxClosing = 16
 
 // maxEnded is of how many sessions it is remembered that they have ended.
 const maxEnded = 100_000
@@ -39,7 +36,7 @@ var ErrFull = errors.New("there are too many sessions in use")
 
 // NewTable returns an empty table.
 func NewTable() *Table {
-	return &Table{Secret: secret.New(), sessions: make(map[ID]*Session), ended: make(map[ID]struct{}), closing: make(chan struct{}, maxClosing)}
+	return &Table{Secret: secret.New(), sessions: make(map[ID]*Session), ended: make(map[ID]struct{})}
 }
 
 // SetMost sets how many sessions there may be.
@@ -56,9 +53,9 @@ func (t *Table) Len() int {
 	return len(t.sessions)
 }
 
-// Use returns a client's session, which is in use until [Session.Leave]. If there is no room
-// for it, the idle one that was used longest ago ends. With none, it is [ErrFull].
-func (t *Table) Use(id ID) (*Session, error) {
+// Use returns a client's session, which is in use until [Session.Leave] and ends at a time, if that is not zero.
+// If there is no room for it, the idle one that was used longest ago ends. With none, it is [ErrFull].
+func (t *Table) Use(id ID, until time.Time) (*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[id]
@@ -73,6 +70,9 @@ func (t *Table) Use(id ID) (*Session, error) {
 		s = &Session{table: t, id: id, servers: make(map[string]*Opened), calls: make(map[string]*Call)}
 		s.place = t.used.PushFront(s)
 		t.sessions[id] = s
+		if !until.IsZero() {
+			s.expiry = time.AfterFunc(time.Until(until), func() { t.expire(s) })
+		}
 	}
 	t.used.MoveToFront(s.place)
 	s.users++
@@ -89,11 +89,25 @@ func (t *Table) idle() *Session {
 	return nil
 }
 
+// expire ends a session whose time is over, once nobody uses it any more.
+func (t *Table) expire(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.over = true
+	t.endIfOver(s)
+}
+
+func (t *Table) endIfOver(s *Session) {
+	if s.over && s.users == 0 && t.sessions[s.id] == s {
+		t.remove(s)
+	}
+}
+
 // remove takes a session out of the table, and ends it with the servers.
 func (t *Table) remove(s *Session) {
 	t.drop(s)
 	for _, o := range s.close() {
-		t.end(o)
+		t.closing.add(o)
 	}
 }
 
@@ -101,6 +115,9 @@ func (t *Table) drop(s *Session) {
 	if t.sessions[s.id] == s {
 		delete(t.sessions, s.id)
 		t.used.Remove(s.place)
+	}
+	if s.expiry != nil {
+		s.expiry.Stop()
 	}
 }
 
@@ -116,19 +133,6 @@ func (t *Table) forget(s *Session) {
 func (t *Table) Number() int64 { return firstNumber + t.numbers.Add(1) }
 
 const firstNumber = 1_000_000
-
-// end ends a session with a server in the background.
-func (t *Table) end(o *Opened) {
-	select {
-	case t.closing <- struct{}{}:
-	default:
-		return
-	}
-	go func() {
-		defer func() { <-t.closing }()
-		o.finish()
-	}()
-}
 
 // End ends a client's session for good, as long as this process remembers that: a hundred
 // thousand more have to end before it is forgotten.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -44,7 +45,7 @@ func (d *desk) server(name string, key any) Server {
 
 func use(t *testing.T, table *Table, id byte) *Session {
 	t.Helper()
-	s, err := table.Use(ID{id})
+	s, err := table.Use(ID{id}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestTable(t *testing.T) {
 		_, _ = one.With(t.Context(), d.server("b", 2)) // it is another since a reload
 		want(3, 1, 1)
 		two := use(t, table, 2)
-		if _, err := table.Use(ID{3}); !errors.Is(err, ErrFull) {
+		if _, err := table.Use(ID{3}, time.Time{}); !errors.Is(err, ErrFull) {
 			t.Errorf("a third: %v", err)
 		}
 		two.Leave()
@@ -211,6 +212,71 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestSessionsEndInTurn: a server that is slow to end sessions is asked to end all of them.
+func TestSessionsEndInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, table := new(desk), NewTable()
+		table.SetMost(100)
+		server := d.server("a", 1)
+		end := server.End
+		server.End = func(s *client.Session) {
+			time.Sleep(300 * time.Millisecond)
+			end(s)
+		}
+		for id := range byte(100) {
+			s := use(t, table, id)
+			if _, err := s.With(t.Context(), server); err != nil {
+				t.Fatal(err)
+			}
+			s.Leave()
+		}
+		for id := range byte(100) {
+			table.End(ID{id})
+		}
+		time.Sleep(time.Minute)
+		if d.closed != 100 {
+			t.Errorf("%d of 100 sessions were ended with the server", d.closed)
+		}
+	})
+}
+
+// TestSessionsExpire: what is open at servers ends with the client's session, once nobody uses that any more.
+func TestSessionsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, table := new(desk), NewTable()
+		table.SetMost(3)
+		opened := func(id byte, until time.Time) *Session {
+			s, err := table.Use(ID{id}, until)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.With(t.Context(), d.server("a", 1)); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		over := time.Now().Add(time.Hour)
+		opened(1, over).Leave()
+		busy := opened(2, over)
+		opened(3, time.Time{}).Leave()
+		for _, tt := range []struct {
+			after        time.Duration
+			closed, left int
+		}{{time.Hour - 1, 0, 3}, {1, 1, 2}, {time.Hour, 1, 2}} {
+			time.Sleep(tt.after)
+			synctest.Wait()
+			if d.closed != tt.closed || table.Len() != tt.left {
+				t.Errorf("%d were closed, %d clients have some, want %d and %d", d.closed, table.Len(), tt.closed, tt.left)
+			}
+		}
+		busy.Leave()
+		synctest.Wait()
+		if d.closed != 2 || table.Len() != 1 {
+			t.Errorf("after the last use %d were closed, %d clients have some", d.closed, table.Len())
+		}
+	})
+}
+
 // TestEnd: what is used once keeps its place until the server has ended its session.
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +295,7 @@ func TestEnd(t *testing.T) {
 		}
 		one.End()
 		synctest.Wait()
-		if _, err := table.Use(ID{2}); !errors.Is(err, ErrFull) {
+		if _, err := table.Use(ID{2}, time.Time{}); !errors.Is(err, ErrFull) {
 			t.Errorf("before the session has ended, another gives %v", err)
 		}
 		close(ending)

@@ -164,7 +164,7 @@ func (v *visit) openStream(l *notices.Listener) *stream {
 func (s *stream) run() {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
-	ctx, cancel := s.v.withinWriteTimeout()
+	ctx, cancel := s.v.whileOpen()
 	defer cancel()
 	for s.err == nil {
 		select {
@@ -183,15 +183,23 @@ func (s *stream) run() {
 	}
 }
 
-// withinWriteTimeout returns a context that ends with the request, or somewhat before Caddy's
+// whileOpen returns a context that ends with the request, with the client's session, or somewhat before Caddy's
 // timeout for writing an answer, if there is one: after that, no end could be said.
-func (v *visit) withinWriteTimeout() (context.Context, context.CancelFunc) {
+func (v *visit) whileOpen() (context.Context, context.CancelFunc) {
 	ctx := v.r.Context()
-	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if server == nil || server.WriteTimeout <= 0 {
+	var until time.Time
+	if v.client != nil {
+		until = v.client.Expires
+	}
+	if server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); server != nil && server.WriteTimeout > 0 {
+		if before := v.arrived.Add(time.Duration(server.WriteTimeout) * 9 / 10); until.IsZero() || before.Before(until) {
+			until = before
+		}
+	}
+	if until.IsZero() {
 		return ctx, func() {}
 	}
-	return context.WithDeadline(ctx, v.arrived.Add(time.Duration(server.WriteTimeout)*9/10))
+	return context.WithDeadline(ctx, until)
 }
 
 // tell tells the client that those lists have changed. The last event has the id.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
 // written is a client's connection, which breaks after so many writes.
@@ -103,6 +104,18 @@ func TestStreamEndsWithItsCaller(t *testing.T) {
 		s.run()
 		if took := time.Since(began); took != 3*beat {
 			t.Errorf("the stream ended after %s", took)
+		}
+	})
+}
+
+// TestStreamEndsWithTheSession: a client whose session is over listens no longer.
+func TestStreamEndsWithTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t, t.Context())
+		s.v.client = &session.Client{Expires: s.v.arrived.Add(time.Hour)}
+		s.run()
+		if took := time.Since(s.v.arrived); took != time.Hour {
+			t.Errorf("it ends after %v", took)
 		}
 	})
 }

@@ -1,0 +1,50 @@
+package session
+
+import "sync"
+
+const (
+	// maxEnding is how many sessions are ended with servers at a time.
+	maxEnding = 16
+	// maxWaiting is how many wait for that. A server ends others by itself after a while.
+	maxWaiting = 4096
+)
+
+// endings are the sessions with servers that are ended in the background.
+type endings struct {
+	mu      sync.Mutex
+	running int
+	waiting []*Opened
+}
+
+// add has a session end, in its turn.
+func (e *endings) add(o *Opened) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.running < maxEnding:
+		e.running++
+		go e.run(o)
+	case len(e.waiting) < maxWaiting:
+		e.waiting = append(e.waiting, o)
+	}
+}
+
+// run ends a session, and then those that wait.
+func (e *endings) run(o *Opened) {
+	for ; o != nil; o = e.next() {
+		o.finish()
+	}
+}
+
+// next returns the one that has waited longest, nil if none waits: then its caller ends none.
+func (e *endings) next() (o *Opened) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) == 0 {
+		e.running--
+		return nil
+	}
+	o, e.waiting[0] = e.waiting[0], nil
+	e.waiting = e.waiting[1:]
+	return o
+}
