@@ -154,6 +154,25 @@ func SlowLoris(tick <-chan struct{}) Script {
 	}
 }
 
+// Loose answers as ever, but writes its id as a fraction, members of null, and the version twice.
+func Loose(x *Exchange) {
+	usual := x.render()
+	maps.Copy(x.W.Header(), usual.Header())
+	answer := strings.Replace(usual.Body.String(), `{"jsonrpc":"2.0"`, `{"jsonrpc":"2.0","method":null,"params":null,"jsonrpc":"2.0"`, 1)
+	if _, err := strconv.Atoi(string(x.ID)); err == nil {
+		answer = strings.Replace(answer, `"id":`+string(x.ID), `"id":`+string(x.ID)+".0", 1)
+	}
+	x.W.Header().Del("Content-Length")
+	x.Raw(usual.Code, usual.Header().Get("Content-Type"), answer)
+}
+
+// AnothersErrorFirst answers in an event stream, which has the error of another request before the answer.
+func AnothersErrorFirst(x *Exchange) {
+	usual := x.render()
+	x.Event(`{"jsonrpc":"2.0","id":"another","error":{"code":-32000,"message":"another request has failed"}}`)
+	x.Event(strings.ReplaceAll(usual.Body.String(), "\n", " "))
+}
+
 // render returns what Default would answer.
 func (x *Exchange) render() *httptest.ResponseRecorder {
 	w := x.W

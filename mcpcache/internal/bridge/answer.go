@@ -16,6 +16,8 @@ type Answer struct {
 	ID, Sent []byte
 	// Method is the request's.
 	Method string
+	// Whole says that there is one message alone: an error is then the response, whatever id it has.
+	Whole bool
 	// Level is that of the log messages that a modern client has asked for; "" for none.
 	Level string
 }
@@ -67,10 +69,10 @@ func (a *Answer) response(data []byte) Message {
 	switch {
 	case err != nil:
 		return Message{}
+	case !message.SameID(response.ID, a.Sent) && (response.Error == nil || response.ID != nil && !a.Whole):
+		return Message{} // of another request, perhaps at another server
 	case response.Error != nil:
 		return a.failure(data, response.Error.Code)
-	case !message.SameID(response.ID, a.Sent):
-		return Message{} // of another request, perhaps at another server
 	case a.To == revision.Modern:
 		return a.modernResult(response.Result)
 	}

@@ -47,6 +47,8 @@ func TestTurn(t *testing.T) {
 	modern := Answer{To: revision.Modern, ID: []byte(`"me"`), Sent: []byte("12"), Method: "tools/call", Level: "warning"}
 	read, quiet := modern, modern
 	read.Method, quiet.Level = "resources/read", ""
+	whole := modern
+	whole.Whole = true
 	legacy := Answer{To: revision.Legacy, ID: []byte(`7`), Sent: []byte(`7`), Method: "tools/call"}
 	const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}`
 	const warning = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":"x"}}`
@@ -72,18 +74,22 @@ func TestTurn(t *testing.T) {
 		"a change":              {modern, changed, ``, Message{}},
 		"nonsense":              {modern, `nonsense`, ``, Message{}},
 		"another's result":      {modern, `{"jsonrpc":"2.0","id":"me","result":{}}`, ``, Message{}},
+		"another's error":       {modern, `{"jsonrpc":"2.0","id":"me","error":{"code":-32000,"message":"no"}}`, ``, Message{}},
+		"a whole error":         {whole, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32000,"message":"no"}}`, `{"jsonrpc":"2.0","id":"me","error":{"code":-32000,"message":"no"}}`, Message{Final: true, Code: -32000}},
+		"a whole of another's":  {whole, `{"jsonrpc":"2.0","id":"me","result":{}}`, ``, Message{}},
 		"a cancellation":        {modern, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, ``, Message{}},
 		"another notification":  {modern, `{"jsonrpc":"2.0","method":"notifications/other"}`, ``, Message{}},
 		"no message":            {modern, `{"jsonrpc":"2.0","id":12}`, ``, Message{}},
 
-		"to legacy, a result":   {legacy, `{"result": {"content":[],"resultType":"complete"},"id":7,"jsonrpc":"2.0"}`, `{"result": {"content":[],"resultType":"complete"},"id":7,"jsonrpc":"2.0"}`, Message{Final: true}},
-		"to legacy, no type":    {legacy, `{"jsonrpc":"2.0","id":7,"result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`, Message{Final: true}},
-		"to legacy, input":      {legacy, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server asks for what a client of this revision cannot give: input_required"}}`, Message{Final: true, Code: -32603}},
-		"to legacy, an error":   {legacy, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}`, Message{Final: true, Code: -32602}},
-		"to legacy, a message":  {legacy, warning, warning, Message{}},
-		"to legacy, another's":  {legacy, `{"jsonrpc":"2.0","id":8,"result":{}}`, ``, Message{}},
-		"to legacy, its id":     {Answer{ID: []byte(`"a\u0062"`), Sent: []byte(`"a\u0062"`)}, `{"jsonrpc":"2.0","id":"ab","result":{}}`, `{"jsonrpc":"2.0","id":"a\u0062","result":{}}`, Message{Final: true}},
-		"to legacy, two values": {legacy, `{"jsonrpc":"2.0","id":7,"result":{}}{}`, ``, Message{}},
+		"to legacy, a result":              {legacy, `{"result": {"content":[],"resultType":"complete"},"id":7,"jsonrpc":"2.0"}`, `{"result": {"content":[],"resultType":"complete"},"id":7,"jsonrpc":"2.0"}`, Message{Final: true}},
+		"to legacy, no type":               {legacy, `{"jsonrpc":"2.0","id":7,"result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`, Message{Final: true}},
+		"to legacy, input":                 {legacy, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server asks for what a client of this revision cannot give: input_required"}}`, Message{Final: true, Code: -32603}},
+		"to legacy, an error":              {legacy, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no"}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}`, Message{Final: true, Code: -32602}},
+		"to legacy, a message":             {legacy, warning, warning, Message{}},
+		"to legacy, another's":             {legacy, `{"jsonrpc":"2.0","id":8,"result":{}}`, ``, Message{}},
+		"to legacy, an error of another's": {legacy, `{"jsonrpc":"2.0","id":8,"error":{"code":-32000,"message":"no"}}`, ``, Message{}},
+		"to legacy, its id":                {Answer{ID: []byte(`"a\u0062"`), Sent: []byte(`"a\u0062"`)}, `{"jsonrpc":"2.0","id":"ab","result":{}}`, `{"jsonrpc":"2.0","id":"a\u0062","result":{}}`, Message{Final: true}},
+		"to legacy, two values":            {legacy, `{"jsonrpc":"2.0","id":7,"result":{}}{}`, ``, Message{}},
 	} {
 		got := tt.by.Turn([]byte(tt.data))
 		if string(got.Bytes) != tt.want || got.Final != tt.m.Final || got.Code != tt.m.Code {

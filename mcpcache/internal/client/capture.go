@@ -106,28 +106,29 @@ func (c *capture) skip(why error) {
 }
 
 // replace takes a message, and returns what the client library is given in its place: of a
-// long notification, all but its params.
-func (c *capture) replace(data []byte, long bool) ([]byte, error) {
+// long notification, all but its params. others says that it is the response to another request.
+func (c *capture) replace(data []byte, long bool) (short []byte, others bool, err error) {
 	response, err := message.ParseResponse(data)
 	switch method := message.Method(data); {
 	case err != nil && method != nil && long:
-		return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, method), nil
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, method), false, nil
 	case err != nil && method != nil:
-		return data, nil
+		return data, false, nil
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+		return nil, false, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	id := c.take(response, len(data))
-	return append(message.AppendPrefix(nil, id, -1, false), "}}"...), nil
+	id, others := c.take(response, len(data))
+	return append(message.AppendPrefix(nil, id, -1, false), "}}"...), others, nil
 }
 
 // take keeps a response if it is the first one to the request: an error without an id is,
-// where the server has read none. It returns the id that the client library is to see.
-func (c *capture) take(response message.Response, size int) (id []byte) {
+// where the server has read none. It returns the id that the client library is to see, and whether it is another
+// request's.
+func (c *capture) take(response message.Response, size int) (id []byte, others bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if response.ID != nil && !bytes.Equal(response.ID, c.asked) {
-		return response.ID
+		return response.ID, true
 	}
 	if c.response == nil {
 		if size-len(response.Result) > size/8 {
@@ -138,7 +139,7 @@ func (c *capture) take(response message.Response, size int) (id []byte) {
 		}
 		c.response = &response
 	}
-	return c.asked
+	return c.asked, false
 }
 
 // captures is an [http.RoundTripper] that keeps answers from the client library, see

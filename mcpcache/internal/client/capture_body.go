@@ -99,7 +99,7 @@ func (b *captureBody) fillJSON() error {
 	if len(data) == 0 {
 		return fmt.Errorf("reading an answer: %w", errEmpty)
 	}
-	short, err := b.capture.replace(data, long)
+	short, _, err := b.capture.replace(data, long)
 	if err != nil {
 		return fmt.Errorf("reading an answer: %w", err)
 	}
@@ -180,13 +180,14 @@ func (b *captureBody) endEvent() error {
 		}
 		return nil
 	}
-	short, err := b.capture.replace(payload, long)
+	short, others, err := b.capture.replace(payload, long)
 	switch {
 	case err != nil && long:
 		return fmt.Errorf("reading an answer: %w", err)
 	case err != nil:
 		b.capture.skip(err)
 		b.ready = append(b.ready, data...)
+	case others: // the library would take it for the response, and the stream for over
 	case !long && bytes.Equal(short, payload):
 		b.ready = append(b.ready, data...)
 	default:

@@ -42,7 +42,8 @@ func TestLongLists(t *testing.T) {
 			}
 			return result(w, c, `{"tools":[`+items+`]}`)
 		}, []string{"first", "a", "b"}},
-		"another's, then its own": {events(other, whole), nil},
+		"another's, then its own": {events(other, whole), []string{"a", "b"}},
+		"another's error first":   {events(`{"jsonrpc":"2.0","id":"other","error":{"code":-1,"message":"no"}}`, whole), []string{"a", "b"}},
 		"its own, then another's": {events(`{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"a"}]}}`, other), []string{"a"}},
 		"error":                   {events(`{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"` + padding + `"}}`), nil},
 	} {

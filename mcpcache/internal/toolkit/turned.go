@@ -86,6 +86,7 @@ func (a *answer) turn(status int) *turned {
 		if err != nil || length > v.endpoint.Settings.Limits.List {
 			length = -1
 		}
+		t.by.Whole = true
 		if t.whole, _ = budget.NewBuffer(&t.share, length); t.whole == nil {
 			t.tooLarge()
 		}
