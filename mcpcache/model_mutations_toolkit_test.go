@@ -144,8 +144,11 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/legacy.go", "if err != nil || e.Settings.Sessions.Ended(client.ID) {", "if err != nil {"},
 	}, by: ofToolkit("TestToolkitSessions")},
 	{name: "stay in a session that is lost", edits: []replacement{
-		{"internal/toolkit/insession.go", "s.Forget(o)\n", "_ = s\n"},
+		{"internal/session/renew.go", "s.servers[o.Server] = by\n", "_ = by\n"},
 	}, by: ofToolkit("TestToolkitSessionLost")},
+	{name: "take a server without pings for one that has lost the session", edits: []replacement{
+		{"internal/session/renew.go", "answers := !refusesPing(ctx, server, other)", "answers := true"},
+	}, by: ofToolkit("TestToolkitCallsOnce")},
 	{name: "tell a client of a change before it is there", edits: []replacement{
 		{"internal/toolkit/messagefilter.go", "if revision.IsListChanged(method) || ", "if "},
 	}, found: `the notice of a server was passed on`, several: true},

@@ -280,11 +280,21 @@ func (s *Session) MayBeLost(err error) bool {
 		return false
 	}
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
-		return !isAboutMethod(rpc.Code)
+		return MayBeOfSession(http.StatusOK, rpc.Code)
 	}
 	status, ok := errors.AsType[*StatusError](err)
-	return ok && (status.Code != 0 && !isAboutMethod(status.Code) || DefiniteRefusal(status.Status) ||
-		Refused(err) || status.Status == http.StatusInternalServerError)
+	return ok && MayBeOfSession(status.Status, status.Code) && (status.Status != http.StatusServiceUnavailable || status.RetryAfter == 0)
+}
+
+// MayBeOfSession reports whether a server may say that it does not know the session of a request by an answer of
+// that HTTP status, with a JSON-RPC error of that code; 0 for none. Servers use many for that: besides those of
+// [Session.MayBeLost], 503 (neotoma#1926), and 200 with an error (agent-wiki#158).
+func MayBeOfSession(status, code int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable:
+		return true
+	}
+	return DefiniteRefusal(status) || code != 0 && !isAboutMethod(code)
 }
 
 // isAboutMethod reports whether a JSON-RPC error is about the method or how it went, so

@@ -65,10 +65,10 @@ func (g *Group) newClient(r revision.Revision, policy func() client.Policy, onNo
 	})
 }
 
-// HasLost reports whether the upstream says, to a ping in it, that it does not know a session.
-func (g *Group) HasLost(ctx context.Context, s *client.Session) bool {
-	_, lost := isAlive(ctx, s)
-	return lost != nil
+// RefusesPing reports whether the upstream refuses a ping in a session, as it may not know that.
+func (g *Group) RefusesPing(ctx context.Context, s *client.Session) bool {
+	_, refused := ping(ctx, s)
+	return refused != nil
 }
 
 // CloseFor ends a session of a client.

@@ -2,6 +2,8 @@ package feed
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
@@ -91,7 +93,7 @@ func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lo
 	defer func() { _ = recover() }() // s goes on
 	another, refused := f.open(ctx)
 	if refused == nil {
-		if alive, _ := isAlive(ctx, s); alive {
+		if answered, _ := ping(ctx, s); answered {
 			f.group.closeSession(another)
 		} else {
 			f.next.Store(another)
@@ -105,8 +107,19 @@ func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lo
 }
 
 // isAlive reports whether the upstream answers in a session, and returns the answer by
-// which it may have lost that. Without an answer it is neither.
+// which it may have lost that. Without an answer it is neither. A 503 counts as an answer: only another session
+// shows what it means.
 func isAlive(ctx context.Context, s *client.Session) (alive bool, lost error) {
+	answered, refused := ping(ctx, s)
+	if status, _ := errors.AsType[*client.StatusError](refused); status != nil && status.Status == http.StatusServiceUnavailable && status.Code == 0 {
+		return true, nil
+	}
+	return answered, refused
+}
+
+// ping reports whether the upstream answers a ping in a session, and returns the refusal by which it may say that it
+// does not know the session. Without an answer it is neither.
+func ping(ctx context.Context, s *client.Session) (answered bool, refused error) {
 	err := s.Ping(ctx)
 	if !client.NotOffered(err) && (s.Lost(err) || s.MayBeLost(err)) {
 		return false, err

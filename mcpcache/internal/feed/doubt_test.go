@@ -145,19 +145,21 @@ func TestNoSessionNoDoubt(t *testing.T) {
 	}
 }
 
-// A session is lost by what a ping says, unless that is about the ping: some servers have
+// A session may be lost by what a ping is refused with, unless that is about the ping: some servers have
 // none, and say so with 404, too.
 func TestLostByAPing(t *testing.T) {
 	for name, tt := range map[string]struct {
-		ping script
-		lost bool
+		ping    script
+		refused bool
 	}{
 		"answered":         {nil, false},
 		"404":              {status(404), true},
 		"unknown":          {failure(404, -32001, ""), true},
 		"no method":        {failure(200, -32601, ""), false},
 		"no method, a 404": {failure(404, -32601, ""), false},
-		"unavailable":      {status(503), false},
+		"unavailable":      {status(503), true},
+		"too many":         {status(429), false},
+		"a gateway":        {status(502), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(legacy)
@@ -170,8 +172,8 @@ func TestLostByAPing(t *testing.T) {
 				}
 				defer w.group.CloseFor(opened)
 				s.On("ping", tt.ping)
-				if lost := w.group.HasLost(w.Context(), opened); lost != tt.lost {
-					t.Errorf("lost: %v", lost)
+				if refused := w.group.RefusesPing(w.Context(), opened); refused != tt.refused {
+					t.Errorf("refused: %v", refused)
 				}
 			})
 		})

@@ -102,7 +102,7 @@ func TestStreamRefusedForEver(t *testing.T) {
 // Some servers do not say 404 to a session that they have lost.
 func TestSessionLostInOtherWords(t *testing.T) {
 	for name, answer := range map[string]script{
-		"401": status(401), "403": status(403), "410": status(410), "500": status(500),
+		"401": status(401), "403": status(403), "410": status(410), "422": status(422), "500": status(500), "503": status(503),
 		"200 with error": failure(200, -32600, ""), "503 with error": failure(503, -32001, ""),
 	} {
 		for guarded, guard := range map[string]*clienttest.Guard{"": nil, " guarded": {Renewals: 100}} {

@@ -46,25 +46,9 @@ type Opened struct {
 	telling sync.Mutex // the server which level is wanted
 	told    string     // that it was told last; telling is held
 
-	isLost   func(context.Context, *client.Session) bool
 	checking sync.Mutex
-	lost     bool // checking is held
-}
-
-// checkWithin is how long it may take to find out whether a session is lost.
-const checkWithin = 10 * time.Second
-
-// Lost finds out whether the server has lost the session, by a ping in it: what a refusal
-// means cannot be told by its status alone. The next request then opens another.
-func (o *Opened) Lost(ctx context.Context) bool {
-	o.checking.Lock()
-	defer o.checking.Unlock()
-	if !o.lost {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkWithin)
-		defer cancel()
-		o.lost = o.isLost(ctx, o.Session)
-	}
-	return o.lost
+	trusted  time.Time // until when it is not looked at again; checking is held
+	lost     bool      // checking is held
 }
 
 // Server is one with which sessions are opened.
@@ -75,8 +59,8 @@ type Server struct {
 	// Open opens a session, and End ends it.
 	Open func(context.Context) (*client.Session, error)
 	End  func(*client.Session)
-	// Lost reports whether the server says that it does not know a session.
-	Lost func(context.Context, *client.Session) bool
+	// RefusesPing reports whether the server refuses a ping in a session.
+	RefusesPing func(context.Context, *client.Session) bool
 }
 
 // Leave ends a use of the session.
@@ -118,10 +102,14 @@ func (s *Session) with(server Server) *Opened {
 	if o != nil {
 		s.table.closing.add(o) // of what the server was before a reload
 	}
-	o = &Opened{Server: server.Name, key: server.Key, end: server.End, isLost: server.Lost, ready: make(chan struct{})}
+	o = newOpened(server)
 	s.servers[server.Name] = o
 	go s.open(o, server)
 	return o
+}
+
+func newOpened(server Server) *Opened {
+	return &Opened{Server: server.Name, key: server.Key, end: server.End, ready: make(chan struct{})}
 }
 
 // errPanicked says that opening a session has.
@@ -141,14 +129,14 @@ func (s *Session) open(o *Opened, server Server) {
 		}
 	}()
 	if o.err != nil {
-		s.Forget(o)
+		s.forget(o)
 		return
 	}
 	s.tell(o) // what has changed meanwhile
 }
 
-// Forget has the next request to the server open another session with it.
-func (s *Session) Forget(o *Opened) {
+// forget has the next request to the server open another session with it.
+func (s *Session) forget(o *Opened) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.servers[o.Server] == o {

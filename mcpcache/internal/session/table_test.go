@@ -190,26 +190,63 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Whether a session is lost is asked once for all who were refused, and again as long as it
-// is not.
-func TestLost(t *testing.T) {
-	d, table := new(desk), NewTable()
-	table.SetMost(1)
-	server, asked, lost := d.server("a", 1), 0, false
-	server.Lost = func(context.Context, *client.Session) bool { asked++; return lost }
-	o, err := use(t, table, 1).With(t.Context(), server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Lost(t.Context()) || asked != 1 {
-		t.Errorf("it is lost, or was asked for %d times", asked)
-	}
-	lost = true
-	for range 2 {
-		if !o.Lost(t.Context()) || asked != 2 {
-			t.Errorf("it is not lost, or was asked for %d times", asked)
+// Whether a session is lost is asked once for all who were refused, and again as long as it is not: at once only for
+// who is sure. A lost one refuses a ping, and another answers it; where none does, only who knows it to be gone has
+// another take its place.
+func TestRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, table := new(desk), NewTable()
+		table.SetMost(1)
+		place, server, asked := use(t, table, 1), d.server("a", 1), 0
+		refuses := func(*client.Session) bool { return false }
+		server.RefusesPing = func(_ context.Context, s *client.Session) bool { asked++; return refuses(s) }
+		with := func() *Opened {
+			o, err := place.With(t.Context(), server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
 		}
-	}
+		first := with()
+		renew := func(name string, o *Opened, sure, gone, lost bool, pings, opened int) {
+			t.Helper()
+			asked = 0
+			if got := place.Renew(t.Context(), o, server, sure, gone); got != lost || asked != pings || d.opened != opened {
+				t.Errorf("%s: lost is %t after %d pings, and %d sessions were opened; want %t, %d and %d", name, got, asked, d.opened, lost, pings, opened)
+			}
+		}
+		renew("alive", first, false, false, false, 1, 1)
+		renew("alive just now", first, false, false, false, 0, 1)
+		renew("alive just now, but sure", first, true, false, false, 1, 1)
+		time.Sleep(checkEvery)
+		renew("alive a while ago", first, false, false, false, 1, 1)
+		refuses = func(*client.Session) bool { return true }
+		renew("no pings at all", first, true, false, false, 2, 2)
+		synctest.Wait()
+		if with() != first || d.closed != 1 {
+			t.Errorf("a session in which nothing is wrong has been replaced, %d were closed", d.closed)
+		}
+		d.fail = func() error { return errors.New("the server is down") }
+		time.Sleep(checkEvery)
+		renew("the server is down", first, false, false, false, 1, 3)
+		renew("it was down just now", first, false, false, false, 0, 3)
+		d.fail = nil
+		renew("gone, no pings at all", first, true, true, false, 2, 4)
+		second := with()
+		if second == first {
+			t.Error("a session that is gone has not been replaced")
+		}
+		renew("replaced", first, true, true, false, 0, 4)
+		refuses = func(s *client.Session) bool { return s == second.Session }
+		renew("lost", second, false, false, true, 2, 5)
+		renew("known to be lost", second, false, false, true, 0, 5)
+		if third := with(); third == second || third == first || d.opened != 5 {
+			t.Errorf("%d sessions were opened", d.opened)
+		}
+		place.Leave()
+		table.End(ID{1})
+		synctest.Wait()
+	})
 }
 
 // TestSessionsEndInTurn: a server that is slow to end sessions is asked to end all of them.
@@ -234,6 +271,7 @@ func TestSessionsEndInTurn(t *testing.T) {
 			table.End(ID{id})
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if d.closed != 100 {
 			t.Errorf("%d of 100 sessions were ended with the server", d.closed)
 		}

@@ -37,8 +37,7 @@ type answer struct {
 	plain  *sieve.Writer
 	// beginning is that of a JSON answer, as long as it may be all of it.
 	beginning []byte
-	// held is a status that the client has not been given yet, as it may say that the server
-	// has lost the session; 0 for none.
+	// held is a status that the client has not been given yet: see [answer.holds]; 0 for none.
 	held int
 	// secrets are the guard's credential, and hiding hides it; nil: there is none.
 	secrets *redact.Secrets
@@ -57,7 +56,7 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	a.wrote, a.status = true, status
-	if a.v.mayBeLost(status) || a.v.mayRenew(status) {
+	if a.holds(status) {
 		a.held, a.watcher.Format = status, sse.JSON
 		return
 	}
@@ -70,14 +69,14 @@ func (a *answer) release() {
 		return
 	}
 	status, body := a.held, a.beginning
-	a.held = 0
+	a.held, a.beginning = 0, nil
 	if status == http.StatusNotFound {
 		if _, err := message.ParseResponse(body); err == nil {
 			status = http.StatusOK // an answer like others, which must not end the client's session
 		}
 	}
 	a.begin(status)
-	_ = a.pass(body) // if the client has gone, there is nobody to report that to
+	_ = a.write(body) // if the client has gone, there is nobody to report that to
 }
 
 // begin gives the client the header.
@@ -219,7 +218,10 @@ func (a *answer) write(p []byte) error {
 	if a.held != 0 {
 		if len(a.beginning)+len(p) <= maxError {
 			a.beginning = append(a.beginning, p...)
-			return nil
+			if a.held != http.StatusOK || message.Judge(a.beginning) != message.IsResult {
+				return nil
+			}
+			p = nil
 		}
 		a.release() // it says more than that a session is not known
 	}

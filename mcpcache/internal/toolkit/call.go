@@ -43,7 +43,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	if a.held != 0 && v.mayRenew(a.held) && v.renew(r, a.header["Www-Authenticate"]) == nil {
 		return v.call(next, body, name)
 	}
-	if v.lost = v.mayBeLost(a.held) && v.opened.Lost(client.WithCredentials(v.r.Context(), v.presents(s).Credentials)); v.lost {
+	if v.lost = v.isLost(a); v.lost {
 		return nil
 	}
 	a.release()

@@ -23,9 +23,8 @@ var cancelled = refusal{http.StatusOK, invalidRequest, "the request was cancelle
 func (v *visit) isCancelled() bool { return v.waits != nil && v.waits.Cancelled() }
 
 // callInSession hands a request to its server in the session that is open for the client with
-// that one. If the server has lost it, another is opened, and the request sent once more: it
-// has refused a ping in that session, too, so it has not done anything. It is [errGivesID],
-// and nothing is answered, if there is no such session for many clients.
+// that one. If the server has lost it, and cannot have done what was asked, the request is sent once more in
+// another. It is [errGivesID], and nothing is answered, if there is no such session for many clients.
 func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body []byte, name string) error {
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
@@ -45,26 +44,15 @@ func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body [
 		case err != nil:
 			return v.fail(v.notOpened(err))
 		}
-		v.opened, v.lost = o, false
+		v.opened, v.within, v.lost, v.checked = o, s, false, false
 		if err = v.call(next, body, name); !v.lost {
 			return err
 		}
-		s.Forget(o)
 		if v.server.EndsSessions {
 			return v.fail(v.lostFor())
 		}
 		v.waits.Send(nil)
 	}
-}
-
-// lostFor is the refusal of what is for a server that has lost the session, where the client
-// shall know: a legacy one opens another, and with that one of the server's.
-func (v *visit) lostFor() refusal {
-	if v.client == nil {
-		return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q has lost the session", v.server.Name), nil}
-	}
-	v.endpoint.endSession(v.client.ID)
-	return refusal{http.StatusNotFound, invalidRequest, "Session not found: the server has lost its own", nil}
 }
 
 // sentID returns the id of the request that the server is sent.
@@ -112,7 +100,7 @@ func (s *Server) sessions(c *session.Client, caller feed.Caller) session.Server 
 			}
 			return opened, err
 		},
-		End: s.Feeds.CloseFor, Lost: s.Feeds.HasLost,
+		End: s.Feeds.CloseFor, RefusesPing: s.Feeds.RefusesPing,
 	}
 }
 
@@ -137,18 +125,6 @@ func inSession(h http.Header, o *session.Opened) {
 		h["Mcp-Session-Id"] = []string{o.ID}
 	}
 	h["Mcp-Protocol-Version"] = []string{o.Session.Revision().String()}
-}
-
-// mayBeLost reports whether a status may say that the server does not know the session: 404
-// does, as the specification has it (2025-11-25, "Streamable HTTP", "Session Management" 3).
-// Servers that are made after an example of the TypeScript SDK answer 400, others 401
-// (punkpeye/mcp-proxy#108, rust-sdk#559).
-func (v *visit) mayBeLost(status int) bool {
-	if status == http.StatusUnauthorized && v.server.EndsSessions && v.server.Carries.isPersonal() {
-		return false // it is about the credentials: the client is to keep its session
-	}
-	return v.opened != nil && v.opened.ID != "" && !v.again &&
-		(status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusUnauthorized)
 }
 
 // cancelWithin is how long a server may take to acknowledge that a request is cancelled.

@@ -31,6 +31,9 @@ func (v *visit) messageFilter() messageFilter {
 			if method != "" && v.isForUs(method, one) {
 				return nil, nil
 			}
+			if method == "" {
+				v.suspect(one)
+			}
 			kept, err := left(one)
 			if err != nil && !errors.Is(err, message.ErrNoMessage) && !message.BeginsAsResponse(one) {
 				return nil, nil // nobody needs a notice of which it is not certain what it tells

@@ -56,11 +56,13 @@ type visit struct {
 	crowded   bool           // a list could not be joined, as too many are
 
 	// Of what is sent to a legacy server.
-	as     *session.Client // as whom the session with it is opened
-	opened *session.Opened // that session
-	again  bool            // the server is asked once more
-	lost   bool            // the server has lost the session
-	number []byte          // the id of what it is sent, in place of a modern client's
+	as      *session.Client  // as whom the session with it is opened
+	opened  *session.Opened  // that session
+	within  *session.Session // the client's place in the table, which has it
+	again   bool             // the server is asked once more
+	checked bool             // it has been found out whether the session is lost
+	lost    bool             // the server has lost the session, and is to be asked once more
+	number  []byte           // the id of what it is sent, in place of a modern client's
 
 	status string        // what Cache-Status says besides the name
 	left   time.Duration // of the freshness of a list

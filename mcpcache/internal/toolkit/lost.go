@@ -1,0 +1,109 @@
+package toolkit
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+)
+
+// Codes with which servers refuse a request in a session that they do not know, besides -32600: those of the
+// TypeScript SDK's examples.
+const (
+	noSession      = -32000
+	unknownSession = -32001
+)
+
+// mayBeLost reports whether the server may have lost the session in which it is called, and it has not been found out
+// yet.
+func (v *visit) mayBeLost() bool {
+	return v.opened != nil && v.opened.ID != "" && !v.again && !v.checked
+}
+
+// holds reports whether an answer is held back until it is known that it is no refusal, or what a refusal is about: the
+// session, the guard's credential, or the call.
+func (a *answer) holds(status int) bool {
+	switch {
+	case a.v.mayRenew(status):
+		return true
+	case !a.v.mayBeLost():
+		return false
+	case status == http.StatusOK:
+		return incoming.IsJSON(a.header["Content-Type"]) && header.Coding(a.header) == ""
+	}
+	return status >= http.StatusBadRequest
+}
+
+// isLost finds out by a refusal that is held back whether the server has lost the session. It reports whether it has,
+// and the request is to be sent once more.
+func (v *visit) isLost(a *answer) bool {
+	if a.held == 0 {
+		return false
+	}
+	response, err := message.ParseResponse(a.beginning)
+	switch {
+	case err != nil:
+		return v.renewSession(a.held, 0) && isUndone(a.held, 0)
+	case response.Error == nil:
+		return false // the server has done it in the session
+	}
+	return v.renewSession(a.held, response.Error.Code) && isUndone(a.held, response.Error.Code)
+}
+
+// suspect finds out by an error on an event stream whether the server has lost the session, before the client has the
+// error: its next request is then sent in another one.
+func (v *visit) suspect(response []byte) {
+	if v.mayBeLost() && message.Judge(response) == message.IsError {
+		if refused, err := message.ParseResponse(response); err == nil {
+			v.renewSession(http.StatusOK, refused.Error.Code)
+		}
+	}
+}
+
+// renewSession finds out whether the server has lost the session, if a refusal of that status and code may say that.
+// Another one then takes its place. Where the client shall know, its own ends.
+func (v *visit) renewSession(status, code int) (lost bool) {
+	if !v.mayBeLost() || !client.MayBeOfSession(status, code) {
+		return false
+	}
+	if v.server.EndsSessions && v.server.Carries.isPersonal() && (status == http.StatusUnauthorized || status == http.StatusForbidden) {
+		return false // it is about the credentials: the client is to keep its session
+	}
+	v.checked = true
+	caller := v.presents(v.server)
+	// What the specification has servers say of an unknown session (2025-11-25, "Streamable HTTP", "Session
+	// Management" 3), and what many say instead (punkpeye/mcp-proxy#108, rust-sdk#559).
+	sure := status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusUnauthorized
+	gone := status == http.StatusNotFound && isUndone(status, code)
+	lost = v.within.Renew(client.WithCredentials(v.r.Context(), caller.Credentials), v.opened, v.server.sessions(v.as, caller), sure, gone)
+	if lost && v.server.EndsSessions && v.client != nil {
+		v.endpoint.endSession(v.client.ID)
+	}
+	return lost
+}
+
+// isUndone reports whether a server cannot have done what it has refused by that status and code of a JSON-RPC error, 0
+// for none. After 5xx without a code, or another error in an answer of 200, it may have.
+func isUndone(status, code int) bool {
+	switch code {
+	case 0:
+		return status < http.StatusInternalServerError
+	case invalidRequest:
+		return true
+	case noSession, unknownSession:
+		return status >= http.StatusBadRequest
+	}
+	return false
+}
+
+// lostFor is the refusal of what is for a server that has lost the session, where the client
+// shall know: a legacy one opens another, and with that one of the server's.
+func (v *visit) lostFor() refusal {
+	if v.client == nil {
+		return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q has lost the session", v.server.Name), nil}
+	}
+	return refusal{http.StatusNotFound, invalidRequest, "Session not found: the server has lost its own", nil}
+}
