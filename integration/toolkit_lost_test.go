@@ -3,7 +3,9 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -69,7 +71,8 @@ func (c *toolUser) sessions() int {
 	return len(ids)
 }
 
-// TestToolkitCallsOnce: what a server has done it is not asked for again, whatever it answers, to pings too.
+// TestToolkitCallsOnce: what a server has done it is not asked for again, whatever it answers, to pings too; nor if it
+// loses the session at that, and says that the call was done in a form that is hard to read.
 func TestToolkitCallsOnce(t *testing.T) {
 	plain := func(status int) scripted.Script {
 		return func(x *scripted.Exchange) { x.Raw(status, "text/plain", "no") }
@@ -77,19 +80,37 @@ func TestToolkitCallsOnce(t *testing.T) {
 	failure := func(status, code int) scripted.Script {
 		return func(x *scripted.Exchange) { x.Error(status, code, "no") }
 	}
-	result := func(status int) scripted.Script {
-		return func(x *scripted.Exchange) { x.Raw(status, "application/json", x.Envelope(`{"content":[]}`)) }
+	says := func(status int, media, format string) scripted.Script {
+		return func(x *scripted.Exchange) {
+			x.Raw(status, media, strings.ReplaceAll(format, "RESULT", x.Envelope(`{"content":[]}`)))
+		}
+	}
+	pings := map[string]scripted.Script{"404": plain(404), "405": plain(405), "500": plain(500), "400 and -32600": failure(400, -32600), "once lost": nil}
+	refusals := map[string]scripted.Script{
+		"400": plain(400), "401": plain(401), "404": plain(404), "503": plain(503), "404 and -32000": failure(404, -32000), "an error": failure(200, -32000),
+	}
+	done := map[string]scripted.Script{
+		"400 and -32602": failure(400, -32602), "404 and -32603.0": says(404, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603.0,"message":"no"}}`),
+		"a result with 400": says(400, "application/json", "RESULT"), "a result with 401": says(401, "application/json", "RESULT"), "a result with 404": says(404, "application/json", "RESULT"),
+		"a result and more": says(404, "application/json", "RESULT{}"), "a batch": says(404, "application/json", "[RESULT]"), "a result after a mark": says(404, "application/json", "\ufeffRESULT"),
+		"a result in a stream": says(404, "text/event-stream", "data: RESULT\n\n"),
 	}
 	ofEachEra(t, "", func(t *testing.T, c *toolUser) {
 		n := 0
-		for pinged, ping := range map[string]scripted.Script{"404": plain(404), "405": plain(405), "500": plain(500), "400 and -32600": failure(400, -32600)} {
-			for answered, answer := range map[string]scripted.Script{
-				"400": plain(400), "401": plain(401), "404": plain(404), "503": plain(503), "404 and -32000": failure(404, -32000), "400 and -32602": failure(400, -32602),
-				"a result with 400": result(400), "a result with 401": result(401), "a result with 404": result(404), "an error": failure(200, -32000),
-			} {
+		for pinged, ping := range pings {
+			answers := maps.Clone(done)
+			if ping != nil {
+				maps.Copy(answers, refusals)
+			}
+			for answered, answer := range answers {
 				n++
 				c.SetScript("ping", ping)
-				c.answers(answer)
+				c.answers(func(x *scripted.Exchange) {
+					if ping == nil {
+						c.EndSession(x.Session)
+					}
+					answer(x)
+				})
 				c.tool(n)
 				if c.done[n] != 1 {
 					t.Errorf("a call that is answered %s, and a ping %s, was done %d times", answered, pinged, c.done[n])
@@ -103,6 +124,26 @@ func TestToolkitCallsOnce(t *testing.T) {
 	})
 }
 
+// TestToolkitBrokenOff: a server that breaks off its answer, before any of it was given to the client, has the client
+// told so.
+func TestToolkitBrokenOff(t *testing.T) {
+	ofEachEra(t, "", func(t *testing.T, c *toolUser) {
+		for name, answer := range map[string]scripted.Script{
+			"a result": scripted.CutAfter(10),
+			"a refusal": func(x *scripted.Exchange) {
+				x.W.Header().Set("Content-Length", "100")
+				x.Raw(404, "text/plain", "no such")
+				panic(http.ErrAbortHandler)
+			},
+		} {
+			c.SetScript("tools/call", answer)
+			if a, _ := c.tool(1); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 {
+				t.Errorf("%s that breaks off gave %s", name, describe(a))
+			}
+		}
+	})
+}
+
 // TestToolkitSessionLostInOtherWords: whatever a server says to a session that it does not know, another is opened at
 // once. The call that has found that out is made once more where the server cannot have done it.
 func TestToolkitSessionLostInOtherWords(t *testing.T) {
@@ -110,7 +151,10 @@ func TestToolkitSessionLostInOtherWords(t *testing.T) {
 		refuse scripted.Script
 		again  bool
 	}{
-		"403":            {func(x *scripted.Exchange) { x.Raw(403, "text/plain", "no session") }, true},
+		"403": {func(x *scripted.Exchange) { x.Raw(403, "text/plain", "no session") }, true},
+		"404 and a page": {func(x *scripted.Exchange) {
+			x.Raw(404, "text/html", "<html>"+strings.Repeat(" no session", 1000))
+		}, true},
 		"410":            {func(x *scripted.Exchange) { x.Raw(410, "text/plain", "no session") }, true},
 		"422":            {func(x *scripted.Exchange) { x.Raw(422, "text/plain", "expect initialize request") }, true},
 		"500":            {func(x *scripted.Exchange) { x.Raw(500, "text/plain", "no session") }, false},

@@ -62,12 +62,19 @@ func (c *capture) answer() (result []byte, err error) {
 	case response == nil:
 		return nil, errEmpty
 	case response.Error != nil && response.ID == nil:
-		// Of whatever the server could not read: it says nothing about the method.
-		return nil, fmt.Errorf("the answer is an error without an id: %v", response.Error) //nolint:errorlint // on purpose
+		return nil, &unaddressedError{response.Error}
 	case response.Error != nil:
 		return nil, response.Error
 	}
 	return response.Result, nil
+}
+
+// unaddressedError is an error without an id, of whatever the server could not read: it says nothing about the method,
+// so it is no [message.Error].
+type unaddressedError struct{ rpc *message.Error }
+
+func (e *unaddressedError) Error() string {
+	return "the answer is an error without an id: " + e.rpc.Error()
 }
 
 // end notes that an event stream has ended.

@@ -184,7 +184,7 @@ func statusError(req *http.Request, res *http.Response) error {
 	}
 	var message struct {
 		Error struct {
-			Code int `json:"code"`
+			Code float64 `json:"code"` // an integer, which may be written as a fraction
 			Data struct {
 				Supported []string `json:"supported"`
 			} `json:"data"`
@@ -192,7 +192,7 @@ func statusError(req *http.Request, res *http.Response) error {
 	}
 	// Not every answer is a JSON-RPC error, and data may have any shape.
 	if json.Unmarshal(body, &message) == nil || message.Error.Code != 0 {
-		e.Code, e.Supported = message.Error.Code, message.Error.Data.Supported
+		e.Code, e.Supported = int(message.Error.Code), message.Error.Data.Supported
 	}
 	return e
 }

@@ -22,6 +22,7 @@ func TestStatusErrors(t *testing.T) {
 		"JSON-RPC error":         {400, "application/json", rpc, -32022, []string{"2025-11-25", "2026-07-28"}},
 		"without a content type": {400, "", rpc, -32022, []string{"2025-11-25", "2026-07-28"}},
 		"method not found":       {404, "application/json", `{"error":{"code":-32601}}`, -32601, nil},
+		"code as a fraction":     {404, "application/json", `{"error":{"code":-32601.0}}`, -32601, nil},
 		"data of another shape":  {400, "application/json", `{"error":{"data":"text","code":-32000}}`, -32000, nil},
 		"supported no list":      {400, "application/json", `{"error":{"data":{"supported":1},"code":-32000}}`, -32000, nil},
 		"a result":               {503, "application/json", `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`, 0, nil},

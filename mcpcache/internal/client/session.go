@@ -282,6 +282,9 @@ func (s *Session) MayBeLost(err error) bool {
 	if rpc, ok := errors.AsType[*message.Error](err); ok {
 		return MayBeOfSession(http.StatusOK, rpc.Code)
 	}
+	if unaddressed, ok := errors.AsType[*unaddressedError](err); ok {
+		return MayBeOfSession(http.StatusOK, unaddressed.rpc.Code)
+	}
 	status, ok := errors.AsType[*StatusError](err)
 	return ok && MayBeOfSession(status.Status, status.Code) && (status.Status != http.StatusServiceUnavailable || status.RetryAfter == 0)
 }

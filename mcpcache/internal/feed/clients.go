@@ -65,10 +65,11 @@ func (g *Group) newClient(r revision.Revision, policy func() client.Policy, onNo
 	})
 }
 
-// RefusesPing reports whether the upstream refuses a ping in a session, as it may not know that.
-func (g *Group) RefusesPing(ctx context.Context, s *client.Session) bool {
-	_, refused := ping(ctx, s)
-	return refused != nil
+// Ping reports whether the upstream answers a ping in a session, and whether it refuses that, as it may not know the
+// session. Without an answer it does neither.
+func (g *Group) Ping(ctx context.Context, s *client.Session) (answered, refused bool) {
+	answered, refusal := ping(ctx, s)
+	return answered, refusal != nil
 }
 
 // CloseFor ends a session of a client.

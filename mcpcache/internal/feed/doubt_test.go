@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -158,8 +159,11 @@ func TestLostByAPing(t *testing.T) {
 		"no method":        {failure(200, -32601, ""), false},
 		"no method, a 404": {failure(404, -32601, ""), false},
 		"unavailable":      {status(503), true},
-		"too many":         {status(429), false},
-		"a gateway":        {status(502), false},
+		"without an id": {func(w http.ResponseWriter, _ *http.Request, _ call) error {
+			return reply(w, 200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no session"}}`)
+		}, true},
+		"too many":  {status(429), false},
+		"a gateway": {status(502), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(legacy)
@@ -172,7 +176,7 @@ func TestLostByAPing(t *testing.T) {
 				}
 				defer w.group.CloseFor(opened)
 				s.On("ping", tt.ping)
-				if refused := w.group.RefusesPing(w.Context(), opened); refused != tt.refused {
+				if _, refused := w.group.Ping(w.Context(), opened); refused != tt.refused {
 					t.Errorf("refused: %v", refused)
 				}
 			})

@@ -186,7 +186,7 @@ func (s *scanner) failure() (*Error, error) {
 		}
 		switch key {
 		case errorCode:
-			if e.Code, err = strconv.Atoi(string(value)); err != nil {
+			if e.Code, err = strconv.Atoi(string(wholeID(value))); err != nil {
 				return nil, invalid("error code is not an integer")
 			}
 		case errorMessage:

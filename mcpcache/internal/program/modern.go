@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -207,9 +206,11 @@ func (m *modern) refuses(r *http.Request, body []byte, request *message.Request)
 
 // statusOf returns the status of an answer without a session (2026-07-28, "Streamable HTTP").
 func statusOf(line []byte) int {
-	code, _ := message.ValueAt(line, "error", "code")
-	number, _ := strconv.Atoi(string(code))
-	switch number {
+	response, err := message.ParseResponse(line)
+	if err != nil || response.Error == nil {
+		return http.StatusOK
+	}
+	switch response.Error.Code {
 	case codeMethod:
 		return http.StatusNotFound
 	case codeHeader, codeCapability, codeUnsupported:

@@ -14,43 +14,51 @@ const (
 )
 
 // Renew finds out whether a server has lost a session in which it has refused a request. A status alone cannot tell. The
-// server has lost it if it refuses a ping in that session, and answers one in another session, which then takes the
-// place of the lost one for all later requests. Some servers answer no pings at all: their sessions stay. But gone says
-// that the server has refused the request as the specification has it for an unknown session. The other session then
-// takes the place, too, and Renew reports false all the same.
+// server has lost it if it refuses pings in that session before and after it answers one in another session, which then
+// takes the place of the lost one for all later requests. Some servers answer no pings at all: their sessions stay. But
+// gone says that the server has refused the request as the specification has it for an unknown session. The other
+// session then takes the place, too, and Renew reports false all the same.
 //
-// A session that was not lost is looked at again after ten seconds at the earliest, or at once with sure.
+// A session that was not lost is looked at again after ten seconds at the earliest, or with sure at once if the server
+// answers pings.
 func (s *Session) Renew(ctx context.Context, o *Opened, server Server, sure, gone bool) (lost bool) {
 	o.checking.Lock()
 	defer o.checking.Unlock()
-	if o.lost || !s.has(o) || !sure && time.Now().Before(o.trusted) {
+	if o.lost || !s.has(o) || time.Now().Before(o.trusted) && (!sure || o.noPings) {
 		return o.lost
 	}
 	ctx = context.WithoutCancel(ctx) // others who were refused wait for the same
-	if !refusesPing(ctx, server, o) {
-		o.trusted = time.Now().Add(checkEvery)
+	answered, refused := ping(ctx, server, o)
+	o.trusted, o.noPings = time.Now().Add(checkEvery), !answered
+	if !refused {
 		return false
 	}
 	other := newOpened(server)
 	s.open(other, server)
 	if other.err != nil {
-		o.trusted = time.Now().Add(retryEvery)
+		o.trusted, o.noPings = time.Now().Add(retryEvery), false
 		return false
 	}
-	answers := !refusesPing(ctx, server, other)
-	if (answers || gone) && s.replace(o, other) {
-		o.lost = answers
-		return answers
+	if answered, _ = ping(ctx, server, other); answered {
+		answered, refused = ping(ctx, server, o)
+		o.noPings = !answered
+		o.lost = refused && s.replace(o, other)
+	} else if gone && s.replace(o, other) {
+		other.checking.Lock()
+		defer other.checking.Unlock()
+		other.trusted, other.noPings = o.trusted, true
+		return false
 	}
-	s.table.closing.add(other)
-	o.trusted = time.Now().Add(checkEvery)
-	return false
+	if !o.lost {
+		s.table.closing.add(other)
+	}
+	return o.lost
 }
 
-func refusesPing(ctx context.Context, server Server, o *Opened) bool {
+func ping(ctx context.Context, server Server, o *Opened) (answered, refused bool) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	return server.RefusesPing(ctx, o.Session)
+	return server.Ping(ctx, o.Session)
 }
 
 // has reports whether requests to the server are still sent in that session.

@@ -48,6 +48,7 @@ type Opened struct {
 
 	checking sync.Mutex
 	trusted  time.Time // until when it is not looked at again; checking is held
+	noPings  bool      // pings have shown nothing; checking is held
 	lost     bool      // checking is held
 }
 
@@ -59,8 +60,9 @@ type Server struct {
 	// Open opens a session, and End ends it.
 	Open func(context.Context) (*client.Session, error)
 	End  func(*client.Session)
-	// RefusesPing reports whether the server refuses a ping in a session.
-	RefusesPing func(context.Context, *client.Session) bool
+	// Ping reports whether the server answers a ping in a session, and whether it refuses it. Without an answer it does
+	// neither.
+	Ping func(context.Context, *client.Session) (answered, refused bool)
 }
 
 // Leave ends a use of the session.

@@ -54,10 +54,14 @@ func (t *Table) Len() int {
 }
 
 // Use returns a client's session, which is in use until [Session.Leave] and ends at a time, if that is not zero.
-// If there is no room for it, the idle one that was used longest ago ends. With none, it is [ErrFull].
+// If there is no room for it, the idle one that was used longest ago ends. With none, it is [ErrFull]. It is [ErrEnded]
+// if the session is known to have been ended.
 func (t *Table) Use(id ID, until time.Time) (*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, ended := t.ended[id]; ended {
+		return nil, ErrEnded
+	}
 	s := t.sessions[id]
 	if s == nil {
 		for len(t.sessions) >= t.most {
@@ -135,12 +139,13 @@ func (t *Table) Number() int64 { return firstNumber + t.numbers.Add(1) }
 const firstNumber = 1_000_000
 
 // End ends a client's session for good, as long as this process remembers that: a hundred
-// thousand more have to end before it is forgotten.
+// thousand more have to end before it is forgotten. What is open at servers ends once nobody uses it any more.
 func (t *Table) End(id ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.sessions[id]; s != nil {
-		t.remove(s)
+		s.over = true
+		t.endIfOver(s)
 	}
 	if _, has := t.ended[id]; has {
 		return

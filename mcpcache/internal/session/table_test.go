@@ -191,15 +191,15 @@ func TestCancel(t *testing.T) {
 }
 
 // Whether a session is lost is asked once for all who were refused, and again as long as it is not: at once only for
-// who is sure. A lost one refuses a ping, and another answers it; where none does, only who knows it to be gone has
-// another take its place.
+// who is sure, where pings are answered. A lost one refuses pings, and another answers one; where none does, only who
+// knows it to be gone has another take its place.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
 		table.SetMost(1)
 		place, server, asked := use(t, table, 1), d.server("a", 1), 0
-		refuses := func(*client.Session) bool { return false }
-		server.RefusesPing = func(_ context.Context, s *client.Session) bool { asked++; return refuses(s) }
+		pings := func(*client.Session) (answered, refused bool) { return true, false }
+		server.Ping = func(_ context.Context, s *client.Session) (answered, refused bool) { asked++; return pings(s) }
 		with := func() *Opened {
 			o, err := place.With(t.Context(), server)
 			if err != nil {
@@ -220,8 +220,13 @@ func TestRenew(t *testing.T) {
 		renew("alive just now, but sure", first, true, false, false, 1, 1)
 		time.Sleep(checkEvery)
 		renew("alive a while ago", first, false, false, false, 1, 1)
-		refuses = func(*client.Session) bool { return true }
+		pings = func(*client.Session) (answered, refused bool) { return false, false }
+		renew("no answer to a ping", first, true, false, false, 1, 1)
+		renew("none just now", first, true, false, false, 0, 1)
+		time.Sleep(checkEvery)
+		pings = func(*client.Session) (answered, refused bool) { return false, true }
 		renew("no pings at all", first, true, false, false, 2, 2)
+		renew("none at all just now", first, true, true, false, 0, 2)
 		synctest.Wait()
 		if with() != first || d.closed != 1 {
 			t.Errorf("a session in which nothing is wrong has been replaced, %d were closed", d.closed)
@@ -231,21 +236,62 @@ func TestRenew(t *testing.T) {
 		renew("the server is down", first, false, false, false, 1, 3)
 		renew("it was down just now", first, false, false, false, 0, 3)
 		d.fail = nil
-		renew("gone, no pings at all", first, true, true, false, 2, 4)
+		pings = func(s *client.Session) (answered, refused bool) {
+			first := s == first.Session && asked == 1
+			return !first, first
+		}
+		renew("overloaded for a moment", first, true, false, false, 3, 4)
+		if with() != first {
+			t.Error("a session that is answered again has been replaced")
+		}
+		pings = func(*client.Session) (answered, refused bool) { return false, true }
+		renew("gone, no pings at all", first, true, true, false, 2, 5)
 		second := with()
 		if second == first {
 			t.Error("a session that is gone has not been replaced")
 		}
-		renew("replaced", first, true, true, false, 0, 4)
-		refuses = func(s *client.Session) bool { return s == second.Session }
-		renew("lost", second, false, false, true, 2, 5)
-		renew("known to be lost", second, false, false, true, 0, 5)
-		if third := with(); third == second || third == first || d.opened != 5 {
+		renew("replaced", first, true, true, false, 0, 5)
+		renew("the next of a server without pings", second, true, true, false, 0, 5)
+		time.Sleep(checkEvery)
+		pings = func(s *client.Session) (answered, refused bool) { return s != second.Session, s == second.Session }
+		renew("lost", second, false, false, true, 3, 6)
+		renew("known to be lost", second, false, false, true, 0, 6)
+		if third := with(); third == second || third == first || d.opened != 6 {
 			t.Errorf("%d sessions were opened", d.opened)
 		}
 		place.Leave()
 		table.End(ID{1})
 		synctest.Wait()
+	})
+}
+
+// TestEndInUse: what is open for a client that ends its session goes on until its last call is over, and another call
+// finds none.
+func TestEndInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, table := new(desk), NewTable()
+		table.SetMost(1)
+		opening := make(chan struct{})
+		d.fail = func() error { <-opening; return nil }
+		place := use(t, table, 1)
+		var calling sync.WaitGroup
+		calling.Go(func() {
+			if _, err := place.With(t.Context(), d.server("a", 1)); err != nil || d.closed != 0 {
+				t.Errorf("a call under way gave %v, %d sessions were closed", err, d.closed)
+			}
+		})
+		synctest.Wait()
+		table.End(ID{1})
+		close(opening)
+		calling.Wait()
+		if _, err := table.Use(ID{1}, time.Time{}); !errors.Is(err, ErrEnded) {
+			t.Errorf("the next call gave %v", err)
+		}
+		place.Leave()
+		synctest.Wait()
+		if d.closed != 1 || table.Len() != 0 {
+			t.Errorf("after the call, %d sessions were closed, %d clients have some", d.closed, table.Len())
+		}
 	})
 }
 

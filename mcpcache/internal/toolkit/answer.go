@@ -39,13 +39,19 @@ type answer struct {
 	beginning []byte
 	// held is a status that the client has not been given yet: see [answer.holds]; 0 for none.
 	held int
+	// broken says that the server has broken off its answer before any of it was given to the client.
+	broken bool
 	// secrets are the guard's credential, and hiding hides it; nil: there is none.
 	secrets *redact.Secrets
 	hiding  *redact.Filter
 }
 
-// maxError is how long an answer may be that is looked at for an error, in bytes.
-const maxError = 4 << 10
+const (
+	// maxError is how long an answer may be that is looked at for an error, in bytes.
+	maxError = 4 << 10
+	// maxHeld is how much of an answer is held back, in bytes.
+	maxHeld = 64 << 10
+)
 
 // Header implements [http.ResponseWriter].
 func (a *answer) Header() http.Header { return a.header }
@@ -195,6 +201,11 @@ func (s *Server) coded(coding string) refusal {
 	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q answered with content coding %.40q, which nobody asked for: the credential of its guard could be in it", s.Name, coding), nil}
 }
 
+// brokenOff is the refusal that stands for an answer that has ended too early.
+func (s *Server) brokenOff() refusal {
+	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q broke off its answer", s.Name), nil}
+}
+
 // failed is the refusal that stands for an answer that is none of MCP.
 func (s *Server) failed(status int) refusal {
 	text := fmt.Sprintf("the MCP server %q answered with HTTP status %d", s.Name, status)
@@ -216,14 +227,16 @@ func (a *answer) Write(p []byte) (int, error) {
 // write takes a part of the answer in which nothing has to be hidden.
 func (a *answer) write(p []byte) error {
 	if a.held != 0 {
-		if len(a.beginning)+len(p) <= maxError {
+		if len(a.beginning)+len(p) <= maxHeld {
 			a.beginning = append(a.beginning, p...)
 			if a.held != http.StatusOK || message.Judge(a.beginning) != message.IsResult {
 				return nil
 			}
 			p = nil
+		} else {
+			a.v.isLost(a) // it is not sent once more: nobody writes so much of a session
 		}
-		a.release() // it says more than that a session is not known
+		a.release()
 	}
 	if a.replaced || len(p) == 0 {
 		return nil

@@ -3,7 +3,6 @@ package toolkit
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -39,6 +38,12 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	err := a.ask(r, next)
 	if a.wrote {
 		_ = a.write(a.hiding.Next(nil, true)) // if the client has gone, there is nobody to report that to
+	}
+	if a.broken {
+		if v.r.Context().Err() != nil {
+			return nil // nobody waits for it any more
+		}
+		return v.fail(s.brokenOff())
 	}
 	if a.held != 0 && v.mayRenew(a.held) && v.renew(r, a.header["Www-Authenticate"]) == nil {
 		return v.call(next, body, name)
@@ -108,12 +113,16 @@ func withOwnVars(ctx context.Context) context.Context {
 	return ctx
 }
 
-// ask has the server answer a request. What breaks off on its way over the bridge is answered
-// by us; elsewhere, reverse_proxy aborts the client's connection.
+// ask has the server answer a request. What breaks off on its way over the bridge, or while it is held back, is
+// answered by us; elsewhere, reverse_proxy aborts the client's connection.
 func (a *answer) ask(r *http.Request, next caddyhttp.Handler) error {
 	defer func() {
 		p := recover()
-		if aborted, _ := p.(error); p != nil && (a.turned == nil || !errors.Is(aborted, http.ErrAbortHandler)) {
+		if p == nil {
+			return
+		}
+		aborted, _ := p.(error)
+		if a.broken = a.held != 0; !a.broken && a.turned == nil || !errors.Is(aborted, http.ErrAbortHandler) {
 			panic(p)
 		}
 	}()
@@ -125,9 +134,10 @@ func (a *answer) ask(r *http.Request, next caddyhttp.Handler) error {
 // whether the server speaks the revision still.
 func (v *visit) called(a *answer, tool string) {
 	feeds := v.server.Feeds.All()
-	var refused struct{ Error struct{ Code int } }
-	_ = json.Unmarshal(a.beginning, &refused) // what is none has no code
-	code := refused.Error.Code
+	code := 0
+	if response, err := message.ParseResponse(a.beginning); err == nil && response.Error != nil {
+		code = response.Error.Code
+	}
 	if v.speaks == revision.Modern && v.isOfOtherEra(a.status, code) {
 		if f := v.server.feed(v.at); f != nil {
 			f.Doubt()

@@ -19,6 +19,9 @@ import (
 // cancelled is the refusal of a request that was cancelled.
 var cancelled = refusal{http.StatusOK, invalidRequest, "the request was cancelled", nil}
 
+// ended is the refusal of a request in a session that the client has ended.
+var ended = refusal{http.StatusNotFound, invalidRequest, "Session not found: it was ended", nil}
+
 // isCancelled reports whether the client has cancelled the request by a notification.
 func (v *visit) isCancelled() bool { return v.waits != nil && v.waits.Cancelled() }
 
@@ -36,7 +39,7 @@ func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body [
 		case v.isCancelled() || err == nil && !v.waits.Send(o):
 			return v.fail(cancelled)
 		case errors.Is(err, session.ErrEnded) && v.client != nil:
-			return v.fail(refusal{http.StatusNotFound, invalidRequest, "Session not found: it was ended", nil})
+			return v.fail(ended)
 		case errors.Is(err, errGivesID):
 			return err
 		case err != nil && v.r.Context().Err() != nil:
@@ -100,7 +103,7 @@ func (s *Server) sessions(c *session.Client, caller feed.Caller) session.Server 
 			}
 			return opened, err
 		},
-		End: s.Feeds.CloseFor, RefusesPing: s.Feeds.RefusesPing,
+		End: s.Feeds.CloseFor, Ping: s.Feeds.Ping,
 	}
 }
 

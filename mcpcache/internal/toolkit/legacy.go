@@ -223,7 +223,10 @@ func (v *visit) notified(next caddyhttp.Handler) error {
 // use returns a session's place in the table. It has to be left.
 func (v *visit) use(of *session.Client) (*session.Session, *refusal) {
 	s, err := v.endpoint.Settings.Sessions.Use(of.ID, of.Expires)
-	if err != nil {
+	switch {
+	case errors.Is(err, session.ErrEnded):
+		return nil, &ended
+	case err != nil:
 		v.w.Header()["Retry-After"] = []string{"1"}
 		return nil, &refusal{http.StatusServiceUnavailable, internalError, "there are as many sessions in use as max_sessions allows: try again", nil}
 	}

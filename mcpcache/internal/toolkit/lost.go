@@ -1,6 +1,7 @@
 package toolkit
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 
@@ -46,7 +47,9 @@ func (v *visit) isLost(a *answer) bool {
 	response, err := message.ParseResponse(a.beginning)
 	switch {
 	case err != nil:
-		return v.renewSession(a.held, 0) && isUndone(a.held, 0)
+		// What may be a message all the same may say that the call was done.
+		unread := header.Coding(a.header) != "" || bytes.Contains(a.beginning, []byte(`"jsonrpc"`))
+		return v.renewSession(a.held, 0) && isUndone(a.held, 0) && !unread
 	case response.Error == nil:
 		return false // the server has done it in the session
 	}
