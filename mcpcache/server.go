@@ -24,8 +24,9 @@ type Server struct {
 	Prefix *string `json:"prefix,omitempty"`
 
 	// What becomes of a client when the server has lost the session that is open for it: with
-	// `reopen` another is opened, and the request sent once more; with `end` the client's own
-	// session ends, or the request of a client without one fails. Default: `reopen`
+	// `reopen` another is opened, and the request sent once more if the server cannot have done it;
+	// with `end` the client's own session ends, or the request of a client without one fails.
+	// Default: `reopen`
 	SessionLost string `json:"session_lost,omitempty"`
 
 	// What a caller's requests carry to the server as their `Authorization`. With anything of

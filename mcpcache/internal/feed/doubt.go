@@ -117,8 +117,8 @@ func isAlive(ctx context.Context, s *client.Session) (alive bool, lost error) {
 	return answered, refused
 }
 
-// ping reports whether the upstream answers a ping in a session, and returns the refusal by which it may say that it
-// does not know the session. Without an answer it is neither.
+// ping sends a ping in a session. It reports whether the upstream has answered, and returns a refusal that may be about
+// the session. An upstream that stays silent has done neither.
 func ping(ctx context.Context, s *client.Session) (answered bool, refused error) {
 	err := s.Ping(ctx)
 	if !client.NotOffered(err) && (s.Lost(err) || s.MayBeLost(err)) {

@@ -146,8 +146,8 @@ func TestNoSessionNoDoubt(t *testing.T) {
 	}
 }
 
-// A session may be lost by what a ping is refused with, unless that is about the ping: some servers have
-// none, and say so with 404, too.
+// Some servers refuse a ping because they have lost the session. Others know no pings, and say so with -32601: then the
+// session is not lost.
 func TestLostByAPing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ping    script

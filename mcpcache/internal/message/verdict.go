@@ -57,8 +57,8 @@ func scanVerdict(beginning []byte) Verdict {
 	return Undecided
 }
 
-// ResponseID returns the raw id of a response of which there is only the beginning, nil if it is none or
-// its id comes later.
+// ResponseID returns the raw id of a response from its beginning. It returns nil if the message is no response, or has
+// its id behind the result.
 func ResponseID(beginning []byte) (id []byte) {
 	s := scan(beginning)
 	defer s.release()

@@ -115,7 +115,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// A line for which there is no memory is skipped, and the next one is not.
+// The reader skips a line for which there is no memory, and reads the next one.
 func TestLineWithoutRoom(t *testing.T) {
 	p := shell(t, `printf beginning; head -c 1000000 /dev/zero; echo; echo more`)
 	var asked []int

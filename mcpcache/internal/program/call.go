@@ -92,10 +92,10 @@ type stream struct {
 	signal chan struct{}
 }
 
-// piece is a message with what it has of the memory.
+// piece is one message of a stream.
 type piece struct {
-	message []byte // nil: there is none
-	share   budget.Share
+	message []byte       // nil: there is none
+	share   budget.Share // of the memory, that the message takes
 }
 
 // uncounted is how many bytes of messages for a client do not count: they take no more than a connection does
