@@ -41,6 +41,7 @@ const word = "mcp-test-program"
 //	dual        is modern, or has sessions, by the first request that it is sent
 //	hesitates FILE  is modern, and makes the file, if there is none, and then answers
 //	            server/discover only after a ping, after which it takes no modern request
+//	leaves      ends with status 3 once a client has said that it is initialized
 //	announces   says that its tools have changed once a client has said that it is initialized
 //	grows FILE  has another tool, if there is that file
 //	fleeting    says of its lists, without sessions, that they are never fresh
@@ -211,6 +212,9 @@ func (p *program) receive(m *message) {
 		}
 		p.cancelled = nil
 		p.mu.Unlock()
+	case m.Method == "notifications/initialized" && p.is("leaves"):
+		fmt.Fprintln(os.Stderr, "cannot reach the database")
+		exit(3)
 	case m.ID == nil:
 		if m.Method == "notifications/initialized" && p.is("announces") {
 			p.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)

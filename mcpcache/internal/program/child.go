@@ -56,6 +56,7 @@ type child struct {
 	timer  *time.Timer
 	// greeted says that it has started; stopped, that it is ended by us.
 	greeted, stopped bool
+	worked           bool  // it has answered a request since it has started
 	junk             int   // lines on standard output that are no messages
 	why              error // it is ended; nil: it has ended by itself, or is not needed
 }
@@ -162,6 +163,10 @@ func (c *child) read() {
 	c.abandon()
 	<-c.process.Done()
 	c.program.gone(c)
+	useless := c.isUseless()
+	if useless {
+		c.program.useless(fmt.Errorf("it ended before it answered a request (%s)", c.exit()), c.lastWords())
+	}
 	c.mu.Lock()
 	calls := c.calls
 	c.calls = nil
@@ -183,7 +188,9 @@ func (c *child) read() {
 		}
 		asked.end(message.AppendError(nil, asked.id, codeInternal, text), nil)
 	}
-	c.logExit()
+	if !useless {
+		c.logExit()
+	}
 }
 
 // receive takes a line of the process.
@@ -247,6 +254,9 @@ func (c *child) answered(line []byte, e message.Envelope) {
 	asked := c.settle(number)
 	if asked == nil {
 		return
+	}
+	if asked.id != nil {
+		c.works()
 	}
 	switch path := []string{"result", "_meta", message.MetaSubscription}; {
 	case asked.id == nil: // our own

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -154,7 +155,7 @@ func (p *Program) initialize(r *http.Request, body []byte, request *message.Requ
 			return refuse(r, http.StatusBadRequest, id, codeParams, "initialize has no params."+member), nil
 		}
 	}
-	s, err := p.newSession(bytes.Clone(body))
+	s, err := p.newSession(bytes.Clone(body), outgoing.IsUpkeep(r.Context()))
 	if err != nil {
 		return p.unanswered(r, request, err), nil
 	}

@@ -14,12 +14,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-const (
-	// A start that failed is not tried again for a while, longer each time.
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
-)
-
 // Limits are what may change while a program runs.
 type Limits struct {
 	StartTimeout time.Duration // until a process has answered initialize
@@ -72,13 +66,12 @@ type Program struct {
 	since     time.Time      // when the first of the processes was about to start
 	opening   sync.WaitGroup // starts that are not over
 	succeeded bool
-	failures  int
-	retryAt   time.Time
-	failure   error // of the last start
-	failedAt  time.Time
-	lastExit  *Exit
-	lastDeath *Exit
-	ended     bool
+	// starts are those that have failed, upkeep those of processes that ended before they were of any use
+	// while no client used them.
+	starts, upkeep tries
+	lastExit       *Exit
+	lastDeath      *Exit
+	ended          bool
 }
 
 // New returns a program. command says what to run, at each start. What it says of itself is kept in
@@ -211,11 +204,11 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 		return nil, nil, p.failed(err, c.lastWords())
 	}
 	p.mu.Lock()
-	p.succeeded, p.failures, p.failure = true, 0, nil
+	p.succeeded, p.starts = true, tries{}
 	p.mu.Unlock()
 	p.counts.starts.Add(1)
 	c.greet()
-	p.log().Info("program started", zap.Int("pid", c.process.PID()))
+	p.logUsual("program started", zap.Int("pid", c.process.PID()))
 	return c, answer, nil
 }
 
@@ -323,13 +316,10 @@ func (p *Program) leave() {
 func (p *Program) backoff() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch wait := time.Until(p.retryAt); {
-	case p.ended:
+	if p.ended {
 		return errEnded
-	case p.failure != nil && wait > 0:
-		return &unavailable{p.failure.Error(), wait}
 	}
-	return nil
+	return p.starts.refusal()
 }
 
 // start starts a process in the place that was reserved.
@@ -340,7 +330,7 @@ func (p *Program) start(s *slot) (*child, error) {
 		return nil, err
 	}
 	command.Log = func(line string, skipped int) {
-		p.log().Info("program wrote to standard error", zap.String("line", line), zap.Int("skipped", skipped))
+		p.logUsual("program wrote to standard error", zap.String("line", line), zap.Int("skipped", skipped))
 	}
 	running, err := p.host.launcher.Start(command)
 	p.mu.Lock()
@@ -360,30 +350,52 @@ func (p *Program) start(s *slot) (*child, error) {
 	return c, nil
 }
 
-// pause is how long nothing is tried after that many failures before this one.
-func pause(failures int) time.Duration { return min(firstRetry<<min(failures, 10), lastRetry) }
-
 // failed notes that a start has failed, and returns the error that callers are given. They are not
 // told what the process has written to standard error: the log is.
 func (p *Program) failed(err error, lastWords string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.modern.era.found(unknownEra) // another version may have been installed
+	return p.failedAt(&p.starts, err, lastWords)
+}
+
+// useless notes that a process has ended which was of no use to the upkeep of lists, for which alone it has run.
+func (p *Program) useless(err error, lastWords string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.failedAt(&p.upkeep, err, lastWords) // whoever asks next is told
+}
+
+// failedAt is failed for those starts. The lock is held.
+func (p *Program) failedAt(starts *tries, err error, lastWords string) error {
 	if p.ended {
 		return errEnded
 	}
 	p.counts.failed.Add(1)
-	p.modern.era.found(unknownEra) // another version may have been installed
-	wait := pause(p.failures)
-	p.failures++
-	p.failure = fmt.Errorf("program %s did not start: %w", p.called(), err)
-	p.failedAt = time.Now()
-	p.retryAt = p.failedAt.Add(wait)
-	fields := []zap.Field{zap.Error(err), zap.Duration("next_try_after", wait)}
-	if lastWords != "" {
-		fields = append(fields, zap.String("standard_error", lastWords))
+	said := fmt.Errorf("program %s did not start: %w", p.called(), err)
+	wait := starts.fail(said)
+	if starts.isNew(failure{err.Error(), lastWords}) {
+		fields := []zap.Field{zap.Error(err), zap.Duration("next_try_after", wait)}
+		if lastWords != "" {
+			fields = append(fields, zap.String("standard_error", lastWords))
+		}
+		p.log().Error("program did not start", fields...)
 	}
-	p.log().Error("program did not start", fields...)
-	return &unavailable{p.failure.Error(), wait}
+	return &unavailable{said.Error(), wait}
+}
+
+// works notes that a process has answered a request.
+func (p *Program) works() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upkeep = tries{}
+}
+
+// rests returns why no process is started for the upkeep of lists now; nil if one may be.
+func (p *Program) rests() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.upkeep.refusal()
 }
 
 func (p *Program) hasSucceeded() bool {

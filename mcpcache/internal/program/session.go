@@ -24,6 +24,7 @@ type session struct {
 	program *Program
 	// initialize is the request that has opened it, for the next process.
 	initialize []byte
+	upkeep     bool // it is opened for the upkeep of lists
 
 	// slot has its process: of its own, or that of all sessions.
 	slot *slot

@@ -16,7 +16,7 @@ const (
 
 // newSession returns a session that is known from now on. If there are too many, or they keep too much, that
 // which was not used for the longest time is forgotten.
-func (p *Program) newSession(initialize []byte) (*session, error) {
+func (p *Program) newSession(initialize []byte, upkeep bool) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -27,7 +27,7 @@ func (p *Program) newSession(initialize []byte) (*session, error) {
 	}
 	p.kept.Add(int64(len(initialize)))
 	s := &session{
-		id: rand.Text(), program: p, initialize: initialize, kept: int64(len(initialize)), used: time.Now(),
+		id: rand.Text(), program: p, initialize: initialize, upkeep: upkeep, kept: int64(len(initialize)), used: time.Now(),
 		asked: make(map[uint64]asked), subscribed: make(map[string]*subscription), waiting: make(map[*call]struct{}),
 	}
 	if s.slot = p.shared; s.slot == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
 
 // owner is what a process runs for: a session, all sessions, or all requests without one. Its
@@ -57,6 +58,10 @@ var errForgotten = errors.New("session has ended")
 // awake returns the process, and how it was greeted. It is started if there is none; the start goes
 // on if ctx ends.
 func (s *slot) awake(ctx context.Context) (*child, []byte, error) {
+	var rests error
+	if outgoing.IsUpkeep(ctx) {
+		rests = s.program.rests()
+	}
 	s.mu.Lock()
 	if c := s.child; c != nil && s.waking == nil {
 		if _, state := c.use(); state != ending {
@@ -70,6 +75,10 @@ func (s *slot) awake(ctx context.Context) (*child, []byte, error) {
 		return nil, nil, errForgotten
 	}
 	w := s.waking
+	if w == nil && rests != nil {
+		s.mu.Unlock()
+		return nil, nil, rests
+	}
 	if w == nil {
 		w = &waking{done: make(chan struct{})}
 		s.waking = w

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/caddy-mcp/mcp-cache/integration/programtest"
 )
 
@@ -204,5 +207,70 @@ func TestCancelledWhileStarting(t *testing.T) {
 	create()
 	if got := <-answered; !strings.Contains(got, `"id":"c1","error"`) || !strings.Contains(got, "cancelled") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A program that ends before it has answered anything but the greeting is left alone for a while, longer each time, by
+// those who keep lists right. Clients may use it. Its lines are logged once.
+func TestStartsThatComeToNothing(t *testing.T) {
+	for name, kind := range map[string]Kind{"a process for each session": {Era: "legacy"}, "one for all": {Share: true}} {
+		t.Run(name, func(t *testing.T) {
+			x := newProgramOf(t, kind, usual, "leaves")
+			for failures := range 2 {
+				await(t, "the next start fails", func() bool { x.fetches(); return int(x.Status().Failed) > failures })
+				failed := x.Status().Failure
+				if pause := failed.Next.Sub(failed.At); pause != time.Second<<failures || !strings.Contains(failed.Message, "it ended before it answered a request (exit status 3)") {
+					t.Errorf("after %d failures the pause is %v: %s", failures+1, pause, failed.Message)
+				}
+				if n := len(x.started()); n != failures+1 {
+					t.Errorf("%d processes were started, want %d", n, failures+1)
+				}
+			}
+			v := &visitor{tested: x}
+			res := v.send(http.MethodPost, hello) // which what is recorded answers
+			v.session = res.Header.Get(sessionHeader)
+			_ = read(t, v.send(http.MethodPost, string(initialized)))
+			started := len(x.started())
+			_ = read(t, v.send(http.MethodPost, v.toolCall("pid", `{}`)))
+			if n := len(x.started()); n == started {
+				t.Error("no process is started for a client")
+			}
+			for message, want := range map[string]int{
+				"program did not start": 1, "program started": 1, "program wrote to standard error": 1, "program ended": 0,
+			} {
+				lines := x.logs.FilterMessage(message).Filter(func(e observer.LoggedEntry) bool { return e.Level >= zap.InfoLevel })
+				if lines.Len() != want {
+					t.Errorf("%q is logged %d times, want %d", message, lines.Len(), want)
+				}
+			}
+		})
+	}
+}
+
+// fetches opens a session and asks for a list, as feeds do.
+func (x *tested) fetches() {
+	v := &visitor{tested: x}
+	res := v.upkeep(hello)
+	if v.session = res.Header.Get(sessionHeader); v.session == "" {
+		_ = read(x.t, res)
+		return
+	}
+	for _, body := range []string{string(initialized), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`} {
+		_ = read(x.t, res)
+		res = v.upkeep(body)
+	}
+	_ = read(x.t, res)
+}
+
+// A program that a client's first request ends has started: others may use it at once.
+func TestEndedByACall(t *testing.T) {
+	x := newProgram(t, usual)
+	v := x.visit()
+	if answer := read(t, v.send(http.MethodPost, v.toolCall("die", `{}`))); !strings.Contains(answer, "ended before it answered") {
+		t.Errorf("got %s", answer)
+	}
+	x.visit().call("pid", `{}`)
+	if failed := x.Status().Failed; failed != 0 {
+		t.Errorf("%d starts have failed", failed)
 	}
 }

@@ -102,8 +102,10 @@ func (p *Program) Status() Status {
 		Stopped: p.counts.stopped.Load(), Died: p.counts.died.Load(),
 		Skipped: p.counts.skipped.Load(), LastExit: p.lastExit, LastDeath: p.lastDeath,
 	}
-	if p.failure != nil {
-		status.Failure = &Failure{p.failure.Error(), p.failedAt, p.retryAt}
+	for _, starts := range [...]tries{p.upkeep, p.starts} {
+		if starts.err != nil {
+			status.Failure = &Failure{starts.err.Error(), starts.failed, starts.next}
+		}
 	}
 	for c := range p.children {
 		status.Processes = append(status.Processes, c.describe())
@@ -163,6 +165,32 @@ func (c *child) greet() {
 	c.greeted = true
 }
 
+// works notes that the process has answered a request of somebody else than us.
+func (c *child) works() {
+	c.mu.Lock()
+	first := !c.worked
+	c.worked = true
+	c.mu.Unlock()
+	if first {
+		c.program.works()
+	}
+}
+
+// isUseless reports whether the process, which has ended, had started for the upkeep of lists alone, and has answered
+// nothing.
+func (c *child) isUseless() bool {
+	died := c.died()
+	switch owner := c.slot.owner.(type) {
+	case *session:
+		died = died && owner.upkeep
+	case *shared:
+		died = died && !slices.ContainsFunc(c.program.known(), func(s *session) bool { return !s.upkeep })
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return died && c.greeted && !c.worked && !c.served
+}
+
 // died reports whether the process was not told to end, or only because something was wrong with
 // it.
 func (c *child) died() bool {
@@ -186,12 +214,12 @@ func (c *child) logExit() {
 	c.mu.Lock()
 	greeted := c.greeted
 	c.mu.Unlock()
-	log := c.program.log().With(zap.Int("pid", c.process.PID()), zap.String("exit", c.exit()))
+	pid, exit := zap.Int("pid", c.process.PID()), zap.String("exit", c.exit())
 	if !greeted || !c.died() {
-		log.Info("program ended")
+		c.program.logUsual("program ended", pid, exit)
 		return
 	}
-	log.Warn("program died", zap.String("standard_error", c.lastWords()))
+	c.program.log().Warn("program died", pid, exit, zap.String("standard_error", c.lastWords()))
 }
 
 var errRestarted = errors.New("it was restarted")
@@ -201,7 +229,7 @@ var errRestarted = errors.New("it was restarted")
 // said of itself, is forgotten.
 func (p *Program) Restart() (stopped int) {
 	p.mu.Lock()
-	p.failures, p.failure, p.retryAt = 0, nil, time.Time{}
+	p.starts, p.upkeep = tries{}, tries{}
 	stopping := make([]*child, 0, len(p.children))
 	for c := range p.children {
 		stopping = append(stopping, c)

@@ -22,7 +22,8 @@ type ProgramStatus struct {
 	Era string `json:"era,omitempty"`
 	// Sessions is how many are known, whether a process runs for them or not.
 	Sessions int `json:"sessions"`
-	// Starts is how many processes have started, FailedStarts how many starts have failed.
+	// Starts is how many processes have started, FailedStarts how many starts have failed. A process counts
+	// as both that was started for lists, and has ended before it gave any.
 	Starts       uint64 `json:"starts"`
 	FailedStarts uint64 `json:"failed_starts"`
 	// Stopped is how many processes have ended because they were told to; Died, by themselves, or
