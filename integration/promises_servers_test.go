@@ -160,29 +160,45 @@ func reloadLosesNothing(t *testing.T, s *site) {
 	}
 }
 
-// neverWorse has clients begin as agents do, and call tools. Each call reaches the server once, and
-// there are no more lists than clients have asked for.
-func neverWorse(t *testing.T, s *site) {
+// callsAddNoWork has clients begin as agents do, and call tools of a server that announces no changes. Each call
+// reaches the server once, and the server is asked for no more lists than clients have asked for.
+func callsAddNoWork(t *testing.T, s *site) {
+	s.SetCapabilities(`{"tools":{},"prompts":{},"resources":{}}`)
 	s.begin()
-	s.settled("")
-	const rounds = 10
-	lists, calls := s.host.Count(toolsList), s.host.Count("tools/call")
+	others := []string{"prompts/list", "resources/list"}
+	for _, c := range s.settled("") {
+		for _, method := range others {
+			c.Settle(method)
+		}
+	}
+	const rounds, calls = 10, 10
+	countOthers := func() int { return s.host.Count(others[0]) + s.host.Count(others[1]) }
+	before, called, other := s.host.Count(toolsList), s.host.Count("tools/call"), countOthers()
 	asked := 0
 	for range rounds {
 		for _, c := range s.clients("") {
 			if a := c.List(toolsList); !s.isWhole(a, "v1") {
 				t.Errorf("a new client is given %s", describe(a))
 			}
-			if a := s.call(c, "item-0002"); !isCalled(a, "item-0002") {
-				t.Errorf("a new client's call gave %s", describe(a))
-			}
 			asked++
+			for range calls {
+				if a := s.call(c, "item-0002"); !isCalled(a, "item-0002") {
+					t.Errorf("a new client's call gave %s", describe(a))
+				}
+			}
 		}
 	}
-	if n := s.host.Count("tools/call") - calls; n != asked {
-		t.Errorf("%d calls reached the server %d times", asked, n)
+	if n := s.host.Count("tools/call") - called; n != asked*calls {
+		t.Errorf("%d calls reached the server %d times", asked*calls, n)
 	}
-	if n := s.host.Count(toolsList) - lists; n > asked {
+	allowed := asked
+	if s.program {
+		allowed += len(s.caddys) // which look at the list of a program that has woken
+	}
+	if n := s.host.Count(toolsList) - before; n > allowed {
 		t.Errorf("%d lists of clients had the server asked for %d", asked, n)
+	}
+	if n := countOthers() - other; n > len(others)*len(s.caddys) { // one for each that a client has settled
+		t.Errorf("the server was asked for %d lists of other kinds", n)
 	}
 }

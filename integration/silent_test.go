@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
@@ -61,4 +62,105 @@ func TestCallersSeeWhatTheyChanged(t *testing.T) {
 	other := w.client(scripted.LatestLegacy)
 	wantHit(t, other.Settle(toolsList), toolsList, mark)
 	wantHit(t, other.List(toolsList), toolsList, mark)
+}
+
+// TestCallersSeeTheFirstChange has calls follow each other without a list between them, so that the feed does not look, and the last of
+// them change a list that the server never announces: the caller's next list has the change, also of a server that was not
+// caught at that before.
+func TestCallersSeeTheFirstChange(t *testing.T) {
+	for _, in := range []column{ofOne, ofPrograms} {
+		for _, era := range eras {
+			for _, at := range placesOf(in, era) {
+				if at.several || era == across {
+					continue // where nothing tells who has called, or calls fail
+				}
+				t.Run(at.String(), func(t *testing.T) {
+					s := newSite(t, at)
+					s.SetCapabilities(`{"tools":{}}`)
+					var changes atomic.Bool
+					s.SetScript("tools/call", func(x *scripted.Exchange) {
+						if changes.Load() {
+							s.mark(toolsList, "changed")
+						}
+						x.Default()
+					})
+					s.begin()
+					authorization := "" // its session tells who has called
+					if s.clientRevision == scripted.Modern {
+						authorization = "Bearer caller"
+					}
+					c := s.settled(authorization)[0]
+					before := s.host.Count(toolsList)
+					s.call(c, "item-0000")
+					await(t, "the look of the feed", func() bool { return s.host.Count(toolsList) > before })
+					s.call(c, "item-0000")
+					changes.Store(true)
+					s.call(c, "item-0000")
+					time.Sleep(500 * time.Millisecond) // since when a notice is not waited for any longer
+					if a := c.List(toolsList); !s.isWhole(a, "changed") {
+						t.Errorf("after its call, the caller is given %s", describe(a))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestEveryoneSeesAChange has calls change a list that the server never announces, when the feed does not look any more, and
+// nothing tells who has called. Whoever lists then may be given the old list, which has the feed look.
+func TestEveryoneSeesAChange(t *testing.T) {
+	for _, in := range []column{ofOne, ofSeveral, ofPrograms} {
+		for _, era := range eras {
+			for _, at := range placesOf(in, era) {
+				if !at.several && at.clientRevision != scripted.Modern || !at.several && era == across {
+					continue // where sessions tell who has called, or calls fail
+				}
+				t.Run(at.String(), func(t *testing.T) {
+					s := newSite(t, at)
+					s.SetCapabilities(`{"tools":{}}`)
+					var changes atomic.Int64
+					s.SetScript("tools/call", func(x *scripted.Exchange) {
+						if n := changes.Load(); n > 0 {
+							s.mark(toolsList, fmt.Sprint("change ", n))
+						}
+						x.Default()
+					})
+					s.begin()
+					c := s.settled("")[0]
+					before := s.host.Count(toolsList)
+					s.call(c, "item-0000")
+					await(t, "the look of the feed", func() bool { return s.host.Count(toolsList) > before })
+					for n := range 10 {
+						s.call(c, "item-0000")
+						changes.Add(1)
+						s.call(c, "item-0000")
+						s.awaitMark(c, fmt.Sprint("change ", n+1))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestOwnListsCauseNoLooks has a caller call and list in turn whose list is its own, and comes from the server after each call: the
+// feed, which is given another one, does not ask besides.
+func TestOwnListsCauseNoLooks(t *testing.T) {
+	s := newSite(t, place{clientRevision: scripted.LatestLegacy, serverRevision: scripted.LatestLegacy})
+	s.SetCapabilities(`{"tools":{}}`)
+	s.begin()
+	c := s.settled("Bearer caller")[0]
+	s.call(c, "unknown")
+	before, feeds := s.host.Count(toolsList), s.host.CountFeed(toolsList)
+	const rounds = 10
+	for range rounds {
+		if a := c.List(toolsList); !s.isWhole(a, "v1") {
+			t.Errorf("a list is %s", describe(a))
+		}
+		if a := s.call(c, "unknown"); a.ErrorCode() != -32602 {
+			t.Errorf("a call gave %s", describe(a))
+		}
+	}
+	if n := s.host.Count(toolsList) - before; n != rounds || s.host.CountFeed(toolsList) != feeds {
+		t.Errorf("%d lists of a client had the server asked for %d, of these %d by the feed", rounds, n, s.host.CountFeed(toolsList)-feeds)
+	}
 }

@@ -202,8 +202,8 @@ type Handler struct {
 	// which has to be built in, is for several instances that share them.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=http.mcp_cache.stores inline_key=store"`
 
-	// The least time between two refreshes of a kind that change notices and
-	// expiries start. Default: 1s
+	// The least time between two refreshes of a kind that change notices,
+	// expiries and calls start. Default: 1s
 	Refresh caddy.Duration `json:"refresh,omitempty"`
 
 	// The largest request body, in bytes, that is looked into. A larger one

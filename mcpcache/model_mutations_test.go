@@ -131,7 +131,7 @@ var mutations = []mutation{
 		{"internal/variant/list.go", "case l.full != nil && !l.empty.Believes(", "case false && l.empty.Believes("},
 	}, found: `the list became empty for a moment`},
 	{name: "catch no silent upstream", edits: []replacement{
-		{"internal/feed/silence.go", "silent = s.notices.Caught(now) && s.offered", "silent = false"},
+		{"internal/exchange/called.go", "silent = silent || caught ||", "silent = silent && caught &&"},
 	}, found: `lacks what this caller's call has changed`},
 	{name: "give a caller the list from before its call", edits: []replacement{
 		{"internal/exchange/called.go", "Add(noticeLag)", "Add(-1)"},

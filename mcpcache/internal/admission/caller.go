@@ -62,7 +62,8 @@ type Doubt struct {
 	Mark cache.Mark
 	// Misled says that the upstream refused a call that the caller had made by the
 	// list, Silent that a call may have changed the list and the upstream does not
-	// announce that. Either lasts until the upstream has answered with a list.
+	// announce that. The one lasts until the upstream has answered the caller with a list,
+	// the other until there is a list from the cache that was asked for since.
 	Misled, Silent bool
 	// Until is when a notice of what the caller's call has changed would have
 	// come. Before that, an older copy may be fresh for everybody else.
@@ -212,7 +213,7 @@ func (c *Caller) Doubted(k revision.Kind, now time.Time) *Doubt {
 // for at m.
 func (c *Caller) Listed(k revision.Kind, m cache.Mark) {
 	if d := c.doubt[k].Load(); d != nil && m.AskedSince(d.Mark) {
-		c.doubt[k].CompareAndSwap(d, &Doubt{Mark: d.Mark, Until: d.Until})
+		c.doubt[k].CompareAndSwap(d, &Doubt{Mark: d.Mark, Silent: d.Silent, Until: d.Until})
 	}
 }
 

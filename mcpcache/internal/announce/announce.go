@@ -23,6 +23,7 @@ type Record struct {
 	found            time.Time // when a change was found whose notice may still come; zero if there is none
 	checked          time.Time // when the list was last fetched to find out
 	vain             int       // how many notices in a row, as far as the list was fetched, have announced nothing
+	idle             int       // how many fetches after calls, in a row, have found the same list
 }
 
 // Hear records a notice on a stream of our own, where the upstream has no reason to tell of what
@@ -84,5 +85,24 @@ func (r *Record) InVain() bool { return r.heard && r.vain >= vainly }
 // Pause returns how long after a fetch a notice may cause the next one, at least: refresh, and
 // twice as long for each notice in a row that has announced nothing, up to a minute.
 func (r *Record) Pause(refresh time.Duration) time.Duration {
-	return max(refresh, min(longest, refresh<<min(r.vain, 20)))
+	return max(refresh, min(longest, doubled(refresh, r.vain)))
 }
+
+// Called records what came of a fetch: same says that the list has the same items as before,
+// called that a call may have changed it.
+func (r *Record) Called(called, same bool) {
+	switch {
+	case !same:
+		r.idle = 0
+	case called:
+		r.idle++
+	}
+}
+
+// IdlePause returns how long after a fetch a call may cause the next one, at least, if no client has
+// asked for the list: refresh, and twice as long for each fetch in a row that has found the same
+// list after a call.
+func (r *Record) IdlePause(refresh time.Duration) time.Duration { return doubled(refresh, r.idle) }
+
+// doubled returns a pause that doubles so many times.
+func doubled(pause time.Duration, times int) time.Duration { return pause << min(times, 20) }

@@ -70,6 +70,10 @@ type List struct {
 	// Conflicts are what callers are not given of the parts, or not as it is.
 	Conflicts []Conflict
 
+	// Told is for whoever tells the servers' feeds that clients are given the list: when that was last done,
+	// as a number of its own.
+	Told atomic.Uint64
+
 	passing   bool              // it is too large to be kept, and its parts are [bare]
 	targets   map[string]Target // by name, or URI
 	full      map[string]string // names with the whole prefix, by the shortened ones
@@ -137,9 +141,10 @@ func (j *Joined) Join(r revision.Revision, k revision.Kind, parts []*cache.Entry
 
 // of returns the same list, of parts that make the same of one.
 func (l *List) of(parts []*cache.Entry) *List {
-	same := *l
-	same.Parts = slices.Clone(parts)
-	return &same
+	return &List{
+		Entry: l.Entry, Parts: slices.Clone(parts), Conflicts: l.Conflicts,
+		passing: l.passing, targets: l.targets, full: l.full, templates: l.templates,
+	}
 }
 
 // newList joins the servers' lists of a kind, as those views show them. It is of that scope if

@@ -1,9 +1,11 @@
 package exchange
 
 import (
+	"slices"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -18,7 +20,7 @@ func (x *exchange) misled() {
 	}
 	x.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), FromCall)
 	for _, f := range b.Feeds.All() {
-		f.Recheck(revision.Tools)
+		f.Misled(revision.Tools, doubt.Mark)
 	}
 }
 
@@ -49,27 +51,22 @@ func (x *exchange) called() {
 	x.noticedCall = true
 	b := x.backend
 	feeds, caller := b.Feeds.All(), x.marked()
-	var unannounced revision.KindSet
-	for _, f := range feeds {
-		unannounced |= f.MayBeSilent()
-	}
-	if unannounced == 0 && caller == nil {
+	if caller == nil && !slices.ContainsFunc(feeds, (*feed.Feed).MayBeSilent) {
 		return
 	}
 	if names := b.ReadOnly(x.revision()); len(names) > 0 && names[x.tool()] {
 		return
 	}
-	kinds, until := revision.Kinds(), time.Now().Add(noticeLag)
+	kinds, until, own := revision.Kinds(), time.Now().Add(noticeLag), b.Feeds.Of(x.revision())
 	doubts := make([]admission.Doubt, len(kinds))
 	for i, k := range kinds {
 		if k == revision.Discover {
 			continue
 		}
 		mark, silent := b.Cache.Doubt(k), false
-		if unannounced.Has(k) {
-			for _, f := range feeds {
-				silent = f.CheckSilence(k) || silent
-			}
+		for _, f := range feeds {
+			caught, later := f.Called(k, mark)
+			silent = silent || caught || later && f == own
 		}
 		if caller != nil {
 			doubts[i] = admission.Doubt{Mark: mark, Silent: silent, Until: until}

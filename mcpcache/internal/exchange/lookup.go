@@ -58,6 +58,9 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 	case x.inDoubt(best, a), x.mayBeLost():
 		return x.miss(best, a)
 	case fresh:
+		if f := x.backend.Feeds.Of(x.question.revision); f != nil && best == x.snapshot() {
+			f.Asked(x.question.kind)
+		}
 		return x.checked(found{entry: best}, a)
 	case best != nil && x.isExpired(best) && best == x.snapshot() && x.struggling():
 		// The upstream does not deliver, so nobody waits for it. (Only of a list that
@@ -150,6 +153,9 @@ func (x *search) awaitChange(ctx context.Context, a asker) {
 	if f := x.backend.Feeds.Of(x.question.revision); f != nil && x.snapshot() != nil {
 		ctx, cancel := context.WithTimeout(ctx, freshness.StalePatience)
 		defer cancel()
+		if a.doubt.Silent {
+			f.AwaitCalled(ctx, x.question.kind)
+		}
 		f.Await(ctx, x.question.kind, a.doubt.Mark)
 		x.now = time.Now()
 	}

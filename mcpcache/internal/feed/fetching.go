@@ -210,6 +210,7 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 		}
 		f.compareSilence(slot, k, before, fetch.entry)
 		f.compareNotices(slot, k, before, fetch.entry)
+		slot.compareCalled(before, fetch.entry)
 		if !fetch.elsewhere {
 			f.trust(slot.started)
 		}

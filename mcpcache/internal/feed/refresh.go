@@ -55,11 +55,16 @@ func (f *Feed) refreshNow(k revision.Kind) *Fetch {
 func (f *Feed) Recheck(k revision.Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &f.slots[k]
+	f.recheck(&f.slots[k], f.policy().Refresh)
+}
+
+// recheck has a kind fetched in the background, no sooner than so long after the last fetch began. The caller
+// holds f.mu.
+func (f *Feed) recheck(s *slot, pause time.Duration) {
 	if f.session == nil || !s.offered {
 		return
 	}
-	if at := later(s.started.Add(f.policy().Refresh), s.notBefore); s.failure == nil {
+	if at := later(s.started.Add(pause), s.notBefore); s.failure == nil {
 		s.hasten(later(time.Now(), at))
 	}
 	signal(f.wake)

@@ -9,10 +9,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// proofEach is how often, after calls, an upstream that claims to announce changes is
-// checked, until it has announced one.
-const proofEach = 10 * time.Second
-
 // compareSilence records whether a fetch for the feed's own snapshot has found a
 // change that was not announced. The caller holds f.mu.
 func (f *Feed) compareSilence(s *slot, k revision.Kind, before, now *cache.Entry) {
@@ -36,40 +32,6 @@ func (f *Feed) compareNotices(s *slot, k revision.Kind, before, now *cache.Entry
 		f.group.logger.Load().Warn("upstream announces changes of a list that stays the same: the feed follows its notices ever more slowly",
 			zap.Stringer("kind", k), zap.Stringer("revision", f.revision))
 	}
-}
-
-// MayBeSilent returns the kinds of lists that a call may change without a notice: the
-// upstream does not announce changes, or has been caught, or is due to be checked.
-func (f *Feed) MayBeSilent() (kinds revision.KindSet) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.session == nil {
-		return 0
-	}
-	now := time.Now()
-	proof := max(proofEach, f.policy().Refresh)
-	for _, k := range revision.Kinds() {
-		s := &f.slots[k]
-		if !s.offered || k == revision.Discover {
-			continue
-		}
-		if s.notices.Caught(now) || !f.session.Announces(k) || !f.listening || !s.notices.Proven(now, proof) {
-			kinds |= revision.SetOf(k)
-		}
-	}
-	return kinds
-}
-
-// CheckSilence has kind k fetched in the background, and reports whether the
-// upstream has been caught: the list has changed without a notice.
-func (f *Feed) CheckSilence(k revision.Kind) (silent bool) {
-	f.mu.Lock()
-	s, now := &f.slots[k], time.Now()
-	s.notices.Check(now)
-	silent = s.notices.Caught(now) && s.offered
-	f.mu.Unlock()
-	f.Recheck(k)
-	return silent
 }
 
 // AnnouncesInVain reports whether the upstream announces changes of kind k that are none.

@@ -83,35 +83,6 @@ func TestSilentServersAreCaught(t *testing.T) {
 	}
 }
 
-// After calls a list is fetched at most once in the refresh interval, and again
-// if the last fetch left before the call's end.
-func TestRecheckIsBounded(t *testing.T) {
-	s := newServer(legacy)
-	s.Quiet = true
-	run(t, s, func(w *world) {
-		f := w.start(legacy)
-		w.after(w.policy.Refresh)
-		before := s.Count(list)
-		for range 50 {
-			f.CheckSilence(tools)
-			w.after(100 * time.Millisecond)
-		}
-		w.after(w.policy.Refresh)
-		if got := s.Count(list) - before; got < 5 || got > 7 {
-			t.Errorf("fifty calls in five seconds took %d lists", got)
-		}
-		w.after(w.policy.Refresh)
-		before = s.Count(list)
-		s.On(list, hang)
-		f.Recheck(tools)
-		w.after(w.policy.Refresh)
-		f.Recheck(tools) // while that one is under way
-		if got := s.Count(list) - before; got != 1 {
-			t.Errorf("%d lists are under way at once", got)
-		}
-	})
-}
-
 // Whoever waits for a list asked for after a doubt is given that one, or an
 // earlier one when time is up or the feed does not ask about now.
 func TestAwait(t *testing.T) {
@@ -175,16 +146,17 @@ func TestWhoMayBeSilent(t *testing.T) {
 				w.after(proofEach)
 				for i, pause := range []time.Duration{0, 0, proofEach} {
 					w.after(pause)
-					may := f.MayBeSilent().Has(tools)
+					f.mu.Lock()
+					may := f.mayBeSilent(tools, time.Now())
+					f.mu.Unlock()
 					if may != c.want[i] {
 						t.Errorf("time %d: may be silent %v, want %v", i, may, c.want[i])
 					}
-					if may {
-						f.CheckSilence(tools)
-					}
+					f.Asked(tools) // so that the next call has it fetched
+					f.Called(tools, w.cache.Doubt(tools))
 				}
-				if f.MayBeSilent().Has(revision.Discover) {
-					t.Error("there is no notice for discover")
+				if _, later := f.Called(revision.Discover, w.cache.Doubt(revision.Discover)); later || !f.MayBeSilent() {
+					t.Error("there is no notice for discover, or the other lists are forgotten")
 				}
 			})
 		})

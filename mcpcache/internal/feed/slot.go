@@ -33,6 +33,7 @@ type slot struct {
 	retry      *backoff.ExponentialBackOff
 	failure    *Failure
 	notices    announce.Record
+	calls      calls
 	// variantsDue is when the lists of variants are to be fetched again, zero if
 	// they are not; variantsStarted is when they last were.
 	variantsDue, variantsStarted time.Time

@@ -94,7 +94,7 @@ func (c *child) subscription(line []byte, path ...string) *call {
 	return nil
 }
 
-// logs returns the call to which a log message belongs, nil if there is doubt: the message does not say it. A
+// logs returns the call to which a log message belongs, and nil if that is not certain: log messages name no call. A
 // program may write one after the answer, so no other request may have asked the process for log messages before.
 func (c *child) logs() (only *call) {
 	c.mu.Lock()

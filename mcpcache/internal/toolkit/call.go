@@ -133,7 +133,6 @@ func (a *answer) ask(r *http.Request, next caddyhttp.Handler) error {
 // announce that; also for what the client may not have known, if the call was refused, and
 // whether the server speaks the revision still.
 func (v *visit) called(a *answer, tool string) {
-	feeds := v.server.Feeds.All()
 	code := 0
 	if response, err := message.ParseResponse(a.beginning); err == nil && response.Error != nil {
 		code = response.Error.Code
@@ -146,21 +145,19 @@ func (v *visit) called(a *answer, tool string) {
 	if v.method != "tools/call" {
 		return
 	}
+	feeds, lists := v.server.Feeds.All(), v.server.Cache
 	if code == invalidParams || code == headerMismatch {
 		v.server.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
 		for _, f := range feeds {
-			f.Recheck(revision.Tools)
+			f.Misled(revision.Tools, lists.Doubt(revision.Tools))
 		}
 	}
 	if v.server.ReadOnly(v.server.at(v.at))[tool] {
 		return
 	}
 	for _, f := range feeds {
-		silent := f.MayBeSilent()
 		for _, k := range revision.Kinds() {
-			if silent.Has(k) {
-				f.CheckSilence(k)
-			}
+			f.Called(k, lists.Doubt(k))
 		}
 	}
 }

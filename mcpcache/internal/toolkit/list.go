@@ -38,6 +38,7 @@ func (v *visit) list() error {
 		v.outcome, v.status = exchange.OutcomeBypass, ""
 		return v.fail(*v.noRoom("there is no memory left for a list of that size: try again"))
 	}
+	v.gives(l)
 	defer e.cache.Release(l.Entry)
 	defer runtime.KeepAlive(l) // others find it meanwhile
 	ttl := time.Duration(-1)   // which legacy lists have none of
@@ -55,6 +56,24 @@ func (v *visit) list() error {
 	}
 	answer.Write(v.w)
 	return nil
+}
+
+// gives tells the feeds that a client is given their lists, which are parts of l.
+func (v *visit) gives(l *catalog.List) {
+	now := feed.Occasions()
+	if v.outcome != exchange.OutcomeHit || l.Told.Load() == now {
+		return
+	}
+	defer l.Told.Store(now)
+	for i, server := range v.endpoint.servers {
+		part := l.Parts[i]
+		if part == nil || part.Lifetime == 0 || server.Carries.isPersonal() && part != server.pinned(v.at, v.kind) {
+			continue
+		}
+		if f := server.Feeds.Of(part.Revision); f != nil {
+			f.Asked(v.kind)
+		}
+	}
 }
 
 // take returns the list that the caller is given, which has to be released; nil if there is no
