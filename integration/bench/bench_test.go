@@ -172,6 +172,7 @@ func TestOptions(t *testing.T) {
 	parse := func(args string) (*options, error) { return parseOptions(strings.Fields(args), io.Discard) }
 	for _, args := range []string{
 		"-rounds 0", "-duration 1ms", "-tools 5,x", "-tools 0", "-only hits", "-check -tools 5", "-check -only hit", "more", "-unknown",
+		"-requests -1s", "-requests 48h", "-requests 1m -only hit", "-only program",
 	} {
 		if o, err := parse(args); err == nil {
 			t.Errorf("%s: got %+v", args, o)
@@ -184,6 +185,9 @@ func TestOptions(t *testing.T) {
 	}
 	if o, err := parse("-readme"); err != nil || !slices.Equal(o.only, []string{hit, "proxy", "mcp-go", "fastmcp"}) || !slices.Equal(o.tools, []int{50}) {
 		t.Errorf("the README has %+v, error %v", o, err)
+	}
+	if o, err := parse("-requests 10m -only program -check"); err != nil || o.requests != 10*time.Minute || !o.wants(programRole) || o.wants(typeScriptRole) {
+		t.Errorf("got %+v, error %v", o, err)
 	}
 	if o, err := parse(""); err != nil || !o.wants("ts-sdk") || o.duration != 4*time.Second {
 		t.Errorf("got %+v, error %v", o, err)

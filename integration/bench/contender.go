@@ -36,6 +36,11 @@ const (
 
 	typeScriptRole = "ts-sdk"
 	fastMCPRole    = "fastmcp"
+
+	// Servers whose requests are counted.
+	fastMCPServerRole = "fastmcp-server"
+	goSDKSessionsRole = "go-sdk-sessions"
+	programRole       = "program"
 )
 
 // Blocks of a Caddyfile: BODY is a file with a list as it is answered, UPSTREAM,

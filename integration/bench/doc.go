@@ -3,6 +3,7 @@
 //
 //	go run ./integration/bench [-short] [-rounds N] [-duration D] [-tools 5,50,500]
 //	                           [-only NAME,...] [-readme] [-check]
+//	go run ./integration/bench -requests 10m [-only NAME,...] [-check]
 //
 // The program plays several roles: it starts itself again as each server, and
 // drives the load by itself. A process that was started this way ends when its

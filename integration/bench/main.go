@@ -38,6 +38,9 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if o.requests > 0 {
+		return countRequests(ctx, o, server, os.Stdout)
+	}
 	r, err := measure(ctx, o, server)
 	if err != nil {
 		return err

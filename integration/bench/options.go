@@ -17,6 +17,7 @@ type options struct {
 	tools    []int
 	only     []string // names of contenders; all if there are none
 	readme   bool
+	requests time.Duration // for how long requests are counted; 0: contenders are measured
 	check    bool
 }
 
@@ -36,7 +37,8 @@ func parseOptions(args []string, output io.Writer) (*options, error) {
 	flags.StringVar(&tools, "tools", "5,50,500", "lengths of the lists; 50 with -short and -readme")
 	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(namesOf(func(contender) bool { return true }), ", "))
 	flags.BoolVar(&o.readme, "readme", false, "measure and print only the ratios of the project's README, at 50 tools")
-	flags.BoolVar(&o.check, "check", false, "end with status 1 if a hit at 50 tools costs too much")
+	flags.DurationVar(&o.requests, "requests", 0, "measure nothing, and count for that long what reaches servers, such as 10m")
+	flags.BoolVar(&o.check, "check", false, "end with status 1 if a hit at 50 tools costs too much, or with -requests, if too much reaches a server")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -71,6 +73,12 @@ func parseOptions(args []string, output io.Writer) (*options, error) {
 
 func (o *options) validate() error {
 	known := namesOf(func(contender) bool { return true })
+	if o.requests > 0 {
+		known = nil
+		for _, server := range counted {
+			known = append(known, server.role)
+		}
+	}
 	for _, name := range o.only {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("reading -only: %q is not known", name)
@@ -82,7 +90,10 @@ func (o *options) validate() error {
 	if o.duration < 50*time.Millisecond || o.duration > time.Minute {
 		return fmt.Errorf("reading -duration: %s is not from 50ms to 1m", o.duration)
 	}
-	if o.check && (!slices.Contains(o.tools, checkedTools) || !o.wants(hit) || !o.wants(ready)) {
+	if o.requests < 0 || o.requests > 24*time.Hour {
+		return fmt.Errorf("reading -requests: %s is not up to 24h", o.requests)
+	}
+	if o.check && o.requests == 0 && (!slices.Contains(o.tools, checkedTools) || !o.wants(hit) || !o.wants(ready)) {
 		return fmt.Errorf("reading -check: %s and %s at %d tools must be measured", hit, ready, checkedTools)
 	}
 	return nil

@@ -35,10 +35,23 @@ func startTypeScript(ctx context.Context, addr, tools string) (*process, error) 
 //go:embed fastmcp.py
 var fastMCPProxy []byte
 
-// startFastMCP starts a proxy of FastMCP in front of an MCP server. FastMCP is
-// installed into the user's cache folder if it is not there yet.
+// startFastMCP starts a proxy of FastMCP in front of an MCP server.
 func startFastMCP(ctx context.Context, addr, upstream string) (*process, error) {
-	script, err := inCache("proxy.py", fastMCPProxy)
+	return startPython(ctx, addr, "proxy.py", fastMCPProxy, "http://"+upstream+"/mcp")
+}
+
+//go:embed fastmcp_server.py
+var fastMCPServer []byte
+
+// startFastMCPServer starts a server of FastMCP.
+func startFastMCPServer(ctx context.Context, addr, tools string) (*process, error) {
+	return startPython(ctx, addr, "fastmcp_server.py", fastMCPServer, tools)
+}
+
+// startPython starts a script that needs FastMCP, with an address and another argument. FastMCP is installed into
+// the user's cache folder if it is not there yet.
+func startPython(ctx context.Context, addr, name string, content []byte, argument string) (*process, error) {
+	script, err := inCache(name, content)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +63,7 @@ func startFastMCP(ctx context.Context, addr, upstream string) (*process, error) 
 	if err := install(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "fastmcp==4.1.2"); err != nil {
 		return nil, err
 	}
-	return start(ctx, addr, python, script, addr, "http://"+upstream+"/mcp")
+	return start(ctx, addr, python, script, addr, argument)
 }
 
 // redisProgram is what the variable MCP_REDIS names, or redis-server.

@@ -23,6 +23,9 @@ var roles = map[string]func(addr string, args []string) error{
 	upstreamRole: runUpstream,
 	"mcp-go":     runMCPGo,
 	"go-sdk":     runGoSDK,
+
+	goSDKSessionsRole: runGoSDKSessions,
+	programRole:       runProgram,
 }
 
 // serve serves a handler at an address until the parent ends it.
@@ -80,6 +83,22 @@ func runGoSDK(addr string, args []string) error {
 	if err != nil {
 		return err
 	}
+	m := newGoSDKServer(tools)
+	return serve(addr, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return m },
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))
+}
+
+// runGoSDKSessions runs a server of the official Go SDK with its defaults.
+func runGoSDKSessions(addr string, args []string) error {
+	tools, err := readTools(args[0])
+	if err != nil {
+		return err
+	}
+	m := newGoSDKServer(tools)
+	return serve(addr, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return m }, nil))
+}
+
+func newGoSDKServer(tools []tool) *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, &mcp.ServerOptions{PageSize: len(tools)})
 	for _, t := range tools {
 		m.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema},
@@ -87,8 +106,7 @@ func runGoSDK(addr string, args []string) error {
 				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil
 			})
 	}
-	return serve(addr, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return m },
-		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))
+	return m
 }
 
 // runUpstream runs the server behind all proxies. With a second argument, its

@@ -85,6 +85,8 @@ func (s *stage) process(ctx context.Context, role string) (*process, error) {
 		if upstream, err = s.process(ctx, upstreamRole); err == nil {
 			p, err = startFastMCP(ctx, addr, upstream.addr)
 		}
+	case fastMCPServerRole:
+		p, err = startFastMCPServer(ctx, addr, tools)
 	case redisRole:
 		p, err = startRedis(ctx, addr)
 	case changingRole:
