@@ -172,25 +172,25 @@ func (w *world) expect(c *client, q request) prospect {
 	return w.prospectOf(x, x.at.handler)
 }
 
-// stepQuietChange has a client change a list on an upstream that does not say
-// so, and list it.
+// stepQuietChange has a client change lists on an upstream that does not say so, and list them, again
+// and again: the feed finds out that there are no notices, and looks after calls from then on.
 func (w *world) stepQuietChange(r *rand.Rand) {
-	if !w.cfg.silent {
-		w.stepCall(r)
-		return
-	}
 	k := pick(r, revision.Tools, revision.Prompts)
 	c := w.anyoneWho(r, func(c *client) bool { return known(c.session, c.ctx) })
 	if c == nil {
 		return
 	}
-	for range 1 + r.IntN(2) {
+	for range 1 + r.IntN(4) {
+		if r.IntN(2) == 0 {
+			w.send(c, w.question(r, c, k))
+			w.settle()
+		}
 		w.send(c, request{
 			http: http.MethodPost, method: "tools/call", params: map[string]any{"name": "change:" + k.Method()},
 		})
 		w.settle()
 		if r.IntN(2) == 0 {
-			time.Sleep(pick(r, 500*time.Millisecond, 2*time.Second))
+			time.Sleep(pick(r, promisedLag, 500*time.Millisecond, 2*time.Second))
 		}
 		w.send(c, w.question(r, c, k))
 		w.settle()

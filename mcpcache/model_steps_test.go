@@ -53,7 +53,7 @@ var stepKinds = []stepKind{
 	{"blip", 3, (*world).stepBlip, nil},
 	{"cancel", 2, (*world).stepCancel, nil},
 	{"mistake", 3, (*world).stepMistake, nil},
-	{"quiet change", 3, (*world).stepQuietChange, nil},
+	{"quiet change", 20, (*world).stepQuietChange, worldConfig.isSilent},
 	{"upstream restart", 2, (*world).stepUpstreamRestart, nil},
 	{"name", 45, (*world).stepName, worldConfig.hasRules},
 	{"shown", 8, (*world).stepShown, worldConfig.hasRules},
@@ -68,6 +68,7 @@ var stepKinds = []stepKind{
 
 func (c worldConfig) hasRules() bool { return c.ruled }
 func (c worldConfig) isFleet() bool  { return c.fleet }
+func (c worldConfig) isSilent() bool { return c.silent }
 
 func (c worldConfig) stepKinds() []stepKind {
 	if c.several {
