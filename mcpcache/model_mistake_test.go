@@ -202,14 +202,14 @@ func (w *world) stepQuietChange(r *rand.Rand) {
 
 // checkOwn is what a caller may expect of a list because of what it did itself.
 func (w *world) checkOwn(x *call, from answerOrigin, _ *sent, r *result) error {
-	version, ctx := r.state.Version, r.state.Ctx
+	version, ctx, hanging := r.state.Version, r.state.Ctx, x.at.handler.backend.Hanging(x.before.at)
 	switch {
 	case from == fromCacheStale:
 	case version < x.before.misled[view{x.kind, ctx}] && x.at.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] != nil:
 		return fmt.Errorf("version %d of %s misled this caller, and there was version %d", version, ctx, x.before.misled[view{x.kind, ctx}])
-	case version < x.before.changed[view{x.kind, ctx}] && !w.troubled() && time.Since(x.before.at) < promisedPatience:
+	case version < x.before.changed[view{x.kind, ctx}] && !w.troubled() && !hanging && time.Since(x.before.at) < promisedPatience:
 		return fmt.Errorf("version %d of %s lacks what this caller's call has changed in version %d", version, ctx, x.before.changed[view{x.kind, ctx}])
-	case version < x.before.called[view{x.kind, ctx}] && !x.at.handler.backend.Hanging(x.before.at):
+	case version < x.before.called[view{x.kind, ctx}] && !hanging:
 		return fmt.Errorf("version %d of %s is from before this caller's call, which has just made version %d", version, ctx, x.before.called[view{x.kind, ctx}])
 	}
 	return nil

@@ -236,6 +236,40 @@ func TestVariantsListDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// Two clients of one caller have lists of their own. Right after a call of the caller's both are given what is from
+// after the call, whichever of them asks first.
+func TestCalledForAllClientsOfACaller(t *testing.T) {
+	f := newFace(t, config{Gate: duration(0)})
+	list := func(capabilities string) *http.Request {
+		r := modernRequest("tools/list", "")
+		editBody(r, `Capabilities":{}`, `Capabilities":`+capabilities)
+		r.Header.Set("Authorization", "Bearer caller")
+		return r
+	}
+	const one, another = `{}`, `{"sampling":{}}`
+	old := f.pinned(t, revision.V20260728, cache.Public, time.Hour, 0, "old")
+	f.letIn(t, "Bearer caller")
+	f.forwarded(t, list(another), "another")
+	caller := f.backend.Admission.Context(f.contextOf(list(one)), revision.V20260728)
+	caller.Doubt(revision.Tools, &admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Until: time.Now().Add(time.Hour)})
+	x, _ := f.question(t, list(another))
+	x.findVariant(caller)
+	page, err := message.ParsePage([]byte(`{"tools":[{"name":"another"}]}`), revision.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := *old
+	since.Partition, since.Variant = x.context, x.question.variant
+	since.Mark, since.Body = f.backend.Cache.Mark(revision.Tools), message.Single(revision.Tools, page)
+	f.backend.Cache.Put(&since)
+	if f.forwarded(t, list(another), "new") {
+		t.Error("a client was not given a list from after the call")
+	}
+	if !f.forwarded(t, list(one), "new") {
+		t.Error("the caller's other client was given the list from before the call")
+	}
+}
+
 // pin makes a public list of those items the feed's snapshot.
 func (f *face) pin(t *testing.T, r revision.Revision, items string) {
 	t.Helper()

@@ -170,7 +170,10 @@ func (x *search) inDoubt(best *cache.Entry, a asker) bool {
 	case a.doubt.Misled:
 		return true
 	case best != nil && best.Mark.AskedSince(a.doubt.Mark):
-		a.ResolveDoubt(x.question.kind, a.doubt)
+		// A caller's other clients may have capabilities of which the cache has an older list.
+		if x.now.After(a.doubt.Until) {
+			a.ResolveDoubt(x.question.kind, a.doubt)
+		}
 		return false
 	}
 	return !x.backend.Hanging(x.now)
