@@ -97,6 +97,7 @@ func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lo
 			f.group.closeSession(another)
 		} else {
 			f.next.Store(another)
+			f.group.lose() // at once: the feed may have to wait before it goes on in the other session
 			lose(err)
 			return
 		}

@@ -165,6 +165,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	defer end(nil)
 	defer f.group.seat.leave(f)
 	alone := !slices.ContainsFunc(f.group.except(f.revision.Era()), (*Feed).works)
+	another := f.next.Load() != nil // then clients' sessions count as lost already
 	s, err := f.open(ctx)
 	if err != nil {
 		err = f.judge(err, alone)
@@ -177,7 +178,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	ended := make(chan struct{})
 	defer close(ended)
 	defer f.group.closeSession(s)
-	if f.again && s.HasID() {
+	if f.again && !another && s.HasID() {
 		f.group.lose() // clients' sessions may be gone like the feed's
 	}
 	f.again = true

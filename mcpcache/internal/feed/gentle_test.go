@@ -142,6 +142,31 @@ func TestSessionLostInOtherWords(t *testing.T) {
 	}
 }
 
+// The sessions of clients count as lost as soon as the feed's does, also while the feed waits before it goes on.
+func TestSessionsAreLostBeforeTheFeedGoesOn(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		f := w.start(legacy)
+		w.after(time.Minute)
+		for _, method := range []string{list, "prompts/list", "resources/list", "resources/templates/list", "ping"} {
+			s.On(method, status(503))
+		}
+		s.Forget()
+		for deadline := time.Now().Add(w.policy.TTL); !slices.Contains(w.states(legacy), Connecting) && time.Now().Before(deadline); {
+			w.after(time.Millisecond)
+		}
+		if w.lost != 1 {
+			t.Errorf("sessions are said to be lost %d times, and the feed was %v", w.lost, w.states(legacy))
+		}
+		s.OnAll(nil)
+		w.after(time.Minute)
+		w.wantState(f, Ready)
+		if w.lost != 1 {
+			t.Errorf("when the feed goes on, sessions are said to be lost %d times", w.lost)
+		}
+	})
+}
+
 // Where a new session is refused as the old one was, it was not the session.
 func TestFailureThatIsNotTheSessions(t *testing.T) {
 	for name, tt := range map[string]struct {
