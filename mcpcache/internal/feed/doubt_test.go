@@ -76,6 +76,32 @@ func TestEndedStreamIsADoubt(t *testing.T) {
 	})
 }
 
+// A stream that is refused as in a session that is lost is a doubt, too, until the server has answered in the session.
+func TestRefusedStreamIsADoubt(t *testing.T) {
+	s := newServer(legacy)
+	run(t, s, func(w *world) {
+		w.start(legacy)
+		w.after(time.Minute)
+		s.On("GET", status(404))
+		s.Cut()
+		w.after(0)
+		if w.group.Doubted() {
+			t.Fatal("lists have been answered since the stream ended, and the server is doubted")
+		}
+		s.OnAll(hang)
+		s.On("GET", status(404))
+		w.after(time.Minute)
+		if !w.group.Doubted() {
+			t.Error("the next stream is refused, and nobody doubts")
+		}
+		s.OnAll(nil)
+		w.after(time.Minute)
+		if w.group.Doubted() || w.lost != 0 {
+			t.Errorf("the session is known still: doubted %v, lost %d", w.group.Doubted(), w.lost)
+		}
+	})
+}
+
 // A connection of a client's that was refused has the feed find out.
 func TestClientsDoubt(t *testing.T) {
 	s := newServer(legacy)

@@ -82,9 +82,11 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 			return
 		}
 		ask := cut && refused
+		if wasOpen.Load() || ask && s.Lost(err) {
+			f.doubt()
+		}
 		if wasOpen.Load() {
 			ask, cut = true, true
-			f.doubt()
 			f.fetchAll(s)
 			refusals.Reset()
 		}
