@@ -346,8 +346,17 @@ func (x *call) WriteHeader(status int) {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		x.at.truth.refuses(x, status)
 	case http.StatusBadRequest:
-		x.at.truth.refusesSessions(x.w.known.next(), x.session, x.also)
+		x.at.truth.refusesSessions(x.refusedAt(), x.session, x.also)
 	}
+}
+
+// refusedAt returns when the refusal counts that the client is given now: the upstream may have
+// begun it before it let the caller in again, and ended it after that.
+func (x *call) refusedAt() int {
+	if s := x.w.up.sent[x.serial]; s != nil && s.status == x.status {
+		return s.begun
+	}
+	return x.w.known.next()
 }
 
 var announced = regexp.MustCompile(`"notice":(\d+),`)

@@ -29,8 +29,9 @@ type door struct {
 	// session after that.
 	lost                map[string]int
 	lossKnown, reopened int
-	// feedLost are the revisions whose feed has lost its session and has none yet.
-	feedLost map[string]bool
+	// feedLost are the revisions whose feed has lost a session and has opened none since, feedsOwn
+	// the lost sessions that a feed had as itself.
+	feedLost, feedsOwn map[string]bool
 }
 
 // callerKind is a caller, and what it asks for.
@@ -45,7 +46,7 @@ func newDoor() door {
 		answeredKind: make(map[callerKind]int), refusedKind: make(map[callerKind]int),
 		refusedCaller: make(map[string]int), refusedContext: make(map[string]int),
 		refusedSession: make(map[string]int), lost: make(map[string]int),
-		feedLost: make(map[string]bool),
+		feedLost: make(map[string]bool), feedsOwn: make(map[string]bool),
 	}
 }
 
@@ -100,7 +101,7 @@ func (t *truth) leaves(a *arrival) { t.refusesSessions(a.seq, a.session, a.also)
 func (t *truth) refusesSessions(seq int, sessions ...string) {
 	for _, id := range sessions {
 		if id != "" {
-			t.refusedSession[id] = seq
+			t.refusedSession[id] = max(t.refusedSession[id], seq)
 		}
 	}
 }
@@ -109,13 +110,13 @@ func (t *truth) refusesSessions(seq int, sessions ...string) {
 // its session, or of a list. That somebody without credentials may not do
 // something else says nothing about lists.
 func (t *truth) refuses(x *call, status int) {
-	seq, ctx := t.next(), x.ctx
+	seq, ctx := x.refusedAt(), x.ctx
 	t.refusesSessions(seq, x.session, x.also)
 	if status == http.StatusNotFound {
 		return
 	}
 	if ctx != "-" {
-		t.refusedContext[ctx] = seq
+		t.refusedContext[ctx] = max(t.refusedContext[ctx], seq)
 	}
 	if x.list && !x.unknown {
 		t.refusesKind(x, seq)
@@ -126,9 +127,9 @@ func (t *truth) refuses(x *call, status int) {
 // from all lists, if that was one, and from that kind until it is answered.
 func (t *truth) refusesKind(x *call, seq int) {
 	caller := callerOf(x.session, x.ctx, x.c.rev.String())
-	t.refusedKind[callerKind{caller, x.kind}] = seq
+	t.refusedKind[callerKind{caller, x.kind}] = max(t.refusedKind[callerKind{caller, x.kind}], seq)
 	if x.kind != revision.Discover && x.kind != revision.Reads {
-		t.refusedCaller[caller] = seq
+		t.refusedCaller[caller] = max(t.refusedCaller[caller], seq)
 	}
 }
 
@@ -171,7 +172,7 @@ func (w *world) errs(x *call) {
 func (t *truth) loses(s *modelSession) {
 	t.lost[s.id] = t.next()
 	if s.feed {
-		t.feedLost[s.rev] = true
+		t.feedLost[s.rev], t.feedsOwn[s.id] = true, s.as == ""
 	}
 }
 
@@ -181,8 +182,8 @@ func (at *modelInstance) settleLoss() {
 	if at.noticedLoss {
 		t.lossKnown = t.next()
 	}
-	for rev := range at.feedReopened {
-		if t.feedLost[rev] {
+	for rev, own := range at.feedReopened {
+		if t.feedLost[rev] && own {
 			t.reopened = t.next()
 		}
 		delete(t.feedLost, rev)
@@ -213,8 +214,9 @@ func (w *world) answered(p *reply) {
 	}
 	switch {
 	case a.feed() && a.method == "initialize" && p.isResult:
-		a.at.feedReopened[a.rev] = true
-	case a.feed() && p.status == http.StatusNotFound && a.at.truth.lost[a.session] > 0:
+		s := w.up.sessions[p.session]
+		a.at.feedReopened[a.rev] = a.at.feedReopened[a.rev] || s != nil && s.as == ""
+	case a.feed() && p.status == http.StatusNotFound && a.at.truth.feedsOwn[a.session]:
 		a.at.noticedLoss = true
 	case !a.feed() && !a.several() && p.changed && p.isResult:
 		a.at.truth.changedBy(a, p.changedKind, w)

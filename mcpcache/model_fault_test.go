@@ -331,7 +331,7 @@ func (p *reply) wait(r *http.Request, c <-chan struct{}) bool {
 
 func (p *reply) begin(rw http.ResponseWriter, status int) {
 	p.up.w.mu.Lock()
-	p.sent.status = status
+	p.sent.status, p.sent.begun = status, p.up.w.known.next()
 	p.up.w.mu.Unlock()
 	rw.WriteHeader(status)
 }

@@ -42,7 +42,7 @@ var mutations = []mutation{
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "trust a session that is said to be unknown", edits: []replacement{
 		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},
-	}, found: `the upstream has refused this caller|the upstream has not let session`},
+	}, by: testOf{"TestSessionsEnd", "./internal/exchange"}},
 	{name: "look away at other paths", edits: []replacement{
 		{"internal/exchange/pass.go", "e.backend.Upstream.ServeHTTP(o, r, next)", "e.backend.Upstream.ServeHTTP(x.below(), r, next)"},
 	}, found: `the upstream has refused this caller|the upstream has not let session|` + oldVersion},
@@ -100,12 +100,12 @@ var mutations = []mutation{
 	{name: "share what a client has asked for", edits: []replacement{
 		{"internal/exchange/keep.go", "case x.context.IsAnonymous():", "case false:"},
 		{"internal/exchange/keep.go", "Partition: x.context,", "Partition: x.backend.Settings.Feed.Partition(page.Scope),"},
-	}, found: `what #\d+ of \S+ asked for was given to \S+`},
+	}, found: `what #\d+ of \S+ asked for was given to \S+|the private list of`},
 	{name: "wait for a sick upstream", edits: []replacement{
 		{"internal/exchange/lookup.go", "x.fetch(ctx, best, f.fallback != nil, a)", "x.fetch(ctx, best, false, a)"},
 		{"internal/exchange/lookup.go", "case late && f.fallback != nil:", "case late && x == nil:"},
 		{"internal/exchange/tap.go", "	if f.fallback != nil {", "	if f.fallback != nil && x == nil {"},
-	}, found: `waited \S+, and there was a copy`},
+	}, found: `waited \S+, and there was a copy|became 502`},
 	{name: "wait for a sick upstream once told", edits: []replacement{
 		{"internal/freshness/freshness.go", "told.Notice != nil && told.Lacks:", "told.Notice != nil:"},
 	}, found: `waited \S+, and there was a copy`},
@@ -173,7 +173,7 @@ var mutations = []mutation{
 		{"internal/catalog/page.go", "if at.List == [16]byte(e.Body.Digest[:16]) {", "if true {"},
 	}, by: testOf{"TestPagesOfAListThatChanges", "./internal/exchange"}},
 	{name: "keep a list without what is hidden", edits: []replacement{
-		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: x.catalog.Shown(&cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, x.view, x.now).Body, Fetched"},
+		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: x.catalog.Shown(x.r.Context(), &cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, x.view, x.now).Body, Fetched"},
 	}, found: otherItems},
 	{name: "forward calls of what is hidden", edits: []replacement{
 		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind == revision.Tools, nil"},

@@ -142,7 +142,7 @@ func (u *modelUpstream) loseSession(id string) {
 	}
 	s.at.truth.loses(s)
 	for _, stream := range u.streams {
-		if s.feed && stream.a.session == id && stream.begun {
+		if s.feed && s.as == "" && stream.a.session == id && stream.begun {
 			s.at.noticedLoss = true
 		}
 	}

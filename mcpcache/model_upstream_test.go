@@ -115,6 +115,7 @@ type modelUpstream struct {
 // sent is what the upstream has answered to a client's request.
 type sent struct {
 	status  int
+	begun   int // when the header left, as in known.next
 	body    []byte
 	failed  bool // it has failed in a way that excuses a stale answer
 	aborted bool // the handler has panicked

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	feedclient "github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
@@ -264,7 +265,7 @@ func (w *world) delivers(a *arrival, p *page) {
 		return
 	}
 	a.at.truth.delivers(a, p, lifetime(p.hints.ttl, max(a.ttl, w.longestTTL(a.at)), maxModelTTL))
-	if a.feed() {
+	if a.feed() && time.Since(a.arrived) < feedclient.RequestTimeout { // after that, the feed has given the request up
 		f := feedView{a.kind, a.rev, w.up.askedAs(a)}
 		a.at.truth.deliversToFeed(a, f, p)
 		w.walks(a, f, p)
