@@ -28,9 +28,9 @@ type modelInstance struct {
 	truth *truth
 	// heard are the notices that the feed was sent since the last step.
 	heard []*notice
-	// noticedLoss says that a feed has met the loss of its own session since the last
-	// step, feedReopened the revisions of which one has opened another, and whether as
-	// itself: a session that it has as another client shows nothing of others.
+	// noticedLoss says that a feed has met the loss of its own session since the last step.
+	// feedReopened has the revisions whose feed has opened a session since, and whether the feed
+	// did that as itself: a session that it opens as another client shows nothing of clients' sessions.
 	noticedLoss  bool
 	feedReopened map[string]bool
 

@@ -170,7 +170,8 @@ func (x *search) inDoubt(best *cache.Entry, a asker) bool {
 	case a.doubt.Misled:
 		return true
 	case best != nil && best.Mark.AskedSince(a.doubt.Mark):
-		// A caller's other clients may have capabilities of which the cache has an older list.
+		// The doubt stays while a notice may come: for another client of this caller, which has other
+		// capabilities, the cache may have a list from before the call.
 		if x.now.After(a.doubt.Until) {
 			a.ResolveDoubt(x.question.kind, a.doubt)
 		}

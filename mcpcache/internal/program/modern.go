@@ -94,8 +94,8 @@ func (c *child) subscription(line []byte, path ...string) *call {
 	return nil
 }
 
-// logs returns the call to which a log message belongs, and nil if that is not certain: log messages name no call. A
-// program may write one after the answer, so no other request may have asked the process for log messages before.
+// logs returns the call to which a log message belongs, or nil if that is not certain. Log messages name no call, and a
+// program may write one after the answer. So the call is certain only if no other request has asked the process for log messages.
 func (c *child) logs() (only *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -359,7 +359,7 @@ func (p *Program) failed(err error, lastWords string) error {
 	return p.failedAt(&p.starts, err, lastWords)
 }
 
-// useless notes that a process has ended which was of no use to the upkeep of lists, for which alone it has run.
+// useless notes that a process has ended that ran only for the upkeep of lists, and brought none.
 func (p *Program) useless(err error, lastWords string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -51,8 +51,8 @@ func (t *tries) isNew(f failure) bool {
 	return is
 }
 
-// logUsual logs what comes with each start, at the level of debugging while starts fail: how they do is
-// logged once, with what was written to standard error.
+// logUsual logs what comes with each start, at the level of debugging while starts fail. Why they fail, and what the
+// program has written to standard error, is in one line of the log already.
 func (p *Program) logUsual(message string, fields ...zap.Field) {
 	p.mu.Lock()
 	level := zap.InfoLevel
