@@ -14,7 +14,7 @@ import (
 
 // appendAsked appends what a request asks the server for besides its message, where it
 // differs from the feeds' requests. Its Host and all credentials are left out. The names
-// are those of the headers that count.
+// are those of the headers that count and ask for something.
 func (rules *Rules) appendAsked(dst []byte, r *http.Request, names []string, placeholders Placeholders) []byte {
 	if placeholders != nil {
 		for _, placeholder := range rules.Partition {
@@ -39,13 +39,13 @@ func (rules *Rules) appendAsked(dst []byte, r *http.Request, names []string, pla
 			}
 		}
 	}
-	return rules.appendHeaders(dst, r.Header, names, false)
+	return rules.appendHeaders(dst, r.Header, names)
 }
 
 // appendWho appends what tells callers apart who ask for the same. The names are those of the
-// headers that count.
+// headers that count and say who asks.
 func (rules *Rules) appendWho(dst []byte, r *http.Request, names []string, placeholders Placeholders) []byte {
-	dst = rules.appendHeaders(dst, r.Header, names, true)
+	dst = rules.appendHeaders(dst, r.Header, names)
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		dst = appendField(dst, "certificate", string(r.TLS.PeerCertificates[0].Raw))
 	}
@@ -84,14 +84,11 @@ func (rules *Rules) Request(r *http.Request, placeholders Placeholders) (asked c
 	if rules.atAnotherHost(r) {
 		asked.Host = r.Host
 	}
-	for _, name := range rules.counted(nil, r.Header) {
-		switch {
-		case saysWho(name):
-		case !strings.HasPrefix(name, repeated) && !rules.isNamed("http.request.header."+name):
+	for _, name := range rules.count(names{}, r.Header).asked {
+		if !strings.HasPrefix(name, repeated) && !rules.isNamed("http.request.header."+name) {
 			return client.Request{}, false
-		default:
-			asked.Header[name] = slices.Clone(r.Header[name])
 		}
+		asked.Header[name] = slices.Clone(r.Header[name])
 	}
 	if mayHoldCredential(r.URL.RawQuery) {
 		return client.Request{}, false
@@ -193,25 +190,38 @@ func (rules *Rules) rewritten(r *http.Request, placeholders Placeholders) (strin
 	return uri, ok && uri != r.RequestURI
 }
 
-// counted appends the names of the headers that are not known to be harmless, in an order
-// of its own.
-func (rules *Rules) counted(dst []string, header http.Header) []string {
-	for name := range header {
-		if !rules.Harmless.Has(name) {
-			dst = append(dst, name)
-		}
+// names are those of the headers by which callers may be told apart, each in an order of its
+// own: headers that ask for something, and headers that say who asks.
+type names struct{ asked, who []string }
+
+func (n names) with(name string, who bool) names {
+	if who {
+		n.who = append(n.who, name)
+	} else {
+		n.asked = append(n.asked, name)
 	}
-	slices.Sort(dst)
-	return dst
+	return n
 }
 
-// appendHeaders appends what counts of the values of those headers that are about who asks,
-// or of all others.
-func (rules *Rules) appendHeaders(dst []byte, header http.Header, names []string, who bool) []byte {
-	for _, name := range names {
-		if (rules.MessagesOnly || saysWho(name)) != who {
-			continue
+func (n names) sort() {
+	slices.Sort(n.asked)
+	slices.Sort(n.who)
+}
+
+// count adds the names of the headers that are not known to be harmless, and returns all in order.
+func (rules *Rules) count(n names, header http.Header) names {
+	for name := range header {
+		if !rules.Harmless.Has(name) {
+			n = n.with(name, rules.MessagesOnly || saysWho(name))
 		}
+	}
+	n.sort()
+	return n
+}
+
+// appendHeaders appends what counts of the values of those headers.
+func (rules *Rules) appendHeaders(dst []byte, header http.Header, names []string) []byte {
+	for _, name := range names {
 		for _, value := range header[name] {
 			if rest, counts := rules.Harmless.Rest(name, value); counts {
 				dst = appendField(dst, name, rest)
@@ -228,14 +238,10 @@ var whoWords = []string{"session", "remote-", "auth", "user", "email", "group", 
 // saysWho reports whether a header says who a caller is or in which session, not what is
 // asked for.
 func saysWho(name string) bool {
-	switch {
-	case IsCredential(name):
-		return true
-	case name == "User-Agent":
+	if name == "User-Agent" {
 		return false
 	}
-	name = strings.ToLower(name)
-	return slices.ContainsFunc(whoWords, func(word string) bool { return strings.Contains(name, word) })
+	return slices.Contains(credentials, name) || hasWord(name, credentialWords, whoWords)
 }
 
 // Difference is what of a request makes it ask for something else than the feed's requests.
@@ -253,8 +259,8 @@ const (
 // feed's, with the name of the header, the names of the query's parameters, or the Host.
 func (rules *Rules) Difference(r *http.Request, placeholders Placeholders) (d Difference, name string) {
 	if !rules.MessagesOnly {
-		for _, name := range rules.counted(nil, r.Header) {
-			if one := []string{name}; !saysWho(name) && len(rules.appendHeaders(nil, r.Header, one, false)) > 0 {
+		for _, name := range rules.count(names{}, r.Header).asked {
+			if len(rules.appendHeaders(nil, r.Header, []string{name})) > 0 {
 				return Header, name
 			}
 		}

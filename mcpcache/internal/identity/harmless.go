@@ -133,11 +133,20 @@ var credentialWords = []string{
 // IsCredential reports whether a request header is known to say who a caller
 // is. Others may do so too.
 func IsCredential(name string) bool {
-	if slices.Contains(credentials, http.CanonicalHeaderKey(name)) {
-		return true
-	}
+	return slices.Contains(credentials, http.CanonicalHeaderKey(name)) || hasWord(name, credentialWords)
+}
+
+// hasWord reports whether the name of a header has one of the words in it.
+func hasWord(name string, words ...[]string) bool {
 	name = strings.ToLower(name)
-	return slices.ContainsFunc(credentialWords, func(word string) bool { return strings.Contains(name, word) })
+	for _, some := range words {
+		for _, word := range some {
+			if strings.Contains(name, word) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // baggage is a header of values that belong to a whole trace (W3C Baggage). Tracers

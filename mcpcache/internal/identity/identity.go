@@ -6,7 +6,6 @@ package identity
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,20 +53,20 @@ type Rules struct {
 func (rules *Rules) Of(r *http.Request, placeholders Placeholders) cache.Partition {
 	var room [512]byte
 	said := append(room[:0], rules.Secret[:]...)
-	var places [8]string
-	names := rules.counted(places[:0], r.Header)
+	var places [2][8]string
+	names := rules.count(names{places[0][:0], places[1][:0]}, r.Header)
 	start := len(said)
 	if rules.atAnotherHost(r) {
 		said = appendField(said, "host", origin.FoldHost(r.Host))
 	}
 	host := len(said)
-	said = rules.appendAsked(said, r, names, placeholders)
+	said = rules.appendAsked(said, r, names.asked, placeholders)
 	var asked cache.Asked
 	if len(said) > start {
 		sum := sha256.Sum256(said)
 		asked = cache.Asked(sum[:16])
 	}
-	said = rules.appendWho(said, r, names, placeholders)
+	said = rules.appendWho(said, r, names.who, placeholders)
 	switch len(said) {
 	case start:
 		return cache.Anonymous
@@ -91,8 +90,13 @@ func (rules *Rules) OfFields(fields http.Header, lent bool) cache.Partition {
 	}
 	said := append([]byte(nil), rules.Secret[:]...)
 	start := len(said)
-	names := slices.Sorted(maps.Keys(fields))
-	said = appendFields(said, fields, names, false)
+	var places [2][4]string
+	names := names{places[0][:0], places[1][:0]}
+	for name := range fields {
+		names = names.with(name, saysWho(name))
+	}
+	names.sort()
+	said = appendFields(said, fields, names.asked)
 	var asked cache.Asked
 	if len(said) > start {
 		sum := sha256.Sum256(said)
@@ -101,17 +105,12 @@ func (rules *Rules) OfFields(fields http.Header, lent bool) cache.Partition {
 	if lent {
 		said = appendField(said, "guard", "")
 	}
-	hash := sha256.Sum256(appendFields(said, fields, names, true))
+	hash := sha256.Sum256(appendFields(said, fields, names.who))
 	return cache.ContextOf([16]byte(hash[:16]), asked)
 }
 
-// appendFields appends the values of those of the names that are about who asks, or of all
-// others.
-func appendFields(dst []byte, fields http.Header, names []string, who bool) []byte {
+func appendFields(dst []byte, fields http.Header, names []string) []byte {
 	for _, name := range names {
-		if saysWho(name) != who {
-			continue
-		}
 		for _, value := range fields[name] {
 			dst = appendField(dst, name, value)
 		}

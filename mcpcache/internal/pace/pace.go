@@ -32,19 +32,19 @@ type Pace struct {
 // Reading returns the pace of a request that is read from now on. The answer's writer is the
 // way to its connection. End must be called when the transfer is over.
 func Reading(w http.ResponseWriter) *Pace {
-	return begin(w, (*http.ResponseController).SetReadDeadline)
+	return begin(w, (*http.ResponseController).SetReadDeadline, 0)
 }
 
-// Writing is the same for an answer that is written.
-func Writing(w http.ResponseWriter) *Pace {
-	return begin(w, (*http.ResponseController).SetWriteDeadline)
+// Writing is the same for an answer of so many bytes that is written.
+func Writing(w http.ResponseWriter, bytes int) *Pace {
+	return begin(w, (*http.ResponseController).SetWriteDeadline, bytes)
 }
 
-func begin(w http.ResponseWriter, setDeadline func(*http.ResponseController, time.Time) error) *Pace {
+func begin(w http.ResponseWriter, setDeadline func(*http.ResponseController, time.Time) error, bytes int) *Pace {
 	p := &Pace{began: time.Now(), w: w, setDeadline: setDeadline}
 	p.mu.Lock() // the timer is there before it is needed
 	defer p.mu.Unlock()
-	p.timer = time.AfterFunc(grace, p.interrupt)
+	p.timer = time.AfterFunc(allowed(bytes), p.interrupt)
 	return p
 }
 
@@ -62,9 +62,12 @@ func (p *Pace) interrupt() {
 // Have gives the transfer the time that so many bytes may take in all.
 func (p *Pace) Have(bytes int) {
 	if p != nil {
-		p.timer.Reset(time.Until(p.began.Add(grace + time.Duration(bytes)*time.Second/leastRate)))
+		p.timer.Reset(time.Until(p.began.Add(allowed(bytes))))
 	}
 }
+
+// allowed is how long so many bytes may take.
+func allowed(bytes int) time.Duration { return grace + time.Duration(bytes)*time.Second/leastRate }
 
 // End reports whether the transfer was ended because it was too slow. whole says that all of
 // it has come through nevertheless; then what comes next has no deadline of this transfer.

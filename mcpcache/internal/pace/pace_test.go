@@ -110,7 +110,7 @@ func TestRequestIsWholeInTheLastMoment(t *testing.T) {
 func TestDeadlinesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(chan time.Time, 100)
-		p := Writing(deadlines{httptest.NewRecorder(), ends})
+		p := Writing(deadlines{httptest.NewRecorder(), ends}, 0)
 		for range 3 { // each is ended, although the one before was overridden
 			if at := <-ends; !at.Before(time.Now()) {
 				t.Fatalf("the deadline is %s", at)

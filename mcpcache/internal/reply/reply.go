@@ -141,9 +141,7 @@ func (r *Reply) begin200(w http.ResponseWriter, size int) *pace.Pace {
 	if !r.Counts {
 		return nil
 	}
-	p := pace.Writing(w)
-	p.Have(size)
-	return p
+	return pace.Writing(w, size)
 }
 
 // compressed returns the entry compressed and the coding that its client prefers.
