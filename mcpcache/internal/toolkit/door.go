@@ -64,6 +64,7 @@ func (v *visit) knock(ctx context.Context) error {
 		v.now = time.Now()
 		switch {
 		case err == nil && knock.shown.Answered != 0:
+			v.knocked = &knock
 			return nil
 		case err != nil:
 			failure = err

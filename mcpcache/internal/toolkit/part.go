@@ -26,6 +26,11 @@ type fetch interface {
 // failed lately.
 func (v *visit) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 	if s.Carries.isPersonal() {
+		// A list that is too large for the cache is nowhere else, and is asked for only once.
+		if knock := v.knocked; s == v.endpoint.door && knock != nil && knock.kind == k && s.Cache.Current(k, knock.marks[k]) {
+			v.knocked = nil
+			return *knock
+		}
 		counts := anyFailure
 		switch {
 		case !s.Settings.Caches(k):
