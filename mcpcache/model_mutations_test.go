@@ -162,7 +162,7 @@ var mutations = []mutation{
 	}, found: wasShown + `|` + otherItems},
 	{name: "show what is ready of another list", edits: []replacement{
 		{"internal/cache/view.go", "s.of == of && s.hash == view", "s.hash == view"},
-	}, found: wasShown + `|` + otherItems + `|the private list of \S+ was given to \S+|the list is for clients such as|` + oldVersion},
+	}, found: wasShown + `|` + otherItems + `|the private list of \S+ was given to \S+|the list is for clients such as|its ttlMs of \d+ is \S+ too long|` + oldVersion},
 	{name: "show what was made of an older list", edits: []replacement{
 		{"internal/cache/view.go", "kept != nil && kept.of == e.Body.Digest", "kept != nil"},
 	}, by: testOf{"TestShownIsOfTheSameBytes", "./internal/cache"}},
