@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -465,35 +464,6 @@ func wantNobodyIn(t *testing.T, p *doored, credentials string) {
 	}
 	if n := len(clientsOf(p.guarded)); n > 0 {
 		t.Errorf("the guarded server was sent %d requests", n)
-	}
-}
-
-// TestDoorIsAskedOnceForAList: a list of a caller that is too large to be kept, or never fresh, is asked for
-// once for each request, also for the one by which the door lets the caller in.
-func TestDoorIsAskedOnceForAList(t *testing.T) {
-	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
-		for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
-			for _, list := range []struct{ size, ttl int }{{1 << 20, 3_600_000}, {1 << 10, 0}} {
-				t.Run(fmt.Sprint(name, ", ", revision, ", ", list.size), func(t *testing.T) {
-					p := newDoored(t, revisions, "memory 4MiB")
-					p.door.SetScript(toolsList, func(x *scripted.Exchange) {
-						x.Result(fmt.Sprintf(`{"resultType":"complete","ttlMs":%d,"cacheScope":"private","tools":[`+
-							`{"name":"one","description":"%s","inputSchema":{"type":"object"}}]}`, list.ttl, strings.Repeat("x", list.size)))
-					})
-					c := fixture.New(t, p.URL, revision, "Bearer good") // in the legacy era, it is let in here
-					for range 3 {
-						before := p.door.host.Count(toolsList)
-						a := c.List(toolsList)
-						if !bytes.Contains(a.Part("result", "tools"), []byte("door__one")) {
-							t.Fatalf("the list is answered %s", describe(a))
-						}
-						if n := p.door.host.Count(toolsList) - before; n != 1 {
-							t.Errorf("the door was asked %d times for one list", n)
-						}
-					}
-				})
-			}
-		}
 	}
 }
 

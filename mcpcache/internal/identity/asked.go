@@ -190,8 +190,8 @@ func (rules *Rules) rewritten(r *http.Request, placeholders Placeholders) (strin
 	return uri, ok && uri != r.RequestURI
 }
 
-// names are those of the headers by which callers may be told apart, each in an order of its
-// own: headers that ask for something, and headers that say who asks.
+// names are the names of headers by which the server may tell callers apart. Each of the two lists is
+// sorted: headers that ask for something, and headers that say who asks.
 type names struct{ asked, who []string }
 
 func (n names) with(name string, who bool) names {
@@ -208,7 +208,7 @@ func (n names) sort() {
 	slices.Sort(n.who)
 }
 
-// count adds the names of the headers that are not known to be harmless, and returns all in order.
+// count adds the names of the headers that are not known to be harmless, and returns the names sorted.
 func (rules *Rules) count(n names, header http.Header) names {
 	for name := range header {
 		if !rules.Harmless.Has(name) {

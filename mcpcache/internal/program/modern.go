@@ -94,8 +94,8 @@ func (c *child) subscription(line []byte, path ...string) *call {
 	return nil
 }
 
-// logs returns the call to which a log message belongs, or nil if that is not certain. Log messages name no call, and a
-// program may write one after the answer. So the call is certain only if no other request has asked the process for log messages.
+// logs returns the only open call of the process, if that call and no other one has asked the process for log messages.
+// Otherwise it returns nil. A log message names no call, and a program may write one after the call's answer.
 func (c *child) logs() (only *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

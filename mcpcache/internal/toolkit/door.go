@@ -48,8 +48,9 @@ func (v *visit) enter() *refusal {
 func (v *visit) knock(ctx context.Context) error {
 	door := v.endpoint.door
 	asked := knocks
-	if k, ok := revision.KindOf(v.method); ok && k != revision.Discover {
-		asked = append([]revision.Kind{k}, asked...)
+	wanted, lists := revision.KindOf(v.method)
+	if lists && wanted != revision.Discover {
+		asked = append([]revision.Kind{wanted}, asked...)
 	}
 	c, failure := v.presents(door), errNoList
 	for _, k := range asked {
@@ -64,7 +65,9 @@ func (v *visit) knock(ctx context.Context) error {
 		v.now = time.Now()
 		switch {
 		case err == nil && knock.shown.Answered != 0:
-			v.knocked = &knock
+			if lists && k == wanted {
+				v.knocked = &knock
+			}
 			return nil
 		case err != nil:
 			failure = err

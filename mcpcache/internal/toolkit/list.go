@@ -81,6 +81,7 @@ func (v *visit) gives(l *catalog.List) {
 func (v *visit) take(k revision.Kind) *catalog.List {
 	own := v.endpoint.cache
 	l := v.current(k)
+	v.knocked = nil // it may be large, and counts nowhere
 	if v.refused != nil || l == nil || own.Hold(l.Entry) {
 		return l
 	}

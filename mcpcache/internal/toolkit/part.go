@@ -26,7 +26,7 @@ type fetch interface {
 // failed lately.
 func (v *visit) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 	if s.Carries.isPersonal() {
-		// A list that is too large for the cache is nowhere else, and is asked for only once.
+		// The cache does not keep a list that is too large. The door is asked for such a list only once.
 		if knock := v.knocked; s == v.endpoint.door && knock != nil && knock.kind == k && s.Cache.Current(k, knock.marks[k]) {
 			v.knocked = nil
 			return *knock

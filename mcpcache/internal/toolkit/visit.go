@@ -51,7 +51,7 @@ type visit struct {
 	asked  bool            // a server has been sent something
 
 	presented []*feed.Caller // as whom the caller comes to the servers, by their numbers
-	knocked   *shownList     // by which the door has let it in; nil: nothing, or it was used
+	knocked   *shownList     // the list of the visit's kind by which the door has let the caller in; nil: there is none, or no longer
 	refused   *refusal       // the door's, of a list
 	renewed   bool           // the guard's credential has been
 	crowded   bool           // a list could not be joined, as too many are
