@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,7 @@ type siteAt struct {
 	URL    string
 	reload func(body string)
 	log    func() string
+	ask    func(path string) []byte // the admin API
 }
 
 // newSite starts the servers of a place. Each has three tools, which are public for an hour.
@@ -146,18 +148,26 @@ func (s *site) begin(options ...string) {
 	s.locals = append(s.locals, options...)
 	if !s.fleet {
 		p := startProxy(s.t, s.body())
-		s.caddys = []siteAt{{p.URL, p.reload, p.log}}
+		ask := func(path string) []byte {
+			_, body := askAdmin(s.t, http.MethodGet, path, nil)
+			return body
+		}
+		s.caddys = []siteAt{{p.URL, p.reload, p.log, ask}}
 		return
-	}
-	handler := "mcp_cache"
-	if s.several {
-		handler += "/one"
 	}
 	for _, name := range []string{"a", "b"} {
 		i := startInstanceOf(s.t, name, s.body())
-		i.awaitFleetOf(handler, "together")
-		s.caddys = append(s.caddys, siteAt{i.URL, i.reload, func() string { return strings.Join(i.lines(), "\n") + i.complaints() }})
+		i.awaitFleetOf(s.handler(), "together")
+		s.caddys = append(s.caddys, siteAt{i.URL, i.reload, func() string { return strings.Join(i.lines(), "\n") + i.complaints() }, i.ask})
 	}
+}
+
+// handler is the name of what has the lists of the server.
+func (s *site) handler() string {
+	if s.several {
+		return "mcp_cache/one"
+	}
+	return "mcp_cache"
 }
 
 // clients returns a client at each Caddy.
@@ -169,11 +179,15 @@ func (s *site) clients(authorization string) (all []*fixture.Raw) {
 	return all
 }
 
-// settled returns a client at each Caddy, once its tools are a fresh hit.
+// settled returns a client at each Caddy, once its tools are a fresh hit of what the feed has fetched.
 func (s *site) settled(authorization string) []*fixture.Raw {
 	s.t.Helper()
 	all := s.clients(authorization)
-	for _, c := range all {
+	for i, c := range all {
+		await(s.t, "the feeds to be ready", func() bool {
+			var status operatorStatus
+			return json.Unmarshal(s.caddys[i].ask("/mcp_cache/"+s.handler()), &status) == nil && status.Ready
+		})
 		s.awaitMark(c, "v1")
 	}
 	return all
