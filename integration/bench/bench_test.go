@@ -183,7 +183,7 @@ func TestOptions(t *testing.T) {
 		!slices.Equal(o.only, []string{"static", "hit"}) || !o.check {
 		t.Errorf("got %+v, error %v", o, err)
 	}
-	if o, err := parse("-readme"); err != nil || !slices.Equal(o.only, []string{hit, "proxy", "mcp-go", "fastmcp"}) || !slices.Equal(o.tools, []int{50}) {
+	if o, err := parse("-readme"); err != nil || !slices.Equal(o.only, []string{hit, "proxy", "mcp-go", "fastmcp", "fastmcp-caching"}) || !slices.Equal(o.tools, []int{50}) {
 		t.Errorf("the README has %+v, error %v", o, err)
 	}
 	if o, err := parse("-requests 10m -only program -check"); err != nil || o.requests != 10*time.Minute || !o.wants(programRole) || o.wants(typeScriptRole) {

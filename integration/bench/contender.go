@@ -36,6 +36,8 @@ const (
 
 	typeScriptRole = "ts-sdk"
 	fastMCPRole    = "fastmcp"
+	// fastMCPCachingRole is the same with FastMCP's own caching.
+	fastMCPCachingRole = "fastmcp-caching"
 
 	// Servers whose requests are counted.
 	fastMCPServerRole = "fastmcp-server"
@@ -80,6 +82,7 @@ var contenders = []contender{
 	{name: "go-sdk", what: "go-sdk server, direct", role: "go-sdk"},
 	{name: "ts-sdk", what: "TypeScript SDK server, direct", role: typeScriptRole},
 	{name: "fastmcp", what: "FastMCP proxy to a server of ready bytes", role: fastMCPRole, readme: true},
+	{name: "fastmcp-caching", what: "FastMCP proxy with `ResponseCachingMiddleware`", role: fastMCPCachingRole, readme: true},
 
 	{name: "call-proxy", what: "small call, `reverse_proxy`", role: caddyRole, site: proxySite, call: echoTool, short: true},
 	{name: "call", what: "**small call, `mcp_cache`**", role: caddyRole, site: hitSite, call: echoTool, short: true},

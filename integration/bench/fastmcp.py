@@ -1,7 +1,7 @@
 """A proxy of FastMCP in front of an MCP server, made the way its documentation
 recommends: create_proxy, with answers in JSON, which cost less than streams.
 
-Arguments: address, URL of the server. It answers each line of its standard input
+Arguments: address, URL of the server, and "caching" for FastMCP's own. It answers each line of its standard input
 with the time that it has had a core, and ends with it.
 """
 
@@ -12,6 +12,7 @@ import sys
 import threading
 
 from fastmcp.server import create_proxy
+from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 
 
 def answer_usage():
@@ -23,6 +24,9 @@ def answer_usage():
 
 host, port = sys.argv[1].split(":")
 threading.Thread(target=answer_usage, daemon=True).start()
-create_proxy(sys.argv[2], name="bench").run(
+proxy = create_proxy(sys.argv[2], name="bench")
+if "caching" in sys.argv[3:]:
+    proxy.add_middleware(ResponseCachingMiddleware())
+proxy.run(
     transport="http", host=host, port=int(port), path="/mcp", json_response=True,
     show_banner=False, uvicorn_config={"log_level": "error"})

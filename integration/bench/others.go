@@ -35,9 +35,13 @@ func startTypeScript(ctx context.Context, addr, tools string) (*process, error) 
 //go:embed fastmcp.py
 var fastMCPProxy []byte
 
-// startFastMCP starts a proxy of FastMCP in front of an MCP server.
-func startFastMCP(ctx context.Context, addr, upstream string) (*process, error) {
-	return startPython(ctx, addr, "proxy.py", fastMCPProxy, "http://"+upstream+"/mcp")
+// startFastMCP starts a proxy of FastMCP in front of an MCP server, with its caching or without.
+func startFastMCP(ctx context.Context, addr, upstream string, caching bool) (*process, error) {
+	arguments := []string{"http://" + upstream + "/mcp"}
+	if caching {
+		arguments = append(arguments, "caching")
+	}
+	return startPython(ctx, addr, "proxy.py", fastMCPProxy, arguments...)
 }
 
 //go:embed fastmcp_server.py
@@ -48,9 +52,9 @@ func startFastMCPServer(ctx context.Context, addr, tools string) (*process, erro
 	return startPython(ctx, addr, "fastmcp_server.py", fastMCPServer, tools)
 }
 
-// startPython starts a script that needs FastMCP, with an address and another argument. FastMCP is installed into
+// startPython starts a script that needs FastMCP, with an address and other arguments. FastMCP is installed into
 // the user's cache folder if it is not there yet.
-func startPython(ctx context.Context, addr, name string, content []byte, argument string) (*process, error) {
+func startPython(ctx context.Context, addr, name string, content []byte, arguments ...string) (*process, error) {
 	script, err := inCache(name, content)
 	if err != nil {
 		return nil, err
@@ -63,7 +67,7 @@ func startPython(ctx context.Context, addr, name string, content []byte, argumen
 	if err := install(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "fastmcp==4.1.2"); err != nil {
 		return nil, err
 	}
-	return start(ctx, addr, python, script, addr, argument)
+	return start(ctx, addr, python, append([]string{script, addr}, arguments...)...)
 }
 
 // redisProgram is what the variable MCP_REDIS names, or redis-server.

@@ -82,11 +82,24 @@ func (p *process) stop() {
 	_ = p.cmd.Wait() // how it ended is no news
 }
 
-// freeAddr returns an address on loopback nobody listens on.
+// givenAddrs are those that freeAddr has returned.
+var givenAddrs = make(map[string]bool)
+
+// freeAddr returns an address on loopback nobody listens on. It returns none twice: the system may, before a site that
+// is still to be written listens there.
 func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", fmt.Errorf("finding a free port: %w", err)
+		}
+		addr := l.Addr().String()
+		if err := l.Close(); err != nil {
+			return "", fmt.Errorf("giving back a free port: %w", err)
+		}
+		if !givenAddrs[addr] {
+			givenAddrs[addr] = true
+			return addr, nil
+		}
 	}
-	return l.Addr().String(), l.Close()
 }

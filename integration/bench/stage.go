@@ -80,10 +80,10 @@ func (s *stage) process(ctx context.Context, role string) (*process, error) {
 		}
 	case typeScriptRole:
 		p, err = startTypeScript(ctx, addr, tools)
-	case fastMCPRole:
+	case fastMCPRole, fastMCPCachingRole:
 		var upstream *process
 		if upstream, err = s.process(ctx, upstreamRole); err == nil {
-			p, err = startFastMCP(ctx, addr, upstream.addr)
+			p, err = startFastMCP(ctx, addr, upstream.addr, role == fastMCPCachingRole)
 		}
 	case fastMCPServerRole:
 		p, err = startFastMCPServer(ctx, addr, tools)

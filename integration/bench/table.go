@@ -47,6 +47,7 @@ var pairs = []pair{
 	{"hit / mcp-go server", hit, "mcp-go", map[int]float64{5: 2.6, 50: 14}},
 	{"hit / `reverse_proxy`", hit, "proxy", nil},
 	{"hit / FastMCP proxy", hit, "fastmcp", nil},
+	{"hit / FastMCP proxy with its caching", hit, "fastmcp-caching", nil},
 	{"hit, zstd / mcp-go server", "hit-zstd", "mcp-go", map[int]float64{500: 110}},
 	{"hit / go-sdk server", hit, "go-sdk", map[int]float64{50: 14}},
 	{"hit / TypeScript SDK server", hit, "ts-sdk", map[int]float64{50: 140}},
