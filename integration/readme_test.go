@@ -178,7 +178,7 @@ var commands = []command{
 	{ourCaddy + ` mcp-cache serve$`, serveDemo},
 	{ourCaddy + ` mcp-cache serve --to (\S+)$`, serveUpstream},
 	{ourCaddy + ` mcp-cache check (\S+)$`, checkUpstream},
-	{ourCaddy + ` (mcp-cache (?:status|list|describe|refresh|purge|restart)\b.*)$`, knowsFlags},
+	{ourCaddy + ` (mcp-cache (?:status|list|describe|refresh|purge|restart|version)\b.*)$`, knowsFlags},
 	{`^(?:[A-Z_]+=\.\.\. )*go run \./caddy run --config (\S+)$`, func(t *testing.T, folder string, match []string) {
 		hasFile(t, filepath.Join(folder, "caddy", "main.go"))
 		adaptFile(t, folder, match)
@@ -189,9 +189,10 @@ var commands = []command{
 	{`^redis-server --save ''$`, elsewhere("TestFleetExample has one of its own")},
 	{`^curl -si -w '\\n\\n' 'http://127\.0\.0\.1:(?:8080|\{8080,8081\})/mcp' `, elsewhere("TestFleetExample runs it")},
 	{`^go run \./integration/bench(?: |$)`, elsewhere("it measures for minutes: .ci/run bench")},
+	{`^git clone https://github\.com/caddy-mcp/mcp-cache && cd mcp-cache$`, elsewhere("it downloads what is here")},
 	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},
 	{`^go build -o caddy (\./examples/caddy)$`, hasMain},
-	{`^xcaddy build (?:v\S+ )?--with (github\.com/caddy-mcp/mcp-cache)(?:@v0\.0\.0=\.)?(?: --with github\.com/caddy-mcp/mcp-cache/(\S+))?$`, hasPackage},
+	{`^xcaddy build (?:v\S+ )?--with (github\.com/caddy-mcp/mcp-cache)(?:@v0\.0\.0=\.|@v\d+\.\d+\.\d+)?(?: --with github\.com/caddy-mcp/mcp-cache/(\S+))?$`, hasPackage},
 	{`^npx @modelcontextprotocol/inspector --cli http://127\.0\.0\.1:8080/mcp `, elsewhere("it needs Node.js and downloads a package")},
 }
 

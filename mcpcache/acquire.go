@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 // acquire takes the backend that key stands for, or makes it. With own it is this
@@ -57,6 +58,7 @@ func (h *Handler) feedValues(telling []string) map[string]string {
 		return values // no feed can send it
 	}
 	r.Host = cmp.Or(h.settings.backend.Host, r.Host)
+	r.Header.Set("User-Agent", version.Agent())
 	replacer := caddy.NewReplacer()
 	caddyhttp.PrepareRequest(r, replacer, nil, new(caddyhttp.Server))
 	for _, text := range h.settings.partition {

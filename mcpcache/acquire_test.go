@@ -4,6 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 // What may change while a program goes on keeps its lists; of other upstreams everything counts.
@@ -36,5 +41,25 @@ func TestLimitsOfAProgramKeepItsLists(t *testing.T) {
 	}
 	if key(`{"protocol":"http","max":1}`) == key(`{"protocol":"http"}`) {
 		t.Error("an option of another transport does not count")
+	}
+}
+
+// TestFeedIsNamedInPartition has callers told apart by their program: one that names none does not get what the
+// server shows the feed, which names itself.
+func TestFeedIsNamedInPartition(t *testing.T) {
+	l := mustProvision(t, config("programs", "partition", `["{http.request.header.User-Agent}"]`))
+	defer l.cancel()
+	of := func(agent string) bool {
+		r := requestOf(t, "tools/list")
+		r.Header.Del("X-Client")
+		if agent != "" {
+			r.Header.Set("User-Agent", agent)
+		}
+		replacer := caddy.NewReplacer()
+		caddyhttp.PrepareRequest(r, replacer, nil, new(caddyhttp.Server))
+		return l.backend.Identity.Of(r, replacer).AsksLikeFeed()
+	}
+	if of("") || of("other/1") || !of(version.Agent()) {
+		t.Errorf("without a name, with another and with the feed's, they ask like the feed: %t, %t, %t", of(""), of("other/1"), of(version.Agent()))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -224,7 +225,7 @@ func BuildHint(namespace string) string {
 	if _, err := caddy.GetModule(stores.Namespace + ".redis"); err == nil || namespace != stores.Namespace {
 		return ""
 	}
-	return "; redis is built in with: xcaddy build --with " + modulePath + " --with " + modulePath + "/mcpcache/stores/redis"
+	return "; redis is built in with: xcaddy build --with " + version.Module + " --with " + version.Module + "/mcpcache/stores/redis"
 }
 
 // Cleanup gives back what Provision took. Requests under way are not harmed: the backend

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 // provisionToolkit sets up the servers of a toolkit, each like a handler of its own
@@ -55,7 +56,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	h.toolkit, err = toolkit.New(toolkit.Settings{
 		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory - written - joined,
 		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit), Callers: joined},
-		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: ownVersion(),
+		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: version.Own(),
 		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.clients.sessions,
 		Sealer: h.ids.sealer, Settled: h.ids.settled, Board: h.clients.board, Door: door, Rules: h.ruling(),
 	}, servers, told.Requests(), h.logger)

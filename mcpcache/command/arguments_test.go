@@ -22,8 +22,8 @@ func TestWhatIsWanted(t *testing.T) {
 		"statsu --json":      `unknown command "statsu": did you mean status?`,
 		"stauts":             `unknown command "stauts": did you mean status?`,
 		"stat":               `unknown command "stat": did you mean status?`,
-		"dance":              `unknown command "dance"; there are check, describe, list, purge, refresh, restart, serve, status`,
-		"da\x1bnce":          `unknown command "da\x1bnce"; there are check, describe, list, purge, refresh, restart, serve, status`,
+		"dance":              `unknown command "dance"; there are check, describe, list, purge, refresh, restart, serve, status, version`,
+		"da\x1bnce":          `unknown command "da\x1bnce"; there are check, describe, list, purge, refresh, restart, serve, status, version`,
 		// A URL may hold a password.
 		"serve http://u:p@h/":     "there is an argument too many: name the MCP server with --to URL, such as: serve --to http://127.0.0.1:3001/mcp, or its command: serve --to 'npx -y NAME'",
 		"serve --min_ttl 1m":      "unknown flag: --min_ttl (did you mean --min-ttl?)",

@@ -1,7 +1,7 @@
 // Package command has what `caddy mcp-cache` can do: serve, check, and the
 // commands that look at a running Caddy and steer it: status, list, describe,
 // refresh, purge and restart. They speak to the admin API over HTTP, in the types of
-// internal/report. What they print is for people, or JSON for programs.
+// internal/report. version says what the program itself is. What they print is for people, or JSON for programs.
 //
 // It knows nothing of the handler: neither how requests are answered, nor how a
 // configuration is read. serve writes a Caddyfile and has Caddy load it.
@@ -23,7 +23,7 @@ func init() {
 
 // addCommands adds ours below cmd.
 func addCommands(cmd *cobra.Command) {
-	cmd.AddCommand(newServeCommand(), newCheckCommand())
+	cmd.AddCommand(newServeCommand(), newCheckCommand(), newVersionCommand())
 	addOperatorCommands(cmd)
 	cmd.Args, cmd.RunE = cobra.ArbitraryArgs, helpOrUnknown
 	cmd.DisableFlagsInUseLine = true

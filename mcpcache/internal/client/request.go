@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 // Request is what the requests of a client ask the server for besides their message. The
@@ -32,7 +34,8 @@ func (r *Request) Size() int {
 
 type requestKey struct{}
 
-// requesting makes our requests ask as the client does as which they are sent.
+// requesting makes our requests ask as the client does as which they are sent. Those that are
+// not told what to call themselves in User-Agent say what we are.
 type requesting struct {
 	base http.RoundTripper
 	as   *Identity // as which the session was opened; nil for ourselves
@@ -44,14 +47,16 @@ func (t *requesting) RoundTrip(req *http.Request) (*http.Response, error) {
 	if one, ok := req.Context().Value(requestKey{}).(*Identity); ok {
 		as = one
 	}
-	if as == nil || as.Request.IsOwn() {
-		return t.base.RoundTrip(req)
-	}
 	sent := req.Clone(req.Context())
-	maps.Copy(sent.Header, as.Request.Header)
-	sent.URL.RawQuery = as.Request.Query
-	if as.Request.Host != "" {
-		sent.Host = as.Request.Host
+	if sent.Header["User-Agent"] == nil {
+		sent.Header.Set("User-Agent", version.Agent())
+	}
+	if as != nil && !as.Request.IsOwn() {
+		maps.Copy(sent.Header, as.Request.Header)
+		sent.URL.RawQuery = as.Request.Query
+		if as.Request.Host != "" {
+			sent.Host = as.Request.Host
+		}
 	}
 	return t.base.RoundTrip(sent)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 // Time limits of our own requests.
@@ -218,8 +219,12 @@ func (s *Session) modernMeta(capabilities json.RawMessage) map[string]any {
 	}
 }
 
-func (s *Session) clientInfo(name, version string) map[string]any {
-	return map[string]any{"name": cmp.Or(name, s.client.Policy().Name, clientName), "version": cmp.Or(version, "1")}
+// clientInfo is what a client of that name and version is, or ourselves.
+func (s *Session) clientInfo(name, its string) map[string]any {
+	if name == "" {
+		its = version.Own()
+	}
+	return map[string]any{"name": cmp.Or(name, s.client.Policy().Name, clientName), "version": cmp.Or(its, "1")}
 }
 
 // Close ends the session, and cancels what it has not answered. It takes no longer than

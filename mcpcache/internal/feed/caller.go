@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 // Caller is one whom the upstream may show other lists than the feeds.
@@ -39,7 +40,7 @@ type Shown struct {
 // one that it proposes instead. There, all lists are asked for in one session, which ends
 // with that. known says that it is known to speak the revision.
 func (g *Group) ShowTo(ctx context.Context, r revision.Revision, k revision.Kind, c Caller, known bool) (*Shown, error) {
-	as := &client.Identity{Name: "mcp_cache", Capabilities: []byte("{}"), Credentials: c.Credentials, Guarded: c.Guarded}
+	as := &client.Identity{Name: "mcp_cache", Version: version.Own(), Capabilities: []byte("{}"), Credentials: c.Credentials, Guarded: c.Guarded}
 	if r.Era() == revision.Legacy {
 		return g.showAll(ctx, r, k, c, as)
 	}

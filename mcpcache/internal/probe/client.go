@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 const (
@@ -153,7 +154,7 @@ func (c *client) sendOnce(ctx context.Context, method, url string, header http.H
 	}
 	maps.Copy(req.Header, header)
 	if req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", clientName)
+		req.Header.Set("User-Agent", clientName+"/"+version.Own())
 	}
 	return c.http.Do(req)
 }

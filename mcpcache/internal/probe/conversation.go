@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 const (
@@ -209,7 +210,7 @@ func rpc(id int, method string, params map[string]any) map[string]any {
 }
 
 func clientInfo() map[string]any {
-	return map[string]any{"name": clientName, "version": "1"}
+	return map[string]any{"name": clientName, "version": version.Own()}
 }
 
 // notOffered reports whether err says that the server does not have a method.

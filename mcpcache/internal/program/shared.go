@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 // shared is the one process of all sessions, for programs of which there cannot be two. It is
@@ -23,7 +24,7 @@ var (
 )
 
 // ourName is clientInfo where no client's can be used.
-const ourName = `{"name":"caddy-mcp-cache","version":"1"}`
+var ourName = `{"name":"mcp_cache","version":"` + version.Own() + `"}`
 
 // greet implements [owner]. Sessions that were told otherwise end.
 func (s *shared) greet(c *child, timeout time.Duration) ([]byte, error) {

@@ -27,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secretfile"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
 
 const (
@@ -187,7 +188,7 @@ func (c *Client) exchange(r *http.Request, to Reach) (*Answer, error) {
 		Timeout:       c.timeout,
 	}
 	r.Header.Set("Accept", "application/json")
-	r.Header.Set("User-Agent", "caddy-mcp-cache")
+	r.Header.Set("User-Agent", version.Agent())
 	resp, err := client.Do(r)
 	if err != nil {
 		return nil, err
