@@ -1,12 +1,15 @@
 package integration
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // documents returns all pages, from the folder of the tests.
@@ -22,6 +25,9 @@ func documents(t *testing.T) []string {
 	}
 	return pages
 }
+
+// alsoRead are pages that no folder has as its README.md.
+var alsoRead = []string{"../CHANGELOG.md", "../.github/SECURITY.md"}
 
 // readPage returns the text of a page.
 func readPage(t *testing.T, file string) string {
@@ -41,7 +47,7 @@ var (
 
 // TestLinks follows the links between the documents, to files and to headings.
 func TestLinks(t *testing.T) {
-	for _, file := range append(documents(t), "../CONTRIBUTING.md") {
+	for _, file := range append(append(documents(t), "../CONTRIBUTING.md"), alsoRead...) {
 		for _, match := range link.FindAllStringSubmatch(fencedCode.ReplaceAllString(readPage(t, file), ""), -1) {
 			target := file
 			if match[1] != "" {
@@ -109,7 +115,7 @@ func TestFirstPageIsOnePage(t *testing.T) {
 
 // TestSentencesAreShort fails if a sentence of a page takes more than one breath.
 func TestSentencesAreShort(t *testing.T) {
-	for _, file := range documents(t) {
+	for _, file := range append(documents(t), alsoRead...) {
 		for _, sentence := range sentences(readPage(t, file)) {
 			if n := len(strings.Fields(sentence)); n > wordsOfSentence {
 				t.Errorf("%s: a sentence of %d words, at most %d are allowed: %s", file, n, wordsOfSentence, sentence)
@@ -151,4 +157,68 @@ func TestSentences(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// TestReleases compares the headings of CHANGELOG.md with the commits of the releases. The newest one has no
+// commit yet where it is being released.
+func TestReleases(t *testing.T) {
+	changes := readPage(t, "../CHANGELOG.md")
+	var headings []string // the oldest first
+	for i, line := range regexp.MustCompile(`(?m)^## .*$`).FindAllString(changes, -1) {
+		if i == 0 {
+			if line != "## [Unreleased]" {
+				t.Errorf("the first heading is %q", line)
+			}
+			continue
+		}
+		found := regexp.MustCompile(`^## \[(\d+\.\d+\.\d+)\] - (\S+)$`).FindStringSubmatch(line)
+		if found == nil {
+			t.Fatalf("%q is not a version and a day", line)
+		}
+		if _, err := time.Parse(time.DateOnly, found[2]); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if link := "\n[" + found[1] + "]: https://github.com/caddy-mcp/mcp-cache/"; !strings.Contains(changes, link) {
+			t.Errorf("%s has no link", line)
+		}
+		headings = append([]string{"v" + found[1]}, headings...)
+	}
+	if !slices.IsSortedFunc(headings, func(a, b string) int { return slices.Compare(numbers(t, a), numbers(t, b)) }) {
+		t.Errorf("the versions are %q", headings)
+	}
+	newest := headings[len(headings)-1]
+	if link := "\n[Unreleased]: https://github.com/caddy-mcp/mcp-cache/compare/" + newest + "...HEAD\n"; !strings.Contains(changes, link) {
+		t.Errorf("[Unreleased] has no link to the changes since %s", newest)
+	}
+	var released []string
+	for line := range strings.Lines(readPage(t, "../.ci/released")) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		found := regexp.MustCompile(`^(v\S+) [0-9a-f]{40}\n$`).FindStringSubmatch(line)
+		if found == nil {
+			t.Fatalf(".ci/released: %q is not a version and a commit", line)
+		}
+		released = append(released, found[1])
+	}
+	if !slices.Equal(headings, released) && !slices.Equal(headings[:len(headings)-1], released) {
+		t.Errorf("CHANGELOG.md has the releases %q, .ci/released %q", headings, released)
+	}
+	if !strings.Contains(readPage(t, "../README.md"), "--with github.com/caddy-mcp/mcp-cache@"+newest+"\n") {
+		t.Errorf("README.md does not build %s", newest)
+	}
+	text, err := exec.CommandContext(t.Context(), "../.ci/notes", newest).Output()
+	if err != nil || !strings.Contains(string(text), "\n### ") || regexp.MustCompile(`\]\([^h]|\n  |\n## `).Match(text) {
+		t.Errorf("the text of the release is %q, error %v", text, err)
+	}
+}
+
+// numbers returns those of a version such as v0.1.0.
+func numbers(t *testing.T, version string) []int {
+	t.Helper()
+	n := make([]int, 3)
+	if _, err := fmt.Sscanf(version, "v%d.%d.%d", &n[0], &n[1], &n[2]); err != nil {
+		t.Fatalf("version %q: %v", version, err)
+	}
+	return n
 }
