@@ -162,7 +162,7 @@ func (s *site) begin(options ...string) {
 	}
 }
 
-// handler is the name of what has the lists of the server.
+// handler returns the name under which the admin API has the server.
 func (s *site) handler() string {
 	if s.several {
 		return "mcp_cache/one"
@@ -179,7 +179,7 @@ func (s *site) clients(authorization string) (all []*fixture.Raw) {
 	return all
 }
 
-// settled returns a client at each Caddy, once its tools are a fresh hit of what the feed has fetched.
+// settled returns a client at each Caddy. It waits until the feed has its lists, and the client's tools are a fresh hit.
 func (s *site) settled(authorization string) []*fixture.Raw {
 	s.t.Helper()
 	all := s.clients(authorization)

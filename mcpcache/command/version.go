@@ -15,8 +15,9 @@ func newVersionCommand() *cobra.Command {
 		Short: "Says which version this program is",
 		Long: `
 Prints the versions of mcp_cache, of Caddy and of Go that this program is built
-with. A build of a commit that is no release names that commit. "devel" is a build
-that does not say of what it is.
+with. If the commit is no release, the version has the commit in it, and "+dirty" if
+files were changed. "devel" means that the program has no version in it: Go writes
+none for "go run", nor for a folder in the place of a release.
 `,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -136,7 +136,7 @@ func ofModules(from, to string) error {
 	return nil
 }
 
-// calls returns by their ids which reports are of something that the packages call, with what they say.
+// calls returns a text for each report of a function that the packages call, by the id of the report.
 func calls(db string, packages []string) (map[string]string, error) {
 	var out, complaints bytes.Buffer
 	cmd := scan.Command(context.Background(), append([]string{"-format", "json", "-db", "file://" + db}, packages...)...)

@@ -190,8 +190,8 @@ func (rules *Rules) rewritten(r *http.Request, placeholders Placeholders) (strin
 	return uri, ok && uri != r.RequestURI
 }
 
-// names are the names of headers by which the server may tell callers apart. Each of the two lists is
-// sorted: headers that ask for something, and headers that say who asks.
+// names has the names of headers by which the server may tell callers apart. asked are those that ask for
+// something, and who are those that say who asks. Both are sorted.
 type names struct{ asked, who []string }
 
 func (n names) with(name string, who bool) names {

@@ -51,7 +51,7 @@ type visit struct {
 	asked  bool            // a server has been sent something
 
 	presented []*feed.Caller // as whom the caller comes to the servers, by their numbers
-	knocked   *shownList     // the list of the visit's kind by which the door has let the caller in; nil: there is none, or no longer
+	knocked   *shownList     // the door's list of the visit's kind, which has let the caller in; nil: none has, or it is used
 	refused   *refusal       // the door's, of a list
 	renewed   bool           // the guard's credential has been
 	crowded   bool           // a list could not be joined, as too many are
