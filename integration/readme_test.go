@@ -190,6 +190,8 @@ var commands = []command{
 	{`^curl -si -w '\\n\\n' 'http://127\.0\.0\.1:(?:8080|\{8080,8081\})/mcp' `, elsewhere("TestFleetExample runs it")},
 	{`^go run \./integration/bench(?: |$)`, elsewhere("it measures for minutes: .ci/run bench")},
 	{`^git clone https://github\.com/caddy-mcp/mcp-cache && cd mcp-cache$`, elsewhere("it downloads what is here")},
+	{`^(?:curl -LO? https://github\.com/caddy-mcp/mcp-cache/releases/latest/download/|tar xzf |sha256sum --check --ignore-missing )` +
+		`(?:mcp_cache_linux_amd64\.tar\.gz|checksums\.txt)(?: \| tar xz)?$`, elsewhere("the step release looks for these files")},
 	{`^go test \./\.\.\.$`, elsewhere("this test is part of it")},
 	{`^go build -o caddy (\./examples/caddy)$`, hasMain},
 	{`^xcaddy build (?:v\S+ )?--with (github\.com/caddy-mcp/mcp-cache)(?:@v0\.0\.0=\.|@v\d+\.\d+\.\d+)?(?: --with github\.com/caddy-mcp/mcp-cache/(\S+))?$`, hasPackage},
