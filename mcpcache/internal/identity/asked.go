@@ -190,8 +190,8 @@ func (rules *Rules) rewritten(r *http.Request, placeholders Placeholders) (strin
 	return uri, ok && uri != r.RequestURI
 }
 
-// names has the names of headers by which the server may tell callers apart. asked are those that ask for
-// something, and who are those that say who asks. Both are sorted.
+// names holds the names of headers by which a server may tell callers apart. The headers in asked say what
+// a caller asks for. The headers in who say who the caller is. Both slices are sorted.
 type names struct{ asked, who []string }
 
 func (n names) with(name string, who bool) names {
