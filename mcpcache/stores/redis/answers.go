@@ -157,6 +157,22 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// refusalIn returns why Redis closes a connection at once, if that is its first answer there: it says
+// so before it was asked anything. The library would take it for the answer to its own first command,
+// which may fail, go on, and then only know that the connection is closed.
+func refusalIn(answer []byte) error {
+	for _, sign := range []string{"-DENIED ", "-ERR max number of clients"} {
+		if bytes.HasPrefix(answer, []byte(sign)) {
+			line, _, _ := bytes.Cut(answer[1:min(len(answer), maxRefusal)], []byte("\r"))
+			return errors.New(string(line))
+		}
+	}
+	return nil
+}
+
+// maxRefusal is how much of a refusal is told, in bytes.
+const maxRefusal = 256
+
 // Read implements [net.Conn].
 func (c *checkedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
@@ -166,7 +182,13 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 	if n <= 0 {
 		return n, err
 	}
-	wrong := c.answers.follow(p[:n])
+	var wrong error
+	if c.answers.whole == 0 {
+		wrong = refusalIn(p[:n])
+	}
+	if wrong == nil {
+		wrong = c.answers.follow(p[:n])
+	}
 	if wrong == nil && c.answers.whole > c.commands.Load() && !c.subscribed.Load() {
 		wrong = errUnasked
 	}

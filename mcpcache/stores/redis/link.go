@@ -366,6 +366,7 @@ func plainly(err error) error {
 	}
 	for _, known := range []struct{ sign, words string }{
 		{"WRONGPASS", "redis refuses the username or the password"},
+		{"DENIED Redis is running in protected mode", "redis has no password, so it takes clients of its own machine only"},
 		{"NOAUTH", "redis wants a password: set password or password_file"},
 		{"cluster support disabled", "several URLs are nodes of one cluster, and this redis is none: leave one"},
 		{"without any password", "redis has no password, and is sent one: leave it out"},

@@ -169,6 +169,32 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A Redis that closes connections at once has said why, and that is why it is away.
+func TestClosedAtOnce(t *testing.T) {
+	for want, said := range map[string]string{
+		"redis has no password, so it takes clients of its own machine only": "-DENIED Redis is running in protected mode because protected mode is enabled",
+		"ERR max number of clients reached":                                  "-ERR max number of clients reached",
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		go func() {
+			for c, err := listener.Accept(); err == nil; c, err = listener.Accept() {
+				_, _ = io.WriteString(c, said+"\r\n")
+				_ = c.Close()
+			}
+		}()
+		s := &Redis{URLs: []string{"redis://" + listener.Addr().String()}}
+		if err := provision(t, s); err != nil {
+			t.Fatal(err)
+		}
+		wantAway(t, s)
+		awaitState(t, s, want)
+	}
+}
+
 // Nothing is dialled before somebody asks, and nobody waits for one that does not answer for
 // longer than the time limit.
 func TestSilentServer(t *testing.T) {
