@@ -242,6 +242,9 @@ func TestStatusOfAServerThatIsGone(t *testing.T) {
 	if !strings.HasPrefix(table, "mcp_cache is down, in front of ") || !strings.Contains(complaint, "handler mcp_cache is down") {
 		t.Errorf("status is\n%s%s", table, complaint)
 	}
+	if again, complaint := mcpCommand(t, 0, "status", "--running"); !strings.HasPrefix(again, "mcp_cache is down, in front of ") || complaint != "" {
+		t.Errorf("status --running is\n%s%s", again, complaint)
+	}
 	if want := " ago: connection refused at " + strings.TrimPrefix(strings.TrimSuffix(w.host.URL, "/mcp"), "http://"); !strings.Contains(table, want) || strings.Contains(table, "dial tcp") {
 		t.Errorf("it does not say %q:\n%s", want, table)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 func newStatusCommand() *cobra.Command {
-	return operator(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Shows how the cache is: its feeds and its lists",
 		Long: `
@@ -58,9 +58,15 @@ matchers that fail, and of kinds that are open though tools are restricted.
 
 With --json, an array of handlers is printed; each is what the admin API
 answers at /mcp_cache/{name}.
+
+With --running, the command succeeds whenever Caddy answers, however the cache
+is. That is for what starts Caddy anew where it fails, such as the health check
+of a container: a restart mends no server.
 ` + exitCodes,
 		Args: cobra.NoArgs,
-	}, func(c *adminClient, out io.Writer, _ []string) (int, error) {
+	}
+	running := cmd.Flags().Bool("running", false, "End with 0 if Caddy answers, however the cache is")
+	return operator(cmd, func(c *adminClient, out io.Writer, _ []string) (int, error) {
 		statuses, err := c.statuses()
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
@@ -72,6 +78,9 @@ answers at /mcp_cache/{name}.
 		}
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
+		}
+		if *running {
+			return caddy.ExitCodeSuccess, nil
 		}
 		return judge(statuses)
 	})
