@@ -27,6 +27,34 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestContainerCommands asks each command of the cache in examples/container for its help, with its
+// flags. The deep step container runs them.
+func TestContainerCommands(t *testing.T) {
+	found := 0
+	for _, name := range []string{"Dockerfile", "compose.yaml"} {
+		source, err := os.ReadFile("../examples/container/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range regexp.MustCompile(`\[.*"mcp-cache".*\]`).FindAll(source, -1) {
+			var words []string
+			if err := json.Unmarshal(list, &words); err != nil {
+				t.Fatalf("%s: %s: %v", name, list, err)
+			}
+			if words[0] == "/usr/bin/caddy" {
+				words = words[1:]
+			}
+			found++
+			if stdout, stderr, code := caddyRun(t, append(words, "--help")...); code != 0 {
+				t.Errorf("%s: %v gave %d: %s%s", name, words, code, stdout, stderr)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d commands of the cache were found, of the health check and the demo server", found)
+	}
+}
+
 func runExample(t *testing.T, file string) {
 	source, err := os.ReadFile(file)
 	if err != nil {
