@@ -46,6 +46,32 @@ func TestFleetSurvivesOddLines(t *testing.T) {
 	}
 }
 
+// TestFleetIsThereLater starts a Caddy before it can reach Redis, as happens when a whole machine or a
+// name server has just started, and while the server is down. Once Redis is there, it has the lists
+// of the others.
+func TestFleetIsThereLater(t *testing.T) {
+	for _, several := range []bool{false, true} {
+		at := place{fleet: true, several: several, clientRevision: scripted.Modern, serverRevision: scripted.Modern}
+		t.Run(at.String(), func(t *testing.T) {
+			s := newSite(t, at)
+			s.common = []string{"admit all"}
+			s.begin()
+			s.settled("")
+			s.host.Kill()
+
+			_, url, _ := strings.Cut(s.redis, "redis://")
+			between := redistest.NewProxy(t, "127.0.0.1:1") // where nobody is
+			s.redis = "store redis " + between.URL
+			late := startInstanceOf(t, "late", s.body())
+			late.awaitFleetOf(s.handler(), "away")
+			between.Lead(url)
+			fixture.NewModern(t, late.URL, "").AwaitList(toolsList, "the list of the others", func(a *fixture.Answer) bool {
+				return isStale(a) && s.isWhole(a, "v1")
+			})
+		})
+	}
+}
+
 // TestFleetFollowsTheName has another Redis take over from the one that a name leads to. The old one
 // becomes a replica, keeps its connections, and refuses what Caddys do there. They are together
 // again at the new one, and tell each other of changes, without a new configuration.

@@ -92,6 +92,7 @@ type site struct {
 	redis  string   // the option that names the Redis
 	caddys []siteAt // one, or two of a fleet
 	locals []string // options of the server alone
+	common []string // options of the endpoint
 }
 
 // siteAt is a Caddy of a site.
@@ -127,9 +128,9 @@ func (s *site) body() string {
 		upstream = relayTo(upstream)
 	}
 	if !s.several {
-		return s.before + "\n" + mcpCache(upstream, append(s.locals, s.redis)...)
+		return s.before + "\n" + mcpCache(upstream, slices.Concat(s.locals, s.common, []string{s.redis})...)
 	}
-	return s.before + "\n" + toolkitOf([]member{{"one", upstream, s.locals}, {"two", s.other.host.URL, nil}}, s.redis)
+	return s.before + "\n" + toolkitOf([]member{{"one", upstream, s.locals}, {"two", s.other.host.URL, nil}}, append(s.common, s.redis)...)
 }
 
 // relayTo returns how a configuration names a program that passes each message to the server at url.

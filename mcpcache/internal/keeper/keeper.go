@@ -26,6 +26,8 @@ const (
 	// loadTimeout is how long the feeds wait for everything that a store has. What
 	// comes later is not used.
 	loadTimeout = 3 * time.Second
+	// reload is how often it is tried to load from a store that was away, until it is there.
+	reload = time.Second
 	// saveTimeout is how long one round of saving may take.
 	saveTimeout = 10 * time.Second
 	// resave is how often an unchanged snapshot is saved, with the time when it was
@@ -65,6 +67,7 @@ type Keeper struct {
 	failed           error // why the last round of saving failed; nil: it did not
 	unleased         error // why no lease could be asked for last; nil: one could
 	unread           error // why what is stored could not be read at the start
+	unloaded         bool  // the store was away, and what it has is still to be loaded
 	ignored          int   // stored snapshots that were of no use
 	// useless says of which keys the last was, as has been logged.
 	useless map[slotKey]bool
@@ -210,7 +213,8 @@ func slotKeys() []slotKey {
 }
 
 // Load loads every snapshot that the feeds have not fetched yet. What cannot be used
-// is left alone; a store that fails delays the feeds by no more than loadTimeout.
+// is left alone; a store that fails delays the feeds by no more than loadTimeout. What a
+// store has that is away is loaded by Run, once the store is there.
 func (kp *Keeper) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -218,15 +222,29 @@ func (kp *Keeper) Load(ctx context.Context) {
 	place, failure := kp.place()
 	if failure == nil {
 		for _, key := range slotKeys() {
-			failure = cmp.Or(failure, kp.loadOne(ctx, key, key.in(place)))
+			if kp.cache.Pinned(key.revision, key.kind) == nil {
+				failure = cmp.Or(failure, kp.loadOne(ctx, key, key.in(place)))
+			}
 		}
 	}
-	if failure != nil && !errors.Is(failure, stores.ErrAway) {
-		kp.mu.Lock()
+	away := errors.Is(failure, stores.ErrAway)
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	kp.unloaded = away
+	if failure != nil && !away {
 		kp.unread = failure
-		kp.mu.Unlock()
 		logger.Warn("loading stored snapshots failed", zap.Error(failure))
 	}
+}
+
+// soon returns a channel that says when to load again; nil if all is loaded.
+func (kp *Keeper) soon() <-chan time.Time {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	if !kp.unloaded {
+		return nil
+	}
+	return time.After(reload)
 }
 
 // loadOne loads one snapshot, if there is one.

@@ -12,13 +12,14 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// Run saves until ctx ends, and then what is left.
+// Run saves until ctx ends, and then what is left. It also loads what Load could not.
 func (kp *Keeper) Run(ctx context.Context) {
 	upkeep, again := time.NewTimer(untilUpkeep()), time.NewTimer(resave)
 	defer upkeep.Stop()
 	defer again.Stop()
 	again.Stop()
 	var announced <-chan time.Time // nil unless a notice is to be saved
+	load := kp.soon()
 	for {
 		select {
 		case <-kp.announced:
@@ -28,6 +29,9 @@ func (kp *Keeper) Run(ctx context.Context) {
 		case <-announced:
 			announced = nil
 			kp.save(ctx, saveTimeout)
+		case <-load:
+			kp.Load(ctx)
+			load = kp.soon()
 		case <-kp.wake:
 			kp.save(ctx, saveTimeout)
 		case <-again.C:

@@ -182,6 +182,41 @@ func TestSharedStoreIsAway(t *testing.T) {
 	})
 }
 
+// What others have saved is loaded once the store is there, but for what the feed has fetched by then.
+func TestSharedStoreIsThereLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, key := storetest.NewTrial(), secret.New()
+		first := join(t, store, 0, key)
+		first.start()
+		first.fetched(entryOf(t, revision.Tools, "shared", cache.Public))
+		first.fetched(entryOf(t, revision.Prompts, "shared", cache.Public))
+		first.stop()
+
+		second := join(t, store, 0, key)
+		second.shared.SetAway(errors.New("no such host"))
+		second.Load(t.Context())
+		second.start()
+		time.Sleep(10 * time.Second)
+		second.fetched(entryOf(t, revision.Prompts, "own", cache.Public))
+		second.shared.SetAway(nil)
+		time.Sleep(reload)
+		synctest.Wait()
+		for kind, want := range map[revision.Kind]string{revision.Tools: "shared", revision.Prompts: "own"} {
+			if e := second.cache.Pinned(revision.V20260728, kind); e == nil || e.Body.Names()[0] != want {
+				t.Errorf("of %s it has %+v, want %s", kind, e, want)
+			}
+		}
+		time.Sleep(resave)
+		synctest.Wait()
+		store.Take()
+		time.Sleep(10 * reload)
+		second.want("when all is loaded")
+		if second.log.Len() != 0 {
+			t.Errorf("logged is %v", second.log.All())
+		}
+	})
+}
+
 // That what is stored cannot be read at the start is said.
 func TestSharedStoreCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
