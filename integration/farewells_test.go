@@ -54,7 +54,7 @@ func TestFarewellsAreSaidSideBySide(t *testing.T) {
 	var together atomic.Bool
 	s := scripted.New()
 	host := fixture.NewHost(t, mute(s, &farewells, &together))
-	proxy := startProxy(t, paths(host.URL, servers))
+	proxy := startProxy(t, "respond gone 410")
 	sessions := func() bool {
 		_, feeds := s.Sessions()
 		return feeds == servers && s.Streams(scripted.Feeds) == 2*servers
@@ -64,6 +64,7 @@ func TestFarewellsAreSaidSideBySide(t *testing.T) {
 		"stopping":  func() { goIdle(t) },
 	} {
 		proxy.reload("respond gone 410")
+		// All of them have said farewell by now, so none opens a session after this.
 		s.ForgetSessions() // a mute server never learns of their end
 		farewells.Store(0)
 		together.Store(false)
