@@ -56,6 +56,8 @@ type Backend struct {
 	ctx     context.Context // until Destruct
 	cancel  context.CancelFunc
 	started sync.Once
+	stored  chan struct{} // closed once what is stored has been loaded
+	begun   atomic.Bool   // Run has been called
 	running sync.WaitGroup
 	ended   chan struct{}
 
@@ -73,7 +75,7 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 	}
 	b := &Backend{
 		Messages: budget.NewRoom(0), Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: keeper.New(key, t.Instance, c),
-		ended: make(chan struct{}),
+		stored: make(chan struct{}), ended: make(chan struct{}),
 	}
 	b.Fleet = fleet.New(b.Keeper.Place, c)
 	b.transport.Host, b.transport.Slash.Addresses = t.Settings.Host, t.Settings.Addresses
@@ -124,6 +126,7 @@ func (b *Backend) apply() {
 // the first do nothing.
 func (b *Backend) Run() {
 	b.started.Do(func() {
+		b.begun.Store(true)
 		b.running.Go(func() {
 			defer b.recover()
 			b.Compressor.Run(b.ctx)
@@ -134,13 +137,43 @@ func (b *Backend) Run() {
 		})
 		b.running.Go(func() {
 			defer b.recover()
-			b.Keeper.Load(b.ctx)
+			b.load()
 			b.Fleet.Begin(b.ctx)
-			b.admitStored()
 			b.Feeds.Run()
 			b.Keeper.Run(b.ctx)
 		})
 	})
+}
+
+// load loads the stored snapshots, and admits whom the upstream had let in before a restart.
+func (b *Backend) load() {
+	defer close(b.stored)
+	b.Keeper.Load(b.ctx)
+	b.admitStored()
+}
+
+// storedPatience is how long a request waits for what is stored, after it has arrived.
+const storedPatience = time.Second
+
+// AwaitStored waits until what is stored has been loaded, if that has begun: a request that comes
+// before that would be told that there is nothing. It reports whether it had to wait.
+func (b *Backend) AwaitStored(ctx context.Context, arrived time.Time) (waited bool) {
+	select {
+	case <-b.stored:
+		return false
+	default:
+	}
+	if !b.begun.Load() {
+		return false
+	}
+	timer := time.NewTimer(time.Until(arrived.Add(storedPatience)))
+	defer timer.Stop()
+	select {
+	case <-b.stored:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // admitStored admits callers without credentials if the upstream had let them in

@@ -123,6 +123,7 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 	if reason != understood {
 		return x.forward(next, found{reason: reason}, false)
 	}
+	x.backend.AwaitStored(x.r.Context(), x.arrived)
 	caller := x.caller()
 	x.findVariant(caller)
 	f := found{reason: bypassAdmission}

@@ -269,7 +269,12 @@ func (v *visit) awaitServers(servers []*Server) {
 // await is awaitServers for clients of the era of r. It reports whether it had to wait.
 func (e *Endpoint) await(ctx context.Context, r revision.Revision, servers []*Server) (waited bool) {
 	for _, server := range servers {
-		server.Feeds.Run()              // the request may have come before that
+		server.Run() // the request may have come before that
+	}
+	asked := time.Now()
+	for _, server := range servers {
+		waited = server.AwaitStored(ctx, asked) || waited
+		server.Feeds.Run()
 		server.Feeds.Start(newestOf(r)) // it need not wait for the other era any longer
 		for f := e.gated(server, r); f != nil && ctx.Err() == nil; f = e.gated(server, r) {
 			timer := time.NewTimer(time.Until(f.Began().Add(e.Settings.Gate)))

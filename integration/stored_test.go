@@ -1,0 +1,80 @@
+package integration
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
+)
+
+func init() { caddy.RegisterModule(trialStore{}) }
+
+// trialStore is the store "trial". All of them keep what they are given in one [storetest.Trial], which a
+// test has made hang.
+type trialStore struct{ *storetest.Trial }
+
+var trial = storetest.NewTrial()
+
+// CaddyModule returns the Caddy module information.
+func (trialStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".trial", New: func() caddy.Module { return &trialStore{trial} }}
+}
+
+// UnmarshalCaddyfile implements [caddyfile.Unmarshaler].
+func (trialStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	return nil
+}
+
+// TestListsWaitForWhatIsStored starts Caddy while the server is down and the store slow. A list that is
+// asked for before the store has answered is the stored one. In the legacy era clients have sessions, which
+// the server would have to know.
+func TestListsWaitForWhatIsStored(t *testing.T) {
+	for _, at := range []place{{}, {several: true}, {program: true}, {several: true, program: true}} {
+		at.clientRevision, at.serverRevision = scripted.Modern, scripted.Modern
+		t.Run(at.String(), func(t *testing.T) {
+			s := newSite(t, at)
+			s.common = []string{"store trial", "admit all"}
+			s.begin()
+			s.settled("")
+			goIdle(t)
+			s.host.Kill()
+
+			loading, answering := make(chan struct{}), make(chan struct{})
+			begun := sync.OnceFunc(func() { close(loading) })
+			trial.SetTrouble(func(context.Context, string, string) error {
+				begun()
+				<-answering
+				return nil
+			})
+			defer trial.SetTrouble(nil)
+			s.caddys = nil
+			s.begin()
+			<-loading
+			c := s.clients("")[0]
+			answer := make(chan *fixture.Answer)
+			go func() {
+				a, err := c.TryList(t.Context(), toolsList)
+				if err != nil {
+					t.Error(err)
+				}
+				answer <- a
+			}()
+			for range 20 { // by then an answer that waits for nothing is there
+				askAdmin(t, http.MethodGet, "/mcp_cache/", nil)
+			}
+			close(answering)
+			if a := <-answer; !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
+				t.Errorf("the list is %s", describe(a))
+			}
+		})
+	}
+}
