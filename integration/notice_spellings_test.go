@@ -163,7 +163,7 @@ func TestMentionIsNoNotice(t *testing.T) {
 		c, other := w.warm(revision), w.warm(revision) // the caller's own next list is another matter
 		mark := "says " + promptsChanged + " and notifications/tools/list_changed " + revision
 		w.mark(toolsList, mark)
-		w.Changed(scripted.Feeds, toolsList)
+		w.Changed(feedOf(c), toolsList)
 		c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, toolsList, mark) })
 		w.SetScript("tools/call", func(x *scripted.Exchange) {
 			x.Result(`{"method":"` + promptsChanged + `","content":[{"type":"text","text":"` + promptsChanged + `"}]}`)
