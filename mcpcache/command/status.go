@@ -22,7 +22,31 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Shows how the cache is: its feeds and its lists",
-		Long: `
+		Long:  statusHelp,
+		Args:  cobra.NoArgs,
+	}
+	running := cmd.Flags().Bool("running", false, "End with 0 if Caddy answers, however the cache is")
+	return operator(cmd, func(c *adminClient, out io.Writer, _ []string) (int, error) {
+		statuses, err := c.statuses()
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		if c.json {
+			err = writeJSONTo(out, statuses)
+		} else {
+			err = writeStatuses(out, statuses, time.Now())
+		}
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		if *running {
+			return caddy.ExitCodeSuccess, nil
+		}
+		return judge(statuses)
+	})
+}
+
+const statusHelp = `
 Shows each mcp_cache handler of a running Caddy: its feeds, the background
 connections to the upstream at one revision of MCP each, and its lists.
 
@@ -60,31 +84,9 @@ With --json, an array of handlers is printed; each is what the admin API
 answers at /mcp_cache/{name}.
 
 With --running, the command succeeds whenever Caddy answers, however the cache
-is. That is for what starts Caddy anew where it fails, such as the health check
-of a container: a restart mends no server.
-` + exitCodes,
-		Args: cobra.NoArgs,
-	}
-	running := cmd.Flags().Bool("running", false, "End with 0 if Caddy answers, however the cache is")
-	return operator(cmd, func(c *adminClient, out io.Writer, _ []string) (int, error) {
-		statuses, err := c.statuses()
-		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		if c.json {
-			err = writeJSONTo(out, statuses)
-		} else {
-			err = writeStatuses(out, statuses, time.Now())
-		}
-		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		if *running {
-			return caddy.ExitCodeSuccess, nil
-		}
-		return judge(statuses)
-	})
-}
+is. Use it in the health check of a container: a failing check has Caddy started
+anew, and a restart mends no server.
+` + exitCodes
 
 func writeStatuses(out io.Writer, statuses []report.Status, now time.Time) error {
 	for i, status := range statuses {

@@ -56,7 +56,7 @@ type Backend struct {
 	ctx     context.Context // until Destruct
 	cancel  context.CancelFunc
 	started sync.Once
-	stored  chan struct{} // closed once what is stored has been loaded
+	stored  chan struct{} // closed once the stored lists have been loaded
 	begun   atomic.Bool   // Run has been called
 	running sync.WaitGroup
 	ended   chan struct{}
@@ -152,11 +152,11 @@ func (b *Backend) load() {
 	b.admitStored()
 }
 
-// storedPatience is how long a request waits for what is stored, after it has arrived.
+// A request that has arrived waits for the stored lists no longer than storedPatience.
 const storedPatience = time.Second
 
-// AwaitStored waits until what is stored has been loaded, if that has begun: a request that comes
-// before that would be told that there is nothing. It reports whether it had to wait.
+// AwaitStored waits until the stored lists have been loaded, if Run has been called: without them, a
+// request would be told that there is no list. It reports whether it had to wait.
 func (b *Backend) AwaitStored(ctx context.Context, arrived time.Time) (waited bool) {
 	select {
 	case <-b.stored:

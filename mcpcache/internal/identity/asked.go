@@ -190,9 +190,11 @@ func (rules *Rules) rewritten(r *http.Request, placeholders Placeholders) (strin
 	return uri, ok && uri != r.RequestURI
 }
 
-// names holds the names of headers by which a server may tell callers apart. The headers in asked say what
-// a caller asks for. The headers in who say who the caller is. Both slices are sorted.
-type names struct{ asked, who []string }
+// names has the names of the headers by which a server may tell callers apart. Both slices are sorted.
+type names struct {
+	asked []string // headers that say what a caller asks for
+	who   []string // headers that identify the caller
+}
 
 func (n names) with(name string, who bool) names {
 	if who {

@@ -182,7 +182,8 @@ func TestSharedStoreIsAway(t *testing.T) {
 	})
 }
 
-// What others have saved is loaded once the store is there, but for what the feed has fetched by then.
+// Once the store is there, the keeper loads the lists that others have saved. A list that the feed has fetched
+// before that stays.
 func TestSharedStoreIsThereLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, key := storetest.NewTrial(), secret.New()
