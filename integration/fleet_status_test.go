@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/redistest"
@@ -53,9 +52,7 @@ func TestFleetIsSeen(t *testing.T) {
 	one.awaitLines(changed, 1)
 	other.awaitLines(begun, 1)
 
-	if err := syscall.Kill(other.pid, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	other.stop(t)
 	one.awaitMembers(first)
 	one.awaitLines(changed, 2)
 	redis.Kill()

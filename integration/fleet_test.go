@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -73,6 +74,8 @@ type instance struct {
 
 	t                testing.TB
 	URL, addr, admin string
+	binary           string // the Caddy; "": that of the tests
+	globals          string // more options of Caddy
 }
 
 // startInstance starts an instance whose handler has those options. It has the name of all
@@ -91,22 +94,41 @@ func startNamed(t testing.TB, name, url string, options ...string) *instance {
 // startInstanceOf is startNamed of a site with that body.
 func startInstanceOf(t testing.TB, name, body string) *instance {
 	t.Helper()
+	i := newInstance(t)
+	i.start(name, body)
+	return i
+}
+
+// newInstance returns an instance that has not been started.
+func newInstance(t testing.TB) *instance {
+	t.Helper()
 	admin, addr := fixture.FreeAddr(t), fixture.FreeAddr(t)
-	i := &instance{t: t, URL: "http://" + addr + "/mcp", addr: addr, admin: admin}
-	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
+	return &instance{t: t, URL: "http://" + addr + "/mcp", addr: addr, admin: admin}
+}
+
+// start starts the instance, whose site has that body. It may have been stopped before.
+func (i *instance) start(name, body string) {
+	i.t.Helper()
+	caddyfile := filepath.Join(i.t.TempDir(), "Caddyfile")
 	if err := os.WriteFile(caddyfile, []byte(i.config(body)), 0o600); err != nil {
-		t.Fatal(err)
+		i.t.Fatal(err)
 	}
-	i.process = startProcess(t, []string{"INSTANCE=" + name}, "run", "--config", caddyfile)
-	await(t, "an instance", func() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	args := []string{"run", "--config", caddyfile}
+	cmd := caddyCommand(ctx, i.t, args...)
+	if i.binary != "" {
+		cmd = binaryCommand(ctx, i.t, i.binary, args...)
+	}
+	i.process = startCommand(i.t, cmd, []string{"INSTANCE=" + name}, cancel)
+	await(i.t, "an instance", func() bool {
 		return slices.ContainsFunc(i.lines(), func(line string) bool { return strings.Contains(line, "serving initial configuration") })
 	})
-	return i
 }
 
 // config is a configuration with a site of that body.
 func (i *instance) config(body string) string {
-	return fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\tlog default {\n\t\toutput stdout\n\t\tformat json\n\t}\n}\nhttp://%s {\n\t%s\n}\n", i.admin, i.addr, body)
+	return fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tauto_https off\n\t%s\n\tlog default {\n\t\toutput stdout\n\t\tformat json\n\t}\n}\nhttp://%s {\n\t%s\n}\n",
+		i.admin, i.globals, i.addr, body)
 }
 
 // reload replaces the body of its site.

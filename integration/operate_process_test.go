@@ -15,7 +15,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
@@ -40,7 +42,13 @@ func caddyCommand(ctx context.Context, t testing.TB, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
+	return binaryCommand(ctx, t, self, args...)
+}
+
+// binaryCommand is caddyCommand of a Caddy in that file.
+func binaryCommand(ctx context.Context, t testing.TB, binary string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(os.Environ(), asCaddy+"=1")
 	cmd.Dir = t.TempDir()
 	return cmd
@@ -69,9 +77,10 @@ func runIn(t testing.TB, dir string, args ...string) (stdout, stderr string, cod
 	return out.String(), failure.String(), code
 }
 
-// process is a Caddy that runs until the test ends.
+// process is a Caddy that runs until the test ends, or it is stopped.
 type process struct {
-	pid int
+	pid   int
+	ended chan struct{} // is closed then
 
 	mu  sync.Mutex
 	out []string // lines
@@ -96,36 +105,65 @@ func (p *process) complaints() string {
 func startProcess(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := caddyCommand(ctx, t, args...)
+	return startCommand(t, caddyCommand(ctx, t, args...), env, cancel)
+}
+
+// startCommand is startProcess of a command, which kill ends.
+func startCommand(t testing.TB, cmd *exec.Cmd, env []string, kill func()) *process {
+	t.Helper()
 	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := new(process)
+	p := &process{ended: make(chan struct{})}
 	cmd.Stderr = p
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	p.pid = cmd.Process.Pid
-	read := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(p.ended)
 		for s := bufio.NewScanner(out); s.Scan(); {
 			p.mu.Lock()
 			p.out = append(p.out, s.Text())
 			p.mu.Unlock()
 		}
+		_ = cmd.Wait() // it may have been killed
 	}()
 	t.Cleanup(func() {
-		cancel()
-		<-read
-		_ = cmd.Wait() // it has been killed
+		kill()
+		<-p.ended
 		if t.Failed() {
 			t.Logf("it wrote\n%s", strings.Join(p.lines(), "\n"))
 		}
 	})
 	return p
+}
+
+// quit asks the process to end, as systemd and Docker do.
+func (p *process) quit(t testing.TB) {
+	t.Helper()
+	if err := syscall.Kill(p.pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stop has the process end, and waits until it has.
+func (p *process) stop(t testing.TB) {
+	t.Helper()
+	p.quit(t)
+	p.awaitEnd(t)
+}
+
+// awaitEnd waits until the process has ended.
+func (p *process) awaitEnd(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(fixture.Deadline):
+		t.Fatal("the process does not end")
+	}
 }
 
 func (p *process) lines() []string {

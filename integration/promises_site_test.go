@@ -159,8 +159,13 @@ func (s *site) begin(options ...string) {
 	for _, name := range []string{"a", "b"} {
 		i := startInstanceOf(s.t, name, s.body())
 		i.awaitFleetOf(s.handler(), "together")
-		s.caddys = append(s.caddys, siteAt{i.URL, i.reload, func() string { return strings.Join(i.lines(), "\n") + i.complaints() }, i.ask})
+		s.caddys = append(s.caddys, i.siteAt())
 	}
+}
+
+// siteAt is the instance as a Caddy of a site.
+func (i *instance) siteAt() siteAt {
+	return siteAt{i.URL, i.reload, func() string { return strings.Join(i.lines(), "\n") + i.complaints() }, i.ask}
 }
 
 // handler returns the name under which the admin API has the server.

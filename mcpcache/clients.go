@@ -1,14 +1,13 @@
 package mcpcache
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
@@ -30,8 +29,9 @@ type clients struct {
 	messages *budget.Room // on their way to and from programs
 }
 
-// openClients takes what there is of the toolkit's clients.
-func (h *Handler) openClients(name string, events *caddyevents.App) (err error) {
+// openClients takes what there is of the toolkit's clients. Their streams end when the process does, as
+// Caddy waits for requests before it cleans up.
+func (h *Handler) openClients(ctx caddy.Context, name string) (err error) {
 	if h.ids, err = newSealing("sessions", h.SecretFile, session.NewSealer, h.logger); err != nil {
 		return err
 	}
@@ -54,16 +54,7 @@ func (h *Handler) openClients(name string, events *caddyevents.App) (err error) 
 		}
 	}
 	h.ids.use(h.clients.sessions.Secret)
-	return events.On("stopping", h.clients)
-}
-
-// Handle implements [caddyevents.Handler]. It ends the streams of clients when the process
-// ends, as Caddy waits for requests before it cleans up.
-func (c *clients) Handle(context.Context, caddy.Event) error {
-	if caddy.Exiting() {
-		c.board.End()
-	}
-	return nil
+	return exit.Before(ctx, h.clients.board.End)
 }
 
 // Destruct implements [caddy.Destructor]. The servers end their sessions by themselves: there
@@ -81,8 +72,5 @@ func (h *Handler) checkSessions() error {
 	return checkDuration("session_ttl", orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), time.Second)
 }
 
-// Interface guards
-var (
-	_ caddy.Destructor    = (*clients)(nil)
-	_ caddyevents.Handler = (*clients)(nil)
-)
+// Interface guard
+var _ caddy.Destructor = (*clients)(nil)

@@ -47,7 +47,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		return err
 	}
 	h.app = h.Servers[0].app
-	if err := h.openClients(name, events); err != nil {
+	if err := h.openClients(ctx, name); err != nil {
 		return err
 	}
 	x, b := h.settings.exchange, h.settings.backend

@@ -21,7 +21,7 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance", "remark", "pace", "version"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance", "remark", "pace", "version", "exit"},
 	// What guests are given in a Caddyfile.
 	{"options", "placeholder"},
 	// What two rooms agree on, without knowing each other: our client and the
@@ -60,7 +60,7 @@ var floors = [][]string{
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "backend", "exchange", "toolkit", "telemetry"}
+var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "backend", "exchange", "toolkit", "telemetry", "exit"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

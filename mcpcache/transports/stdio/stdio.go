@@ -3,7 +3,6 @@
 package stdio
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -17,12 +16,12 @@ import (
 	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -151,15 +150,6 @@ func (h *host) Destruct() error {
 	return nil
 }
 
-// Handle implements [caddyevents.Handler]. It ends all programs when Caddy stops, before Caddy
-// waits for requests to end.
-func (h *host) Handle(context.Context, caddy.Event) error {
-	if caddy.Exiting() {
-		h.EndAll(farewell)
-	}
-	return nil
-}
-
 // running is a program, for the pool.
 type running struct{ *program.Program }
 
@@ -207,11 +197,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 	if loaded {
 		t.program.Configure(t.limits(), log)
 	}
-	events, err := ctx.App("events")
-	if err != nil {
-		return fmt.Errorf("getting the events app: %w", err)
-	}
-	return events.(*caddyevents.App).On("stopping", shared.(*host))
+	return exit.Before(ctx, func() { shared.(*host).EndAll(farewell) })
 }
 
 // check returns an error if the configuration cannot be meant.
@@ -375,10 +361,9 @@ func (t *Transport) Cleanup() error {
 
 // Interface guards
 var (
-	_ caddy.Provisioner   = (*Transport)(nil)
-	_ caddy.CleanerUpper  = (*Transport)(nil)
-	_ http.RoundTripper   = (*Transport)(nil)
-	_ caddyevents.Handler = (*host)(nil)
-	_ caddy.Destructor    = (*host)(nil)
-	_ caddy.Destructor    = (*running)(nil)
+	_ caddy.Provisioner  = (*Transport)(nil)
+	_ caddy.CleanerUpper = (*Transport)(nil)
+	_ http.RoundTripper  = (*Transport)(nil)
+	_ caddy.Destructor   = (*host)(nil)
+	_ caddy.Destructor   = (*running)(nil)
 )

@@ -1,0 +1,75 @@
+package integration
+
+import (
+	"net/http"
+	"testing"
+)
+
+// healthCheck is what a site has for those who send it requests: they are to stop, once Caddy is to end.
+const healthCheck = `handle /health {
+	@leaving vars {http.shutting_down} true
+	respond @leaving 503
+	respond 200
+}`
+
+// startLeaving starts a Caddy of the site that takes requests for that long after it was told to end.
+func (s *site) startLeaving(delay string) *instance {
+	s.t.Helper()
+	s.before = healthCheck
+	i := newInstance(s.t)
+	i.globals = "shutdown_delay " + delay
+	i.start("", s.body())
+	s.caddys = []siteAt{i.siteAt()}
+	return i
+}
+
+// isLeaving reports whether the health check says that Caddy is to end.
+func (i *instance) isLeaving() bool {
+	i.t.Helper()
+	res, err := http.Get("http://" + i.addr + "/health")
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusServiceUnavailable
+}
+
+// TestShutdownDelay tells a Caddy to end that takes requests for a while: until then its clients notice
+// nothing of that. Then it waits for nobody who listens to several servers or to a program.
+func TestShutdownDelay(t *testing.T) {
+	for _, c := range columns {
+		for _, era := range eras {
+			for _, at := range placesOf(c.name, era) {
+				if !at.several && era == across {
+					continue
+				}
+				t.Run(string(c.name)+"/"+at.String(), func(t *testing.T) {
+					t.Parallel() // each Caddy is a process
+					s := newSite(t, at)
+					i := s.startLeaving("1h")
+					c := s.settled("")[0]
+					heard := c.Notices()
+					i.quit(t)
+					await(t, "the health check to fail", i.isLeaving)
+					if a := c.List(toolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
+						t.Errorf("a list is %s", describe(a))
+					}
+					if a := s.call(c, "item-0000"); !isCalled(a, "item-0000") {
+						t.Errorf("a call is %s", describe(a))
+					}
+					s.change("v2")
+					heard.Await("notifications/tools/list_changed")
+					s.awaitMark(c, "v2")
+					s.clients("") // others come
+
+					if at.several || at.program {
+						i = s.startLeaving("10ms")
+						heard = s.clients("")[0].Notices()
+						i.stop(t)
+						heard.AwaitEnd()
+					}
+				})
+			}
+		}
+	}
+}
