@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,12 +28,13 @@ type sealing[S any] struct {
 	own     secret.Secret       // of this process
 	stored  atomic.Pointer[S]
 	settled chan struct{} // closed once the secrets are there that others have, too
+	tried   chan struct{} // closed then, or once the first attempt to get them has failed
 	logger  *zap.Logger
 }
 
 // newSealing returns what seals with the secrets in a file; "" for those of the storage.
 func newSealing[S any](what, path string, with func(secret.Ring) S, logger *zap.Logger) (*sealing[S], error) {
-	s := &sealing[S]{what: what, with: with, settled: make(chan struct{}), logger: logger}
+	s := &sealing[S]{what: what, with: with, settled: make(chan struct{}), tried: make(chan struct{}), logger: logger}
 	if path == "" {
 		return s, nil
 	}
@@ -47,6 +49,7 @@ func newSealing[S any](what, path string, with func(secret.Ring) S, logger *zap.
 		return nil, fmt.Errorf("secret_file: %w", err)
 	}
 	close(s.settled)
+	close(s.tried)
 	return s, nil
 }
 
@@ -121,6 +124,8 @@ func (s *sealing[S]) start(ctx context.Context, storage secret.Storage) {
 }
 
 func (s *sealing[S]) load(ctx context.Context, storage secret.Storage) {
+	tried := sync.OnceFunc(func() { close(s.tried) })
+	defer tried()
 	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
 		ring, err := storedSecrets(ctx, storage)
 		if err == nil {
@@ -134,6 +139,7 @@ func (s *sealing[S]) load(ctx context.Context, storage secret.Storage) {
 			}
 			return
 		}
+		tried()
 		if ctx.Err() == nil && retry == firstRetry {
 			s.logger.Warn("getting the secrets of "+s.what+" from storage fails, and is tried again: until then, they are of use to this process alone", zap.Error(err))
 		}

@@ -142,7 +142,13 @@ func TestStoredSecrets(t *testing.T) {
 			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 		}})
 		other.start(ctx, files)
+		<-one.tried // pages wait for no more than that
 		synctest.Wait()
+		select {
+		case <-one.settled:
+			t.Error("there are secrets although the storage has failed")
+		default:
+		}
 		early := one.sealer().Seal(cursor.Position{}, nil)
 		if other.sealer().Made(early) {
 			t.Error("what is sealed without storage is opened by others")

@@ -152,28 +152,31 @@ func (b *Backend) load() {
 	b.admitStored()
 }
 
-// A request that has arrived waits for the stored lists no longer than storedPatience.
-const storedPatience = time.Second
+// loadPatience is how long a request waits for what is loaded when Caddy starts, since it has arrived.
+const loadPatience = time.Second
 
-// AwaitStored waits until the stored lists have been loaded, if Run has been called: without them, a
-// request would be told that there is no list. It reports whether it had to wait.
-func (b *Backend) AwaitStored(ctx context.Context, arrived time.Time) (waited bool) {
+// AwaitLoaded waits until something has been loaded that a request needs, a second at most. It reports
+// whether it had to wait.
+func AwaitLoaded(ctx context.Context, loaded <-chan struct{}, arrived time.Time) (waited bool) {
 	select {
-	case <-b.stored:
+	case <-loaded:
 		return false
 	default:
 	}
-	if !b.begun.Load() {
-		return false
-	}
-	timer := time.NewTimer(time.Until(arrived.Add(storedPatience)))
+	timer := time.NewTimer(time.Until(arrived.Add(loadPatience)))
 	defer timer.Stop()
 	select {
-	case <-b.stored:
+	case <-loaded:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return true
+}
+
+// AwaitStored waits until the stored lists have been loaded, if Run has been called: without them, a
+// request would be told that there is no list. It reports whether it had to wait.
+func (b *Backend) AwaitStored(ctx context.Context, arrived time.Time) (waited bool) {
+	return b.begun.Load() && AwaitLoaded(ctx, b.stored, arrived)
 }
 
 // admitStored admits callers without credentials if the upstream had let them in

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -19,21 +20,30 @@ import (
 type Paging struct {
 	// Size is how many items a page has.
 	Size int
-	// Sealer returns what seals cursors now.
+	// Sealer returns what seals cursors now. Until Loaded is closed, it may not open what was
+	// sealed before a restart or reload, or by another Caddy.
 	Sealer func() *cursor.Sealer
+	Loaded <-chan struct{}
 	// Server is the URL of the server, which tells its cursors from those of others.
 	Server string
+}
+
+// sealer returns what seals cursors, also those from before Caddy has started. It waits for that as for
+// the stored lists.
+func (x *exchange) sealer() *cursor.Sealer {
+	p := x.endpoint.Paging
+	backend.AwaitLoaded(x.r.Context(), p.Loaded, x.arrived)
+	return p.Sealer()
 }
 
 // isOwnCursor reports whether the client's cursor is one that this endpoint has made, for
 // whomever: then it asks for a part of the whole list.
 func (x *exchange) isOwnCursor() bool {
-	p := x.endpoint.Paging
-	if p == nil || x.question.kind.ItemsKey() == "" {
+	if x.endpoint.Paging == nil || x.question.kind.ItemsKey() == "" {
 		return false
 	}
 	text, err := jsontext.AppendUnquote(nil, x.request.Cursor)
-	if err != nil || !p.Sealer().Made(string(text)) {
+	if err != nil || !x.sealer().Made(string(text)) {
 		return false
 	}
 	x.cursor = string(text)
@@ -59,7 +69,7 @@ func (x *exchange) page(f found, shown *cache.Entry) *cache.Entry {
 	if p == nil {
 		return shown
 	}
-	sealer, owner := p.Sealer(), x.owner(f.entry.Partition)
+	sealer, owner := x.sealer(), x.owner(f.entry.Partition)
 	var at *cursor.Position
 	if x.cursor != "" {
 		opened, err := sealer.Open(x.cursor, owner)
@@ -142,7 +152,7 @@ func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
 		Lifetime: x.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL), Fetched: x.now,
 		Body: message.Single(q.kind, page),
 	}
-	if _, err := x.endpoint.Paging.Sealer().Open(x.cursor, x.owner(x.context.Everybody())); err == nil {
+	if _, err := x.sealer().Open(x.cursor, x.owner(x.context.Everybody())); err == nil {
 		e.Partition = x.context.Everybody() // that of the list that was cut before
 	}
 	return found{entry: e, reason: x.reason, status: strings.Join(answer.Header()["Cache-Status"], ", ")}, true

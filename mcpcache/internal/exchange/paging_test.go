@@ -68,8 +68,9 @@ func paging(t *testing.T, rules []string, tools string) *face {
 
 // paged has lists cut into pages of two, by cursors that are sealed with a secret.
 func (f *face) paged(s secret.Secret) {
-	sealer := cursor.NewSealer(secret.Ring{s})
-	f.Paging = &Paging{Size: 2, Sealer: func() *cursor.Sealer { return sealer }, Server: "http://127.0.0.1:3001/mcp"}
+	sealer, loaded := cursor.NewSealer(secret.Ring{s}), make(chan struct{})
+	close(loaded)
+	f.Paging = &Paging{Size: 2, Sealer: func() *cursor.Sealer { return sealer }, Loaded: loaded, Server: "http://127.0.0.1:3001/mcp"}
 }
 
 // lists makes tools of one letter each the list.
@@ -93,6 +94,36 @@ func TestPageSizes(t *testing.T) {
 		if got := strings.Join(pages, "|"); got != want || f.asked() != 0 {
 			t.Errorf("%s: got %s, want %s", tools, got, want)
 		}
+	}
+}
+
+// TestPagesAwaitSecrets asks for pages while the secrets are loaded that have sealed cursors before: a page
+// comes when they are there. Where that takes longer than a second, the cursor is the server's.
+func TestPagesAwaitSecrets(t *testing.T) {
+	for within, want := range map[time.Duration]string{time.Second / 2: "c", 2 * time.Second: "upstream"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := paging(t, nil, "abc")
+			before := *f.Paging
+			_, next := asksPage(t, f, pageRequest(""))
+			loaded, own := make(chan struct{}), cursor.NewSealer(secret.Ring{secret.New()})
+			f.Paging.Loaded = loaded
+			f.Paging.Sealer = func() *cursor.Sealer {
+				select {
+				case <-loaded:
+					return before.Sealer()
+				default:
+					return own
+				}
+			}
+			go func() {
+				time.Sleep(within)
+				close(loaded)
+			}()
+			if got, _ := asksPage(t, f, pageRequest(next)); got != want {
+				t.Errorf("the secrets are there in %v: a page has %s, want %s", within, got, want)
+			}
+			<-loaded
+		})
 	}
 }
 
