@@ -37,39 +37,28 @@ func (i *instance) isLeaving() bool {
 // TestShutdownDelay tells a Caddy to end that takes requests for a while: until then its clients notice
 // nothing of that. Then it waits for nobody who listens to several servers or to a program.
 func TestShutdownDelay(t *testing.T) {
-	for _, c := range columns {
-		for _, era := range eras {
-			for _, at := range placesOf(c.name, era) {
-				if !at.several && era == across {
-					continue
-				}
-				t.Run(string(c.name)+"/"+at.String(), func(t *testing.T) {
-					t.Parallel() // each Caddy is a process
-					s := newSite(t, at)
-					i := s.startLeaving("1h")
-					c := s.settled("")[0]
-					heard := c.Notices()
-					i.quit(t)
-					await(t, "the health check to fail", i.isLeaving)
-					if a := c.List(toolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
-						t.Errorf("a list is %s", describe(a))
-					}
-					if a := s.call(c, "item-0000"); !isCalled(a, "item-0000") {
-						t.Errorf("a call is %s", describe(a))
-					}
-					s.change("v2")
-					heard.Await("notifications/tools/list_changed")
-					s.awaitMark(c, "v2")
-					s.clients("") // others come
-
-					if at.several || at.program {
-						i = s.startLeaving("10ms")
-						heard = s.clients("")[0].Notices()
-						i.stop(t)
-						heard.AwaitEnd()
-					}
-				})
-			}
+	inEveryPlace(t, func(t *testing.T, s *site) {
+		i := s.startLeaving("1h")
+		c := s.settled("")[0]
+		heard := c.Notices()
+		i.quit(t)
+		await(t, "the health check to fail", i.isLeaving)
+		if a := c.List(toolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
+			t.Errorf("a list is %s", describe(a))
 		}
-	}
+		if a := s.call(c, "item-0000"); !isCalled(a, "item-0000") {
+			t.Errorf("a call is %s", describe(a))
+		}
+		s.change("v2")
+		heard.Await("notifications/tools/list_changed")
+		s.awaitMark(c, "v2")
+		s.clients("") // others come
+
+		if s.several || s.program {
+			i = s.startLeaving("10ms")
+			heard = s.clients("")[0].Notices()
+			i.stop(t)
+			heard.AwaitEnd()
+		}
+	})
 }

@@ -121,6 +121,11 @@ func (i *instance) start(name, body string) {
 	}
 	i.process = startCommand(i.t, cmd, []string{"INSTANCE=" + name}, cancel)
 	await(i.t, "an instance", func() bool {
+		select {
+		case <-i.ended:
+			i.t.Fatalf("it has ended: %s", i.complaints())
+		default:
+		}
 		return slices.ContainsFunc(i.lines(), func(line string) bool { return strings.Contains(line, "serving initial configuration") })
 	})
 }
@@ -268,21 +273,33 @@ func startSharing(t *testing.T, ttl int, revisions ...string) *sharing {
 
 // startSharingAt is startSharing with the URL that leads to their Redis.
 func startSharingAt(t *testing.T, redis *redistest.Server, url string, ttl int, revisions ...string) *sharing {
-	w := newUpstream(t)
-	w.SetRevisions(revisions...)
-	w.SetHints(fmt.Sprintf(`"ttlMs":%d,"cacheScope":"public"`, ttl))
-	w.host.Start()
-	s := &sharing{world: w, redis: redis, instances: make(map[string]*instance), options: []string{
-		"store redis " + url, "refresh 10ms", "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}",
-	}}
+	s := newSharing(t, redis, ttl, revisions...)
+	s.options[0] = "store redis " + url
 	for _, name := range []string{"a", "b", "c"} {
 		s.startOne(name)
 	}
 	return s
 }
 
-func (s *sharing) startOne(name string) {
-	one := startNamed(s.t, name, s.host.URL, s.options...)
+// newSharing starts the upstream of instances, and none of them.
+func newSharing(t *testing.T, redis *redistest.Server, ttl int, revisions ...string) *sharing {
+	w := newUpstream(t)
+	w.SetRevisions(revisions...)
+	w.SetHints(fmt.Sprintf(`"ttlMs":%d,"cacheScope":"public"`, ttl))
+	w.host.Start()
+	return &sharing{world: w, redis: redis, instances: make(map[string]*instance), options: []string{
+		"store redis " + redis.URL, "refresh 10ms", "reverse_proxy {\n\t\theader_up X-Instance {env.INSTANCE}\n\t}",
+	}}
+}
+
+func (s *sharing) startOne(name string) { s.startOf(name, "") }
+
+// startOf is startOne of an instance of that binary.
+func (s *sharing) startOf(name, binary string) {
+	s.t.Helper()
+	one := newInstance(s.t)
+	one.binary = binary
+	one.start(name, mcpCache(s.host.URL, s.options...))
 	one.awaitFleet("together")
 	await(s.t, "its lists", func() bool { status := one.status(); return status != nil && status.Ready })
 	s.instances[name] = one

@@ -82,17 +82,41 @@ func placesOf(in column, era string) (places []place) {
 	return places
 }
 
+// inEveryPlace is inPlacesOf all columns.
+func inEveryPlace(t *testing.T, test func(*testing.T, *site)) {
+	for _, c := range columns {
+		t.Run(string(c.name), func(t *testing.T) { inPlacesOf(t, c.name, test) })
+	}
+}
+
+// inPlacesOf runs a test in each place of a column where clients can be answered, with servers of its own.
+// Its Caddys are processes: see [newInstance].
+func inPlacesOf(t *testing.T, in column, test func(*testing.T, *site)) {
+	for _, era := range eras {
+		for _, at := range placesOf(in, era) {
+			if !at.several && era == across {
+				continue // notAcross
+			}
+			t.Run(at.String(), func(t *testing.T) {
+				t.Parallel()
+				test(t, newSite(t, at))
+			})
+		}
+	}
+}
+
 // site is a place with its servers and its Caddys.
 type site struct {
 	*world // the server whose lists are asked for
 	place
 
-	other  *world   // which stands beside it; nil if none does
-	before string   // what the configuration has before the directive, such as matchers
-	redis  string   // the option that names the Redis
-	caddys []siteAt // one, or two of a fleet
-	locals []string // options of the server alone
-	common []string // options of the endpoint
+	other  *world            // which stands beside it; nil if none does
+	store  *redistest.Server // nil if there is none
+	before string            // what the configuration has before the directive, such as matchers
+	redis  string            // the option that names the Redis
+	caddys []siteAt          // one, or two of a fleet
+	locals []string          // options of the server alone
+	common []string          // options of the endpoint
 }
 
 // siteAt is a Caddy of a site.
@@ -116,7 +140,8 @@ func newSite(t *testing.T, p place) *site {
 		s.other.host.Start()
 	}
 	if p.fleet {
-		s.redis = "store redis " + redistest.Start(t).URL
+		s.store = redistest.Start(t)
+		s.redis = "store redis " + s.store.URL
 	}
 	return s
 }
@@ -174,6 +199,14 @@ func (s *site) handler() string {
 		return "mcp_cache/one"
 	}
 	return "mcp_cache"
+}
+
+// handlers returns the names of all servers there.
+func (s *site) handlers() []string {
+	if s.several {
+		return []string{"mcp_cache/one", "mcp_cache/two"}
+	}
+	return []string{"mcp_cache"}
 }
 
 // clients returns a client at each Caddy.

@@ -22,23 +22,28 @@ func pageAt(c *fixture.Raw, method, cursor string) *fixture.Answer {
 }
 
 // pagesOf lists page by page, and returns the names of the items on each.
-func pagesOf(t *testing.T, c *fixture.Raw, method string) (pages []string, cursors []string) {
+func pagesOf(t testing.TB, c *fixture.Raw, method string) (pages []string, cursors []string) {
 	t.Helper()
 	for cursor := ""; ; {
 		a := pageAt(c, method, cursor)
 		if a.Part("result") == nil || len(pages) > 10 {
 			t.Fatalf("page %d gave %s", len(pages), describe(a))
 		}
-		var names []string
-		for _, item := range a.Items(scripted.ItemsKey(method)) {
-			names = append(names, nameIn(item))
-		}
-		pages = append(pages, strings.Join(names, " "))
+		pages = append(pages, namesOn(a, method))
 		if cursor = string(a.Part("result", "nextCursor")); cursor == "" {
 			return pages, cursors
 		}
 		cursors = append(cursors, cursor)
 	}
+}
+
+// namesOn returns the names of the items on a page.
+func namesOn(a *fixture.Answer, method string) string {
+	var names []string
+	for _, item := range a.Items(scripted.ItemsKey(method)) {
+		names = append(names, nameIn(item))
+	}
+	return strings.Join(names, " ")
 }
 
 func nameIn(item string) string {
