@@ -44,6 +44,7 @@ func TestListsMadeUpAnewAreNotChased(t *testing.T) {
 		inToolkit(t, func(c *worldConfig) {
 			c.fleet, c.store, c.personal, c.ttl = instances > 1, false, false, 5*time.Minute
 		}, func(w *world) {
+			w.mu.Lock()
 			for k := range w.up.hints {
 				w.up.hints[k] = hints{ttl: -1}
 			}
@@ -51,6 +52,7 @@ func TestListsMadeUpAnewAreNotChased(t *testing.T) {
 				n++
 				w.up.change(a.kind, modelContexts)
 			}
+			w.mu.Unlock()
 			time.Sleep(minutes * time.Minute)
 			w.settle()
 		})
