@@ -157,7 +157,7 @@ func (h *Handler) answer(ctx caddy.Context) {
 			"a mcp_cache for each server, picked by matchers, shares them", "upstream", h.picked)
 	}
 	if h.cursors != nil {
-		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.sealer, Loaded: h.cursors.tried, Server: h.endpointURL}
+		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.sealer, Tried: h.cursors.tried, Server: h.endpointURL}
 		h.cursors.use(h.backend.Secret)
 		h.app.onStart(func() { h.cursors.start(ctx, ctx.Storage()) })
 	}

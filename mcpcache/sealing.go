@@ -28,7 +28,7 @@ type sealing[S any] struct {
 	own     secret.Secret       // of this process
 	stored  atomic.Pointer[S]
 	settled chan struct{} // closed once the secrets are there that others have, too
-	tried   chan struct{} // closed then, or once the first attempt to get them has failed
+	tried   chan struct{} // closed then, or once the first attempt to get them has failed or taken too long
 	logger  *zap.Logger
 }
 
@@ -111,6 +111,8 @@ const (
 	// tryFor is how long one attempt to get secrets from a storage may take. The lock of an
 	// instance that was killed while it made them is free after a few seconds.
 	tryFor = 30 * time.Second
+	// requestsWait is how long after it was begun requests wait for the first attempt.
+	requestsWait = 5 * time.Second
 	// firstRetry and lastRetry are the pauses after a first failed attempt and after many.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
@@ -126,6 +128,7 @@ func (s *sealing[S]) start(ctx context.Context, storage secret.Storage) {
 func (s *sealing[S]) load(ctx context.Context, storage secret.Storage) {
 	tried := sync.OnceFunc(func() { close(s.tried) })
 	defer tried()
+	defer time.AfterFunc(requestsWait, tried).Stop()
 	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
 		ring, err := storedSecrets(ctx, storage)
 		if err == nil {

@@ -164,6 +164,23 @@ func TestStoredSecrets(t *testing.T) {
 	})
 }
 
+// TestNobodyWaitsForAStorageThatHangs has a storage that takes longer than requests wait.
+func TestNobodyWaitsForAStorageThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s, began := newStored(t, zap.NewNop()), time.Now()
+		s.use(secret.Secret{1})
+		s.start(ctx, &moodyStorage{moods: []func(context.Context) error{
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}})
+		<-s.tried
+		if took := time.Since(began); took != requestsWait {
+			t.Errorf("requests wait for %v, want %v", took, requestsWait)
+		}
+	})
+}
+
 // TestSecretsEndWithTheConfiguration ends with a configuration that is not in use any more,
 // whatever its storage does.
 func TestSecretsEndWithTheConfiguration(t *testing.T) {

@@ -58,7 +58,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit), Callers: joined},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: version.Own(),
 		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.clients.sessions,
-		Sealer: h.ids.sealer, Settled: h.ids.settled, Board: h.clients.board, Door: door, Rules: h.ruling(),
+		Sealer: h.ids.sealer, Settled: h.ids.settled, Tried: h.ids.tried, Board: h.clients.board, Door: door, Rules: h.ruling(),
 	}, servers, told.Requests(), h.logger)
 	if err != nil {
 		told.Stop()

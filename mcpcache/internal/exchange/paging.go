@@ -20,10 +20,10 @@ import (
 type Paging struct {
 	// Size is how many items a page has.
 	Size int
-	// Sealer returns what seals cursors now. Until Loaded is closed, it may not open what was
+	// Sealer returns what seals cursors now. Until Tried is closed, it may not yet open what was
 	// sealed before a restart or reload, or by another Caddy.
 	Sealer func() *cursor.Sealer
-	Loaded <-chan struct{}
+	Tried  <-chan struct{}
 	// Server is the URL of the server, which tells its cursors from those of others.
 	Server string
 }
@@ -32,7 +32,7 @@ type Paging struct {
 // the stored lists.
 func (x *exchange) sealer() *cursor.Sealer {
 	p := x.endpoint.Paging
-	backend.AwaitLoaded(x.r.Context(), p.Loaded, x.arrived)
+	backend.AwaitLoaded(x.r.Context(), p.Tried, x.arrived)
 	return p.Sealer()
 }
 

@@ -70,7 +70,7 @@ func paging(t *testing.T, rules []string, tools string) *face {
 func (f *face) paged(s secret.Secret) {
 	sealer, loaded := cursor.NewSealer(secret.Ring{s}), make(chan struct{})
 	close(loaded)
-	f.Paging = &Paging{Size: 2, Sealer: func() *cursor.Sealer { return sealer }, Loaded: loaded, Server: "http://127.0.0.1:3001/mcp"}
+	f.Paging = &Paging{Size: 2, Sealer: func() *cursor.Sealer { return sealer }, Tried: loaded, Server: "http://127.0.0.1:3001/mcp"}
 }
 
 // lists makes tools of one letter each the list.
@@ -106,7 +106,7 @@ func TestPagesAwaitSecrets(t *testing.T) {
 			before := *f.Paging
 			_, next := asksPage(t, f, pageRequest(""))
 			loaded, own := make(chan struct{}), cursor.NewSealer(secret.Ring{secret.New()})
-			f.Paging.Loaded = loaded
+			f.Paging.Tried = loaded
 			f.Paging.Sealer = func() *cursor.Sealer {
 				select {
 				case <-loaded:

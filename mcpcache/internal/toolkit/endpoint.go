@@ -54,9 +54,9 @@ type Settings struct {
 	SessionTTL time.Duration
 	Sessions   *session.Table
 	// Sealer returns what seals the ids of sessions. Until Settled is closed, it may not open
-	// what was sealed before a restart.
-	Sealer  func() *seal.Sealer
-	Settled <-chan struct{}
+	// what was sealed before a restart. Once Tried is closed, nobody waits for that.
+	Sealer         func() *seal.Sealer
+	Settled, Tried <-chan struct{}
 	// Door is the server that lets callers in; "": all are in.
 	Door string
 	// Rules are those beside the servers; nil: there are none.

@@ -114,14 +114,21 @@ func (v *visit) user() string {
 // reload.
 const secretsWithin = 5 * time.Second
 
-// awaitSealer waits for that, for so long at most. It reports whether it is there.
+// awaitSealer waits for that, for so long at most, while it is tried for the first time. It reports whether it
+// is there.
 func (v *visit) awaitSealer(most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(v.r.Context(), most)
 	defer cancel()
+	settings := &v.endpoint.Settings
 	select {
-	case <-v.endpoint.Settings.Settled:
-		return true
+	case <-settings.Settled:
+	case <-settings.Tried:
 	case <-ctx.Done():
+	}
+	select {
+	case <-settings.Settled:
+		return true
+	default:
 		return false
 	}
 }
