@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// healthCheck is what a site has for those who send it requests: they are to stop, once Caddy is to end.
+// healthCheck answers 503 once Caddy was told to end, and 200 before.
 const healthCheck = `handle /health {
 	@leaving vars {http.shutting_down} true
 	respond @leaving 503
@@ -34,8 +34,8 @@ func (i *instance) isLeaving() bool {
 	return res.StatusCode == http.StatusServiceUnavailable
 }
 
-// TestShutdownDelay tells a Caddy to end that takes requests for a while: until then its clients notice
-// nothing of that. Then it waits for nobody who listens to several servers or to a program.
+// TestShutdownDelay tells a Caddy with a shutdown_delay to end. Clients notice nothing before the delay is
+// over. Then Caddy waits for no client that listens to several servers or to a program.
 func TestShutdownDelay(t *testing.T) {
 	inEveryPlace(t, func(t *testing.T, s *site) {
 		i := s.startLeaving("1h")

@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
 
-// caddyfilesOf returns the Caddyfiles of a checkout that are accepted there: examples, and those of the
-// directive's tests.
+// caddyfilesOf returns the Caddyfiles of a checkout: its examples, and the golden files that are no mistakes.
 func caddyfilesOf(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -42,7 +41,7 @@ func caddyfilesOf(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// accepts has a Caddy read and provision a configuration. It returns the JSON, or what it complains of.
+// accepts has a Caddy read and provision a configuration. It returns the JSON, or the Caddy's complaint.
 func accepts(t *testing.T, binary, adapter, config string) (result, complaint string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*fixture.Deadline)
@@ -65,7 +64,7 @@ func accepts(t *testing.T, binary, adapter, config string) (result, complaint st
 	return out.String(), ""
 }
 
-// quoted is what stands between backticks on a page.
+// quoted matches text between backticks.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 // newSince returns the names in the part of the changelog that the last release does not have.
@@ -90,8 +89,9 @@ func (r release) newSince(t *testing.T) (names []string) {
 	return names
 }
 
-// TestUpgradeConfigurations has this Caddy take the Caddyfiles of the last release, and the JSON of them. The
-// last release takes those of this one, but for what CHANGELOG.md names as new.
+// TestUpgradeConfigurations gives this Caddy all Caddyfiles of the last release and their JSON, and the last
+// release all of this commit. Each Caddy accepts them. The last release may refuse an option only if
+// CHANGELOG.md names it as new.
 func TestUpgradeConfigurations(t *testing.T) {
 	last := released(t)
 	self, err := os.Executable()

@@ -23,7 +23,7 @@ type steadyClients struct {
 	lists, calls, sessions, failed atomic.Int64
 }
 
-// startSteadyClients starts six clients at an endpoint, of which two open a session for each list.
+// startSteadyClients starts six clients at an endpoint. Two of them open a new session before each list.
 func startSteadyClients(s *site, url string) *steadyClients {
 	s.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -86,8 +86,8 @@ func (all *steadyClients) end() {
 }
 
 // TestUpgradeOneByOne has clients list, call and open sessions through a Caddy that spreads their requests
-// over two others at one Redis, while each of those is replaced by another release, one after the other, as
-// the page says: no request fails.
+// over two others at one Redis. Another release takes the place of one of those, and then of the other, as
+// the page says. No request fails.
 func TestUpgradeOneByOne(t *testing.T) {
 	bothWays(t, func(t *testing.T, caddys upgrade) {
 		inPlacesOf(t, overRedis, func(t *testing.T, s *site) {

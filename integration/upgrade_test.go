@@ -30,10 +30,10 @@ func released(t *testing.T) release {
 
 func (r release) file(name string) string { return filepath.Join(string(r), name) }
 
-// upgrade is from one Caddy to another. These are binaries; "" is that of the tests.
+// upgrade has the binary of the first Caddy and of the second; "" is the binary of the tests.
 type upgrade struct {
 	from, to string
-	storage  string // a folder with what the first has made once
+	storage  string // the folder of Caddy's storage, in which the first Caddy has made the secrets
 }
 
 // bothWays runs a test for an upgrade from the last release, and for the way back to it.
@@ -92,8 +92,8 @@ func (s *site) awaitStored(at *instance) (kinds []string) {
 	return kinds
 }
 
-// goAway has the server answer nobody, until back is called. One behind a program stays, as the program
-// would answer with errors, from which its era is told.
+// goAway has the server answer nobody until back is called. A server behind a program stays up and does not
+// answer: if it were down, the program would answer with errors, and Caddy would take it for a legacy one.
 func (s *site) goAway() (back func()) {
 	if !s.program {
 		s.host.Kill()
@@ -154,8 +154,8 @@ func (s *site) wantCalled(c *fixture.Raw) {
 	}
 }
 
-// TestUpgrade has a Caddy of one release take the place of that of another, or stand beside it at one Redis.
-// While the server is down, it has the lists. Clients go on with their sessions and their cursors.
+// TestUpgrade has a Caddy of one release take the place of a Caddy of another, or join it at one Redis. The
+// second Caddy has the lists while the server is down. Clients go on with their sessions and their cursors.
 func TestUpgrade(t *testing.T) {
 	bothWays(t, func(t *testing.T, caddys upgrade) {
 		inEveryPlace(t, func(t *testing.T, s *site) {
@@ -252,8 +252,8 @@ func TestUpgradeTellsOfChanges(t *testing.T) {
 	})
 }
 
-// TestUpgradeSharesTurns has two Caddys of different releases at one Redis, one of which the server gives no
-// list. The list is due again and again: that one has what the other was given.
+// TestUpgradeSharesTurns has two Caddys of different releases at one Redis. The server refuses the list to one
+// of them. That Caddy gives its clients the list that the server gave to the other.
 func TestUpgradeSharesTurns(t *testing.T) {
 	bothWays(t, func(t *testing.T, caddys upgrade) {
 		for _, revision := range revisions {

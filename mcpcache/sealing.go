@@ -111,7 +111,7 @@ const (
 	// tryFor is how long one attempt to get secrets from a storage may take. The lock of an
 	// instance that was killed while it made them is free after a few seconds.
 	tryFor = 30 * time.Second
-	// requestsWait is how long after it was begun requests wait for the first attempt.
+	// Requests wait for the first attempt until requestsWait after it has begun.
 	requestsWait = 5 * time.Second
 	// firstRetry and lastRetry are the pauses after a first failed attempt and after many.
 	firstRetry, lastRetry = time.Second, time.Minute

@@ -152,11 +152,11 @@ func (b *Backend) load() {
 	b.admitStored()
 }
 
-// loadPatience is how long a request waits for what is loaded when Caddy starts, since it has arrived.
+// A request waits at most loadPatience, counted from its arrival, while Caddy loads lists or secrets.
 const loadPatience = time.Second
 
-// AwaitLoaded waits until something has been loaded that a request needs, a second at most. It reports
-// whether it had to wait.
+// AwaitLoaded waits until loaded is closed, or until a second after the request arrived. It reports whether
+// it had to wait.
 func AwaitLoaded(ctx context.Context, loaded <-chan struct{}, arrived time.Time) (waited bool) {
 	select {
 	case <-loaded:

@@ -28,8 +28,8 @@ type Paging struct {
 	Server string
 }
 
-// sealer returns what seals cursors, also those from before Caddy has started. It waits for that as for
-// the stored lists.
+// sealer returns the sealer of cursors. While Caddy loads the secrets, the request waits, as it waits for the
+// stored lists.
 func (x *exchange) sealer() *cursor.Sealer {
 	p := x.endpoint.Paging
 	backend.AwaitLoaded(x.r.Context(), p.Tried, x.arrived)

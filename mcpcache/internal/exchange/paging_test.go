@@ -97,8 +97,8 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
-// TestPagesAwaitSecrets asks for pages while the secrets are loaded that have sealed cursors before: a page
-// comes when they are there. Where that takes longer than a second, the cursor is the server's.
+// TestPagesAwaitSecrets asks for a page by a cursor from before, while the secrets are being loaded. The page
+// comes once the secrets are there. After a second without them, the request goes to the server.
 func TestPagesAwaitSecrets(t *testing.T) {
 	for within, want := range map[time.Duration]string{time.Second / 2: "c", 2 * time.Second: "upstream"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -114,8 +114,8 @@ func (v *visit) user() string {
 // reload.
 const secretsWithin = 5 * time.Second
 
-// awaitSealer waits for that, for so long at most, while it is tried for the first time. It reports whether it
-// is there.
+// awaitSealer waits for the secrets of sessions during the first attempt to load them, for so long at most. It
+// reports whether the secrets are there.
 func (v *visit) awaitSealer(most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(v.r.Context(), most)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestSessionsAwaitSecrets waits for what opens sessions only while it is loaded for the first time.
+// TestSessionsAwaitSecrets has a request wait for secrets only during the first attempt to load them.
 func TestSessionsAwaitSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		settled, tried time.Duration // when
