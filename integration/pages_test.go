@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// documents returns all pages, from the folder of the tests.
+// documents returns all pages but CONTRIBUTING.md and CHANGELOG.md, from the folder of the tests.
 func documents(t *testing.T) []string {
 	t.Helper()
-	var pages []string
-	for _, pattern := range []string{"../README.md", "../*/README.md", "../*/*/README.md"} {
+	pages := []string{"../README.md"}
+	for _, pattern := range []string{"../*/*.md", "../*/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no page %s: %v", pattern, err)
@@ -25,9 +25,6 @@ func documents(t *testing.T) []string {
 	}
 	return pages
 }
-
-// alsoRead are pages that no folder has as its README.md.
-var alsoRead = []string{"../CHANGELOG.md", "../.github/SECURITY.md"}
 
 // readPage returns the text of a page.
 func readPage(t *testing.T, file string) string {
@@ -47,7 +44,7 @@ var (
 
 // TestLinks follows the links between the documents, to files and to headings.
 func TestLinks(t *testing.T) {
-	for _, file := range append(append(documents(t), "../CONTRIBUTING.md"), alsoRead...) {
+	for _, file := range append(documents(t), "../CONTRIBUTING.md", "../CHANGELOG.md") {
 		for _, match := range link.FindAllStringSubmatch(fencedCode.ReplaceAllString(readPage(t, file), ""), -1) {
 			target := file
 			if match[1] != "" {
@@ -82,7 +79,7 @@ func TestEveryPageIsLinked(t *testing.T) {
 			if info, err := os.Stat(target); err == nil && info.IsDir() {
 				target = filepath.Join(target, "README.md")
 			}
-			if filepath.Base(target) == "README.md" && !slices.Contains(reached, target) {
+			if filepath.Ext(target) == ".md" && !slices.Contains(reached, target) {
 				reached = append(reached, target)
 			}
 		}
@@ -115,7 +112,7 @@ func TestFirstPageIsOnePage(t *testing.T) {
 
 // TestSentencesAreShort fails if a sentence of a page takes more than one breath.
 func TestSentencesAreShort(t *testing.T) {
-	for _, file := range append(documents(t), alsoRead...) {
+	for _, file := range append(documents(t), "../CHANGELOG.md") {
 		for _, sentence := range sentences(readPage(t, file)) {
 			if n := len(strings.Fields(sentence)); n > wordsOfSentence {
 				t.Errorf("%s: a sentence of %d words, at most %d are allowed: %s", file, n, wordsOfSentence, sentence)

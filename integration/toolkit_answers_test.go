@@ -24,13 +24,13 @@ func TestToolkitAnswers(t *testing.T) {
 	p := startProxy(t, toolkitOf([]member{first}))
 	c := fixture.NewModern(t, p.URL, "")
 	hasListed(t, c, toolsList, 2)
-	call := func(answer func(w http.ResponseWriter)) *fixture.Answer {
+	call := func(answer func(x *scripted.Exchange)) *fixture.Answer {
 		one.SetScript("tools/call", func(x *scripted.Exchange) {
 			h := x.W.Header()
 			for _, name := range []string{"Set-Cookie", "Mcp-Session-Id", "WWW-Authenticate", "Access-Control-Allow-Origin", "X-Secret", "Server", "Location"} {
 				h.Set(name, "canary")
 			}
-			answer(x.W)
+			answer(x)
 		})
 		return c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
 	}
@@ -40,9 +40,9 @@ func TestToolkitAnswers(t *testing.T) {
 		want              int
 		code              int
 	}{
-		"a result":            {200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`, 200, 0},
-		"an error":            {400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}`, 400, -32602},
-		"an error and 500":    {500, "application/json; charset=utf-8", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`, 500, -32000},
+		"a result":            {200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","content":[]}}`, 200, 0},
+		"an error":            {400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no"}}`, 400, -32602},
+		"an error and 500":    {500, "application/json; charset=utf-8", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no"}}`, 500, -32000},
 		"a page":              {404, "text/html", "<html>canary", 502, -32603},
 		"unavailable":         {503, "text/plain", "canary", 503, -32603},
 		"too many":            {429, "text/plain", "canary", 429, -32603},
@@ -54,11 +54,12 @@ func TestToolkitAnswers(t *testing.T) {
 		"a part":              {206, "application/json", `{"canary`, 502, -32603},
 		"nothing":             {202, "", "", 502, -32603},
 	} {
-		a := call(func(w http.ResponseWriter) {
-			w.Header().Set("Content-Type", tt.contentType)
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(tt.status)
-			fmt.Fprint(w, tt.body)
+		a := call(func(x *scripted.Exchange) {
+			x.W.Header().Set("Content-Type", tt.contentType)
+			x.W.Header().Set("Retry-After", "7")
+			x.W.WriteHeader(tt.status)
+			tt.body = strings.Replace(tt.body, "ID", string(x.ID), 1)
+			fmt.Fprint(x.W, tt.body)
 		})
 		if a.Status != tt.want || a.ErrorCode() != tt.code || tt.code == -32603 && !strings.Contains(string(a.Body), `\"one\"`) {
 			t.Errorf("%s gave %s: %s", name, describe(a), a.Body)
@@ -83,7 +84,7 @@ func TestToolkitStreams(t *testing.T) {
 	next := make(chan struct{})
 	one.SetScript("tools/call", func(x *scripted.Exchange) {
 		for n := range 3 {
-			x.Event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":%d}}`, n))
+			x.Event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, n))
 			<-next
 		}
 		x.Event(x.Envelope(`{"resultType":"complete","content":[]}`))
@@ -94,7 +95,7 @@ func TestToolkitStreams(t *testing.T) {
 	s := c.Stream("POST", fixture.Message("1", "tools/call", c.Params(`"name":"one__item-0000"`)),
 		http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
 	for n := range 3 {
-		if e := s.Await("notifications/progress"); !strings.Contains(e.Data, fmt.Sprintf(`"progress":%d`, n)) {
+		if e := s.Await("notifications/message"); !strings.Contains(e.Data, fmt.Sprintf(`"data":%d`, n)) {
 			t.Errorf("event %d is %s", n, e.Data)
 		}
 		next <- struct{}{} // the server goes on when this one has arrived

@@ -21,7 +21,7 @@ func TestToolkitRefusesRequestsOfServers(t *testing.T) {
 	large := fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}],"maxTokens":1}`, strings.Repeat("large ", 20_000))
 	w.SetScript("tools/call", func(x *scripted.Exchange) {
 		var asked sync.WaitGroup
-		x.Event(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}`)
+		x.Event(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1,"message":"hello"}}`)
 		for i := range 12 { // at one time
 			method, params := "sampling/createMessage", `{"messages":[],"maxTokens":1}`
 			switch i {
@@ -63,8 +63,8 @@ func TestToolkitRefusesRequestsOfServers(t *testing.T) {
 					t.Errorf("%s: a client of %s is sent %.500s", revision, tool, a.Body)
 				}
 			}
-			if tool == "one__item-0000" && !strings.Contains(string(a.Body), "notifications/progress") {
-				t.Errorf("%s: progress is missing: %.500s", revision, a.Body)
+			if tool == "one__item-0000" && !strings.Contains(string(a.Body), "hello") {
+				t.Errorf("%s: the server's own message is missing: %.500s", revision, a.Body)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func (x *exchange) openSieve() (closing func()) {
 		return func() {}
 	}
 	askPlain(x.r.Header)
-	opened := sieve.New(x.w, sieve.Options{
+	o := sieve.Options{
 		Filter: message.Filter{
 			Keep:    view.Shows,
 			Tells:   func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}).Allowed },
@@ -70,7 +70,11 @@ func (x *exchange) openSieve() (closing func()) {
 		}.Apply,
 		Whole: lists, Get: stream && !s.elsewhere, Lenient: !stream && !lists,
 		Limit: x.backend.Settings.Feed.MaxList, Memory: x.backend.Cache.Work(),
-	})
+	}
+	if o.Lenient {
+		o.Glance = sieve.Notice
+	}
+	opened := sieve.New(x.w, o)
 	s.sieve = opened
 	return opened.Close
 }

@@ -22,14 +22,16 @@ var (
 	ErrUnreadable = errors.New("answer cannot be read, to be filtered")
 )
 
+// Notice is the [Options.Glance] of answers in which there should be no list, in bytes.
+const Notice = 4 << 10
+
 // Options say what a [Writer] filters, and how much it may hold back.
 type Options struct {
 	// Filter returns what is left of a message, which is the same slice if it is not changed,
 	// and nil if nothing is: see [github.com/caddy-mcp/mcp-cache/mcpcache/internal/message.Filter.Apply] for its
 	// errors.
 	Filter func(data []byte) ([]byte, error)
-	// Whole says that the answer may be JSON with a list in it. If not, only event
-	// streams are filtered.
+	// Whole says that the answer may be JSON with a list in it.
 	Whole bool
 	// Get says that the answer is to a GET of the endpoint: some clients read it as an
 	// event stream whatever its type.
@@ -38,10 +40,14 @@ type Options struct {
 	// large go as they are, and those that cannot be read, but for what may be a list
 	// or a notice all the same.
 	Lenient bool
-	// Glance is the size in bytes from which an event that begins as a response goes as it
-	// is, as it comes; all others are held back until they are whole, and are never passed
-	// on without that. 0: none is looked at. Only with Lenient.
+	// Glance is the size in bytes from which an event, or a JSON answer, that begins as a
+	// response goes as it is, as it comes; all others are held back until they are whole, and
+	// are never passed on without that. 0: no event is looked at, and JSON only with Whole.
+	// Only with Lenient.
 	Glance int64
+	// Other reports whether a raw id is that of another request: what goes as it comes must
+	// not have one. nil: it may have any.
+	Other func(id []byte) bool
 	// Limit is how large an answer or an event may be, in bytes. Memory is where the
 	// room for it is taken from.
 	Limit  int64
@@ -63,8 +69,13 @@ type Writer struct {
 	// that its first byte has been looked at.
 	guessed, seen bool
 	whole         *budget.Buffer
-	// passing looks for a method in a long response that is passed on as it comes.
+	// beginning is that of a JSON answer, as long as it may turn out to be a long response.
+	// passes says that it is one.
+	beginning []byte
+	passes    bool
+	// passing looks for a method and for the id in a long response that is passed on as it comes.
 	passing sse.Watcher
+	strange bool // it has found what must not be
 	event   event
 	err     error
 	dropped int // bytes, after err
@@ -91,7 +102,7 @@ func (w *Writer) WriteHeader(status int) {
 	h := w.below.Header()
 	w.format = sse.FormatOf(w.Get && status == http.StatusOK, h["Content-Type"], h["Content-Encoding"])
 	switch {
-	case w.format == sse.Unreadable && (w.Whole || w.Get):
+	case w.format == sse.Unreadable:
 		w.err = ErrUnreadable
 	case w.format == sse.Stream:
 		dropTags(h)
@@ -99,7 +110,7 @@ func (w *Writer) WriteHeader(status int) {
 		if w.guessed = sse.FormatOf(false, h["Content-Type"], nil) != sse.Stream; !w.guessed {
 			w.pass()
 		}
-	case w.Whole && w.format == sse.JSON: // held back
+	case w.format == sse.JSON && (w.Whole || w.Glance > 0): // held back
 	case w.Whole && w.format == sse.Unwatched && mayHaveBody(status):
 		w.err = ErrUnreadable
 	default:
@@ -142,7 +153,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	switch {
 	case w.err != nil:
 	case w.format == sse.JSON:
-		w.err = w.keep(p)
+		w.err = w.json(p)
 	case w.format == sse.Stream:
 		w.err = w.stream(p)
 	default:
@@ -215,7 +226,7 @@ func (w *Writer) Finish() error {
 
 // Close gives back what is held, however the answer has ended.
 func (w *Writer) Close() {
-	w.whole, w.event = nil, event{}
+	w.whole, w.beginning, w.event = nil, nil, event{}
 	w.share.Release()
 }
 

@@ -229,6 +229,53 @@ func TestGlance(t *testing.T) {
 	}
 }
 
+// JSON in which there should be no list is read before it goes, but for a long response, which goes
+// as it comes. What nobody can read does not go at all.
+func TestGlanceAtJSON(t *testing.T) {
+	o := Options{Filter: silent().Apply, Lenient: true, Glance: 100, Other: func(id []byte) bool { return string(id) != "1" }}
+	long := strings.Repeat("x", 500)
+	update := `{"method":"notifications/resources/updated","params":{"uri":"hidden","x":"` + long + `"}}`
+	for body, want := range map[string]string{
+		`{"id":1,"result":{}}`:                                  `{"id":1,"result":{}}`,
+		`{"id":1,"result":{"x":"` + long + `"}}`:                `{"id":1,"result":{"x":"` + long + `"}}`,
+		`{"result":{"x":"` + long + `"},"id":1}`:                `{"result":{"x":"` + long + `"},"id":1}`,
+		`{"result":{"x":{"id":2,"y":"` + long + `"}},"id": 1 }`: `{"result":{"x":{"id":2,"y":"` + long + `"}},"id": 1 }`,
+		`[` + update + `,{"id":1,"result":{}}]`:                 `[{"id":1,"result":{}}]`,
+		notice:                                                  "", update: "",
+		`{"id":2,"result":{"x":"` + long + `"}}`:                     "",
+		`{"result":{"x":"` + long + `"},"id":2}`:                     "",
+		`{"id":1,"result":{"x":"` + long + `"},"id":2}`:              "",
+		`{"id":1,"result":{"x":"` + long + `"},"ID":2}`:              "",
+		`{"id":1,"result":{"x":"` + long + `"},"\u0069d\u0000":2}`:   "",
+		`{"id":1,"result":{"x":"` + long + `"},"Method":"a"}`:        "",
+		`{"id":"` + long + `","method":"x","params":{}}`: `{"id":"` + long + `","method":"x","params":{}}`,
+	} {
+		for _, size := range []int{1, 7, 10_000} {
+			got, w, err := answer(t, o, 200, "application/json", body, size)
+			switch {
+			case want != "" && (err != nil || got.Body.String() != want):
+				t.Errorf("%q in pieces of %d gives %q, error %v", body, size, got.Body, err)
+			case want == "" && (!errors.Is(err, ErrUnreadable) || size > len(body) && w.Started() || got.Body.Len() >= len(body)):
+				t.Errorf("%q in pieces of %d gives %q, error %v", body, size, got.Body, err)
+			}
+		}
+	}
+	for contentType, coding := range map[string]string{"application/json": "br", "text/event-stream": "deflate", "text/event-stream; charset=utf-16": "", "application/json; charset=utf-16": ""} {
+		below := httptest.NewRecorder()
+		o.Limit, o.Memory = 1<<10, budget.New(1<<20)
+		w := New(below, o)
+		w.Header().Set("Content-Type", contentType)
+		if coding != "" {
+			w.Header().Set("Content-Encoding", coding)
+		}
+		_, _ = io.WriteString(w, "data: "+notice+"\n\n")
+		if err := w.Finish(); !errors.Is(err, ErrUnreadable) || w.Started() || below.Body.Len() > 0 {
+			t.Errorf("of %s in %q, %q is passed on, error %v", contentType, coding, below.Body, err)
+		}
+		w.Close()
+	}
+}
+
 // Of a notice that is not for the caller no more than its id is passed on, for who
 // resumes behind it.
 func TestNoticesAreLeftOut(t *testing.T) {

@@ -24,8 +24,8 @@ func (w *Writer) stream(p []byte) error {
 				return err
 			}
 		case w.event.isLongResponse(w.Glance):
-			w.passing = sse.Watcher{Format: sse.Stream, Any: true}
-			if err := w.passOn(); err != nil {
+			w.watch(sse.Stream)
+			if err := w.passOn(w.event.passOn()); err != nil {
 				return err
 			}
 		}
@@ -44,19 +44,26 @@ func (w *Writer) writeTooLarge() error {
 	if !w.Lenient || noRoom && message.MayShowItems(w.event.raw) || w.Glance > 0 && !w.event.cut {
 		return ErrTooLarge
 	}
-	return w.passOn()
+	return w.passOn(w.event.passOn())
 }
 
-// passOn passes on what there is of an event. It is an error if a response turns out to have a
-// method: to some parsers it is none.
-func (w *Writer) passOn() error {
-	raw, named := w.event.passOn(), false
-	w.passing.Scan(raw, func(string) { named = true })
-	if named {
-		return fmt.Errorf("%w: a response has a method", ErrUnreadable)
+// watch has what is passed on from now on be looked at.
+func (w *Writer) watch(f sse.Format) {
+	w.passing = sse.Watcher{Format: f, Any: true}
+	if w.Other != nil {
+		w.passing.ID = func(id []byte) { w.strange = w.strange || w.Other(id) }
+	}
+}
+
+// passOn passes on a part of an event or of an answer as it comes. It is an error if a response turns out
+// to have a method, as it is none to some parsers then, or the id of another request.
+func (w *Writer) passOn(part []byte) error {
+	w.passing.Scan(part, func(string) { w.strange = true })
+	if w.strange {
+		return fmt.Errorf("%w: a response has a method, or another request's id", ErrUnreadable)
 	}
 	w.pass()
-	_, err := w.below.Write(raw)
+	_, err := w.below.Write(part)
 	return err
 }
 

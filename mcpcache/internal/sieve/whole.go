@@ -7,7 +7,29 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
+
+// json takes a part of a JSON answer. Without Whole, one that begins as a response goes as it comes once it is
+// longer than Glance.
+func (w *Writer) json(p []byte) error {
+	switch {
+	case w.passes:
+		return w.passOn(p)
+	case w.Whole || w.Glance == 0 || w.whole != nil:
+		return w.keep(p)
+	}
+	if w.beginning = append(w.beginning, p...); int64(len(w.beginning)) <= w.Glance {
+		return nil
+	}
+	beginning := w.beginning
+	w.beginning = nil
+	if w.passes = message.BeginsAsResponse(beginning); !w.passes {
+		return w.keep(beginning)
+	}
+	w.watch(sse.JSON)
+	return w.passOn(beginning)
+}
 
 // keep holds back a part of an answer.
 func (w *Writer) keep(p []byte) error {
@@ -26,6 +48,9 @@ func (w *Writer) keep(p []byte) error {
 
 // finishWhole passes on what is left of an answer that was held back.
 func (w *Writer) finishWhole() error {
+	if w.passes {
+		return nil
+	}
 	filtered, err := w.filterWhole()
 	if err != nil {
 		return err
@@ -41,12 +66,15 @@ func (w *Writer) finishWhole() error {
 }
 
 func (w *Writer) filterWhole() ([]byte, error) {
-	if w.whole == nil {
-		return nil, nil
+	data := w.beginning
+	if w.whole != nil {
+		var ok bool
+		if data, ok = w.whole.Bytes(); !ok || !w.share.Grow(int64(len(data))) { // for what is left of it
+			return nil, ErrTooLarge
+		}
 	}
-	data, ok := w.whole.Bytes()
-	if !ok || !w.share.Grow(int64(len(data))) { // for what is left of it
-		return nil, ErrTooLarge
+	if len(data) == 0 {
+		return nil, nil
 	}
 	filtered, err := w.Filter(data)
 	page := isError(w.status) // it may be JSON, but no message
@@ -57,7 +85,7 @@ func (w *Writer) filterWhole() ([]byte, error) {
 		return data, nil
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-	case filtered == nil && w.Whole && !page:
+	case filtered == nil && (w.Whole || w.Glance > 0) && !page:
 		return nil, fmt.Errorf("%w: nothing in it is for the client", ErrUnreadable)
 	}
 	return filtered, nil

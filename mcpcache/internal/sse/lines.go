@@ -110,7 +110,7 @@ func (l *lines) name(c byte) {
 
 func (l *lines) endLine() {
 	if l.matched == 0 && (l.at == inName || l.at == inMark) {
-		l.messages = messages{any: l.messages.any}
+		l.messages = messages{any: l.messages.any, id: l.messages.id}
 	}
 	l.at, l.matched = inName, 0
 }

@@ -14,15 +14,16 @@ var notices = [...]string{
 // listens for changes from now on.
 const Acknowledged = "notifications/subscriptions/acknowledged"
 
-var methodName = []byte("method")
+var methodName, idName = []byte("method"), []byte("id")
 
 // messages looks for the methods of notices in JSON: one message, or an array
 // of them. It keeps track of strings and brackets and of no more, so that it
 // understands whatever any parser accepts: repeated names, names in another
 // case, NaN, broken UTF-8. The zero value is at the beginning of the text.
 type messages struct {
-	any   bool // every method is of interest
-	depth int  // of open brackets
+	any   bool             // every method is of interest
+	id    func(raw []byte) // is called with each id; nil: none is of interest
+	depth int              // of open brackets
 	// level is the depth at which the members of messages are: 2 in an array.
 	level int
 
@@ -32,10 +33,15 @@ type messages struct {
 
 	value   bool // the next string would be a member's value, not its name
 	method  bool // that member is the method
+	isID    bool // that member is the id, which is of interest
 	reading bool // the string is a name or a method: text is filled
 	text    [len(Acknowledged) + 1]byte
-	n       int // the bytes of text
+	n       int    // the bytes of text
+	raw     []byte // of the id, as far as it has been read
 }
+
+// maxID is how much is kept of an id, in bytes as written: more than [message.MaxID].
+const maxID = 8 << 10
 
 // scan reads on.
 func (m *messages) scan(b []byte, heard func(method string)) {
@@ -44,40 +50,64 @@ func (m *messages) scan(b []byte, heard func(method string)) {
 		case !m.inString:
 			b = m.between(b)
 		case m.escape > 0:
+			m.keep(b[:1])
 			m.unescape(b[0])
 			b = b[1:]
 		case m.reading:
 			m.read(b[0], heard)
 			b = b[1:]
 		default:
-			b = m.skip(b)
+			rest := m.skip(b)
+			m.keep(b[:len(b)-len(rest)])
+			b = rest
 		}
 	}
 }
 
 // between reads what is no string, up to the next one's first quote.
 func (m *messages) between(b []byte) []byte {
+	value := 0 // where a value begins, or goes on
 	for i, c := range b {
 		if !structural[c] {
 			continue
 		}
 		switch c {
 		case '"':
+			m.keep(b[value : i+1])
 			m.inString, m.n = true, 0
 			m.reading = m.depth == m.level && m.depth > 0 && (!m.value || m.method)
 			return b[i+1:]
 		case '{', '[':
 			m.open(c)
 		case '}', ']':
+			m.endID(b[value:i])
 			m.depth = max(m.depth-1, 0)
 		default:
 			if m.depth == m.level {
-				m.value = c == ':'
+				m.endID(b[value:i])
+				m.value, value = c == ':', i+1
 				m.method = m.method && m.value
 			}
 		}
 	}
+	m.keep(b[value:])
 	return nil
+}
+
+// keep keeps a part of the value that is read, if it is that of an id.
+func (m *messages) keep(p []byte) {
+	if m.isID && m.value {
+		m.raw = append(m.raw, p[:min(len(p), maxID-len(m.raw))]...)
+	}
+}
+
+// endID takes the last part of the value that is read, if it is that of an id.
+func (m *messages) endID(p []byte) {
+	if m.isID && m.value && m.depth == m.level {
+		m.keep(p)
+		m.id(bytes.TrimSpace(m.raw))
+		m.isID, m.raw = false, m.raw[:0]
+	}
 }
 
 // structural are the bytes that matter between strings.
@@ -92,7 +122,7 @@ func (m *messages) open(bracket byte) {
 	}
 	m.depth++
 	if m.depth == m.level {
-		m.value, m.method = false, false
+		m.value, m.method, m.isID = false, false, false
 	}
 }
 
@@ -173,12 +203,13 @@ func (m *messages) add(c byte) {
 
 func (m *messages) end(heard func(method string)) {
 	text := m.text[:m.n]
-	if m.any {
+	if m.any || m.id != nil {
 		text, _, _ = bytes.Cut(text, []byte{0})
 	}
 	switch {
 	case !m.value:
 		m.method = bytes.EqualFold(text, methodName)
+		m.isID = m.id != nil && bytes.EqualFold(text, idName)
 		return
 	case m.any:
 		heard(string(text))

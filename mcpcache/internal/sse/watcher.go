@@ -15,6 +15,10 @@ type Watcher struct {
 	// Any says that every method is heard, not only those of notices, also one whose member's
 	// name has a NUL behind it.
 	Any bool
+	// ID is called with each id of a message, as it is written, without space around it; of one of more than
+	// 8 KiB, with its beginning. What has its name in other cases, or with a NUL behind it, is an id, too. nil:
+	// ids are of no interest. It is not called for a [Format] of Unreadable.
+	ID func(raw []byte)
 
 	stream lines // as the standard reads it; of JSON, the messages alone
 	// loose is the stream as it is read by those to whom only an LF ends a line,
@@ -28,9 +32,9 @@ var lineFeed, carriageReturn = []byte("\n"), []byte("\r")
 // Scan calls heard with the method of each notice that is complete with this
 // chunk, in order, and of each acknowledgement of a subscription. A stream whose
 // lines end with a lone CR may have one notice reported twice. It allocates
-// nothing, but once for such a stream.
+// nothing, but once for such a stream, and for ids.
 func (w *Watcher) Scan(chunk []byte, heard func(method string)) {
-	w.stream.messages.any = w.Any
+	w.stream.messages.any, w.stream.messages.id = w.Any, w.ID
 	switch {
 	case len(chunk) == 0:
 	case w.Format == JSON:
@@ -88,6 +92,7 @@ func (w *Watcher) scanStream(chunk []byte, heard func(method string)) {
 func (w *Watcher) diverge() {
 	loose := w.stream
 	loose.onlyLF = true
+	loose.messages.raw = bytes.Clone(loose.messages.raw)
 	w.loose = &loose
 }
 

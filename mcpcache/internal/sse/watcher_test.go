@@ -257,3 +257,33 @@ func BenchmarkReader(b *testing.B) {
 		}
 	}
 }
+
+// TestWatcherHearsIDs: the ids of messages are heard as they are written, however the body is split.
+func TestWatcherHearsIDs(t *testing.T) {
+	long := `"` + strings.Repeat("x", 2*maxID) + `"`
+	for body, want := range map[string][]string{
+		`{"id":1,"result":{"id":2},"x":[{"id":3}]}`:                         {"1"},
+		`{"result":{"id":2}, "id" : "a\"b,}\u0041" }`:                       {`"a\"b,}\u0041"`},
+		`[{"id":1},{"ID":-2.0e1 , "i\u0064\u0000":null},{"id":{"id":[3]}}]`: {"1", "-2.0e1", "null", `{"id":[3]}`},
+		`{"id":` + long + `}`:                                               {long[:maxID]},
+		`{"idx":1,"i":2,"xid":3,"method":"id"}`:                             nil,
+	} {
+		for format, body := range map[Format]string{JSON: body, Stream: "data: " + body + "\n\n: x\r\rdata: " + body + "\n\n"} {
+			for _, size := range []int{1, 2, 3, 5, len(body)} {
+				var got []string
+				w := Watcher{Format: format, ID: func(raw []byte) { got = append(got, string(raw)) }}
+				for rest := []byte(body); len(rest) > 0; {
+					n := min(size, len(rest))
+					w.Scan(rest[:n], func(string) {})
+					rest = rest[n:]
+				}
+				if format == Stream {
+					got = got[:min(len(got), len(want))] // the second is heard twice
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("%.200q in chunks of %d: heard %.200q, want %.200q", body, size, got, want)
+				}
+			}
+		}
+	}
+}

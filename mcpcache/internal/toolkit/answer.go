@@ -106,7 +106,7 @@ func (a *answer) begin(status int) {
 		a.turned = a.turn(status)
 		return
 	}
-	a.plain = sieve.New(a.v.w, a.v.sieving())
+	a.plain = sieve.New(a.v.w, a.v.sieving(a.watcher.Format))
 	a.plain.WriteHeader(status)
 }
 

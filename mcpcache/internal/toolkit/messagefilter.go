@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
 // messageFilter returns what is left for the client of a message of the server, or of a batch of
@@ -15,8 +16,9 @@ import (
 // be certain of.
 type messageFilter func(data []byte) ([]byte, error)
 
-// messageFilter returns the filter of the server's messages, whatever the eras of the two are.
-func (v *visit) messageFilter() messageFilter {
+// messageFilter returns the filter of the server's messages, whatever the eras of the two are. own
+// returns what is left of a response: nil if it is one to another request.
+func (v *visit) messageFilter(own func(response []byte) []byte) messageFilter {
 	left := func(one []byte) ([]byte, error) { return one, nil }
 	if v.views.Restricts(revision.Resources, v.server.number) || v.views.Personal(revision.Reads) {
 		left = message.Filter{
@@ -33,6 +35,9 @@ func (v *visit) messageFilter() messageFilter {
 			}
 			if method == "" {
 				v.suspect(one)
+				if one = own(one); one == nil {
+					return nil, nil
+				}
 			}
 			kept, err := left(one)
 			if err != nil && !errors.Is(err, message.ErrNoMessage) && !message.BeginsAsResponse(one) {
@@ -50,8 +55,11 @@ func (v *visit) messageFilter() messageFilter {
 // at once that the method is not offered, whatever the client's capabilities are; and what it
 // says of such a request is of no use to the client.
 func (v *visit) isForUs(method string, data []byte) bool {
-	if revision.IsListChanged(method) || method == "notifications/cancelled" {
+	switch {
+	case revision.IsListChanged(method), method == "notifications/cancelled":
 		return true
+	case method == "notifications/progress":
+		return v.isOfOther(data)
 	}
 	id, ok := message.ValueAt(data, "id")
 	if !ok || string(id) == "null" {
@@ -63,15 +71,47 @@ func (v *visit) isForUs(method string, data []byte) bool {
 	return true
 }
 
-// maxNotice is the size in bytes up to which every event is read before the client has it.
-const maxNotice = 4 << 10
+// isOfOther reports whether a notification of progress has the token of another request than the client's,
+// which may be at another server.
+func (v *visit) isOfOther(progress []byte) bool {
+	asked, _ := message.ValueAt(v.body.Bytes, "params", "_meta", "progressToken")
+	token, _ := message.ValueAt(progress, "params", "progressToken")
+	return len(token) > 0 && !message.SameID(token, asked)
+}
 
-// sieving says how the filter is applied to an answer of a server of the client's era. What
-// begins as a response is passed on as it comes, but a read of which rules have something to
+// isOther reports whether a raw id is that of another request than the client's, which may be at
+// another server. Clients take a response for that to the request of its id, wherever it comes from.
+// null is the id of none.
+func (v *visit) isOther(id []byte) bool {
+	return string(id) != "null" && !message.SameID(id, v.sentID())
+}
+
+// ownOf returns what is left of a response, if it is to the client's request. alone says that it has come
+// as JSON: an error is then the answer, and gets the request's id. Some servers write another one of their
+// own, such as the Python SDK's "server-error".
+func (v *visit) ownOf(alone bool) func([]byte) []byte {
+	return func(response []byte) []byte {
+		other := false
+		w := sse.Watcher{Format: sse.JSON, ID: func(id []byte) { other = other || v.isOther(id) }}
+		w.Scan(response, func(string) {})
+		switch {
+		case !other:
+			return response
+		case !alone || message.Judge(response) != message.IsError:
+			return nil
+		}
+		named, _ := message.WithValue(response, v.sentID(), "id") // nil if that is not certain
+		return named
+	}
+}
+
+// sieving says how the filter is applied to an answer of a server of the client's era, in that format.
+// What begins as a response is passed on as it comes, but a read of which rules have something to
 // say.
-func (v *visit) sieving() sieve.Options {
+func (v *visit) sieving(f sse.Format) sieve.Options {
 	o := sieve.Options{
-		Filter: v.messageFilter(), Lenient: true, Glance: maxNotice, Limit: v.endpoint.Settings.Limits.List, Memory: v.endpoint.bridged,
+		Filter: v.messageFilter(v.ownOf(f == sse.JSON)), Lenient: true, Glance: sieve.Notice, Other: v.isOther,
+		Limit: v.endpoint.Settings.Limits.List, Memory: v.endpoint.bridged,
 	}
 	if v.method == "resources/read" && v.at.Era() == revision.Modern && v.views.Personal(revision.Reads) {
 		o.Whole, o.Lenient, o.Glance = true, false, 0
