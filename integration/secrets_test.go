@@ -74,6 +74,35 @@ func TestCredentialsDoNotCross(t *testing.T) {
 	}
 }
 
+// TestKeysInURLsShowNowhere: some services take a caller's key in the path, or as a query of its own. The log and
+// the status tell of such requests without the key.
+func TestKeysInURLsShowNowhere(t *testing.T) {
+	const key = "planted-key"
+	w := newUpstream(t)
+	w.host.Start()
+	w.proxy = startProxy(t, mcpCache(w.host.URL, "scope public", "admit all"))
+	eachEra(t, func(t *testing.T, revision string) {
+		w := w.on(t)
+		w.clientAs(revision, "").Settle(toolsList)
+		fixture.NewWith(t, "http://"+w.proxy.Addr+"/s/"+key+"/mcp", revision, "", http.Header{}).Try(t.Context(), http.MethodPost, fixture.Message("1", "ping", "{}"), nil)
+		for _, query := range []string{"?" + key, "?key%3D" + key, "?" + key + "=", "?toolsets=" + key} {
+			fixture.NewWith(t, w.proxy.URL+query, revision, "", nil).List(toolsList)
+		}
+	})
+	wantWarning(t, "(path: /…/…/mcp, ")
+	wantWarning(t, "(query: …, ")
+	wantWarning(t, "(query: toolsets, ")
+	_, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
+	if strings.Contains(string(status), key) {
+		t.Errorf("the status has the key: %s", status)
+	}
+	for line := range strings.Lines(w.proxy.log()) {
+		if strings.Contains(line, key) && !strings.Contains(line, `{"level":"debug"`) { // reverse_proxy's has the URI
+			t.Errorf("the log has the key: %s", line)
+		}
+	}
+}
+
 // TestTokenFileIsReadAgain replaces the feed's token, when the upstream has
 // stopped to accept the old one.
 func TestTokenFileIsReadAgain(t *testing.T) {

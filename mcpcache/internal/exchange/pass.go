@@ -3,6 +3,7 @@ package exchange
 import (
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -36,13 +37,28 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		askPlain(r.Header)
 		if r.Method == http.MethodPost {
 			e.Remarks.Make("MCP requests arrive at another path than the endpoint ("+e.Settings.Path+"), and are passed on without a look into the cache; "+
-				"if that is the endpoint, name it in the upstream URL or in the option endpoint", "path", r.URL.Path)
+				"if that is the endpoint, name it in the upstream URL or in the option endpoint", "path", shownPath(r.URL.Path))
 		}
 	}
 	defer o.learner.close() // the upstream's handler may abort with a panic
 	err := e.backend.Upstream.ServeHTTP(o, r, next)
 	o.learner.end(err)
 	return x.closeSieve(err)
+}
+
+// pathWords are what paths of MCP endpoints are usually made of.
+var pathWords = regexp.MustCompile(`^(v\d|api|mcp|sse|http|https|stream|streamable|message|messages|server|servers|public|rpc)?$`)
+
+// shownPath returns a path as the operator is told of it, with "…" in the place of each part that is none of the
+// usual words: some services have a caller's key in the path.
+func shownPath(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		if !pathWords.MatchString(part) {
+			parts[i] = "…"
+		}
+	}
+	return strings.Join(parts, "/")
 }
 
 // speaksMCP reports whether a request may be one of an MCP client: it names a

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -257,6 +256,20 @@ const (
 	Partition Difference = "partition"
 )
 
+// parameters returns the names of a query's parameters, sorted, with "…" for those that have no value: a key may
+// stand there alone.
+func parameters(query url.Values) []string {
+	var names []string
+	for name, values := range query {
+		if strings.Join(values, "") == "" {
+			name = "…"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Difference returns the first difference of a request that asks for something else than the
 // feed's, with the name of the header, the names of the query's parameters, or the Host.
 func (rules *Rules) Difference(r *http.Request, placeholders Placeholders) (d Difference, name string) {
@@ -267,7 +280,7 @@ func (rules *Rules) Difference(r *http.Request, placeholders Placeholders) (d Di
 			}
 		}
 		if r.URL.RawQuery != "" {
-			return Query, strings.Join(slices.Sorted(maps.Keys(r.URL.Query())), ", ")
+			return Query, strings.Join(parameters(r.URL.Query()), ", ")
 		}
 	}
 	if rules.atAnotherHost(r) {
