@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -155,6 +156,48 @@ func (w *world) askedByUs(revision, want string) []fixture.Request {
 		return err == nil && r.Method == toolsList && r.Header.Get("Mcp-Protocol-Version") == revision && r.Header.Get("Authorization") == "" &&
 			asksFor(&http.Request{Header: r.Header, Host: r.Host, URL: u}) == want
 	})
+}
+
+// TestNobodyPoisonsListsOfOthers has callers without credentials ask one server for another list than the feed. They
+// share what the feed was given, whoever may share the list. A server that repeats a harmless header shows it to nobody
+// else than the caller who sent it.
+func TestNobodyPoisonsListsOfOthers(t *testing.T) {
+	for hints, name := range map[string]string{"": "without hints", privateHour: "private", publicHour: "public"} {
+		for _, way := range askings()[:2] { // query and header
+			t.Run(name+", "+way.name, func(t *testing.T) {
+				w := newUpstream(t)
+				w.SetHints(hints)
+				w.listBy(func(r *http.Request) string { return asksFor(r) + r.Header.Get("Referer") })
+				w.host.ShareCredentials()
+				w.host.Start()
+				w.proxy = startProxy(t, mcpCache(w.host.URL))
+				eachEra(t, func(t *testing.T, revision string) {
+					w := w.on(t)
+					caller := func(referer string) *fixture.Raw {
+						header := make(http.Header)
+						maps.Copy(header, way.header)
+						if referer != "" {
+							header.Set("Referer", referer)
+						}
+						return fixture.NewWith(t, w.proxy.URL+way.query, revision, "", header)
+					}
+					list := func(referer string) bool {
+						a := caller(referer).List(toolsList)
+						if got := markOf(a, toolsList); got != "a" && got != "a"+referer {
+							t.Errorf("who is led here by %q was given %q: %s", referer, got, describe(a))
+						}
+						return a.CacheStatus().Hit
+					}
+					await(t, "a hit", func() bool { return list("") })
+					askAdmin(t, http.MethodPost, "/mcp_cache/mcp_cache/purge", nil)
+					for range 3 {
+						list("evil")
+						list("")
+					}
+				})
+			})
+		}
+	}
 }
 
 // TestPublicOfSeveralServers has callers send a header that one of several servers receives:

@@ -67,6 +67,15 @@ func (p Partition) Asked() Asked { return p.asked }
 // AsksLikeFeed reports whether the callers of p ask the server for the same as the feed.
 func (p Partition) AsksLikeFeed() bool { return p.asked == Asked{} }
 
+// WithoutCredentials returns the context of callers who ask so and have no credentials, if anything but the Host
+// makes that differ from what the feed asks.
+func WithoutCredentials(asked Asked) Partition {
+	if asked == (Asked{}) {
+		return Anonymous
+	}
+	return ContextOf([16]byte(asked), asked)
+}
+
 // HasNoCredentials reports whether p is a context of callers whom nothing tells apart but what
 // they ask for.
 func (p Partition) HasNoCredentials() bool {

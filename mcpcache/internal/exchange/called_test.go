@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -317,6 +318,18 @@ func TestNobodyIsGivenWhatAnotherSent(t *testing.T) {
 		"a read": func() *http.Request {
 			return withName(modernRequest("resources/read", `"uri":"test://a"`), "test://a")
 		},
+	}
+	for name, request := range maps.Clone(requests) {
+		requests[name+" of a query"] = func() *http.Request {
+			r := request()
+			r.URL.RawQuery = "toolsets=a"
+			return r
+		}
+		requests[name+" of a header"] = func() *http.Request {
+			r := request()
+			r.Header.Set("X-Mcp-Toolsets", "a")
+			return r
+		}
 	}
 	for name, request := range requests {
 		for _, tokens := range [][2]string{{"", ""}, {"Bearer a", "Bearer b"}, {"Bearer a", ""}, {"", "Bearer a"}} {

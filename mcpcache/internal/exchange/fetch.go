@@ -110,7 +110,7 @@ func (x *search) whoAsks() asking {
 func (x *search) whoAsksApart() asking {
 	q := &x.question
 	switch r := q.record; {
-	case r == nil, !r.IsShared(), r.Hopeless(q.revision, q.kind, q.mark):
+	case r == nil, !r.IsShared(), r.Hopeless(q.revision, q.kind, q.mark), r.Private(q.revision, q.kind) && !x.asksAsFeedCan():
 		return clientAsks
 	case r.Seen(q.revision, q.kind) == nil && !r.Paged(q.revision, q.kind):
 		return scoutAsks
@@ -159,10 +159,20 @@ func (x *search) feed() *feed.Feed {
 // mayShare reports whether this caller could be given what the feed fetches.
 func (x *search) mayShare(f *feed.Feed) bool {
 	e := x.catalog.List(x.question.revision, x.question.kind)
-	if e != nil {
-		return e.Partition.IsPublic() || e.Partition == x.context
+	own := x.context
+	if x.asksAsFeedCan() {
+		own = cache.Anonymous
 	}
-	return f.Owner() == x.context || x.backend.Settings.Feed.PublicByDefault || x.backend.Settings.Feed.PublicAlways
+	if e != nil {
+		return e.Partition.IsPublic() || e.Partition == own
+	}
+	return f.Owner() == own || x.backend.Settings.Feed.PublicByDefault || x.backend.Settings.Feed.PublicAlways
+}
+
+// asksAsFeedCan reports whether the feed can ask what this caller asks, and has as few credentials: none. What it is
+// given is then this caller's, too, also if it is not public.
+func (x *search) asksAsFeedCan() bool {
+	return x.isNobodys() && x.context == cache.WithoutCredentials(x.context.Asked())
 }
 
 // awaitFeed waits until a feed has tried to fetch every kind, within the gate.

@@ -60,7 +60,7 @@ func (x *exchange) keep(page *message.Page) {
 	case !usable:
 		x.backend.Cache.Forget(q.in(x.context))
 		return
-	case x.context.IsAnonymous():
+	case x.isNobodys():
 		x.readForAll(page)
 		return
 	}
@@ -74,7 +74,13 @@ func (x *exchange) keep(page *message.Page) {
 // hasOwn reports whether an answer to the question is already kept for this
 // caller's credentials, which the new one has to replace.
 func (x *exchange) hasOwn() bool {
-	return !x.context.IsAnonymous() && x.backend.Cache.Get(x.question.in(x.context)) != nil
+	return !x.isNobodys() && x.backend.Cache.Get(x.question.in(x.context)) != nil
+}
+
+// isNobodys reports whether nothing tells the caller apart from others, and the feed can ask for what it asks: an
+// answer to the caller is then kept for no other. It may repeat what does not count, such as X-Forwarded-Host.
+func (x *search) isNobodys() bool {
+	return x.context.IsAnonymous() || x.question.repeatable && x.context.HasNoCredentials()
 }
 
 // readForAll has the feed read a resource that an anonymous caller has read and
@@ -82,7 +88,7 @@ func (x *exchange) hasOwn() bool {
 func (x *exchange) readForAll(page *message.Page) {
 	q := &x.question
 	f := x.backend.Feeds.Of(q.revision)
-	if f == nil || x.backend.Settings.Feed.FeedOnly || x.context != cache.Anonymous || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
+	if f == nil || x.backend.Settings.Feed.FeedOnly || x.context != cache.Anonymous && !q.repeatable || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
 		q.variant != (cache.Variant{}) && q.record == nil {
 		return
 	}

@@ -38,6 +38,8 @@ type question struct {
 	// feed's own variant, or not known.
 	variant cache.Variant
 	record  *variant.Record
+	// repeatable says that the request asks for something else than the feed's, and that the feed can ask the same.
+	repeatable bool
 	// stream says that the client prefers an event stream.
 	stream bool
 	// mark is the moment the question was asked.

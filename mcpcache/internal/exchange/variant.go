@@ -32,8 +32,8 @@ func (x *exchange) resolveApart() {
 		client = q.record.Client
 	}
 	q.record = nil
-	var ok bool
-	if client.Request, ok = x.backend.Identity.Request(x.r, x.placeholders()); !known || !ok {
+	client.Request, q.repeatable = x.backend.Identity.Request(x.r, x.placeholders())
+	if !known || !q.repeatable {
 		return
 	}
 	client.Asked = x.context.Asked()

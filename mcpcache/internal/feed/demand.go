@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -56,7 +57,8 @@ func (f *Feed) fresh(k revision.Kind, v *variant.Record) *cache.Entry {
 	if own != nil && (v == nil || v.Seen(f.revision, k).Agrees(own)) && f.cache.Freshness(own, now) == cache.Fresh {
 		return own
 	}
-	for _, partition := range [...]cache.Partition{f.Owner(), cache.EverybodyWho(askedBy(v))} {
+	policy := f.policy()
+	for _, partition := range [...]cache.Partition{policy.partitionFor(message.ScopePrivate, v), cache.EverybodyWho(askedBy(v))} {
 		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: k, Partition: partition, Variant: keyOf(v)})
 		if e != nil && f.cache.Freshness(e, now) == cache.Fresh && (v == nil || v.Shown(e, own)) {
 			return e

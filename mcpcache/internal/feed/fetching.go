@@ -122,7 +122,8 @@ func (f *Feed) doneAs(k revision.Kind, fetch *Fetch) {
 		return
 	}
 	e := fetch.entry
-	if !v.AsksLikeFeed() && (!e.Partition.IsPublic() || k != revision.Discover && e.Body.Items == 0) {
+	v.SeePublic(f.revision, k, e.Partition.IsPublic())
+	if !v.AsksLikeFeed() && (e.Partition == cache.FeedOnly || k != revision.Discover && e.Body.Items == 0) {
 		fetch.entry, fetch.err = nil, errNobodys
 		v.Conflict(f.revision, k, fetch.mark) // not to ask again and again
 		return
@@ -158,9 +159,9 @@ func (f *Feed) ownFor(k revision.Kind, v *variant.Record) *cache.Entry {
 }
 
 // errNobodys says that a list is not shared that was fetched for all who ask for something
-// else than the feed: it is not public, or empty. Nothing shows whether it is empty for a
+// else than the feed: it is the guard's own, or empty. Nothing shows whether it is empty for a
 // moment only.
-var errNobodys = errors.New("the list that such requests bring is empty, or not public")
+var errNobodys = errors.New("the list that such requests bring is empty, or the guard's own")
 
 // errConflict says that a client of a variant was given another list than the
 // feed that asked as one.

@@ -110,8 +110,11 @@ func (p *Policy) Partition(scope message.Scope) cache.Partition {
 // it asked as a client of variant v.
 func (p *Policy) partitionFor(scope message.Scope, v *variant.Record) cache.Partition {
 	partition := p.Partition(scope)
-	if partition.IsPublic() {
+	switch {
+	case partition.IsPublic():
 		return cache.EverybodyWho(askedBy(v))
+	case partition == cache.Anonymous:
+		return cache.WithoutCredentials(askedBy(v))
 	}
 	return partition
 }

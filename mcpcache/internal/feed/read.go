@@ -48,7 +48,7 @@ func (f *Feed) read(ctx context.Context, s *client.Session, uri []byte, name str
 		return
 	}
 	f.cache.Put(&cache.Entry{
-		Kind: revision.Reads, Revision: f.revision, Variant: keyOf(v), Detail: uri, Partition: cache.Public,
+		Kind: revision.Reads, Revision: f.revision, Variant: keyOf(v), Detail: uri, Partition: cache.EverybodyWho(askedBy(v)),
 		Body: read.Body, Fetched: read.First, Lifetime: lifetime, Mark: mark,
 	})
 }

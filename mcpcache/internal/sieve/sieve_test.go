@@ -242,13 +242,13 @@ func TestGlanceAtJSON(t *testing.T) {
 		`{"result":{"x":{"id":2,"y":"` + long + `"}},"id": 1 }`: `{"result":{"x":{"id":2,"y":"` + long + `"}},"id": 1 }`,
 		`[` + update + `,{"id":1,"result":{}}]`:                 `[{"id":1,"result":{}}]`,
 		notice:                                                  "", update: "",
-		`{"id":2,"result":{"x":"` + long + `"}}`:                     "",
-		`{"result":{"x":"` + long + `"},"id":2}`:                     "",
-		`{"id":1,"result":{"x":"` + long + `"},"id":2}`:              "",
-		`{"id":1,"result":{"x":"` + long + `"},"ID":2}`:              "",
-		`{"id":1,"result":{"x":"` + long + `"},"\u0069d\u0000":2}`:   "",
-		`{"id":1,"result":{"x":"` + long + `"},"Method":"a"}`:        "",
-		`{"id":"` + long + `","method":"x","params":{}}`: `{"id":"` + long + `","method":"x","params":{}}`,
+		`{"id":2,"result":{"x":"` + long + `"}}`:                   "",
+		`{"result":{"x":"` + long + `"},"id":2}`:                   "",
+		`{"id":1,"result":{"x":"` + long + `"},"id":2}`:            "",
+		`{"id":1,"result":{"x":"` + long + `"},"ID":2}`:            "",
+		`{"id":1,"result":{"x":"` + long + `"},"\u0069d\u0000":2}`: "",
+		`{"id":1,"result":{"x":"` + long + `"},"Method":"a"}`:      "",
+		`{"id":"` + long + `","method":"x","params":{}}`:           `{"id":"` + long + `","method":"x","params":{}}`,
 	} {
 		for _, size := range []int{1, 7, 10_000} {
 			got, w, err := answer(t, o, 200, "application/json", body, size)

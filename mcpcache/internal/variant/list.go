@@ -28,6 +28,7 @@ type list struct {
 	conflicts atomic.Pointer[conflicts]
 	differed  atomic.Bool
 	paged     atomic.Bool
+	private   atomic.Bool
 	// base is the ItemsDigest of the feed's snapshot when the list was last
 	// compared with it.
 	base  atomic.Pointer[[32]byte]
@@ -119,6 +120,16 @@ func (r *Record) SeePages(rev revision.Revision, k revision.Kind) { r.lists[rev]
 // Paged reports whether a client of the variant has been given the list in pages.
 func (r *Record) Paged(rev revision.Revision, k revision.Kind) bool {
 	return r.lists[rev][k].paged.Load()
+}
+
+// SeePublic records whether what the feed was last given as a client of the variant is public.
+func (r *Record) SeePublic(rev revision.Revision, k revision.Kind, public bool) {
+	r.lists[rev][k].private.Store(!public)
+}
+
+// Private reports whether the feed was last given a list that is not public as a client of the variant.
+func (r *Record) Private(rev revision.Revision, k revision.Kind) bool {
+	return r.lists[rev][k].private.Load()
 }
 
 // Believes reports whether e, which was fetched as a client of the variant and

@@ -221,7 +221,7 @@ func (r *Record) Meet(context cache.Partition) {
 	if first == nil && r.met.CompareAndSwap(nil, &context) {
 		first = &context
 	}
-	if context.IsAnonymous() || first != nil && *first != context {
+	if context.HasNoCredentials() || first != nil && *first != context {
 		r.shared.Store(true)
 	}
 }
