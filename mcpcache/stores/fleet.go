@@ -70,7 +70,8 @@ type Members interface {
 
 	// Confirm says that a member has heard everything up to that number, and makes it one for life
 	// from now on. It fails with [ErrNoMember] if the instance is none, as its life has ended or the
-	// store has forgotten it.
+	// store has forgotten it. If nothing with that number has been announced yet, the member has heard
+	// somebody else: then the store notes no number, and Standing.Last, which is smaller, says so.
 	Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (Standing, error)
 
 	// Announce announces a message to all who listen, its sender included, who need not be a

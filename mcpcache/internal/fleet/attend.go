@@ -89,6 +89,7 @@ func (a *attendance) join(ctx context.Context) error {
 		return err
 	}
 	a.meet(is.Members)
+	a.proves(a.store, is.Last)
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
 	if is.Last != a.heard {
@@ -104,7 +105,7 @@ func (a *attendance) join(ctx context.Context) error {
 // hear is called with each announcement, its own included.
 func (a *attendance) hear(h stores.Announcement) {
 	if h.Confirmed {
-		a.confirmedTo(h.Number)
+		a.confirmedTo(a.store, h.Number)
 		return
 	}
 	a.hearing.Lock()
@@ -132,7 +133,8 @@ func (a *attendance) hears(number uint64) {
 }
 
 // confirm says what has been heard. idle says that nothing has been for a beat: then what is still
-// on its way does not come any more.
+// on its way does not come any more. A number that the store has not given out yet was not its own: others may
+// write to the channel, and have a counter of their own. It may have hidden that something was lost.
 func (a *attendance) confirm(ctx context.Context, idle bool) error {
 	a.hearing.Lock()
 	heard := a.heard
@@ -150,10 +152,15 @@ func (a *attendance) confirm(ctx context.Context, idle bool) error {
 		return stores.ErrNoMember
 	}
 	a.meet(is.Members)
+	a.proves(a.store, is.Last)
 	a.sendAgain()
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
-	if idle && a.owed != 0 {
+	foreign := heard > is.Last
+	if foreign {
+		a.heard = is.Last
+	}
+	if foreign || idle && a.owed != 0 {
 		a.missed(true)
 		a.hears(is.Last)
 		signal(a.more)

@@ -59,10 +59,7 @@ type Member struct {
 	// not be.
 	next, current *round
 	unsent        news
-	// awaited is the number of what somebody waits for to be confirmed, 0 if nobody does,
-	// awaiting is closed then. confirmed is the greatest number that is.
-	awaited, confirmed uint64
-	awaiting           chan struct{}
+	confirmed     confirmed
 
 	hearing sync.Mutex
 	heard   uint64 // what was announced up to this number has outdated what it concerns; 0: nothing is known
@@ -101,6 +98,7 @@ func (m *Member) Use(s stores.Store, logger *zap.Logger) {
 		return
 	}
 	m.store, m.failed = fleet, nil
+	m.confirmed.restart()
 	close(m.replaced)
 	m.replaced = make(chan struct{})
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // TestModel has instances and a store go through random trouble: announcements that are lost, late
-// and repeated, ways that are cut, a store that forgets, reloads. Whenever one has waited for the
+// and repeated, numbers of another counter, ways that are cut, a store that forgets, reloads. Whenever one has waited for the
 // others, none that was a member has anything from before the change, unless the one was cut off
 // before the others. At the end, nobody has anything from before any change.
 func TestModel(t *testing.T) {
@@ -61,7 +61,7 @@ func (m *model) did(format string, args ...any) {
 func (m *model) step() {
 	n := m.rand.IntN(len(m.fleet))
 	one := m.fleet[n]
-	switch m.rand.IntN(9) {
+	switch m.rand.IntN(10) {
 	case 0:
 		m.cut[n], m.once = !m.cut[n], false
 		m.reach(n)
@@ -101,6 +101,10 @@ func (m *model) step() {
 		one.Use(one.store, zap.NewNop())
 	case 5, 6:
 		m.change(n)
+	case 7:
+		a := stores.Announcement{Number: foreign(m.rand.Uint64N(1000)), Confirmed: m.rand.IntN(2) == 0, Message: []byte("{}")}
+		m.did("all hear %+v", a)
+		m.trial.Forge("place", a)
 	default:
 		d := time.Duration(m.rand.IntN(700)) * time.Millisecond
 		m.did("%v pass", d)

@@ -235,6 +235,7 @@ func (m *Member) announce(ctx context.Context, store stores.Fleet, n news) error
 	}
 	last := time.Now().Add(longest)
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
+		m.beginWait()
 		is, err := ask(ctx, func(ctx context.Context) (is announced, err error) {
 			is.number, is.confirmed, err = store.Announce(ctx, place, m.name, encode(n), life)
 			return is, err
@@ -266,30 +267,5 @@ func wait(ctx context.Context, until time.Time, sooner <-chan struct{}) {
 	case <-timer.C:
 	case <-sooner:
 	case <-ctx.Done():
-	}
-}
-
-// confirmation returns what is closed when all have confirmed everything up to a number.
-func (m *Member) confirmation(number uint64) <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.awaited, m.awaiting = number, make(chan struct{})
-	m.concludeWait()
-	return m.awaiting
-}
-
-// confirmedTo notes that all have confirmed everything up to a number.
-func (m *Member) confirmedTo(number uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.confirmed = max(m.confirmed, number)
-	m.concludeWait()
-}
-
-// concludeWait ends the wait for what is confirmed. The caller holds m.mu.
-func (m *Member) concludeWait() {
-	if m.awaited != 0 && m.confirmed >= m.awaited {
-		m.awaited = 0
-		close(m.awaiting)
 	}
 }

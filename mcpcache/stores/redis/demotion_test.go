@@ -42,7 +42,7 @@ func keepListening(t *testing.T, s *Redis, place string) <-chan stores.Announcem
 
 // listens reports whether somebody listens at a place of a Redis.
 func listens(redis *redistest.Server, s *Redis, place string) bool {
-	return !strings.HasSuffix(redis.Do("PUBSUB", "NUMSUB", s.membersOf(place)), " 0]")
+	return !strings.HasSuffix(redis.Do("PUBSUB", "NUMSUB", s.channelOf(place)), " 0]")
 }
 
 // TestRealDemotion makes a replica of the Redis that a name leads to, while its connections stay

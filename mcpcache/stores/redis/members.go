@@ -12,17 +12,17 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// The members of a place are a hash, of one name with the channel of what is announced there:
+// The members of a place are a hash:
 //
 //	run       which run of Redis has made it: another one, from a copy of it, may know less
 //	sure      from when on nobody is a member who is not here, in milliseconds
 //	last      the number of the last announcement; the first is the time when it was made
 //	m:NAME    when the membership ends, in milliseconds, and what it has confirmed
 //
-// The channel has "a NUMBER NAME MESSAGE", "c NUMBER", which says that all have confirmed it, and "j",
-// which says nothing.
+// The channel of what is announced there has "a NUMBER NAME MESSAGE", "c NUMBER", which says that all have
+// confirmed it, and "j", which says nothing.
 const membersScript = `
-local key, name, life = KEYS[1], 'm:' .. ARGV[1], tonumber(ARGV[2])
+local key, name, life, channel = KEYS[1], 'm:' .. ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local info = redis.pcall('INFO', 'server')
@@ -80,19 +80,20 @@ var (
 	// joinScript returns how the instance stands. It fails at once if the user may not publish, which
 	// needs no member to notice later.
 	joinScript = redis.NewScript(membersScript + `
-redis.call('PUBLISH', key, 'j')
+redis.call('PUBLISH', channel, 'j')
 remember()
 keep(now + life, redis.call('HGET', key, 'last'))
 return standing()`)
 	// confirmScript has what has been heard as its argument, and returns how the instance stands, or
-	// nothing if it is no member.
+	// nothing if it is no member. A number that is not there yet, somebody else has written to the channel.
 	confirmScript = redis.NewScript(membersScript + `
 local ends, had = lives(known and redis.call('HGET', key, name))
 if not ends then return {} end
 remember()
-local heard = ARGV[3]
+local heard = ARGV[4]
+if tonumber(heard) > tonumber(redis.call('HGET', key, 'last')) then heard = had end
 keep(now + life, heard)
-if heard ~= had and confirmed(heard) then redis.call('PUBLISH', key, 'c ' .. heard) end
+if heard ~= had and confirmed(heard) then redis.call('PUBLISH', channel, 'c ' .. heard) end
 return standing()`)
 	// announceScript has the message as its argument, and returns its number, and 1 if all have
 	// confirmed it, or else 0.
@@ -103,16 +104,26 @@ redis.call('HINCRBY', key, 'last', 1)
 local number = redis.call('HGET', key, 'last')
 local ends, heard = lives(redis.call('HGET', key, name))
 if heard == before then keep(ends, number) end
-redis.call('PUBLISH', key, 'a ' .. number .. ' ' .. ARGV[1] .. ' ' .. ARGV[3])
+redis.call('PUBLISH', channel, 'a ' .. number .. ' ' .. ARGV[1] .. ' ' .. ARGV[4])
 return {number, confirmed(number) and 1 or 0}`)
 )
 
-// membersOf returns the key of a place's members, which is their channel, too.
+// membersOf returns the key of a place's members.
 func (s *Redis) membersOf(place string) string { return s.keyOf(place + "/members") }
+
+// channelOf returns the channel of what is announced at a place. All databases of a Redis have the same
+// channels, so each but 0 has its number in the name.
+func (s *Redis) channelOf(place string) string {
+	channel := s.membersOf(place)
+	if database := s.link.to.database; database != 0 {
+		channel += ":" + strconv.Itoa(database)
+	}
+	return channel
+}
 
 // membersRun runs one of those scripts.
 func (s *Redis) membersRun(ctx context.Context, c redis.UniversalClient, script *redis.Script, place, member string, life time.Duration, args ...any) *redis.Cmd {
-	return script.Run(ctx, c, []string{s.membersOf(place)}, append([]any{member, life.Milliseconds()}, args...)...)
+	return script.Run(ctx, c, []string{s.membersOf(place)}, append([]any{member, life.Milliseconds(), s.channelOf(place)}, args...)...)
 }
 
 // Join implements [stores.Members].
@@ -179,7 +190,7 @@ func (s *Redis) Listen(ctx context.Context, place string, listening func(), hear
 		return err
 	}
 	l := &subscription{link: s.link, pubsub: client.Subscribe(ctx), listening: listening, hear: hear}
-	if err = l.run(ctx, s.membersOf(place)); ctx.Err() == nil {
+	if err = l.run(ctx, s.channelOf(place)); ctx.Err() == nil {
 		return fmt.Errorf("listening: %w", inWords(err))
 	}
 	return ctx.Err()

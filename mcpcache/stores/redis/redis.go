@@ -49,9 +49,9 @@ const (
 	version = "mc1:"
 )
 
-// Redis keeps snapshots in Redis 6 or later, or Valkey. Instances with the same server and
-// prefix share them, and tell each other of changes. It is connected in the background: Caddy starts
-// and serves without it.
+// Redis keeps snapshots in Redis 6 or later, or Valkey. Instances with the same server,
+// database and prefix share them, and tell each other of changes. It is connected in the background:
+// Caddy starts and serves without it.
 //
 // The user needs the commands EVAL, EVALSHA, HGET, HGETALL, HSET, HINCRBY, HDEL, HSTRLEN, GET, SET,
 // DEL, EXPIRE, PEXPIRE, TIME, PUBLISH, SUBSCRIBE, PING and, to notice that Redis knows less than before,

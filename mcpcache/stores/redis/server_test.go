@@ -115,6 +115,41 @@ func TestRealValues(t *testing.T) {
 	}
 }
 
+// Databases are apart in what is announced, too, though they have all channels in common. In one, nothing
+// is heard of the others. Database 0 has the channel of before.
+func TestRealDatabases(t *testing.T) {
+	redis := redistest.Start(t)
+	var all []*Redis
+	var heard []<-chan stores.Announcement
+	for _, at := range []struct{ database, listens string }{
+		{"", "p:mc1:{a}:members 1"}, {"/1", "p:mc1:{a}:members:1 1"}, {"/2", "p:mc1:{a}:members:2 1"}, {"/0", "p:mc1:{a}:members 2"},
+	} {
+		s := connect(t, &Redis{URLs: []string{redis.URL + at.database}, Prefix: "p:"})
+		all, heard = append(all, s), append(heard, keepListening(t, s, "a"))
+		channel, _, _ := strings.Cut(at.listens, " ")
+		fixture.Await(t, "it to listen", func() bool { return redis.Do("PUBSUB", "NUMSUB", channel) == "["+at.listens+"]" })
+	}
+	for n, s := range all {
+		if _, _, err := s.Announce(t.Context(), "a", "one", []byte{'0' + byte(n)}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range []string{"03", "1", "2", "03"} {
+		var got string
+		for range want {
+			select {
+			case a := <-heard[n]:
+				got += string(a.Message)
+			case <-time.After(patience):
+				t.Fatalf("at %d, nothing is heard after %q", n, got)
+			}
+		}
+		if got != want {
+			t.Errorf("at %d, %q is heard, want %q", n, got, want)
+		}
+	}
+}
+
 // A user who may do what the page says, and nothing else, can do all that a store does.
 func TestRealUser(t *testing.T) {
 	redis := redistest.Start(t)
@@ -126,14 +161,19 @@ func TestRealUser(t *testing.T) {
 	}
 	redis.Do(rules...)
 	s := connect(t, &Redis{URLs: []string{redis.URL}, Username: "app", Password: "secret", Prefix: "p:"})
-	storetest.RunFleet(t, func(t *testing.T) stores.Fleet {
-		return connect(t, &Redis{URLs: []string{redis.URL}, Username: "app", Password: "secret", Prefix: "p:mc1:" + t.Name()})
-	})
+	for _, database := range []string{"", "/1"} {
+		if database != "" {
+			redis.Do("ACL", "SETUSER", "app", "+select")
+		}
+		storetest.RunFleet(t, func(t *testing.T) stores.Fleet {
+			return connect(t, &Redis{URLs: []string{redis.URL + database}, Username: "app", Password: "secret", Prefix: "p:mc1:" + t.Name()})
+		})
+	}
 	client, err := s.link.membersClient(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	listens := client.Subscribe(t.Context(), s.membersOf("a"))
+	listens := client.Subscribe(t.Context(), s.channelOf("a"))
 	defer listens.Close()
 	for _, want := range []string{"*redis.Subscription", "*redis.Pong"} {
 		if got, err := listens.Receive(t.Context()); err != nil || fmt.Sprintf("%T", got) != want {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -174,6 +175,31 @@ func testConfirms(t *testing.T, s stores.Fleet) {
 		wantConfirm(t, s, "a", member, fourth, fourth, long)
 	}
 	h.wantConfirmed(fourth)
+}
+
+// Who has heard a number that is not there yet has confirmed nothing, neither what is there nor what is
+// announced later.
+func testForeignNumbers(t *testing.T, s stores.Fleet) {
+	settled(t, s, "a")
+	h := listen(t, s, "a")
+	join(t, s, "a", "one", long)
+	last := join(t, s, "a", "two", long)
+	for _, foreign := range []uint64{last + 100, last + 1<<40, math.MaxUint64} {
+		wantConfirm(t, s, "a", "two", foreign, last, long)
+		number, confirmed := announce(t, s, "a", "one", "x", long)
+		if number != last+1 || confirmed {
+			t.Errorf("after %d, by one who has heard %d, %d is confirmed: %v", last, foreign, number, confirmed)
+		}
+		h.want(number, "one", "x") // and nothing is confirmed before
+		wantConfirm(t, s, "a", "two", foreign, number, long)
+		last, confirmed = announce(t, s, "a", "one", "y", long)
+		if confirmed {
+			t.Errorf("who has heard %d has confirmed %d", foreign, last)
+		}
+		h.want(last, "one", "y")
+		wantConfirm(t, s, "a", "two", last, last, long)
+		h.wantConfirmed(last)
+	}
 }
 
 // Each is told of all members, and of nobody whose life has ended, who has left, or who is elsewhere.

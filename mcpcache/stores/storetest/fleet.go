@@ -23,6 +23,7 @@ func RunFleet(t *testing.T, newStore func(*testing.T) stores.Fleet) {
 		"releases":                     testReleases,
 		"announces":                    testAnnounces,
 		"confirms":                     testConfirms,
+		"confirms no foreign number":   testForeignNumbers,
 		"tells who is a member":        testMembers,
 		"needs no confirmation":        testAlone,
 		"ends memberships":             testMembershipEnds,

@@ -78,6 +78,13 @@ func (p *place) tell(a stores.Announcement) {
 	}
 }
 
+// Forge has all who listen at a place hear what no instance has announced there.
+func (s *Trial) Forge(place string, a stores.Announcement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.placeOf(place).tell(a)
+}
+
 // SetDelivery says how often the instance hears an announcement; nil has it hear each once. What
 // it waits, the instance waits for that announcement and those after it.
 func (s *Shared) SetDelivery(times func(stores.Announcement) int) { s.delivery.Store(&times) }
@@ -147,6 +154,9 @@ func (s *Shared) Confirm(ctx context.Context, place, name string, heard uint64, 
 		m, known := p.members[name]
 		if !known {
 			return stores.ErrNoMember
+		}
+		if heard > p.last { // nobody has announced that
+			heard = m.heard
 		}
 		more := heard > m.heard
 		p.members[name] = member{time.Now().Add(life), max(m.heard, heard)}
