@@ -44,6 +44,10 @@ type Lease interface {
 	Release(ctx context.Context) error
 }
 
+// MaxMessage is how long a message may be, in bytes. Nothing that instances announce is longer. Of what is, as
+// others may write to a store, those who listen need not be given the text.
+const MaxMessage = 1 << 20
+
 // Members tells the instances of a place of what one of them announces there, and says when all
 // have heard it. A place is the first part of a key, a member the name of an instance, of letters,
 // digits, '.' and '-'. What is announced at a place is numbered, each time by one more, and no number

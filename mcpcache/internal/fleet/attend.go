@@ -23,6 +23,7 @@ type attendance struct {
 	// Guarded by hearing.
 	owed  uint64
 	asked time.Time
+	told  time.Time // when the log was last told who is a member, if that was news
 }
 
 var errDeaf = errors.New("the store has stopped listening")
@@ -64,8 +65,7 @@ func (m *Member) attend(ctx context.Context, store stores.Fleet, forgotten bool)
 			lasted = true
 			m.lasts()
 		}
-		m.logMembers()
-		m.warnOfStrangers()
+		a.log()
 		select {
 		case <-a.more:
 			err = a.confirm(ctx, false)
@@ -76,6 +76,17 @@ func (m *Member) attend(ctx context.Context, store stores.Fleet, forgotten bool)
 		}
 	}
 	return lasted, err
+}
+
+// log says who is a member, if that is news: once in a beat at most, as whoever can write to the store can
+// have that change at any time.
+func (a *attendance) log() {
+	if time.Since(a.told) < beat {
+		return
+	}
+	a.told = time.Now()
+	a.logMembers()
+	a.warnOfStrangers()
 }
 
 // tried notes that joining has been.
@@ -111,6 +122,9 @@ func (a *attendance) hear(h stores.Announcement) {
 	a.hearing.Lock()
 	defer a.hearing.Unlock()
 	if h.Member != a.name {
+		if len(h.Message) == 0 || len(h.Message) > stores.MaxMessage {
+			a.ignores("a message that is too long")
+		}
 		said := decode(h.Message)
 		a.cache.Hear(said.Change)
 		a.hearSecrets(h.Member, said.marks)

@@ -55,6 +55,7 @@ type Member struct {
 	replaced chan struct{} // closed when store is another
 	failed   error         // why no membership lasts, but for the store being away
 	logged   logged
+	ignored  bool // something was not kept, and that is logged
 	// next is what is to be announced next, current what is; nil: nothing. unsent is what could
 	// not be.
 	next, current *round
@@ -97,7 +98,7 @@ func (m *Member) Use(s stores.Store, logger *zap.Logger) {
 	if fleet == m.store {
 		return
 	}
-	m.store, m.failed = fleet, nil
+	m.store, m.failed, m.ignored = fleet, nil, false
 	m.confirmed.restart()
 	close(m.replaced)
 	m.replaced = make(chan struct{})

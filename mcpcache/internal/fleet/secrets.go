@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -36,11 +37,17 @@ func (m *Member) UseSecrets(s Secrets) {
 	signal(m.known.met)
 }
 
+// markSize is how many bytes of a key are the mark of a secret, longestMark how long that is as text.
+const (
+	markSize    = 8
+	longestMark = 2 * markSize
+)
+
 // marks returns those of secrets, in their order.
 func marks(ring secret.Ring) (all []string) {
 	for _, s := range ring {
 		key := s.Derive("mark for other instances")
-		all = append(all, hex.EncodeToString(key[:8]))
+		all = append(all, hex.EncodeToString(key[:markSize]))
 	}
 	return all
 }
@@ -79,22 +86,22 @@ func (m *Member) hearSecrets(member string, marks []string) {
 	if len(marks) == 0 {
 		return
 	}
+	if !isName(member) || !areMarks(marks) {
+		m.ignores("marks of secrets that none has")
+		return
+	}
 	m.lives.Lock()
 	members := m.members
 	m.lives.Unlock()
 	m.known.mu.Lock()
 	defer m.known.mu.Unlock()
-	if len(m.known.said) >= maxSaid {
+	if len(m.known.said) >= maxMembers {
 		maps.DeleteFunc(m.known.said, func(name string, _ []string) bool { return !slices.Contains(members, name) })
 	}
-	if len(m.known.said) < maxSaid {
-		m.known.said[member] = marks
+	if len(m.known.said) < maxMembers {
+		m.known.said[strings.Clone(member)] = marks // the name is a part of all that was announced
 	}
 }
-
-// maxSaid bounds of how many it is known what they have said: whoever can write to the store can speak
-// for any name. A new member may say it before it is known as one.
-const maxSaid = 1000
 
 // forget forgets what members have said that are none any more.
 func (m *Member) forget(gone []string) {
@@ -121,7 +128,7 @@ func (m *Member) strangers(members []string) (strangers []string) {
 	return strangers
 }
 
-// warnOfStrangers logs each member that is a stranger, once.
+// warnOfStrangers logs each member that is a stranger, once, and one at a time.
 func (m *Member) warnOfStrangers() {
 	for _, name := range m.Standing().Strangers {
 		m.known.mu.Lock()
@@ -135,5 +142,6 @@ func (m *Member) warnOfStrangers() {
 		m.logger.Warn("another instance has other secrets: sessions, cursors and stored lists of one are unknown to the other; give all the same secret_file, or one storage of Caddy",
 			zap.String("name", m.name), zap.String("other", name))
 		m.mu.Unlock()
+		return
 	}
 }

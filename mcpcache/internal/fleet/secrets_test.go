@@ -115,10 +115,10 @@ func TestForgedNames(t *testing.T) {
 			return func(context.Context) (secret.Ring, error) { return ring, nil }
 		}
 		fleet[0].UseSecrets(of())
-		for n := range 5 * maxSaid {
-			fleet[0].hearSecrets(fmt.Sprint("forged", n), []string{"qq"})
+		for n := range 5 * maxMembers {
+			fleet[0].hearSecrets(fmt.Sprint("forged", n), []string{"0123456789abcdef"})
 		}
-		if n := len(fleet[0].known.said); n > maxSaid {
+		if n := len(fleet[0].known.said); n > maxMembers {
 			t.Errorf("%d names are known", n)
 		}
 		second := newInstance(t, trial)

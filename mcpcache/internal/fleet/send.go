@@ -15,6 +15,9 @@ import (
 const (
 	// maxURIs is how many single resources are announced at once. Where there are more, all count.
 	maxURIs = 64
+	// maxURIBytes is how long they may be together. Caches look at no longer ones than these. In JSON, each
+	// byte may take six: with all lists, that fits into [stores.MaxMessage].
+	maxURIBytes = maxURIs * 2048
 	// longest is how long somebody waits for others at most: for the store's answer, and then for
 	// those who have not confirmed.
 	longest = 2 * life
@@ -41,7 +44,7 @@ func (n *news) add(more news) {
 		n.Again = more.Again && (n.Again || n.Kinds == 0 && len(n.URIs) == 0)
 	}
 	n.Kinds, n.Told = n.Kinds|more.Kinds, n.Told || more.Told
-	if n.URIs = append(n.URIs, more.URIs...); len(n.URIs) > maxURIs {
+	if n.URIs = append(n.URIs, more.URIs...); len(n.URIs) > maxURIs || sizeOf(n.URIs) > maxURIBytes {
 		n.Kinds, n.URIs = n.Kinds|revision.SetOf(revision.Reads), nil
 	}
 	for _, l := range more.Lists { // the last one of each counts
@@ -51,6 +54,14 @@ func (n *news) add(more news) {
 	if len(more.marks) > 0 {
 		n.marks = more.marks
 	}
+}
+
+// sizeOf returns how long texts are together, in bytes.
+func sizeOf(texts []string) (n int) {
+	for _, text := range texts {
+		n += len(text)
+	}
+	return n
 }
 
 // round is what is announced at once.
@@ -96,7 +107,7 @@ func encode(n news) []byte {
 // decode returns the news of a message. What is not understood may have changed anything.
 func decode(data []byte) news {
 	var m message
-	if json.Unmarshal(data, &m) != nil {
+	if len(data) > stores.MaxMessage || json.Unmarshal(data, &m) != nil {
 		return news{Change: cache.Change{Kinds: everything}}
 	}
 	n := news{cache.Change{URIs: m.URIs, Told: m.Told, Again: m.Again}, m.Secrets}

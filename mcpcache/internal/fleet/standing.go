@@ -25,23 +25,27 @@ type Standing struct {
 	Strangers []string
 }
 
-// longestHost is how much of a host's name is in that of an instance, in bytes.
-const longestHost = 40
+// longestHost is how much of a host's name is in that of an instance, in bytes, chanceInName how many
+// characters are there by chance.
+const longestHost, chanceInName = 40, 10
 
 // newName returns a name that no other instance has, by which people know the host: what letters,
 // digits, dots and dashes there are in its name, and 50 random bits.
 func newName(host string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return -1
-	}, host)
+	clean := strings.Map(inName, host)
 	clean = strings.Trim(clean[:min(len(clean), longestHost)], ".-")
 	if clean == "" {
 		clean = "caddy"
 	}
-	return clean + "-" + strings.ToLower(rand.Text()[:10])
+	return clean + "-" + strings.ToLower(rand.Text()[:chanceInName])
+}
+
+// inName returns a character that may be in a name, and -1 for any other.
+func inName(r rune) rune {
+	if r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+		return r
+	}
+	return -1
 }
 
 // hostName returns that of this host, or "" if it has none.
@@ -65,7 +69,7 @@ func (m *Member) Standing() Standing {
 
 // meet notes who is a member.
 func (m *Member) meet(members []string) {
-	members = slices.Sorted(slices.Values(members))
+	members = m.bounded(members)
 	m.lives.Lock()
 	defer m.lives.Unlock()
 	if len(without(members, m.members)) > 0 {
@@ -75,9 +79,12 @@ func (m *Member) meet(members []string) {
 	m.members = members
 }
 
-// without returns those names that are not among others.
+// without returns those names that are not among others, which are in order.
 func without(names, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, is := slices.BinarySearch(others, name)
+		return is
+	})
 }
 
 // logged is what the log says of the members.
@@ -94,7 +101,7 @@ func (m *Member) logMembers() {
 	m.lives.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	fields := []zap.Field{zap.String("name", m.name), zap.Strings("members", is.members)}
+	fields := []zap.Field{zap.String("name", m.name), zap.Strings("members", shown(is.members))}
 	switch {
 	case m.failed != nil:
 		return

@@ -49,11 +49,11 @@ func (s Secret) Derive(purpose string) [Size]byte {
 // sealed opens.
 type Ring []Secret
 
-// maxRing is how many secrets are in use at a time: enough to replace one.
-const maxRing = 2
+// MaxRing is how many secrets are in use at a time: enough to replace one.
+const MaxRing = 2
 
 var (
-	errLines  = fmt.Errorf("more than %d secrets, want one on a line", maxRing)
+	errLines  = fmt.Errorf("more than %d secrets, want one on a line", MaxRing)
 	errFormat = fmt.Errorf("want %d random bytes on a line, in base64 or hexadecimal digits", Size)
 )
 
@@ -67,7 +67,7 @@ func Parse(content []byte) (Ring, error) {
 		if len(line) == 0 {
 			continue
 		}
-		if len(ring) == maxRing {
+		if len(ring) == MaxRing {
 			return nil, errLines
 		}
 		decoded, ok := decode(string(line))

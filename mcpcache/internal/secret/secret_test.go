@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(ring) < 1 || len(ring) > maxRing {
+		if len(ring) < 1 || len(ring) > MaxRing {
 			t.Fatalf("%d secrets", len(ring))
 		}
 		if again, err := Parse(ring.encode()); err != nil || !slices.Equal(again, ring) {

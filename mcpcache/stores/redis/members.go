@@ -196,7 +196,8 @@ func (s *Redis) Listen(ctx context.Context, place string, listening func(), hear
 	return ctx.Err()
 }
 
-// parseAnnouncement reads what the scripts publish. Others may write there, too.
+// parseAnnouncement reads what the scripts publish. Others may write there, too: a text that is too long is
+// not copied.
 func parseAnnouncement(text string) (a stores.Announcement, ok bool) {
 	what, rest, _ := strings.Cut(text, " ")
 	digits, rest, _ := strings.Cut(rest, " ")
@@ -211,7 +212,9 @@ func parseAnnouncement(text string) (a stores.Announcement, ok bool) {
 	case "a":
 		var message string
 		a.Member, message, ok = strings.Cut(rest, " ")
-		a.Message = []byte(message)
+		if len(message) <= stores.MaxMessage {
+			a.Message = []byte(message)
+		}
 		return a, ok
 	default:
 		return a, false

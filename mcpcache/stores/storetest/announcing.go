@@ -133,7 +133,7 @@ func awaitConfirmed(t *testing.T, s stores.Fleet, place, member string) (number 
 func testAnnounces(t *testing.T, s stores.Fleet) {
 	here, too, elsewhere := listen(t, s, "here"), listen(t, s, "here"), listen(t, s, "elsewhere")
 	last := join(t, s, "here", "one", long)
-	for n, message := range []string{"a", "", "with spaces  and\r\nlines", string([]byte{0, 1, 0xff, '"'}), string(bytes.Repeat([]byte("x"), 1<<17))} {
+	for n, message := range []string{"a", "", "with spaces  and\r\nlines", string([]byte{0, 1, 0xff, '"'}), string(bytes.Repeat([]byte("x"), stores.MaxMessage))} {
 		number, _ := announce(t, s, "here", "one", message, long)
 		if want := last + uint64(n) + 1; number != want {
 			t.Errorf("announcement %d has number %d, want %d", n, number, want)
