@@ -83,13 +83,19 @@ func TestNoPathGetsFurther(t *testing.T) {
 	host := fixture.NewHost(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
-	for form, site := range map[string]string{
-		"Host of ours":  mcpCache(host.URL),
-		"clients' Host": "mcp_cache {\nreverse_proxy " + host.Addr + "\n}",
-		"header_up":     "mcp_cache {\nreverse_proxy " + host.Addr + " {\nheader_up Host mcp.internal\n}\n}",
+	const passes, none = http.StatusTeapot, http.StatusOK // what no handler of the site answers is empty
+	for form, c := range map[string]struct {
+		site            string
+		metadata, other int // what passes is answered by the server, or there is nothing
+	}{
+		"Host of ours":        {mcpCache(host.URL), passes, passes},
+		"clients' Host":       {"mcp_cache {\nreverse_proxy " + host.Addr + "\n}", passes, passes},
+		"header_up":           {"mcp_cache {\nreverse_proxy " + host.Addr + " {\nheader_up Host mcp.internal\n}\n}", passes, passes},
+		"toolkit":             {toolkitOf([]member{{"one", host.URL, nil}}), http.StatusNotFound, none},
+		"toolkit with a door": {toolkitOf([]member{{"one", host.URL, []string{"authorization forward"}}}), passes, none},
 	} {
 		t.Run(form, func(t *testing.T) {
-			p := startProxy(t, site)
+			p := startProxy(t, c.site)
 			_, port, _ := strings.Cut(p.Addr, ":")
 			call := fixture.Message("1", "tools/call", `{"name":"drop-tables"}`)
 			host.Forget()
@@ -106,17 +112,68 @@ func TestNoPathGetsFurther(t *testing.T) {
 				t.Errorf("%s %s of %s reached the server", r.HTTPMethod, r.URL, r.Header)
 			}
 			// What may pass does.
-			for _, head := range []string{
-				"GET /.well-known/oauth-protected-resource/mcp HTTP/1.1\r\nHost: {addr}\r\nOrigin: http://evil.example\r\n",
-				"OPTIONS /register HTTP/1.1\r\nHost: {addr}\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n",
-				"POST /register HTTP/1.1\r\nHost: {addr}\r\nOrigin: http://{addr}\r\nContent-Length: 0\r\n",
-				"POST /register HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 0\r\n",
+			for head, want := range map[string]int{
+				"GET /.well-known/oauth-protected-resource/mcp HTTP/1.1\r\nHost: {addr}\r\nOrigin: http://evil.example\r\n":            c.metadata,
+				"OPTIONS /register HTTP/1.1\r\nHost: {addr}\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n": c.other,
+				"POST /register HTTP/1.1\r\nHost: {addr}\r\nOrigin: http://{addr}\r\nContent-Length: 0\r\n":                            c.other,
+				"POST /register HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 0\r\n":                                           c.other,
 			} {
 				request := strings.NewReplacer("{addr}", p.Addr, "{port}", port).Replace(head) + "Connection: close\r\n\r\n"
-				if status := rawStatus(t, p.Addr, request); status != http.StatusTeapot {
-					t.Errorf("%q: got %d", request, status)
+				if status := rawStatus(t, p.Addr, request); status != want {
+					t.Errorf("%q: got %d, want %d", request, status, want)
 				}
 			}
+		})
+	}
+}
+
+// TestPagesReadNothingThatIsLent has a server that is sent a credential with each request: no foreign page
+// reads with it, at whatever path. The answers are the same in front of one server and of several.
+func TestPagesReadNothingThatIsLent(t *testing.T) {
+	const metadata, other = "/.well-known/oauth-protected-resource", "/other"
+	lending := "header_up X-Api-Key planted"
+	for name, c := range map[string]struct {
+		site  func(url string) string
+		other int // for a page that only reads
+	}{
+		"one server": {func(url string) string { return block("mcp_cache "+url, block("reverse_proxy", lending)) }, http.StatusForbidden},
+		"toolkit": {func(url string) string {
+			door := block("server door "+url, "authorization forward", block("reverse_proxy", lending))
+			return block("mcp_cache", door) + "\nreverse_proxy " + strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
+		}, http.StatusTeapot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := fixture.NewHost(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+			host.ShareCredentials()
+			p := startProxy(t, c.site(host.URL))
+			for what, tt := range map[string]struct {
+				header          http.Header
+				metadata, other int
+			}{
+				"client":     {nil, http.StatusTeapot, http.StatusTeapot},
+				"own page":   {http.Header{"Origin": {"http://" + p.Addr}}, http.StatusTeapot, http.StatusTeapot},
+				"page":       {http.Header{"Origin": {"http://evil.example"}}, http.StatusForbidden, c.other},
+				"image":      {http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden, c.other},
+				"other Host": {http.Header{"Host": {"evil.example"}}, http.StatusForbidden, http.StatusForbidden},
+			} {
+				host.Forget()
+				for path, want := range map[string]int{metadata: tt.metadata, other: tt.other} {
+					a, err := fixture.NewModern(t, "http://"+p.Addr+path, "").Try(t.Context(), http.MethodGet, "", tt.header)
+					if err != nil {
+						t.Fatal(err)
+					}
+					refused := a.CacheStatus().Detail == "origin" && strings.Contains(string(a.Body), `"code":-32600`)
+					if a.Status != want || refused != (want == http.StatusForbidden) {
+						t.Errorf("%s at %s: got %s: %s", what, path, describe(a), a.Body)
+					}
+				}
+				for _, r := range host.Requests(func(r *fixture.Request) bool { return !r.Feed }) {
+					if lent := r.Header.Get("X-Api-Key") != ""; lent && tt.metadata == http.StatusForbidden || !lent && r.URL == metadata {
+						t.Errorf("%s: %s %s of %s reached the server", what, r.HTTPMethod, r.URL, r.Header)
+					}
+				}
+			}
+			wantRemark(t, p, "mcp_cache", "name it in the option origins, with https:// in front", "host", "evil.example", 2)
 		})
 	}
 }

@@ -317,14 +317,16 @@ func TestMemoryOfMessages(t *testing.T) {
 }
 
 // TestProgramsRefuseForeignPages has pages of other origins refused in plain Caddy; behind the
-// cache, its option origins says which are let in.
+// cache, its option origins says which are let in. Names that lead to this machine are refused at all paths.
 func TestProgramsRefuseForeignPages(t *testing.T) {
 	command, _ := testProgram(t)
 	plain := programUpstream(command)
 	for site, want := range map[string]int{
 		plain:                           http.StatusForbidden,
 		"mcp_cache {\n" + plain + "\n}": http.StatusForbidden,
-		"mcp_cache {\norigins https://page.example\n" + plain + "\n}": http.StatusOK,
+		"mcp_cache {\norigins https://page.example\n" + plain + "\n}":                              http.StatusOK,
+		"mcp_cache {\nserver files {\n" + plain + "\n}\n}":                                         http.StatusForbidden,
+		"mcp_cache {\norigins https://page.example\nserver files {\n" + plain + "\n}\n}\n" + plain: http.StatusOK,
 	} {
 		p := startProxy(t, site)
 		a := fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil, "Origin": {"https://page.example"}})
@@ -334,9 +336,11 @@ func TestProgramsRefuseForeignPages(t *testing.T) {
 		if a := helloTo(t, p); a.Status != http.StatusOK {
 			t.Errorf("a client is answered %s", describe(a))
 		}
-		a = fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil, "Host": {"rebound.example"}})
-		if a.Status != http.StatusForbidden {
-			t.Errorf("a page that has had its name resolve to this machine is answered %s", describe(a))
+		for _, path := range []string{"", "/other"} {
+			a = fixture.NewModern(t, p.URL+path, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil, "Host": {"rebound.example"}})
+			if a.Status != http.StatusForbidden {
+				t.Errorf("at %s, a page that has had its name resolve to this machine is answered %s, by\n%s", path, describe(a), site)
+			}
 		}
 	}
 }

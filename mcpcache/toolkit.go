@@ -87,7 +87,7 @@ func (h *Handler) provisionServers(ctx caddy.Context, name string) ([]*toolkit.S
 		}
 		servers[i] = &toolkit.Server{
 			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End,
-			Carries: s.carries(), Rules: s.ruling(), Observer: s.telemetry.Routed(), Tenant: s.backend,
+			LendsCredentials: s.settings.exchange.LendsCredentials, Carries: s.carries(), Rules: s.ruling(), Observer: s.telemetry.Routed(), Tenant: s.backend,
 		}
 	}
 	return servers, nil

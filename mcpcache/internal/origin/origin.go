@@ -99,7 +99,7 @@ func (r Refusal) Remark() (text, name, value string) {
 // upstream cannot check that itself: it may see another Host, and of an answer
 // from the cache it sees nothing.
 func (o Rules) Refuses(r *http.Request) Refusal {
-	if refusal := o.refusesHost(r); refusal.Reason != "" || o.any {
+	if refusal := o.RefusesHost(r); refusal.Reason != "" || o.any {
 		return refusal
 	}
 	if values := r.Header["Origin"]; len(values) > 0 {
@@ -121,7 +121,7 @@ func (o Rules) Refuses(r *http.Request) Refusal {
 // decides whether the page may (a client in a browser reads /.well-known/). It has
 // to if credentials are lent to each request: the page would read with them.
 func (o Rules) RefusesElsewhere(r *http.Request, lent bool) Refusal {
-	if refusal := o.refusesHost(r); refusal.Reason != "" || o.any {
+	if refusal := o.RefusesHost(r); refusal.Reason != "" || o.any {
 		return refusal
 	}
 	values := r.Header["Origin"]
@@ -150,9 +150,9 @@ func foreignSite(h http.Header) Refusal {
 	}
 }
 
-// refusesHost returns why a request must not be answered for the Host that it
+// RefusesHost returns why a request must not be answered for the Host that it
 // names, if so.
-func (o Rules) refusesHost(r *http.Request) Refusal {
+func (o Rules) RefusesHost(r *http.Request) Refusal {
 	for _, host := range r.Header["Host"] {
 		// HTTP/2 and 3 name it twice, if at all: :authority counts (RFC 9113
 		// section 8.3.1).

@@ -159,9 +159,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	v := newVisit(e, w, r)
 	defer v.done()
 	if foreign.Reason != "" {
-		e.Remarks.Make(foreign.Remark())
-		v.status = statusOrigin
-		return v.fail(refusal{http.StatusForbidden, invalidRequest, foreign.Reason, nil})
+		return v.refuse(foreign)
 	}
 	switch r.Method {
 	case http.MethodPost:
@@ -174,6 +172,13 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 		return v.preflight()
 	}
 	return v.notAllowed("this MCP endpoint takes "+allowed+" alone", allowed)
+}
+
+// refuse refuses a request of a foreign page, or by a name that was made to lead here.
+func (v *visit) refuse(foreign origin.Refusal) error {
+	v.endpoint.Remarks.Make(foreign.Remark())
+	v.status = statusOrigin
+	return v.fail(refusal{http.StatusForbidden, invalidRequest, foreign.Reason, nil})
 }
 
 // notAllowed refuses a method of HTTP.

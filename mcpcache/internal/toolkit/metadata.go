@@ -55,11 +55,19 @@ func (e *Endpoint) doorPath() string {
 	return cmp.Or(e.door.path, "/")
 }
 
-// elsewhere answers a request for another path than the endpoint's. What says where a caller
-// can log in is the door's. Without one there is none, and it must not look as if there were
-// (RFC 9728 section 3).
+// elsewhere answers a request for another path than the endpoint's, unless its origin is refused.
+// The metadata about where a caller can log in are the door's. Without a door there are none, and
+// it must not look as if there were (RFC 9728 section 3). What pages may do at the next handlers
+// is these handlers' affair, but for pages that have had their names resolve to this machine.
 func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	target, ok := e.metadataPath(r.URL.Path)
+	foreign := e.Settings.Origins.RefusesHost(r)
+	if ok && e.door != nil {
+		foreign = e.Settings.Origins.RefusesElsewhere(r, e.door.LendsCredentials)
+	}
+	if foreign.Reason != "" {
+		return newVisit(e, w, r).refuse(foreign) // metrics do not count it, as in front of one server
+	}
 	switch {
 	case !ok && !isWellKnown(r.URL.Path):
 		return next.ServeHTTP(w, r)

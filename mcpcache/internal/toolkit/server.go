@@ -24,6 +24,9 @@ type Server struct {
 	URL, Host string
 	// EndsSessions says that the session of a client ends when the server has lost its own.
 	EndsSessions bool
+	// LendsCredentials says that the way to the server puts a credential on requests that is not
+	// their own.
+	LendsCredentials bool
 	// Carries is what of a caller's request it is sent.
 	Carries Carries
 	// Rules are those of its block; nil: there are none.
