@@ -43,6 +43,25 @@ func (v *visit) enter() *refusal {
 	return &f
 }
 
+// enterBeforeLong has the caller be let in before more than the beginning of a long body is read, which
+// takes of the memory that is for all. The message is not known yet, so the header says in which era the
+// door is asked. Without a revision there, that is the legacy one. If the message turns out to be of the
+// other era, the door has to let the caller in there as well.
+func (v *visit) enterBeforeLong() *refusal {
+	if v.body.Whole {
+		return nil
+	}
+	v.at = revision.LatestModern
+	if v.mayBeLegacy() {
+		v.at = revision.LatestLegacy
+	}
+	f := v.enter()
+	if f == nil {
+		v.at = revision.Unknown // until the message says it
+	}
+	return f
+}
+
 // knock asks the door for a list, unless it has let the caller in lately. It returns why the
 // caller is not in.
 func (v *visit) knock(ctx context.Context) error {

@@ -29,6 +29,11 @@ func (v *visit) isLegacy() bool {
 	if v.method == "initialize" {
 		return true
 	}
+	return v.mayBeLegacy()
+}
+
+// mayBeLegacy reports whether the header names no revision, or one of the legacy era.
+func (v *visit) mayBeLegacy() bool {
 	named := v.r.Header["Mcp-Protocol-Version"]
 	return len(named) == 0 || len(named) == 1 && isOfLegacy(named[0])
 }

@@ -198,7 +198,7 @@ func (v *visit) post(next caddyhttp.Handler) error {
 	return v.fail(refusal{http.StatusNotFound, methodNotFound, "Method not found", nil})
 }
 
-// read reads the whole body, up to max_call.
+// read reads the whole body, up to max_call. The door lets the caller of a long one in before that.
 func (v *visit) read() (*refusal, error) {
 	s := &v.endpoint.Settings
 	tooLarge := &refusal{http.StatusRequestEntityTooLarge, invalidRequest, "the request is larger than max_call, and the server that it is for has to be found out", nil}
@@ -207,6 +207,9 @@ func (v *visit) read() (*refusal, error) {
 	}
 	if err := v.body.Read(v.r, s.MaxRequest); err != nil {
 		return nil, err
+	}
+	if f := v.enterBeforeLong(); f != nil {
+		return f, nil
 	}
 	switch err := v.body.ReadOn(v.w, v.r, s.MaxCall, &v.share); {
 	case errors.Is(err, incoming.ErrNoRoom):
