@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
@@ -27,15 +26,18 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	r := v.outgoing(body, name)
 	s := v.server
 	before := r.Header.Clone()
-	if err := s.authorize(r); err != nil {
-		v.endpoint.Logger.Warn("guard has no credential", zap.String("server", s.Name), zap.Error(err))
+	err := s.authorize(r)
+	v.endpoint.note(s, noCredential, err)
+	if err != nil {
 		return v.fail(s.doesNotAnswer(err))
 	}
 	secrets := client.Secrets(before, r.Header)
 	a := &answer{v: v, header: make(http.Header), secrets: secrets, hiding: secrets.Filter()}
 	defer v.called(a, name)
 	defer a.forget()
-	err := a.ask(r, next)
+	if err = a.ask(r, next); err == nil {
+		v.endpoint.note(s, noAnswer, nil)
+	}
 	if a.wrote {
 		_ = a.write(a.hiding.Next(nil, true)) // if the client has gone, there is nobody to report that to
 	}
@@ -59,7 +61,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 	case v.isCancelled():
 		return v.fail(cancelled)
 	case v.r.Context().Err() == nil:
-		v.endpoint.Logger.Warn("server did not answer", zap.String("server", s.Name), zap.Error(err))
+		v.endpoint.note(s, noAnswer, err)
 		return v.fail(s.doesNotAnswer(err))
 	}
 	return err

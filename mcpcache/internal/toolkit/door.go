@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
@@ -28,17 +27,20 @@ func (v *visit) enter() *refusal {
 		return nil
 	}
 	v.awaitServers([]*Server{door})
-	failure := v.knock(v.r.Context())
+	known, failure := v.knock(v.r.Context())
+	if known {
+		return nil
+	}
+	if status := statusOf(failure); status != nil { // it answers
+		v.endpoint.note(door, closedDoor, nil)
+		v.status = statusAdmission
+		return v.turnAway(status.Status, status.WWWAuthenticate)
+	}
+	v.endpoint.note(door, closedDoor, failure)
 	if failure == nil {
 		return nil
 	}
 	v.status = statusAdmission
-	if status := statusOf(failure); status != nil {
-		return v.turnAway(status.Status, status.WWWAuthenticate)
-	}
-	if !errors.Is(failure, context.Canceled) {
-		v.endpoint.Logger.Warn("door does not answer", zap.String("server", door.Name), zap.Error(failure))
-	}
 	f := door.doesNotAnswer(failure)
 	return &f
 }
@@ -62,22 +64,23 @@ func (v *visit) enterBeforeLong() *refusal {
 	return f
 }
 
-// knock asks the door for a list, unless it has let the caller in lately. It returns why the
-// caller is not in.
-func (v *visit) knock(ctx context.Context) error {
+// knock asks the door for a list, unless it is known to have let the caller in lately. It returns why
+// the caller is not in.
+func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 	door := v.endpoint.door
 	asked := knocks
 	wanted, lists := revision.KindOf(v.method)
 	if lists && wanted != revision.Discover {
 		asked = append([]revision.Kind{wanted}, asked...)
 	}
-	c, failure := v.presents(door), errNoList
+	c := v.presents(door)
+	failure = errNoList
 	for _, k := range asked {
 		if !door.Settings.Caches(k) {
 			continue
 		}
 		if door.admits(c, v.at, k, v.now) {
-			return nil
+			return true, nil
 		}
 		knock := door.show(c, v.origin(door, k), v.at, k, noFailure)
 		_, err := knock.Wait(ctx)
@@ -87,7 +90,7 @@ func (v *visit) knock(ctx context.Context) error {
 			if lists && k == wanted {
 				v.knocked = &knock
 			}
-			return nil
+			return false, nil
 		case err != nil:
 			failure = err
 		}
@@ -95,7 +98,7 @@ func (v *visit) knock(ctx context.Context) error {
 			break // it is no use to ask for another one
 		}
 	}
-	return failure
+	return false, failure
 }
 
 // knockWithin is how long the door may take to say whether a caller who listens is still in.
@@ -109,7 +112,8 @@ func (v *visit) isTurnedAway() bool {
 	ctx, cancel := context.WithTimeout(v.r.Context(), knockWithin)
 	defer cancel()
 	v.now = time.Now()
-	return statusOf(v.knock(ctx)) != nil
+	_, failure := v.knock(ctx)
+	return statusOf(failure) != nil
 }
 
 var errNoList = errors.New("the server has no list by which it could let anybody in")

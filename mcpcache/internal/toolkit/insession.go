@@ -34,7 +34,7 @@ func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body [
 	v.waits = s.Begin(v.sentID(), cancel)
 	defer v.gone(next)
 	for v.again = false; ; v.again = true {
-		o, err := s.With(ctx, v.server.sessions(v.as, v.presents(v.server)))
+		o, err := s.With(ctx, v.endpoint.sessions(v.server, v.as, v.presents(v.server)))
 		switch {
 		case v.isCancelled() || err == nil && !v.waits.Send(o):
 			return v.fail(cancelled)
@@ -90,13 +90,16 @@ type sessionKey struct {
 }
 
 // sessions returns how sessions of a client with the server are opened, for that caller.
-func (s *Server) sessions(c *session.Client, caller feed.Caller) session.Server {
+func (e *Endpoint) sessions(s *Server, c *session.Client, caller feed.Caller) session.Server {
 	return session.Server{
 		Name: s.Name, Key: sessionKey{s.Backend, caller.Guarded},
 		Open: func(ctx context.Context) (*client.Session, error) {
 			opened, err := s.Feeds.OpenFor(ctx, min(c.Revision, s.at(c.Revision)), &client.Identity{
 				Capabilities: c.Capabilities, Name: c.Name, Version: c.Version, Credentials: caller.Credentials, Guarded: caller.Guarded,
 			})
+			if err == nil {
+				e.note(s, notOpening, nil)
+			}
 			if err == nil && c.Shared && opened.HasID() {
 				s.Feeds.CloseFor(opened)
 				return nil, errGivesID
@@ -109,7 +112,7 @@ func (s *Server) sessions(c *session.Client, caller feed.Caller) session.Server 
 
 // notOpened is the refusal of what is for a server that does not open a session.
 func (v *visit) notOpened(err error) refusal {
-	v.endpoint.Logger.Warn("server does not open a session for a client", zap.String("server", v.server.Name), zap.Error(err))
+	v.endpoint.note(v.server, notOpening, err)
 	if status := statusOf(err); status != nil {
 		if f := v.turnedAway(v.server, err); f != nil {
 			return *f

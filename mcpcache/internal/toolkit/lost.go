@@ -81,7 +81,7 @@ func (v *visit) renewSession(status, code int) (lost bool) {
 	// Management" 3), and what many say instead (punkpeye/mcp-proxy#108, rust-sdk#559).
 	sure := status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusUnauthorized
 	gone := status == http.StatusNotFound && isUndone(status, code)
-	lost = v.within.Renew(client.WithCredentials(v.r.Context(), caller.Credentials), v.opened, v.server.sessions(v.as, caller), sure, gone)
+	lost = v.within.Renew(client.WithCredentials(v.r.Context(), caller.Credentials), v.opened, v.endpoint.sessions(v.server, v.as, caller), sure, gone)
 	if lost && v.server.EndsSessions && v.client != nil {
 		v.endpoint.endSession(v.client.ID)
 	}

@@ -10,10 +10,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // wellKnown are the beginnings of the paths of the metadata by which clients find out where a
@@ -99,11 +97,16 @@ func (v *visit) metadata(next caddyhttp.Handler, target string) error {
 	r.Header, r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = passedOn(v.r.Header), http.NoBody, 0, nil, nil
 	m := &metadata{ResponseWriter: v.w, v: v, header: make(http.Header)}
 	err := v.server.Upstream.ServeHTTP(m, r, next)
-	if err != nil && !m.wrote && r.Context().Err() == nil {
-		v.endpoint.Logger.Warn("door does not show its metadata", zap.String("server", v.server.Name), zap.Error(err))
-		return caddyhttp.Error(http.StatusBadGateway, fmt.Errorf("the MCP server %q does not show its metadata", v.server.Name))
+	if m.wrote || err == nil {
+		v.endpoint.note(v.server, noMetadata, nil)
+		return err
 	}
-	return err
+	if r.Context().Err() != nil {
+		return err
+	}
+	v.endpoint.note(v.server, noMetadata, err)
+	// Caddy would log an error of ours for each request.
+	return v.fail(refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q does not show its metadata", v.server.Name), nil})
 }
 
 // metadata is the response writer of the door's.

@@ -39,6 +39,7 @@ type Server struct {
 	path        string
 	shows       shows
 	description atomic.Pointer[description]
+	outages     [numTroubles]outage
 	// lacks are the kinds that the server did not have when it was last asked.
 	lacks [2][revision.NumKinds]atomic.Bool // by era
 	// withheld are the kinds that a client has been given without this server's part, as any may
