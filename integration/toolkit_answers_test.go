@@ -39,25 +39,31 @@ func TestToolkitAnswers(t *testing.T) {
 		contentType, body string
 		want              int
 		code              int
+		flushed           bool // an answer without a length is flushed on its way, too
 	}{
-		"a result":            {200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","content":[]}}`, 200, 0},
-		"an error":            {400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no"}}`, 400, -32602},
-		"an error and 500":    {500, "application/json; charset=utf-8", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no"}}`, 500, -32000},
-		"a page":              {404, "text/html", "<html>canary", 502, -32603},
-		"unavailable":         {503, "text/plain", "canary", 503, -32603},
-		"too many":            {429, "text/plain", "canary", 429, -32603},
-		"no credential":       {401, "application/json", `{"error":"canary"}`, 502, -32603},
-		"a credential, wrong": {403, "application/json", `{"error":"canary"}`, 502, -32603},
-		"a redirect":          {307, "text/plain", "canary", 502, -32603},
-		"a page, and 200":     {200, "text/html", "<html>canary", 502, -32603},
-		"no type":             {200, "", "canary", 502, -32603},
-		"a part":              {206, "application/json", `{"canary`, 502, -32603},
-		"nothing":             {202, "", "", 502, -32603},
+		"a result":            {200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","content":[]}}`, 200, 0, false},
+		"an error":            {400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no"}}`, 400, -32602, false},
+		"an error and 500":    {500, "application/json; charset=utf-8", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no"}}`, 500, -32000, false},
+		"a page":              {404, "text/html", "<html>canary", 502, -32603, false},
+		"unavailable":         {503, "text/plain", "canary", 503, -32603, false},
+		"too many":            {429, "text/plain", "canary", 429, -32603, false},
+		"no credential":       {401, "application/json", `{"error":"canary"}`, 502, -32603, false},
+		"a credential, wrong": {403, "application/json", `{"error":"canary"}`, 502, -32603, false},
+		"a redirect":          {307, "text/plain", "canary", 502, -32603, false},
+		"a page, and 200":     {200, "text/html", "<html>canary", 502, -32603, false},
+		"no type":             {200, "", "canary", 502, -32603, false},
+		"a part":              {206, "application/json", `{"canary`, 502, -32603, false},
+		"nothing":             {202, "", "", 502, -32603, false},
+		"a flushed result":    {200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","content":[]}}`, 200, 0, true},
+		"a flushed error":     {400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no"}}`, 400, -32602, true},
 	} {
 		a := call(func(x *scripted.Exchange) {
 			x.W.Header().Set("Content-Type", tt.contentType)
 			x.W.Header().Set("Retry-After", "7")
 			x.W.WriteHeader(tt.status)
+			if tt.flushed {
+				_ = http.NewResponseController(x.W).Flush()
+			}
 			tt.body = strings.Replace(tt.body, "ID", string(x.ID), 1)
 			fmt.Fprint(x.W, tt.body)
 		})

@@ -150,7 +150,7 @@ var toolkitMutations = []mutation{
 		{"internal/session/renew.go", "answered, _ = ping(ctx, server, other); answered", "answered = true; answered"},
 	}, by: ofToolkit("TestToolkitCallsOnce")},
 	{name: "tell a client of a change before it is there", edits: []replacement{
-		{"internal/toolkit/messagefilter.go", "if revision.IsListChanged(method) || ", "if "},
+		{"internal/toolkit/messagefilter.go", "case revision.IsListChanged(method), ", "case "},
 	}, found: `the notice of a server was passed on`, several: true},
 	{name: "leave the result of a legacy server as it is", edits: []replacement{
 		{"internal/bridge/answer.go", "{{\"resultType\", `\"complete\"`}}", "{}"},

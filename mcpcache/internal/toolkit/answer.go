@@ -269,8 +269,11 @@ func (a *answer) FlushError() error {
 	if !a.wrote {
 		a.WriteHeader(http.StatusOK)
 	}
-	if a.held != 0 || a.turned != nil && a.turned.isWhole() {
+	switch {
+	case a.held != 0, a.turned != nil && a.turned.isWhole():
 		return nil
+	case a.plain != nil:
+		return http.NewResponseController(a.plain).Flush() // unless it is held back
 	}
 	return http.NewResponseController(a.v.w).Flush()
 }
