@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 )
 
-// Whoever can write to the store can say anything, and speak for any instance. These are the bounds of what
-// is kept and logged of that.
+// Somebody who can write to the store can say anything, and speak for any instance. These are the bounds of
+// what an instance keeps and logs of that.
 const (
 	// longestName is how long the name of an instance is at most, in bytes: see newName.
 	longestName = longestHost + len("-") + chanceInName
