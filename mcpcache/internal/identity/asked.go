@@ -259,7 +259,7 @@ const (
 // parameters returns the names of a query's parameters, sorted, with "…" for those that have no value: a key may
 // stand there alone.
 func parameters(query url.Values) []string {
-	var names []string
+	names := make([]string, 0, len(query))
 	for name, values := range query {
 		if strings.Join(values, "") == "" {
 			name = "…"

@@ -10,8 +10,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 )
 
 // wellKnown are the beginnings of the paths of the metadata by which clients find out where a
