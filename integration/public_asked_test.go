@@ -158,19 +158,24 @@ func (w *world) askedByUs(revision, want string) []fixture.Request {
 	})
 }
 
-// TestNobodyPoisonsListsOfOthers has callers without credentials ask one server for another list than the feed. They
-// share what the feed was given, whoever may share the list. A server that repeats a harmless header shows it to nobody
-// else than the caller who sent it.
+// TestNobodyPoisonsListsOfOthers has callers without credentials ask for another list than the feed, of one server and of one of
+// several. They share what the feed was given, also if the list is private. A server that repeats a harmless header
+// shows it to nobody else than the caller who sent it.
 func TestNobodyPoisonsListsOfOthers(t *testing.T) {
 	for hints, name := range map[string]string{"": "without hints", privateHour: "private", publicHour: "public"} {
-		for _, way := range askings()[:2] { // query and header
+		ways := askings()[:2] // query and header
+		for _, way := range append(ways, asking{name: "header of several", header: ways[1].header, options: []string{"headers X-Mcp-Toolsets"}}) {
 			t.Run(name+", "+way.name, func(t *testing.T) {
 				w := newUpstream(t)
 				w.SetHints(hints)
 				w.listBy(func(r *http.Request) string { return asksFor(r) + r.Header.Get("Referer") })
 				w.host.ShareCredentials()
 				w.host.Start()
-				w.proxy = startProxy(t, mcpCache(w.host.URL))
+				site := mcpCache(w.host.URL)
+				if way.options != nil {
+					site = toolkitOf([]member{{"one", w.host.URL, way.options}})
+				}
+				w.proxy = startProxy(t, site)
 				eachEra(t, func(t *testing.T, revision string) {
 					w := w.on(t)
 					caller := func(referer string) *fixture.Raw {

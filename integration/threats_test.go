@@ -15,9 +15,9 @@ var (
 	borderLink   = regexp.MustCompile(`(?m)^\| \[([^\]]+)\]\(#`)
 )
 
-// TestThreatsHaveTests holds the page of threats against the tests that it names. Each border has a section, with
-// attacks that fail and with what does not hold. Each row of attacks names tests, and each name is that of one test.
-// The releases are checked by steps.
+// TestThreatsHaveTests holds the page of threats against the tests that it names. Each border has a section with two
+// tables: attacks, and limits. Each attack names its tests, and each name belongs to one test function. Attacks on
+// releases name steps of .ci/run instead.
 func TestThreatsHaveTests(t *testing.T) {
 	tests := testFunctions(t)
 	page := readPage(t, "../mcpcache/THREATS.md")

@@ -98,7 +98,7 @@ var mutations = []mutation{
 		{"internal/exchange/variant.go", "return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)", "return true"},
 	}, found: `the list is for clients such as \S+, not \S+`},
 	{name: "share what a client has asked for", edits: []replacement{
-		{"internal/exchange/keep.go", "case x.isNobodys():", "case false:"},
+		{"internal/exchange/keep.go", "case x.leftToFeed():", "case false:"},
 		{"internal/exchange/keep.go", "Partition: x.context,", "Partition: x.backend.Settings.Feed.Partition(page.Scope),"},
 	}, found: `what #\d+ of \S+ asked for was given to \S+|the private list of`},
 	{name: "wait for a sick upstream", edits: []replacement{

@@ -16,8 +16,6 @@ type Answer struct {
 	ID, Sent []byte
 	// Method is the request's.
 	Method string
-	// Whole says that there is one message alone: an error is then the response, whatever id it has.
-	Whole bool
 	// Level is that of the log messages that a modern client has asked for; "" for none.
 	Level string
 }
@@ -69,7 +67,7 @@ func (a *Answer) response(data []byte) Message {
 	switch {
 	case err != nil:
 		return Message{}
-	case !message.SameID(response.ID, a.Sent) && (response.Error == nil || response.ID != nil && !a.Whole):
+	case !message.SameID(response.ID, a.Sent) && (response.Error == nil || response.ID != nil):
 		return Message{} // of another request, perhaps at another server
 	case response.Error != nil:
 		return a.failure(data, response.Error.Code)

@@ -47,8 +47,6 @@ func TestTurn(t *testing.T) {
 	modern := Answer{To: revision.Modern, ID: []byte(`"me"`), Sent: []byte("12"), Method: "tools/call", Level: "warning"}
 	read, quiet := modern, modern
 	read.Method, quiet.Level = "resources/read", ""
-	whole := modern
-	whole.Whole = true
 	legacy := Answer{To: revision.Legacy, ID: []byte(`7`), Sent: []byte(`7`), Method: "tools/call"}
 	const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}`
 	const warning = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":"x"}}`
@@ -76,8 +74,6 @@ func TestTurn(t *testing.T) {
 		"nonsense":              {modern, `nonsense`, ``, Message{}},
 		"another's result":      {modern, `{"jsonrpc":"2.0","id":"me","result":{}}`, ``, Message{}},
 		"another's error":       {modern, `{"jsonrpc":"2.0","id":"me","error":{"code":-32000,"message":"no"}}`, ``, Message{}},
-		"a whole error":         {whole, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32000,"message":"no"}}`, `{"jsonrpc":"2.0","id":"me","error":{"code":-32000,"message":"no"}}`, Message{Final: true, Code: -32000}},
-		"a whole of another's":  {whole, `{"jsonrpc":"2.0","id":"me","result":{}}`, ``, Message{}},
 		"a cancellation":        {modern, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, ``, Message{}},
 		"another notification":  {modern, `{"jsonrpc":"2.0","method":"notifications/other"}`, ``, Message{}},
 		"no message":            {modern, `{"jsonrpc":"2.0","id":12}`, ``, Message{}},

@@ -67,8 +67,8 @@ func (p Partition) Asked() Asked { return p.asked }
 // AsksLikeFeed reports whether the callers of p ask the server for the same as the feed.
 func (p Partition) AsksLikeFeed() bool { return p.asked == Asked{} }
 
-// WithoutCredentials returns the context of callers who ask so and have no credentials, if anything but the Host
-// makes that differ from what the feed asks.
+// WithoutCredentials returns the context of callers without credentials whose requests ask for that. Requests that
+// differ from the feed's by their Host alone have [AnonymousAt] instead.
 func WithoutCredentials(asked Asked) Partition {
 	if asked == (Asked{}) {
 		return Anonymous

@@ -169,10 +169,10 @@ func (x *search) mayShare(f *feed.Feed) bool {
 	return f.Owner() == own || x.backend.Settings.Feed.PublicByDefault || x.backend.Settings.Feed.PublicAlways
 }
 
-// asksAsFeedCan reports whether the feed can ask what this caller asks, and has as few credentials: none. What it is
-// given is then this caller's, too, also if it is not public.
+// asksAsFeedCan reports whether this caller may be given a list that is not public, if the feed was given it for the
+// same question: neither has credentials. A caller whose question differs by its Host alone may not.
 func (x *search) asksAsFeedCan() bool {
-	return x.isNobodys() && x.context == cache.WithoutCredentials(x.context.Asked())
+	return x.leftToFeed() && x.context == cache.WithoutCredentials(x.context.Asked())
 }
 
 // awaitFeed waits until a feed has tried to fetch every kind, within the gate.

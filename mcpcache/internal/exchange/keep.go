@@ -60,7 +60,7 @@ func (x *exchange) keep(page *message.Page) {
 	case !usable:
 		x.backend.Cache.Forget(q.in(x.context))
 		return
-	case x.isNobodys():
+	case x.leftToFeed():
 		x.readForAll(page)
 		return
 	}
@@ -74,12 +74,13 @@ func (x *exchange) keep(page *message.Page) {
 // hasOwn reports whether an answer to the question is already kept for this
 // caller's credentials, which the new one has to replace.
 func (x *exchange) hasOwn() bool {
-	return !x.isNobodys() && x.backend.Cache.Get(x.question.in(x.context)) != nil
+	return !x.leftToFeed() && x.backend.Cache.Get(x.question.in(x.context)) != nil
 }
 
-// isNobodys reports whether nothing tells the caller apart from others, and the feed can ask for what it asks: an
-// answer to the caller is then kept for no other. It may repeat what does not count, such as X-Forwarded-Host.
-func (x *search) isNobodys() bool {
+// leftToFeed reports whether the cache keeps only the feed's answers for this caller: the caller has no credentials,
+// and the feed can ask the same. The server's answer to the caller may repeat a header that does not count, such as
+// X-Forwarded-Host, and others without credentials would be given it.
+func (x *search) leftToFeed() bool {
 	return x.context.IsAnonymous() || x.question.repeatable && x.context.HasNoCredentials()
 }
 

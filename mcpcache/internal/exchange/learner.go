@@ -137,7 +137,7 @@ func (l *learner) start(h http.Header, limit int64, learn func(message.Response)
 // storing reports whether the answer is likely to be kept: a list of which the feed
 // has a snapshot is not, nor what will not be used again.
 func (l *learner) storing() bool {
-	return l.asked && l.record != nil && !l.x.isNobodys() && l.x.snapshot() == nil && !l.x.isSessionsOwn() && l.x.worthKeeping()
+	return l.asked && l.record != nil && !l.x.leftToFeed() && l.x.snapshot() == nil && !l.x.isSessionsOwn() && l.x.worthKeeping()
 }
 
 // read is called with each part of the answer before it is handed on.

@@ -270,7 +270,7 @@ func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 // isSharedApart reports whether e is for all who ask for the same as this caller, and for
 // something else than the feed.
 func (x *search) isSharedApart(e *cache.Entry) bool {
-	return !x.context.AsksLikeFeed() && (e.Partition.IsPublic() || x.isNobodys())
+	return !x.context.AsksLikeFeed() && (e.Partition.IsPublic() || x.leftToFeed())
 }
 
 // in returns the cache's key for the question in a partition.

@@ -13,7 +13,7 @@ import (
 // what would not be given a moment later too. Lists that are not kept are each
 // caller's to ask for.
 func (x *exchange) awaitOwn(f found) found {
-	if !f.none || x.scout != nil || x.isNobodys() || x.question.detail != nil || !x.worthKeeping() {
+	if !f.none || x.scout != nil || x.leftToFeed() || x.question.detail != nil || !x.worthKeeping() {
 		return f
 	}
 	scout, first := x.endpoint.scouts.Send(string(x.question.in(x.context).Key()), time.Now())

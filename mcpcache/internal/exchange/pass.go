@@ -50,7 +50,7 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 var pathWords = regexp.MustCompile(`^(v\d|api|mcp|sse|http|https|stream|streamable|message|messages|server|servers|public|rpc)?$`)
 
 // shownPath returns a path as the operator is told of it, with "…" in the place of each part that is none of the
-// usual words: some services have a caller's key in the path.
+// usual words: some services have a caller's key in the path, such as SerpApi's /KEY/mcp.
 func shownPath(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

@@ -16,9 +16,9 @@ import (
 // be certain of.
 type messageFilter func(data []byte) ([]byte, error)
 
-// messageFilter returns the filter of the server's messages, whatever the eras of the two are. own
-// returns what is left of a response: nil if it is one to another request.
-func (v *visit) messageFilter(own func(response []byte) []byte) messageFilter {
+// messageFilter returns the filter of the server's messages, whatever the eras of the two are. alone says
+// that the answer is JSON, not an event stream.
+func (v *visit) messageFilter(alone bool) messageFilter {
 	left := func(one []byte) ([]byte, error) { return one, nil }
 	if v.views.Restricts(revision.Resources, v.server.number) || v.views.Personal(revision.Reads) {
 		left = message.Filter{
@@ -35,7 +35,7 @@ func (v *visit) messageFilter(own func(response []byte) []byte) messageFilter {
 			}
 			if method == "" {
 				v.suspect(one)
-				if one = own(one); one == nil {
+				if one = v.ownResponse(one, alone); one == nil {
 					return nil, nil
 				}
 			}
@@ -59,7 +59,7 @@ func (v *visit) isForUs(method string, data []byte) bool {
 	case revision.IsListChanged(method), method == "notifications/cancelled":
 		return true
 	case method == "notifications/progress":
-		return v.isOfOther(data)
+		return v.isOthersProgress(data)
 	}
 	id, ok := message.ValueAt(data, "id")
 	if !ok || string(id) == "null" {
@@ -71,9 +71,9 @@ func (v *visit) isForUs(method string, data []byte) bool {
 	return true
 }
 
-// isOfOther reports whether a notification of progress has the token of another request than the client's,
-// which may be at another server.
-func (v *visit) isOfOther(progress []byte) bool {
+// isOthersProgress reports whether a notification of progress has the token of another request than the
+// client's, which may be at another server.
+func (v *visit) isOthersProgress(progress []byte) bool {
 	asked, _ := message.ValueAt(v.body.Bytes, "params", "_meta", "progressToken")
 	token, _ := message.ValueAt(progress, "params", "progressToken")
 	return len(token) > 0 && !message.SameID(token, asked)
@@ -86,23 +86,21 @@ func (v *visit) isOther(id []byte) bool {
 	return string(id) != "null" && !message.SameID(id, v.sentID())
 }
 
-// ownOf returns what is left of a response, if it is to the client's request. alone says that it has come
-// as JSON: an error is then the answer, and gets the request's id. Some servers write another one of their
-// own, such as the Python SDK's "server-error".
-func (v *visit) ownOf(alone bool) func([]byte) []byte {
-	return func(response []byte) []byte {
-		other := false
-		w := sse.Watcher{Format: sse.JSON, ID: func(id []byte) { other = other || v.isOther(id) }}
-		w.Scan(response, func(string) {})
-		switch {
-		case !other:
-			return response
-		case !alone || message.Judge(response) != message.IsError:
-			return nil
-		}
-		named, _ := message.WithValue(response, v.sentID(), "id") // nil if that is not certain
-		return named
+// ownResponse returns a response to the client's request, and nil in the place of one to another request. An error
+// that is alone is the answer whatever its id is, and gets the request's: the Python SDK's has the id
+// "server-error".
+func (v *visit) ownResponse(response []byte, alone bool) []byte {
+	other := false
+	w := sse.Watcher{Format: sse.JSON, ID: func(id []byte) { other = other || v.isOther(id) }}
+	w.Scan(response, func(string) {})
+	switch {
+	case !other:
+		return response
+	case !alone || message.Judge(response) != message.IsError:
+		return nil
 	}
+	named, _ := message.WithValue(response, v.sentID(), "id") // nil if that is not certain
+	return named
 }
 
 // sieving says how the filter is applied to an answer of a server of the client's era, in that format.
@@ -110,7 +108,7 @@ func (v *visit) ownOf(alone bool) func([]byte) []byte {
 // say.
 func (v *visit) sieving(f sse.Format) sieve.Options {
 	o := sieve.Options{
-		Filter: v.messageFilter(v.ownOf(f == sse.JSON)), Lenient: true, Glance: sieve.Notice, Other: v.isOther,
+		Filter: v.messageFilter(f == sse.JSON), Lenient: true, Glance: sieve.Notice, Other: v.isOther,
 		Limit: v.endpoint.Settings.Limits.List, Memory: v.endpoint.bridged,
 	}
 	if v.method == "resources/read" && v.at.Era() == revision.Modern && v.views.Personal(revision.Reads) {

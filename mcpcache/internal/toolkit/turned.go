@@ -69,7 +69,7 @@ type turned struct {
 // turn begins an answer over the bridge.
 func (a *answer) turn(status int) *turned {
 	v := a.v
-	t := &turned{v: v, status: status, filter: v.messageFilter(asIs), share: v.endpoint.bridged.Share(), by: bridge.Answer{
+	t := &turned{v: v, status: status, filter: v.messageFilter(a.watcher.Format == sse.JSON), share: v.endpoint.bridged.Share(), by: bridge.Answer{
 		To: v.at.Era(), ID: v.request.ID, Sent: v.sentID(), Method: v.method,
 		Level: message.StringAt(v.body.Bytes, "params", "_meta", message.MetaLogLevel),
 	}}
@@ -86,7 +86,6 @@ func (a *answer) turn(status int) *turned {
 		if err != nil || length > v.endpoint.Settings.Limits.List {
 			length = -1
 		}
-		t.by.Whole = true
 		if t.whole, _ = budget.NewBuffer(&t.share, length); t.whole == nil {
 			t.tooLarge()
 		}
@@ -96,9 +95,6 @@ func (a *answer) turn(status int) *turned {
 	v.w.WriteHeader(status)
 	return t
 }
-
-// asIs leaves a response to [bridge.Answer.Turn], which knows whether it is the client's.
-func asIs(response []byte) []byte { return response }
 
 // isWhole reports whether nothing is written until all of the answer is there.
 func (t *turned) isWhole() bool { return t.whole != nil }
