@@ -149,6 +149,7 @@ func TestRulesNeedCertainty(t *testing.T) {
 		c.Settle(toolsList)
 		call := func(members string) string { return fixture.Message("7", "tools/call", c.Params(members)) }
 		const hidden = `"name":"hidden-0001"`
+		refused := refusedStatus(c)
 		long := func(n int) string { return call(`"arguments":{"x":"` + strings.Repeat("x", n) + `"},` + hidden) }
 		for name, q := range map[string]struct {
 			body   string
@@ -157,9 +158,9 @@ func TestRulesNeedCertainty(t *testing.T) {
 		}{
 			"repeated":         {call(`"name":"item-0000",` + hidden), nil, 400},
 			"in another case":  {call(`"name":"item-0000","Name":"hidden-0001"`), nil, 400},
-			"escaped":          {call(`"name":"hid\u0064en-0001"`), nil, 200},
-			"an escaped key":   {call(`"n\u0061me":"hidden-0001"`), nil, 200},
-			"a batch":          {"[" + fixture.Message("1", "ping", c.Params("")) + "," + call(hidden) + "]", nil, 200},
+			"escaped":          {call(`"name":"hid\u0064en-0001"`), nil, refused},
+			"an escaped key":   {call(`"n\u0061me":"hidden-0001"`), nil, refused},
+			"a batch":          {"[" + fixture.Message("1", "ping", c.Params("")) + "," + call(hidden) + "]", nil, refused},
 			"another method":   {fixture.Message("7", "tools/run", c.Params(hidden)), nil, map[bool]int{true: 404, false: 200}[c.Modern()]},
 			"another spelling": {fixture.Message("7", "Tools/Call", c.Params(hidden)), nil, map[bool]int{true: 404, false: 200}[c.Modern()]},
 			"not JSON":         {call(hidden), http.Header{"Content-Type": {"text/plain"}}, 415},
@@ -168,7 +169,7 @@ func TestRulesNeedCertainty(t *testing.T) {
 			"broken UTF-8":     {call("\"name\":\"hidden-0001\xff\""), nil, 400},
 			"two messages":     {call(hidden) + call(hidden), nil, 400},
 			"cut off":          {call(hidden)[:40], nil, 400},
-			"long":             {long(70 << 10), nil, 200},
+			"long":             {long(70 << 10), nil, refused},
 			"too long":         {long(100 << 10), nil, 413},
 			"headers of another": {
 				call(`"name":"item-0000"`), http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"hidden-0001"}}, 400,

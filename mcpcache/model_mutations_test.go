@@ -41,7 +41,7 @@ var mutations = []mutation{
 		{"internal/exchange/learner.go", "l.ended = x.loseSessions() // some servers say 400 of a session that they do not know", "l.ended = nil"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "trust a session that is said to be unknown", edits: []replacement{
-		{"internal/exchange/learner.go", "r.Error.Code == sessionNotFound", "false"},
+		{"internal/exchange/learner.go", "r.Error.Code == jsonrpc.UnknownSession", "false"},
 	}, by: testOf{"TestSessionsEnd", "./internal/exchange"}},
 	{name: "look away at other paths", edits: []replacement{
 		{"internal/exchange/pass.go", "e.backend.Upstream.ServeHTTP(o, r, next)", "e.backend.Upstream.ServeHTTP(x.below(), r, next)"},
@@ -203,7 +203,7 @@ var mutations = []mutation{
 		{"internal/message/annotations.go", `said[hintDestructive] != "false"`, `said[hintDestructive] == "true"`},
 	}, found: wasShown + `|` + reached + `|may be asked for with|` + otherItems + `| became 200`},
 	{name: "say that something is hidden", edits: []replacement{
-		{"internal/exchange/denial.go", `d.text = "Unknown prompt: " + n.Name`, `d.text = "Hidden prompt: " + n.Name`},
+		{"internal/jsonrpc/problem.go", `Invalid(InvalidParams, "Unknown prompt: "+name)`, `Invalid(InvalidParams, "Hidden prompt: "+name)`},
 	}, found: `it was refused with`},
 	{name: "refuse whom the upstream has not let in", edits: []replacement{
 		{"internal/exchange/ask.go", "if letIn || header.IsSigned(x.r.Header) {", "if letIn || !header.IsSigned(x.r.Header) {"},

@@ -153,7 +153,7 @@ func (x *call) checkRefusedHeader(code any) error {
 		status = http.StatusRequestEntityTooLarge
 	case code == -32601.0 && x.c.modern():
 		status = http.StatusNotFound
-	case code == -32020.0, x.ids() == nil:
+	case code == -32020.0, code == -32602.0 && x.c.modern(), x.ids() == nil:
 		status = http.StatusBadRequest
 	}
 	if x.status != status {

@@ -28,6 +28,8 @@ var floors = [][]string{
 	// transport; those whose requests may be sent elsewhere; what is sealed and what is kept
 	// of it by callers.
 	{"outgoing", "redirect", "seal"},
+	// The errors of the protocol.
+	{"jsonrpc"},
 	// The protocol's bytes; what is known of compressed bodies; the one way out
 	// through Caddy; cursors of our own.
 	{"message", "encoded", "upstream", "cursor"},

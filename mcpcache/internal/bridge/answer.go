@@ -1,8 +1,11 @@
 package bridge
 
 import (
+	"net/http"
 	"slices"
+	"strconv"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -29,13 +32,6 @@ type Message struct {
 	// Code is that of an error; 0 for none.
 	Code int
 }
-
-// Error codes of JSON-RPC and of MCP.
-const (
-	internalError  = -32603
-	invalidParams  = -32602
-	notFoundLegacy = -32002 // a resource (2025-11-25, "Resources", "Error Handling")
-)
 
 // Turn returns what the client is given of a response or a notification. What nobody could
 // make sense of is left out.
@@ -102,9 +98,9 @@ func (a *Answer) modernResult(result []byte) Message {
 // failure returns an error as the client is told of it.
 func (a *Answer) failure(data []byte, code int) Message {
 	failure, _ := message.ValueAt(data, "error") // it has been parsed
-	if code == notFoundLegacy && a.To == revision.Modern {
-		code = invalidParams // 2026-07-28, "Resources", "Error Handling"
-		if changed, err := message.WithValue(failure, []byte("-32602"), "code"); err == nil {
+	if code == jsonrpc.ResourceNotFound && a.To == revision.Modern {
+		code = jsonrpc.InvalidParams // 2026-07-28, "Resources", "Error Handling"
+		if changed, err := message.WithValue(failure, strconv.AppendInt(nil, int64(code), 10), "code"); err == nil {
 			failure = changed
 		}
 	}
@@ -114,5 +110,6 @@ func (a *Answer) failure(data []byte, code int) Message {
 
 // Fail returns an error of ours in place of the response.
 func (a *Answer) Fail(text string) Message {
-	return Message{Bytes: message.AppendError(nil, a.ID, internalError, text), Final: true, Code: internalError}
+	p := jsonrpc.Failed(http.StatusOK, text)
+	return Message{Bytes: p.Append(nil, a.ID), Final: true, Code: p.Code}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
@@ -60,13 +61,7 @@ func RetryAfter(err error) time.Duration {
 }
 
 // NotOffered reports whether err says that the server does not have a method.
-func NotOffered(err error) bool { return errorCode(err) == methodNotFound }
-
-// Error codes of JSON-RPC that are about a request, and not about its session.
-const (
-	methodNotFound = -32601
-	invalidParams  = -32602
-)
+func NotOffered(err error) bool { return errorCode(err) == jsonrpc.MethodNotFound }
 
 // errorCode returns the code of the JSON-RPC error that err is; 0 if it is none.
 func errorCode(err error) int {

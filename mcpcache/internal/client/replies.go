@@ -8,6 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
@@ -86,7 +87,7 @@ func (s *Session) dropRequest(context.Context, transport.JSONRPCRequest) (*trans
 // nothing, so a ping is all there is.
 func appendReply(dst, id []byte, method string) []byte {
 	if method != string(mcp.MethodPing) {
-		return message.AppendError(dst, id, -32601, "method is not offered")
+		return jsonrpc.Invalid(jsonrpc.MethodNotFound, "method is not offered").Append(dst, id)
 	}
 	return append(message.AppendPrefix(dst, id, -1, false), "}}"...)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
@@ -268,7 +269,7 @@ func (s *Session) Lost(err error) bool {
 		return true
 	}
 	status, ok := errors.AsType[*StatusError](err)
-	if !ok || status.Code == methodNotFound || status.Code == invalidParams {
+	if !ok || status.Code == jsonrpc.MethodNotFound || status.Code == jsonrpc.InvalidParams {
 		return false // some servers say that with 404, too (mcp-toolbox#3588)
 	}
 	// 404 is what the specification asks for (2025-11-25, "Session
@@ -307,4 +308,6 @@ func MayBeOfSession(status, code int) bool {
 
 // isAboutMethod reports whether a JSON-RPC error is about the method or how it went, so
 // that the session is known (JSON-RPC 2.0, "Error object").
-func isAboutMethod(code int) bool { return code >= -32603 && code <= -32601 }
+func isAboutMethod(code int) bool {
+	return code >= jsonrpc.InternalError && code <= jsonrpc.MethodNotFound
+}

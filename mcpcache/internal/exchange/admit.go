@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -75,10 +76,10 @@ func (l *learner) bar(code int) {
 	if q.kind == revision.Reads {
 		return // resources/read is not a list
 	}
-	if q.detail != nil && code == invalidParams {
+	if q.detail != nil && code == jsonrpc.InvalidParams {
 		return // it is about the cursor, which anybody can make up
 	}
-	if code == methodNotFound && !x.offered(q.kind) {
+	if code == jsonrpc.MethodNotFound && !x.offered(q.kind) {
 		return // the upstream has no such list for anybody
 	}
 	if isAboutMethod(code) {
@@ -99,7 +100,7 @@ func (l *learner) bar(code int) {
 // sends it: the method does not exist, its parameters are bad, or it has failed
 // (JSON-RPC 2.0, "Error object"). It says nothing of other lists.
 func isAboutMethod(code int) bool {
-	return code == methodNotFound || code == invalidParams || code == internalError
+	return code == jsonrpc.MethodNotFound || code == jsonrpc.InvalidParams || code == jsonrpc.InternalError
 }
 
 // refuseContext records that the upstream has refused a list to a caller without

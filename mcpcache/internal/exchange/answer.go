@@ -6,7 +6,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 )
 
@@ -90,7 +90,7 @@ func (x *exchange) noRoom() error {
 	h := x.w.Header()
 	h["Cache-Status"] = []string{x.endpoint.status.denied()}
 	h["Retry-After"] = []string{"1"}
-	return x.writeError(http.StatusServiceUnavailable, message.AppendError(nil, x.request.ID, internalError, "there is no memory left for a list of that size: try again"))
+	return x.writeProblem(jsonrpc.Failed(http.StatusServiceUnavailable, "there is no memory left for a list of that size: try again"), x.request.ID)
 }
 
 // AppendStatus implements [reply.Asker].

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -154,7 +155,7 @@ func (x *exchange) turnsAway(a *upstream.Answer) bool {
 		return true
 	case http.StatusNotFound:
 		response, err := message.ParseResponse(a.Body)
-		offered := err != nil || response.Error == nil || response.Error.Code != methodNotFound
+		offered := err != nil || response.Error == nil || response.Error.Code != jsonrpc.MethodNotFound
 		return offered && x.session != "" && x.revision().Era() == revision.Legacy
 	}
 	return false

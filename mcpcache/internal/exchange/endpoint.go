@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
@@ -181,7 +182,7 @@ func (e *Endpoint) route() *backend.Tenant { return e.backend }
 // server of another era.
 func (e *Endpoint) refuse(w http.ResponseWriter, refusal origin.Refusal) error {
 	e.Remarks.Make(refusal.Remark())
-	body := message.AppendError(nil, nil, invalidRequest, refusal.Reason)
+	body := jsonrpc.Refused(http.StatusForbidden, refusal.Reason).Append(nil, nil)
 	w.Header()["Content-Type"] = []string{"application/json"}
 	w.Header()["Cache-Status"] = []string{e.status.refused()}
 	w.WriteHeader(http.StatusForbidden)

@@ -10,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // guard refuses a request that names something which its caller may not see, or of
@@ -23,7 +23,7 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 	case !x.view.RestrictsAny():
 		return false, nil
 	case x.r.Method == http.MethodConnect:
-		return true, x.deny(uncertain(http.StatusNotImplemented, "no other protocol is spoken here: what a request names has to be certain"), nil)
+		return true, x.deny(jsonrpc.Refused(http.StatusNotImplemented, "no other protocol is spoken here: what a request names has to be certain"), nil)
 	case !carriesMessage(x.r):
 		return false, nil
 	}
@@ -98,16 +98,16 @@ func (x *exchange) askBeforeLong(next caddyhttp.Handler) (passed bool, err error
 }
 
 // readCall reads the whole body, up to max_call.
-func (x *exchange) readCall() (*denial, error) {
+func (x *exchange) readCall() (*jsonrpc.Problem, error) {
 	limit := x.endpoint.Settings.MaxCall
-	tooLarge := uncertain(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and what it names has to be certain")
+	tooLarge := jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and what it names has to be certain")
 	if x.r.ContentLength > limit {
 		return tooLarge, nil
 	}
 	switch err := x.body.ReadOn(x.w, x.r, limit, &x.screen.share); {
 	case errors.Is(err, incoming.ErrNoRoom):
 		x.w.Header()["Retry-After"] = []string{"1"}
-		return uncertain(http.StatusServiceUnavailable, "there is no memory left to find out what the request names"), nil
+		return jsonrpc.Refused(http.StatusServiceUnavailable, "there is no memory left to find out what the request names"), nil
 	case err != nil:
 		return nil, err
 	case !x.body.Whole:
@@ -143,27 +143,23 @@ func (x *exchange) isOddJSON() bool {
 }
 
 // read finds out what the messages of a request name.
-func (x *exchange) read() ([]message.Naming, *denial) {
+func (x *exchange) read() ([]message.Naming, *jsonrpc.Problem) {
 	if !incoming.PlainJSON(x.r.Header) {
-		return nil, uncertain(http.StatusUnsupportedMediaType, "the request is not plain JSON in UTF-8, and what it names has to be certain")
+		return nil, jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request is not plain JSON in UTF-8, and what it names has to be certain")
 	}
 	found, err := message.ParseNaming(x.body.Bytes)
 	switch {
 	case errors.Is(err, message.ErrMethod):
-		status := http.StatusOK
-		if x.revision().Era() == revision.Modern {
-			status = http.StatusNotFound // 2026-07-28, "Streamable HTTP"
-		}
-		return found, &denial{status: status, code: methodNotFound, text: "Method not found"}
+		return found, jsonrpc.NoMethod()
 	case err != nil:
-		return found, uncertain(http.StatusBadRequest, err.Error()+": what a request names has to be certain")
+		return found, jsonrpc.Refused(http.StatusBadRequest, err.Error()+": what a request names has to be certain")
 	}
 	return found, x.checkHeaders(found)
 }
 
 // checkHeaders makes sure that headers name nothing else than the message, for
 // whoever goes by them.
-func (x *exchange) checkHeaders(found []message.Naming) *denial {
+func (x *exchange) checkHeaders(found []message.Naming) *jsonrpc.Problem {
 	for _, method := range x.r.Header["Mcp-Method"] {
 		if len(found) != 1 || method != found[0].Method {
 			return mismatch()
@@ -178,8 +174,8 @@ func (x *exchange) checkHeaders(found []message.Naming) *denial {
 	return nil
 }
 
-func mismatch() *denial {
-	return &denial{status: http.StatusBadRequest, code: headerMismatch, text: "a header says something else than the message"}
+func mismatch() *jsonrpc.Problem {
+	return jsonrpc.Invalid(jsonrpc.HeaderMismatch, "a header says something else than the message")
 }
 
 // names reports whether a message is about what the Mcp-Name header says: an item, or a
@@ -189,7 +185,7 @@ func names(n message.Naming, name string) bool {
 }
 
 // judge returns the refusal of the first item that the caller may not see, or nil.
-func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*denial, error) {
+func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*jsonrpc.Problem, error) {
 	for _, n := range found {
 		x.screen.lists = x.screen.lists || strings.HasSuffix(n.Method, "/list")
 		for _, item := range n.Items {
@@ -197,11 +193,11 @@ func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*denia
 			missing, none := errors.AsType[noListError](err)
 			switch {
 			case none:
-				return &denial{status: http.StatusBadGateway, code: internalError, text: missing.Error()}, nil
+				return jsonrpc.Failed(http.StatusBadGateway, missing.Error()), nil
 			case err != nil:
 				return nil, err
 			case !shown:
-				return x.hidden(item), nil
+				return jsonrpc.Unknown(x.revision().Era(), item.Kind, item.Name), nil
 			}
 		}
 	}

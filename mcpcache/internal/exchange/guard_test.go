@@ -58,13 +58,13 @@ func TestGuardRefuses(t *testing.T) {
 		r      *http.Request
 		status int
 	}{
-		"hidden":             {calling("hidden"), 200},
-		"not allowed":        {calling("none"), 200},
-		"a hidden prompt":    {withName(modernRequest("prompts/get", `"name":"hidden-1"`), "hidden-1"), 200},
-		"a hidden resource":  {reading(revision.V20260728, `"TEST://hidden/1"`), 200},
-		"a hidden fragment":  {reading(revision.V20260728, `"test://shown/#/../../hidden/1"`), 200},
-		"a hidden template":  {modernRequest("completion/complete", `"ref":{"type":"ref/resource","uri":"test://hidden/{a}"}`), 200},
-		"a hidden stream":    {modernRequest("subscriptions/listen", `"notifications":{"resourceSubscriptions":["test://a","test://hidden"]}`), 200},
+		"hidden":             {calling("hidden"), 400},
+		"not allowed":        {calling("none"), 400},
+		"a hidden prompt":    {withName(modernRequest("prompts/get", `"name":"hidden-1"`), "hidden-1"), 400},
+		"a hidden resource":  {reading(revision.V20260728, `"TEST://hidden/1"`), 400},
+		"a hidden fragment":  {reading(revision.V20260728, `"test://shown/#/../../hidden/1"`), 400},
+		"a hidden template":  {modernRequest("completion/complete", `"ref":{"type":"ref/resource","uri":"test://hidden/{a}"}`), 400},
+		"a hidden stream":    {modernRequest("subscriptions/listen", `"notifications":{"resourceSubscriptions":["test://a","test://hidden"]}`), 400},
 		"type":               {header("Content-Type", "text/plain"), 415},
 		"no type":            {header("Content-Type"), 415},
 		"charset":            {header("Content-Type", "application/json; charset=utf-16"), 415},
@@ -127,7 +127,7 @@ func TestNoOtherProtocolIsOffered(t *testing.T) {
 			t.Errorf("%s does not reach the upstream", r.URL)
 		}
 	}
-	f.denied(t, "a hidden call", withUpgrade(calling("hidden")), http.StatusOK)
+	f.denied(t, "a hidden call", withUpgrade(calling("hidden")), http.StatusBadRequest)
 }
 
 // What names nothing hidden is passed on as it came, and without rules everything is.
@@ -252,7 +252,11 @@ func TestRefusals(t *testing.T) {
 			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}},{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"Method not found"}}]`,
 		},
 	} {
-		w := f.denied(t, name, q.r, http.StatusOK)
+		status := http.StatusOK
+		if q.r.Header.Get("Mcp-Protocol-Version") == revision.V20260728.String() {
+			status = http.StatusBadRequest
+		}
+		w := f.denied(t, name, q.r, status)
 		if got := w.Body.String(); got != q.want || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: got %s\nwant %s", name, got, q.want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -49,8 +50,6 @@ const (
 	// maxResult is how much is read of the answer to a request that is not cached,
 	// in bytes, to find out whether it is a result.
 	maxResult = 16 << 10
-	// sessionNotFound is the error of SDKs for a session that they do not know.
-	sessionNotFound = -32001
 	// maxBeginning is how much of a message is looked at first, in bytes.
 	maxBeginning = 512
 )
@@ -126,7 +125,7 @@ func isStream(contentType string) bool {
 // start starts recording.
 func (l *learner) start(h http.Header, limit int64, learn func(message.Response)) {
 	l.record = newRecording(l.x.backend.Cache.Work(), h, l.stream, limit, l.answers, func(r message.Response) {
-		if r.Error != nil && r.Error.Code == sessionNotFound {
+		if r.Error != nil && r.Error.Code == jsonrpc.UnknownSession {
 			l.x.endSessions()
 		}
 		learn(r)
@@ -176,7 +175,7 @@ func (l *learner) excuse(p []byte) {
 	}
 	var asked message.Request
 	r, err := message.ParseResponse(p)
-	if err != nil || r.Error == nil || r.Error.Code != methodNotFound && r.Error.Code != invalidParams ||
+	if err != nil || r.Error == nil || r.Error.Code != jsonrpc.MethodNotFound && r.Error.Code != jsonrpc.InvalidParams ||
 		message.Decode(l.x.body.Bytes, &asked) != nil || !message.SameID(r.ID, asked.ID) {
 		return
 	}
@@ -280,7 +279,7 @@ func (l *learner) learnResult(r message.Response) {
 	}
 	// The tool is unknown, or its arguments or headers are wrong: the client was
 	// misled by an old list, and will ask for a new one.
-	if l.x.method == "tools/call" && (r.Error.Code == invalidParams || r.Error.Code == headerMismatch) {
+	if l.x.method == "tools/call" && (r.Error.Code == jsonrpc.InvalidParams || r.Error.Code == jsonrpc.HeaderMismatch) {
 		l.x.misled()
 	}
 }

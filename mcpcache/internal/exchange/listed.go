@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
@@ -259,7 +260,7 @@ func (x *exchange) askForPage(ctx context.Context, next caddyhttp.Handler, k rev
 	x.screen.turnedAway = x.screen.turnedAway || x.turnsAway(answer)
 	response, ok := responseIn(answer, id)
 	switch {
-	case ok && response.Error != nil && response.Error.Code == methodNotFound && params == "":
+	case ok && response.Error != nil && response.Error.Code == jsonrpc.MethodNotFound && params == "":
 		return nil, 0, nil
 	case !ok, response.Error != nil:
 		return nil, 0, noListError{k}

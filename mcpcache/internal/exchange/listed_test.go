@@ -128,7 +128,7 @@ func TestHintsFromMemory(t *testing.T) {
 	})
 	f.passed(t, "reads", calling("reads"))
 	for _, name := range []string{"surfs", "drops", "missing"} {
-		f.denied(t, name, calling(name), http.StatusOK)
+		f.denied(t, name, calling(name), http.StatusBadRequest)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestListOfCallsThatIsNotOffered(t *testing.T) {
 		return err
 	})
 	w := f.serve(t, as("a", "keep"))
-	if w.Header().Get("Cache-Status") != deniedStatus || w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Unknown tool: keep") {
+	if w.Header().Get("Cache-Status") != deniedStatus || w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "Unknown tool: keep") {
 		t.Errorf("got %d, %v, %s", w.Code, w.Header(), w.Body)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
 )
@@ -161,6 +162,6 @@ func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
 // cursorIsGone answers a client whose cursor leads nowhere (2025-03-26 and later,
 // "Pagination", "Error Handling").
 func (x *exchange) cursorIsGone() error {
-	d := &denial{status: http.StatusOK, code: invalidParams, text: "the cursor leads nowhere any more: list again, from the first page"}
-	return x.deny(d, []message.Naming{{ID: x.request.ID}})
+	p := jsonrpc.Invalid(jsonrpc.InvalidParams, "the cursor leads nowhere any more: list again, from the first page")
+	return x.deny(p, []message.Naming{{ID: x.request.ID}})
 }

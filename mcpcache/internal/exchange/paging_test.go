@@ -347,7 +347,7 @@ func TestCursorAsksForTheList(t *testing.T) {
 		"it is there":                  {"ann", func(*face) {}, listing("a", "b", "x"), 200, `[{"name":"c"},{"name":"d"}]`, "; hit", 0},
 		"a later one is there":         {"eve", func(f *face) { f.pinned(t, revision.V20260728, cache.Public, time.Hour, -time.Second, "a", "b", "x") }, listing(), 200, `[{"name":"x"}]`, "; hit", 0},
 		"expired, and brought":         {"ann", func(*face) { time.Sleep(2 * time.Minute) }, listing("a", "b", "x"), 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
-		"expired, and its end is gone": {"ann", func(*face) { time.Sleep(2 * time.Minute) }, listing("a", "x"), 200, `"code":-32602`, deniedStatus, 1},
+		"expired, and its end is gone": {"ann", func(*face) { time.Sleep(2 * time.Minute) }, listing("a", "x"), 400, `"code":-32602`, deniedStatus, 1},
 		"expired, and not brought":     {"ann", func(*face) { time.Sleep(2 * time.Minute) }, failing(503), 200, `[{"name":"c"},{"name":"d"}]`, stale, 1},
 		"expired, and refused":         {"ann", func(*face) { time.Sleep(2 * time.Minute) }, failing(401), 401, own, "; fwd=", 1},
 		"announced, and not brought":   {"ann", func(f *face) { f.backend.Cache.Bump(revision.SetOf(revision.Tools)) }, failing(503), 200, `[{"name":"c"},{"name":"d"}]`, stale, 1},
@@ -357,7 +357,7 @@ func TestCursorAsksForTheList(t *testing.T) {
 		"forgotten, and an error":      {"ann", func(f *face) { f.backend.Cache.Purge() }, refusing, 200, `"code":-32000`, "; fwd=", 1},
 		"forgotten, and streamed":      {"ann", func(f *face) { f.backend.Cache.Purge() }, streaming, 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
 		"forgotten, and left open":     {"ann", func(f *face) { f.backend.Cache.Purge() }, streamingOn, 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
-		"forgotten, and cut":           {"ann", func(f *face) { f.backend.Cache.Purge() }, cutting, 200, `"code":-32602`, deniedStatus, 1},
+		"forgotten, and cut":           {"ann", func(f *face) { f.backend.Cache.Purge() }, cutting, 400, `"code":-32602`, deniedStatus, 1},
 		"forgotten, and not kept":      {"eve", func(f *face) { f.backend.Cache.Unpin(revision.V20260728, revision.Tools) }, listing("a", "b", "x"), 200, `[{"name":"x"}]`, "; fwd=uri-miss", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -184,7 +184,7 @@ func TestRulesSeeWhatConnectionNames(t *testing.T) {
 		r := calling("shown")
 		r.URL.Path = path
 		r.Header["X-Guest"], r.Header["Connection"] = []string{"1"}, []string{"close, X-Guest"}
-		f.denied(t, "a call at "+path, r, http.StatusOK)
+		f.denied(t, "a call at "+path, r, http.StatusBadRequest)
 	}
 }
 
@@ -224,5 +224,5 @@ func TestKeptReadsAreGuarded(t *testing.T) {
 	if !strings.HasPrefix(w.Header().Get("Cache-Status"), "mcp_cache; hit") || !strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("what may be read is not a hit: %v, %s", w.Header(), w.Body)
 	}
-	f.denied(t, "a read that is kept", reading(revision.V20260728, `"test://hidden/1"`), http.StatusOK)
+	f.denied(t, "a read that is kept", reading(revision.V20260728, `"test://hidden/1"`), http.StatusBadRequest)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -119,5 +120,5 @@ func (x *exchange) unfiltered(text string) error {
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag"} {
 		delete(h, name)
 	}
-	return x.writeError(http.StatusBadGateway, message.AppendError(nil, x.request.ID, internalError, text))
+	return x.writeProblem(jsonrpc.Failed(http.StatusBadGateway, text), x.request.ID)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
@@ -30,7 +31,7 @@ func (x *exchange) unreachable(err error) error {
 	case http.StatusGatewayTimeout:
 		text = "the MCP server did not answer in time"
 	}
-	body := message.AppendError(nil, x.id(), internalError, text)
+	body := jsonrpc.Failed(failed.StatusCode, text).Append(nil, x.id())
 	x.w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))} // whoever else takes the error adds nothing
 	_ = x.writeError(failed.StatusCode, body)
 	return err

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 )
@@ -28,31 +27,5 @@ func TestAppendPrefix(t *testing.T) {
 	allocs := testing.AllocsPerRun(100, func() { AppendPrefix(dst, []byte("1234"), time.Minute, true) })
 	if allocs != 0 {
 		t.Errorf("%v allocations", allocs)
-	}
-}
-
-func TestAppendError(t *testing.T) {
-	for _, tt := range []struct {
-		id, message, want string
-	}{
-		{`1`, "down", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"down"}}`},
-		{``, "a \"b\"\n\x00<é>\xff", `{"jsonrpc":"2.0","error":{"code":-32603,"message":"a \"b\"\n\u0000<é>` + "\ufffd" + `"}}`},
-	} {
-		var id []byte
-		if tt.id != "" {
-			id = []byte(tt.id)
-		}
-		got := AppendError(nil, id, -32603, tt.message)
-		if string(got) != tt.want || !json.Valid(got) {
-			t.Errorf("got %s, want %s", got, tt.want)
-		}
-	}
-}
-
-func TestAppendErrorAbout(t *testing.T) {
-	got := AppendErrorAbout(nil, []byte(`"x"`), -32002, "Resource not found", "x:\"\n\xff")
-	want := `{"jsonrpc":"2.0","id":"x","error":{"code":-32002,"message":"Resource not found","data":{"uri":"x:\"\n` + "\ufffd" + `"}}}`
-	if string(got) != want || !json.Valid(got) {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -93,8 +94,7 @@ func (w *Walk) Cursor() []byte {
 // EndsWith reports whether the list ends with an error of that code, in answer to an empty
 // cursor (2025-11-25, "Pagination", "Error Handling"), and ends it there.
 func (w *Walk) EndsWith(code int) bool {
-	const invalidParams = -32602
-	if w.empty == nil || code != invalidParams {
+	if w.empty == nil || code != jsonrpc.InvalidParams {
 		return false
 	}
 	w.end()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
@@ -215,7 +216,6 @@ func clientInfo() map[string]any {
 
 // notOffered reports whether err says that the server does not have a method.
 func notOffered(err error) bool {
-	const methodNotFound = -32601
 	refused, ok := errors.AsType[*refusedError](err)
-	return ok && refused.answer.rpc != nil && refused.answer.rpc.Code == methodNotFound
+	return ok && refused.answer.rpc != nil && refused.answer.rpc.Code == jsonrpc.MethodNotFound
 }

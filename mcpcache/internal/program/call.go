@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
@@ -54,6 +55,11 @@ func (p *Program) newCall(r *http.Request, m *received) *call {
 		asked.token = bytes.Clone(token)
 	}
 	return asked
+}
+
+// fail ends the call with an error of ours.
+func (c *call) fail(text string) {
+	c.end(jsonrpc.Failed(http.StatusOK, text).Append(nil, c.id), nil)
 }
 
 // end gives the client the answer, or an error in its place. It takes over the share that it has of the memory,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -141,7 +143,7 @@ func (c *child) refuse(e message.Envelope, reason string) {
 		c.reply(bytes.Join([][]byte{[]byte(`{"jsonrpc":"2.0","id":`), e.ID, []byte(`,"result":{}}`)}, nil))
 		return
 	}
-	c.reply(message.AppendError(nil, e.ID, codeMethod, reason))
+	c.reply(jsonrpc.Invalid(jsonrpc.MethodNotFound, reason).Append(nil, e.ID))
 }
 
 // read takes what the process sends, until it ends.
@@ -186,7 +188,7 @@ func (c *child) read() {
 			asked.answer.end()
 			continue
 		}
-		asked.end(message.AppendError(nil, asked.id, codeInternal, text), nil)
+		asked.fail(text)
 	}
 	if !useless {
 		c.logExit()
@@ -262,7 +264,7 @@ func (c *child) answered(line []byte, e message.Envelope) {
 	case asked.id == nil: // our own
 	case !utf8.Valid(line):
 		c.skip(line)
-		line = message.AppendError(nil, asked.id, codeInternal, "program "+c.program.called()+" answered with what is not UTF-8")
+		line = jsonrpc.Failed(http.StatusOK, "program "+c.program.called()+" answered with what is not UTF-8").Append(nil, asked.id)
 	case asked.subscribes:
 		line = e.WithID(line, asked.id)
 		if told, err := message.WithValue(line, asked.id, path...); err == nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -223,7 +224,7 @@ func isDiscovered(answer []byte) bool {
 	case err != nil:
 		return false
 	case response.Error != nil:
-		return response.Error.Code == codeUnsupported && namesModern(response.Error.Supported)
+		return response.Error.Code == jsonrpc.UnsupportedVersion && namesModern(response.Error.Supported)
 	}
 	info, err := message.ParseServerInfo(response.Result)
 	return err == nil && namesModern(info.SupportedVersions)

@@ -12,17 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-)
-
-// Codes of JSON-RPC errors (JSON-RPC 2.0, section 5.1).
-const (
-	codeParse    = -32700
-	codeRequest  = -32600
-	codeMethod   = -32601
-	codeInternal = -32603
 )
 
 const (
@@ -71,7 +64,7 @@ func known(version string) bool {
 }
 
 func unknownVersion(r *http.Request, version string) *http.Response {
-	return refuse(r, http.StatusBadRequest, nil, codeRequest, "unknown MCP-Protocol-Version "+strconv.Quote(version))
+	return refuse(r, nil, jsonrpc.Refused(http.StatusBadRequest, "unknown MCP-Protocol-Version "+strconv.Quote(version)))
 }
 
 // isModern reports whether a message is that of a client without a session: it names its revision
@@ -90,7 +83,7 @@ const notModern = "this server has sessions: a client has to open one with initi
 // post takes a message of a client.
 func (p *Program) post(r *http.Request) (*http.Response, error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return refuse(r, http.StatusUnsupportedMediaType, nil, codeRequest, "Content-Type has to be application/json"), nil
+		return refuse(r, nil, jsonrpc.Refused(http.StatusUnsupportedMediaType, "Content-Type has to be application/json")), nil
 	}
 	m, refused, err := p.receive(r)
 	defer m.share.Release()
@@ -118,7 +111,7 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 		err = s.answers(r.Context(), m.body, request.ID)
 	case request.ID == nil:
 		if err = s.notify(r.Context(), m.body, string(request.Method)); errors.Is(err, errMemory) {
-			return refuse(r, http.StatusRequestEntityTooLarge, nil, codeRequest, err.Error()), nil
+			return refuse(r, nil, jsonrpc.Refused(http.StatusRequestEntityTooLarge, err.Error())), nil
 		}
 	default:
 		return s.request(r, m)
@@ -133,12 +126,12 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 func (p *Program) sessionOf(r *http.Request, id []byte) (*session, *http.Response) {
 	name := r.Header.Get(sessionHeader)
 	if name == "" {
-		return nil, refuse(r, http.StatusBadRequest, id, codeRequest, "Mcp-Session-Id is missing: a client has to open a session with initialize")
+		return nil, refuse(r, id, jsonrpc.Refused(http.StatusBadRequest, "Mcp-Session-Id is missing: a client has to open a session with initialize"))
 	}
 	if s := p.session(name); s != nil {
 		return s, nil
 	}
-	return nil, refuse(r, http.StatusNotFound, id, codeRequest, "session has ended: the client has to open another with initialize")
+	return nil, refuse(r, id, jsonrpc.Refused(http.StatusNotFound, "session has ended: the client has to open another with initialize"))
 }
 
 // maxInitialize is how many bytes of the request are kept that opens a session.
@@ -148,11 +141,11 @@ const maxInitialize = 64 << 10
 func (p *Program) initialize(r *http.Request, body []byte, request *message.Request) (*http.Response, error) {
 	id := request.ID
 	if len(body) > maxInitialize {
-		return refuse(r, http.StatusRequestEntityTooLarge, id, codeRequest, "initialize is larger than 64 KiB"), nil
+		return refuse(r, id, jsonrpc.Refused(http.StatusRequestEntityTooLarge, "initialize is larger than 64 KiB")), nil
 	}
 	for _, member := range [...]string{"protocolVersion", "capabilities", "clientInfo"} {
 		if _, ok := message.ValueAt(body, "params", member); !ok { // some programs end at that
-			return refuse(r, http.StatusBadRequest, id, codeParams, "initialize has no params."+member), nil
+			return refuse(r, id, jsonrpc.Invalid(jsonrpc.InvalidParams, "initialize has no params."+member)), nil
 		}
 	}
 	s, err := p.newSession(bytes.Clone(body), outgoing.IsUpkeep(r.Context()))
@@ -225,7 +218,7 @@ func (s *session) request(r *http.Request, m *received) (*http.Response, error) 
 	}
 	if errors.Is(err, errOther) {
 		s.program.forget(s)
-		return refuse(r, http.StatusNotFound, request.ID, codeRequest, err.Error()), nil
+		return refuse(r, request.ID, jsonrpc.Refused(http.StatusNotFound, err.Error())), nil
 	}
 	return s.program.unanswered(r, request, err), nil
 }
@@ -304,7 +297,7 @@ const needsStream = "Accept has to name text/event-stream"
 // get opens the stream of what is no part of an answer.
 func (p *Program) get(r *http.Request) *http.Response {
 	if !takesStream(r) {
-		return refuse(r, http.StatusNotAcceptable, nil, codeRequest, needsStream)
+		return refuse(r, nil, jsonrpc.Refused(http.StatusNotAcceptable, needsStream))
 	}
 	s, refused := p.sessionOf(r, nil)
 	if refused != nil {
@@ -332,7 +325,7 @@ func (p *Program) unanswered(r *http.Request, request *message.Request, err erro
 	if _, kept := revision.KindOf(method); (kept || method == "initialize") && !errors.Is(err, errCancelled) {
 		status = http.StatusServiceUnavailable
 	}
-	res := refuse(r, status, request.ID, codeInternal, err.Error())
+	res := refuse(r, request.ID, jsonrpc.Failed(status, err.Error()))
 	if later, ok := errors.AsType[*unavailable](err); ok && status != http.StatusOK {
 		res.Header.Set("Retry-After", strconv.Itoa(int(math.Ceil(later.after.Seconds()))))
 	}
@@ -344,12 +337,12 @@ func Forbid(r *http.Request, reason string) *http.Response {
 	if r.Body != nil {
 		r.Body.Close()
 	}
-	return refuse(r, http.StatusForbidden, nil, codeRequest, reason)
+	return refuse(r, nil, jsonrpc.Refused(http.StatusForbidden, reason))
 }
 
 // refuse returns an answer that is an error of JSON-RPC.
-func refuse(r *http.Request, status int, id []byte, code int, text string) *http.Response {
-	return answer(r, status, message.AppendError(nil, id, code, text))
+func refuse(r *http.Request, id []byte, p *jsonrpc.Problem) *http.Response {
+	return answer(r, p.Status, p.Append(nil, id))
 }
 
 // answer returns an answer with that message, nil for none.

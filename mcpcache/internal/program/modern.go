@@ -3,21 +3,13 @@ package program
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
-)
-
-// Codes of errors of 2026-07-28 (schema, "Error Codes").
-const (
-	codeParams      = -32602
-	codeHeader      = -32020
-	codeCapability  = -32021
-	codeUnsupported = -32022
 )
 
 // modern is the one process for all requests without a session. What is told apart by them is
@@ -39,15 +31,10 @@ const noSessions = "this server has no sessions"
 func (m *modern) refuseSession(r *http.Request, from *received) *http.Response {
 	request := &from.request
 	if string(request.Method) != "initialize" {
-		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, noSessions)
+		return refuse(r, request.ID, jsonrpc.Refused(http.StatusBadRequest, noSessions))
 	}
-	requested, _ := message.ValueAt(from.body, "params", "protocolVersion")
-	if len(requested) == 0 {
-		requested = []byte(`""`)
-	}
-	return answer(r, http.StatusBadRequest, message.AppendErrorWith(nil, request.ID, codeUnsupported,
-		"this server speaks "+revision.LatestModern.String()+" alone",
-		fmt.Appendf(nil, `{"supported":["%s"],"requested":%s}`, revision.LatestModern, requested)))
+	requested := message.StringAt(from.body, "params", "protocolVersion")
+	return refuse(r, request.ID, jsonrpc.Unsupported(requested, revision.LatestModern.String()))
 }
 
 // asks implements [owner].
@@ -119,9 +106,9 @@ func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
 	body, request := from.body, &from.request
 	switch {
 	case m.era.is(isLegacy):
-		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, notModern), nil
+		return refuse(r, request.ID, jsonrpc.Refused(http.StatusBadRequest, notModern)), nil
 	case request.Method == nil:
-		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, "a client sends no responses at this revision"), nil
+		return refuse(r, request.ID, jsonrpc.Refused(http.StatusBadRequest, "a client sends no responses at this revision")), nil
 	case request.ID == nil: // cancellation is the end of a connection here, so there is nothing to be said
 		return answer(r, http.StatusAccepted, nil), nil
 	}
@@ -133,7 +120,7 @@ func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
 	discovers := string(request.Method) == revision.Discover.Method()
 	switch {
 	case subscribes && !takesStream(r):
-		return refuse(r, http.StatusNotAcceptable, request.ID, codeRequest, needsStream), nil
+		return refuse(r, request.ID, jsonrpc.Refused(http.StatusNotAcceptable, needsStream)), nil
 	case discovers && lazy && m.slot.asleep():
 		if said := m.recorded(body); said != nil {
 			return answer(r, http.StatusOK, result(request.ID, said)), nil
@@ -159,7 +146,7 @@ func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
 	case err == nil || r.Context().Err() != nil:
 		return res, err
 	case errors.Is(err, errLegacy):
-		return refuse(r, http.StatusBadRequest, request.ID, codeRequest, notModern), nil
+		return refuse(r, request.ID, jsonrpc.Refused(http.StatusBadRequest, notModern)), nil
 	}
 	return m.slot.program.unanswered(r, request, err), nil
 }
@@ -168,7 +155,7 @@ func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
 // "Streamable HTTP", "Request Metadata"). It returns nil if all is right.
 func (m *modern) refuses(r *http.Request, body []byte, request *message.Request) *http.Response {
 	wrong := func(code int, text string) *http.Response {
-		return refuse(r, http.StatusBadRequest, request.ID, code, text)
+		return refuse(r, request.ID, jsonrpc.Invalid(code, text))
 	}
 	is := func(header, value string) bool {
 		values := r.Header.Values(header)
@@ -176,19 +163,19 @@ func (m *modern) refuses(r *http.Request, body []byte, request *message.Request)
 	}
 	switch {
 	case request.Meta.Revision == nil:
-		return wrong(codeParams, "params._meta has no "+message.MetaRevision)
+		return wrong(jsonrpc.InvalidParams, "params._meta has no "+message.MetaRevision)
 	case !is(revisionHeader, string(request.Meta.Revision)):
-		return wrong(codeHeader, "MCP-Protocol-Version has to be what the message says in "+message.MetaRevision)
+		return wrong(jsonrpc.HeaderMismatch, "MCP-Protocol-Version has to be what the message says in "+message.MetaRevision)
 	case request.Meta.Capabilities == nil:
-		return wrong(codeParams, "params._meta has no "+message.MetaCapabilities)
+		return wrong(jsonrpc.InvalidParams, "params._meta has no "+message.MetaCapabilities)
 	case !is("Mcp-Method", string(request.Method)):
-		return wrong(codeHeader, "Mcp-Method has to be the method of the message")
+		return wrong(jsonrpc.HeaderMismatch, "Mcp-Method has to be the method of the message")
 	}
 	member := "name"
 	switch string(request.Method) {
 	case "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
 		// Of a session, which a program that speaks both eras might take it for.
-		return refuse(r, http.StatusNotFound, request.ID, codeMethod, "there is no such method at this revision")
+		return refuse(r, request.ID, jsonrpc.Invalid(jsonrpc.MethodNotFound, "there is no such method at this revision"))
 	case "resources/read":
 		member = "uri"
 	case "tools/call", "prompts/get":
@@ -201,7 +188,7 @@ func (m *modern) refuses(r *http.Request, body []byte, request *message.Request)
 			return nil
 		}
 	}
-	return wrong(codeHeader, "Mcp-Name has to be params."+member+" of the message")
+	return wrong(jsonrpc.HeaderMismatch, "Mcp-Name has to be params."+member+" of the message")
 }
 
 // statusOf returns the status of an answer without a session (2026-07-28, "Streamable HTTP").
@@ -210,11 +197,5 @@ func statusOf(line []byte) int {
 	if err != nil || response.Error == nil {
 		return http.StatusOK
 	}
-	switch response.Error.Code {
-	case codeMethod:
-		return http.StatusNotFound
-	case codeHeader, codeCapability, codeUnsupported:
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
+	return jsonrpc.StatusOf(response.Error.Code)
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -39,10 +40,10 @@ func (p *Program) receive(r *http.Request) (m *received, refused *http.Response,
 	case refused != nil || err != nil:
 		return m, refused, err
 	case !utf8.Valid(m.body):
-		return m, refuse(r, http.StatusBadRequest, nil, codeParse, "message is not UTF-8"), nil
+		return m, refuse(r, nil, jsonrpc.Invalid(jsonrpc.ParseError, "message is not UTF-8")), nil
 	}
 	if err := message.Decode(m.body, &m.request); err != nil {
-		return m, refuse(r, http.StatusBadRequest, nil, codeRequest, err.Error()), nil
+		return m, refuse(r, nil, jsonrpc.Refused(http.StatusBadRequest, err.Error())), nil
 	}
 	for i, b := range m.body { // in JSON they are white space
 		if b == '\n' || b == '\r' {
@@ -59,15 +60,15 @@ func (p *Program) refusesLong(r *http.Request) *http.Response {
 	switch {
 	case revision.Parse(version).Era() == revision.Modern:
 		if p.modern.era.is(isLegacy) {
-			return refuse(r, http.StatusBadRequest, nil, codeRequest, notModern)
+			return refuse(r, nil, jsonrpc.Refused(http.StatusBadRequest, notModern))
 		}
 		return nil
 	case !known(version):
 		return unknownVersion(r, version)
 	case p.modern.alone():
-		return refuse(r, http.StatusBadRequest, nil, codeRequest, noSessions)
+		return refuse(r, nil, jsonrpc.Refused(http.StatusBadRequest, noSessions))
 	case r.Header.Get(sessionHeader) == "":
-		return refuse(r, http.StatusRequestEntityTooLarge, nil, codeRequest, "initialize is larger than 64 KiB, or Mcp-Session-Id is missing")
+		return refuse(r, nil, jsonrpc.Refused(http.StatusRequestEntityTooLarge, "initialize is larger than 64 KiB, or Mcp-Session-Id is missing"))
 	}
 	_, refused := p.sessionOf(r, nil)
 	return refused
@@ -86,9 +87,9 @@ func (p *Program) readOn(r *http.Request, m *received) (refused *http.Response, 
 		if most < process.MaxLine {
 			text = fmt.Sprintf("message is larger than %d KiB, for which there is memory at most", largest>>10)
 		}
-		return refuse(r, http.StatusRequestEntityTooLarge, nil, codeRequest, text), nil
+		return refuse(r, nil, jsonrpc.Refused(http.StatusRequestEntityTooLarge, text)), nil
 	case errors.Is(err, errNoRoom):
-		refused = refuse(r, http.StatusServiceUnavailable, nil, codeInternal, err.Error())
+		refused = refuse(r, nil, jsonrpc.Failed(http.StatusServiceUnavailable, err.Error()))
 		refused.Header.Set("Retry-After", "1")
 		return refused, nil
 	}

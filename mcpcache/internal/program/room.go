@@ -116,6 +116,6 @@ func (c *child) lacksRoom(beginning []byte) {
 	}
 	c.program.log().Warn("answer is dropped: there was no memory for it", zap.String("error", text), zap.Int("pid", c.process.PID()))
 	if asked := c.settle(number); asked != nil {
-		asked.end(message.AppendError(nil, asked.id, codeInternal, text), nil)
+		asked.fail(text)
 	}
 }

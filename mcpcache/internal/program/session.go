@@ -372,7 +372,7 @@ func (s *session) cancel(ctx context.Context, body []byte) error {
 		return err
 	}
 	if cancelled := c.settle(number); cancelled != nil {
-		cancelled.end(message.AppendError(nil, cancelled.id, codeInternal, errCancelled.Error()), nil)
+		cancelled.fail(errCancelled.Error())
 	}
 	if err := c.tell(ctx, line); !errors.Is(err, errGone) {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -96,7 +97,7 @@ func (a *answer) begin(status int) {
 	if f := a.refused(status); f != nil {
 		a.replaced = true
 		delete(h, "Content-Encoding")
-		_ = a.v.fail(*f)
+		_ = a.v.fail(f)
 		return
 	}
 	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
@@ -150,14 +151,12 @@ func (a *answer) forget() {
 }
 
 // refused returns what the client gets in the place of an answer that it cannot be given, or nil.
-func (a *answer) refused(status int) *refusal {
+func (a *answer) refused(status int) *jsonrpc.Problem {
 	if !a.isOfMCP(status) {
-		f := a.failed(status)
-		return &f
+		return a.failed(status)
 	}
 	if coding := header.Coding(a.header); coding != "" && a.secrets != nil {
-		f := a.v.server.coded(coding)
-		return &f
+		return a.v.server.coded(coding)
 	}
 	return nil
 }
@@ -180,7 +179,7 @@ func (a *answer) isOfMCP(status int) bool {
 }
 
 // failed is what the client gets in the place of an answer that is none of MCP.
-func (a *answer) failed(status int) refusal {
+func (a *answer) failed(status int) *jsonrpc.Problem {
 	s := a.v.server
 	switch {
 	case a.v.isCancelled():
@@ -190,30 +189,30 @@ func (a *answer) failed(status int) refusal {
 	}
 	a.v.bar(s)
 	if s == a.v.endpoint.door {
-		return *a.v.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
+		return a.v.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
 	}
 	return s.refusing(status)
 }
 
 // coded is the refusal that stands for an answer in a content coding: nobody asked for one
 // (see [Passes]), and the guard's credential could not be found in it.
-func (s *Server) coded(coding string) refusal {
-	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q answered with content coding %.40q, which nobody asked for: the credential of its guard could be in it", s.Name, coding), nil}
+func (s *Server) coded(coding string) *jsonrpc.Problem {
+	return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q answered with content coding %.40q, which nobody asked for: the credential of its guard could be in it", s.Name, coding))
 }
 
 // brokenOff is the refusal that stands for an answer that has ended too early.
-func (s *Server) brokenOff() refusal {
-	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q broke off its answer", s.Name), nil}
+func (s *Server) brokenOff() *jsonrpc.Problem {
+	return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q broke off its answer", s.Name))
 }
 
 // failed is the refusal that stands for an answer that is none of MCP.
-func (s *Server) failed(status int) refusal {
+func (s *Server) failed(status int) *jsonrpc.Problem {
 	text := fmt.Sprintf("the MCP server %q answered with HTTP status %d", s.Name, status)
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestEntityTooLarge:
-		return refusal{status, internalError, text, nil}
+		return jsonrpc.Failed(status, text)
 	}
-	return refusal{http.StatusBadGateway, internalError, text, nil}
+	return jsonrpc.Failed(http.StatusBadGateway, text)
 }
 
 // Write implements [io.Writer].

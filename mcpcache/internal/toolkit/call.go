@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -148,7 +149,7 @@ func (v *visit) called(a *answer, tool string) {
 		return
 	}
 	feeds, lists := v.server.Feeds.All(), v.server.Cache
-	if code == invalidParams || code == headerMismatch {
+	if code == jsonrpc.InvalidParams || code == jsonrpc.HeaderMismatch {
 		v.server.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
 		for _, f := range feeds {
 			f.Misled(revision.Tools, lists.Doubt(revision.Tools))
@@ -169,9 +170,9 @@ func (v *visit) called(a *answer, tool string) {
 // completion says so that way, too.
 func (v *visit) isOfOtherEra(status, code int) bool {
 	switch code {
-	case invalidParams, headerMismatch, missingCapability, internalError:
+	case jsonrpc.InvalidParams, jsonrpc.HeaderMismatch, jsonrpc.MissingCapability, jsonrpc.InternalError:
 		return false
-	case methodNotFound:
+	case jsonrpc.MethodNotFound:
 		return v.method != "completion/complete"
 	}
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -185,6 +186,6 @@ func (s *Server) refusesWhom() string {
 }
 
 // refusing is the refusal of what is for a server that lets neither the caller in nor us.
-func (s *Server) refusing(status int) refusal {
-	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q refuses %s: HTTP status %d", s.Name, s.refusesWhom(), status), nil}
+func (s *Server) refusing(status int) *jsonrpc.Problem {
+	return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q refuses %s: HTTP status %d", s.Name, s.refusesWhom(), status))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -21,7 +22,7 @@ var knocks = []revision.Kind{revision.Tools, revision.Prompts, revision.Resource
 
 // enter has the caller be let in by the server that is the door, unless it has done that
 // lately. It returns that one's refusal, or nil.
-func (v *visit) enter() *refusal {
+func (v *visit) enter() *jsonrpc.Problem {
 	door := v.endpoint.door
 	if door == nil {
 		return nil
@@ -41,15 +42,14 @@ func (v *visit) enter() *refusal {
 		return nil
 	}
 	v.status = statusAdmission
-	f := door.doesNotAnswer(failure)
-	return &f
+	return door.doesNotAnswer(failure)
 }
 
 // enterBeforeLong has the caller be let in before more than the beginning of a long body is read, which
 // takes of the memory that is for all. The message is not known yet, so the header says in which era the
 // door is asked. Without a revision there, that is the legacy one. If the message turns out to be of the
 // other era, the door has to let the caller in there as well.
-func (v *visit) enterBeforeLong() *refusal {
+func (v *visit) enterBeforeLong() *jsonrpc.Problem {
 	if v.body.Whole {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (v *visit) isTurnedAway() bool {
 var errNoList = errors.New("the server has no list by which it could let anybody in")
 
 // turnAway is the refusal of a caller whom the door does not let in.
-func (v *visit) turnAway(status int, challenges []string) *refusal {
+func (v *visit) turnAway(status int, challenges []string) *jsonrpc.Problem {
 	if len(challenges) > 0 {
 		v.w.Header()["Www-Authenticate"] = challenges
 	}
@@ -131,12 +131,12 @@ func (v *visit) turnAway(status int, challenges []string) *refusal {
 			}
 		}
 	}
-	return &refusal{status, invalidRequest, fmt.Sprintf("the MCP server %q refuses the caller's credentials", v.endpoint.door.Name), nil}
+	return jsonrpc.Refused(status, fmt.Sprintf("the MCP server %q refuses the caller's credentials", v.endpoint.door.Name))
 }
 
 // turnedAway returns the refusal of a caller whom the door has refused something that it was
 // asked for on its behalf; nil if another server has, or the door something else.
-func (v *visit) turnedAway(s *Server, err error) *refusal {
+func (v *visit) turnedAway(s *Server, err error) *jsonrpc.Problem {
 	status := statusOf(err)
 	if status == nil {
 		return nil
@@ -158,7 +158,7 @@ func (v *visit) bar(s *Server) {
 }
 
 // doesNotAnswer is the refusal of what depends on a server that does not answer.
-func (s *Server) doesNotAnswer(err error) refusal {
+func (s *Server) doesNotAnswer(err error) *jsonrpc.Problem {
 	status, text := http.StatusBadGateway, "does not answer as it should"
 	failed, ofUpstream := errors.AsType[caddyhttp.HandlerError](err) // such as reverse_proxy's
 	_, ofGuard := errors.AsType[*client.GuardError](err)
@@ -172,5 +172,5 @@ func (s *Server) doesNotAnswer(err error) refusal {
 	case ofUpstream, client.Unreachable(err):
 		status, text = max(status, failed.StatusCode), "cannot be reached"
 	}
-	return refusal{status, internalError, fmt.Sprintf("the MCP server %q %s", s.Name, text), nil}
+	return jsonrpc.Failed(status, fmt.Sprintf("the MCP server %q %s", s.Name, text))
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
@@ -178,11 +179,11 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 func (v *visit) refuse(foreign origin.Refusal) error {
 	v.endpoint.Remarks.Make(foreign.Remark())
 	v.status = statusOrigin
-	return v.fail(refusal{http.StatusForbidden, invalidRequest, foreign.Reason, nil})
+	return v.fail(jsonrpc.Refused(http.StatusForbidden, foreign.Reason))
 }
 
 // notAllowed refuses a method of HTTP.
 func (v *visit) notAllowed(text, allowed string) error {
 	v.w.Header()["Allow"] = []string{allowed}
-	return v.fail(refusal{http.StatusMethodNotAllowed, invalidRequest, text, nil})
+	return v.fail(jsonrpc.Refused(http.StatusMethodNotAllowed, text))
 }

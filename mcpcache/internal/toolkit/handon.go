@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/bridge"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
@@ -25,7 +26,7 @@ func (v *visit) handOn(next caddyhttp.Handler, body []byte, name string) error {
 	}
 	s, f := v.use(v.client)
 	if f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	defer s.Leave()
 	if v.speaks == revision.Legacy {
@@ -45,7 +46,7 @@ func (v *visit) callWithoutSession(next caddyhttp.Handler, s *session.Session, b
 		Capabilities: v.client.Capabilities, Name: v.client.Name, Version: v.client.Version, Level: s.Level(),
 	})
 	if err != nil {
-		return v.fail(invalid(invalidParams, err.Error()))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
@@ -61,11 +62,11 @@ func (v *visit) callWithoutSession(next caddyhttp.Handler, s *session.Session, b
 func (v *visit) handOver(next caddyhttp.Handler, body []byte, name string) error {
 	client, err := v.caller()
 	if err != nil {
-		return v.fail(invalid(invalidParams, err.Error()))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
 	v.number = strconv.AppendInt(nil, v.endpoint.Settings.Sessions.Number(), 10)
 	if body, err = bridge.ToLegacy(body, v.number); err != nil {
-		return v.fail(invalid(invalidParams, err.Error()))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
 	if f := v.server.feed(v.at); client.Shared && (f == nil || !f.Sessionless()) {
 		client = client.Once()
@@ -79,7 +80,7 @@ func (v *visit) handOver(next caddyhttp.Handler, body []byte, name string) error
 func (v *visit) handOverAs(next caddyhttp.Handler, client *session.Client, body []byte, name string) error {
 	s, f := v.use(client)
 	if f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	if client.IsOnce() {
 		defer s.End()

@@ -13,14 +13,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
 // cancelled is the refusal of a request that was cancelled.
-var cancelled = refusal{http.StatusOK, invalidRequest, "the request was cancelled", nil}
+var cancelled = jsonrpc.Refused(http.StatusOK, "the request was cancelled")
 
 // ended is the refusal of a request in a session that the client has ended.
-var ended = refusal{http.StatusNotFound, invalidRequest, "Session not found: it was ended", nil}
+var ended = jsonrpc.Refused(http.StatusNotFound, "Session not found: it was ended")
 
 // isCancelled reports whether the client has cancelled the request by a notification.
 func (v *visit) isCancelled() bool { return v.waits != nil && v.waits.Cancelled() }
@@ -111,16 +112,16 @@ func (e *Endpoint) sessions(s *Server, c *session.Client, caller feed.Caller) se
 }
 
 // notOpened is the refusal of what is for a server that does not open a session.
-func (v *visit) notOpened(err error) refusal {
+func (v *visit) notOpened(err error) *jsonrpc.Problem {
 	v.endpoint.note(v.server, notOpening, err)
 	if status := statusOf(err); status != nil {
 		if f := v.turnedAway(v.server, err); f != nil {
-			return *f
+			return f
 		}
 		return v.server.refusing(status.Status)
 	}
 	if client.IsAnswer(err) {
-		return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q does not open a session", v.server.Name), nil}
+		return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q does not open a session", v.server.Name))
 	}
 	return v.server.doesNotAnswer(err)
 }

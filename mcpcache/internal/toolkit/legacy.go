@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
@@ -47,13 +48,13 @@ func isOfLegacy(version string) bool {
 func (v *visit) legacy(next caddyhttp.Handler) error {
 	v.at = revision.LatestLegacy
 	if f := v.enter(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	if v.method == "initialize" && v.request.ID != nil {
 		return v.initialize()
 	}
 	if f := v.resume(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	if v.request.ID == nil || v.request.Method == nil {
 		return v.notified(next)
@@ -68,7 +69,7 @@ func (v *visit) legacy(next caddyhttp.Handler) error {
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
 		return v.route(next)
 	}
-	return v.fail(refusal{http.StatusNotFound, methodNotFound, "Method not found", nil})
+	return v.fail(jsonrpc.NoMethod())
 }
 
 // initialize opens a session: the id that the client is given has sealed all that has to be
@@ -81,7 +82,7 @@ func (v *visit) initialize() error {
 	}
 	client, err := session.New(v.body.Bytes, v.at, v.now.Add(e.Settings.SessionTTL))
 	if err != nil {
-		return v.fail(invalid(invalidParams, err.Error()))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
 	v.awaitServers(e.servers)
 	v.awaitSealer(e.Settings.Gate)
@@ -139,19 +140,18 @@ func (v *visit) awaitSealer(most time.Duration) bool {
 }
 
 // resume finds out which session the request is in.
-func (v *visit) resume() *refusal {
+func (v *visit) resume() *jsonrpc.Problem {
 	v.at = revision.LatestLegacy
 	ids := v.r.Header["Mcp-Session-Id"]
 	if len(ids) != 1 || ids[0] == "" {
-		f := invalid(invalidRequest, "Mcp-Session-Id is missing, and _meta names no revision: begin with initialize, or with server/discover")
-		return &f
+		return jsonrpc.Invalid(jsonrpc.InvalidRequest, "Mcp-Session-Id is missing, and _meta names no revision: begin with initialize, or with server/discover")
 	}
-	e, over := v.endpoint, &refusal{http.StatusNotFound, invalidRequest, "Session not found: open a new one with initialize", nil}
+	e, over := v.endpoint, jsonrpc.Refused(http.StatusNotFound, "Session not found: open a new one with initialize")
 	client, err := session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
 	if errors.Is(err, seal.ErrForeign) { // perhaps for now
 		if !v.awaitSealer(secretsWithin) {
 			v.w.Header()["Retry-After"] = []string{"1"}
-			return &refusal{http.StatusServiceUnavailable, internalError, "what opens the session has not been loaded yet: try again", nil}
+			return jsonrpc.Failed(http.StatusServiceUnavailable, "what opens the session has not been loaded yet: try again")
 		}
 		client, err = session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
 	}
@@ -165,7 +165,7 @@ func (v *visit) resume() *refusal {
 // end ends a session (2025-11-25, "Streamable HTTP", "Session Management" 5).
 func (v *visit) end() error {
 	if f := v.resume(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	v.endpoint.endSession(v.client.ID)
 	v.own()
@@ -206,11 +206,11 @@ func (v *visit) result(result []byte) error {
 func (v *visit) setLevel() error {
 	level := message.StringAt(v.body.Bytes, "params", "level")
 	if !slices.Contains(message.LogLevels, level) {
-		return v.fail(invalid(invalidParams, "level is none of "+strings.Join(message.LogLevels, ", ")))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "level is none of "+strings.Join(message.LogLevels, ", ")))
 	}
 	s, f := v.use(v.client)
 	if f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	defer s.Leave()
 	s.SetLevel(level)
@@ -233,14 +233,14 @@ func (v *visit) notified(next caddyhttp.Handler) error {
 }
 
 // use returns a session's place in the table. It has to be left.
-func (v *visit) use(of *session.Client) (*session.Session, *refusal) {
+func (v *visit) use(of *session.Client) (*session.Session, *jsonrpc.Problem) {
 	s, err := v.endpoint.Settings.Sessions.Use(of.ID, of.Expires)
 	switch {
 	case errors.Is(err, session.ErrEnded):
-		return nil, &ended
+		return nil, ended
 	case err != nil:
 		v.w.Header()["Retry-After"] = []string{"1"}
-		return nil, &refusal{http.StatusServiceUnavailable, internalError, "there are as many sessions in use as max_sessions allows: try again", nil}
+		return nil, jsonrpc.Failed(http.StatusServiceUnavailable, "there are as many sessions in use as max_sessions allows: try again")
 	}
 	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -26,17 +27,17 @@ func (v *visit) list() error {
 	k, _ := revision.KindOf(v.method)
 	v.kind = k
 	if v.request.Cursor != nil {
-		return v.fail(invalid(invalidParams, "Invalid cursor: the list has one page"))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "Invalid cursor: the list has one page"))
 	}
 	e := v.endpoint
 	l := v.take(k)
 	if v.refused != nil {
 		v.outcome, v.status = exchange.OutcomeBypass, statusAdmission
-		return v.fail(*v.refused)
+		return v.fail(v.refused)
 	}
 	if l == nil {
 		v.outcome, v.status = exchange.OutcomeBypass, ""
-		return v.fail(*v.noRoom("there is no memory left for a list of that size: try again"))
+		return v.fail(v.noRoom("there is no memory left for a list of that size: try again"))
 	}
 	v.gives(l)
 	defer e.cache.Release(l.Entry)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -26,23 +27,23 @@ func (v *visit) get() error {
 	}
 	v.at = revision.LatestLegacy
 	if f := v.enter(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	if f := v.resume(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	if accept := strings.ToLower(strings.Join(v.r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
-		return v.fail(refusal{http.StatusNotAcceptable, invalidRequest, "a GET opens an event stream: send Accept: text/event-stream", nil})
+		return v.fail(jsonrpc.Refused(http.StatusNotAcceptable, "a GET opens an event stream: send Accept: text/event-stream"))
 	}
 	last := v.r.Header.Get("Last-Event-ID")
 	if last != "" && !notices.IsEventID(last) {
-		return v.fail(invalid(invalidRequest, "Last-Event-ID is of no stream of this endpoint: answers of servers are not resumed"))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, "Last-Event-ID is of no stream of this endpoint: answers of servers are not resumed"))
 	}
 	l, f := v.listens(notices.Listening{
 		Wants: revision.SetOf(notices.Kinds[:]...), Session: (*[16]byte)(&v.client.ID), Last: last,
 	})
 	if f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	defer l.Close()
 	s := v.openStream(l)
@@ -92,11 +93,11 @@ func (v *visit) listen() error {
 	raw, _ := message.ValueAt(v.body.Bytes, "params", "notifications")
 	wanted, kinds, err := parseFilter(raw)
 	if err != nil {
-		return v.fail(invalid(invalidParams, err.Error()))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
 	l, f := v.listens(notices.Listening{Wants: kinds})
 	if f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	defer l.Close()
 	s := v.openStream(l)
@@ -116,14 +117,14 @@ func (v *visit) listen() error {
 
 // listens adds the client to those that listen. What it lists from now on is no older than
 // what it is not told of.
-func (v *visit) listens(to notices.Listening) (*notices.Listener, *refusal) {
+func (v *visit) listens(to notices.Listening) (*notices.Listener, *jsonrpc.Problem) {
 	to.Era = v.at.Era()
 	v.awaitServers(v.endpoint.servers)
 	v.endpoint.look(context.WithoutCancel(v.r.Context())) // others are told, too
 	l, err := v.endpoint.Settings.Board.Listen(to)
 	if err != nil {
 		v.w.Header()["Retry-After"] = []string{"1"}
-		return nil, &refusal{http.StatusServiceUnavailable, internalError, "as many clients listen as max_sessions allows: try again", nil}
+		return nil, jsonrpc.Failed(http.StatusServiceUnavailable, "as many clients listen as max_sessions allows: try again")
 	}
 	return l, nil
 }

@@ -8,14 +8,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-)
-
-// Codes with which servers refuse a request in a session that they do not know, besides -32600: those of the
-// TypeScript SDK's examples.
-const (
-	noSession      = -32000
-	unknownSession = -32001
 )
 
 // mayBeLost reports whether the server may have lost the session in which it is called, and it has not been found out
@@ -94,9 +88,9 @@ func isUndone(status, code int) bool {
 	switch code {
 	case 0:
 		return status < http.StatusInternalServerError
-	case invalidRequest:
+	case jsonrpc.InvalidRequest:
 		return true
-	case noSession, unknownSession:
+	case jsonrpc.NoSession, jsonrpc.UnknownSession:
 		return status >= http.StatusBadRequest
 	}
 	return false
@@ -104,9 +98,9 @@ func isUndone(status, code int) bool {
 
 // lostFor is the refusal of what is for a server that has lost the session, where the client
 // shall know: a legacy one opens another, and with that one of the server's.
-func (v *visit) lostFor() refusal {
+func (v *visit) lostFor() *jsonrpc.Problem {
 	if v.client == nil {
-		return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q has lost the session", v.server.Name), nil}
+		return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q has lost the session", v.server.Name))
 	}
-	return refusal{http.StatusNotFound, invalidRequest, "Session not found: the server has lost its own", nil}
+	return jsonrpc.Refused(http.StatusNotFound, "Session not found: the server has lost its own")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 )
 
 // wellKnown are the beginnings of the paths of the metadata by which clients find out where a
@@ -107,7 +108,7 @@ func (v *visit) metadata(next caddyhttp.Handler, target string) error {
 	}
 	v.endpoint.note(v.server, noMetadata, err)
 	// Caddy would log an error of ours for each request.
-	return v.fail(refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q does not show its metadata", v.server.Name), nil})
+	return v.fail(jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q does not show its metadata", v.server.Name)))
 }
 
 // metadata is the response writer of the door's.

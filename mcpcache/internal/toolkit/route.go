@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -45,7 +46,7 @@ func (v *visit) route(next caddyhttp.Handler) error {
 		if err != nil {
 			text = err.Error()
 		}
-		return v.fail(invalid(invalidParams, text))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, text))
 	}
 	method := v.method
 	if method == "completion/complete" {
@@ -56,17 +57,17 @@ func (v *visit) route(next caddyhttp.Handler) error {
 		v.tool = name
 	}
 	if said, ok := v.mirrored(); n.header && v.client == nil && (!ok || said != name) {
-		return v.fail(invalid(headerMismatch, "Mcp-Name is not what the request names, "+name))
+		return v.fail(jsonrpc.Invalid(jsonrpc.HeaderMismatch, "Mcp-Name is not what the request names, "+name))
 	}
 	target, f := v.find(n.kind, name)
 	if f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	v.server = v.endpoint.servers[target.Server]
 	body := v.body.Bytes
 	if target.Name != name {
 		if body, err = message.WithString(body, target.Name, n.path...); err != nil {
-			return v.fail(invalid(invalidRequest, err.Error()))
+			return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error()))
 		}
 	}
 	return v.handOn(next, body, target.Name)
@@ -82,10 +83,9 @@ func (v *visit) mirrored() (name string, ok bool) {
 }
 
 // find returns what a name, or URI, stands for.
-func (v *visit) find(k revision.Kind, name string) (catalog.Target, *refusal) {
+func (v *visit) find(k revision.Kind, name string) (catalog.Target, *jsonrpc.Problem) {
 	if k == revision.Resources && len(name) > policy.MaxName {
-		f := invalid(invalidParams, fmt.Sprintf("the URI has %d bytes; its server is found out for URIs of at most %d", len(name), policy.MaxName))
-		return catalog.Target{}, &f
+		return catalog.Target{}, jsonrpc.Invalid(jsonrpc.InvalidParams, fmt.Sprintf("the URI has %d bytes; its server is found out for URIs of at most %d", len(name), policy.MaxName))
 	}
 	v.showFor(k, name)
 	target, ok := v.target(k, name)

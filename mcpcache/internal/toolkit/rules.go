@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -65,7 +66,7 @@ func varying(most *catalog.Views) (kinds revision.KindSet) {
 
 // judge returns what a name stands for that may be one of a server's, or the refusal of what
 // the caller may not see: the same as of what does not exist.
-func (v *visit) judge(k revision.Kind, t catalog.Target, name string) (catalog.Target, *refusal) {
+func (v *visit) judge(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
 	switch {
 	case !v.views.Restricts(k, t.Server):
 		return t, nil
@@ -80,7 +81,7 @@ func (v *visit) judge(k revision.Kind, t catalog.Target, name string) (catalog.T
 
 // listedFor is judge where an item has to be in the list that the caller is shown. What is not
 // there is looked for in a newer list of the server.
-func (v *visit) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *refusal) {
+func (v *visit) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
 	s := v.endpoint.servers[t.Server]
 	if !v.views.NeedsHints(k, t.Server) {
 		if listed, ok := v.joined(k).Target(name); ok { // if it is gone, the server says so
@@ -130,18 +131,17 @@ func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
 
 // missed is the refusal of what is of nobody, or of nobody whom the caller may name it to: where
 // there are rules, nobody can tell which.
-func (v *visit) missed(k revision.Kind, name string) *refusal {
+func (v *visit) missed(k revision.Kind, name string) *jsonrpc.Problem {
 	if v.views.RestrictsAny(k) {
 		v.outcome, v.status = exchange.OutcomeDenied, statusDenied
 	}
-	f := v.unknown(k, name)
-	return &f
+	return v.unknown(k, name)
 }
 
 // awaitList waits for the list of a server in which there is what rules go by: a new one, if a
 // change was announced, or nothing keeps it up to date but that the caller asks. It returns a
 // refusal if there is none, though there may be one later.
-func (v *visit) awaitList(k revision.Kind, s *Server) *refusal {
+func (v *visit) awaitList(k revision.Kind, s *Server) *jsonrpc.Problem {
 	part := v.part(s, k)
 	if part == nil {
 		v.awaitServers([]*Server{s})
@@ -162,5 +162,5 @@ func (v *visit) awaitList(k revision.Kind, s *Server) *refusal {
 	if !s.isKnown(v.at) {
 		return s.notReached()
 	}
-	return &refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q gives no list of its %s, and rules go by what is listed there", s.Name, k), nil}
+	return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q gives no list of its %s, and rules go by what is listed there", s.Name, k))
 }

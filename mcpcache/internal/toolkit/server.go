@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -230,6 +232,6 @@ func (s *Server) isKnown(r revision.Revision) bool {
 }
 
 // notReached is the refusal of what a server has to answer that never has.
-func (s *Server) notReached() *refusal {
-	return &refusal{503, internalError, fmt.Sprintf("the MCP server %q has not been reached yet", s.Name), nil}
+func (s *Server) notReached() *jsonrpc.Problem {
+	return jsonrpc.Failed(http.StatusServiceUnavailable, fmt.Sprintf("the MCP server %q has not been reached yet", s.Name))
 }

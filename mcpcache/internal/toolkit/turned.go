@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -100,8 +101,8 @@ func (a *answer) turn(status int) *turned {
 func (t *turned) isWhole() bool { return t.whole != nil }
 
 // unclear is the refusal that stands for an answer that cannot be understood.
-func (s *Server) unclear() refusal {
-	return refusal{http.StatusBadGateway, internalError, fmt.Sprintf("the MCP server %q gave no answer that could be understood", s.Name), nil}
+func (s *Server) unclear() *jsonrpc.Problem {
+	return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q gave no answer that could be understood", s.Name))
 }
 
 // tooLarge answers for a server whose answer is too large.
@@ -109,7 +110,7 @@ func (t *turned) tooLarge() {
 	text := fmt.Sprintf("the answer of the MCP server %q, which speaks another revision than the client, is larger than max_list, or than there is memory left for such answers", t.v.server.Name)
 	t.over = true
 	if t.events.MaxEvent == 0 {
-		_ = t.v.fail(refusal{http.StatusBadGateway, internalError, text, nil})
+		_ = t.v.fail(jsonrpc.Failed(http.StatusBadGateway, text))
 		return
 	}
 	_ = t.event(t.by.Fail(text).Bytes)
@@ -186,7 +187,7 @@ func (t *turned) finish() {
 	t.over = true
 	switch {
 	case t.whole == nil && t.v.isCancelled():
-		_ = t.event(t.by.Fail(cancelled.text).Bytes)
+		_ = t.event(t.by.Fail(cancelled.Text).Bytes)
 		return
 	case t.whole == nil:
 		_ = t.event(t.by.Fail(fmt.Sprintf("the MCP server %q ended its answer before the result", t.v.server.Name)).Bytes)
@@ -219,10 +220,8 @@ func (t *turned) answer(m bridge.Message) {
 	case status >= http.StatusInternalServerError:
 	case t.v.client != nil || m.Code == 0:
 		status = http.StatusOK
-	case m.Code == methodNotFound:
-		status = http.StatusNotFound
-	case m.Code == invalidParams, m.Code == invalidRequest:
-		status = http.StatusBadRequest
+	case jsonrpc.StatusOf(m.Code) != http.StatusOK:
+		status = jsonrpc.StatusOf(m.Code)
 	case status == http.StatusNotFound:
 		status = http.StatusOK // it says something of the session
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
@@ -50,11 +51,11 @@ type visit struct {
 	waits  *session.Call   // what can be cancelled; nil: nothing
 	asked  bool            // a server has been sent something
 
-	presented []*feed.Caller // as whom the caller comes to the servers, by their numbers
-	knocked   *shownList     // the door's list of the visit's kind, which has let the caller in; nil: none has, or it is used
-	refused   *refusal       // the door's, of a list
-	renewed   bool           // the guard's credential has been
-	crowded   bool           // a list could not be joined, as too many are
+	presented []*feed.Caller   // as whom the caller comes to the servers, by their numbers
+	knocked   *shownList       // the door's list of the visit's kind, which has let the caller in; nil: none has, or it is used
+	refused   *jsonrpc.Problem // the door's, of a list
+	renewed   bool             // the guard's credential has been
+	crowded   bool             // a list could not be joined, as too many are
 
 	// Of what is sent to a legacy server.
 	as      *session.Client  // as whom the session with it is opened
@@ -159,22 +160,22 @@ func (v *visit) placeholder(key string) (any, bool) {
 // post answers a message.
 func (v *visit) post(next caddyhttp.Handler) error {
 	if !incoming.PlainJSON(v.r.Header) {
-		return v.fail(refusal{http.StatusUnsupportedMediaType, invalidRequest, "the request has to be plain JSON in UTF-8: Content-Type: application/json, without Content-Encoding", nil})
+		return v.fail(jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request has to be plain JSON in UTF-8: Content-Type: application/json, without Content-Encoding"))
 	}
 	if f, err := v.read(); err != nil || f != nil {
 		if f != nil {
-			return v.fail(*f)
+			return v.fail(f)
 		}
 		return err
 	}
 	if f := v.decode(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	if v.isLegacy() {
 		return v.legacy(next)
 	}
 	if v.request.Method == nil {
-		return v.fail(invalid(invalidRequest, "no request of a server waits for an answer"))
+		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, "no request of a server waits for an answer"))
 	}
 	if v.request.ID == nil {
 		// Of notifications, a modern client has none that the servers would need.
@@ -182,10 +183,10 @@ func (v *visit) post(next caddyhttp.Handler) error {
 		return nil
 	}
 	if f := v.check(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	if f := v.enter(); f != nil {
-		return v.fail(*f)
+		return v.fail(f)
 	}
 	switch v.method {
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover":
@@ -195,13 +196,13 @@ func (v *visit) post(next caddyhttp.Handler) error {
 	case "subscriptions/listen":
 		return v.listen()
 	}
-	return v.fail(refusal{http.StatusNotFound, methodNotFound, "Method not found", nil})
+	return v.fail(jsonrpc.NoMethod())
 }
 
 // read reads the whole body, up to max_call. The door lets the caller of a long one in before that.
-func (v *visit) read() (*refusal, error) {
+func (v *visit) read() (*jsonrpc.Problem, error) {
 	s := &v.endpoint.Settings
-	tooLarge := &refusal{http.StatusRequestEntityTooLarge, invalidRequest, "the request is larger than max_call, and the server that it is for has to be found out", nil}
+	tooLarge := jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and the server that it is for has to be found out")
 	if v.r.ContentLength > s.MaxCall {
 		return tooLarge, nil
 	}
@@ -223,27 +224,24 @@ func (v *visit) read() (*refusal, error) {
 }
 
 // noRoom is the refusal of what there is no memory for now.
-func (v *visit) noRoom(text string) *refusal {
+func (v *visit) noRoom(text string) *jsonrpc.Problem {
 	v.w.Header()["Retry-After"] = []string{"1"}
-	return &refusal{http.StatusServiceUnavailable, internalError, text, nil}
+	return jsonrpc.Failed(http.StatusServiceUnavailable, text)
 }
 
 // decode takes the message apart.
-func (v *visit) decode() *refusal {
+func (v *visit) decode() *jsonrpc.Problem {
 	err := v.endpoint.decode(v.body.Bytes, &v.request)
 	v.method = string(v.request.Method)
-	var f refusal
 	switch {
 	case errors.Is(err, message.ErrBatch):
-		f = invalid(invalidRequest, "batches are not taken: send one message at a time")
+		return jsonrpc.Invalid(jsonrpc.InvalidRequest, "batches are not taken: send one message at a time")
 	case errors.Is(err, message.ErrAmbiguous):
-		f = invalid(invalidRequest, err.Error())
+		return jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error())
 	case err != nil:
-		f = invalid(parseError, err.Error())
-	default:
-		return nil
+		return jsonrpc.Invalid(jsonrpc.ParseError, err.Error())
 	}
-	return &f
+	return nil
 }
 
 // decode takes a message apart. Those like the last lists that were asked for cost less.
@@ -259,28 +257,25 @@ func (e *Endpoint) decode(body []byte, r *message.Request) error {
 
 // check finds out whether the request is a valid one of the modern era (2026-07-28,
 // "Streamable HTTP", "Request Metadata"; "Versioning").
-func (v *visit) check() *refusal {
+func (v *visit) check() *jsonrpc.Problem {
 	meta := &v.request.Meta
 	named := v.r.Header["Mcp-Protocol-Version"]
 	v.at = revision.Parse(string(meta.Revision))
-	var f refusal
 	switch {
 	case meta.Revision == nil && len(named) == 1 && named[0] != revision.LatestModern.String():
-		f = unsupported(named[0])
+		return jsonrpc.Unsupported(named[0], supported...)
 	case meta.Revision == nil:
-		f = invalid(invalidParams, "_meta has no io.modelcontextprotocol/protocolVersion")
+		return jsonrpc.Invalid(jsonrpc.InvalidParams, "_meta has no io.modelcontextprotocol/protocolVersion")
 	case v.at != revision.LatestModern:
-		f = unsupported(string(meta.Revision))
+		return jsonrpc.Unsupported(string(meta.Revision), supported...)
 	case len(named) != 1 || named[0] != string(meta.Revision):
-		f = invalid(headerMismatch, "MCP-Protocol-Version is not that of _meta, "+string(meta.Revision))
+		return jsonrpc.Invalid(jsonrpc.HeaderMismatch, "MCP-Protocol-Version is not that of _meta, "+string(meta.Revision))
 	case meta.Capabilities == nil:
-		f = invalid(invalidParams, "_meta has no io.modelcontextprotocol/clientCapabilities")
+		return jsonrpc.Invalid(jsonrpc.InvalidParams, "_meta has no io.modelcontextprotocol/clientCapabilities")
 	case len(v.r.Header["Mcp-Method"]) != 1 || v.r.Header["Mcp-Method"][0] != v.method:
-		f = invalid(headerMismatch, "Mcp-Method is not the method, "+v.method)
-	default:
-		return nil
+		return jsonrpc.Invalid(jsonrpc.HeaderMismatch, "Mcp-Method is not the method, "+v.method)
 	}
-	return &f
+	return nil
 }
 
 // AllowPage implements [reply.Asker]: pages of the origins that are let in may read the

@@ -1,0 +1,58 @@
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+)
+
+// TestHiddenIsAnsweredAlike names hidden items, and items that do not exist, to one server, several, and programs.
+// Each client gets the same status and the same error from all of them.
+func TestHiddenIsAnsweredAlike(t *testing.T) {
+	rules := "deny tools *hidden*\n\tdeny prompts *hidden*\n\tdeny resources *hidden*"
+	_, one := newMember(t, "one")
+	_, other := newMember(t, "two")
+	program := member{"one", relayTo(one.url), nil}
+	for name, site := range map[string]string{
+		"one server":       mcpCache(one.url, rules),
+		"a program":        mcpCache(program.url, rules),
+		"several servers":  toolkitOf([]member{one, other}, rules),
+		"several programs": toolkitOf([]member{program, other}, rules),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, site)
+			eachEra(t, func(t *testing.T, revision string) {
+				c := fixture.New(t, p.URL, revision, "")
+				c.List(toolsList) // legacy: in a session
+				noResource := "-32002"
+				if c.Modern() {
+					noResource = "-32602"
+				}
+				for _, named := range []struct{ method, name, params, code, text string }{
+					{"tools/call", "one__hidden", `"name":%q,"arguments":{}`, "-32602", `"Unknown tool: one__hidden"`},
+					{"prompts/get", "one__hidden", `"name":%q`, "-32602", `"Unknown prompt: one__hidden"`},
+					{"resources/read", "test://hidden", `"uri":%q`, noResource, `"Resource not found"`},
+				} {
+					a := c.Post(fixture.Message("7", named.method, c.Params(fmt.Sprintf(named.params, named.name))), mirrored(c, named.method, named.name))
+					if code, text := string(a.Part("error", "code")), string(a.Part("error", "message")); a.Status != refusedStatus(c) || code != named.code || text != named.text {
+						t.Errorf("%s of what is hidden gave %s", named.method, describe(a))
+					}
+					if !strings.HasSuffix(a.Header.Get("Cache-Status"), "detail=denied") {
+						t.Errorf("%s: Cache-Status is %q", named.method, a.Header.Get("Cache-Status"))
+					}
+				}
+			})
+		})
+	}
+}
+
+// refusedStatus is the HTTP status of an error about what a request of a client names.
+func refusedStatus(c *fixture.Raw) int {
+	if c.Modern() {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
