@@ -93,6 +93,36 @@ func TestOpenedInABrowser(t *testing.T) {
 	}
 }
 
+// TestVisitorsAreToldTheSame: a person reads the same text, whatever is behind the endpoint, and also where clients
+// need a credential.
+func TestVisitorsAreToldTheSame(t *testing.T) {
+	_, one := newMember(t, "one")
+	_, other := newMember(t, "two")
+	door := member{"one", one.url, []string{"authorization forward"}}
+	program := member{"one", relayTo(one.url), nil}
+	for name, site := range map[string]string{
+		"one server":       mcpCache(one.url),
+		"a program":        mcpCache(program.url),
+		"several servers":  toolkitOf([]member{one, other}),
+		"several programs": toolkitOf([]member{program, other}),
+		"a door":           toolkitOf([]member{door, other}, "door one"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, site)
+			res, body := browse(t, p.URL)
+			want := "This is an MCP endpoint (Model Context Protocol): it is for programs, not for browsers.\n\n" +
+				"To use it, give its URL to an MCP client, with the transport \"Streamable HTTP\":\n\n    " + p.URL + "\n\n" +
+				"It is served by mcp_cache, a cache for MCP servers.\n"
+			if res.StatusCode != http.StatusMethodNotAllowed || body != want {
+				t.Errorf("got %d, %s", res.StatusCode, body)
+			}
+			if h := res.Header; h.Get("Mcp-Session-Id") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Allow") != "POST" || h.Get("Cache-Status") == "" {
+				t.Errorf("got the header %v", h)
+			}
+		})
+	}
+}
+
 // TestStreamsAreNoVisits: what takes an event stream gets it.
 func TestStreamsAreNoVisits(t *testing.T) {
 	w := newWorld(t)

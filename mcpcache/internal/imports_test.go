@@ -38,6 +38,8 @@ var floors = [][]string{
 	{"cache", "client", "sieve", "program"},
 	// The bodies of requests; the bytes of answers from memory.
 	{"incoming", "reply"},
+	// The page of people.
+	{"landing"},
 	// What is known of who asks, of clients that may be shown different lists, of
 	// clients that were let in, of what callers may see; the form in which snapshots are
 	// stored; header fields by which no caller is known again; who may be given a stale copy.
@@ -62,7 +64,7 @@ var floors = [][]string{
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "backend", "exchange", "toolkit", "telemetry", "exit"}
+var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -33,7 +34,7 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		x.endSessions()
 	}
 	o := &onlooker{below: x.below(), learner: learner{x: x, elsewhere: true}}
-	if o.learner.mcp = speaksMCP(r.Header); o.learner.mcp {
+	if o.learner.mcp = landing.SpeaksMCP(r.Header); o.learner.mcp {
 		askPlain(r.Header)
 		if r.Method == http.MethodPost {
 			e.Remarks.Make("MCP requests arrive at another path than the endpoint ("+e.Settings.Path+"), and are passed on without a look into the cache; "+
@@ -59,20 +60,6 @@ func shownPath(path string) string {
 		}
 	}
 	return strings.Join(parts, "/")
-}
-
-// speaksMCP reports whether a request may be one of an MCP client: it names a
-// session, a revision or a method, or takes an event stream.
-func speaksMCP(h http.Header) bool {
-	if h["Mcp-Session-Id"] != nil || h["Mcp-Protocol-Version"] != nil || h["Mcp-Method"] != nil {
-		return true
-	}
-	for _, value := range h["Accept"] {
-		if strings.Contains(strings.ToLower(value), "event-stream") {
-			return true
-		}
-	}
-	return false
 }
 
 // beginElsewhere is called with the header of an answer from another path than the

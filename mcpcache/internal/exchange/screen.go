@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -58,7 +59,7 @@ func (x *exchange) openSieve() (closing func()) {
 	s := x.behindScreen()
 	modern := x.revision().Era() == revision.Modern
 	stream, lists := x.r.Method == http.MethodGet && view.RestrictsAny(), x.answersList(modern)
-	told := view.Restricts(revision.Resources) && (!s.elsewhere || speaksMCP(x.r.Header))
+	told := view.Restricts(revision.Resources) && (!s.elsewhere || landing.SpeaksMCP(x.r.Header))
 	if !stream && !lists && !told {
 		return func() {}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 )
 
 // forward hands the request to the upstream as it came, and learns from the
@@ -36,7 +37,7 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	}
 	t := x.tap(f, asked)
 	defer t.learner.close() // the upstream's handler may abort with a panic
-	if x.isVisit() {
+	if landing.Is(x.r) {
 		defer t.expectVisitor()()
 	}
 	return x.closeSieve(t.finish(t.serve(next)))
@@ -218,7 +219,7 @@ func (t *tap) finish(err error) error {
 	case t.fallback != nil:
 		return t.x.answerStale(t.fallback)
 	case t.withheld:
-		return t.x.receive()
+		return landing.Write(t.x.w, t.x.r, t.x.endpoint.status.forwarded(bypassMethod, false))
 	}
 	t.header = t.below.Header()
 	t.addStatus()

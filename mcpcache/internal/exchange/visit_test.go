@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
@@ -82,7 +83,7 @@ func TestVisitOfABrowser(t *testing.T) {
 				}
 				continue
 			}
-			if w.Code != http.StatusMethodNotAllowed || w.Body.String() != fmt.Sprintf(welcome, "http://localhost/mcp") {
+			if w.Code != http.StatusMethodNotAllowed || w.Body.String() != landing.Text(visit()) {
 				t.Errorf("%d, %s: got %d, %s", c.status, c.media, w.Code, w.Body)
 			}
 			for name, want := range map[string]string{

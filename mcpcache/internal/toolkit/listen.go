@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -22,6 +23,9 @@ import (
 // get opens the stream on which a legacy client listens (2025-11-25, "Streamable HTTP",
 // "Listening for Messages from the Server").
 func (v *visit) get() error {
+	if landing.Is(v.r) {
+		return landing.Write(v.w, v.r, v.endpoint.quoted+statusOwn)
+	}
 	if slices.Equal(v.r.Header["Mcp-Protocol-Version"], []string{revision.LatestModern.String()}) {
 		return v.notAllowed("clients of "+revision.LatestModern.String()+" listen by subscriptions/listen, which is a POST", http.MethodPost)
 	}
