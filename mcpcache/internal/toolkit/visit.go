@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -179,6 +180,7 @@ func (v *visit) post(next caddyhttp.Handler) error {
 	}
 	if v.request.ID == nil {
 		// Of notifications, a modern client has none that the servers would need.
+		v.own()
 		v.w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -279,14 +281,23 @@ func (v *visit) check() *jsonrpc.Problem {
 }
 
 // AllowPage implements [reply.Asker]: pages of the origins that are let in may read the
-// answer.
+// answer. If the site itself says who may, pages still need the header of a session, which the site
+// does not know of.
 func (v *visit) AllowPage(h http.Header) {
 	page := v.r.Header["Origin"]
-	if len(page) != 1 || h["Access-Control-Allow-Origin"] != nil || !v.endpoint.Settings.Origins.Allows(page[0]) {
+	if len(page) != 1 {
+		return
+	}
+	const name, exposed = "Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate"
+	if present := h[name]; present == nil {
+		v.values.Set(h, name, exposed)
+	} else if !slices.Contains(present, exposed) {
+		h[name] = append(slices.Clip(present), exposed)
+	}
+	if h["Access-Control-Allow-Origin"] != nil || !v.endpoint.Settings.Origins.Allows(page[0]) {
 		return
 	}
 	v.values.Set(h, "Access-Control-Allow-Origin", page[0])
-	v.values.Set(h, "Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
 	v.values.Vary(h, "Origin")
 }
 
