@@ -87,6 +87,12 @@ func (a Addresses) toTwin(u *url.URL, host string, status int, location string) 
 // before the URL, and the URL.
 var Metadata = regexp.MustCompile(`(?i)(\bresource_metadata\s*=\s*")([^"\\]*)"`)
 
+// IsHTTPS reports whether a URL has that scheme.
+func IsHTTPS(location string) bool {
+	const scheme = "https:"
+	return len(location) > len(scheme) && strings.EqualFold(location[:len(scheme)], scheme)
+}
+
 // LeadsInside returns the host of a URL that a challenge gives as its metadata, if clients of a site
 // cannot be expected to reach it; "" if they can. Inside is what operators are told of that.
 func LeadsInside(metadata, site string) string {

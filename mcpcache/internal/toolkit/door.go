@@ -120,18 +120,19 @@ var errNoList = errors.New("the server has no list by which it could let anybody
 
 // turnAway is the refusal of a caller whom the door does not let in.
 func (v *visit) turnAway(status int, challenges []string) *jsonrpc.Problem {
-	if len(challenges) > 0 {
-		v.w.Header()["Www-Authenticate"] = challenges
-	}
-	site := incoming.SiteOf(v.r)
-	for _, challenge := range challenges {
-		for _, found := range redirect.Metadata.FindAllStringSubmatch(challenge, -1) {
-			if host := redirect.LeadsInside(found[2], site.Host); host != "" {
-				v.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
-			}
+	door := v.endpoint.door
+	told := make([]string, len(challenges))
+	for i, challenge := range challenges {
+		var inside []string
+		told[i], inside = incoming.ChallengeFor(v.r, challenge, door.Slash().Addresses, door.Host, v.r.Host, incoming.SiteOf(v.r).Host)
+		for _, host := range inside {
+			v.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
 		}
 	}
-	return jsonrpc.Refused(status, fmt.Sprintf("the MCP server %q refuses the caller's credentials", v.endpoint.door.Name))
+	if len(told) > 0 {
+		v.w.Header()["Www-Authenticate"] = told
+	}
+	return jsonrpc.Refused(status, fmt.Sprintf("the MCP server %q refuses the caller's credentials", door.Name))
 }
 
 // turnedAway returns the refusal of a caller whom the door has refused something that it was

@@ -23,9 +23,9 @@ var wellKnown = []string{
 	"/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
 }
 
-// metadataPath returns the path of the door's metadata that a path of ours stands for, where
-// its endpoint is at another path, too. It reports false for what is not about metadata. Of
-// an authorization server, the path may have that of its issuer behind it.
+// metadataPath returns the path of the door's metadata that a path of ours stands for. It reports false for what is not
+// about metadata. The path ends in that of our endpoint, in front of which a site may have stripped something, or in that of
+// the door's. Of an authorization server, the path may have that of its issuer behind it.
 func (e *Endpoint) metadataPath(asked string) (string, bool) {
 	if asked == e.Settings.Path+wellKnown[2] {
 		return e.doorPath() + wellKnown[2], true
@@ -36,7 +36,7 @@ func (e *Endpoint) metadataPath(asked string) (string, bool) {
 		case !ok:
 		case suffix == "":
 			return prefix, true
-		case suffix == e.Settings.Path:
+		case suffix == e.Settings.Path, suffix == e.doorPath(), i == 0 && strings.HasSuffix(suffix, e.Settings.Path):
 			return prefix + e.doorPath(), true
 		case i > 0 && issuerPath.MatchString(suffix) && suffix == path.Clean(suffix):
 			return prefix + suffix, true
