@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"syscall"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -22,7 +23,10 @@ func freeAddress(ctx context.Context, address string) (string, error) {
 		return "", err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "", fmt.Errorf("%s is in use: end what listens there, or choose another address, such as 127.0.0.1:9000", address)
+	case err != nil:
 		return "", err
 	}
 	host, _, _ := net.SplitHostPort(address)

@@ -54,8 +54,8 @@ func taken(t *testing.T) string {
 
 func TestTakenAddress(t *testing.T) {
 	from := taken(t)
-	if got, err := freeAddress(t.Context(), from); err == nil {
-		t.Errorf("free address of %s: got %s and no error", from, got)
+	if got, err := freeAddress(t.Context(), from); err == nil || !strings.HasPrefix(err.Error(), from+" is in use: ") {
+		t.Errorf("free address of %s: got %s, error %v", from, got, err)
 	}
 	admin, err := adminAddress(t.Context(), from)
 	if err != nil {
