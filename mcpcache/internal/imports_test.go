@@ -28,8 +28,8 @@ var floors = [][]string{
 	// transport; those whose requests may be sent elsewhere; what is sealed and what is kept
 	// of it by callers.
 	{"outgoing", "redirect", "seal"},
-	// The errors of the protocol.
-	{"jsonrpc"},
+	// The errors of the protocol; what has become of a request.
+	{"jsonrpc", "outcome"},
 	// The protocol's bytes; what is known of compressed bodies; the one way out
 	// through Caddy; cursors of our own.
 	{"message", "encoded", "upstream", "cursor"},
@@ -51,10 +51,8 @@ var floors = [][]string{
 	// The list that a caller sees, and who is told of its changes; sessions and eras on both
 	// sides.
 	{"catalog", "notices", "session", "bridge"},
-	// One request, to one server.
-	{"exchange"},
-	// The same to several.
-	{"toolkit"},
+	// The two ways of a request: to one server, and to several. Neither knows the other.
+	{"exchange", "toolkit"},
 	// What operators see of all that.
 	{"report"},
 	// What is counted, traced and told of it.

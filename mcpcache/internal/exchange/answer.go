@@ -7,6 +7,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 )
 
@@ -22,8 +23,8 @@ func (x *exchange) answer(f found) error {
 		return x.noRoom()
 	}
 	if shown == nil {
-		x.outcome, x.reason = OutcomeDenied, understood
-		x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
+		x.outcome, x.reason = outcome.Denied, understood
+		x.w.Header()["Cache-Status"] = []string{x.endpoint.status.Own("denied")}
 		return x.unfiltered("the list has another one in it, and is not shown")
 	}
 	if shown = x.page(f, shown); shown == nil {
@@ -86,16 +87,16 @@ func (x *exchange) holdSoon(f found, room int64) (now found, shown *cache.Entry)
 
 // noRoom tells the client to ask again, as there is no memory for its list now.
 func (x *exchange) noRoom() error {
-	x.outcome, x.reason = OutcomeDenied, understood
+	x.outcome, x.reason = outcome.Denied, understood
 	h := x.w.Header()
-	h["Cache-Status"] = []string{x.endpoint.status.denied()}
+	h["Cache-Status"] = []string{x.endpoint.status.Own("denied")}
 	h["Retry-After"] = []string{"1"}
 	return x.writeProblem(jsonrpc.Failed(http.StatusServiceUnavailable, "there is no memory left for a list of that size: try again"), x.request.ID)
 }
 
 // AppendStatus implements [reply.Asker].
 func (x *exchange) AppendStatus(dst []byte) []byte {
-	return x.endpoint.status.appendHit(dst, x.given, x.left)
+	return appendHit(dst, x.endpoint.status, x.given, x.left)
 }
 
 // ttlOf returns the ttlMs of an answer: what is left of the upstream's, or -1 if

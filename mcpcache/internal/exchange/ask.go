@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
@@ -119,11 +120,11 @@ func (x *exchange) askDoor(next caddyhttp.Handler, found []message.Naming) (pass
 	if !x.turnsAway(answer) {
 		return false, nil
 	}
-	x.outcome, x.reason = OutcomeBypass, bypassAdmission
+	x.outcome, x.reason = outcome.Bypass, bypassAdmission
 	l := learner{x: x}
 	l.begin(answer.Status, answer.Header())
 	h := answer.Header()
-	h["Cache-Status"] = append(h["Cache-Status"], x.endpoint.status.forwarded(bypassAdmission, false))
+	h["Cache-Status"] = append(h["Cache-Status"], forwarded(x.endpoint.status, bypassAdmission, false))
 	x.giveAddress(answer.Status, h, x.screen.elsewhere)
 	return true, x.passOn(answer, nil)
 }

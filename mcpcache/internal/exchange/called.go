@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -18,7 +19,7 @@ func (x *exchange) misled() {
 	if caller := x.marked(); caller != nil {
 		caller.Doubt(revision.Tools, doubt)
 	}
-	x.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), FromCall)
+	x.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), outcome.FromCall)
 	for _, f := range b.Feeds.All() {
 		f.Misled(revision.Tools, doubt.Mark)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 )
 
 // deny answers the messages of a request that rules refuse. Of a batch each message
@@ -13,8 +14,8 @@ import (
 func (x *exchange) deny(p *jsonrpc.Problem, found []message.Naming) error {
 	defer x.body.Release()
 	p = p.In(x.revision().Era())
-	x.outcome, x.reason = OutcomeDenied, understood
-	x.w.Header()["Cache-Status"] = []string{x.endpoint.status.denied()}
+	x.outcome, x.reason = outcome.Denied, understood
+	x.w.Header()["Cache-Status"] = []string{x.endpoint.status.Own("denied")}
 	status := p.Status
 	if status == http.StatusOK && !wantAnswer(found) {
 		status = http.StatusBadRequest // 2025-03-26 and later, "Sending Messages to the Server" 4

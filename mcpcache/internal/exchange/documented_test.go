@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 )
 
 // bypasses returns every constant of the type bypass but understood, from the
@@ -63,18 +64,18 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	s := newStatusTexts("mcp_cache")
+	s := outcome.NewCacheStatus("mcp_cache")
 	entry := &cache.Entry{}
 	can := []string{
-		string(s.appendHit(nil, found{entry: entry}, 297*time.Second)),
-		string(s.appendHit(nil, found{entry: entry, stale: true}, -12*time.Second)),
-		string(s.appendHit(nil, found{entry: entry, fetched: true}, 0)),
-		s.forwarded(understood, true),
-		s.forwarded(understood, false),
-		s.forwarded(understood, false) + keptApart("…"),
-		s.forwarded("…", false),
-		s.denied(),
-		s.refused(),
+		string(appendHit(nil, s, found{entry: entry}, 297*time.Second)),
+		string(appendHit(nil, s, found{entry: entry, stale: true}, -12*time.Second)),
+		string(appendHit(nil, s, found{entry: entry, fetched: true}, 0)),
+		forwarded(s, understood, true),
+		forwarded(s, understood, false),
+		forwarded(s, understood, false) + keptApart("…"),
+		forwarded(s, "…", false),
+		s.Own("denied"),
+		s.Own("origin"),
 	}
 	var says []string
 	for _, row := range statusRow.FindAllStringSubmatch(page, -1) {

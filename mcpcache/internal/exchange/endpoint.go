@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
@@ -50,7 +51,7 @@ type Rules interface {
 // Endpoint answers the requests of clients. It is made by [New].
 type Endpoint struct {
 	Settings Settings
-	Observer Observer
+	Observer outcome.Observer
 	Logger   *zap.Logger
 	// Rules say what callers may see and call; nil: everything.
 	Rules Rules
@@ -62,7 +63,7 @@ type Endpoint struct {
 	backend  *backend.Tenant
 	twin     string           // the path that the server may redirect the endpoint to
 	catalog  *catalog.Catalog // the lists as callers see them
-	status   statusTexts
+	status   outcome.CacheStatus
 	requests message.Templates
 	keeping  keeping
 	restless *restless.Headers
@@ -72,10 +73,10 @@ type Endpoint struct {
 }
 
 // New returns an endpoint in front of a server.
-func New(s Settings, t *backend.Tenant, o Observer, l *zap.Logger) *Endpoint {
+func New(s Settings, t *backend.Tenant, o outcome.Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
 		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
-		status: newStatusTexts(s.Name), restless: restless.New(),
+		status: outcome.NewCacheStatus(s.Name), restless: restless.New(),
 	}
 }
 
@@ -184,7 +185,7 @@ func (e *Endpoint) refuse(w http.ResponseWriter, refusal origin.Refusal) error {
 	e.Remarks.Make(refusal.Remark())
 	body := jsonrpc.Refused(http.StatusForbidden, refusal.Reason).Append(nil, nil)
 	w.Header()["Content-Type"] = []string{"application/json"}
-	w.Header()["Cache-Status"] = []string{e.status.refused()}
+	w.Header()["Cache-Status"] = []string{e.status.Own("origin")}
 	w.WriteHeader(http.StatusForbidden)
 	_, err := w.Write(body)
 	return err

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -42,7 +43,7 @@ type exchange struct {
 	cursor  string          // one of our own, unquoted; "" if there is none
 
 	// What became of the exchange, for metrics, logs and placeholders.
-	outcome  Outcome
+	outcome  outcome.Outcome
 	took     time.Duration // from its arrival to its end
 	reason   bypass
 	apart    identity.Difference // what keeps the caller from a public list of the feed; "" if nothing does
@@ -137,7 +138,7 @@ func (x *exchange) decode() bypass {
 	if x.endpoint.requests.Recall(x.body.Bytes, &x.request) {
 		return understood
 	}
-	if method := nameOf(message.Method(x.body.Bytes)); method != "" && method != "initialize" {
+	if method := outcome.NameOf(message.Method(x.body.Bytes)); method != "" && method != "initialize" {
 		if _, cached := revision.KindOf(method); !cached {
 			x.method = method
 			return bypassMethod

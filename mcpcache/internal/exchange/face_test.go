@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
@@ -103,8 +104,8 @@ func end(tb testing.TB, b *backend.Backend) {
 // unobserved wants to know nothing.
 type unobserved struct{}
 
-func (unobserved) Answered(Answered)                {}
-func (unobserved) Noticed(revision.KindSet, Source) {}
+func (unobserved) Answered(outcome.Answered)                {}
+func (unobserved) Noticed(revision.KindSet, outcome.Source) {}
 
 // face is an endpoint in front of an upstream that a test can replace. No feed
 // has started: what is pinned, the test has pinned.

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 )
 
@@ -64,13 +65,13 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 // unasked ends an exchange in which the upstream could not be asked what has to be
 // known first.
 func (x *exchange) unasked(err error) error {
-	x.outcome, x.reason = OutcomeBypass, bypassAdmission
+	x.outcome, x.reason = outcome.Bypass, bypassAdmission
 	if x.screen.elsewhere {
 		x.body.Release()
 		return err
 	}
 	h := x.w.Header()
-	h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), x.endpoint.status.forwarded(bypassAdmission, false))
+	h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), forwarded(x.endpoint.status, bypassAdmission, false))
 	x.unanswered = true
 	return err
 }

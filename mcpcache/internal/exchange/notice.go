@@ -6,6 +6,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
@@ -61,7 +62,7 @@ func updatedURIs(events []byte) (uris []string) {
 // noticed outdates what a notice on this caller's own stream concerns, kinds and
 // single resources, in all instances, and remembers that the caller has seen it.
 func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
-	x.bump(kinds, FromClient)
+	x.bump(kinds, outcome.FromClient)
 	if len(resources) > 0 {
 		x.update(resources)
 		kinds |= revision.SetOf(revision.Reads)
@@ -84,7 +85,7 @@ func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
 
 // bump marks everything of those kinds as outdated, and tells the observer where the
 // change was noticed.
-func (x *exchange) bump(kinds revision.KindSet, source Source) {
+func (x *exchange) bump(kinds revision.KindSet, source outcome.Source) {
 	x.backend.Cache.BumpTold(kinds)
 	x.endpoint.Observer.Noticed(kinds, source)
 }
@@ -94,7 +95,7 @@ func (x *exchange) update(resources []string) {
 	for _, uri := range resources {
 		x.backend.Cache.Update(uri)
 	}
-	x.endpoint.Observer.Noticed(revision.SetOf(revision.Reads), FromClient)
+	x.endpoint.Observer.Noticed(revision.SetOf(revision.Reads), outcome.FromClient)
 }
 
 // streamCaller returns what is known of the caller whose stream this is, and

@@ -7,56 +7,17 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Observer is told what becomes of requests. Its methods must not block.
-type Observer interface {
-	// Answered is called when a request has been answered, streams at their end.
-	Answered(a Answered)
-	// Noticed is called when a change has been noticed on the way of a request.
-	Noticed(kinds revision.KindSet, source Source)
-}
-
-// Source is where a change was noticed. It is a closed set: it labels metrics.
-type Source string
-
-// The sources of changes besides the feeds.
-const (
-	// FromClient: a notice passed on its way to a client.
-	FromClient Source = "client"
-	// FromCall: a server has refused a call for what the client took from a list.
-	FromCall Source = "call"
-)
-
-// Answered is a request that has been answered. It is valid until the call with it
-// as an argument returns.
-type Answered interface {
-	// Context is the request's.
-	Context() context.Context
-	// Method is the index of the method's label in [Methods].
-	Method() int
-	// Outcome is what became of the request.
-	Outcome() Outcome
-	// Revision is the one that the request names.
-	Revision() revision.Revision
-	// Kind is what was asked for, where the answer came from the cache.
-	Kind() revision.Kind
-	// Tool is the tool that was called, if any. The body is read for it only if
-	// somebody asks.
-	Tool() string
-	// Server is the name of the server of a toolkit that the request was handed to, if any.
-	Server() string
-	// Took is the time since the request arrived.
-	Took() time.Duration
-}
-
-// answered is an exchange that is over.
+// answered is an exchange that is over, an [outcome.Answered].
 type answered struct{ *exchange }
 
 func (a answered) Context() context.Context    { return a.r.Context() }
-func (a answered) Method() int                 { return MethodLabel(a.r.Method, a.method) }
-func (a answered) Outcome() Outcome            { return a.outcome }
+func (a answered) Method() int                 { return outcome.LabelOf(a.r.Method, a.method) }
+func (a answered) MethodName() string          { return a.method }
+func (a answered) Outcome() outcome.Outcome    { return a.outcome }
 func (a answered) Revision() revision.Revision { return a.revision() }
 func (a answered) Kind() revision.Kind         { return a.question.kind }
 func (a answered) Tool() string                { return a.tool() }
@@ -72,7 +33,20 @@ func (x *exchange) end() {
 	x.took = time.Since(x.arrived)
 	x.endpoint.Observer.Answered(answered{x})
 	if c := x.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
-		c.Write(zap.String("method", Methods[MethodLabel(x.r.Method, x.method)]), zap.Stringer("outcome", x.outcome),
+		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(x.r.Method, x.method)]), zap.Stringer("outcome", x.outcome),
 			zap.String("reason", string(x.reason)), zap.Stringer("revision", x.revision()), zap.Duration("took", x.took))
 	}
+}
+
+// outcome returns what becomes of a request whose lookup found f.
+func (f found) outcome() outcome.Outcome {
+	switch {
+	case f.reason != understood:
+		return outcome.Bypass
+	case f.entry == nil, f.fetched, f.status != "":
+		return outcome.Miss
+	case f.stale:
+		return outcome.Stale
+	}
+	return outcome.Hit
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -25,26 +26,7 @@ func replacerOf(r *http.Request) *caddy.Replacer {
 }
 
 // placeholder is a [caddy.ReplacerFunc].
-func (x *exchange) placeholder(key string) (any, bool) {
-	switch key {
-	case "http.mcp_cache.outcome":
-		return x.outcome.String(), true
-	case "http.mcp_cache.method":
-		return x.method, true
-	case "http.mcp_cache.kind":
-		if k, ok := revision.KindOf(x.method); ok {
-			return k.String(), true
-		}
-		return "", true
-	case "http.mcp_cache.era":
-		return x.revision().Era().String(), true
-	case "http.mcp_cache.revision":
-		return x.revision().String(), true
-	case "http.mcp_cache.tool":
-		return x.tool(), true
-	}
-	return nil, false
-}
+func (x *exchange) placeholder(key string) (any, bool) { return outcome.Placeholder(key, answered{x}) }
 
 // revision returns the one that a request names, in its headers if not in its body.
 func (x *exchange) revision() revision.Revision {

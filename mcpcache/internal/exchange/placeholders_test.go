@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -21,11 +22,11 @@ func TestPlaceholders(t *testing.T) {
 		outcome, method, kind, era, revision, tool string
 	}{
 		"list": {
-			x:       exchange{method: "tools/list", outcome: OutcomeHit, search: search{question: question{revision: revision.V20251125}}},
+			x:       exchange{method: "tools/list", outcome: outcome.Hit, search: search{question: question{revision: revision.V20251125}}},
 			outcome: "hit", method: "tools/list", kind: "tools", era: "legacy", revision: "2025-11-25",
 		},
 		"stale templates": {
-			x:       exchange{method: "resources/templates/list", outcome: OutcomeStale},
+			x:       exchange{method: "resources/templates/list", outcome: outcome.Stale},
 			header:  modern,
 			outcome: "stale", method: "resources/templates/list", kind: "resource_templates", era: "modern", revision: "2026-07-28",
 		},
@@ -43,7 +44,7 @@ func TestPlaceholders(t *testing.T) {
 			outcome: "bypass", method: "tools/call", era: "legacy", revision: "unknown",
 		},
 		"call known by its header": {
-			x: exchange{method: "tools/call", outcome: OutcomeMiss}, header: modern,
+			x: exchange{method: "tools/call", outcome: outcome.Miss}, header: modern,
 			outcome: "miss", method: "tools/call", era: "modern", revision: "2026-07-28", tool: "named",
 		},
 		"stream": {

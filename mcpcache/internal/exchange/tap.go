@@ -161,7 +161,7 @@ func (t *tap) replaceHeader() {
 // addStatus adds our Cache-Status after those of caches nearer to the origin (RFC
 // 9211 section 2).
 func (t *tap) addStatus() {
-	value := t.x.endpoint.status.forwarded(t.reason, t.learner.storing())
+	value := forwarded(t.x.endpoint.status, t.reason, t.learner.storing())
 	if t.reason == understood {
 		value += keptApart(t.x.apart)
 	}
@@ -219,7 +219,7 @@ func (t *tap) finish(err error) error {
 	case t.fallback != nil:
 		return t.x.answerStale(t.fallback)
 	case t.withheld:
-		return landing.Write(t.x.w, t.x.r, t.x.endpoint.status.forwarded(bypassMethod, false))
+		return landing.Write(t.x.w, t.x.r, forwarded(t.x.endpoint.status, bypassMethod, false))
 	}
 	t.header = t.below.Header()
 	t.addStatus()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -72,11 +72,11 @@ func (m *metricSet) all() []prometheus.Collector {
 // forget removes the series of a handler that is gone, one by one: to look for
 // them among those of all others takes a second for a hundred handlers.
 func (m *metricSet) forget(handler string) {
-	for o := range exchange.NumOutcomes {
-		for _, method := range exchange.Methods {
-			m.requests.DeleteLabelValues(handler, method, exchange.Outcome(o).String())
+	for o := range outcome.Count {
+		for _, method := range outcome.Methods {
+			m.requests.DeleteLabelValues(handler, method, outcome.Outcome(o).String())
 		}
-		m.duration.DeleteLabelValues(handler, exchange.Outcome(o).String())
+		m.duration.DeleteLabelValues(handler, outcome.Outcome(o).String())
 	}
 	for k := range revision.Kind(revision.NumKinds) {
 		for _, result := range refreshResults {
@@ -109,8 +109,8 @@ func Register(registry *prometheus.Registry) error {
 
 // requestSeries are those of one handler's requests, looked up once.
 type requestSeries struct {
-	count    [len(exchange.Methods)][exchange.NumOutcomes]prometheus.Counter
-	duration [exchange.NumOutcomes]prometheus.Observer
+	count    [len(outcome.Methods)][outcome.Count]prometheus.Counter
+	duration [outcome.Count]prometheus.Observer
 	// ruleErrors are of the rules that those requests are held against.
 	ruleErrors prometheus.Counter
 	hits       *hitCounts
@@ -118,11 +118,11 @@ type requestSeries struct {
 
 func newRequestSeries(handler string) *requestSeries {
 	m := &requestSeries{ruleErrors: collectors.ruleErrors.WithLabelValues(handler), hits: collectors.hits.of(handler)}
-	for o := range exchange.NumOutcomes {
-		for i, method := range exchange.Methods {
-			m.count[i][o] = collectors.requests.WithLabelValues(handler, method, exchange.Outcome(o).String())
+	for o := range outcome.Count {
+		for i, method := range outcome.Methods {
+			m.count[i][o] = collectors.requests.WithLabelValues(handler, method, outcome.Outcome(o).String())
 		}
-		m.duration[o] = collectors.duration.WithLabelValues(handler, exchange.Outcome(o).String())
+		m.duration[o] = collectors.duration.WithLabelValues(handler, outcome.Outcome(o).String())
 	}
 	return m
 }

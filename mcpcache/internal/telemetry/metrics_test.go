@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
@@ -123,7 +123,7 @@ func TestLabelsAreClosed(t *testing.T) {
 	e := endpoint(t, eventless("closed"))
 	registry := registered(t)
 	before := series(t, registry)
-	methods := slices.Concat(exchange.Methods[:], []string{"", "tools/List", "x", "notifications/x", "OPTIONS", "\xff", "ping\n"})
+	methods := slices.Concat(outcome.Methods[:], []string{"", "tools/List", "x", "notifications/x", "OPTIONS", "\xff", "ping\n"})
 	counted := 0.0
 	for range 2000 {
 		method := methods[rand.IntN(len(methods))]
@@ -166,7 +166,7 @@ func TestEverySeriesGoesWithItsHandler(t *testing.T) {
 		countChanges("busy", revision.SetOf(append(revision.Kinds(), revision.Reads)...), source)
 	}
 	kinds := len(revision.Kinds())
-	counted := exchange.NumOutcomes*(len(exchange.Methods)+1) + kinds*(len(refreshResults)+1+len(changeSources))
+	counted := outcome.Count*(len(outcome.Methods)+1) + kinds*(len(refreshResults)+1+len(changeSources))
 	of := func() (n int) {
 		for s := range series(t, registry) {
 			if strings.Contains(s, `handler="busy"`) && !strings.HasPrefix(s, "partitions") {
@@ -193,9 +193,9 @@ func TestSeriesGoWithTheirHandler(t *testing.T) {
 	registry := registered(t)
 	count := func() {
 		for _, tell := range tells {
-			tell.series.count[0][exchange.OutcomeHit].Inc()
+			tell.series.count[0][outcome.Hit].Inc()
 			countRefresh(tell.name, revision.Tools, "failed", time.Second)
-			tell.Requests().Noticed(revision.SetOf(revision.Reads), exchange.FromClient)
+			tell.Requests().Noticed(revision.SetOf(revision.Reads), outcome.FromClient)
 		}
 	}
 	of := func(name string) (n int, total float64) {
@@ -242,15 +242,15 @@ func TestReloadsLoseNoCount(t *testing.T) {
 		next, tellsNext := &sharing{upstream}, eventless("reloaded")
 		report.Live.Add(next)
 		fresh := registered(t)
-		tells.series.count[0][exchange.OutcomeMiss].Inc()
-		tellsNext.series.count[0][exchange.OutcomeMiss].Inc()
+		tells.series.count[0][outcome.Miss].Inc()
+		tellsNext.series.count[0][outcome.Miss].Inc()
 		countChanges("reloaded", revision.SetOf(revision.Tools), sourceFeed)
 		if i%4 == 3 { // rejected
 			report.Live.Remove(next, Forget)
-			tellsNext.series.count[0][exchange.OutcomeMiss].Inc()
+			tellsNext.series.count[0][outcome.Miss].Inc()
 		} else {
 			report.Live.Remove(source, Forget)
-			tells.series.count[0][exchange.OutcomeMiss].Inc() // a request that was in flight
+			tells.series.count[0][outcome.Miss].Inc() // a request that was in flight
 			source, tells, registry = next, tellsNext, fresh
 		}
 		got := series(t, registry)

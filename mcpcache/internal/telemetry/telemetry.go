@@ -1,6 +1,6 @@
 // Package telemetry makes metrics, events, spans and fields of access logs of
 // what the feeds and the requests of a handler do. It is told by them through
-// the interfaces [feed.Observer] and [exchange.Observer], and looks at the live
+// the interfaces [feed.Observer] and [outcome.Observer], and looks at the live
 // handlers of internal/report for the gauges.
 //
 // Nothing depends on it: what is kept and what is answered is the same without.
@@ -11,8 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -40,11 +40,11 @@ func (t *Telemetry) Stop() { t.events.stop() }
 func (t *Telemetry) Feeds() feed.Observer { return feeds{t} }
 
 // Requests returns what the handler's requests are to tell.
-func (t *Telemetry) Requests() exchange.Observer { return requests{t} }
+func (t *Telemetry) Requests() outcome.Observer { return requests{t} }
 
 // Routed returns what the requests are to tell that a toolkit hands to the handler, which is
 // one of its servers.
-func (t *Telemetry) Routed() exchange.Observer { return routed{requests{t}} }
+func (t *Telemetry) Routed() outcome.Observer { return routed{requests{t}} }
 
 // RuleFailed counts a matcher of rules that failed.
 func (t *Telemetry) RuleFailed() { t.series.ruleErrors.Inc() }

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
@@ -100,7 +100,7 @@ func (a *answer) begin(status int) {
 		_ = a.v.fail(f)
 		return
 	}
-	h["Cache-Status"] = []string{a.v.endpoint.quoted + a.v.status}
+	h["Cache-Status"] = []string{a.v.endpoint.status.Name + a.v.status}
 	a.v.AllowPage(h)
 	a.watcher.Format = sse.FormatOf(false, a.header["Content-Type"], a.header["Content-Encoding"])
 	if a.v.isBridged() {
@@ -258,7 +258,7 @@ func (a *answer) watch(p []byte) {
 		reads := kinds & revision.SetOf(revision.Reads)
 		a.v.server.Cache.BumpTold(reads)
 		a.v.server.Cache.Bump(kinds &^ reads) // the client hears of it once the new list is there
-		a.v.server.Observer.Noticed(kinds, exchange.FromClient)
+		a.v.server.Observer.Noticed(kinds, outcome.FromClient)
 		a.v.server.Fleet.Settle(a.v.r.Context())
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -23,7 +23,7 @@ import (
 // call hands a request with that body to the server that it is for, which calls the item
 // by that name, and its answer to the client.
 func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
-	v.outcome, v.status = exchange.OutcomeRouted, statusRouted
+	v.outcome, v.status = outcome.Routed, statusRouted
 	r := v.outgoing(body, name)
 	s := v.server
 	before := r.Header.Clone()
@@ -150,7 +150,7 @@ func (v *visit) called(a *answer, tool string) {
 	}
 	feeds, lists := v.server.Feeds.All(), v.server.Cache
 	if code == jsonrpc.InvalidParams || code == jsonrpc.HeaderMismatch {
-		v.server.Observer.Noticed(revision.SetOf(revision.Tools), exchange.FromCall)
+		v.server.Observer.Noticed(revision.SetOf(revision.Tools), outcome.FromCall)
 		for _, f := range feeds {
 			f.Misled(revision.Tools, lists.Doubt(revision.Tools))
 		}

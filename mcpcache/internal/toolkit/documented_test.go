@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 )
 
 // TestEveryStatusIsDocumented looks for what Cache-Status can say of a toolkit on the page.
@@ -15,16 +15,16 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Endpoint{quoted: "mcp_cache"}
+	e := &Endpoint{status: outcome.NewCacheStatus("mcp_cache")}
 	for _, said := range []string{
-		string((&visit{endpoint: e, outcome: exchange.OutcomeHit, left: 297 * time.Second}).AppendStatus(nil)),
-		string((&visit{endpoint: e, outcome: exchange.OutcomeMiss}).AppendStatus(nil)),
-		string((&visit{endpoint: e, outcome: exchange.OutcomeStale, left: -12 * time.Second, status: statusStale}).AppendStatus(nil)),
-		string((&visit{endpoint: e, outcome: exchange.OutcomeHit, status: statusPartial}).AppendStatus(nil)),
-		e.quoted + statusRouted,
-		e.quoted + statusOwn,
-		e.quoted + statusOrigin,
-		e.quoted + statusRefused,
+		string((&visit{endpoint: e, outcome: outcome.Hit, left: 297 * time.Second}).AppendStatus(nil)),
+		string((&visit{endpoint: e, outcome: outcome.Miss}).AppendStatus(nil)),
+		string((&visit{endpoint: e, outcome: outcome.Stale, left: -12 * time.Second, status: statusStale}).AppendStatus(nil)),
+		string((&visit{endpoint: e, outcome: outcome.Hit, status: statusPartial}).AppendStatus(nil)),
+		e.status.Name + statusRouted,
+		e.status.Name + statusOwn,
+		e.status.Name + statusOrigin,
+		e.status.Name + statusRefused,
 	} {
 		if !strings.Contains(string(page), "`"+said+"`") {
 			t.Errorf("the page does not say %s", said)

@@ -25,13 +25,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
@@ -69,7 +68,7 @@ type Settings struct {
 // Endpoint answers the requests of clients. It is made by [New].
 type Endpoint struct {
 	Settings Settings
-	Observer exchange.Observer
+	Observer outcome.Observer
 	Logger   *zap.Logger
 	// Remarks are made of what requests show.
 	Remarks *remark.Remarks
@@ -85,7 +84,7 @@ type Endpoint struct {
 	compressor *encoded.Compressor
 	requests   message.Templates
 	conflicts  conflicts
-	quoted     string // the name in Cache-Status
+	status     outcome.CacheStatus
 	end        context.CancelFunc
 
 	changed   chan struct{} // a server's list has changed
@@ -96,7 +95,7 @@ type Endpoint struct {
 }
 
 // New returns an endpoint in front of several servers. It has to be closed.
-func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*Endpoint, error) {
+func New(s Settings, servers []*Server, o outcome.Observer, l *zap.Logger) (*Endpoint, error) {
 	own, err := cache.New(s.Memory)
 	if err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func New(s Settings, servers []*Server, o exchange.Observer, l *zap.Logger) (*En
 		server.path, server.Host, server.number = address.Path, cmp.Or(server.Host, address.Host), i
 	}
 	e := &Endpoint{
-		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), servers: servers, cache: own, quoted: reply.CacheName(s.Name), most: most(s.Rules, servers),
+		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), servers: servers, cache: own, status: outcome.NewCacheStatus(s.Name), most: most(s.Rules, servers),
 	}
 	e.varies = varying(e.most)
 	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.most)

@@ -182,7 +182,7 @@ func (e *Endpoint) endSession(id session.ID) {
 // own fills in the header of an answer of ours that is no list.
 func (v *visit) own() {
 	h := v.w.Header()
-	h["Cache-Status"] = []string{v.endpoint.quoted + statusOwn}
+	h["Cache-Status"] = []string{v.endpoint.status.Name + statusOwn}
 	v.AllowPage(h)
 }
 

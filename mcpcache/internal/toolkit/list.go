@@ -4,16 +4,15 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -32,11 +31,11 @@ func (v *visit) list() error {
 	e := v.endpoint
 	l := v.take(k)
 	if v.refused != nil {
-		v.outcome, v.status = exchange.OutcomeBypass, statusAdmission
+		v.outcome, v.status = outcome.Bypass, statusAdmission
 		return v.fail(v.refused)
 	}
 	if l == nil {
-		v.outcome, v.status = exchange.OutcomeBypass, ""
+		v.outcome, v.status = outcome.Bypass, ""
 		return v.fail(v.noRoom("there is no memory left for a list of that size: try again"))
 	}
 	v.gives(l)
@@ -62,7 +61,7 @@ func (v *visit) list() error {
 // gives tells the feeds that a client is given their lists, which are parts of l.
 func (v *visit) gives(l *catalog.List) {
 	now := feed.Occasions()
-	if v.outcome != exchange.OutcomeHit || l.Told.Load() == now {
+	if v.outcome != outcome.Hit || l.Told.Load() == now {
 		return
 	}
 	defer l.Told.Store(now)
@@ -112,7 +111,7 @@ func (v *visit) current(k revision.Kind) *catalog.List {
 	if !ok {
 		return v.freshen(k)
 	}
-	v.left, v.outcome = left, exchange.OutcomeHit
+	v.left, v.outcome = left, outcome.Hit
 	return l
 }
 
@@ -174,11 +173,11 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 			fetches[i] = v.demand(server, k, parts[i])
 		}
 	}
-	v.outcome, v.left = exchange.OutcomeHit, forever
+	v.outcome, v.left = outcome.Hit, forever
 	given := make([]bool, len(servers))
 	for i, server := range servers {
 		if e := v.await(server, fetches[i], parts[i], verdicts[i]); v.isAnswer(e, parts[i]) {
-			parts[i], given[i], v.outcome = e, true, exchange.OutcomeMiss
+			parts[i], given[i], v.outcome = e, true, outcome.Miss
 		}
 	}
 	stale, partial := false, false
@@ -208,8 +207,8 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	case stale:
 		v.status = statusStale
 	}
-	if stale && v.outcome == exchange.OutcomeHit {
-		v.outcome = exchange.OutcomeStale
+	if stale && v.outcome == outcome.Hit {
+		v.outcome = outcome.Stale
 	}
 	return v.join(k, parts)
 }
@@ -390,12 +389,10 @@ func (e *Endpoint) Ready() bool {
 
 // AppendStatus implements [reply.Asker].
 func (v *visit) AppendStatus(dst []byte) []byte {
-	dst = append(dst, v.endpoint.quoted...)
-	if v.outcome == exchange.OutcomeMiss {
-		dst = append(dst, "; fwd=uri-miss; stored; collapsed"...)
+	if v.outcome == outcome.Miss {
+		dst = v.endpoint.status.AppendFetched(dst)
 	} else {
-		dst = append(dst, "; hit; ttl="...)
-		dst = strconv.AppendInt(dst, reply.Seconds(v.left), 10)
+		dst = v.endpoint.status.AppendHit(dst, v.left)
 	}
 	return append(dst, v.status...)
 }

@@ -24,7 +24,7 @@ import (
 // "Listening for Messages from the Server").
 func (v *visit) get() error {
 	if landing.Is(v.r) {
-		return landing.Write(v.w, v.r, v.endpoint.quoted+statusOwn)
+		return landing.Write(v.w, v.r, v.endpoint.status.Name+statusOwn)
 	}
 	if slices.Equal(v.r.Header["Mcp-Protocol-Version"], []string{revision.LatestModern.String()}) {
 		return v.notAllowed("clients of "+revision.LatestModern.String()+" listen by subscriptions/listen, which is a POST", http.MethodPost)

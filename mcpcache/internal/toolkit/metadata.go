@@ -12,8 +12,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 )
 
 // wellKnown are the beginnings of the paths of the metadata by which clients find out where a
@@ -93,7 +93,7 @@ func isWellKnown(path string) bool {
 
 // metadata hands on the door's.
 func (v *visit) metadata(next caddyhttp.Handler, target string) error {
-	v.outcome = exchange.OutcomeRouted
+	v.outcome = outcome.Routed
 	r := v.r.WithContext(v.r.Context()) // a copy
 	r.URL, r.RequestURI, r.Host = &url.URL{Path: target}, target, v.server.Host
 	r.Header, r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = passedOn(v.r.Header), http.NoBody, 0, nil, nil
@@ -140,7 +140,7 @@ func (m *metadata) WriteHeader(status int) {
 		delete(h, "Content-Length")
 		status = http.StatusNotFound // it would lead past us
 	}
-	h["Cache-Status"] = []string{m.v.endpoint.quoted + m.v.status}
+	h["Cache-Status"] = []string{m.v.endpoint.status.Name + m.v.status}
 	m.v.AllowPage(h)
 	m.ResponseWriter.WriteHeader(status)
 }

@@ -36,7 +36,7 @@ func (v *visit) fail(p *jsonrpc.Problem) error {
 	h := v.w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["Cache-Status"] = []string{v.endpoint.quoted + cmp.Or(v.status, statusRefused)}
+	h["Cache-Status"] = []string{v.endpoint.status.Name + cmp.Or(v.status, statusRefused)}
 	v.AllowPage(h)
 	v.w.WriteHeader(p.Status)
 	_, err := v.w.Write(body)

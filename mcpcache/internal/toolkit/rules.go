@@ -8,9 +8,9 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -18,7 +18,8 @@ import (
 // Rules are the operator's, of what callers may see and call: of one server by what that
 // calls its items, or of all by the names that callers see.
 type Rules interface {
-	exchange.Rules
+	// View returns what the caller of a request may see and call.
+	View(r *http.Request) *policy.View
 	// Most returns the view of a caller who may see as much as anybody.
 	Most() *policy.View
 }
@@ -133,7 +134,7 @@ func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
 // there are rules, nobody can tell which.
 func (v *visit) missed(k revision.Kind, name string) *jsonrpc.Problem {
 	if v.views.RestrictsAny(k) {
-		v.outcome, v.status = exchange.OutcomeDenied, statusDenied
+		v.outcome, v.status = outcome.Denied, statusDenied
 	}
 	return v.unknown(k, name)
 }

@@ -15,12 +15,12 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
@@ -41,7 +41,7 @@ type visit struct {
 	at      revision.Revision
 
 	// What became of it, for metrics, logs and placeholders.
-	outcome exchange.Outcome
+	outcome outcome.Outcome
 	kind    revision.Kind
 	server  *Server // that it was routed to
 	tool    string
@@ -110,23 +110,24 @@ func (v *visit) done() {
 		v.server.Observer.Answered(a)
 	}
 	if c := v.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
-		c.Write(zap.String("method", exchange.Methods[exchange.MethodLabel(v.r.Method, v.method)]), zap.Stringer("outcome", v.outcome),
+		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(v.r.Method, v.method)]), zap.Stringer("outcome", v.outcome),
 			zap.String("server", a.Server()), zap.Stringer("revision", v.at), zap.Duration("took", v.took))
 	}
 }
 
-// answered is a visit that is over, an [exchange.Answered].
+// answered is a visit that is over, an [outcome.Answered].
 type answered struct{ *visit }
 
 func (a answered) Context() context.Context    { return a.r.Context() }
-func (a answered) Method() int                 { return exchange.MethodLabel(a.r.Method, a.method) }
-func (a answered) Outcome() exchange.Outcome   { return a.outcome }
+func (a answered) Method() int                 { return outcome.LabelOf(a.r.Method, a.method) }
+func (a answered) MethodName() string          { return a.method }
+func (a answered) Outcome() outcome.Outcome    { return a.outcome }
 func (a answered) Revision() revision.Revision { return a.at }
 func (a answered) Kind() revision.Kind         { return a.kind }
 func (a answered) Tool() string                { return a.tool }
 func (a answered) Took() time.Duration         { return a.took }
 
-// Server implements [exchange.Answered].
+// Server implements [outcome.Answered].
 func (a answered) Server() string {
 	if a.server == nil {
 		return ""
@@ -135,28 +136,7 @@ func (a answered) Server() string {
 }
 
 // placeholder is a [caddy.ReplacerFunc].
-func (v *visit) placeholder(key string) (any, bool) {
-	switch key {
-	case "http.mcp_cache.outcome":
-		return v.outcome.String(), true
-	case "http.mcp_cache.method":
-		return v.method, true
-	case "http.mcp_cache.kind":
-		if k, ok := revision.KindOf(v.method); ok {
-			return k.String(), true
-		}
-		return "", true
-	case "http.mcp_cache.era":
-		return v.at.Era().String(), true
-	case "http.mcp_cache.revision":
-		return v.at.String(), true
-	case "http.mcp_cache.tool":
-		return v.tool, true
-	case "http.mcp_cache.server":
-		return answered{v}.Server(), true
-	}
-	return nil, false
-}
+func (v *visit) placeholder(key string) (any, bool) { return outcome.Placeholder(key, answered{v}) }
 
 // post answers a message.
 func (v *visit) post(next caddyhttp.Handler) error {

@@ -1,8 +1,8 @@
-package exchange
+package outcome
 
 import "testing"
 
-func TestMethodLabels(t *testing.T) {
+func TestLabelOfs(t *testing.T) {
 	for _, c := range []struct{ http, method, want string }{
 		{"POST", "tools/list", "tools/list"},
 		{"POST", "server/discover", "server/discover"},
@@ -15,7 +15,7 @@ func TestMethodLabels(t *testing.T) {
 		{"DELETE", "", "DELETE"},
 		{"PUT", "", "other"},
 	} {
-		if got := Methods[MethodLabel(c.http, c.method)]; got != c.want {
+		if got := Methods[LabelOf(c.http, c.method)]; got != c.want {
 			t.Errorf("%s %q has label %s, want %s", c.http, c.method, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package exchange
+package outcome
 
 import (
 	"net/http"
@@ -25,17 +25,17 @@ var methodIndex = func() map[string]int {
 	return index
 }()
 
-// nameOf returns the name of a method. It makes no copy of one of [Methods].
-func nameOf(method []byte) string {
+// NameOf returns the name of a method. It makes no copy of one of [Methods].
+func NameOf(method []byte) string {
 	if i, known := methodIndex[string(method)]; known {
 		return Methods[i]
 	}
 	return string(method)
 }
 
-// MethodLabel returns the index in [Methods] of the label of a request with that HTTP method
+// LabelOf returns the index in [Methods] of the label of a request with that HTTP method
 // and JSON-RPC method, which is "" if it is not known.
-func MethodLabel(verb, method string) int {
+func LabelOf(verb, method string) int {
 	switch {
 	case method == "" && verb != http.MethodPost:
 		return methodIndex[verb]
