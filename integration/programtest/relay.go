@@ -18,6 +18,10 @@ import (
 // requests of clients: it cannot see which of them the feed has caused.
 const relayAgent = "mcptest/program"
 
+// relayClient opens a connection for each request. A connection that is kept may end with a server that is killed and
+// started again, and HTTP does not repeat a POST that finds that out.
+var relayClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // relay is the program as the way to a server: it posts each line to the server's URL, and writes
 // what the server answers.
 type relay struct {
@@ -77,7 +81,7 @@ func (r *relay) try(ctx context.Context, method string, m *message, body []byte)
 		return fmt.Errorf("making the request: %w", err)
 	}
 	r.setHeader(req.Header, m)
-	res, err := http.DefaultClient.Do(req)
+	res, err := relayClient.Do(req)
 	if err != nil {
 		return fmt.Errorf("reaching the server: %w", err)
 	}
