@@ -38,7 +38,7 @@ func TestHiddenIsAnsweredAlike(t *testing.T) {
 				} {
 					a := c.Post(fixture.Message("7", named.method, c.Params(fmt.Sprintf(named.params, named.name))), mirrored(c, named.method, named.name))
 					if code, text := string(a.Part("error", "code")), string(a.Part("error", "message")); a.Status != refusedStatus(c) || code != named.code || text != named.text {
-						t.Errorf("%s of what is hidden gave %s", named.method, describe(a))
+						t.Errorf("%s of a hidden item gave %s", named.method, describe(a))
 					}
 					if !strings.HasSuffix(a.Header.Get("Cache-Status"), "detail=denied") {
 						t.Errorf("%s: Cache-Status is %q", named.method, a.Header.Get("Cache-Status"))
