@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy/policytest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -137,9 +137,7 @@ func TestHintsFromMemory(t *testing.T) {
 func refusingUnlisted(t *testing.T, upstream stand) *face {
 	t.Helper()
 	f := ruled(t, config{}, "deny tools drop")
-	rules := f.Rules.(byHeader)
-	rules.set = policy.NewSet(rules.set.Rules(), false)
-	f.Rules = rules
+	f.Rules.(*policytest.Rules).DenyUnlisted()
 	f.upstreamIs(upstream)
 	return f
 }

@@ -10,61 +10,17 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy/policytest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// byHeader are rules that apply to requests with a header; "" applies to all.
-type byHeader struct {
-	set     *policy.Set
-	headers []string
-}
-
-// View implements [Rules].
-func (b byHeader) View(r *http.Request) *policy.View {
-	var m policy.Matched
-	for i, name := range b.headers {
-		if name != "" && r.Header[name] != nil {
-			m.Add(i)
-		}
-	}
-	return b.set.View(m)
-}
-
-// rulesOf reads rules such as "deny X-Guest tools *_drop"; without any it returns nil.
+// rulesOf reads rules as [policytest.Parse] does; without any it returns nil.
 func rulesOf(tb testing.TB, lines []string) Rules {
 	tb.Helper()
 	if lines == nil {
 		return nil
 	}
-	var b byHeader
-	var rules []policy.Rule
-	for _, line := range lines {
-		words := strings.Fields(line)
-		r := policy.Rule{Everybody: true}
-		if words[0] == "deny" {
-			r.Effect = policy.Deny
-		}
-		words, header := words[1:], ""
-		if strings.HasPrefix(words[0], "X-") {
-			header, words, r.Everybody = words[0], words[1:], false
-		}
-		kind, ok := revision.ParseKind(words[0])
-		if !ok {
-			tb.Fatalf("%s: no such kind", line)
-		}
-		r.Kind = kind
-		for _, text := range words[1:] {
-			p, err := policy.ParsePattern(kind, text)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			r.Items = append(r.Items, p)
-		}
-		rules, b.headers = append(rules, r), append(b.headers, header)
-	}
-	b.set = policy.NewSet(rules, true)
-	return b
+	return policytest.Parse(tb, lines...)
 }
 
 // hiding hides what is called hidden from callers without X-Admin.
