@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestOutagesAreLoggedOnce has requests fail by a server, and others not: the log has the beginning and the end
-// of each trouble, and what begins again at once later, if it lasts.
+// TestOutagesAreLoggedOnce has requests fail by a server, and others not. The log has the beginning and the end of each
+// trouble. Trouble that begins again at once is logged later, if it lasts.
 func TestOutagesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)

@@ -54,8 +54,8 @@ func TestPageIsNoList(t *testing.T) {
 	}
 }
 
-// What another instance has fetched, or was waited for in vain, is given as the server's answer only while it
-// is fresh, or if it was fetched since the request arrived.
+// A list that another instance has fetched, or was waited for in vain, counts as the server's answer only while it is
+// fresh. One that was fetched since the request arrived counts, too.
 func TestAnswersOfOtherInstances(t *testing.T) {
 	now := time.Now()
 	v := &visit{arrived: now.Add(-time.Second), now: now}

@@ -98,6 +98,16 @@ func (s *Server) On(method string, answer Script) {
 	})
 }
 
+// Script returns the answer to a method: that which was set, or else the server's own.
+func (s *Server) Script(method string) Script {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if answer := s.scripts[method]; answer != nil {
+		return answer
+	}
+	return s.Answer
+}
+
 // OnAll sets the answer to everything.
 func (s *Server) OnAll(answer Script) {
 	for _, k := range revision.Kinds() {
@@ -182,12 +192,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.H
 	if c.Method == "" {
 		s.Posted = append(s.Posted, c)
 	}
-	answer := s.scripts[c.Method]
 	s.Mu.Unlock()
-	if answer == nil {
-		answer = s.Answer
-	}
-	return answer(w, r, c)
+	return s.Script(c.Method)(w, r, c)
 }
 
 // Answer is how the server answers when it has no script.

@@ -1,0 +1,88 @@
+package toolkit
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+)
+
+// A caller is told by server/discover what the servers say to that caller of themselves, in whichever era.
+func TestCallersAreToldWhatServersAre(t *testing.T) {
+	for name, speaks := range both {
+		t.Run(name, func(t *testing.T) {
+			one := serves("one", speaks).personal()
+			said := func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
+				id := "session of " + r.Header.Get("Authorization")
+				one.Do(func() { one.Sessions[id] = true })
+				w.Header().Set("Mcp-Session-Id", id)
+				instructions := "Hello " + r.Header.Get("Authorization")
+				return clienttest.Result(w, c, fmt.Sprintf(
+					`{"resultType":"complete","supportedVersions":["2026-07-28"],"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"instructions":%q,%s}`,
+					instructions, one.Hints,
+				))
+			}
+			one.On("initialize", said)
+			if speaks == modern {
+				one.On("server/discover", said)
+			}
+			run(t, func(w *world) {
+				for _, who := range []string{"Bearer ada", "Bearer bob"} {
+					c := w.calls(modern, "Authorization", who)
+					for range 2 {
+						if a := c.list(revision.Discover); !strings.Contains(a.Body.String(), `"instructions":"# one\n\nHello `+who+`"`) {
+							t.Errorf("%s is told %s", who, a)
+						}
+					}
+				}
+			}, one)
+		})
+	}
+}
+
+// A server that has called its list everybody's, and now shows each caller another one, has its callers be shown their
+// own. The feed, which is not let in any more, still has the old list.
+func TestCallersOfServersThatCeaseToBePublic(t *testing.T) {
+	one := serves("one", modern).personal()
+	one.Hints = `"ttlMs":3600000,"cacheScope":"public"`
+	run(t, func(w *world) {
+		c := w.calls(modern, "Authorization", "Bearer ada")
+		c.list(revision.Tools).wantNames(w, revision.Tools, "one__tools_a", "one__tools_b")
+		one.lets("Bearer ada")
+		lists := one.Script("tools/list")
+		one.On("tools/list", func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
+			if r.Header.Get("Authorization") == "Bearer ada" {
+				return clienttest.Gives(`{"tools":[{"name":"of_ada"}],"ttlMs":3600000,"cacheScope":"private"}`)(w, r, c)
+			}
+			return lists(w, r, c)
+		})
+		w.after(time.Second)
+		w.outdate(one, revision.Tools)
+		for n := range 3 {
+			a := c.list(revision.Tools)
+			if a.wantNames(w, revision.Tools, "one__of_ada"); n > 0 && a.status() != "hit" {
+				t.Errorf("list %d says %s", n, a)
+			}
+		}
+	}, one)
+}
+
+// A caller whom a server refuses is not told any more what that server has said of itself.
+func TestCallersAreToldNoMoreWhatServersAre(t *testing.T) {
+	one := private("one", modern)
+	one.On("server/discover", clienttest.Gives(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"Of one.",`+one.Hints+`}`))
+	run(t, func(w *world) {
+		c := w.calls(modern, "Authorization", "Bearer ada")
+		for _, told := range []bool{true, false} {
+			if a := c.list(revision.Discover); strings.Contains(a.Body.String(), "Of one.") != told {
+				t.Errorf("the caller is told %s", a)
+			}
+			w.fails(one, clienttest.Status(http.StatusUnauthorized))
+			c.call("one__of_ada").want(w, "a call that is refused", http.StatusBadGateway, -32603)
+		}
+	}, one)
+}
