@@ -71,6 +71,40 @@ func TestCallersOfServersThatCeaseToBePublic(t *testing.T) {
 	}, one)
 }
 
+// A caller whom a server has accepted and now refuses, at a call or a list, is no longer shown the lists of before: not
+// even once, as the last ones that there are.
+func TestCallersWhomAServerRefusesLater(t *testing.T) {
+	for name, refuses := range map[string]func(w *world, c *caller, one *member){
+		"a call": func(w *world, c *caller, _ *member) {
+			c.call("one__of_ada").want(w, "a call that is refused", http.StatusBadGateway, -32603)
+		},
+		"a list": func(w *world, _ *caller, one *member) { w.outdate(one, revision.Tools) },
+	} {
+		for _, speaks := range both {
+			for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+				t.Run(fmt.Sprintf("%s of a server of %s, %d", name, speaks, status), func(t *testing.T) {
+					one := private("one", speaks)
+					run(t, func(w *world) {
+						lists := one.Script("tools/list")
+						w.eachEra(func(c *caller) {
+							c.list(revision.Tools).wantNames(w, revision.Tools, "one__of_ada", "open__tools_a", "open__tools_b")
+							one.On("tools/list", clienttest.Status(status))
+							one.On("tools/call", clienttest.Status(status))
+							refuses(w, c, one)
+							a := c.list(revision.Tools)
+							if a.wantNames(w, revision.Tools, "open__tools_a", "open__tools_b"); strings.Contains(a.status(), "detail=") {
+								t.Errorf("at %s, the list without that server says %s", c.at, a)
+							}
+							one.On("tools/list", lists)
+							w.after(refusalCounts)
+						}, "Authorization", "Bearer ada")
+					}, one, serves("open"))
+				})
+			}
+		}
+	}
+}
+
 // A caller whom a server refuses is not told any more what that server has said of itself.
 func TestCallersAreToldNoMoreWhatServersAre(t *testing.T) {
 	one := private("one", modern)

@@ -176,8 +176,12 @@ func (v *visit) freshen(k revision.Kind) *catalog.List {
 	v.outcome, v.left = outcome.Hit, forever
 	given := make([]bool, len(servers))
 	for i, server := range servers {
-		if e := v.await(server, fetches[i], parts[i], verdicts[i]); v.isAnswer(e, parts[i]) {
+		e, refused := v.await(server, fetches[i], parts[i], verdicts[i])
+		switch {
+		case v.isAnswer(e, parts[i]):
 			parts[i], given[i], v.outcome = e, true, outcome.Miss
+		case refused:
+			parts[i] = nil // it is from a time when the server let the caller in
 		}
 	}
 	stale, partial := false, false
@@ -222,12 +226,12 @@ func (v *visit) withhold(s *Server, k revision.Kind, part *cache.Entry) {
 	}
 }
 
-// await returns what a fetch brings in the time that there is, or nil; last is the part as it
-// is, or nil, and verdict what may be done with it. Others may have waited for it that long
+// await returns what a fetch brings in the time that there is, or nil, and whether the server has refused the caller;
+// last is the part as it is, or nil, and verdict what may be done with it. Others may have waited for it that long
 // already.
-func (v *visit) await(s *Server, f fetch, last *cache.Entry, verdict freshness.Verdict) *cache.Entry {
+func (v *visit) await(s *Server, f fetch, last *cache.Entry, verdict freshness.Verdict) (e *cache.Entry, refused bool) {
 	if f == nil {
-		return nil
+		return nil, false
 	}
 	limit := freshness.StalePatience
 	switch {
@@ -242,7 +246,7 @@ func (v *visit) await(s *Server, f fetch, last *cache.Entry, verdict freshness.V
 	if f := v.turnedAway(s, err); f != nil {
 		v.refused = f
 	}
-	return e
+	return e, s.Carries.isPersonal() && statusOf(err) != nil
 }
 
 // isAnswer reports whether a list that was waited for may be given as the server's answer: not where
