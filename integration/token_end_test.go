@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,16 +44,16 @@ func knowings() []knowing {
 	}
 }
 
-// directive starts the server, and writes a handler of that name before it. Another server is
-// beside it, if it is one of several.
-func (k knowing) directive(t *testing.T, name string) (w *world, directive string) {
+// directive starts the server, and writes a handler of that name before it, with more options for the server. Another
+// server is beside it, if it is one of several.
+func (k knowing) directive(t *testing.T, name string, more ...string) (w *world, directive string) {
 	t.Helper()
-	w, m := newMember(t, "knows", k.several...)
+	w, m := newMember(t, "knows", slices.Concat(k.several, more)...)
 	w.SetHints(privateHour)
 	w.host.ShareCredentials()
 	options := []string{"name " + name, "admit upstream 1h"}
 	if k.several == nil {
-		return w, mcpCache(w.host.URL, options...)
+		return w, mcpCache(w.host.URL, append(options, more...)...)
 	}
 	_, other := newMember(t, "other")
 	if k.isDoor {
@@ -138,7 +139,7 @@ func (w *world) endWithToken(t *testing.T, k knowing, to, revision string, life 
 	return true
 }
 
-// TestRefusalEndsLists has the server refuse a call with 401 or 403. From then on the caller
+// TestRefusalEndsLists has the server refuse with 401 or 403 a call, or a list that is not fresh any more. From then on the caller
 // gets no list of that server from memory, until the server accepts the caller anew.
 func TestRefusalEndsLists(t *testing.T) {
 	for _, k := range knowings() {
@@ -147,22 +148,25 @@ func TestRefusalEndsLists(t *testing.T) {
 				if k.several == nil && speaks != nil {
 					continue // only several servers have clients of other eras than their own
 				}
-				t.Run(fmt.Sprint(k.name, " ", status, " ", of), func(t *testing.T) {
-					w, directive := k.directive(t, "mcp_cache")
-					if speaks != nil {
-						w.SetRevisions(speaks...)
-					}
-					w.proxy = startProxy(t, directive)
-					for _, revision := range revisions {
-						t.Run(revision, func(t *testing.T) { w.on(t).refuseAfterAHit(k, revision, status) })
-					}
-				})
+				for method, more := range map[string][]string{"tools/call": nil, toolsList: {"ttl 200ms", "max_ttl 200ms"}} {
+					t.Run(fmt.Sprint(k.name, " ", status, " ", of, " ", method), func(t *testing.T) {
+						w, directive := k.directive(t, "mcp_cache", more...)
+						if speaks != nil {
+							w.SetRevisions(speaks...)
+						}
+						w.proxy = startProxy(t, directive)
+						for _, revision := range revisions {
+							t.Run(revision, func(t *testing.T) { w.on(t).refuseAfterAHit(k, revision, method, status) })
+						}
+					})
+				}
 			}
 		}
 	}
 }
 
-func (w *world) refuseAfterAHit(k knowing, revision string, status int) {
+// refuseAfterAHit has the server let a caller in, and then refuse it at a request of that method.
+func (w *world) refuseAfterAHit(k knowing, revision, method string, status int) {
 	t := w.t
 	const token = "planted-of-the-caller"
 	w.SetDoor(func(*http.Request) int { return 0 })
@@ -171,16 +175,25 @@ func (w *world) refuseAfterAHit(k knowing, revision string, status int) {
 	if k.several != nil {
 		prefix = "knows__"
 	}
-	c.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit && a.CacheStatus().Detail == "" })
+	isFresh := func(a *fixture.Answer) bool { return a.CacheStatus().Hit && a.CacheStatus().Detail == "" }
+	c.AwaitList(toolsList, "a hit", isFresh)
 	w.SetDoor(func(r *http.Request) int {
 		if strings.Contains(fmt.Sprint(r.URL, r.Header), token) {
 			return status
 		}
 		return 0
 	})
-	a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, prefix+"item-0000")))
-	if a.Status != status && (k.isDoor || k.several == nil) || a.Part("result") != nil {
-		t.Errorf("the call gave %s: %s", describe(a), a.Body)
+	a := new(fixture.Answer)
+	if method == toolsList {
+		a = c.AwaitList(toolsList, "the end of the list", func(a *fixture.Answer) bool {
+			return !isFresh(a) || !strings.Contains(string(a.Body), prefix+"item-0000")
+		})
+	} else {
+		a = c.Call(method, c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, prefix+"item-0000")))
+	}
+	refused := a.Status == status || !k.isDoor && k.several != nil
+	if !refused || strings.Contains(string(a.Body), prefix+"item-0000") {
+		t.Errorf("%s gave %s: %s", method, describe(a), a.Body)
 	}
 	if a := c.List(toolsList); strings.Contains(string(a.Body), `"`+prefix+`item-0000"`) {
 		t.Errorf("after the refusal, the list is %s: %s", describe(a), a.Body)

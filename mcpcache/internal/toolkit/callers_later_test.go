@@ -78,12 +78,14 @@ func TestCallersWhomAServerRefusesLater(t *testing.T) {
 		"a call": func(w *world, c *caller, _ *member) {
 			c.call("one__of_ada").want(w, "a call that is refused", http.StatusBadGateway, -32603)
 		},
-		"a list": func(w *world, _ *caller, one *member) { w.outdate(one, revision.Tools) },
+		"a list that has changed":   func(w *world, _ *caller, one *member) { w.outdate(one, revision.Tools) },
+		"a list whose time is over": func(w *world, _ *caller, _ *member) { w.after(time.Minute) },
 	} {
 		for _, speaks := range both {
 			for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 				t.Run(fmt.Sprintf("%s of a server of %s, %d", name, speaks, status), func(t *testing.T) {
 					one := private("one", speaks)
+					one.Hints = `"ttlMs":60000,"cacheScope":"private"`
 					run(t, func(w *world) {
 						lists := one.Script("tools/list")
 						w.eachEra(func(c *caller) {
