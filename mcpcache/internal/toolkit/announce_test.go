@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
@@ -69,16 +68,10 @@ func TestChangesAreAnnouncedWithTheirLists(t *testing.T) {
 		c := w.calls(modern)
 		a, leave := c.listens()
 		defer leave()
-		lists := one.Script("tools/list")
-		answer := make(chan struct{})
-		one.On("tools/list", func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
-			<-answer
-			return lists(w, r, c)
-		})
+		answer := one.holdsBack("tools/list")
 		w.changes(one, revision.Tools, "new")
 		a.wantHeard(w, "before the list is there")
-		close(answer)
-		synctest.Wait()
+		answer()
 		a.wantHeard(w, "once it is there", "tools")
 		c.list(revision.Tools).wantNames(w, revision.Tools, "one__new")
 	}, one)

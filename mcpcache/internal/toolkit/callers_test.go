@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
@@ -87,12 +86,7 @@ func TestCallersWaitTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			one := private("one", speaks)
 			run(t, func(w *world) {
-				answer := make(chan struct{})
-				lists := one.Script("tools/list")
-				one.On("tools/list", func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
-					<-answer
-					return lists(w, r, c)
-				})
+				answer := one.holdsBack("tools/list")
 				c := w.calls(modern, "Authorization", "Bearer ada")
 				var waiting []*received
 				var leaves []func()
@@ -104,8 +98,7 @@ func TestCallersWaitTogether(t *testing.T) {
 				if !waiting[0].isOver() {
 					t.Error("a caller that has gone away is waited for")
 				}
-				close(answer)
-				synctest.Wait()
+				answer()
 				for _, a := range waiting[1:] {
 					if !a.isOver() {
 						t.Fatal("a list is not answered")
@@ -127,12 +120,7 @@ func TestCallersWaitTogether(t *testing.T) {
 func TestCallersOfLegacyServersAskOnce(t *testing.T) {
 	one := private("one", legacy)
 	run(t, func(w *world) {
-		answer := make(chan struct{})
-		lists := one.Script("tools/list")
-		one.On("tools/list", func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
-			<-answer
-			return lists(w, r, c)
-		})
+		answer := one.holdsBack("tools/list")
 		c := w.calls(modern, "Authorization", "Bearer ada")
 		asked := make(map[revision.Kind]*received)
 		for _, k := range []revision.Kind{revision.Tools, revision.Prompts, revision.Resources} {
@@ -140,8 +128,7 @@ func TestCallersOfLegacyServersAskOnce(t *testing.T) {
 			defer leave()
 			asked[k] = a
 		}
-		close(answer)
-		synctest.Wait()
+		answer()
 		asked[revision.Tools].wantNames(w, revision.Tools, "one__of_ada")
 		asked[revision.Prompts].wantNames(w, revision.Prompts, "one__prompts_a", "one__prompts_b")
 		if n := one.listsOf("ada"); n != 1 {

@@ -103,6 +103,19 @@ func echoes(m *member) clienttest.Script {
 	}
 }
 
+// holdsBack has a server answer requests of a method only once the function that it returns is called.
+func (m *member) holdsBack(method string) (answer func()) {
+	script, released := m.Script(method), make(chan struct{})
+	m.On(method, func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
+		<-released
+		return script(w, r, c)
+	})
+	return func() {
+		close(released)
+		synctest.Wait()
+	}
+}
+
 // asked returns the requests of a method that have reached a server.
 func (m *member) asked(method string) []clienttest.Call { return m.Bodies(method) }
 
