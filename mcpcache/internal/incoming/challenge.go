@@ -9,9 +9,9 @@ import (
 
 // ChallengeFor returns a challenge of a server as the client of a request is given it: its resource_metadata (RFC 9728
 // section 5.1) has the client's address of the server in the place of the server's own. Starlette, and FastMCP
-// with it, make that URL of the Host that they are sent, and say http where TLS ends in front of them. own are the
-// addresses of the server, and hosts others by which it may know itself. inside are the hosts of URLs that stay as they
-// are, and that the client may not reach.
+// with it, make that URL of the Host that they are sent, and say http where TLS ends in front of them. The
+// server has the addresses own, and may know itself by hosts as well. A URL with another host stays as it is. The
+// function returns such hosts in inside if the client may not reach them.
 func ChallengeFor(r *http.Request, challenge string, own redirect.Addresses, hosts ...string) (told string, inside []string) {
 	site, stripped := SiteOf(r), StrippedFrom(r)
 	told = redirect.Metadata.ReplaceAllStringFunc(challenge, func(parameter string) string {

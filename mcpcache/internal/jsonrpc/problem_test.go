@@ -32,7 +32,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestProblemsInBothEras looks at the status and the code of what a request is answered in each era.
+// TestProblemsInBothEras looks at the status and the code with which clients of each era are told of a problem.
 func TestProblemsInBothEras(t *testing.T) {
 	unknown := func(k revision.Kind) func(revision.Era) *Problem {
 		return func(era revision.Era) *Problem { return Unknown(era, k, "x") }

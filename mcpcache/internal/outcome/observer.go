@@ -22,7 +22,7 @@ type Source string
 const (
 	// FromClient: a notice passed on its way to a client.
 	FromClient Source = "client"
-	// FromCall: a server has refused a call for what the client took from a list.
+	// FromCall: a server has refused a call, as the client may have known an older list.
 	FromCall Source = "call"
 )
 

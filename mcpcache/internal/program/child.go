@@ -264,7 +264,7 @@ func (c *child) answered(line []byte, e message.Envelope) {
 	case asked.id == nil: // our own
 	case !utf8.Valid(line):
 		c.skip(line)
-		line = jsonrpc.Failed(http.StatusOK, "program "+c.program.called()+" answered with what is not UTF-8").Append(nil, asked.id)
+		line = jsonrpc.Failed(http.StatusOK, "program "+c.program.called()+" answered with bytes that are not UTF-8").Append(nil, asked.id)
 	case asked.subscribes:
 		line = e.WithID(line, asked.id)
 		if told, err := message.WithValue(line, asked.id, path...); err == nil {

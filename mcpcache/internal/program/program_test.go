@@ -176,7 +176,7 @@ func TestOddAnswers(t *testing.T) {
 		`{"jsonrpc":"2.0","id":ID,"result":{"cut":"\ud83d"}}`:                     `{"jsonrpc":"2.0","id":"CLIENT","result":{"cut":"\ud83d"}}`,
 		`{"result":{"id":ID},"error":null,"id": ID ,"jsonrpc":"2.0"}`:             `"error":null,"id": "CLIENT" ,`,
 		`{"jsonrpc":"2.0","id":ID,"result":null,"error":{"code":1,"message":""}}`: `"id":"CLIENT","result":null`,
-		`{"jsonrpc":"2.0","id":ID,"result":{"text":"<ff>"}}`:                      `"error":{"code":-32603,"message":"program tested answered with what is not UTF-8"}`,
+		`{"jsonrpc":"2.0","id":ID,"result":{"text":"<ff>"}}`:                      `"error":{"code":-32603,"message":"program tested answered with bytes that are not UTF-8"}`,
 	} {
 		arguments, _ := json.Marshal(map[string]string{"text": said})
 		got := read(t, v.send(http.MethodPost, v.toolCall("raw", string(arguments))))

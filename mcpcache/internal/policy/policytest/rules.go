@@ -10,15 +10,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Rules are rules of which each applies to everybody, or to requests that have a certain header field.
+// Rules hide items from callers. Each applies to everybody, or to requests that have a certain header field.
 type Rules struct {
 	set    *policy.Set
 	fields []string // by rule; "" for one that applies to everybody
 }
 
-// Parse reads rules such as "deny X-Guest tools *_drop": the effect, the field of the requests to which it
-// applies, the kind and the patterns. Without a field, which begins with X-, a rule applies to everybody. Items
-// that no rule names may be called. The test fails if a rule cannot be read.
+// Parse reads rules such as "deny X-Guest tools *_drop". A rule has an effect, a header field, a kind and patterns.
+// It applies to requests that have the field, which begins with X-. A rule without one applies to everybody. The
+// test fails if Parse cannot read a rule. Callers may name items that are not listed, see [Rules.DenyUnlisted].
 func Parse(tb testing.TB, lines ...string) *Rules {
 	tb.Helper()
 	all := new(Rules)
