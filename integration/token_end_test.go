@@ -183,7 +183,7 @@ func (w *world) refuseAfterAHit(k knowing, revision, method string, status int) 
 		}
 		return 0
 	})
-	a := new(fixture.Answer)
+	var a *fixture.Answer
 	if method == toolsList {
 		a = c.AwaitList(toolsList, "the end of the list", func(a *fixture.Answer) bool {
 			return !isFresh(a) || !strings.Contains(string(a.Body), prefix+"item-0000")
