@@ -25,7 +25,7 @@ func newDoor(t *testing.T, allowed func(token string) int, options ...string) *w
 		return allowed(token)
 	})
 	w.start(append(options, "guard bearer "+feedToken, "scope public")...)
-	await(t, "the feeds", func() bool { return w.Streams(scripted.Feeds) == len(revisions) })
+	fixture.Await(t, "the feeds", func() bool { return w.Streams(scripted.Feeds) == len(revisions) })
 	return w
 }
 
@@ -33,7 +33,7 @@ func newDoor(t *testing.T, allowed func(token string) int, options ...string) *w
 func (w *world) admitted(revision, token string) *fixture.Raw {
 	w.t.Helper()
 	c := w.clientAs(revision, "Bearer "+token)
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	return c
 }
 
@@ -57,7 +57,7 @@ func TestDoorComesFirst(t *testing.T) {
 				a := c.List(method)
 				wantForwarded(t, a)
 				if a.Status != http.StatusUnauthorized || !strings.Contains(a.Header.Get("WWW-Authenticate"), "resource_metadata") {
-					t.Errorf("token %q got %s, %v", token, describe(a), a.Header)
+					t.Errorf("token %q got %s, %v", token, a, a.Header)
 				}
 			}
 		}
@@ -81,18 +81,18 @@ func TestRefusalRevokes(t *testing.T) {
 				refuse.Store(false)
 				c, other := w.admitted(revision, "a"), w.admitted(revision, "b")
 				refuse.Store(true)
-				wantHit(t, c.List(toolsList), toolsList, "v1") // nobody has told us yet
+				wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1") // nobody has told us yet
 				if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != status {
-					t.Fatalf("the call gave %s", describe(a))
+					t.Fatalf("the call gave %s", a)
 				}
 				for range 2 {
-					a := c.List(toolsList)
+					a := c.List(scripted.ToolsList)
 					wantForwarded(t, a)
 					if a.Status != status || a.Header.Get("WWW-Authenticate") == "" {
-						t.Errorf("the refused client got %s", describe(a))
+						t.Errorf("the refused client got %s", a)
 					}
 				}
-				wantHit(t, other.List(toolsList), toolsList, "v1")
+				wantHit(t, other.List(scripted.ToolsList), scripted.ToolsList, "v1")
 			})
 		})
 	}
@@ -105,12 +105,12 @@ func TestAdmissionRunsOut(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.admitted(revision, "a")
-		before := w.host.CountClients(toolsList)
-		c.AwaitList(toolsList, "a forwarded list", func(a *fixture.Answer) bool { return !a.CacheStatus().Hit })
-		if w.host.CountClients(toolsList) == before {
+		before := w.host.CountClients(scripted.ToolsList)
+		c.AwaitList(scripted.ToolsList, "a forwarded list", func(a *fixture.Answer) bool { return !a.CacheStatus().Hit })
+		if w.host.CountClients(scripted.ToolsList) == before {
 			t.Error("the upstream was not asked")
 		}
-		c.Settle(toolsList)
+		c.Settle(scripted.ToolsList)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestAdmitAll(t *testing.T) {
 	for _, method := range scripted.ListMethods() {
 		c.Settle(method)
 	}
-	if n := w.host.CountClients(toolsList); n > 1 {
+	if n := w.host.CountClients(scripted.ToolsList); n > 1 {
 		t.Errorf("%d lists reached the upstream", n)
 	}
 }
@@ -143,14 +143,14 @@ func TestSessionsAreBound(t *testing.T) {
 		thief.Revision, thief.Session = owner.Revision, owner.Session
 		h := http.Header{"Authorization": {"Bearer owner"}}
 		maps.Copy(h, header)
-		before := w.host.CountClients(toolsList)
-		wantForwarded(t, thief.Post(fixture.Message("1", toolsList, "{}"), h))
-		if n := w.host.CountClients(toolsList) - before; n != 1 {
+		before := w.host.CountClients(scripted.ToolsList)
+		wantForwarded(t, thief.Post(fixture.Message("1", scripted.ToolsList, "{}"), h))
+		if n := w.host.CountClients(scripted.ToolsList) - before; n != 1 {
 			t.Errorf("%s: %d requests reached the upstream", name, n)
 		}
 	}
 	// The upstream has let others use the session: whose it is, it says again.
-	wantHit(t, owner.Settle(toolsList), toolsList, "v1")
+	wantHit(t, owner.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 }
 
 // TestForgottenSessions restarts an upstream that forgets its sessions: as soon
@@ -160,10 +160,10 @@ func TestForgottenSessions(t *testing.T) {
 	c := w.warm(scripted.LatestLegacy)
 	w.ForgetSessions()
 	if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusNotFound {
-		t.Fatalf("the call gave %s", describe(a))
+		t.Fatalf("the call gave %s", a)
 	}
 	wantEnded(t, c)
 	again := w.client(scripted.LatestLegacy)
-	wantHit(t, again.Settle(toolsList), toolsList, "v1")
-	await(t, "the feed's new session", func() bool { _, feeds := w.Sessions(); return feeds == 1 })
+	wantHit(t, again.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
+	fixture.Await(t, "the feed's new session", func() bool { _, feeds := w.Sessions(); return feeds == 1 })
 }

@@ -88,17 +88,17 @@ func TestServersRequestsCostLittle(t *testing.T) {
 		w.warm(revision)
 	}
 	beforeGoroutines, beforeDescriptors := usage()
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		if x.Feed {
 			x.Bytes(pings.String())
 		}
 		x.Default()
 	})
-	w.mark(toolsList, "v2")
+	w.mark(scripted.ToolsList, "v2")
 	stop := watchUsage(t)
-	w.Changed(scripted.Feeds, toolsList)
+	w.Changed(scripted.Feeds, scripted.ToolsList)
 	for _, revision := range revisions {
-		w.client(revision).AwaitList(toolsList, "the list behind all that", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+		w.client(revision).AwaitList(scripted.ToolsList, "the list behind all that", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 	}
 	goroutines, descriptors := stop()
 	t.Logf("goroutines: %d before, %d at most; descriptors: %d, %d; %d answers", beforeGoroutines, goroutines, beforeDescriptors, descriptors, answers.Load())

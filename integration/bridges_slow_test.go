@@ -32,13 +32,13 @@ func useSlowProgram(t *testing.T, o others) {
 	for began := time.Now(); time.Since(began) < 90*time.Second; {
 		for _, method := range scripted.ListMethods() {
 			if a := session.List(method); a.Status != http.StatusOK || a.ErrorCode() != 0 || a.Part("result") == nil {
-				t.Fatalf("%s gave %s", method, describe(a))
+				t.Fatalf("%s gave %s", method, a)
 			}
 		}
 		b.wantStays(t, time.Second, "in use")
 	}
 	if a := session.Delete(); a.Status != http.StatusOK {
-		t.Errorf("the session's end gave %s", describe(a))
+		t.Errorf("the session's end gave %s", a)
 	}
 	b.awaitFeedsList(t)
 	p.reload(mcpCacheOf(bridgeTTL + 1))
@@ -66,7 +66,7 @@ func (b *bridge) awaitFeedsList(t *testing.T) {
 		return n
 	}
 	before := asked()
-	await(t, "a list of the feed", func() bool { return asked() > before })
+	fixture.Await(t, "a list of the feed", func() bool { return asked() > before })
 }
 
 // wantStays fails if the bridge ends within that time.

@@ -78,10 +78,10 @@ func TestPageOfAnotherOrigin(t *testing.T) {
 	}
 	origin, reports := page(t, script)
 	s := scripted.New()
-	s.SetList(toolsList, scripted.Items(toolsList, longMark, 3))
+	s.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 3))
 	host := fixture.NewHost(t, allowing(origin, s))
 	p := startProxy(t, mcpCache(host.URL, "origins "+origin))
-	fixture.New(t, p.URL, scripted.LatestLegacy, "").Settle(toolsList)
+	fixture.New(t, p.URL, scripted.LatestLegacy, "").Settle(scripted.ToolsList)
 
 	browser := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0",

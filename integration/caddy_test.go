@@ -212,9 +212,3 @@ func (p *proxy) dumpLog() {
 func mcpCache(url string, options ...string) string {
 	return "mcp_cache " + url + " {\n\t" + strings.Join(options, "\n\t") + "\n}"
 }
-
-// await waits for a condition.
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	fixture.Await(t, what, done)
-}

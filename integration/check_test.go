@@ -51,9 +51,9 @@ func TestCheckSuggestsWhatHits(t *testing.T) {
 			p := startProxy(t, site)
 			for _, revision := range server.Revisions {
 				c := fixture.New(t, p.URL, revision, "")
-				c.Settle(toolsList)
-				if a := c.List(toolsList); !a.CacheStatus().Hit {
-					t.Errorf("with what check suggests, tools of %s are no hit: %s\n%s", revision, describe(a), report)
+				c.Settle(scripted.ToolsList)
+				if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit {
+					t.Errorf("with what check suggests, tools of %s are no hit: %s\n%s", revision, a, report)
 				}
 			}
 		})
@@ -67,9 +67,9 @@ func TestCheckComparesCallers(t *testing.T) {
 	s.SetDoor(func(r *http.Request) int {
 		return map[bool]int{true: http.StatusUnauthorized}[r.Header.Get("Authorization") == ""]
 	})
-	s.SetHints(privateHour)
-	s.SetPrivateList("Bearer token-of-ada", toolsList, scripted.Items(toolsList, "v1", 2))
-	s.SetPrivateList("Bearer token-of-bob", toolsList, scripted.Items(toolsList, "v1", 3))
+	s.SetHints(scripted.PrivateHour)
+	s.SetPrivateList("Bearer token-of-ada", scripted.ToolsList, scripted.Items(scripted.ToolsList, "v1", 2))
+	s.SetPrivateList("Bearer token-of-bob", scripted.ToolsList, scripted.Items(scripted.ToolsList, "v1", 3))
 	host := fixture.NewHost(t, s)
 	args := []string{host.URL, "-H", "Authorization: Bearer token-of-ada", "--header", "Authorization: Bearer token-of-bob"}
 	text, _ := check(t, 0, args...)

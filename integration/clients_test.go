@@ -50,7 +50,7 @@ func wantFreeLists(t *testing.T, s *fixture.SDKServer, p *proxy, connect func() 
 		return total
 	}
 	free := 0
-	await(t, "two clients in a row whose lists cost nothing", func() bool {
+	fixture.Await(t, "two clients in a row whose lists cost nothing", func() bool {
 		before := cost()
 		_, err := connect().List(t.Context())
 		if free++; err != nil || cost() != before {
@@ -58,6 +58,7 @@ func wantFreeLists(t *testing.T, s *fixture.SDKServer, p *proxy, connect func() 
 		}
 		return free == 2
 	})
+
 	methods := scripted.ListMethods()
 	if revision >= scripted.Modern {
 		methods = append(methods, "server/discover")
@@ -86,15 +87,15 @@ func TestSDKClientsSeeChanges(t *testing.T) {
 			p := startProxy(t, mcpCache(s.URL))
 			revision := s.Revisions[0]
 			probe := fixture.New(t, p.URL, revision, "")
-			probe.Settle(toolsList)
+			probe.Settle(scripted.ToolsList)
 			client := fixture.NewGoSDKClient(t, p.URL, revision)
 			notices := probe.Notices()
 			s.Grow()
 			notices.Await("notifications/tools/list_changed")
-			if n := walk(probe, toolsList, "tools"); n != fixture.BaseCounts[0]+1 {
+			if n := walk(probe, scripted.ToolsList, "tools"); n != fixture.BaseCounts[0]+1 {
 				t.Errorf("after the notice the list has %d tools, want %d", n, fixture.BaseCounts[0]+1)
 			}
-			await(t, "the SDK client's notice", func() bool {
+			fixture.Await(t, "the SDK client's notice", func() bool {
 				select {
 				case <-client.Changed():
 					return true
@@ -102,6 +103,7 @@ func TestSDKClientsSeeChanges(t *testing.T) {
 					return false
 				}
 			})
+
 			counts, err := client.List(t.Context())
 			if err != nil || counts[0] != fixture.BaseCounts[0]+1 {
 				t.Errorf("the told client lists %d tools, %v", counts[0], err)
@@ -135,12 +137,12 @@ func TestCancellation(t *testing.T) {
 			defer cancel()
 			failed := make(chan error, 1)
 			go func() { failed <- c.Wait(ctx) }()
-			await(t, "the call", func() bool { return len(s.Waiting) > 0 })
+			fixture.Await(t, "the call", func() bool { return len(s.Waiting) > 0 })
 			cancel()
 			if err := <-failed; err == nil {
 				t.Error("the cancelled call succeeded")
 			}
-			await(t, "the cancellation", func() bool { return len(s.Cancelled) > 0 })
+			fixture.Await(t, "the cancellation", func() bool { return len(s.Cancelled) > 0 })
 		})
 	}
 }

@@ -78,7 +78,7 @@ func TestListsAreSentCompressed(t *testing.T) {
 							}
 							plain := decode(t, a)
 							if got := plain.Items(scripted.ItemsKey(method)); !plain.CacheStatus().Hit || !slices.Equal(got, want) {
-								t.Errorf("%s in %s: %s", method, coding, describe(plain))
+								t.Errorf("%s in %s: %s", method, coding, plain)
 							}
 							if len(a.Body) > len(plain.Body)/4 {
 								t.Errorf("%s in %s: %d bytes of %d", method, coding, len(a.Body), len(plain.Body))
@@ -96,11 +96,11 @@ func TestListsAreSentCompressed(t *testing.T) {
 // that.
 func TestPrecompressOff(t *testing.T) {
 	w := newUpstream(t)
-	w.SetList(toolsList, scripted.Items(toolsList, longMark, 50))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 50))
 	w.start("precompress off")
 	c := w.client(scripted.Modern)
 	c.Header = http.Header{"Accept-Encoding": {"gzip, zstd"}}
-	if a := c.Settle(toolsList); a.Header["Content-Encoding"] != nil || a.Header["Vary"] != nil {
+	if a := c.Settle(scripted.ToolsList); a.Header["Content-Encoding"] != nil || a.Header["Vary"] != nil {
 		t.Errorf("header is %v", a.Header)
 	}
 }
@@ -120,13 +120,13 @@ with urllib.request.urlopen(request) as a:
 	const headers = `{"Content-Type":"application/json","Accept":"application/json, text/event-stream",` +
 		`"Mcp-Protocol-Version":"2026-07-28","Mcp-Method":"tools/list"}`
 	w := newUpstream(t)
-	w.SetList(toolsList, scripted.Items(toolsList, longMark, 400))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 400))
 	w.start()
 	c := w.client(scripted.Modern)
-	want := c.Settle(toolsList).Items("tools")
+	want := c.Settle(scripted.ToolsList).Items("tools")
 	c.Header = http.Header{"Accept-Encoding": {"gzip"}}
-	c.AwaitList(toolsList, "gzip", func(a *fixture.Answer) bool { return a.Header.Get("Content-Encoding") == "gzip" })
-	body := fixture.Message("1", toolsList, c.Params(""))
+	c.AwaitList(scripted.ToolsList, "gzip", func(a *fixture.Answer) bool { return a.Header.Get("Content-Encoding") == "gzip" })
+	body := fixture.Message("1", scripted.ToolsList, c.Params(""))
 	curl := func(coding string) []string {
 		return []string{"curl", "-s", "--compressed", "-H", "Accept-Encoding: " + coding, "-H", "Content-Type: application/json",
 			"-H", "Accept: application/json, text/event-stream", "-H", "Mcp-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: tools/list",
@@ -170,19 +170,19 @@ func TestBrowserDecodes(t *testing.T) {
 		t.Skip("chromium is not installed")
 	}
 	w := newUpstream(t)
-	w.SetList(toolsList, scripted.Items(toolsList, longMark, 400))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 400))
 	w.host.Start()
 	pages := t.TempDir()
 	w.proxy = startProxy(t, "handle /mcp {\n"+mcpCache(w.host.URL)+"\n}\nhandle {\n\troot * "+pages+"\n\tfile_server\n}")
 	c := w.client(scripted.Modern)
-	want := c.Settle(toolsList).Items("tools")
+	want := c.Settle(scripted.ToolsList).Items("tools")
 	c.Header = http.Header{"Accept-Encoding": {"gzip"}}
-	c.AwaitList(toolsList, "gzip", func(a *fixture.Answer) bool { return a.Header.Get("Content-Encoding") == "gzip" })
+	c.AwaitList(scripted.ToolsList, "gzip", func(a *fixture.Answer) bool { return a.Header.Get("Content-Encoding") == "gzip" })
 	page := fmt.Sprintf(`<body><script>
 fetch("/mcp", {method: "POST", body: %q, headers: {"Content-Type": "application/json",
 	"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": %q, "Mcp-Method": "tools/list"}})
 	.then(async a => document.body.innerText = [a.headers.get("content-encoding"), btoa(await a.text()), ""].join(" "))
-	</script></body>`, fixture.Message("1", toolsList, c.Params("")), scripted.Modern)
+	</script></body>`, fixture.Message("1", scripted.ToolsList, c.Params("")), scripted.Modern)
 	if err := os.WriteFile(filepath.Join(pages, "index.html"), []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
@@ -97,10 +98,10 @@ func offered(t *testing.T) offer {
 		w.warm(revision)
 	}
 	awaitReady(t, "mcp_cache")
-	w.SetScript(toolsList, func(x *scripted.Exchange) { x.Error(http.StatusInternalServerError, -32603, "failing") })
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) { x.Error(http.StatusInternalServerError, -32603, "failing") })
 	refreshNow(t, "tools")
-	w.Changed(scripted.Feeds, toolsList)
-	await(t, "the change to be counted", func() bool { return len(exposed(t)["caddy_mcp_cache_changes_total"]) > 0 })
+	w.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the change to be counted", func() bool { return len(exposed(t)["caddy_mcp_cache_changes_total"]) > 0 })
 	o, known := exposed(t), registered()
 	for metric := range o {
 		family := histogramPart.ReplaceAllString(metric, "")

@@ -233,7 +233,7 @@ func wellFormed(session string) []rawRequest {
 		}
 	}
 	if session == "" {
-		return []rawRequest{modern(toolsList, ""), modern(toolsList, ""), modern(promptsList, ""), modern("server/discover", "")}
+		return []rawRequest{modern(scripted.ToolsList, ""), modern(scripted.ToolsList, ""), modern(scripted.PromptsList, ""), modern("server/discover", "")}
 	}
 	legacy := func(method, params string) rawRequest {
 		return rawRequest{
@@ -241,7 +241,7 @@ func wellFormed(session string) []rawRequest {
 			header: append(slices.Clone(usual), "Mcp-Protocol-Version: 2025-11-25", "Mcp-Session-Id: "+session),
 		}
 	}
-	return []rawRequest{legacy(toolsList, ""), legacy(toolsList, ""), legacy(promptsList, ""), legacy("ping", "")}
+	return []rawRequest{legacy(scripted.ToolsList, ""), legacy(scripted.ToolsList, ""), legacy(scripted.PromptsList, ""), legacy("ping", "")}
 }
 
 // TestDifferential sends mutated requests to servers directly and through the

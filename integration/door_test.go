@@ -164,7 +164,7 @@ func TestPagesReadNothingThatIsLent(t *testing.T) {
 					}
 					refused := a.CacheStatus().Detail == "origin" && strings.Contains(string(a.Body), `"code":-32600`)
 					if a.Status != want || refused != (want == http.StatusForbidden) {
-						t.Errorf("%s at %s: got %s: %s", what, path, describe(a), a.Body)
+						t.Errorf("%s at %s: got %s: %s", what, path, a, a.Body)
 					}
 				}
 				for _, r := range host.Requests(func(r *fixture.Request) bool { return !r.Feed }) {
@@ -255,7 +255,7 @@ func h2Status(t *testing.T, addr string, fields [][2]string) string {
 func TestTenantsByHost(t *testing.T) {
 	tenants := map[string]*scripted.Server{"a.localhost": scripted.New(), "b.localhost": scripted.New()}
 	for tenant, s := range tenants {
-		s.SetHints(privateHour)
+		s.SetHints(scripted.PrivateHour)
 		for _, method := range scripted.ListMethods() {
 			s.SetList(method, scripted.Items(method, tenant, 3))
 		}
@@ -275,12 +275,12 @@ func TestTenantsByHost(t *testing.T) {
 			clients[tenant].Header = http.Header{"Host": {tenant}}
 		}
 		if authorization == "" {
-			clients["a.localhost"].Settle(toolsList)
+			clients["a.localhost"].Settle(scripted.ToolsList)
 		}
 		for range 4 {
 			for tenant, c := range clients {
-				if a := c.List(toolsList); markOf(a, toolsList) != tenant {
-					t.Errorf("%s with %q got %s", tenant, authorization, describe(a))
+				if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != tenant {
+					t.Errorf("%s with %q got %s", tenant, authorization, a)
 				}
 			}
 		}
@@ -288,7 +288,7 @@ func TestTenantsByHost(t *testing.T) {
 	for _, r := range host.Requests(func(r *fixture.Request) bool { return r.Feed && r.Host != "a.localhost" }) {
 		t.Errorf("the feed sent %s to the Host %s", r.Method, r.Host)
 	}
-	if host.CountFeed(toolsList) == 0 {
+	if host.CountFeed(scripted.ToolsList) == 0 {
 		t.Error("the feed has not listed")
 	}
 }

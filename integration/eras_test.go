@@ -31,18 +31,19 @@ func TestLegacyServerThatClosesTheConnectionAtDiscover(t *testing.T) {
 	w.SetScript(discover, func(*scripted.Exchange) { panic(http.ErrAbortHandler) })
 	w.start("ttl 100ms", "refresh 10ms")
 	c := w.client(scripted.LatestLegacy)
-	await(t, "thirty lifetimes of the feed's list", func() bool {
+	fixture.Await(t, "thirty lifetimes of the feed's list", func() bool {
 		if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-			t.Errorf("a call gave %s", describe(a))
+			t.Errorf("a call gave %s", a)
 		}
-		if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
-			t.Errorf("a list gave %s", describe(a))
+		if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v1" {
+			t.Errorf("a list gave %s", a)
 		}
-		return w.host.CountFeed(toolsList) >= 30
+		return w.host.CountFeed(scripted.ToolsList) >= 30
 	})
+
 	asked := feedMethods(w.host)
-	if first := slices.Index(asked, discover); first < slices.Index(asked, toolsList) {
-		t.Errorf("%s was sent before the first %s: %v", discover, toolsList, asked)
+	if first := slices.Index(asked, discover); first < slices.Index(asked, scripted.ToolsList) {
+		t.Errorf("%s was sent before the first %s: %v", discover, scripted.ToolsList, asked)
 	}
 	// One more would take a minute and a half.
 	if n := w.host.CountFeed(discover); n < 1 || n > 10 {
@@ -69,13 +70,13 @@ func TestErasOption(t *testing.T) {
 			w := newWorld(t, "eras "+name)
 			c := w.client(tt.silent)
 			for range 3 {
-				a := c.List(toolsList)
+				a := c.List(scripted.ToolsList)
 				wantForwarded(t, a)
-				if markOf(a, toolsList) != "v1" {
-					t.Errorf("a list of the other era gave %s", describe(a))
+				if markOf(a, scripted.ToolsList) != "v1" {
+					t.Errorf("a list of the other era gave %s", a)
 				}
 			}
-			wantHit(t, w.client(tt.spoken).Settle(toolsList), toolsList, "v1")
+			wantHit(t, w.client(tt.spoken).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 			awaitReady(t, "mcp_cache")
 			var status operatorStatus
 			readAdmin(t, "/mcp_cache/mcp_cache", &status)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // came is what came to a session of another's client: a notice, a list of tools, or
@@ -107,18 +108,18 @@ func TestEverything(t *testing.T) {
 			if want[name].Count < 16 {
 				t.Fatalf("direct, there are %d tools", want[name].Count)
 			}
-			asked := host.Count(toolsList)
+			asked := host.Count(scripted.ToolsList)
 			sessions := open(t, program, p.URL, everySessions, everyLists)
 			wantSame(t, sessions, want[name])
 			wantHits(t, sessions)
-			tally(t, sessions, host.Count(toolsList)-asked)
+			tally(t, sessions, host.Count(scripted.ToolsList)-asked)
 		})
 	}
 	if t.Failed() {
 		return
 	}
 	t.Run("at once", func(t *testing.T) {
-		asked := host.Count(toolsList)
+		asked := host.Count(scripted.ToolsList)
 		var mu sync.Mutex
 		var all [][]came
 		var wg sync.WaitGroup
@@ -132,7 +133,7 @@ func TestEverything(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		tally(t, all, host.Count(toolsList)-asked)
+		tally(t, all, host.Count(scripted.ToolsList)-asked)
 	})
 }
 

@@ -3,6 +3,9 @@ package integration
 import (
 	"net/http"
 	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // healthCheck answers 503 once Caddy was told to end, and 200 before.
@@ -42,12 +45,12 @@ func TestShutdownDelay(t *testing.T) {
 		c := s.settled("")[0]
 		heard := c.Notices()
 		i.quit(t)
-		await(t, "the health check to fail", i.isLeaving)
-		if a := c.List(toolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
-			t.Errorf("a list is %s", describe(a))
+		fixture.Await(t, "the health check to fail", i.isLeaving)
+		if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
+			t.Errorf("a list is %s", a)
 		}
 		if a := s.call(c, "item-0000"); !isCalled(a, "item-0000") {
-			t.Errorf("a call is %s", describe(a))
+			t.Errorf("a call is %s", a)
 		}
 		s.change("v2")
 		heard.Await("notifications/tools/list_changed")

@@ -69,9 +69,9 @@ func TestFarewellsAreSaidSideBySide(t *testing.T) {
 		farewells.Store(0)
 		together.Store(false)
 		proxy.reload(paths(host.URL, servers))
-		await(t, "all feeds", sessions)
+		fixture.Await(t, "all feeds", sessions)
 		next()
-		await(t, what+": the farewells of all servers", func() bool { return farewells.Load() == servers })
+		fixture.Await(t, what+": the farewells of all servers", func() bool { return farewells.Load() == servers })
 		if !together.Load() {
 			t.Errorf("%s: servers were told one by one", what)
 		}
@@ -90,8 +90,8 @@ func TestStoppingManyHandlers(t *testing.T) {
 	host := fixture.NewHost(t, s)
 	proxy := startProxy(t, paths(host.URL, handlers))
 	feeds := func() int { _, n := s.Sessions(); return n }
-	fixture.AwaitFor(t, 2*time.Minute, "all feeds", func() bool { return feeds() >= handlers && host.CountFeed(toolsList) >= 2*handlers })
+	fixture.AwaitFor(t, 2*time.Minute, "all feeds", func() bool { return feeds() >= handlers && host.CountFeed(scripted.ToolsList) >= 2*handlers })
 	t.Logf("%d handlers have %d sessions", handlers, feeds())
 	proxy.reload("respond gone 410")
-	await(t, "the end of all sessions", func() bool { return feeds() == 0 })
+	fixture.Await(t, "the end of all sessions", func() bool { return feeds() == 0 })
 }

@@ -112,7 +112,7 @@ func surviveAll(t *testing.T, listsOnly bool) {
 // survive runs a fault against a warm cache; release ends those that hold.
 func survive(t *testing.T, f *fault, release func()) {
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.start("ttl 300ms", "refresh 10ms", "max_list 32KiB", "max_pages 20")
 	modern, legacy := w.warm(scripted.Modern), w.warm(scripted.LatestLegacy)
 	clients := []*fixture.Raw{modern, legacy}
@@ -120,19 +120,20 @@ func survive(t *testing.T, f *fault, release func()) {
 	before := []int{w.feedLists(modern.Revision), w.feedLists(legacy.Revision)}
 	method := "*"
 	if f.listsOnly {
-		method = toolsList
+		method = scripted.ToolsList
 	}
 	w.SetScript(method, f.script)
 	if !f.held { // then the feed may wait for another list
-		await(t, "the feeds of both eras to meet the fault", func() bool {
+		fixture.Await(t, "the feeds of both eras to meet the fault", func() bool {
 			return w.feedLists(modern.Revision) > before[0] && w.feedLists(legacy.Revision) > before[1]
 		})
+
 	}
 	for _, c := range clients {
-		c.AwaitList(toolsList, "a stale hit", isStale)
+		c.AwaitList(scripted.ToolsList, "a stale hit", isStale)
 		for range 3 {
-			if a := c.List(toolsList); !a.CacheStatus().Hit || markOf(a, toolsList) != "v1" {
-				t.Errorf("under the fault, a list gave %s", describe(a))
+			if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || markOf(a, scripted.ToolsList) != "v1" {
+				t.Errorf("under the fault, a list gave %s", a)
 			}
 		}
 		if !f.listsOnly && !f.held {
@@ -140,16 +141,16 @@ func survive(t *testing.T, f *fault, release func()) {
 		}
 	}
 	w.SetScript(method, nil)
-	w.mark(toolsList, "v2")
+	w.mark(scripted.ToolsList, "v2")
 	release()
 	well := time.Now()
 	for _, c := range clients {
-		c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+		c.AwaitList(scripted.ToolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
 	}
 	t.Logf("fresh after %v", time.Since(well).Round(time.Millisecond))
 	for _, c := range clients {
 		if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Part("result", "content") == nil {
-			t.Errorf("after the fault, a call gave %s", describe(a))
+			t.Errorf("after the fault, a call gave %s", a)
 		}
 	}
 }
@@ -157,7 +158,7 @@ func survive(t *testing.T, f *fault, release func()) {
 // feedLists is how many lists of tools the feed of a revision has asked for.
 func (w *world) feedLists(revision string) int {
 	return len(w.host.Requests(func(r *fixture.Request) bool {
-		return r.Feed && r.Method == toolsList && r.Header.Get("Mcp-Protocol-Version") == revision
+		return r.Feed && r.Method == scripted.ToolsList && r.Header.Get("Mcp-Protocol-Version") == revision
 	}))
 }
 
@@ -170,9 +171,9 @@ func wantCall(t *testing.T, c *fixture.Raw, status int) {
 		http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"item-0000"}})
 	switch {
 	case status == 0 && err == nil:
-		t.Errorf("a call over a broken connection gave %s", describe(a))
+		t.Errorf("a call over a broken connection gave %s", a)
 	case status != 0 && (err != nil || a.Status != status):
-		t.Errorf("a call gave %s, %v, want %d", describe(a), err, status)
+		t.Errorf("a call gave %s, %v, want %d", a, err, status)
 	}
 }
 
@@ -185,21 +186,21 @@ func TestFaultsAtStart(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
-			w.SetScript(toolsList, f.script)
+			w.SetScript(scripted.ToolsList, f.script)
 			w.start("refresh 10ms", "gate 0", "max_list 32KiB", "max_pages 20")
-			await(t, "the feed to meet the fault", func() bool { return w.host.CountFeed(toolsList) > 0 })
+			fixture.Await(t, "the feed to meet the fault", func() bool { return w.host.CountFeed(scripted.ToolsList) > 0 })
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
 				c := w.client(revision)
-				a, err := c.TryList(t.Context(), promptsList)
-				if err != nil || markOf(a, promptsList) != "v1" {
-					t.Errorf("beside the fault, a list gave %s, %v", describe(a), err)
+				a, err := c.TryList(t.Context(), scripted.PromptsList)
+				if err != nil || markOf(a, scripted.PromptsList) != "v1" {
+					t.Errorf("beside the fault, a list gave %s, %v", a, err)
 				}
 			})
-			w.SetScript(toolsList, nil)
+			w.SetScript(scripted.ToolsList, nil)
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
-				wantHit(t, w.client(revision).Settle(toolsList), toolsList, "v1")
+				wantHit(t, w.client(revision).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 			})
 		})
 	}
@@ -211,29 +212,29 @@ func TestFaultsAtStart(t *testing.T) {
 func TestCutAfterEveryByte(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints("")
-	w.SetList(toolsList, scripted.Items(toolsList, "v00000", 1))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "v00000", 1))
 	w.start("refresh 1ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.SetScript(toolsList, nil)
+		w.SetScript(scripted.ToolsList, nil)
 		c := w.warm(revision)
-		first := c.List(toolsList)
-		old, whole := markOf(first, toolsList), len(first.Body)
+		first := c.List(scripted.ToolsList)
+		old, whole := markOf(first, scripted.ToolsList), len(first.Body)
 		step := pick(29, 1)
 		for cut := 0; cut < whole; cut += step {
-			before := w.host.CountFeed(toolsList)
-			w.SetScript(toolsList, eraOnly(c, scripted.CutAfter(cut)))
+			before := w.host.CountFeed(scripted.ToolsList)
+			w.SetScript(scripted.ToolsList, eraOnly(c, scripted.CutAfter(cut)))
 			mark := fmt.Sprintf("v%d%04d", revision[3]-'0', cut) // of the same length
-			w.SetList(toolsList, scripted.Items(toolsList, mark, 1))
-			w.Changed(scripted.Feeds, toolsList)
-			await(t, "the cut refresh", func() bool { return w.host.CountFeed(toolsList) > before })
+			w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, mark, 1))
+			w.Changed(scripted.Feeds, scripted.ToolsList)
+			fixture.Await(t, "the cut refresh", func() bool { return w.host.CountFeed(scripted.ToolsList) > before })
 			// The list is the one from before, or what the server gives this client itself.
-			a := c.List(toolsList)
-			if got := markOf(a, toolsList); got != old && got != mark || len(a.Items("tools")) != 1 {
-				t.Fatalf("after a cut at %d, a list gave %s", cut, describe(a))
+			a := c.List(scripted.ToolsList)
+			if got := markOf(a, scripted.ToolsList); got != old && got != mark || len(a.Items("tools")) != 1 {
+				t.Fatalf("after a cut at %d, a list gave %s", cut, a)
 			}
-			w.SetScript(toolsList, nil)
-			c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, mark) && !isStale(a) })
+			w.SetScript(scripted.ToolsList, nil)
+			c.AwaitList(scripted.ToolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, mark) && !isStale(a) })
 			old = mark
 		}
 	})
@@ -243,19 +244,19 @@ func TestCutAfterEveryByte(t *testing.T) {
 // any more, the feed's neither.
 func TestRestartForgetsSessions(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.start("ttl 300ms", "refresh 10ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.mark(toolsList, "v1")
+		w.mark(scripted.ToolsList, "v1")
 		w.warm(revision)
 		w.host.Kill()
 		w.ForgetSessions()
-		w.mark(toolsList, "v2")
+		w.mark(scripted.ToolsList, "v2")
 		w.host.Start()
 		again := w.client(revision)
-		again.AwaitList(toolsList, "the restarted upstream's list", func(a *fixture.Answer) bool {
-			return isHit(a, toolsList, "v2") && !isStale(a)
+		again.AwaitList(scripted.ToolsList, "the restarted upstream's list", func(a *fixture.Answer) bool {
+			return isHit(a, scripted.ToolsList, "v2") && !isStale(a)
 		})
 	})
 }

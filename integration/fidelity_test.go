@@ -23,7 +23,7 @@ func oddItems(method string) []scripted.Page {
 	}
 	var items scripted.Page
 	for i, members := range odd {
-		key := map[string]string{resourcesList: `"uri"`, templatesList: `"uriTemplate"`}[method]
+		key := map[string]string{scripted.ResourcesList: `"uri"`, scripted.TemplatesList: `"uriTemplate"`}[method]
 		if key != "" {
 			members = fmt.Sprintf(`%s:"test://%d",%s`, key, i, members)
 		}
@@ -74,16 +74,16 @@ func TestIDsAreEchoed(t *testing.T) {
 			`0`, `1`, `-7`, `9007199254740991`, `-9007199254740991`,
 			`""`, `"a"`, `"1"`, `"es\u0063\/aped \"\\ \ud83d\ude00"`, `"` + strings.Repeat("x", 500) + `"`,
 		} {
-			a := c.Post(fixture.Message(id, toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}})
-			wantHit(t, a, toolsList, "v1")
+			a := c.Post(fixture.Message(id, scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}})
+			wantHit(t, a, scripted.ToolsList, "v1")
 			if got := string(a.Part("id")); got != id {
 				t.Errorf("id %s came back as %s", id, got)
 			}
 		}
 		for _, id := range []string{`9007199254740992`, `123456789012345678901234567890`, `-9223372036854775809`} {
-			a := c.Post(fixture.Message(id, toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}})
-			if got := string(a.Part("id")); got != id || isHit(a, toolsList, "v1") {
-				t.Errorf("id %s came back as %s: %s", id, got, describe(a))
+			a := c.Post(fixture.Message(id, scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}})
+			if got := string(a.Part("id")); got != id || isHit(a, scripted.ToolsList, "v1") {
+				t.Errorf("id %s came back as %s: %s", id, got, a)
 			}
 		}
 	})
@@ -98,14 +98,14 @@ func TestSameListSameBytes(t *testing.T) {
 		w := w.on(t)
 		c := w.warm(revision)
 		ask := func() []byte {
-			a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}})
-			wantHit(t, a, toolsList, "v1")
+			a := c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}})
+			wantHit(t, a, scripted.ToolsList, "v1")
 			return a.Part("result", "tools")
 		}
-		first, fetched := ask(), w.host.CountFeed(toolsList)
-		w.Changed(scripted.Feeds, toolsList)
-		await(t, "the refresh", func() bool { return w.host.CountFeed(toolsList) > fetched })
-		c.Settle(toolsList)
+		first, fetched := ask(), w.host.CountFeed(scripted.ToolsList)
+		w.Changed(scripted.Feeds, scripted.ToolsList)
+		fixture.Await(t, "the refresh", func() bool { return w.host.CountFeed(scripted.ToolsList) > fetched })
+		c.Settle(scripted.ToolsList)
 		if second := ask(); !bytes.Equal(first, second) {
 			t.Errorf("the same list became\n%s\nfrom\n%s", second, first)
 		}
@@ -133,7 +133,7 @@ func TestRemainingTTL(t *testing.T) {
 			t.Errorf("%s has scope %s", method, scope)
 		}
 	}
-	legacy := w.warm(scripted.LatestLegacy).List(toolsList)
+	legacy := w.warm(scripted.LatestLegacy).List(scripted.ToolsList)
 	if legacy.Part("result", "ttlMs") != nil || legacy.Part("result", "resultType") != nil {
 		t.Errorf("legacy answer has modern members: %s", legacy.Body)
 	}
@@ -145,11 +145,11 @@ func TestTTLZeroIsObeyed(t *testing.T) {
 	w.SetHints(`"ttlMs":0,"cacheScope":"public"`)
 	w.start()
 	c := w.client(scripted.Modern)
-	await(t, "the feed's first list", func() bool { return w.host.CountFeed(toolsList) > 0 })
+	fixture.Await(t, "the feed's first list", func() bool { return w.host.CountFeed(scripted.ToolsList) > 0 })
 	for i := range 3 {
-		w.mark(toolsList, fmt.Sprint("now", i))
-		if a := c.List(toolsList); markOf(a, toolsList) != fmt.Sprint("now", i) {
-			t.Errorf("list of lifetime 0 is old: %s", describe(a))
+		w.mark(scripted.ToolsList, fmt.Sprint("now", i))
+		if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != fmt.Sprint("now", i) {
+			t.Errorf("list of lifetime 0 is old: %s", a)
 		}
 	}
 }
@@ -161,16 +161,16 @@ func TestAcceptDecides(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.warm(revision)
-		want := c.List(toolsList).Items("tools")
+		want := c.List(scripted.ToolsList).Items("tools")
 		for _, accept := range []string{
 			"application/json, text/event-stream", "text/event-stream, application/json",
 			"application/json;q=0.5, text/event-stream;q=1", "application/json, text/event-stream;q=0.1",
 		} {
 			c.Header.Set("Accept", accept)
-			a := c.List(toolsList)
+			a := c.List(scripted.ToolsList)
 			c.Header.Del("Accept")
 			if !a.CacheStatus().Hit || !slices.Equal(a.Items("tools"), want) {
-				t.Errorf("Accept %q: got %s", accept, describe(a))
+				t.Errorf("Accept %q: got %s", accept, a)
 			}
 		}
 	})

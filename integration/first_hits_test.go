@@ -25,9 +25,9 @@ func listAll(t *testing.T, url, revision string) (hits int, statuses []string) {
 	for range manySessions {
 		c := fixture.New(t, url, revision, "")
 		for range manyLists {
-			a := c.List(toolsList)
-			if markOf(a, toolsList) != "v1" {
-				t.Errorf("want the list v1, got %s", describe(a))
+			a := c.List(scripted.ToolsList)
+			if markOf(a, scripted.ToolsList) != "v1" {
+				t.Errorf("want the list v1, got %s", a)
 			}
 			if a.CacheStatus().Hit {
 				hits++
@@ -47,13 +47,13 @@ func TestDefaultHintsAreObeyedAloud(t *testing.T) {
 	w.start()
 	awaitReady(t, "mcp_cache")
 	hits, statuses := listAll(t, w.proxy.URL, scripted.Modern)
-	if asked := w.host.CountClients(toolsList); hits != 0 || asked != manySessions*manyLists {
+	if asked := w.host.CountClients(scripted.ToolsList); hits != 0 || asked != manySessions*manyLists {
 		t.Errorf("%d hits, %d lists upstream; want 0 and %d", hits, asked, manySessions*manyLists)
 	}
 	// With a token of its own a caller would have a copy of its own.
 	own := w.clientAs(scripted.Modern, "Bearer own")
 	for range 3 {
-		statuses = append(statuses, own.List(toolsList).CacheStatus().Raw)
+		statuses = append(statuses, own.List(scripted.ToolsList).CacheStatus().Raw)
 	}
 	for _, status := range statuses {
 		if strings.Contains(status, "stored") {
@@ -79,25 +79,26 @@ func TestMinTTLGivesHits(t *testing.T) {
 		w.SetRevisions(revision)
 		w.start("min_ttl 5m")
 		awaitReady(t, "mcp_cache")
-		await(t, "the feed's stream", func() bool {
+		fixture.Await(t, "the feed's stream", func() bool {
 			return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed }) > 0
 		})
+
 		hits, _ := listAll(t, w.proxy.URL, revision)
-		if asked := w.host.CountClients(toolsList) + w.host.CountFeed(toolsList); asked > 2 {
+		if asked := w.host.CountClients(scripted.ToolsList) + w.host.CountFeed(scripted.ToolsList); asked > 2 {
 			t.Errorf("%d lists reached the upstream, more than 2; %d were hits", asked, hits)
 		}
 		if hits < manySessions*manyLists-1 {
 			t.Errorf("%d of %d lists were hits", hits, manySessions*manyLists)
 		}
 		c := w.client(revision)
-		c.Settle(toolsList)
+		c.Settle(scripted.ToolsList)
 		s := c.Notices()
-		await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
-		w.mark(toolsList, "v2")
-		w.Changed(ofEra(c), toolsList)
+		fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+		w.mark(scripted.ToolsList, "v2")
+		w.Changed(ofEra(c), scripted.ToolsList)
 		s.Await("notifications/tools/list_changed")
-		if a := c.List(toolsList); markOf(a, toolsList) != "v2" {
-			t.Errorf("after the notice, the list is %s", describe(a))
+		if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v2" {
+			t.Errorf("after the notice, the list is %s", a)
 		}
 		if log := w.proxy.log(); strings.Contains(log, "list not kept") {
 			t.Error("the log says that the list is not kept")

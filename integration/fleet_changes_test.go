@@ -45,9 +45,9 @@ func (s *sharing) audiences() (all []*audience) {
 func (s *sharing) hear(name string, one *instance) *audience {
 	s.t.Helper()
 	m := &audience{instance: one, name: name, told: fixture.New(s.t, one.URL, scripted.LatestLegacy, "")}
-	m.told.Settle(toolsList)
+	m.told.Settle(scripted.ToolsList)
 	m.stream = m.told.Notices()
-	await(s.t, "the stream", func() bool { return s.Streams(scripted.Session(m.told.Session)) == 1 })
+	fixture.Await(s.t, "the stream", func() bool { return s.Streams(scripted.Session(m.told.Session)) == 1 })
 	m.list = []*fixture.Raw{fixture.NewModern(s.t, one.URL, ""), fixture.New(s.t, one.URL, scripted.LatestLegacy, "")}
 	return m
 }
@@ -56,9 +56,9 @@ func (s *sharing) hear(name string, one *instance) *audience {
 // took until the client was.
 func (s *sharing) change(mark string, m *audience) time.Duration {
 	s.t.Helper()
-	s.mark(toolsList, mark)
+	s.mark(scripted.ToolsList, mark)
 	begun := time.Now()
-	s.Changed(scripted.Session(m.told.Session), toolsList)
+	s.Changed(scripted.Session(m.told.Session), scripted.ToolsList)
 	m.stream.Await("notifications/tools/list_changed")
 	return time.Since(begun)
 }
@@ -67,8 +67,8 @@ func (s *sharing) change(mark string, m *audience) time.Duration {
 func (m *audience) wantNew(t *testing.T, mark string) {
 	t.Helper()
 	for _, c := range m.list {
-		if a := c.List(toolsList); markOf(a, toolsList) != mark {
-			t.Errorf("after %s was announced, a list at %s is %s", mark, m.name, describe(a))
+		if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != mark {
+			t.Errorf("after %s was announced, a list at %s is %s", mark, m.name, a)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (m *audience) refresh() {
 func awaitHits(all []*audience, mark string) {
 	for _, m := range all {
 		for _, c := range m.list {
-			c.AwaitList(toolsList, "a hit of "+mark, func(a *fixture.Answer) bool { return isHit(a, toolsList, mark) })
+			c.AwaitList(scripted.ToolsList, "a hit of "+mark, func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, mark) })
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestFleetHearsOfChanges(t *testing.T) {
 	s.change("v2", all[0]) // which waits until it is sure who there is
 	awaitHits(all, "v2")
 	alone := s.hear("alone", startNamed(t, "alone", s.host.URL, "refresh 10ms"))
-	before := s.host.CountFeed(toolsList)
+	before := s.host.CountFeed(scripted.ToolsList)
 	rounds := pick(50, 500)
 	var took, without []time.Duration
 	for round := range rounds {
@@ -120,7 +120,7 @@ func TestFleetHearsOfChanges(t *testing.T) {
 	p50, p99 := rounds/2, rounds*99/100
 	t.Logf("%d notices took %v, %v and %v (p50, p99, longest), without Redis %v, %v and %v", rounds,
 		took[p50], took[p99], took[rounds-1], without[p50], without[p99], without[rounds-1])
-	t.Logf("%.2f lists for each change, of %d instances and two eras", float64(s.host.CountFeed(toolsList)-before)/float64(rounds), len(all)+1)
+	t.Logf("%.2f lists for each change, of %d instances and two eras", float64(s.host.CountFeed(scripted.ToolsList)-before)/float64(rounds), len(all)+1)
 }
 
 // TestFleetAfterFlushes has Redis forget everything again and again: no list is old.
@@ -130,7 +130,7 @@ func TestFleetAfterFlushes(t *testing.T) {
 	flushes := pick(5, 20)
 	for round := range 10 * flushes {
 		mark := fmt.Sprint("round ", round)
-		awaitHits(all, markOf(all[0].list[0].List(toolsList), toolsList))
+		awaitHits(all, markOf(all[0].list[0].List(scripted.ToolsList), scripted.ToolsList))
 		if round%10 == 0 {
 			time.Sleep(rand.N(time.Second)) // at any time of what members say to each other
 			s.redis.Do("FLUSHALL")
@@ -151,7 +151,7 @@ func TestFleetWithPausedInstance(t *testing.T) {
 	for round := range pick(3, 20) {
 		mark := fmt.Sprint("round ", round)
 		teller, paused := all[round%len(all)], all[(round+1)%len(all)]
-		awaitHits(all, markOf(teller.list[0].List(toolsList), toolsList))
+		awaitHits(all, markOf(teller.list[0].List(scripted.ToolsList), scripted.ToolsList))
 		signal := func(signal syscall.Signal) {
 			if err := syscall.Kill(paused.pid, signal); err != nil {
 				t.Fatal(err)
@@ -162,8 +162,8 @@ func TestFleetWithPausedInstance(t *testing.T) {
 		var asked sync.WaitGroup
 		for _, c := range paused.list {
 			asked.Go(func() {
-				if a := c.List(toolsList); markOf(a, toolsList) != mark {
-					t.Errorf("who was paused gives %s", describe(a))
+				if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != mark {
+					t.Errorf("who was paused gives %s", a)
 				}
 			})
 		}
@@ -212,7 +212,7 @@ func TestFleetWithoutRedis(t *testing.T) {
 			}
 			t.Logf("%d changes; together again after %v", round, time.Since(begun).Round(time.Millisecond))
 			for _, one := range all {
-				await(t, one.name+" to be a member", func() bool { return strings.Contains(s.redis.Do("HLEN", s.membersKey()), fmt.Sprint(3+len(all))) })
+				fixture.Await(t, one.name+" to be a member", func() bool { return strings.Contains(s.redis.Do("HLEN", s.membersKey()), fmt.Sprint(3+len(all))) })
 			}
 			for range 10 {
 				next(true)
@@ -230,11 +230,11 @@ func (s *sharing) listAll() (stop func()) {
 	for name, one := range s.instances {
 		for _, revision := range []string{scripted.Modern, scripted.LatestLegacy} {
 			c := fixture.New(s.t, one.URL, revision, "")
-			c.Settle(toolsList)
+			c.Settle(scripted.ToolsList)
 			all.Go(func() {
 				for ctx.Err() == nil {
-					if a := c.List(toolsList); a.Status != http.StatusOK || markOf(a, toolsList) == "" {
-						s.t.Errorf("at %s, a list is %s", name, describe(a))
+					if a := c.List(scripted.ToolsList); a.Status != http.StatusOK || markOf(a, scripted.ToolsList) == "" {
+						s.t.Errorf("at %s, a list is %s", name, a)
 					}
 					lists.Add(1)
 				}
@@ -260,7 +260,7 @@ func TestFleetOfToolkits(t *testing.T) {
 		t.Run(revision, func(t *testing.T) {
 			w, redis := newUpstream(t), redistest.Start(t)
 			w.SetRevisions(revision)
-			w.SetHints(publicHour)
+			w.SetHints(scripted.PublicHour)
 			w.host.Start()
 			var all []*audience
 			for _, name := range []string{"a", "b"} {
@@ -277,11 +277,11 @@ func TestFleetOfToolkits(t *testing.T) {
 			}
 			for round := range pick(10, 100) {
 				mark, teller := fmt.Sprint("round ", round), all[round%2]
-				w.mark(toolsList, mark)
+				w.mark(scripted.ToolsList, mark)
 				if round < len(all) {
 					teller.refresh() // the board seldom tells clients of a change that no server announced
 				} else {
-					w.Changed(scripted.Everybody, toolsList)
+					w.Changed(scripted.Everybody, scripted.ToolsList)
 				}
 				teller.stream.Await("notifications/tools/list_changed")
 				other := all[(round+1)%2]

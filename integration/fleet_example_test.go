@@ -76,7 +76,7 @@ func newClusterExample(t *testing.T, server string) *clusterExample {
 func (x *clusterExample) start(n int) *instance {
 	x.t.Helper()
 	i := &instance{process: startProcess(x.t, x.starts[n], "run", "--config", x.config), t: x.t, URL: "http://" + x.addrs[n].site + "/mcp", admin: x.addrs[n].admin}
-	await(x.t, "a Caddy of the example", func() bool { return strings.Contains(i.complaints(), "serving initial configuration") })
+	fixture.Await(x.t, "a Caddy of the example", func() bool { return strings.Contains(i.complaints(), "serving initial configuration") })
 	i.awaitFleet("together")
 	return i
 }
@@ -123,11 +123,12 @@ func (x *clusterExample) curl(text string) (answers []curled) {
 // which it returns, are the same.
 func (x *clusterExample) awaitHits(when string) (tools []string) {
 	x.t.Helper()
-	await(x.t, "hits of the same list at both "+when, func() bool {
+	fixture.Await(x.t, "hits of the same list at both "+when, func() bool {
 		all := x.curl("tools/list")
 		tools = all[0].tools
 		return len(all) == len(x.addrs) && all[0].hit && all[1].hit && slices.Equal(tools, all[1].tools)
 	})
+
 	return tools
 }
 
@@ -164,11 +165,11 @@ func TestFleetExample(t *testing.T) {
 	x.toggle(toldByFirst, false)
 
 	lists := len(first.status().Kinds)
-	await(t, "the lists in Redis", func() bool { return x.redis.Do("DBSIZE") == fmt.Sprint(lists+1) }) // and the members
+	fixture.Await(t, "the lists in Redis", func() bool { return x.redis.Do("DBSIZE") == fmt.Sprint(lists+1) }) // and the members
 	x.kill(second.process, x.addrs[1].site)
 	x.kill(demo, server)
 	second = x.start(1)
-	await(t, "all lists at one that starts", func() bool { s := second.status(); return s != nil && len(s.Kinds) == lists })
+	fixture.Await(t, "all lists at one that starts", func() bool { s := second.status(); return s != nil && len(s.Kinds) == lists })
 	list, complaint, code := caddyRun(t, "mcp-cache", "list", "tools", "--address", second.admin)
 	if code != 0 || !strings.Contains(list, "toggle_tool") {
 		t.Errorf("one that starts while the server is down has %d, %s%s", code, list, complaint)
@@ -182,9 +183,10 @@ func TestFleetExample(t *testing.T) {
 	second.awaitFleet("away")
 	x.awaitHits("when it is known to be away")
 	x.curl("toggle_tool")
-	await(t, "the change to be at both", func() bool {
+	fixture.Await(t, "the change to be at both", func() bool {
 		return !slices.ContainsFunc(x.curl("tools/list"), func(a curled) bool { return !slices.Contains(a.tools, "extra") })
 	})
+
 	x.redis.Start()
 	first.awaitFleet("together")
 	second.awaitFleet("together")
@@ -209,11 +211,12 @@ func (x *clusterExample) kill(p *process, addr string) {
 	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
 		x.t.Fatal(err)
 	}
-	await(x.t, "its port to be free", func() bool {
+	fixture.Await(x.t, "its port to be free", func() bool {
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
 			err = l.Close()
 		}
 		return err == nil
 	})
+
 }

@@ -18,31 +18,31 @@ func TestFleetSurvivesOddLines(t *testing.T) {
 	redis := redistest.Start(t)
 	between := redistest.NewProxy(t, redis.Addr)
 	w := newUpstream(t)
-	w.SetHints(publicHour)
+	w.SetHints(scripted.PublicHour)
 	w.host.Start()
 	a := startInstance(t, w.host.URL, "store redis "+between.URL)
 	b := startInstance(t, w.host.URL, "store redis "+redis.URL)
 	c := fixture.NewModern(t, a.URL, "")
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	together := func() bool {
 		status := a.status()
 		return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == 2
 	}
 	for _, text := range []string{"-ERR max number of clients reached\r\n", "-LOADING Redis is loading\r\n", "+OK\r\n", "$-77\r\n", "*9223372036854775807\r\n", "HTTP/1.0 503\r\n\r\n", "\x00\x00\r\n"} {
-		await(t, "both to be together", together)
+		fixture.Await(t, "both to be together", together)
 		if n := between.Say(text); n == 0 {
 			t.Errorf("there is no connection on which %q could be said", text)
 		}
-		if a := c.List(toolsList); !a.CacheStatus().Hit {
-			t.Errorf("after %q a list gave %s", text, describe(a))
+		if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit {
+			t.Errorf("after %q a list gave %s", text, a)
 		}
 	}
-	await(t, "both to be together again", together)
-	w.SetList(toolsList, scripted.Items(toolsList, "new", 4))
-	await(t, "the feeds' streams", func() bool { return w.Streams(scripted.Feeds) >= 2 })
-	w.Changed(scripted.Feeds, toolsList)
+	fixture.Await(t, "both to be together again", together)
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "new", 4))
+	fixture.Await(t, "the feeds' streams", func() bool { return w.Streams(scripted.Feeds) >= 2 })
+	w.Changed(scripted.Feeds, scripted.ToolsList)
 	for _, i := range []*instance{a, b} {
-		fixture.NewModern(t, i.URL, "").AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return len(a.Items("tools")) == 4 })
+		fixture.NewModern(t, i.URL, "").AwaitList(scripted.ToolsList, "the new list", func(a *fixture.Answer) bool { return len(a.Items("tools")) == 4 })
 	}
 }
 
@@ -65,7 +65,7 @@ func TestFleetIsThereLater(t *testing.T) {
 			late := startInstanceOf(t, "late", s.body())
 			late.awaitFleetOf(s.handler(), "away")
 			between.Lead(url)
-			fixture.NewModern(t, late.URL, "").AwaitList(toolsList, "the list of the others", func(a *fixture.Answer) bool {
+			fixture.NewModern(t, late.URL, "").AwaitList(scripted.ToolsList, "the list of the others", func(a *fixture.Answer) bool {
 				return isStale(a) && s.isWhole(a, "v1")
 			})
 		})
@@ -92,18 +92,20 @@ func TestFleetFollowsTheName(t *testing.T) {
 			next.Succeed(old)
 			after(old)
 			for _, m := range all {
-				await(t, "the reason in the status", func() bool {
+				fixture.Await(t, "the reason in the status", func() bool {
 					status := m.status()
 					return status != nil && status.Fleet.State == "away" && strings.Contains(status.Fleet.Failure, "redis is a read-only replica")
 				})
+
 			}
 			between.Lead(next.Addr)
 			for _, m := range all {
-				await(t, "all to be together at the new Redis", func() bool {
+				fixture.Await(t, "all to be together at the new Redis", func() bool {
 					status := m.status()
 					return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == len(all) &&
 						strings.Count(next.Do("CLIENT", "LIST", "TYPE", "pubsub"), " sub=1 ") == len(all)
 				})
+
 			}
 			awaitHits(all, "v1")
 			s.change("v2", all[0])
@@ -128,7 +130,7 @@ func TestFleetAnnouncesAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
-			w.SetHints(publicHour)
+			w.SetHints(scripted.PublicHour)
 			w.host.Start()
 			s := &sharing{world: w, redis: redis}
 			var all []*audience
@@ -139,10 +141,11 @@ func TestFleetAnnouncesAgain(t *testing.T) {
 			}
 			awaitHits(all, "v1")
 			for round := range pick(6, 30) {
-				await(t, "both to be together", func() bool {
+				fixture.Await(t, "both to be together", func() bool {
 					status := all[0].status()
 					return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == 2
 				})
+
 				mark := fmt.Sprint("round ", round)
 				between.FailNext(`{"kinds":`, fail)
 				s.change(mark, all[0])

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/redistest"
 )
 
@@ -17,20 +18,22 @@ func (i *instance) awaitMembers(names ...string) {
 	i.t.Helper()
 	slices.Sort(names)
 	up := min(len(names), 1)
-	await(i.t, fmt.Sprintf("%q to be together", names), func() bool {
+	fixture.Await(i.t, fmt.Sprintf("%q to be together", names), func() bool {
 		s, metrics := i.status(), string(i.ask("/metrics"))
 		return s != nil && slices.Equal(s.Fleet.Members, names) && (s.Fleet.State == "together") == (up == 1) &&
 			strings.Contains(metrics, fmt.Sprintf("\ncaddy_mcp_cache_fleet_up{handler=\"mcp_cache\"} %d\n", up)) &&
 			strings.Contains(metrics, fmt.Sprintf("\ncaddy_mcp_cache_fleet_members{handler=\"mcp_cache\"} %d\n", len(names)))
 	})
+
 }
 
 // awaitLines waits until so many lines of the log say that. There are more if an instance was held up.
 func (i *instance) awaitLines(text string, want int) {
 	i.t.Helper()
-	await(i.t, fmt.Sprintf("%d lines that say %q", want, text), func() bool {
+	fixture.Await(i.t, fmt.Sprintf("%d lines that say %q", want, text), func() bool {
 		return strings.Count(strings.Join(i.lines(), "\n"), text) >= want
 	})
+
 }
 
 // TestFleetIsSeen has an instance be joined by another, which ends, and Redis go away: the status, the
@@ -87,11 +90,12 @@ func TestFleetOfOtherSecrets(t *testing.T) {
 				}
 			}
 			for n, i := range all {
-				await(t, "the other's secrets in the status", func() bool {
+				fixture.Await(t, "the other's secrets in the status", func() bool {
 					is, other := i.statusOf(at), all[1-n].statusOf(at)
 					return is != nil && other != nil && slices.Equal(is.Fleet.Others, []string{other.Fleet.Name}) &&
 						slices.ContainsFunc(is.Warnings, func(text string) bool { return strings.Contains(text, "give all the same secret_file") })
 				})
+
 				i.awaitLines("another instance has other secrets", 1)
 			}
 		})

@@ -48,7 +48,7 @@ func TestRedisIsNotThere(t *testing.T) {
 	p := startProxy(t, mcpCache(w.host.URL, "store redis redis://u:geheim@"+addr))
 	awaitReady(t, "mcp_cache")
 	for _, revision := range revisions {
-		fixture.New(t, p.URL, revision, "").Settle(toolsList)
+		fixture.New(t, p.URL, revision, "").Settle(scripted.ToolsList)
 	}
 	var status fleetStatus
 	readAdmin(t, "/mcp_cache/mcp_cache", &status)
@@ -120,7 +120,7 @@ func (i *instance) start(name, body string) {
 		cmd = binaryCommand(ctx, i.t, i.binary, args...)
 	}
 	i.process = startCommand(i.t, cmd, []string{"INSTANCE=" + name}, cancel)
-	await(i.t, "an instance", func() bool {
+	fixture.Await(i.t, "an instance", func() bool {
 		select {
 		case <-i.ended:
 			i.t.Fatalf("it has ended: %s", i.complaints())
@@ -128,6 +128,7 @@ func (i *instance) start(name, body string) {
 		}
 		return slices.ContainsFunc(i.lines(), func(line string) bool { return strings.Contains(line, "serving initial configuration") })
 	})
+
 }
 
 // config is a configuration with a site of that body.
@@ -182,10 +183,11 @@ func (i *instance) awaitFleet(state string) { i.awaitFleetOf("mcp_cache", state)
 // awaitFleetOf is awaitFleet of a handler, or of a server of it.
 func (i *instance) awaitFleetOf(name, state string) {
 	i.t.Helper()
-	await(i.t, "an instance to be "+state, func() bool {
+	fixture.Await(i.t, "an instance to be "+state, func() bool {
 		s := i.statusOf(name)
 		return s != nil && s.Fleet.State == state
 	})
+
 }
 
 // TestFleetSharesLists starts an instance after the server has gone: it has what the other one
@@ -198,16 +200,16 @@ func TestFleetSharesLists(t *testing.T) {
 	first := startInstance(t, w.host.URL, store, "admit all", "scope public always")
 	const lists = 4 + 5 // of both eras
 	first.awaitFleet("together")
-	await(t, "the lists in Redis", func() bool { return redis.Do("DBSIZE") == strconv.Itoa(lists+1) }) // and the members
+	fixture.Await(t, "the lists in Redis", func() bool { return redis.Do("DBSIZE") == strconv.Itoa(lists+1) }) // and the members
 	w.host.Kill()
 
 	second := startInstance(t, w.host.URL, store, "admit all", "scope public always")
 	// A client of the other era would need a session, which the server alone opens.
-	a := fixture.NewModern(t, second.URL, "").AwaitList(toolsList, "the other's list", isStale)
+	a := fixture.NewModern(t, second.URL, "").AwaitList(scripted.ToolsList, "the other's list", isStale)
 	if got := a.Items("tools"); len(got) != 3 {
 		t.Errorf("the tools are %v", got)
 	}
-	await(t, "all lists", func() bool { s := second.status(); return s != nil && len(s.Kinds) == lists })
+	fixture.Await(t, "all lists", func() bool { s := second.status(); return s != nil && len(s.Kinds) == lists })
 	one, other := first.status(), second.status()
 	for n, k := range other.Kinds {
 		if k.Kind != one.Kinds[n].Kind || k.Age < one.Kinds[n].Age {
@@ -220,7 +222,7 @@ func TestFleetSharesLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	stranger := startInstance(t, w.host.URL, store, "admit all", "scope public always", "secret_file "+secrets)
-	await(t, "the lists to be ignored", func() bool { s := stranger.status(); return s != nil && s.Fleet.Ignored == lists })
+	fixture.Await(t, "the lists to be ignored", func() bool { s := stranger.status(); return s != nil && s.Fleet.Ignored == lists })
 	if s := stranger.status(); len(s.Kinds) != 0 {
 		t.Errorf("with other secrets there are lists: %+v", s.Kinds)
 	}
@@ -233,19 +235,19 @@ func TestRedisComesAndGoes(t *testing.T) {
 	w := newUpstream(t)
 	w.host.Start()
 	one := startInstance(t, w.host.URL, "store redis "+redis.URL)
-	await(t, "the lists", func() bool { s := one.status(); return s != nil && s.Ready })
+	fixture.Await(t, "the lists", func() bool { s := one.status(); return s != nil && s.Ready })
 	session := fixture.New(t, one.URL, scripted.LatestLegacy, "")
 	one.awaitFleet("away")
-	session.Settle(toolsList)
+	session.Settle(scripted.ToolsList)
 	redis.Start()
 	one.awaitFleet("together")
-	session.Settle(toolsList)
+	session.Settle(scripted.ToolsList)
 	redis.Freeze()
 	one.awaitFleet("away")
-	session.Settle(toolsList)
+	session.Settle(scripted.ToolsList)
 	redis.Thaw()
 	one.awaitFleet("together")
-	session.Settle(toolsList)
+	session.Settle(scripted.ToolsList)
 	log := strings.Join(one.lines(), "\n")
 	for text, want := range map[string]int{"redis is away": 2, "redis is there": 2} {
 		if got := strings.Count(log, text); got != want {
@@ -301,7 +303,7 @@ func (s *sharing) startOf(name, binary string) {
 	one.binary = binary
 	one.start(name, mcpCache(s.host.URL, s.options...))
 	one.awaitFleet("together")
-	await(s.t, "its lists", func() bool { status := one.status(); return status != nil && status.Ready })
+	fixture.Await(s.t, "its lists", func() bool { status := one.status(); return status != nil && status.Ready })
 	s.instances[name] = one
 }
 
@@ -312,7 +314,7 @@ func TestFleetAsksOnce(t *testing.T) {
 	var mu sync.Mutex
 	var asked []time.Time
 	byName := make(map[string]int)
-	s.SetScript(toolsList, func(x *scripted.Exchange) {
+	s.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		mu.Lock()
 		asked = append(asked, time.Now())
 		byName[x.R.Header.Get("X-Instance")]++
@@ -320,7 +322,7 @@ func TestFleetAsksOnce(t *testing.T) {
 		x.Default()
 	})
 	rounds := pick(20, 100)
-	await(t, "each to take turns", func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > 3 })
+	fixture.Await(t, "each to take turns", func() bool { mu.Lock(); defer mu.Unlock(); return len(asked) > 3 })
 	mu.Lock()
 	first := len(asked)
 	mu.Unlock()
@@ -333,10 +335,10 @@ func TestFleetAsksOnce(t *testing.T) {
 	}
 	t.Logf("%d lists of three instances: %v", len(asked), byName)
 	mu.Unlock()
-	s.mark(toolsList, "v2")
+	s.mark(scripted.ToolsList, "v2")
 	for name, one := range s.instances {
 		c := fixture.NewModern(t, one.URL, "")
-		c.AwaitList(toolsList, "the new list at "+name, func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+		c.AwaitList(scripted.ToolsList, "the new list at "+name, func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 	}
 }
 
@@ -347,12 +349,12 @@ func TestFleetReplacesItsHolder(t *testing.T) {
 	var worst time.Duration
 	for range pick(2, 10) {
 		asking, others := make(chan string, 10), make(chan string, 10)
-		s.SetScript(toolsList, func(x *scripted.Exchange) {
+		s.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 			asking <- x.R.Header.Get("X-Instance")
 			<-x.Done()
 		})
 		holder := <-asking
-		s.SetScript(toolsList, func(x *scripted.Exchange) {
+		s.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 			x.Default()
 			others <- x.R.Header.Get("X-Instance")
 		})
@@ -369,7 +371,7 @@ func TestFleetReplacesItsHolder(t *testing.T) {
 		case <-time.After(fixture.Deadline):
 			t.Fatal("nobody asks in its place")
 		}
-		s.SetScript(toolsList, nil)
+		s.SetScript(scripted.ToolsList, nil)
 		s.startOne(holder)
 	}
 	if t.Logf("another asked within %v", worst.Round(time.Millisecond)); worst > 4*time.Second {

@@ -56,7 +56,7 @@ func TestForgedAnswers(t *testing.T) {
 	const rules = "deny resources docs://forged"
 	for era, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
 		newServer := func(t *testing.T) (*world, member) {
-			w, m := ruledServer(t, "one", map[string][]string{toolsList: {"get"}, resourcesList: {"docs://public", "docs://forged"}})
+			w, m := ruledServer(t, "one", map[string][]string{scripted.ToolsList: {"get"}, scripted.ResourcesList: {"docs://public", "docs://forged"}})
 			w.SetRevisions(revisions...)
 			return w, m
 		}
@@ -65,14 +65,14 @@ func TestForgedAnswers(t *testing.T) {
 			p := startProxy(t, toolkitOf([]member{m}, rules))
 			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "")
-				hasListed(t, c, toolsList, 1)
+				hasListed(t, c, scripted.ToolsList, 1)
 				w.forge(t, c, "one__get", func(string) bool { return true })
 			}
 		})
 		t.Run("one server, "+era, func(t *testing.T) {
 			w, m := newServer(t)
 			c := fixture.New(t, startProxy(t, mcpCache(m.url, rules)).URL, revisions[len(revisions)-1], "")
-			hasListed(t, c, toolsList, 1)
+			hasListed(t, c, scripted.ToolsList, 1)
 			w.forge(t, c, "get", func(forged string) bool { return strings.Contains(forged, "updated") })
 		})
 	}

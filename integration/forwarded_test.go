@@ -21,7 +21,7 @@ type odd struct {
 }
 
 func members(more string) func(*fixture.Raw) string {
-	return func(c *fixture.Raw) string { return fixture.Message("7", toolsList, c.Params(more)) }
+	return func(c *fixture.Raw) string { return fixture.Message("7", scripted.ToolsList, c.Params(more)) }
 }
 
 // edited replaces a part of an ordinary list request.
@@ -49,7 +49,7 @@ func oddRequests(t *testing.T) []odd {
 		{name: "id of a long string", body: edited(`"id":7`, `"id":"`+strings.Repeat("x", 2000)+`"`)},
 		{name: "notification", body: edited(`"id":7,`, ``)},
 		{name: "other jsonrpc", body: edited(`"2.0"`, `"1.0"`)},
-		{name: "params of an array", body: func(*fixture.Raw) string { return fixture.Message("7", toolsList, "[]") }},
+		{name: "params of an array", body: func(*fixture.Raw) string { return fixture.Message("7", scripted.ToolsList, "[]") }},
 		{name: "trailing bytes", body: func(c *fixture.Raw) string { return members("")(c) + "{}" }},
 		{name: "no JSON", body: func(*fixture.Raw) string { return "hello" }},
 		{name: "nothing", body: func(*fixture.Raw) string { return "" }},
@@ -61,7 +61,7 @@ func oddRequests(t *testing.T) []odd {
 		{name: "accept without JSON", body: members(""), header: http.Header{"Accept": {"text/event-stream"}}},
 		{name: "accept without event streams", body: members(""), header: http.Header{"Accept": {"application/json"}}},
 		{name: "no accept", body: members(""), header: http.Header{"Accept": {}}},
-		{name: "no _meta", body: func(*fixture.Raw) string { return fixture.Message("7", toolsList, "{}") }, era: modern},
+		{name: "no _meta", body: func(*fixture.Raw) string { return fixture.Message("7", scripted.ToolsList, "{}") }, era: modern},
 		{name: "no capabilities", body: edited(`,"io.modelcontextprotocol/clientCapabilities":{}`, ``), era: modern},
 		{name: "no params", body: func(*fixture.Raw) string { return `{"jsonrpc":"2.0","id":7,"method":"tools/list"}` }, era: modern},
 		{name: "method header differs", body: members(""), header: http.Header{"Mcp-Method": {"ping"}}, era: modern},
@@ -106,8 +106,8 @@ func TestUncertainIsForwarded(t *testing.T) {
 			}
 			t.Run(o.name, func(t *testing.T) { wantUntouched(t, w, c, direct, &o) })
 		}
-		c.List(toolsList) // lets a session in again that was answered with 400
-		wantHit(t, c.List(toolsList), toolsList, "v1")
+		c.List(scripted.ToolsList) // lets a session in again that was answered with 400
+		wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 	})
 }
 
@@ -115,7 +115,7 @@ func wantUntouched(t *testing.T, w *world, c, direct *fixture.Raw, o *odd) {
 	t.Helper()
 	header := http.Header{}
 	if c.Modern() {
-		header.Set("Mcp-Method", toolsList)
+		header.Set("Mcp-Method", scripted.ToolsList)
 	}
 	maps.Copy(header, o.header)
 	body := o.body(c)
@@ -125,7 +125,7 @@ func wantUntouched(t *testing.T, w *world, c, direct *fixture.Raw, o *odd) {
 	got := c.Post(body, header)
 	wantForwarded(t, got)
 	if got.Status != want.Status || !bytes.Equal(got.Body, want.Body) {
-		t.Errorf("got %s\nwant %s", describe(got), describe(want))
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 	arrived, ok := w.host.Last()
 	if !ok {
@@ -164,7 +164,7 @@ func TestOtherMethodsAreForwarded(t *testing.T) {
 			}
 		}
 		if a := c.Call("no/such-method", c.Params("")); a.ErrorCode() != -32601 {
-			t.Errorf("unknown method gave %s", describe(a))
+			t.Errorf("unknown method gave %s", a)
 		}
 	})
 }

@@ -14,7 +14,7 @@ func gated(t *testing.T, gate string) (w *world, release func()) {
 	w = newUpstream(t)
 	released := make(chan struct{})
 	hang := scripted.Hang(released)
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		if x.Feed {
 			hang(x)
 			return
@@ -22,7 +22,7 @@ func gated(t *testing.T, gate string) (w *world, release func()) {
 		x.Default()
 	})
 	w.start("gate " + gate)
-	await(t, "the feed's request", func() bool { return w.host.CountFeed(toolsList) > 0 })
+	fixture.Await(t, "the feed's request", func() bool { return w.host.CountFeed(scripted.ToolsList) > 0 })
 	var done bool
 	release = func() {
 		if !done {
@@ -41,7 +41,7 @@ func TestGateHoldsInitialize(t *testing.T) {
 	w, release := gated(t, "30s")
 	opened := make(chan *fixture.Raw, 1)
 	go func() { opened <- w.client(scripted.LatestLegacy) }()
-	await(t, "initialize at the upstream", func() bool { return w.host.CountClients("initialize") > 0 })
+	fixture.Await(t, "initialize at the upstream", func() bool { return w.host.CountClients("initialize") > 0 })
 	select {
 	case <-opened:
 		t.Fatal("the gate did not hold initialize")
@@ -51,14 +51,14 @@ func TestGateHoldsInitialize(t *testing.T) {
 	c := <-opened
 	for _, method := range scripted.ListMethods() {
 		if a := c.List(method); markOf(a, method) != "v1" {
-			t.Errorf("the first list is %s", describe(a))
+			t.Errorf("the first list is %s", a)
 		}
 	}
 	next := w.client(scripted.LatestLegacy)
 	for _, method := range scripted.ListMethods() {
 		wantHit(t, next.List(method), method, "v1")
 	}
-	if n := w.host.CountClients(toolsList); n != 1 {
+	if n := w.host.CountClients(scripted.ToolsList); n != 1 {
 		t.Errorf("%d lists reached the upstream", n)
 	}
 }
@@ -69,9 +69,9 @@ func TestGateOpensInTime(t *testing.T) {
 		t.Run(gate, func(t *testing.T) {
 			w, _ := gated(t, gate)
 			c := w.client(scripted.LatestLegacy)
-			a := c.List(promptsList)
-			if markOf(a, promptsList) != "v1" {
-				t.Errorf("behind an open gate, a list gave %s", describe(a))
+			a := c.List(scripted.PromptsList)
+			if markOf(a, scripted.PromptsList) != "v1" {
+				t.Errorf("behind an open gate, a list gave %s", a)
 			}
 		})
 	}
@@ -83,6 +83,6 @@ func TestGateLetsOthersThrough(t *testing.T) {
 	w, _ := gated(t, "30s")
 	c := w.client(scripted.Modern)
 	if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Part("result", "content") == nil {
-		t.Errorf("the gate held a call: %s", describe(a))
+		t.Errorf("the gate held a call: %s", a)
 	}
 }

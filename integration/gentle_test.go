@@ -49,8 +49,8 @@ func TestNoStreamButAnAnswer(t *testing.T) {
 			w := newUpstreamBehind(t, answersGET(&get))
 			w.SetRevisions(scripted.LatestLegacy)
 			w.start("ttl 300ms", "refresh 10ms")
-			w.client(scripted.LatestLegacy).Settle(toolsList)
-			await(t, "ten refreshes", func() bool { return w.host.CountFeed(toolsList) > 10 })
+			w.client(scripted.LatestLegacy).Settle(scripted.ToolsList)
+			fixture.Await(t, "ten refreshes", func() bool { return w.host.CountFeed(scripted.ToolsList) > 10 })
 			if n := w.host.CountFeedHTTP(http.MethodGet); n != 1 {
 				t.Errorf("the feed asked for %d streams", n)
 			}
@@ -78,12 +78,12 @@ func TestStreamRefusedAfterACut(t *testing.T) {
 			get.Store(answer)
 			before := w.host.CountFeedHTTP(http.MethodGet)
 			w.EndStreams(scripted.Feeds)
-			await(t, "the refused stream", func() bool { return w.host.CountFeedHTTP(http.MethodGet) > before+1 })
-			wantHit(t, c.Settle(toolsList), toolsList, "v1")
-			w.mark(toolsList, "v2")
-			w.Changed(scripted.Feeds, toolsList) // nobody hears it
+			fixture.Await(t, "the refused stream", func() bool { return w.host.CountFeedHTTP(http.MethodGet) > before+1 })
+			wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
+			w.mark(scripted.ToolsList, "v2")
+			w.Changed(scripted.Feeds, scripted.ToolsList) // nobody hears it
 			get.Store(nil)
-			c.AwaitList(toolsList, "the change", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+			c.AwaitList(scripted.ToolsList, "the change", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 			if n := w.host.CountFeed(initialize); n != 1 {
 				t.Errorf("the feed opened %d sessions", n)
 			}
@@ -106,15 +106,16 @@ func TestLostSessionInOtherWords(t *testing.T) {
 		return 0
 	})
 	w.ForgetSessions()
-	w.mark(toolsList, "v2")
-	await(t, "another session of the feed", func() bool { return w.host.CountFeed(initialize) > before })
+	w.mark(scripted.ToolsList, "v2")
+	fixture.Await(t, "another session of the feed", func() bool { return w.host.CountFeed(initialize) > before })
 	c := w.client(scripted.LatestLegacy)
-	c.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
-	await(t, "five refreshes without another session", func() bool {
+	c.AwaitList(scripted.ToolsList, "a hit", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
+	fixture.Await(t, "five refreshes without another session", func() bool {
 		opened, lists := w.host.CountFeed(initialize), w.feedLists(scripted.LatestLegacy)
-		await(t, "five refreshes", func() bool { return w.feedLists(scripted.LatestLegacy) >= lists+5 })
+		fixture.Await(t, "five refreshes", func() bool { return w.feedLists(scripted.LatestLegacy) >= lists+5 })
 		return w.host.CountFeed(initialize) == opened
 	})
+
 }
 
 // TestAnyAcknowledgement has a server acknowledge notifications with a page, or never.
@@ -135,7 +136,7 @@ func TestAnyAcknowledgement(t *testing.T) {
 				x.Default()
 			})
 			w.start()
-			wantHit(t, w.client(scripted.LatestLegacy).Settle(toolsList), toolsList, "v1")
+			wantHit(t, w.client(scripted.LatestLegacy).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 		})
 	}
 }
@@ -167,7 +168,7 @@ func TestListsThatAreNotOffered(t *testing.T) {
 			x.Default()
 			able[x.W.Header().Get("Mcp-Session-Id")] = strings.Contains(string(x.Params), "sampling")
 		})
-		w.SetScript(toolsList, func(x *scripted.Exchange) {
+		w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 			mu.Lock()
 			shown := able[x.Session]
 			mu.Unlock()
@@ -178,7 +179,7 @@ func TestListsThatAreNotOffered(t *testing.T) {
 			x.Default()
 		})
 		w.start()
-		wantHit(t, w.client(scripted.LatestLegacy).Settle(toolsList), toolsList, "v1")
+		wantHit(t, w.client(scripted.LatestLegacy).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 	})
 }
 
@@ -188,14 +189,14 @@ func TestReloadCancels(t *testing.T) {
 	w := newUpstream(t)
 	w.SetRevisions(scripted.LatestLegacy)
 	asked := make(chan struct{}, 10)
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		asked <- struct{}{}
 		<-x.Done()
 	})
 	w.start()
 	<-asked
 	w.proxy.reload("respond gone 410")
-	await(t, "the session's end", func() bool { return w.host.CountFeedHTTP(http.MethodDelete) == 1 })
+	fixture.Await(t, "the session's end", func() bool { return w.host.CountFeedHTTP(http.MethodDelete) == 1 })
 	if n := w.host.CountFeed("notifications/cancelled"); n != 1 {
 		t.Errorf("%d requests were cancelled", n)
 	}
@@ -215,33 +216,34 @@ func TestToldInVain(t *testing.T) {
 		clients[c] = c.Notices()
 	}
 	announce := func() {
-		await(t, "the streams", func() bool { return w.Streams(scripted.Everybody) == len(clients)+1 })
-		w.Changed(scripted.Everybody, toolsList)
+		fixture.Await(t, "the streams", func() bool { return w.Streams(scripted.Everybody) == len(clients)+1 })
+		w.Changed(scripted.Everybody, scripted.ToolsList)
 		for _, s := range clients {
 			s.Await("notifications/tools/list_changed")
 		}
 	}
 	list := func() {
 		for c := range clients {
-			if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
-				t.Errorf("after a notice, a list is %s", describe(a))
+			if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v1" {
+				t.Errorf("after a notice, a list is %s", a)
 			}
 		}
 	}
-	await(t, "the word in status", func() bool {
+	fixture.Await(t, "the word in status", func() bool {
 		announce()
 		list()
 		_, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
 		return strings.Contains(string(status), `"notices_without_change":["tools"]`)
 	})
-	before := w.host.CountClients(toolsList)
+
+	before := w.host.CountClients(scripted.ToolsList)
 	const rounds = 20
 	for range rounds {
 		announce()
 		list()
 	}
 	// The feed's notice may come after the first client's list, and have another one asked for.
-	if n := w.host.CountClients(toolsList) - before; n > 2*rounds {
+	if n := w.host.CountClients(scripted.ToolsList) - before; n > 2*rounds {
 		t.Errorf("%d lists were asked of the server, by %d clients after %d notices", n, len(clients), rounds)
 	}
 	var caller *fixture.Raw
@@ -249,16 +251,16 @@ func TestToldInVain(t *testing.T) {
 		break
 	}
 	caller.Call("tools/call", caller.Params(`"name":"item-0000"`))
-	caller.Settle(promptsList) // so that it does not ask just because it has called a tool
-	w.SetSessionList(caller.Session, toolsList, scripted.Items(toolsList, "own", 3))
+	caller.Settle(scripted.PromptsList) // so that it does not ask just because it has called a tool
+	w.SetSessionList(caller.Session, scripted.ToolsList, scripted.Items(scripted.ToolsList, "own", 3))
 	announce()
 	for c := range clients {
 		if c != caller {
-			c.Settle(toolsList)
+			c.Settle(scripted.ToolsList)
 		}
 	}
-	if a := caller.List(toolsList); markOf(a, toolsList) != "own" {
-		t.Errorf("after a call and a notice, a list is %s", describe(a))
+	if a := caller.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "own" {
+		t.Errorf("after a call and a notice, a list is %s", a)
 	}
 }
 
@@ -273,13 +275,14 @@ func TestSessionsThatLookIdle(t *testing.T) {
 	lose := func() {
 		c := w.warm(scripted.LatestLegacy)
 		idle := time.Now()
-		await(t, "a second without a request", func() bool {
-			wantHit(t, c.List(toolsList), toolsList, "v1")
+		fixture.Await(t, "a second without a request", func() bool {
+			wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 			return time.Since(idle) > time.Second
 		})
+
 		w.EndSession(c.Session)
 		if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusNotFound {
-			t.Fatalf("a call in a session that has ended gave %s", describe(a))
+			t.Fatalf("a call in a session that has ended gave %s", a)
 		}
 		lost = time.Now()
 	}
@@ -287,15 +290,16 @@ func TestSessionsThatLookIdle(t *testing.T) {
 	c := w.warm(scripted.LatestLegacy)
 	asked := func() int {
 		return len(w.host.Requests(func(r *fixture.Request) bool {
-			return r.Method == toolsList && r.Header.Get("Mcp-Session-Id") == c.Session
+			return r.Method == scripted.ToolsList && r.Header.Get("Mcp-Session-Id") == c.Session
 		}))
 	}
 	before := asked()
-	await(t, "questions in the session", func() bool {
-		wantHit(t, c.List(toolsList), toolsList, "v1")
-		if time.Since(lost) > 5*time.Second { // on a slow machine, a session has been answered after so long, too
+	fixture.Await(t, "questions in the session", func() bool {
+		wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
+		if time.Since(lost) > 5*time.Second {
 			lose()
 		}
 		return asked() >= before+3
 	})
+
 }

@@ -28,7 +28,7 @@ func TestExampleGuard(t *testing.T) {
 	}
 	r.SetBasicAuth(userAccount, "own")
 	c := w.clientAs(scripted.Modern, r.Header.Get("Authorization"))
-	wantHit(t, c.Settle(toolsList), toolsList, "v1")
+	wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 	awaitState(t, "ready")
 	r.SetBasicAuth(feedAccount, "planted-password-6b2e")
 	for _, seen := range w.host.Requests(func(r *fixture.Request) bool { return r.Feed }) {

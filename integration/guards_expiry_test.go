@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/integration/authtest"
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // shortLife is how long the feed's tokens live in these tests. A guard uses one
@@ -96,14 +97,14 @@ func startListLoad(s *guardedSite, clients int) *listLoad {
 			pace := time.NewTicker(40 * time.Millisecond)
 			defer pace.Stop()
 			for ctx.Err() == nil {
-				a, err := c.TryList(ctx, toolsList)
+				a, err := c.TryList(ctx, scripted.ToolsList)
 				if ctx.Err() != nil {
 					return // its end has cut it short
 				}
 				l.lists.Add(1)
 				if err != nil || !isWhole(a) {
 					l.failed.Add(1)
-					text := describe(a)
+					text := a.String()
 					if err != nil {
 						text = err.Error()
 					}
@@ -167,7 +168,7 @@ func pass(t *testing.T, d time.Duration) {
 func TestTokensAreRenewedUnderLoad(t *testing.T) {
 	site, auth := startShortLived(t, setupDiscovery)
 	load := startListLoad(site, 8)
-	await(t, "the third token", func() bool { return len(auth.Requests()) >= 3 })
+	fixture.Await(t, "the third token", func() bool { return len(auth.Requests()) >= 3 })
 	load.want(t)
 	site.wantOwnAccounts(t)
 }
@@ -225,11 +226,12 @@ func TestTokenEndpointOutage(t *testing.T) {
 	}))
 	down := time.Now()
 	issued := len(auth.Requests())
-	await(t, "old copies, and a second try", func() bool {
+	fixture.Await(t, "old copies, and a second try", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return load.stale.Load() > 0 && len(tries) > 1
 	})
+
 	if *long {
 		pass(t, time.Minute)
 	}
@@ -275,7 +277,7 @@ func TestOneTokenForAllRefused(t *testing.T) {
 			}
 		})
 	}
-	await(t, "the refused requests", func() bool { return held.count() >= 4*len(all) })
+	fixture.Await(t, "the refused requests", func() bool { return held.count() >= 4*len(all) })
 	refused := held.count()
 	held.release()
 	group.Wait()
@@ -286,8 +288,8 @@ func TestOneTokenForAllRefused(t *testing.T) {
 		t.Errorf("the feeds are %+v", reports)
 	}
 	c := site.client(revisions[0])
-	if a := c.Settle(toolsList); !isWhole(a) {
-		t.Errorf("a list gave %s", describe(a))
+	if a := c.Settle(scripted.ToolsList); !isWhole(a) {
+		t.Errorf("a list gave %s", a)
 	}
 	t.Logf("200 refreshes, %d requests refused at once, one token request", refused)
 }

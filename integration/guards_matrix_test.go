@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/integration/authtest"
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // guardedSetup is a guard with all that it needs.
@@ -207,16 +208,16 @@ func TestGuards(t *testing.T) {
 				awaitState(t, "ready")
 				for _, revision := range revisions {
 					c := site.client(revision)
-					if a := c.Settle(toolsList); !isWhole(a) {
-						t.Errorf("the list is %s", describe(a))
+					if a := c.Settle(scripted.ToolsList); !isWhole(a) {
+						t.Errorf("the list is %s", a)
 					}
 					if a := c.Call("tools/call", c.Params(`"name":"tool-0"`)); a.Part("result", "content") == nil {
-						t.Errorf("a call gave %s", describe(a))
+						t.Errorf("a call gave %s", a)
 					}
 				}
 				stranger := fixture.NewModern(t, site.proxy.URL, "Bearer stranger")
-				if a := stranger.List(toolsList); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
-					t.Errorf("a stranger got %s", describe(a))
+				if a := stranger.List(scripted.ToolsList); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
+					t.Errorf("a stranger got %s", a)
 				}
 				p.wantOwnAccounts(t)
 				wantTokenRequests(t, s)

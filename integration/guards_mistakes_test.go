@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/integration/authtest"
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // mistake is something that is wrong with where a guard has its token from.
@@ -158,12 +159,13 @@ func TestGuardMistakes(t *testing.T) {
 			guard, mend := m.with(t, &mistaken{auth: auth, key: key, dir: t.TempDir()})
 			site := startGuarded(t, p, auth, guard)
 			awaitFailure(t, m.state, m.text)
-			await(t, "the log to say "+m.text, func() bool {
+			fixture.Await(t, "the log to say "+m.text, func() bool {
 				return strings.Contains(strings.ReplaceAll(site.proxy.log(), `\"`, `"`), m.text)
 			})
+
 			for _, revision := range revisions {
-				if a := site.client(revision).List(toolsList); !isWhole(a) {
-					t.Errorf("a client's list gave %s", describe(a))
+				if a := site.client(revision).List(scripted.ToolsList); !isWhole(a) {
+					t.Errorf("a client's list gave %s", a)
 				}
 			}
 			if *long || slices.Contains(mendedInShort, name) {
@@ -202,7 +204,7 @@ func TestPublicUpstreamPointsInside(t *testing.T) {
 		"reverse_proxy {\nheader_up Host "+p.Addr+"\ntransport http {\nresolvers "+resolver.Addr+"\n}\n}"))
 	const advice = "set issuer or token_endpoint in the guard"
 	awaitFailure(t, "needs_authorization", advice)
-	await(t, "the log to say so", func() bool { return strings.Contains(site.log(), advice) })
+	fixture.Await(t, "the log to say so", func() bool { return strings.Contains(site.log(), advice) })
 	asked := p.Requests(func(r *fixture.Request) bool { return strings.HasPrefix(r.URL, authtest.ResourcePath) })
 	if len(asked) != 0 || s.auth.Hits(authtest.OAuthPath) != 0 || s.auth.Hits(authtest.TokenPath) != 0 {
 		t.Error("a private address was asked")

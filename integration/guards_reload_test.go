@@ -21,14 +21,14 @@ func TestReloadKeepsGuardedFeed(t *testing.T) {
 			site := startGuarded(t, p, s.auth, s.guard)
 			c := site.warm(scripted.Modern)
 			awaitState(t, "ready")
-			lists, discovers := p.CountFeed(toolsList), p.CountFeed("server/discover")
+			lists, discovers := p.CountFeed(scripted.ToolsList), p.CountFeed("server/discover")
 			for range 3 {
 				site.proxy.reload(site.config(s.guard, "max_request 1KiB"))
-				if a := c.List(toolsList); !isWhole(a) || !a.CacheStatus().Hit {
-					t.Errorf("after a reload, a list gave %s", describe(a))
+				if a := c.List(scripted.ToolsList); !isWhole(a) || !a.CacheStatus().Hit {
+					t.Errorf("after a reload, a list gave %s", a)
 				}
 			}
-			if n := p.CountFeed(toolsList) - lists; n != 0 {
+			if n := p.CountFeed(scripted.ToolsList) - lists; n != 0 {
 				t.Errorf("the reloads cost %d lists", n)
 			}
 			if n := p.CountFeed("server/discover") - discovers; n != 0 {
@@ -36,7 +36,7 @@ func TestReloadKeepsGuardedFeed(t *testing.T) {
 			}
 			refresh(t) // with the newest guard's token
 			awaitState(t, "ready")
-			if n := p.CountFeed(toolsList); n == lists {
+			if n := p.CountFeed(scripted.ToolsList); n == lists {
 				t.Error("the feed has not used the new guard")
 			}
 			p.wantOwnAccounts(t)
@@ -84,19 +84,20 @@ func TestReloadWithAnotherCredential(t *testing.T) {
 			}
 			w.proxy = startProxy(t, config(test.before))
 			c := w.warm(scripted.Modern)
-			w.mark(toolsList, "v2")
+			w.mark(scripted.ToolsList, "v2")
 			if test.change != nil {
 				test.change()
 			}
 			w.host.Forget()
 			w.proxy.reload(config(test.after))
-			if a := c.List(toolsList); markOf(a, toolsList) != "v2" {
-				t.Errorf("after the reload, a list gave %s", describe(a))
+			if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v2" {
+				t.Errorf("after the reload, a list gave %s", a)
 			}
-			wantHit(t, c.Settle(toolsList), toolsList, "v2")
-			await(t, "the end of the first feed", func() bool {
+			wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v2")
+			fixture.Await(t, "the end of the first feed", func() bool {
 				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) == 1
 			})
+
 			if n := w.host.CountFeed("server/discover"); n == 0 {
 				t.Error("no new feed has begun")
 			}
@@ -119,8 +120,8 @@ func TestRejectedReloadKeepsTheGuard(t *testing.T) {
 	}
 	refresh(t)
 	awaitState(t, "ready")
-	if a := c.List(toolsList); !isWhole(a) || !a.CacheStatus().Hit {
-		t.Errorf("a list gave %s", describe(a))
+	if a := c.List(scripted.ToolsList); !isWhole(a) || !a.CacheStatus().Hit {
+		t.Errorf("a list gave %s", a)
 	}
 	if n := len(s.auth.Requests()); n != 1 {
 		t.Errorf("%d token requests, want the first guard's alone", n)
@@ -146,7 +147,7 @@ func TestGuardsStartWithoutAnything(t *testing.T) {
 			for range 3 {
 				p.reload(mcpCache("http://"+gone.Addr+"/mcp", "guard "+guard))
 			}
-			await(t, "a state that says what is missing", func() bool {
+			fixture.Await(t, "a state that says what is missing", func() bool {
 				reports := feeds(t)
 				for _, f := range reports {
 					if f.State != "needs_authorization" && f.State != "down" || f.Failure.Message == "" {
@@ -155,6 +156,7 @@ func TestGuardsStartWithoutAnything(t *testing.T) {
 				}
 				return len(reports) > 0
 			})
+
 		})
 	}
 }

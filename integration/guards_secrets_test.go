@@ -179,7 +179,7 @@ func TestSecretsShowNowhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := setup(t)
 			w := newUpstream(t)
-			w.SetHints(publicBrief)
+			w.SetHints(scripted.PublicBrief)
 			w.SetDoor(func(r *http.Request) int {
 				raw := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 				if key := r.Header.Get("X-Api-Key"); key != "" {
@@ -197,17 +197,18 @@ func TestSecretsShowNowhere(t *testing.T) {
 			clients := []*fixture.Raw{
 				w.clientAs(scripted.Modern, "Bearer "+user), w.clientAs(scripted.LatestLegacy, "Bearer "+user),
 			}
-			clients[0].Settle(toolsList)
+			clients[0].Settle(scripted.ToolsList)
 			feedRequests := func() int { return len(w.host.Requests(func(r *fixture.Request) bool { return r.Feed })) }
 			for _, echo := range echoes {
 				w.SetScript("*", feedOnly(echo))
 				before := feedRequests()
-				await(t, "the feed's failures", func() bool {
+				fixture.Await(t, "the feed's failures", func() bool {
 					out.operate()
 					return feedRequests() > before+2
 				})
+
 				for _, c := range clients {
-					a := c.List(toolsList)
+					a := c.List(scripted.ToolsList)
 					out.add("an answer to a client", fmt.Sprint(a.Header, string(a.Body)))
 				}
 			}
@@ -284,9 +285,9 @@ func TestPanickingGuard(t *testing.T) {
 	w := newUpstream(t)
 	w.start("guard panicking")
 	c := w.client(scripted.Modern)
-	await(t, "a state", func() bool { return allIn(feeds(t), "down") })
-	if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
-		t.Errorf("a client's list gave %s", describe(a))
+	fixture.Await(t, "a state", func() bool { return allIn(feeds(t), "down") })
+	if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v1" {
+		t.Errorf("a client's list gave %s", a)
 	}
 	wantNoSecrets(t, "the log", w.proxy.log())
 	wantNoSecrets(t, "the admin API", adminGet(t, "/mcp_cache/"))
@@ -322,14 +323,14 @@ func TestMistakesShowNoSecret(t *testing.T) {
 // Authorization out of Caddy's own log lines, as the documentation says.
 func TestAnotherHeaderCanBeFiltered(t *testing.T) {
 	w := newUpstream(t)
-	w.SetScript(toolsList, feedOnly(scripted.HalfBody))
+	w.SetScript(scripted.ToolsList, feedOnly(scripted.HalfBody))
 	w.host.Start()
 	config := mcpCache(w.host.URL, "guard "+block("bearer "+plantedToken, "header X-Api-Key", "prefix off"))
 	w.proxy = startProxy(t, config)
 	sees := func(p *proxy) func() bool {
 		return func() bool { return strings.Count(p.log(), `"logger":"http.handlers.reverse_proxy"`) > 5 }
 	}
-	await(t, "log lines", sees(w.proxy))
+	fixture.Await(t, "log lines", sees(w.proxy))
 	if !strings.Contains(w.proxy.log(), plantedToken) {
 		t.Error("the log has no token without a filter either")
 	}
@@ -341,6 +342,6 @@ func TestAnotherHeaderCanBeFiltered(t *testing.T) {
 	if err := load("text/caddyfile", []byte(globals+site)); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "log lines", sees(&filtered))
+	fixture.Await(t, "log lines", sees(&filtered))
 	wantNoSecrets(t, "the filtered log", filtered.log())
 }

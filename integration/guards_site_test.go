@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/integration/authtest"
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // guardedSite is a protected server behind a handler with a guard.
@@ -51,7 +52,7 @@ func (s *guardedSite) client(revision string) *fixture.Raw {
 func (s *guardedSite) warm(revision string) *fixture.Raw {
 	s.t.Helper()
 	c := s.client(revision)
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	return c
 }
 

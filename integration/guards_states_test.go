@@ -26,11 +26,11 @@ func TestGuardStates(t *testing.T) {
 			lists := func(when string) {
 				t.Helper()
 				for _, c := range clients {
-					if a := c.List(toolsList); !isWhole(a) || !a.CacheStatus().Hit {
-						t.Errorf("%s, a list gave %s", when, describe(a))
+					if a := c.List(scripted.ToolsList); !isWhole(a) || !a.CacheStatus().Hit {
+						t.Errorf("%s, a list gave %s", when, a)
 					}
 					if a := c.Call("tools/call", c.Params(`"name":"tool-0"`)); a.Part("result", "content") == nil {
-						t.Errorf("%s, a call gave %s", when, describe(a))
+						t.Errorf("%s, a call gave %s", when, a)
 					}
 				}
 			}
@@ -73,7 +73,7 @@ func TestBearerFileRotates(t *testing.T) {
 	for range pick(2, 20) {
 		fresh := auth.Issue(feedAccount, listScope)
 		file.rotate(fresh)
-		await(t, "the new token", func() bool { return p.presented(fresh) })
+		fixture.Await(t, "the new token", func() bool { return p.presented(fresh) })
 		p.setDoor(refusing(old))
 		awaitState(t, "ready")
 		old = fresh
@@ -104,19 +104,19 @@ func TestInsufficientScope(t *testing.T) {
 		c := site.client(scripted.Modern)
 		load.Go(func() {
 			for ctx.Err() == nil {
-				if a, err := c.TryList(ctx, toolsList); ctx.Err() == nil && (err != nil || !isWhole(a)) {
-					failed.Do(func() { t.Errorf("a client's list gave %s, %v", describe(a), err) })
+				if a, err := c.TryList(ctx, scripted.ToolsList); ctx.Err() == nil && (err != nil || !isWhole(a)) {
+					failed.Do(func() { t.Errorf("a client's list gave %s, %v", a, err) })
 				}
 				// What the upstream answers to clients says nothing about the feed.
 				a, err := c.Try(ctx, http.MethodPost, fixture.Message(c.NextID(), "tools/call", c.Params(`"name":"tool-0"`)),
 					http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"tool-0"}})
 				if ctx.Err() == nil && (err != nil || a.Part("result", "content") == nil) {
-					failed.Do(func() { t.Errorf("a client's call gave %s, %v", describe(a), err) })
+					failed.Do(func() { t.Errorf("a client's call gave %s, %v", a, err) })
 				}
 			}
 		})
 	}
-	await(t, "the state", func() bool { return allIn(feeds(t), "needs_authorization") })
+	fixture.Await(t, "the state", func() bool { return allIn(feeds(t), "needs_authorization") })
 	for _, f := range feeds(t) {
 		if !strings.Contains(f.Failure.Message, "403") {
 			t.Errorf("the failure is %q", f.Failure.Message)

@@ -81,7 +81,7 @@ func TestServerCannotStopCaddy(t *testing.T) {
 			if name == "redirect" {
 				want = "redirect to another origin is not followed"
 			}
-			await(t, "the advice of "+name, func() bool {
+			fixture.Await(t, "the advice of "+name, func() bool {
 				select {
 				case err := <-ended:
 					ended <- err
@@ -90,6 +90,7 @@ func TestServerCannotStopCaddy(t *testing.T) {
 				}
 				return strings.Contains(failureAt(t, admin), want)
 			})
+
 			if len(host.Requests(func(r *fixture.Request) bool { return strings.HasPrefix(r.URL, "/token") })) > 0 {
 				t.Error("the secret was sent")
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // askingForLogin answers everybody with 401 at its endpoint, and says by the Host that it was sent where its metadata are.
@@ -48,10 +49,10 @@ func TestPlaceOfLogin(t *testing.T) {
 				p := startProxy(t, strings.Replace(c.site, "DIRECTIVE", directive, 1))
 				site := "http://" + p.Addr
 				client := fixture.NewModern(t, site+c.before+"/mcp", "Bearer old")
-				a := client.List(toolsList)
+				a := client.List(scripted.ToolsList)
 				challenges, err := oauthex.ParseWWWAuthenticate(a.Header.Values("WWW-Authenticate"))
 				if a.Status != http.StatusUnauthorized || err != nil || len(challenges) != 1 || challenges[0].Params["error"] != "invalid_token" {
-					t.Fatalf("a refusal is %s, WWW-Authenticate %q, error %v", describe(a), a.Header.Get("WWW-Authenticate"), err)
+					t.Fatalf("a refusal is %s, WWW-Authenticate %q, error %v", a, a.Header.Get("WWW-Authenticate"), err)
 				}
 				place := challenges[0].Params["resource_metadata"]
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, place, http.NoBody)

@@ -16,8 +16,8 @@ func TestLongURIs(t *testing.T) {
 	const longest = 64 << 10
 	const begin = "docs://one/"
 	fits, long := begin+strings.Repeat("x", longest-len(begin)), begin+strings.Repeat("x", longest-len(begin)+1)
-	one, first := ruledServer(t, "one", map[string][]string{templatesList: {"docs://one/{x}"}})
-	_, second := ruledServer(t, "two", map[string][]string{templatesList: {"docs://two/{x}"}})
+	one, first := ruledServer(t, "one", map[string][]string{scripted.TemplatesList: {"docs://one/{x}"}})
+	_, second := ruledServer(t, "two", map[string][]string{scripted.TemplatesList: {"docs://two/{x}"}})
 	for name, tt := range map[string]struct {
 		config  string
 		refusal string // "": it is passed on
@@ -31,21 +31,21 @@ func TestLongURIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := startProxy(t, tt.config)
 			c := fixture.New(t, p.URL, scripted.LatestLegacy, "") // a modern one says it in a header, which Caddy bounds
-			hasListed(t, c, templatesList, tt.lists)
+			hasListed(t, c, scripted.TemplatesList, tt.lists)
 			read := func(uri string) *fixture.Answer {
 				return c.Call("resources/read", c.Params(fmt.Sprintf(`"uri":%q`, uri)))
 			}
 			if a := read(fits); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-				t.Errorf("a URI that is just short enough gave %s: %.300s", describe(a), a.Body)
+				t.Errorf("a URI that is just short enough gave %s: %.300s", a, a.Body)
 			}
 			one.host.Forget()
 			a := read(long)
 			asked := len(clientsOf(one))
 			switch {
 			case tt.refusal == "" && (a.Status != http.StatusOK || a.ErrorCode() != 0 || asked != 1):
-				t.Errorf("a long URI gave %s: %.300s; the server was asked %d times", describe(a), a.Body, asked)
+				t.Errorf("a long URI gave %s: %.300s; the server was asked %d times", a, a.Body, asked)
 			case tt.refusal != "" && (a.ErrorCode() == 0 || !strings.Contains(string(a.Body), tt.refusal) || asked != 0):
-				t.Errorf("a long URI gave %s: %.300s; the server was asked %d times", describe(a), a.Body, asked)
+				t.Errorf("a long URI gave %s: %.300s; the server was asked %d times", a, a.Body, asked)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ func TestAnswersThatAreNotExact(t *testing.T) {
 		script  scripted.Script
 		methods []string
 	}{
-		"loose":                       {scripted.Loose, []string{"initialize", "server/discover", toolsList, "tools/call"}},
-		"the error of another before": {scripted.AnothersErrorFirst, []string{toolsList, "tools/call"}},
+		"loose":                       {scripted.Loose, []string{"initialize", "server/discover", scripted.ToolsList, "tools/call"}},
+		"the error of another before": {scripted.AnothersErrorFirst, []string{scripted.ToolsList, "tools/call"}},
 	} {
 		for _, in := range []column{ofOne, ofSeveral, ofPrograms} {
 			for _, era := range eras {
@@ -32,7 +32,7 @@ func TestAnswersThatAreNotExact(t *testing.T) {
 						for _, c := range s.settled("") {
 							a := s.call(c, "item-0001")
 							if !strings.Contains(string(a.Body), "called item-0001") || at.several && era == across && !isCalled(a, "item-0001") {
-								t.Errorf("a call gave %s: %s", describe(a), a.Body)
+								t.Errorf("a call gave %s: %s", a, a.Body)
 							}
 						}
 					})

@@ -48,13 +48,14 @@ func TestMemoryOfProgramsIsBounded(t *testing.T) {
 			t.Run(name+", "+way, func(t *testing.T) {
 				c := &measuredCaddy{t: t, addr: fixture.FreeAddr(t), crowd: crowd{several: way == "several"}}
 				c.run(site)
-				await(t, "Caddy", func() bool {
+				fixture.Await(t, "Caddy", func() bool {
 					conn, err := net.Dial("tcp", c.addr)
 					if err == nil {
 						conn.Close()
 					}
 					return err == nil
 				})
+
 				c.openSession()
 				idle := c.rest()
 				c.resetPeak()

@@ -156,7 +156,7 @@ func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCad
 	server.SetRevisions(scripted.Modern)
 	server.SetCapabilities(`{"tools":{}}`)
 	everybodys := crowd.list(0)
-	server.SetScript(toolsList, func(x *scripted.Exchange) {
+	server.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		if crowd.own && x.Auth == "" {
 			x.Result(`{"resultType":"complete","ttlMs":3600000,"cacheScope":"private","tools":[]}`)
 			return
@@ -170,7 +170,7 @@ func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCad
 	})
 	host := fixture.NewHost(t, server)
 	c.run(crowd.handler(host.URL, options))
-	await(t, "the feed", func() bool {
+	fixture.Await(t, "the feed", func() bool {
 		if crowd.several {
 			list, _, code := caddyRun(t, "mcp-cache", "list", "tools", "--address", c.admin)
 			return code == 0 && (strings.Contains(list, "tool-0-0") || crowd.own)
@@ -178,6 +178,7 @@ func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCad
 		table, _, code := caddyRun(t, "mcp-cache", "status", "--address", c.admin)
 		return code == 0 && strings.Contains(table, "ready") && fields(table, "tools") != nil
 	})
+
 	return c
 }
 

@@ -69,24 +69,24 @@ func TestFeedHearsEverySpelling(t *testing.T) {
 			t.Run("stream/"+name, func(t *testing.T) {
 				w, mark := w.on(t), "stream "+name+revision
 				c := w.client(revision)
-				w.mark(promptsList, mark)
-				await(t, "the feed's stream", func() bool { return w.SendBytes(feed, event) > 0 })
-				c.AwaitList(promptsList, "the change", func(a *fixture.Answer) bool { return isHit(a, promptsList, mark) })
+				w.mark(scripted.PromptsList, mark)
+				fixture.Await(t, "the feed's stream", func() bool { return w.SendBytes(feed, event) > 0 })
+				c.AwaitList(scripted.PromptsList, "the change", func(a *fixture.Answer) bool { return isHit(a, scripted.PromptsList, mark) })
 			})
 			t.Run("answer/"+name, func(t *testing.T) {
 				w, mark := w.on(t), "answer "+name+revision
 				c := w.client(revision)
 				var sent atomic.Bool
-				w.SetScript(toolsList, func(x *scripted.Exchange) {
+				w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 					if x.Feed && x.Modern == c.Modern() && !sent.Swap(true) {
-						w.mark(promptsList, mark)
+						w.mark(scripted.PromptsList, mark)
 						x.Bytes(event)
 					}
 					x.Default()
 				})
-				w.mark(toolsList, mark)
-				await(t, "the feed's stream", func() bool { return w.Changed(feed, toolsList) > 0 })
-				c.AwaitList(promptsList, "the change", func(a *fixture.Answer) bool { return isHit(a, promptsList, mark) })
+				w.mark(scripted.ToolsList, mark)
+				fixture.Await(t, "the feed's stream", func() bool { return w.Changed(feed, scripted.ToolsList) > 0 })
+				c.AwaitList(scripted.PromptsList, "the change", func(a *fixture.Answer) bool { return isHit(a, scripted.PromptsList, mark) })
 			})
 		}
 	})
@@ -102,16 +102,16 @@ func callTool(c *fixture.Raw) {
 func tellClient(t *testing.T, w *world, revision string, tell func(w *world, c *fixture.Raw)) {
 	w, mark := w.on(t), t.Name()
 	told, other := w.client(revision), w.client(revision)
-	told.Settle(promptsList)
-	other.Settle(promptsList)
-	w.mark(promptsList, mark)
+	told.Settle(scripted.PromptsList)
+	other.Settle(scripted.PromptsList)
+	w.mark(scripted.PromptsList, mark)
 	tell(w, told)
 	for who, client := range map[string]*fixture.Raw{"told": told, "other": other} {
-		if a := client.List(promptsList); markOf(a, promptsList) != mark {
-			t.Errorf("the %s client got %s", who, describe(a))
+		if a := client.List(scripted.PromptsList); markOf(a, scripted.PromptsList) != mark {
+			t.Errorf("the %s client got %s", who, a)
 		}
 	}
-	other.AwaitList(promptsList, "a hit again", func(a *fixture.Answer) bool { return isHit(a, promptsList, mark) })
+	other.AwaitList(scripted.PromptsList, "a hit again", func(a *fixture.Answer) bool { return isHit(a, scripted.PromptsList, mark) })
 }
 
 // TestEverySpellingTellsAClient announces a change to a client alone: on its
@@ -124,7 +124,7 @@ func TestEverySpellingTellsAClient(t *testing.T) {
 			t.Run("stream/"+name, func(t *testing.T) {
 				tellClient(t, w, revision, func(w *world, c *fixture.Raw) {
 					stream := c.Notices()
-					await(t, "the stream", func() bool { return w.SendBytes(ofEra(c), event+afterNotice) > 0 })
+					fixture.Await(t, "the stream", func() bool { return w.SendBytes(ofEra(c), event+afterNotice) > 0 })
 					stream.Await("notifications/x-after")
 					w.EndStreams(ofEra(c))
 					stream.AwaitEnd()
@@ -162,16 +162,16 @@ func TestMentionIsNoNotice(t *testing.T) {
 		w := w.on(t)
 		c, other := w.warm(revision), w.warm(revision) // the caller's own next list is another matter
 		mark := "says " + promptsChanged + " and notifications/tools/list_changed " + revision
-		w.mark(toolsList, mark)
-		w.Changed(feedOf(c), toolsList)
-		c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, toolsList, mark) })
+		w.mark(scripted.ToolsList, mark)
+		w.Changed(feedOf(c), scripted.ToolsList)
+		c.AwaitList(scripted.ToolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, mark) })
 		w.SetScript("tools/call", func(x *scripted.Exchange) {
 			x.Result(`{"method":"` + promptsChanged + `","content":[{"type":"text","text":"` + promptsChanged + `"}]}`)
 		})
 		for range 5 {
 			c.Call("tools/call", c.Params(`"name":"item-0000"`))
-			wantHit(t, other.List(promptsList), promptsList, "v1")
-			wantHit(t, other.List(toolsList), toolsList, mark)
+			wantHit(t, other.List(scripted.PromptsList), scripted.PromptsList, "v1")
+			wantHit(t, other.List(scripted.ToolsList), scripted.ToolsList, mark)
 		}
 	})
 }

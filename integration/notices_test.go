@@ -48,9 +48,9 @@ func TestFeedTakesNoStreamWithoutSession(t *testing.T) {
 	w.SetSessions(false)
 	w.SetRevisions(scripted.LatestLegacy)
 	w.start("ttl 300ms", "refresh 10ms")
-	w.client(scripted.LatestLegacy).Settle(toolsList)
-	before := w.host.CountFeed(toolsList)
-	await(t, "a refresh", func() bool { return w.host.CountFeed(toolsList) > before })
+	w.client(scripted.LatestLegacy).Settle(scripted.ToolsList)
+	before := w.host.CountFeed(scripted.ToolsList)
+	fixture.Await(t, "a refresh", func() bool { return w.host.CountFeed(scripted.ToolsList) > before })
 	if n := w.host.CountHTTP(http.MethodGet); n > 0 {
 		t.Errorf("the feed asked for a stream %d times", n)
 	}
@@ -64,11 +64,11 @@ func TestResourceNoticeCoversTemplates(t *testing.T) {
 		w := w.on(t)
 		c := w.warm(revision)
 		s := c.Notices()
-		w.mark(templatesList, "v2 "+revision)
-		await(t, "the stream", func() bool { return w.Changed(ofEra(c), resourcesList) > 0 })
+		w.mark(scripted.TemplatesList, "v2 "+revision)
+		fixture.Await(t, "the stream", func() bool { return w.Changed(ofEra(c), scripted.ResourcesList) > 0 })
 		s.Await("notifications/resources/list_changed")
-		if a := c.List(templatesList); markOf(a, templatesList) != "v2 "+revision {
-			t.Errorf("after the notice, the templates are %s", describe(a))
+		if a := c.List(scripted.TemplatesList); markOf(a, scripted.TemplatesList) != "v2 "+revision {
+			t.Errorf("after the notice, the templates are %s", a)
 		}
 	})
 }
@@ -80,21 +80,21 @@ func TestToldClientGetsTheNewList(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c, other := w.warm(revision), w.client(revision)
-		wantHit(t, other.Settle(toolsList), toolsList, markOf(c.List(toolsList), toolsList))
+		wantHit(t, other.Settle(scripted.ToolsList), scripted.ToolsList, markOf(c.List(scripted.ToolsList), scripted.ToolsList))
 		s := c.Notices()
-		await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+		fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
 		for i := range 20 {
 			mark := fmt.Sprint("v", i, " ", revision)
-			w.mark(toolsList, mark)
-			w.Changed(ofEra(c), toolsList)
+			w.mark(scripted.ToolsList, mark)
+			w.Changed(ofEra(c), scripted.ToolsList)
 			s.Await("notifications/tools/list_changed")
 			for name, client := range map[string]*fixture.Raw{"told": c, "other": other} {
-				if a := client.List(toolsList); markOf(a, toolsList) != mark {
-					t.Fatalf("round %d: the %s client got %s", i, name, describe(a))
+				if a := client.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != mark {
+					t.Fatalf("round %d: the %s client got %s", i, name, a)
 				}
 			}
 		}
-		c.Settle(toolsList)
+		c.Settle(scripted.ToolsList)
 	})
 }
 
@@ -125,19 +125,19 @@ func TestNoticeInAnswer(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				mark := name + revision
 				w.SetScript("tools/call", func(x *scripted.Exchange) {
-					w.mark(toolsList, mark)
+					w.mark(scripted.ToolsList, mark)
 					send(x)
 					x.Result(`{"content":[]}`)
 				})
 				params := c.Params(`"name":"item-0000"`)
 				a := c.Post(fixture.Message("1", "tools/call", params), http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"item-0000"}})
 				if a.Status != http.StatusOK {
-					t.Fatalf("the call gave %s", describe(a))
+					t.Fatalf("the call gave %s", a)
 				}
-				if a := c.List(toolsList); markOf(a, toolsList) != mark {
-					t.Errorf("after the notice, the list is %s", describe(a))
+				if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != mark {
+					t.Errorf("after the notice, the list is %s", a)
 				}
-				c.AwaitList(toolsList, "a hit again", func(a *fixture.Answer) bool { return isHit(a, toolsList, mark) })
+				c.AwaitList(scripted.ToolsList, "a hit again", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, mark) })
 			})
 		}
 	})
@@ -153,21 +153,21 @@ func TestBurstsCoalesce(t *testing.T) {
 		w := w.on(t)
 		c := w.warm(revision)
 		feed := func(i scripted.StreamInfo) bool { return i.Feed && i.Modern == c.Modern() }
-		before, began := w.host.CountFeed(toolsList), time.Now()
+		before, began := w.host.CountFeed(scripted.ToolsList), time.Now()
 		for range 1000 {
-			w.Changed(feed, toolsList)
+			w.Changed(feed, scripted.ToolsList)
 		}
-		w.mark(toolsList, "v2 "+revision)
-		w.Changed(feed, toolsList)
+		w.mark(scripted.ToolsList, "v2 "+revision)
+		w.Changed(feed, scripted.ToolsList)
 		// The last of the burst is followed by one of another kind: its list
 		// is fetched after all that came before was seen.
-		w.mark(promptsList, "v2 "+revision)
-		w.Changed(feed, promptsList)
-		c.AwaitList(promptsList, "the change after the burst", func(a *fixture.Answer) bool { return isHit(a, promptsList, "v2 "+revision) })
-		c.AwaitList(toolsList, "the burst's change", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2 "+revision) })
+		w.mark(scripted.PromptsList, "v2 "+revision)
+		w.Changed(feed, scripted.PromptsList)
+		c.AwaitList(scripted.PromptsList, "the change after the burst", func(a *fixture.Answer) bool { return isHit(a, scripted.PromptsList, "v2 "+revision) })
+		c.AwaitList(scripted.ToolsList, "the burst's change", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2 "+revision) })
 		took := time.Since(began)
 		// The other era's feed is of the same upstream, and may refresh too.
-		if n := w.host.CountFeed(toolsList) - before; n > (2+int(took/interval))*len(revisions) {
+		if n := w.host.CountFeed(scripted.ToolsList) - before; n > (2+int(took/interval))*len(revisions) {
 			t.Errorf("in %v, the burst cost %d lists", took, n)
 		}
 	})
@@ -182,14 +182,14 @@ func TestMisledCallers(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.warm(revision)
-		w.SetList(toolsList, scripted.Page{`{"name":"renamed","description":"` + revision + `","inputSchema":{}}`})
+		w.SetList(scripted.ToolsList, scripted.Page{`{"name":"renamed","description":"` + revision + `","inputSchema":{}}`})
 		if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.ErrorCode() != -32602 {
-			t.Fatalf("the call gave %s", describe(a))
+			t.Fatalf("the call gave %s", a)
 		}
-		if a := c.List(toolsList); !c.Modern() && markOf(a, toolsList) != revision {
-			t.Errorf("after the failed call, the list is %s", describe(a))
+		if a := c.List(scripted.ToolsList); !c.Modern() && markOf(a, scripted.ToolsList) != revision {
+			t.Errorf("after the failed call, the list is %s", a)
 		}
-		c.AwaitList(toolsList, "the changed list", func(a *fixture.Answer) bool { return isHit(a, toolsList, revision) })
+		c.AwaitList(scripted.ToolsList, "the changed list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, revision) })
 	})
 }
 
@@ -201,28 +201,28 @@ func TestFailureAfterNotice(t *testing.T) {
 			w := newWorld(t, option)
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
-				w.SetScript(toolsList, nil)
-				w.mark(toolsList, "v1")
+				w.SetScript(scripted.ToolsList, nil)
+				w.mark(scripted.ToolsList, "v1")
 				c := w.warm(revision)
 				other := fixture.New(t, w.proxy.URL, revision, "")
 				if c.Modern() {
 					// Modern callers are told as members of their context.
 					other = w.clientAs(revision, "Bearer other")
 				}
-				other.Settle(toolsList)
+				other.Settle(scripted.ToolsList)
 				s := c.Notices()
-				await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
-				w.SetScript(toolsList, scripted.Status(http.StatusInternalServerError))
-				w.Changed(ofEra(c), toolsList)
+				fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+				w.SetScript(scripted.ToolsList, scripted.Status(http.StatusInternalServerError))
+				w.Changed(ofEra(c), scripted.ToolsList)
 				s.Await("notifications/tools/list_changed")
-				if a := c.List(toolsList); a.Status != http.StatusInternalServerError {
-					t.Errorf("the told client got %s", describe(a))
+				if a := c.List(scripted.ToolsList); a.Status != http.StatusInternalServerError {
+					t.Errorf("the told client got %s", a)
 				}
-				if a := other.List(toolsList); !isStale(a) || markOf(a, toolsList) != "v1" {
-					t.Errorf("the other client got %s", describe(a))
+				if a := other.List(scripted.ToolsList); !isStale(a) || markOf(a, scripted.ToolsList) != "v1" {
+					t.Errorf("the other client got %s", a)
 				}
-				w.SetScript(toolsList, nil)
-				c.AwaitList(toolsList, "a fresh hit", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") && !isStale(a) })
+				w.SetScript(scripted.ToolsList, nil)
+				c.AwaitList(scripted.ToolsList, "a fresh hit", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1") && !isStale(a) })
 			})
 		})
 	}
@@ -237,14 +237,15 @@ func TestFeedReconnects(t *testing.T) {
 		c := w.warm(revision)
 		for i := range 3 {
 			// Callers are given the change before the feed listens again.
-			await(t, "the feed's stream", func() bool {
+			fixture.Await(t, "the feed's stream", func() bool {
 				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern == c.Modern() }) > 0
 			})
+
 			start := time.Now()
 			mark := fmt.Sprint("missed ", i, revision)
-			w.mark(toolsList, mark)
+			w.mark(scripted.ToolsList, mark)
 			w.EndStreams(scripted.Feeds)
-			c.AwaitList(toolsList, "the missed change", func(a *fixture.Answer) bool { return isHit(a, toolsList, mark) })
+			c.AwaitList(scripted.ToolsList, "the missed change", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, mark) })
 			t.Logf("after %v", time.Since(start))
 		}
 	})

@@ -28,12 +28,12 @@ func TestNULHidesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, m := ruledServer(t, "one", map[string][]string{
-				toolsList: {"get", "drop"}, promptsList: {"get", "drop"}, resourcesList: {"docs://public", "docs://secret"}, templatesList: {"docs://{x}", "docs://{y}"},
+				scripted.ToolsList: {"get", "drop"}, scripted.PromptsList: {"get", "drop"}, scripted.ResourcesList: {"docs://public", "docs://secret"}, scripted.TemplatesList: {"docs://{x}", "docs://{y}"},
 			}, "prefix off")
 			p := start(w, m)
 			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "")
-				c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return len(a.Items("tools")) == 1 })
+				c.AwaitList(scripted.ToolsList, "the list", func(a *fixture.Answer) bool { return len(a.Items("tools")) == 1 })
 				w.host.Forget()
 				long := strings.Repeat("x", 300)
 				for method, params := range map[string][]string{
@@ -72,6 +72,6 @@ func wantRefused(t *testing.T, c *fixture.Raw, method, body string) {
 		more.Set("Mcp-Method", method)
 	}
 	if a := c.Post(body, more); a.Part("result") != nil || a.ErrorCode() == 0 || !strings.Contains(string(a.Body), "NUL") {
-		t.Errorf("%s: %s gave %s: %s", c.Revision, body, describe(a), a.Body)
+		t.Errorf("%s: %s gave %s: %s", c.Revision, body, a, a.Body)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
@@ -71,8 +72,8 @@ func TestEmptyCursor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
 			w.SetRevisions(scripted.LatestLegacy)
-			w.SetMembers(toolsList, `"nextCursor":""`)
-			w.SetScript(toolsList, func(x *scripted.Exchange) {
+			w.SetMembers(scripted.ToolsList, `"nextCursor":""`)
+			w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 				if then != nil && strings.Contains(string(x.Params), "cursor") {
 					then(x)
 					return
@@ -80,7 +81,7 @@ func TestEmptyCursor(t *testing.T) {
 				x.Default()
 			})
 			w.start()
-			wantHit(t, w.client(scripted.LatestLegacy).Settle(toolsList), toolsList, "v1")
+			wantHit(t, w.client(scripted.LatestLegacy).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 		})
 	}
 }
@@ -88,19 +89,19 @@ func TestEmptyCursor(t *testing.T) {
 // TestOneNameTwice has lists with one name twice, in a page and over two
 // (anythingmcp#313).
 func TestOneNameTwice(t *testing.T) {
-	items := scripted.Items(toolsList, "v1", 3)
+	items := scripted.Items(scripted.ToolsList, "v1", 3)
 	for name, pages := range map[string][]scripted.Page{
 		"in a page": {append(items[:3:3], items[1])},
 		"over two":  {items, items[1:2]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
-			w.SetList(toolsList, pages...)
+			w.SetList(scripted.ToolsList, pages...)
 			w.start()
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
-				a := w.client(revision).Settle(toolsList)
-				wantHit(t, a, toolsList, "v1")
+				a := w.client(revision).Settle(scripted.ToolsList)
+				wantHit(t, a, scripted.ToolsList, "v1")
 				if n := len(a.Items("tools")); n != 4 {
 					t.Errorf("%d items", n)
 				}
@@ -123,22 +124,22 @@ func TestErrorIsReadBeforeTheStatus(t *testing.T) {
 		w := newUpstream(t)
 		w.SetRevisions(scripted.LatestLegacy)
 		w.SetScript("completion/complete", func(x *scripted.Exchange) { x.Error(http.StatusNotFound, code, "no") })
-		w.SetScript(promptsList, func(x *scripted.Exchange) { x.Error(http.StatusNotFound, -32601, "no") })
+		w.SetScript(scripted.PromptsList, func(x *scripted.Exchange) { x.Error(http.StatusNotFound, -32601, "no") })
 		w.SetScript("logging/setLevel", func(x *scripted.Exchange) { x.Error(http.StatusBadRequest, code, "no") })
 		w.start()
 		c := w.client(scripted.LatestLegacy)
-		c.Settle(toolsList)
+		c.Settle(scripted.ToolsList)
 		for _, method := range []string{"completion/complete", "logging/setLevel"} {
 			if a := c.Call(method, `{"ref":{"type":"ref/prompt","name":"item-0000"},"level":"info"}`); a.ErrorCode() != code {
-				t.Errorf("%s: %s", method, describe(a))
+				t.Errorf("%s: %s", method, a)
 			}
-			wantHit(t, c.List(toolsList), toolsList, "v1")
+			wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 		}
 		for range 3 { // a client that looks for other lists first
-			if a := c.List(promptsList); a.Status != http.StatusNotFound || a.ErrorCode() != -32601 {
-				t.Errorf("a list that is not offered gave %s", describe(a))
+			if a := c.List(scripted.PromptsList); a.Status != http.StatusNotFound || a.ErrorCode() != -32601 {
+				t.Errorf("a list that is not offered gave %s", a)
 			}
-			wantHit(t, c.List(toolsList), toolsList, "v1")
+			wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 		}
 	}
 }
@@ -177,7 +178,7 @@ func TestUselessLists(t *testing.T) {
 			for _, method := range scripted.ListMethods() {
 				w.SetScript(method, nil)
 			}
-			wantHit(t, w.client(scripted.LatestLegacy).Settle(toolsList), toolsList, "v1")
+			wantHit(t, w.client(scripted.LatestLegacy).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 		})
 	}
 }
@@ -195,17 +196,17 @@ func TestAnswersInACoding(t *testing.T) {
 	c := w.warm(scripted.Modern)
 	call := func() {
 		c.Call("tools/call", c.Params(`"name":"item-0000"`))
-		wantHit(t, c.List(toolsList), toolsList, "v1")
+		wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 	}
 	call()
 	awaitReady(t, "mcp_cache")
 	w.SetScript("tools/call", inBrotli)
-	asked := w.host.CountFeed(toolsList)
+	asked := w.host.CountFeed(scripted.ToolsList)
 	for range 10 {
 		call()
 	}
 	// Each feed asks once, as after any calls, whether they have changed the list.
-	if n := w.host.CountFeed(toolsList); n > asked+2 {
+	if n := w.host.CountFeed(scripted.ToolsList); n > asked+2 {
 		t.Errorf("the feeds asked %d times more", n-asked)
 	}
 	const said = "answers in a content coding that nobody asked for"
@@ -224,13 +225,14 @@ func TestOldRevisionIsNamed(t *testing.T) {
 	w := newUpstream(t)
 	w.SetRevisions(old)
 	w.start()
-	await(t, "the version", func() bool {
+	fixture.Await(t, "the version", func() bool {
 		_, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
 		return strings.Contains(string(status), `2025-11-25 but \"2024-11-05\", of which lists are not kept`)
 	})
+
 	c := w.client(old)
-	if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
-		t.Errorf("a list gave %s", describe(a))
+	if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v1" {
+		t.Errorf("a list gave %s", a)
 	}
 	stdout, stderr := check(t, 1, w.host.URL)
 	if said := stdout + stderr; !strings.Contains(said, "but 2024-11-05, of which the cache keeps no lists and passes all on") {

@@ -19,7 +19,7 @@ import (
 func leavesOpen(t *testing.T, w *world) {
 	t.Helper()
 	w.SetSSE(true)
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		x.Default()
 		select {
 		case <-x.Done():
@@ -69,22 +69,23 @@ func seesItsOwnChanges(t *testing.T, revision string, options []string) {
 	w.SetCapabilities(`{"tools":{}}`)
 	var version atomic.Int64
 	w.SetScript("tools/call", func(x *scripted.Exchange) {
-		w.mark(toolsList, fmt.Sprintf("change %d", version.Add(1)))
+		w.mark(scripted.ToolsList, fmt.Sprintf("change %d", version.Add(1)))
 		x.Default()
 	})
 	leavesOpen(t, w)
 	w.start(options...)
 	c := w.clientAs(revision, "Bearer a")
-	await(t, "the first list", func() bool { return listOnce(t, c, toolsList, "").Status == http.StatusOK })
-	await(t, "a change that is seen at once", func() bool {
+	fixture.Await(t, "the first list", func() bool { return listOnce(t, c, scripted.ToolsList, "").Status == http.StatusOK })
+	fixture.Await(t, "a change that is seen at once", func() bool {
 		c.Call("tools/call", c.Params(`"name":"item-0000"`))
-		return markOf(listOnce(t, c, toolsList, ""), toolsList) == fmt.Sprintf("change %d", version.Load())
+		return markOf(listOnce(t, c, scripted.ToolsList, ""), scripted.ToolsList) == fmt.Sprintf("change %d", version.Load())
 	})
+
 	for range 10 {
 		c.Call("tools/call", c.Params(`"name":"item-0000"`))
-		a := listOnce(t, c, toolsList, "")
-		if want := fmt.Sprintf("change %d", version.Load()); markOf(a, toolsList) != want {
-			t.Errorf("after %s: %s", want, describe(a))
+		a := listOnce(t, c, scripted.ToolsList, "")
+		if want := fmt.Sprintf("change %d", version.Load()); markOf(a, scripted.ToolsList) != want {
+			t.Errorf("after %s: %s", want, a)
 		}
 	}
 }

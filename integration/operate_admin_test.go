@@ -58,10 +58,10 @@ func TestAdminShowsTheCache(t *testing.T) {
 		}
 	}
 	for method, path := range map[string]string{
-		toolsList:     "tools/item-0001",
-		promptsList:   "prompts/item-0001",
-		resourcesList: "resources/" + url.PathEscape("test://item-0001"),
-		templatesList: "resource_templates/" + url.PathEscape("test://item-0001/{x}"),
+		scripted.ToolsList:     "tools/item-0001",
+		scripted.PromptsList:   "prompts/item-0001",
+		scripted.ResourcesList: "resources/" + url.PathEscape("test://item-0001"),
+		scripted.TemplatesList: "resource_templates/" + url.PathEscape("test://item-0001/{x}"),
 	} {
 		_, item := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache/"+path, nil)
 		if want := scripted.Items(method, "v1", 2)[1]; string(item) != want {
@@ -108,7 +108,7 @@ func TestAdminAccessRules(t *testing.T) {
 	w := newWorld(t)
 	w.warm(scripted.Modern)
 	awaitReady(t, "mcp_cache")
-	fetched := w.host.CountFeed(toolsList)
+	fetched := w.host.CountFeed(scripted.ToolsList)
 	for name, header := range map[string]http.Header{
 		"host":   {"Host": {"evil.example"}},
 		"origin": {"Origin": {"http://evil.example"}},
@@ -119,7 +119,7 @@ func TestAdminAccessRules(t *testing.T) {
 			}
 		}
 	}
-	if n := w.host.CountFeed(toolsList); n != fetched {
+	if n := w.host.CountFeed(scripted.ToolsList); n != fetched {
 		t.Errorf("foreign requests cost %d lists", n-fetched)
 	}
 }
@@ -128,7 +128,7 @@ func TestAdminAccessRules(t *testing.T) {
 func TestPurge(t *testing.T) {
 	w := newWorld(t)
 	c := w.clientAs(scripted.Modern, "Bearer token")
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	awaitReady(t, "mcp_cache")
 	if n := metric(t, `partitions{handler="mcp_cache"}`); n == 0 {
 		t.Error("nobody is remembered")
@@ -139,14 +139,14 @@ func TestPurge(t *testing.T) {
 	if n := metric(t, `partitions{handler="mcp_cache"}`); n != 0 {
 		t.Errorf("after a purge, %v are remembered", n)
 	}
-	fetched := w.host.CountFeed(toolsList)
-	a := c.List(toolsList)
+	fetched := w.host.CountFeed(scripted.ToolsList)
+	a := c.List(scripted.ToolsList)
 	wantForwarded(t, a)
 	if detail := a.CacheStatus().Detail; detail != "admission" {
-		t.Errorf("after a purge, a list gave %s", describe(a))
+		t.Errorf("after a purge, a list gave %s", a)
 	}
-	wantHit(t, c.List(toolsList), toolsList, "v1")
-	if n := w.host.CountFeed(toolsList); n != fetched {
+	wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
+	if n := w.host.CountFeed(scripted.ToolsList); n != fetched {
 		t.Errorf("the purge cost the feed %d lists", n-fetched)
 	}
 }
@@ -157,9 +157,9 @@ func TestRefreshNow(t *testing.T) {
 	w := newWorld(t)
 	clients := []*fixture.Raw{w.warm(scripted.Modern), w.warm(scripted.LatestLegacy)}
 	awaitReady(t, "mcp_cache")
-	items := scripted.Items(toolsList, "v1", 4)
-	items[1] = scripted.Items(toolsList, "v2", 2)[1]
-	w.SetList(toolsList, items[1:])
+	items := scripted.Items(scripted.ToolsList, "v1", 4)
+	items[1] = scripted.Items(scripted.ToolsList, "v2", 2)[1]
+	w.SetList(scripted.ToolsList, items[1:])
 	results := refreshNow(t, "tools")
 	if len(results) != len(revisions) {
 		t.Fatalf("refreshing gave %+v", results)
@@ -172,9 +172,9 @@ func TestRefreshNow(t *testing.T) {
 	}
 	for _, c := range clients {
 		if !c.Modern() {
-			c.List(toolsList) // shows what such clients get since
+			c.List(scripted.ToolsList) // shows what such clients get since
 		}
-		wantHit(t, c.List(toolsList), toolsList, "v2")
+		wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v2")
 	}
 	all := refreshNow(t, "")
 	if len(all) != 9 {
@@ -185,20 +185,20 @@ func TestRefreshNow(t *testing.T) {
 			t.Errorf("refreshing what has not changed gave %+v", r)
 		}
 	}
-	w.SetScript(toolsList, scripted.ErrorObject)
+	w.SetScript(scripted.ToolsList, scripted.ErrorObject)
 	for _, r := range refreshNow(t, "tools") {
 		if !strings.Contains(r.Error, "database is down") {
 			t.Errorf("a refresh that fails gave %+v", r)
 		}
 	}
-	wantHit(t, clients[0].List(toolsList), toolsList, "v2")
+	wantHit(t, clients[0].List(scripted.ToolsList), scripted.ToolsList, "v2")
 	w.host.Kill()
 	for _, r := range refreshNow(t, "prompts") {
 		if r.Error == "" {
 			t.Errorf("without an upstream, refreshing gave %+v", r)
 		}
 	}
-	wantHit(t, clients[1].List(promptsList), promptsList, "v1")
+	wantHit(t, clients[1].List(scripted.PromptsList), scripted.PromptsList, "v1")
 }
 
 // TestRefreshesAtOnceShareOne holds the upstream's answer back while two
@@ -210,14 +210,14 @@ func TestRefreshesAtOnceShareOne(t *testing.T) {
 	}
 	awaitReady(t, "mcp_cache")
 	release := make(chan struct{})
-	w.SetScript(toolsList, scripted.Hang(release))
-	before := w.host.CountFeed(toolsList)
+	w.SetScript(scripted.ToolsList, scripted.Hang(release))
+	before := w.host.CountFeed(scripted.ToolsList)
 	results := make(chan []refreshed, 2)
 	for range 2 {
 		go func() { results <- refreshNow(t, "tools") }()
 	}
-	await(t, "the fetches", func() bool { return w.host.CountFeed(toolsList) == before+len(revisions) })
-	await(t, "both requests", func() bool { return strings.Count(w.proxy.log(), "/mcp_cache/mcp_cache/refresh") >= 2 })
+	fixture.Await(t, "the fetches", func() bool { return w.host.CountFeed(scripted.ToolsList) == before+len(revisions) })
+	fixture.Await(t, "both requests", func() bool { return strings.Count(w.proxy.log(), "/mcp_cache/mcp_cache/refresh") >= 2 })
 	select {
 	case r := <-results:
 		t.Errorf("a refresh did not wait: %+v", r)
@@ -229,7 +229,7 @@ func TestRefreshesAtOnceShareOne(t *testing.T) {
 			t.Errorf("refreshing gave %+v", r)
 		}
 	}
-	if n := w.host.CountFeed(toolsList) - before; n != len(revisions) {
+	if n := w.host.CountFeed(scripted.ToolsList) - before; n != len(revisions) {
 		t.Errorf("two refreshes cost %d requests, want one of each revision", n)
 	}
 }
@@ -239,7 +239,7 @@ func TestRefreshesAtOnceShareOne(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	w := newUpstream(t)
 	release := make(chan struct{})
-	w.SetScript(promptsList, scripted.Hang(release))
+	w.SetScript(scripted.PromptsList, scripted.Hang(release))
 	w.proxy = startProxy(t, mcpCache(w.host.URL))
 	probe := func() int {
 		status, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
@@ -251,18 +251,18 @@ func TestReadiness(t *testing.T) {
 		readAdmin(t, "/mcp_cache/", &all)
 		return all[0].states()
 	}
-	await(t, "the feeds to fail", func() bool { return fmt.Sprint(state()) == "map[legacy:down modern:down]" })
+	fixture.Await(t, "the feeds to fail", func() bool { return fmt.Sprint(state()) == "map[legacy:down modern:down]" })
 	if status := probe(); status != http.StatusServiceUnavailable {
 		t.Errorf("without an upstream, the probe gave %d", status)
 	}
 	w.host.Start()
-	await(t, "the feeds to hydrate", func() bool { return fmt.Sprint(state()) == "map[legacy:hydrating modern:hydrating]" })
+	fixture.Await(t, "the feeds to hydrate", func() bool { return fmt.Sprint(state()) == "map[legacy:hydrating modern:hydrating]" })
 	if status := probe(); status != http.StatusServiceUnavailable {
 		t.Errorf("while the feeds hydrate, the probe gave %d", status)
 	}
 	close(release)
-	await(t, "readiness", func() bool { return probe() == http.StatusOK })
-	await(t, "both feeds", func() bool { return fmt.Sprint(state()) == "map[legacy:ready modern:ready]" })
+	fixture.Await(t, "readiness", func() bool { return probe() == http.StatusOK })
+	fixture.Await(t, "both feeds", func() bool { return fmt.Sprint(state()) == "map[legacy:ready modern:ready]" })
 	w.host.Kill()
 	refreshNow(t, "")
 	if s := fmt.Sprint(state()); s != "map[legacy:down modern:down]" {
@@ -338,7 +338,7 @@ func TestHandlersAreToldApart(t *testing.T) {
 	w := newUpstream(t)
 	w.host.Start()
 	other := newUpstream(t)
-	other.mark(toolsList, "other")
+	other.mark(scripted.ToolsList, "other")
 	other.host.Start()
 	site := func(names ...string) string {
 		return fmt.Sprintf("handle /a/* {\n%s\n}\nhandle /b/* {\n%s\n}\n", mcpCache(w.host.URL, "name "+names[0]), mcpCache(other.host.URL, "name "+names[1]))

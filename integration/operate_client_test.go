@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 )
 
 // operatorStatus is what operators' scripts read of a handler's status.
@@ -118,7 +120,7 @@ func wantSchema(t testing.TB, statuses []byte) {
 // awaitReady waits until a handler is ready and its feeds have settled.
 func awaitReady(t testing.TB, name string) {
 	t.Helper()
-	await(t, "the handler to be ready", func() bool {
+	fixture.Await(t, "the handler to be ready", func() bool {
 		status, body := askAdmin(t, http.MethodGet, "/mcp_cache/"+name, nil)
 		var s operatorStatus
 		if status != http.StatusOK || json.Unmarshal(body, &s) != nil {
@@ -131,4 +133,5 @@ func awaitReady(t testing.TB, name string) {
 		}
 		return len(s.Feeds) > 0
 	})
+
 }

@@ -47,7 +47,7 @@ func TestDescribeStrangeNames(t *testing.T) {
 		}
 		page = append(page, fmt.Sprintf(`{"name":%s,"inputSchema":{"type":"object"}}`, quoted))
 	}
-	w.SetList(toolsList, page)
+	w.SetList(scripted.ToolsList, page)
 	w.start()
 	w.warm(scripted.Modern)
 	awaitReady(t, "mcp_cache")
@@ -148,7 +148,7 @@ func TestCommands(t *testing.T) {
 	})
 	t.Run("describe", func(t *testing.T) {
 		const uri = "test://item-0002/{x}"
-		want := scripted.Items(templatesList, "v1", 3)[2]
+		want := scripted.Items(scripted.TemplatesList, "v1", 3)[2]
 		out, _ := mcpCommand(t, 0, "describe", "resource_templates", uri, "--json")
 		if out != want+"\n" {
 			t.Errorf("got %s, want %s", out, want)
@@ -168,7 +168,7 @@ func TestCommands(t *testing.T) {
 		wantOneLine(t, complaint, `"tool" is not one of tools, prompts, resources, resource_templates (did you mean tools?)`)
 	})
 	t.Run("refresh", func(t *testing.T) {
-		w.mark(toolsList, "v2")
+		w.mark(scripted.ToolsList, "v2")
 		text, _ := mcpCommand(t, 0, "refresh", "tools")
 		if words := fields(text, "tools"); !slices.Equal(words, []string{"tools", "2025-11-25", "3", "0", "0", "3"}) {
 			t.Errorf("refreshing gave\n%s", text)
@@ -181,7 +181,7 @@ func TestCommands(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 9 {
 			t.Errorf("refreshing gave %s", out)
 		}
-		w.SetScript(toolsList, scripted.ErrorObject)
+		w.SetScript(scripted.ToolsList, scripted.ErrorObject)
 		text, complaint := mcpCommand(t, 5, "refresh")
 		if !strings.Contains(text, "database is down") || !strings.Contains(complaint, "2 of 9 lists could not be fetched") {
 			t.Errorf("a refresh that fails gave\n%s%s", text, complaint)
@@ -197,14 +197,14 @@ func TestCommands(t *testing.T) {
 // let the caller in.
 func TestPurgeCommand(t *testing.T) {
 	w := newWorld(t)
-	w.SetHints(privateHour)
+	w.SetHints(scripted.PrivateHour)
 	c := w.clientAs(scripted.Modern, "Bearer own")
-	wantHit(t, c.Settle(toolsList), toolsList, "v1")
+	wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 	text, _ := mcpCommand(t, 0, "purge")
 	if !strings.HasPrefix(text, "mcp_cache has forgotten") {
 		t.Errorf("purging says %s", text)
 	}
-	wantForwarded(t, c.List(toolsList))
+	wantForwarded(t, c.List(scripted.ToolsList))
 	if out, _ := mcpCommand(t, 0, "purge", "--json"); out != "{\n  \"purged\": \"mcp_cache\"\n}\n" {
 		t.Errorf("purging says %s", out)
 	}
@@ -222,7 +222,7 @@ func TestStatusOfALegacyServer(t *testing.T) {
 	w.SetRevisions(scripted.LatestLegacy)
 	w.start()
 	awaitReady(t, "mcp_cache")
-	w.client(scripted.LatestLegacy).Settle(toolsList)
+	w.client(scripted.LatestLegacy).Settle(scripted.ToolsList)
 	table, _ := mcpCommand(t, 0, "status")
 	if words := fields(table, "modern"); len(words) < 4 || words[2]+" "+words[3] != "not offered" || words[len(words)-1] != "-" {
 		t.Errorf("status is\n%s", table)
@@ -255,8 +255,8 @@ func TestHitsAreOfTheirRevision(t *testing.T) {
 	w := newWorld(t, "name counted")
 	awaitReady(t, "counted")
 	c := w.client(scripted.Modern)
-	c.Settle(toolsList)
-	c.List(toolsList)
+	c.Settle(scripted.ToolsList)
+	c.List(scripted.ToolsList)
 	hits := func() map[string]float64 {
 		var s operatorStatus
 		readAdmin(t, "/mcp_cache/counted", &s)

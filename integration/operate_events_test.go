@@ -103,7 +103,7 @@ func TestEventsReachSubscribers(t *testing.T) {
 		})
 	}
 	for _, era := range []string{"legacy", "modern"} {
-		await(t, "the events of hydrating", func() bool { return became(era, "hydrating") && became(era, "ready") })
+		fixture.Await(t, "the events of hydrating", func() bool { return became(era, "hydrating") && became(era, "ready") })
 	}
 	changed := func(names ...string) func() bool {
 		return func() bool {
@@ -118,17 +118,17 @@ func TestEventsReachSubscribers(t *testing.T) {
 		}
 	}
 	for i := range 2 {
-		items := scripted.Items(toolsList, fmt.Sprint("v", 2+i), 4+i)
-		w.SetList(toolsList, items[1+i:])
-		w.Changed(scripted.Feeds, toolsList)
+		items := scripted.Items(scripted.ToolsList, fmt.Sprint("v", 2+i), 4+i)
+		w.SetList(scripted.ToolsList, items[1+i:])
+		w.Changed(scripted.Feeds, scripted.ToolsList)
 		added, removed := fmt.Sprintf("item-%04d", 3+i), fmt.Sprintf("item-%04d", i)
-		await(t, "the event of a change", changed(added, removed, fmt.Sprintf("item-%04d", 1+i), fmt.Sprintf("item-%04d", 2+i)))
+		fixture.Await(t, "the event of a change", changed(added, removed, fmt.Sprintf("item-%04d", 1+i), fmt.Sprintf("item-%04d", 2+i)))
 		reloadSubscribed(t, w, "refresh 10ms", fmt.Sprintf("ttl %dm", 6+i)) // the feeds live on
 	}
-	w.SetScript(toolsList, scripted.ErrorObject)
-	w.Changed(scripted.Feeds, toolsList)
+	w.SetScript(scripted.ToolsList, scripted.ErrorObject)
+	w.Changed(scripted.Feeds, scripted.ToolsList)
 	for _, era := range []string{"legacy", "modern"} {
-		await(t, "the event of a failure", func() bool { return became(era, "degraded") })
+		fixture.Await(t, "the event of a failure", func() bool { return became(era, "degraded") })
 	}
 }
 
@@ -164,7 +164,7 @@ header >X-Told "{http.mcp_cache.outcome}|{http.mcp_cache.method}|{http.mcp_cache
 			method, tool string
 			outcome      string
 		}{
-			{c.List(templatesList), "hit|resources/templates/list|resource_templates|" + era + "|" + revision + "|", templatesList, "", "hit"},
+			{c.List(scripted.TemplatesList), "hit|resources/templates/list|resource_templates|" + era + "|" + revision + "|", scripted.TemplatesList, "", "hit"},
 			{
 				c.Call("tools/call", c.Params(`"name":"item-0001"`)),
 				"bypass|tools/call||" + era + "|" + revision + "|item-0001", "tools/call", "item-0001", "bypass",
@@ -174,12 +174,13 @@ header >X-Told "{http.mcp_cache.outcome}|{http.mcp_cache.method}|{http.mcp_cache
 			if got := told.answer.Header.Get("X-Told"); got != told.header {
 				t.Errorf("a response header is %q, want %q", got, told.header)
 			}
-			await(t, "the access log", func() bool {
+			fixture.Await(t, "the access log", func() bool {
 				return slices.ContainsFunc(accessLog(t, w.proxy), func(e map[string]any) bool {
 					return e["mcp_method"] == told.method && e["mcp_tool"] == told.tool && e["mcp_outcome"] == told.outcome &&
 						e["mcp_era"] == era && e["told"] == told.outcome
 				})
 			})
+
 		}
 	})
 	log := w.proxy.log()
@@ -197,7 +198,7 @@ func TestTraceContextPasses(t *testing.T) {
 	w := newWorld(t)
 	eachEra(t, func(t *testing.T, revision string) {
 		c := w.warm(revision)
-		for _, method := range []string{"tools/call", toolsList} {
+		for _, method := range []string{"tools/call", scripted.ToolsList} {
 			params := strings.Replace(c.Params(`"name":"item-0000"`), `"_meta":{`, `"_meta":{"traceparent":"`+parent+`",`, 1)
 			if !c.Modern() {
 				params = `{"name":"item-0000","_meta":{"traceparent":"` + parent + `"}}`

@@ -164,10 +164,11 @@ func TestCountsEqualRequestsSent(t *testing.T) {
 	}
 	// A request is counted when its handler returns, a moment after its answer.
 	var got map[string]int
-	await(t, "all requests to be counted", func() bool {
+	fixture.Await(t, "all requests to be counted", func() bool {
 		got = outcomeCounts(t)
 		return total(got) >= total(sent)
 	})
+
 	if fmt.Sprint(got) != fmt.Sprint(sent) {
 		t.Errorf("counted %v, sent %v", got, sent)
 	}
@@ -184,7 +185,7 @@ func settledCounts(t testing.TB) map[string]int {
 	t.Helper()
 	counts := outcomeCounts(t)
 	calm := 0
-	await(t, "the counts to settle", func() bool {
+	fixture.Await(t, "the counts to settle", func() bool {
 		now := outcomeCounts(t)
 		if fmt.Sprint(now) == fmt.Sprint(counts) {
 			calm++
@@ -193,6 +194,7 @@ func settledCounts(t testing.TB) map[string]int {
 		}
 		return calm >= 10
 	})
+
 	return counts
 }
 
@@ -232,11 +234,12 @@ func TestMetricsFollowTheHandlers(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, s[name], want)
 		}
 	}
-	w.Changed(scripted.Feeds, toolsList)
-	await(t, "the change to be counted", func() bool { return scrape(t)[`changes_total{handler="one",kind="tools",source="feed"}`] >= 1 })
-	await(t, "the refresh to be counted", func() bool {
+	w.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the change to be counted", func() bool { return scrape(t)[`changes_total{handler="one",kind="tools",source="feed"}`] >= 1 })
+	fixture.Await(t, "the refresh to be counted", func() bool {
 		return scrape(t)[`refreshes_total{handler="one",kind="tools",result="unchanged"}`] >= 1
 	})
+
 	w.proxy.reload("handle /a/* {\n" + mcpCache(w.host.URL, "name one") + "\n}\nhandle {\n" + mcpCache(w.host.URL, "name two") + "\n}")
 	if s := scrape(t); s[`items{handler="one",kind="tools"}`] != 3 || s[`items{handler="two",kind="tools"}`] != 3 {
 		t.Error("two handlers of one upstream do not both have its items")

@@ -187,7 +187,7 @@ func (p *process) find(beginning string) (rest string, ok bool) {
 func TestServeShowsProgress(t *testing.T) {
 	w := newUpstream(t)
 	release := make(chan struct{})
-	w.SetScript(promptsList, scripted.Hang(release))
+	w.SetScript(scripted.PromptsList, scripted.Hang(release))
 	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", w.host.URL)
 	shows := func(want string) func() bool {
 		return func() bool {
@@ -196,7 +196,7 @@ func TestServeShowsProgress(t *testing.T) {
 			})
 		}
 	}
-	await(t, "it to say that the upstream is down", shows("2025-11-25 down (connect: "))
+	fixture.Await(t, "it to say that the upstream is down", shows("2025-11-25 down (connect: "))
 	if !shows("down (connect: connection refused at 127.0.0.1:")() {
 		t.Error("it does not say why")
 	}
@@ -204,12 +204,12 @@ func TestServeShowsProgress(t *testing.T) {
 	endpoint, _ := p.find("mcp_cache is at ")
 	endpoint, _, _ = strings.Cut(endpoint, ", ")
 	for _, revision := range revisions {
-		fixture.New(t, endpoint, revision, "").List(toolsList) // the feed need not wait for its next attempt
+		fixture.New(t, endpoint, revision, "").List(scripted.ToolsList) // the feed need not wait for its next attempt
 	}
-	await(t, "it to say that it hydrates", shows("2025-11-25 hydrating"))
-	await(t, "it to say what is there", shows("tools 3"))
+	fixture.Await(t, "it to say that it hydrates", shows("2025-11-25 hydrating"))
+	fixture.Await(t, "it to say what is there", shows("tools 3"))
 	close(release)
-	await(t, "it to be ready", shows("2025-11-25 ready, 2026-07-28 ready, tools 3, prompts 3, resources 3, resource_templates 3"))
+	fixture.Await(t, "it to be ready", shows("2025-11-25 ready, 2026-07-28 ready, tools 3, prompts 3, resources 3, resource_templates 3"))
 	admin, ok := p.find("Caddy's admin API is at ")
 	if !ok {
 		t.Fatal("it does not say where its admin API is")
@@ -225,19 +225,20 @@ func TestServeShowsProgress(t *testing.T) {
 	// It has said itself that the server was down, and that a client goes away is
 	// nothing that people have to know of.
 	s := fixture.New(t, endpoint, scripted.LatestLegacy, "")
-	s.List(toolsList)
+	s.List(scripted.ToolsList)
 	stream := s.Notices()
-	await(t, "the client's stream", func() bool { return w.Streams(ofEra(s)) == 1 })
+	fixture.Await(t, "the client's stream", func() bool { return w.Streams(ofEra(s)) == 1 })
 	stream.Close()
-	await(t, "the end of the client's stream", func() bool { return w.Streams(ofEra(s)) == 0 })
+	fixture.Await(t, "the end of the client's stream", func() bool { return w.Streams(ofEra(s)) == 0 })
 	if got := p.complaints(); got != "" {
 		t.Errorf("on standard error it says\n%s", got)
 	}
 	w.host.Kill()
-	await(t, "it to say that the upstream is gone", func() bool {
+	fixture.Await(t, "it to say that the upstream is gone", func() bool {
 		lines := p.lines()
 		return strings.HasPrefix(lines[len(lines)-1], "Trouble: nothing listens at ")
 	})
+
 	if got := p.complaints(); got != "" {
 		t.Errorf("on standard error it says\n%s", got)
 	}
@@ -257,11 +258,12 @@ func TestRefreshesAreTraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startProcess(t, []string{"OTEL_TRACES_EXPORTER=console", "OTEL_BSP_SCHEDULE_DELAY=50"}, "run", "--config", caddyfile)
-	await(t, "a list", func() bool {
+	fixture.Await(t, "a list", func() bool {
 		c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
-		a, err := c.TryList(t.Context(), toolsList)
+		a, err := c.TryList(t.Context(), scripted.ToolsList)
 		return err == nil && a.Status == http.StatusOK
 	})
+
 	if _, complaint, code := caddyRun(t, "mcp-cache", "refresh", "tools", "--address", admin); code != 0 {
 		t.Fatalf("refreshing: %d, %s", code, complaint)
 	}
@@ -289,8 +291,9 @@ func TestRefreshesAreTraced(t *testing.T) {
 			}
 		}
 	}
-	await(t, "the spans", func() bool {
+	fixture.Await(t, "the spans", func() bool {
 		counts := spans()
 		return counts["handler tools/list"] > 0 && counts["refresh tools tools/list"] >= 2
 	})
+
 }

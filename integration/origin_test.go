@@ -31,12 +31,12 @@ func TestRebindingIsRefused(t *testing.T) {
 		} {
 			for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 				w.host.Forget()
-				a, err := c.Try(t.Context(), method, fixture.Message("1", toolsList, c.Params("")), with(header, "Mcp-Method", toolsList))
+				a, err := c.Try(t.Context(), method, fixture.Message("1", scripted.ToolsList, c.Params("")), with(header, "Mcp-Method", scripted.ToolsList))
 				if err != nil {
 					t.Fatal(err)
 				}
 				if a.Status != http.StatusForbidden || a.Part("result") != nil {
-					t.Errorf("%s, %s: got %s", name, method, describe(a))
+					t.Errorf("%s, %s: got %s", name, method, a)
 				}
 				if r, ok := w.host.Last(); ok {
 					t.Errorf("%s, %s: %s %s reached the upstream", name, method, r.HTTPMethod, r.Body)
@@ -48,8 +48,8 @@ func TestRebindingIsRefused(t *testing.T) {
 			"its page":    {"Sec-Fetch-Site": {"same-origin"}},
 			"localhost":   {"Host": {"localhost:" + w.proxy.Addr[len("127.0.0.1:"):]}},
 		} {
-			if a := c.Post(fixture.Message("1", toolsList, c.Params("")), with(header, "Mcp-Method", toolsList)); !isHit(a, toolsList, "v1") {
-				t.Errorf("%s: got %s", name, describe(a))
+			if a := c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), with(header, "Mcp-Method", scripted.ToolsList)); !isHit(a, scripted.ToolsList, "v1") {
+				t.Errorf("%s: got %s", name, a)
 			}
 		}
 		w.host.Forget()
@@ -83,14 +83,14 @@ func TestOriginsAreLetIn(t *testing.T) {
 		"https://evil.example": http.StatusForbidden, "app://bundle": http.StatusOK, "null": http.StatusOK,
 		"app://other": http.StatusForbidden, "chrome-extension://abc": http.StatusForbidden,
 	} {
-		a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Origin": {origin}})
+		a := c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}, "Origin": {origin}})
 		if a.Status != status {
-			t.Errorf("origin %s got %s", origin, describe(a))
+			t.Errorf("origin %s got %s", origin, a)
 		}
 	}
-	a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Host": {"app.example"}})
+	a := c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}, "Host": {"app.example"}})
 	if a.Status != http.StatusOK {
-		t.Errorf("named host got %s", describe(a))
+		t.Errorf("named host got %s", a)
 	}
 }
 
@@ -110,11 +110,11 @@ func TestOriginThatTheServerRefuses(t *testing.T) {
 		w := w.on(t)
 		c := w.warm(revision)
 		for range 3 {
-			a := c.Post(fixture.Message("1", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Origin": {app}})
+			a := c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}, "Origin": {app}})
 			if a.Status != http.StatusForbidden || a.CacheStatus().Hit || a.Header["Access-Control-Allow-Origin"] != nil {
-				t.Errorf("a page that the server refuses got %s, %v", describe(a), a.Header)
+				t.Errorf("a page that the server refuses got %s, %v", a, a.Header)
 			}
-			c.AwaitList(toolsList, "a hit for others", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+			c.AwaitList(scripted.ToolsList, "a hit for others", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1") })
 		}
 	})
 }
@@ -130,14 +130,14 @@ func TestAnyPage(t *testing.T) {
 			w.host.Start()
 			w.proxy = startProxy(t, config(w.host.URL))
 			c := w.client(scripted.Modern)
-			c.Settle(toolsList)
+			c.Settle(scripted.ToolsList)
 			for _, header := range []http.Header{
 				{"Origin": {"https://any.example"}}, {"Origin": {"null"}}, {"Host": {"any.example"}, "Origin": {"http://any.example"}},
 				{"Sec-Fetch-Site": {"cross-site"}},
 			} {
-				a := c.Post(fixture.Message("1", toolsList, c.Params("")), with(header, "Mcp-Method", toolsList))
+				a := c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), with(header, "Mcp-Method", scripted.ToolsList))
 				if a.Status != http.StatusOK {
-					t.Errorf("%v got %s", header, describe(a))
+					t.Errorf("%v got %s", header, a)
 				}
 			}
 		})
@@ -160,10 +160,10 @@ func TestNamedSite(t *testing.T) {
 			w.proxy = startProxyCalled(t, c.site, c.body)
 			caller := w.client(scripted.Modern)
 			caller.Header = http.Header{"Host": {public}}
-			wantHit(t, caller.Settle(toolsList), toolsList, "v1")
-			page := http.Header{"Mcp-Method": {toolsList}, "Host": {public}, "Origin": {"https://" + public}}
-			if a := caller.Post(fixture.Message("1", toolsList, caller.Params("")), page); a.Status != http.StatusOK {
-				t.Errorf("a page of the site got %s", describe(a))
+			wantHit(t, caller.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
+			page := http.Header{"Mcp-Method": {scripted.ToolsList}, "Host": {public}, "Origin": {"https://" + public}}
+			if a := caller.Post(fixture.Message("1", scripted.ToolsList, caller.Params("")), page); a.Status != http.StatusOK {
+				t.Errorf("a page of the site got %s", a)
 			}
 		})
 	}
@@ -171,16 +171,16 @@ func TestNamedSite(t *testing.T) {
 		w.proxy = startProxy(t, cache)
 		caller := w.client(scripted.Modern)
 		for range 3 {
-			caller.Post(fixture.Message("1", toolsList, caller.Params("")), http.Header{"Mcp-Method": {toolsList}, "Host": {public}})
+			caller.Post(fixture.Message("1", scripted.ToolsList, caller.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}, "Host": {public}})
 		}
 		wantRemark(t, w.proxy, "tunnel", "name it in the option origins, with https:// in front", "host", public, 3)
 	})
 	t.Run("not that name", func(t *testing.T) {
 		w.proxy = startProxy(t, "@others not host "+public+"\nhandle @others {\n"+cache+"\n}\nhandle {\n"+cache+"\n}")
 		caller := w.client(scripted.Modern)
-		a := caller.Post(fixture.Message("1", toolsList, caller.Params("")), http.Header{"Mcp-Method": {toolsList}, "Host": {public}})
+		a := caller.Post(fixture.Message("1", scripted.ToolsList, caller.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}, "Host": {public}})
 		if a.Status != http.StatusForbidden {
-			t.Errorf("a name that is excluded got %s", describe(a))
+			t.Errorf("a name that is excluded got %s", a)
 		}
 	})
 }
@@ -217,10 +217,10 @@ func TestRewrittenHost(t *testing.T) {
 			w.host.Start()
 			w.proxy = startProxy(t, "request_header Host 127.0.0.1:3001\n"+config(w.host.URL))
 			c := w.client(scripted.Modern)
-			c.Settle(toolsList)
+			c.Settle(scripted.ToolsList)
 			ask := func(site, origin string) int {
-				h := http.Header{"Mcp-Method": {toolsList}, "Origin": {origin}, "Sec-Fetch-Site": {site}}
-				return c.Post(fixture.Message("1", toolsList, c.Params("")), h).Status
+				h := http.Header{"Mcp-Method": {scripted.ToolsList}, "Origin": {origin}, "Sec-Fetch-Site": {site}}
+				return c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), h).Status
 			}
 			if status := ask("same-origin", "http://"+w.proxy.Addr); status != http.StatusOK {
 				t.Errorf("a page of the site got %d", status)

@@ -18,7 +18,7 @@ func isStale(a *fixture.Answer) bool {
 // on, marked stale; calls fail; then all is fresh again.
 func TestUpstreamOutage(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.start("ttl 300ms", "refresh 50ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
@@ -33,7 +33,7 @@ func TestUpstreamOutage(t *testing.T) {
 		for _, method := range scripted.ListMethods() {
 			a := c.AwaitList(method, "a stale hit", isStale)
 			if markOf(a, method) != "v1 "+revision {
-				t.Errorf("stale %s is %s", method, describe(a))
+				t.Errorf("stale %s is %s", method, a)
 			}
 			if s := a.CacheStatus(); !s.HasTTL || s.TTL > 0 {
 				t.Errorf("stale %s has Cache-Status %q", method, s.Raw)
@@ -41,7 +41,7 @@ func TestUpstreamOutage(t *testing.T) {
 		}
 		call := c.Call("tools/call", c.Params(`"name":"item-0000"`))
 		if call.Status != http.StatusBadGateway {
-			t.Errorf("a call gave %s", describe(call))
+			t.Errorf("a call gave %s", call)
 		}
 		for _, method := range scripted.ListMethods() {
 			w.mark(method, "v2 "+revision)
@@ -59,12 +59,12 @@ func TestUpstreamOutage(t *testing.T) {
 // lists.
 func TestStaleIfErrorOff(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.start("ttl 300ms", "refresh 50ms", "stale_if_error 0")
 	c := w.client(scripted.Modern)
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	w.host.Kill()
-	c.AwaitList(toolsList, "the failure", func(a *fixture.Answer) bool { return a.Status == http.StatusBadGateway })
+	c.AwaitList(scripted.ToolsList, "the failure", func(a *fixture.Answer) bool { return a.Status == http.StatusBadGateway })
 }
 
 // TestUpstreamAbsentAtStart starts Caddy before its upstream: Caddy serves at
@@ -79,14 +79,15 @@ func TestUpstreamAbsentAtStart(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		modern := fixture.NewModern(t, w.proxy.URL, "")
-		if a := modern.List(toolsList); a.Status < 500 {
-			t.Errorf("without an upstream, a list gave %s", describe(a))
+		if a := modern.List(scripted.ToolsList); a.Status < 500 {
+			t.Errorf("without an upstream, a list gave %s", a)
 		}
 		w.host.Start()
-		await(t, "the first list", func() bool {
-			return markOf(w.client(revision).List(toolsList), toolsList) == "v1"
+		fixture.Await(t, "the first list", func() bool {
+			return markOf(w.client(revision).List(scripted.ToolsList), scripted.ToolsList) == "v1"
 		})
-		wantHit(t, w.client(revision).Settle(toolsList), toolsList, "v1")
+
+		wantHit(t, w.client(revision).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 func TestPrivateListsStayPrivate(t *testing.T) {
 	const contexts = 64
 	w := newUpstream(t)
-	w.SetHints(privateHour)
+	w.SetHints(scripted.PrivateHour)
 	for i := range contexts {
 		w.markPrivate(i, 0)
 	}
@@ -53,7 +53,7 @@ func TestPrivateListsStayPrivate(t *testing.T) {
 				}
 				if own := fmt.Sprintf("context %d,", n/len(revisions)); !strings.HasPrefix(markOf(a, method), own) {
 					foreign.Add(1)
-					t.Errorf("%s got %s", own, describe(a))
+					t.Errorf("%s got %s", own, a)
 				}
 				if rand.IntN(200) == 0 {
 					w.markPrivate(n/len(revisions), rand.Int())
@@ -92,19 +92,19 @@ func TestWhatTellsCallersApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
-			w.SetHints(privateHour)
+			w.SetHints(scripted.PrivateHour)
 			w.listBy(func(r *http.Request) string { return r.Header.Get(tc.header) })
 			w.start(tc.options...)
 			for round := range 3 {
 				for _, value := range []string{"a=1", "a=2", "b=1"} {
 					c := w.client(scripted.Modern)
 					c.Header.Set(tc.header, value)
-					a := c.List(toolsList)
-					if markOf(a, toolsList) != value {
-						t.Errorf("round %d, %s got %s", round, value, describe(a))
+					a := c.List(scripted.ToolsList)
+					if markOf(a, scripted.ToolsList) != value {
+						t.Errorf("round %d, %s got %s", round, value, a)
 					}
 					if round == 2 && !a.CacheStatus().Hit {
-						t.Errorf("%s is not served its own list: %s", value, describe(a))
+						t.Errorf("%s is not served its own list: %s", value, a)
 					}
 				}
 			}
@@ -129,19 +129,19 @@ func (w *world) listBy(tenant func(*http.Request) string) {
 // rewrite, of which the server is told by a header.
 func TestOriginalURITellsApart(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(privateHour)
+	w.SetHints(scripted.PrivateHour)
 	w.listBy(func(r *http.Request) string { return r.Header.Get("X-Original") })
 	w.host.Start()
 	p := startProxy(t, "route {\nrewrite * /mcp\n"+
 		mcpCache(w.host.URL, "reverse_proxy {\nheader_up X-Original {http.request.orig_uri.path}\n}")+"\n}")
 	for round := range 3 {
 		for _, path := range []string{"/one/mcp", "/two/mcp"} {
-			a := fixture.NewModern(t, "http://"+p.Addr+path, "").List(toolsList)
-			if markOf(a, toolsList) != path {
-				t.Errorf("round %d, %s got %s", round, path, describe(a))
+			a := fixture.NewModern(t, "http://"+p.Addr+path, "").List(scripted.ToolsList)
+			if markOf(a, scripted.ToolsList) != path {
+				t.Errorf("round %d, %s got %s", round, path, a)
 			}
 			if round == 2 && !a.CacheStatus().Hit {
-				t.Errorf("%s is not served its own list: %s", path, describe(a))
+				t.Errorf("%s is not served its own list: %s", path, a)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func TestUpstreamsValuesTellApart(t *testing.T) {
 		"partition":           {key, "header_up X-Tenant {header.X-Key}", "scope public always\npartition {header.X-Key}\n"},
 	}
 	for name, site := range tenants {
-		for _, hints := range []string{"", privateHour, publicHour} {
+		for _, hints := range []string{"", scripted.PrivateHour, scripted.PublicHour} {
 			t.Run(name+" "+hints, func(t *testing.T) {
 				w := newUpstream(t)
 				w.SetHints(hints)
@@ -172,16 +172,16 @@ func TestUpstreamsValuesTellApart(t *testing.T) {
 				w.host.Start()
 				p := startProxy(t, "@tenant path_regexp t ^/([a-z]+)/mcp$\nroute {\n"+site.front+"\nrewrite @tenant /mcp\n"+
 					mcpCache(w.host.URL, site.options+"reverse_proxy {\n"+site.inside+"\n}")+"\n}")
-				await(t, "the feeds' lists", func() bool { return w.host.CountFeed(toolsList) >= len(revisions) })
+				fixture.Await(t, "the feeds' lists", func() bool { return w.host.CountFeed(scripted.ToolsList) >= len(revisions) })
 				for _, revision := range revisions {
 					for round := range 3 {
 						for _, tenant := range []string{"ant", "bee"} {
-							a := fixture.New(t, "http://"+p.Addr+"/"+tenant+"/mcp", revision, "").List(toolsList)
-							if markOf(a, toolsList) != tenant {
-								t.Errorf("%s, round %d: %s got %s", revision, round, tenant, describe(a))
+							a := fixture.New(t, "http://"+p.Addr+"/"+tenant+"/mcp", revision, "").List(scripted.ToolsList)
+							if markOf(a, scripted.ToolsList) != tenant {
+								t.Errorf("%s, round %d: %s got %s", revision, round, tenant, a)
 							}
 							if round == 2 && !a.CacheStatus().Hit {
-								t.Errorf("%s is not served its own list: %s", tenant, describe(a))
+								t.Errorf("%s is not served its own list: %s", tenant, a)
 							}
 						}
 					}
@@ -207,12 +207,12 @@ func tenantTold(r *http.Request) string {
 func TestValuesThatTellNobodyApart(t *testing.T) {
 	for _, value := range []string{"{tls_version}", "{vars.trace}", "{remote}"} {
 		w := newUpstream(t)
-		w.SetHints(privateHour)
+		w.SetHints(scripted.PrivateHour)
 		w.start("reverse_proxy {\nheader_up X-Value " + value + "\n}")
 		for _, revision := range revisions {
-			w.client(revision).AwaitList(toolsList, "a list as a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
-			if a := w.client(revision).List(toolsList); !a.CacheStatus().Hit {
-				t.Errorf("%s: another caller is not served it: %s", value, describe(a))
+			w.client(revision).AwaitList(scripted.ToolsList, "a list as a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
+			if a := w.client(revision).List(scripted.ToolsList); !a.CacheStatus().Hit {
+				t.Errorf("%s: another caller is not served it: %s", value, a)
 			}
 		}
 	}
@@ -233,12 +233,12 @@ func TestPublicListsOfValues(t *testing.T) {
 		c := w.client(scripted.Modern)
 		c.Header.Set("Host", tenant+".localhost")
 		for range 2 {
-			if a := c.List(toolsList); markOf(a, toolsList) != tenant {
-				t.Errorf("%s got %s", tenant, describe(a))
+			if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != tenant {
+				t.Errorf("%s got %s", tenant, a)
 			}
 		}
-		c.AwaitList(toolsList, "the tenant's own list as a hit", func(a *fixture.Answer) bool {
-			return a.CacheStatus().Hit && markOf(a, toolsList) == tenant
+		c.AwaitList(scripted.ToolsList, "the tenant's own list as a hit", func(a *fixture.Answer) bool {
+			return a.CacheStatus().Hit && markOf(a, scripted.ToolsList) == tenant
 		})
 	}
 	w.proxy.reload(mcpCache(w.host.URL, "scope public", "partition {labels.1}", tell))
@@ -246,7 +246,7 @@ func TestPublicListsOfValues(t *testing.T) {
 		t.Errorf("with partition, the log names the values once more")
 	}
 	w.proxy.reload(mcpCache(w.host.URL, "scope public", "harmless X-Tenant", tell))
-	w.client(scripted.Modern).Settle(toolsList)
+	w.client(scripted.Modern).Settle(scripted.ToolsList)
 }
 
 // TestScopeOfMixedPages gives pages of different scopes: together they are
@@ -254,24 +254,24 @@ func TestPublicListsOfValues(t *testing.T) {
 func TestScopeOfMixedPages(t *testing.T) {
 	w := newUpstream(t)
 	var setting sync.Mutex // several ask at the same time
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		setting.Lock()
 		defer setting.Unlock()
-		hints := publicHour
+		hints := scripted.PublicHour
 		if strings.Contains(string(x.Params), `"cursor"`) {
-			hints = privateHour
+			hints = scripted.PrivateHour
 		}
 		w.SetHints(hints)
 		x.Default()
 	})
-	w.SetList(toolsList, scripted.Items(toolsList, "first", 2), scripted.Items(toolsList, "second", 2)[1:])
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "first", 2), scripted.Items(scripted.ToolsList, "second", 2)[1:])
 	w.start()
-	await(t, "the feed's list", func() bool { return w.host.CountFeed(toolsList) >= 2 })
+	fixture.Await(t, "the feed's list", func() bool { return w.host.CountFeed(scripted.ToolsList) >= 2 })
 	stranger := w.clientAs(scripted.Modern, "Bearer stranger")
 	for range 3 {
-		a := stranger.List(toolsList)
+		a := stranger.List(scripted.ToolsList)
 		if a.CacheStatus().Hit && a.Part("result", "nextCursor") == nil {
-			t.Errorf("a stranger got the feed's private list: %s", describe(a))
+			t.Errorf("a stranger got the feed's private list: %s", a)
 		}
 	}
 }
@@ -288,9 +288,9 @@ func TestScopeOption(t *testing.T) {
 			w.warm(scripted.LatestLegacy)
 			eachEra(t, func(t *testing.T, revision string) {
 				c := w.clientAs(revision, "Bearer somebody")
-				c.List(promptsList) // what lets a caller in is a list of its own
-				if a := c.List(toolsList); a.CacheStatus().Hit != shared {
-					t.Errorf("the first list of another context: %s", describe(a))
+				c.List(scripted.PromptsList) // what lets a caller in is a list of its own
+				if a := c.List(scripted.ToolsList); a.CacheStatus().Hit != shared {
+					t.Errorf("the first list of another context: %s", a)
 				}
 			})
 		})

@@ -22,13 +22,13 @@ func newPerUser(t *testing.T) (w *world, version *atomic.Value) {
 		}
 		return 0
 	})
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
-		w.SetPrivateList(x.Auth, toolsList, scripted.Items(toolsList, markFor(x.Auth, x.R.Header.Get("Accept-Language"), version), 3))
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
+		w.SetPrivateList(x.Auth, scripted.ToolsList, scripted.Items(scripted.ToolsList, markFor(x.Auth, x.R.Header.Get("Accept-Language"), version), 3))
 		x.Default()
 	})
 	w.host.Start()
 	w.startStory(t, "per-user")
-	await(t, "the feeds", func() bool { return w.Streams(scripted.Feeds) == len(revisions) })
+	fixture.Await(t, "the feeds", func() bool { return w.Streams(scripted.Feeds) == len(revisions) })
 	return w, version
 }
 
@@ -57,24 +57,24 @@ func TestExamplePerUser(t *testing.T) {
 		for range 2 {
 			for _, c := range callers {
 				want := markFor(c.user, c.language, version)
-				if a := c.List(toolsList); markOf(a, toolsList) != want {
-					t.Errorf("%s got %s", want, describe(a))
+				if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != want {
+					t.Errorf("%s got %s", want, a)
 				}
 			}
 		}
 		for _, c := range callers {
-			wantHit(t, c.List(toolsList), toolsList, markFor(c.user, c.language, version))
+			wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, markFor(c.user, c.language, version))
 		}
 		version.Store(revision)
-		w.Changed(scripted.Feeds, toolsList)
+		w.Changed(scripted.Feeds, scripted.ToolsList)
 		for _, c := range callers {
 			want := markFor(c.user, c.language, version)
-			c.AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, toolsList, want) })
+			c.AwaitList(scripted.ToolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, want) })
 		}
 	})
-	a := fixture.NewModern(t, w.proxy.URL, "").List(toolsList)
+	a := fixture.NewModern(t, w.proxy.URL, "").List(scripted.ToolsList)
 	wantForwarded(t, a)
 	if a.Status != http.StatusUnauthorized {
-		t.Errorf("without credentials: %s", describe(a))
+		t.Errorf("without credentials: %s", a)
 	}
 }

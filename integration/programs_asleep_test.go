@@ -57,7 +57,7 @@ func (s *sleeper) client() *fixture.Raw { return fixture.New(s.t, s.URL, s.revis
 func (s *sleeper) awaitSleep() int {
 	s.t.Helper()
 	started := 0
-	await(s.t, "all processes end", func() bool {
+	fixture.Await(s.t, "all processes end", func() bool {
 		var status struct {
 			Program struct{ Processes []any }
 			Feeds   []struct {
@@ -76,6 +76,7 @@ func (s *sleeper) awaitSleep() int {
 		started = len(programtest.Started(s.t, s.dir))
 		return len(status.Program.Processes) == 0 && strings.Count(s.log(), `"program ended"`) == started
 	})
+
 	return started
 }
 
@@ -87,8 +88,8 @@ func (s *sleeper) wantAsleep(tools int) {
 	for range 10 {
 		c := s.client()
 		for range 2 {
-			if a := c.List(toolsList); !a.CacheStatus().Hit || len(a.Items("tools")) != tools {
-				s.t.Fatalf("a list of a program that sleeps is %s", describe(a))
+			if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || len(a.Items("tools")) != tools {
+				s.t.Fatalf("a list of a program that sleeps is %s", a)
 			}
 		}
 	}
@@ -128,11 +129,12 @@ func TestSleepingProgramsAreListed(t *testing.T) {
 // it: what a kind of client is given has to be found out once after a change.
 func (s *sleeper) settle(tools int) {
 	s.t.Helper()
-	await(s.t, "clients are answered from memory", func() bool {
+	fixture.Await(s.t, "clients are answered from memory", func() bool {
 		started := s.awaitSleep()
-		a := s.client().List(toolsList)
+		a := s.client().List(scripted.ToolsList)
 		return a.CacheStatus().Hit && len(a.Items("tools")) == tools && s.awaitSleep() == started
 	})
+
 }
 
 // TestRefreshWakesPrograms has lists of a program that sleeps fetched by an operator.
@@ -155,11 +157,11 @@ func TestRefreshWakesPrograms(t *testing.T) {
 func TestTTLWakesPrograms(t *testing.T) {
 	eachSleeper(t, "ttl 200ms\nmax_ttl 200ms", func(t *testing.T, s *sleeper) {
 		awaitReady(t, "mcp_cache")
-		await(t, "the program to sleep", func() bool { return strings.Contains(s.log(), `"program ended"`) })
+		fixture.Await(t, "the program to sleep", func() bool { return strings.Contains(s.log(), `"program ended"`) })
 		if err := os.WriteFile(s.grown, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the list is fetched anew", func() bool { return len(s.client().List(toolsList).Items("tools")) == 2 })
+		fixture.Await(t, "the list is fetched anew", func() bool { return len(s.client().List(scripted.ToolsList).Items("tools")) == 2 })
 	})
 }
 
@@ -190,8 +192,8 @@ func TestSleepingProgramsBehindALogin(t *testing.T) {
 		started := s.awaitSleep()
 		for _, token := range []string{"Bearer one", "Bearer two"} {
 			c := fixture.New(t, s.URL, s.revision, token)
-			if a := c.List(toolsList); !a.CacheStatus().Hit || len(a.Items("tools")) != 1 {
-				t.Errorf("%s: %s", token, describe(a))
+			if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || len(a.Items("tools")) != 1 {
+				t.Errorf("%s: %s", token, a)
 			}
 		}
 		if n := s.awaitSleep(); n != started {

@@ -48,7 +48,7 @@ func BenchmarkProgramCalls(b *testing.B) {
 			c.Call("tools/call", echoParams)
 			for b.Loop() {
 				if a := c.Call("tools/call", echoParams); !strings.Contains(string(a.Message()), echoed) {
-					b.Fatalf("the call is answered %s", describe(a))
+					b.Fatalf("the call is answered %s", a)
 				}
 			}
 		})
@@ -67,12 +67,13 @@ func BenchmarkProgramStarts(b *testing.B) {
 		c := fixture.NewLegacy(b, p.URL, scripted.LatestLegacy, "")
 		for range b.N {
 			b.StopTimer()
-			await(b, "the program sleeps", func() bool {
+			fixture.Await(b, "the program sleeps", func() bool {
 				return metric(b, `program_processes{handler="mcp_cache"}`) == 0
 			})
+
 			b.StartTimer()
 			if a := c.Call("tools/call", echoParams); !strings.Contains(string(a.Message()), echoed) {
-				b.Fatalf("the call is answered %s", describe(a))
+				b.Fatalf("the call is answered %s", a)
 			}
 		}
 	})

@@ -36,19 +36,19 @@ func TestProgramsThatAreMissing(t *testing.T) {
 			}
 			a := helloTo(t, p)
 			if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(string(a.Body), tt.reason) {
-				t.Errorf("a client is answered %s", describe(a))
+				t.Errorf("a client is answered %s", a)
 			}
 		})
 	}
 	t.Run("installed later", func(t *testing.T) {
 		p := startProxy(t, programUpstream(append([]string{missing}, command[1:]...)))
 		if a := helloTo(t, p); a.Status != http.StatusServiceUnavailable {
-			t.Fatalf("a client is answered %s", describe(a))
+			t.Fatalf("a client is answered %s", a)
 		}
 		if err := os.Symlink(command[0], missing); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the program to be tried again", func() bool { return helloTo(t, p).Status == http.StatusOK })
+		fixture.Await(t, "the program to be tried again", func() bool { return helloTo(t, p).Status == http.StatusOK })
 	})
 }
 

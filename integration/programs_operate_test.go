@@ -49,7 +49,7 @@ func TestProgramsAreRestarted(t *testing.T) {
 		"server other "+other.url+"\n}")
 	awaitReady(t, "mcp_cache/files")
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	hasListed(t, c, toolsList, 3)
+	hasListed(t, c, scripted.ToolsList, 3)
 	call := func() string { return textOf(c.Call("tools/call", c.Params(`"name":"files__pid","arguments":{}`))) }
 	pid := call()
 
@@ -74,7 +74,7 @@ func TestProgramsAreRestarted(t *testing.T) {
 	if !strings.HasPrefix(out, "mcp_cache/files: processes stopped: ") || strings.Contains(out, "stopped: 0") {
 		t.Errorf("restart printed %s", out)
 	}
-	await(t, "the tool that the update has brought", func() bool { return len(c.List(toolsList).Items("tools")) == 4 })
+	fixture.Await(t, "the tool that the update has brought", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 4 })
 	if now := call(); now == pid || now == "" {
 		t.Errorf("the client is answered by process %q, before it was %q", now, pid)
 	}
@@ -110,7 +110,7 @@ func TestProgramsThatDoNotStartAreShown(t *testing.T) {
 		stdout, stderr, got := caddyRun(t, "mcp-cache", "status", "--address", running.admin)
 		return got == code && strings.Contains(stderr, headline) && strings.Contains(stdout, "\n"+reason+", ")
 	}
-	await(t, "the status says why there are no lists", func() bool { return shown(4, "is not ready: it is down") })
+	fixture.Await(t, "the status says why there are no lists", func() bool { return shown(4, "is not ready: it is down") })
 	if first := showProgram(t, "mcp_cache").Program; first.Failed == 0 || first.Failure.Message != reason {
 		t.Errorf("its program is shown as %+v", first)
 	}
@@ -120,15 +120,15 @@ func TestProgramsThatDoNotStartAreShown(t *testing.T) {
 	mcpCommand(t, 0, "restart", "mcp_cache")
 	awaitReady(t, "mcp_cache")
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 
 	takeAway(t, program, dir, c)
 	if !shown(5, "") {
 		stdout, stderr, code := caddyRun(t, "mcp-cache", "status", "--address", running.admin)
 		t.Errorf("status ends with %d: %s\n%s", code, stderr, stdout)
 	}
-	if a := c.List(toolsList); len(a.Items("tools")) != 1 {
-		t.Errorf("a list is answered %s", describe(a))
+	if a := c.List(scripted.ToolsList); len(a.Items("tools")) != 1 {
+		t.Errorf("a list is answered %s", a)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/programtest"
 )
 
@@ -26,11 +27,12 @@ func TestProgramsThatEndAtOnce(t *testing.T) {
 			}
 			const failures = 3
 			var failed, started int
-			await(t, "starts have failed", func() bool {
+			fixture.Await(t, "starts have failed", func() bool {
 				failed = showProgram(t, named).Program.Failed
 				started = len(programtest.Started(t, dir))
 				return failed >= failures
 			})
+
 			// One is asked whether it has no sessions, and one may have started since.
 			if started > failed+2 {
 				t.Errorf("%d processes were started until %d starts had failed", started, failed)

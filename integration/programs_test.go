@@ -92,25 +92,27 @@ func TestProgramsAreListedFromMemory(t *testing.T) {
 			command, dir := testProgram(t, tt.traits...)
 			p := startProxy(t, "mcp_cache {\nkinds tools\n"+programUpstream(command, tt.options)+"\n}")
 			c := fixture.New(t, p.URL, tt.revision, "")
-			c.Settle(toolsList)
-			a := c.List(toolsList)
+			c.Settle(scripted.ToolsList)
+			a := c.List(scripted.ToolsList)
 			want := `{"name":"echo","inputSchema":{"type":"object"},"x":12345678901234567890}`
 			if items := a.Items("tools"); !a.CacheStatus().Hit || len(items) != 1 || items[0] != want {
-				t.Errorf("got %q, %s", items, describe(a))
+				t.Errorf("got %q, %s", items, a)
 			}
-			await(t, "the processes that were only asked have ended", func() bool {
+			fixture.Await(t, "the processes that were only asked have ended", func() bool {
 				return len(programtest.Running(t, dir)) == tt.processes
 			})
+
 			if tt.processes > 1 {
 				return // the client's process does not tell what changes in another
 			}
 			callProgram(c, "change")
 			changed := strings.Replace(want, "7890}", "7891}", 1)
-			await(t, "the change is heard", func() bool {
-				a := c.List(toolsList)
+			fixture.Await(t, "the change is heard", func() bool {
+				a := c.List(scripted.ToolsList)
 				items := a.Items("tools")
 				return a.CacheStatus().Hit && len(items) == 1 && items[0] == changed
 			})
+
 		})
 	}
 }
@@ -141,12 +143,12 @@ func TestReloadsKeepPrograms(t *testing.T) {
 	t.Setenv("MCP_CACHE_TEST_ACCOUNT", "bob") // for whom no process of Alice may go on
 	p.reload(programUpstream(command, "max 3", "pass_env MCP_CACHE_TEST_ACCOUNT"))
 	if a := callProgram(c, "pid"); a.Status != 404 {
-		t.Errorf("a session with another account's process is answered %s", describe(a))
+		t.Errorf("a session with another account's process is answered %s", a)
 	}
 	p.reload(programUpstream(append(command, "another")))
-	await(t, "the processes of the command that is gone end", func() bool { return len(programtest.Running(t, dir)) == 0 })
+	fixture.Await(t, "the processes of the command that is gone end", func() bool { return len(programtest.Running(t, dir)) == 0 })
 	if a := callProgram(c, "pid"); a.Status != 404 {
-		t.Errorf("a session of a program that is gone is answered %s", describe(a))
+		t.Errorf("a session of a program that is gone is answered %s", a)
 	}
 }
 
@@ -167,13 +169,14 @@ func TestProgramsEndWithCaddy(t *testing.T) {
 				t.Fatal(err)
 			}
 			caddy := startProcess(t, nil, "run", "--config", file)
-			await(t, "Caddy to listen", func() bool {
+			fixture.Await(t, "Caddy to listen", func() bool {
 				conn, err := net.Dial("tcp", addr)
 				if err == nil {
 					conn.Close()
 				}
 				return err == nil
 			})
+
 			sessions := pick(20, 200)
 			var streams []*fixture.Stream
 			for range sessions {
@@ -187,9 +190,9 @@ func TestProgramsEndWithCaddy(t *testing.T) {
 			if err := syscall.Kill(caddy.pid, end); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "all programs to end", func() bool { return len(programtest.Running(t, dir)) == 0 })
+			fixture.Await(t, "all programs to end", func() bool { return len(programtest.Running(t, dir)) == 0 })
 			if end == syscall.SIGTERM {
-				await(t, "all that they have started to end", func() bool { return len(programtest.Running(t, traits[1])) == 0 })
+				fixture.Await(t, "all that they have started to end", func() bool { return len(programtest.Running(t, traits[1])) == 0 })
 			} else {
 				for _, pid := range programtest.Running(t, traits[1]) { // nobody is there to end them
 					_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -212,8 +215,8 @@ func TestDroppedSessionsLeaveNothing(t *testing.T) {
 	for range sessions {
 		callProgram(fixture.New(t, p.URL, scripted.LatestLegacy, ""), "pid")
 	}
-	await(t, "all processes to end", func() bool { return len(programtest.Running(t, dir)) == 0 })
-	await(t, "all that they have started to end", func() bool { return len(programtest.Running(t, children)) == 0 })
+	fixture.Await(t, "all processes to end", func() bool { return len(programtest.Running(t, dir)) == 0 })
+	fixture.Await(t, "all that they have started to end", func() bool { return len(programtest.Running(t, children)) == 0 })
 	if n := len(programtest.Started(t, children)); n < sessions {
 		t.Errorf("%d processes were started for %d sessions", n, sessions)
 	}
@@ -226,12 +229,13 @@ func takeAway(t *testing.T, program, dir string, c *fixture.Raw) {
 	if err := os.Remove(program); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "no process answers any more", func() bool {
+	fixture.Await(t, "no process answers any more", func() bool {
 		for _, pid := range programtest.Running(t, dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		return strings.Contains(string(callProgram(c, "echo").Message()), "did not start")
 	})
+
 }
 
 // TestListsOutlivePrograms has a program taken away. A session whose calls fail then is still
@@ -245,15 +249,15 @@ func TestListsOutlivePrograms(t *testing.T) {
 	command[0] = program
 	p := startProxy(t, "mcp_cache {\nkinds tools\n"+programUpstream(command)+"\n}")
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	takeAway(t, program, dir, c)
 	for range 3 {
 		failed := callProgram(c, "echo")
 		if text := string(failed.Message()); failed.Status != 200 || !strings.Contains(text, "did not start") {
-			t.Fatalf("a call is answered %s", describe(failed))
+			t.Fatalf("a call is answered %s", failed)
 		}
-		if a := c.List(toolsList); a.Status != 200 || len(a.Items("tools")) != 1 {
-			t.Errorf("a list is answered %s", describe(a))
+		if a := c.List(scripted.ToolsList); a.Status != 200 || len(a.Items("tools")) != 1 {
+			t.Errorf("a list is answered %s", a)
 		}
 	}
 }
@@ -269,7 +273,7 @@ func TestProgramAmongServers(t *testing.T) {
 		programUpstream(fixture.Programs()["go-sdk"])+"\n}\n}")
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		await(t, "the tools of both", func() bool { return len(c.List(toolsList).Items("tools")) == 4 })
+		fixture.Await(t, "the tools of both", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 4 })
 		if got := textOf(c.Call("tools/call", c.Params(`"name":"files__echo","arguments":{"text":"there"}`))); got != "there" {
 			t.Errorf("%s: the program says %q", revision, got)
 		}
@@ -300,7 +304,7 @@ func TestMemoryOfMessages(t *testing.T) {
 				tool := "echo"
 				if strings.HasPrefix(name, "several") {
 					tool = "files__echo"
-					await(t, "the tools", func() bool { return len(c.List(toolsList).Items("tools")) > 0 })
+					fixture.Await(t, "the tools", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) > 0 })
 				}
 				call := func(arguments string) *fixture.Answer {
 					return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":`+arguments))
@@ -331,15 +335,15 @@ func TestProgramsRefuseForeignPages(t *testing.T) {
 		p := startProxy(t, site)
 		a := fixture.NewModern(t, p.URL, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil, "Origin": {"https://page.example"}})
 		if a.Status != want {
-			t.Errorf("a page of another origin is answered %s, want %d, by\n%s", describe(a), want, site)
+			t.Errorf("a page of another origin is answered %s, want %d, by\n%s", a, want, site)
 		}
 		if a := helloTo(t, p); a.Status != http.StatusOK {
-			t.Errorf("a client is answered %s", describe(a))
+			t.Errorf("a client is answered %s", a)
 		}
 		for _, path := range []string{"", "/other"} {
 			a = fixture.NewModern(t, p.URL+path, "").Post(programHello, http.Header{"Mcp-Protocol-Version": nil, "Host": {"rebound.example"}})
 			if a.Status != http.StatusForbidden {
-				t.Errorf("at %s, a page that has had its name resolve to this machine is answered %s, by\n%s", path, describe(a), site)
+				t.Errorf("at %s, a page that has had its name resolve to this machine is answered %s, by\n%s", path, a, site)
 			}
 		}
 	}

@@ -21,22 +21,22 @@ func certainOrForwarded(t *testing.T, s *site) {
 		twice := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/list","method":"tools/list","params":%s}`, c.Params(""))
 		header := http.Header{}
 		if c.Modern() {
-			header.Set("Mcp-Method", toolsList)
+			header.Set("Mcp-Method", scripted.ToolsList)
 		}
 		a := c.Post(twice, header)
 		last, _ := s.host.Last()
 		switch reached := string(last.Body) == twice; {
 		case a.CacheStatus().Hit:
-			t.Errorf("what is not certain is a hit: %s", describe(a))
+			t.Errorf("what is not certain is a hit: %s", a)
 		case s.several || s.program:
 			if reached || a.ErrorCode() == 0 {
-				t.Errorf("what is not certain is not refused: it has reached the server: %t, %s", reached, describe(a))
+				t.Errorf("what is not certain is not refused: it has reached the server: %t, %s", reached, a)
 			}
 		case !reached:
-			t.Errorf("what is not certain has not reached the server as it is: %s, %s", last.Body, describe(a))
+			t.Errorf("what is not certain has not reached the server as it is: %s, %s", last.Body, a)
 		}
 		if a := c.Call("unknown/method", c.Params("")); a.ErrorCode() != -32601 {
-			t.Errorf("an unknown method gave %s", describe(a))
+			t.Errorf("an unknown method gave %s", a)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func neverStale(t *testing.T, s *site) {
 		s.call(c, "item-0000") // a program sleeps until it is used, and announces nothing meanwhile
 		streams = append(streams, c.Notices())
 	}
-	await(t, "the streams to reach the server", func() bool { return s.Streams(scripted.Everybody) > 0 })
+	fixture.Await(t, "the streams to reach the server", func() bool { return s.Streams(scripted.Everybody) > 0 })
 	last := pick(6, 50)
 	for round := range last + 1 {
 		for _, stream := range streams {
@@ -62,7 +62,7 @@ func neverStale(t *testing.T, s *site) {
 		}
 		if round == last {
 			var failed atomic.Bool
-			s.SetScript(toolsList, func(x *scripted.Exchange) {
+			s.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 				if failed.Swap(true) && s.several {
 					x.Default()
 				} else {
@@ -75,13 +75,13 @@ func neverStale(t *testing.T, s *site) {
 		told := round % len(all)
 		streams[told].Await("notifications/tools/list_changed")
 		for n, c := range all {
-			a := c.List(toolsList)
+			a := c.List(scripted.ToolsList)
 			own, _ := s.tools(a)
-			if isOld := slices.Equal(own, scripted.Items(toolsList, old, 3)); isOld || round > 0 && round < last && !s.isWhole(a, mark) {
-				t.Errorf("after %s was announced at Caddy %d, Caddy %d gives %s", mark, told, n, describe(a))
+			if isOld := slices.Equal(own, scripted.Items(scripted.ToolsList, old, 3)); isOld || round > 0 && round < last && !s.isWhole(a, mark) {
+				t.Errorf("after %s was announced at Caddy %d, Caddy %d gives %s", mark, told, n, a)
 			}
 		}
-		s.SetScript(toolsList, nil)
+		s.SetScript(scripted.ToolsList, nil)
 		for n, c := range all {
 			if n != told {
 				streams[n].Await("notifications/tools/list_changed")
@@ -97,9 +97,9 @@ func neverSomebodyElses(t *testing.T, s *site) {
 	s.before = "@guests not header X-Role staff"
 	options := []string{"deny @guests tools item-0002"}
 	if !s.program {
-		s.SetHints(privateHour)
+		s.SetHints(scripted.PrivateHour)
 		for _, caller := range []string{"a", "b"} {
-			s.SetPrivateList("Bearer "+caller, toolsList, scripted.Items(toolsList, "of "+caller, 3))
+			s.SetPrivateList("Bearer "+caller, scripted.ToolsList, scripted.Items(scripted.ToolsList, "of "+caller, 3))
 		}
 		if s.several {
 			options = append(options, "authorization forward")
@@ -111,22 +111,22 @@ func neverSomebodyElses(t *testing.T, s *site) {
 			for _, c := range s.clients("Bearer " + caller) {
 				for _, role := range []string{"guest", "staff"} {
 					c.Header.Set("X-Role", role)
-					want := scripted.Items(toolsList, "of "+caller, 3)
+					want := scripted.Items(scripted.ToolsList, "of "+caller, 3)
 					if s.program {
-						want = scripted.Items(toolsList, "v1", 3)
+						want = scripted.Items(scripted.ToolsList, "v1", 3)
 					}
 					if role == "guest" {
 						want = want[:2]
 					}
-					a := c.AwaitList(toolsList, "all tools", func(a *fixture.Answer) bool {
+					a := c.AwaitList(scripted.ToolsList, "all tools", func(a *fixture.Answer) bool {
 						own, others := s.tools(a)
 						return len(own) > 0 && s.hasOthers(others)
 					})
 					if own, _ := s.tools(a); !slices.Equal(own, want) {
-						t.Errorf("%s %s is given %s", role, caller, describe(a))
+						t.Errorf("%s %s is given %s", role, caller, a)
 					}
 					if a := s.call(c, "item-0002"); isCalled(a, "item-0002") != (role == "staff") {
-						t.Errorf("%s %s calls a tool that guests may not see: %s", role, caller, describe(a))
+						t.Errorf("%s %s calls a tool that guests may not see: %s", role, caller, a)
 					}
 				}
 			}
@@ -140,11 +140,11 @@ func byteFaithful(t *testing.T, s *site) {
 		`{"title":"né\u00e9","big":12345678901234567890.120, "inner":{"name":"n"},"name" : "o\u0064d","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}},"_meta":{"x":[1e400]}}`,
 		`{"inputSchema" : {"type":"object"},"name":"plain","x-unknown":null}`,
 	}
-	s.SetList(toolsList, odd)
+	s.SetList(scripted.ToolsList, odd)
 	s.begin()
 	var first []byte
 	for _, c := range s.clients("") {
-		a := c.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool {
+		a := c.AwaitList(scripted.ToolsList, "a hit", func(a *fixture.Answer) bool {
 			_, others := s.tools(a)
 			return a.CacheStatus().Hit && a.CacheStatus().Detail == "" && s.hasOthers(others)
 		})
@@ -154,10 +154,10 @@ func byteFaithful(t *testing.T, s *site) {
 		if first == nil {
 			first = a.Part("result", "tools")
 		}
-		before := s.host.Count(toolsList)
-		s.Changed(scripted.Everybody, toolsList)
-		await(t, "a refresh", func() bool { return s.host.Count(toolsList) > before })
-		a = c.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit && a.CacheStatus().Detail == "" })
+		before := s.host.Count(scripted.ToolsList)
+		s.Changed(scripted.Everybody, scripted.ToolsList)
+		fixture.Await(t, "a refresh", func() bool { return s.host.Count(scripted.ToolsList) > before })
+		a = c.AwaitList(scripted.ToolsList, "a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit && a.CacheStatus().Detail == "" })
 		if got := a.Part("result", "tools"); !bytes.Equal(got, first) {
 			t.Errorf("the list was %s, and is %s", first, got)
 		}
@@ -166,7 +166,7 @@ func byteFaithful(t *testing.T, s *site) {
 
 // expiring has the lists of a site be fresh for a third of a second.
 func expiring(s *site) {
-	s.SetHints(publicBrief)
+	s.SetHints(scripted.PublicBrief)
 	s.begin("ttl 300ms")
 }
 
@@ -184,21 +184,21 @@ func failureEmptiesNothing(t *testing.T, s *site) {
 			x.Result(`{"resultType":"complete","ttlMs":300,"cacheScope":"public","tools":{}}`)
 		},
 	} {
-		s.SetScript(toolsList, fails)
+		s.SetScript(scripted.ToolsList, fails)
 		for _, c := range all {
-			a := c.AwaitList(toolsList, "a list that is stale", func(a *fixture.Answer) bool {
+			a := c.AwaitList(scripted.ToolsList, "a list that is stale", func(a *fixture.Answer) bool {
 				if !a.CacheStatus().Hit { // programs announce their lists once they have started, which others hear later
-					s.SetScript(toolsList, nil)
+					s.SetScript(scripted.ToolsList, nil)
 					s.awaitMark(c, "v1")
-					s.SetScript(toolsList, fails)
+					s.SetScript(scripted.ToolsList, fails)
 				}
 				return a.CacheStatus().Detail == "stale"
 			})
 			if !s.isWhole(a, "v1") {
-				t.Errorf("when the list %s, a client is given %s", name, describe(a))
+				t.Errorf("when the list %s, a client is given %s", name, a)
 			}
 		}
-		s.SetScript(toolsList, nil)
+		s.SetScript(scripted.ToolsList, nil)
 		for _, c := range all {
 			s.awaitMark(c, "v1")
 		}
@@ -212,7 +212,7 @@ func sickServerSlowsNobody(t *testing.T, s *site) {
 	all := s.settled("")
 	sick, well := make(chan struct{}, 100), make(chan struct{})
 	defer close(well)
-	s.SetScript(toolsList, func(x *scripted.Exchange) {
+	s.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		sick <- struct{}{}
 		select {
 		case <-well:
@@ -221,14 +221,14 @@ func sickServerSlowsNobody(t *testing.T, s *site) {
 	})
 	<-sick
 	for _, c := range all {
-		a := c.AwaitList(toolsList, "a list that is stale", func(a *fixture.Answer) bool {
+		a := c.AwaitList(scripted.ToolsList, "a list that is stale", func(a *fixture.Answer) bool {
 			if !s.isWhole(a, "v1") {
-				t.Errorf("while the server is sick, a client is given %s", describe(a))
+				t.Errorf("while the server is sick, a client is given %s", a)
 			}
 			return a.CacheStatus().Detail == "stale"
 		})
 		if a.Status != http.StatusOK {
-			t.Errorf("it is %s", describe(a))
+			t.Errorf("it is %s", a)
 		}
 	}
 }

@@ -34,9 +34,9 @@ func neverPastRefusal(t *testing.T, s *site) {
 		stranger := fixture.NewModern(t, s.caddys[n].URL, "Bearer bad")
 		stranger.Revision, stranger.Session = c.Revision, c.Session
 		for range 2 {
-			a := stranger.List(toolsList)
+			a := stranger.List(scripted.ToolsList)
 			if a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" || strings.Contains(string(a.Body), "item-") {
-				t.Errorf("a caller whom the server refuses is given %s", describe(a))
+				t.Errorf("a caller whom the server refuses is given %s", a)
 			}
 		}
 		s.awaitMark(c, "v1")
@@ -47,8 +47,8 @@ func neverPastRefusal(t *testing.T, s *site) {
 		}
 		c.Delete()
 		for range 2 {
-			if a := c.List(toolsList); a.Status != http.StatusNotFound {
-				t.Errorf("in a session that has ended, a list is %s", describe(a))
+			if a := c.List(scripted.ToolsList); a.Status != http.StatusNotFound {
+				t.Errorf("in a session that has ended, a list is %s", a)
 			}
 		}
 	}
@@ -71,9 +71,9 @@ func credentialsDoNotCross(t *testing.T, s *site) {
 			c.Header.Set(name, value)
 		}
 		for range 3 {
-			c.AwaitList(toolsList, "all tools", func(a *fixture.Answer) bool { return s.isWhole(a, "v1") })
+			c.AwaitList(scripted.ToolsList, "all tools", func(a *fixture.Answer) bool { return s.isWhole(a, "v1") })
 			if a := s.call(c, "item-0001"); !isCalled(a, "item-0001") {
-				t.Errorf("a call gave %s", describe(a))
+				t.Errorf("a call gave %s", a)
 			}
 		}
 	}
@@ -102,19 +102,20 @@ func credentialsDoNotCross(t *testing.T, s *site) {
 // everythingHasABound has a list that is larger than may be kept: it is not, and harms no other.
 func everythingHasABound(t *testing.T, s *site) {
 	const most = 4 << 10
-	s.SetList(toolsList, scripted.Items(toolsList, strings.Repeat("x", most), 3))
+	s.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, strings.Repeat("x", most), 3))
 	s.begin("max_list 4KiB")
-	await(t, "the log of a Caddy to name the limit", func() bool {
+	fixture.Await(t, "the log of a Caddy to name the limit", func() bool {
 		return slices.ContainsFunc(s.caddys, func(at siteAt) bool { return strings.Contains(at.log(), "max_list") })
 	})
+
 	for _, c := range s.clients("") {
 		for range 3 {
-			a := c.AwaitList(toolsList, "the other server's tools", func(a *fixture.Answer) bool {
+			a := c.AwaitList(scripted.ToolsList, "the other server's tools", func(a *fixture.Answer) bool {
 				_, others := s.tools(a)
 				return s.hasOthers(others)
 			})
 			if own, _ := s.tools(a); a.CacheStatus().Hit && len(own) > 0 {
-				t.Errorf("a list above the limit is kept: %s", describe(a))
+				t.Errorf("a list above the limit is kept: %s", a)
 			}
 		}
 	}
@@ -135,27 +136,27 @@ func reloadLosesNothing(t *testing.T, s *site) {
 			at.reload(s.body())
 		}
 	}
-	asked := s.host.Count(toolsList)
+	asked := s.host.Count(scripted.ToolsList)
 	reload()
 	for _, c := range all {
-		if a := c.List(toolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
-			t.Errorf("after a reload, a client is given %s", describe(a))
+		if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
+			t.Errorf("after a reload, a client is given %s", a)
 		}
 	}
-	if n := s.host.Count(toolsList); n != asked {
+	if n := s.host.Count(scripted.ToolsList); n != asked {
 		t.Errorf("a reload asked for %d lists", n-asked)
 	}
 	s.host.Kill()
 	reload()
 	for _, c := range all {
-		if a := c.List(toolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
-			t.Errorf("after a reload without the server, a client is given %s", describe(a))
+		if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
+			t.Errorf("after a reload without the server, a client is given %s", a)
 		}
 	}
 	s.host.Start()
 	for _, c := range all {
 		if a := s.call(c, "item-0000"); !isCalled(a, "item-0000") {
-			t.Errorf("after a reload, a call gave %s", describe(a))
+			t.Errorf("after a reload, a call gave %s", a)
 		}
 	}
 }
@@ -173,17 +174,17 @@ func callsAddNoWork(t *testing.T, s *site) {
 	}
 	const rounds, calls = 10, 10
 	countOthers := func() int { return s.host.Count(others[0]) + s.host.Count(others[1]) }
-	before, called, other := s.host.Count(toolsList), s.host.Count("tools/call"), countOthers()
+	before, called, other := s.host.Count(scripted.ToolsList), s.host.Count("tools/call"), countOthers()
 	asked := 0
 	for range rounds {
 		for _, c := range s.clients("") {
-			if a := c.List(toolsList); !s.isWhole(a, "v1") {
-				t.Errorf("a new client is given %s", describe(a))
+			if a := c.List(scripted.ToolsList); !s.isWhole(a, "v1") {
+				t.Errorf("a new client is given %s", a)
 			}
 			asked++
 			for range calls {
 				if a := s.call(c, "item-0002"); !isCalled(a, "item-0002") {
-					t.Errorf("a new client's call gave %s", describe(a))
+					t.Errorf("a new client's call gave %s", a)
 				}
 			}
 		}
@@ -195,7 +196,7 @@ func callsAddNoWork(t *testing.T, s *site) {
 	if s.program {
 		woken = len(s.caddys) // they look at each list of a program that has woken
 	}
-	if n := s.host.Count(toolsList) - before; n > asked+woken {
+	if n := s.host.Count(scripted.ToolsList) - before; n > asked+woken {
 		t.Errorf("%d lists of clients had the server asked for %d", asked, n)
 	}
 	if n := countOthers() - other; n > len(others)*(len(s.caddys)+woken) { // one for each that a client has settled

@@ -136,7 +136,7 @@ func newSite(t *testing.T, p place) *site {
 	s.host.Start()
 	if p.several {
 		s.other = newUpstream(t)
-		s.other.mark(toolsList, "other")
+		s.other.mark(scripted.ToolsList, "other")
 		s.other.host.Start()
 	}
 	if p.fleet {
@@ -223,10 +223,11 @@ func (s *site) settled(authorization string) []*fixture.Raw {
 	s.t.Helper()
 	all := s.clients(authorization)
 	for i, c := range all {
-		await(s.t, "the feeds to be ready", func() bool {
+		fixture.Await(s.t, "the feeds to be ready", func() bool {
 			var status operatorStatus
 			return json.Unmarshal(s.caddys[i].ask("/mcp_cache/"+s.handler()), &status) == nil && status.Ready
 		})
+
 		s.awaitMark(c, "v1")
 	}
 	return all
@@ -235,7 +236,7 @@ func (s *site) settled(authorization string) []*fixture.Raw {
 // awaitMark waits until a client's tools are a fresh hit, and the server's have that mark.
 func (s *site) awaitMark(c *fixture.Raw, mark string) *fixture.Answer {
 	s.t.Helper()
-	return c.AwaitList(toolsList, "a hit of "+mark, func(a *fixture.Answer) bool {
+	return c.AwaitList(scripted.ToolsList, "a hit of "+mark, func(a *fixture.Answer) bool {
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == "" && s.isWhole(a, mark)
 	})
 }
@@ -243,12 +244,12 @@ func (s *site) awaitMark(c *fixture.Raw, mark string) *fixture.Answer {
 // isWhole reports whether a list has all tools, those of the server with that mark.
 func (s *site) isWhole(a *fixture.Answer, mark string) bool {
 	own, others := s.tools(a)
-	return slices.Equal(own, scripted.Items(toolsList, mark, 3)) && s.hasOthers(others)
+	return slices.Equal(own, scripted.Items(scripted.ToolsList, mark, 3)) && s.hasOthers(others)
 }
 
 // hasOthers reports whether these are all tools of the server beside it.
 func (s *site) hasOthers(others []string) bool {
-	return !s.several || slices.Equal(others, scripted.Items(toolsList, "other", 3))
+	return !s.several || slices.Equal(others, scripted.Items(scripted.ToolsList, "other", 3))
 }
 
 // tools returns the tools in a list, as the servers wrote them: those of the server, and those of the
@@ -291,6 +292,6 @@ func isCalled(a *fixture.Answer, tool string) bool {
 
 // change has the server announce tools of another mark.
 func (s *site) change(mark string) {
-	s.mark(toolsList, mark)
-	s.Changed(scripted.Everybody, toolsList)
+	s.mark(scripted.ToolsList, mark)
+	s.Changed(scripted.Everybody, scripted.ToolsList)
 }

@@ -71,12 +71,12 @@ func TestPublicIsAboutWhoAsks(t *testing.T) {
 		options []string
 		eras    []string
 	}{
-		{publicHour, nil, revisions[:1]}, // in the legacy era servers do not say who may share a list
+		{scripted.PublicHour, nil, revisions[:1]}, // in the legacy era servers do not say who may share a list
 		{"", []string{"scope public"}, revisions},
-		{privateHour, []string{"scope public always"}, revisions},
+		{scripted.PrivateHour, []string{"scope public always"}, revisions},
 	} {
 		for _, way := range askings() {
-			if public.hints == publicHour && way.apart {
+			if public.hints == scripted.PublicHour && way.apart {
 				continue // such lists are private without the option
 			}
 			t.Run(way.name+", "+cmp.Or(strings.Join(public.options, " "), "public"), func(t *testing.T) {
@@ -114,34 +114,35 @@ func (w *world) shareWhatIsAsked(way asking, revision string) {
 		if asked {
 			to, header, want = to+way.query, way.header, "a"
 		}
-		a := fixture.NewWith(t, to, revision, "Bearer "+token, header).List(toolsList)
-		if got := markOf(a, toolsList); got != want {
-			t.Errorf("who asks for %q was given %q: %s", want, got, describe(a))
+		a := fixture.NewWith(t, to, revision, "Bearer "+token, header).List(scripted.ToolsList)
+		if got := markOf(a, scripted.ToolsList); got != want {
+			t.Errorf("who asks for %q was given %q: %s", want, got, a)
 		}
 		return a
 	}
 	strangers := 0
-	await(t, "a hit of the feed's list, by somebody who has not asked before", func() bool {
+	fixture.Await(t, "a hit of the feed's list, by somebody who has not asked before", func() bool {
 		strangers++
 		return list(fmt.Sprint("plain-", strangers), false).CacheStatus().Hit
 	})
+
 	if a := list("first", true); a.CacheStatus().Hit || a.CacheStatus().Detail != way.detail {
-		t.Errorf("the first list is no miss that says why: %s", describe(a))
+		t.Errorf("the first list is no miss that says why: %s", a)
 	}
-	await(t, "a hit for the same caller", func() bool { return list("first", true).CacheStatus().Hit })
+	fixture.Await(t, "a hit for the same caller", func() bool { return list("first", true).CacheStatus().Hit })
 	if n := len(w.askedByUs(revision, "a")); n > 0 {
 		t.Errorf("for a single caller, the feed has asked for the list of a %d times", n)
 	}
 	if way.apart {
 		if a := list("second", true); a.CacheStatus().Hit {
-			t.Errorf("another caller was given a copy that the feed has not asked for: %s", describe(a))
+			t.Errorf("another caller was given a copy that the feed has not asked for: %s", a)
 		}
 	} else {
 		list("second", true)
-		await(t, "a hit for a caller who has not asked yet", func() bool { return list("third", true).CacheStatus().Hit })
+		fixture.Await(t, "a hit for a caller who has not asked yet", func() bool { return list("third", true).CacheStatus().Hit })
 	}
 	if a := list("plain too", false); !a.CacheStatus().Hit {
-		t.Errorf("who asks as the feed does is not served its list: %s", describe(a))
+		t.Errorf("who asks as the feed does is not served its list: %s", a)
 	}
 	if n := len(w.askedByUs(revision, "a")); way.apart != (n == 0) {
 		t.Errorf("without credentials, the list of a was asked for %d times", n)
@@ -153,7 +154,7 @@ func (w *world) shareWhatIsAsked(way asking, revision string) {
 func (w *world) askedByUs(revision, want string) []fixture.Request {
 	return w.host.Requests(func(r *fixture.Request) bool {
 		u, err := url.Parse(r.URL)
-		return err == nil && r.Method == toolsList && r.Header.Get("Mcp-Protocol-Version") == revision && r.Header.Get("Authorization") == "" &&
+		return err == nil && r.Method == scripted.ToolsList && r.Header.Get("Mcp-Protocol-Version") == revision && r.Header.Get("Authorization") == "" &&
 			asksFor(&http.Request{Header: r.Header, Host: r.Host, URL: u}) == want
 	})
 }
@@ -162,7 +163,7 @@ func (w *world) askedByUs(revision, want string) []fixture.Request {
 // several. They share what the feed was given, also if the list is private. A server that repeats a harmless header
 // shows it to nobody else than the caller who sent it.
 func TestNobodyPoisonsListsOfOthers(t *testing.T) {
-	for hints, name := range map[string]string{"": "without hints", privateHour: "private", publicHour: "public"} {
+	for hints, name := range map[string]string{"": "without hints", scripted.PrivateHour: "private", scripted.PublicHour: "public"} {
 		ways := askings()[:2] // query and header
 		for _, way := range append(ways, asking{name: "header of several", header: ways[1].header, options: []string{"headers X-Mcp-Toolsets"}}) {
 			t.Run(name+", "+way.name, func(t *testing.T) {
@@ -187,13 +188,13 @@ func TestNobodyPoisonsListsOfOthers(t *testing.T) {
 						return fixture.NewWith(t, w.proxy.URL+way.query, revision, "", header)
 					}
 					list := func(referer string) bool {
-						a := caller(referer).List(toolsList)
-						if got := markOf(a, toolsList); got != "a" && got != "a"+referer {
-							t.Errorf("who is led here by %q was given %q: %s", referer, got, describe(a))
+						a := caller(referer).List(scripted.ToolsList)
+						if got := markOf(a, scripted.ToolsList); got != "a" && got != "a"+referer {
+							t.Errorf("who is led here by %q was given %q: %s", referer, got, a)
 						}
 						return a.CacheStatus().Hit
 					}
-					await(t, "a hit", func() bool { return list("") })
+					fixture.Await(t, "a hit", func() bool { return list("") })
 					askAdmin(t, http.MethodPost, "/mcp_cache/mcp_cache/purge", nil)
 					for range 3 {
 						list("evil")
@@ -220,9 +221,9 @@ func TestPublicOfSeveralServers(t *testing.T) {
 					header = nil
 				}
 				c := fixture.NewWith(t, p.URL, revision, authorization, header)
-				a := hasListed(t, c, toolsList, 3+2)
-				if got := markOf(a, toolsList); got != want {
-					t.Errorf("who sends %q was given %q: %s", want, got, describe(a))
+				a := hasListed(t, c, scripted.ToolsList, 3+2)
+				if got := markOf(a, scripted.ToolsList); got != want {
+					t.Errorf("who sends %q was given %q: %s", want, got, a)
 				}
 			}
 		}
@@ -234,10 +235,10 @@ func TestPublicOfSeveralServers(t *testing.T) {
 func TestPublicOfProgram(t *testing.T) {
 	command, _ := testProgram(t)
 	p := startProxy(t, "mcp_cache {\nscope public\nadmit all\n"+programUpstream(command)+"\n}")
-	fixture.New(t, p.URL, scripted.LatestLegacy, "").Settle(toolsList)
+	fixture.New(t, p.URL, scripted.LatestLegacy, "").Settle(scripted.ToolsList)
 	c := fixture.NewWith(t, p.URL+"?toolsets=a", scripted.LatestLegacy, "", http.Header{"X-Mcp-Toolsets": {"a"}, "Host": {"a.localhost"}})
-	if a := c.List(toolsList); !a.CacheStatus().Hit {
-		t.Errorf("who asks with a query is not served the list: %s", describe(a))
+	if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit {
+		t.Errorf("who asks with a query is not served the list: %s", a)
 	}
 }
 
@@ -245,7 +246,7 @@ func TestPublicOfProgram(t *testing.T) {
 // the proxies before them. Their lists are hits of the feed's public list.
 func TestRealClientsAskLikeTheFeed(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(publicHour)
+	w.SetHints(scripted.PublicHour)
 	w.start("scope public")
 	w.warm(scripted.Modern)
 	w.warm(scripted.LatestLegacy)
@@ -264,11 +265,11 @@ func TestRealClientsAskLikeTheFeed(t *testing.T) {
 			for _, revision := range revisions {
 				c := fixture.NewWith(t, w.proxy.URL, revision, authorization, header)
 				if c.Modern() {
-					c.List(promptsList) // which lets it in
+					c.List(scripted.PromptsList) // which lets it in
 				}
 				for range 5 {
 					lists++
-					if c.List(toolsList).CacheStatus().Hit {
+					if c.List(scripted.ToolsList).CacheStatus().Hit {
 						hits[revision]++
 					}
 				}
@@ -303,11 +304,11 @@ func TestReadOnlyClientOfGoSDK(t *testing.T) {
 		return all
 	}, &mcp.StreamableHTTPOptions{Stateless: true}))
 	p := startProxy(t, mcpCache(host.URL, "min_ttl 1m"))
-	fixture.NewModern(t, p.URL, "").Settle(toolsList)
+	fixture.NewModern(t, p.URL, "").Settle(scripted.ToolsList)
 	c := fixture.NewWith(t, p.URL, scripted.Modern, "", http.Header{"X-Mcp-Readonly": {"true"}})
-	c.AwaitList(toolsList, "a hit without the tools that write", func(a *fixture.Answer) bool {
+	c.AwaitList(scripted.ToolsList, "a hit without the tools that write", func(a *fixture.Answer) bool {
 		if strings.Contains(string(a.Body), "write") {
-			t.Fatalf("a client that reads only was given %s", describe(a))
+			t.Fatalf("a client that reads only was given %s", a)
 		}
 		return a.CacheStatus().Hit
 	})
@@ -326,7 +327,7 @@ func TestSessionsOfOtherQueries(t *testing.T) {
 					x.Default()
 					sets.Store(x.W.Header().Get("Mcp-Session-Id"), asksFor(x.R))
 				})
-				w.SetScript(toolsList, func(x *scripted.Exchange) {
+				w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 					set, _ := sets.Load(x.Session)
 					x.Result(fmt.Sprintf(`{"tools":[{"name":"t","description":"%v","inputSchema":{"type":"object"}}]}`, set))
 				})
@@ -336,18 +337,18 @@ func TestSessionsOfOtherQueries(t *testing.T) {
 				attacker := fixture.NewWith(t, w.proxy.URL+"?toolsets=b", scripted.Modern, token, http.Header{"Mcp-Session-Id": {opened.Session}})
 				attacker.Revision = scripted.LatestLegacy
 				for range 3 {
-					attacker.List(toolsList)
+					attacker.List(scripted.ToolsList)
 				}
 				for range 3 {
 					c := fixture.New(t, w.proxy.URL+"?toolsets=b", scripted.LatestLegacy, token)
 					for range 2 {
-						if a := c.List(toolsList); markOf(a, toolsList) != "b" {
-							t.Errorf("who asks for b was given %s", describe(a))
+						if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "b" {
+							t.Errorf("who asks for b was given %s", a)
 						}
 					}
 				}
-				if a := opened.List(toolsList); markOf(a, toolsList) != "a" {
-					t.Errorf("the session of a was given %s", describe(a))
+				if a := opened.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "a" {
+					t.Errorf("the session of a was given %s", a)
 				}
 			})
 		}
@@ -360,17 +361,17 @@ func TestSessionsOwnListsOfAQuery(t *testing.T) {
 	w := newUpstream(t)
 	w.start()
 	own := fixture.New(t, w.proxy.URL+"?toolsets=a", scripted.LatestLegacy, "")
-	own.List(toolsList)
+	own.List(scripted.ToolsList)
 	own.Call("tools/call", own.Params(`"name":"item-0000","arguments":{}`))
-	w.SetSessionList(own.Session, toolsList, scripted.Items(toolsList, "own", 3))
+	w.SetSessionList(own.Session, scripted.ToolsList, scripted.Items(scripted.ToolsList, "own", 3))
 	for range 3 {
-		own.List(toolsList)
+		own.List(scripted.ToolsList)
 	}
 	for range 3 {
 		c := fixture.New(t, w.proxy.URL+"?toolsets=a", scripted.LatestLegacy, "")
 		for range 2 {
-			if a := c.List(toolsList); markOf(a, toolsList) != "v1" {
-				t.Errorf("another session was given %s", describe(a))
+			if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v1" {
+				t.Errorf("another session was given %s", a)
 			}
 		}
 	}
@@ -387,13 +388,13 @@ func TestManyWaysToAsk(t *testing.T) {
 		caller := 0
 		list := func() *fixture.Answer {
 			caller++
-			a := fixture.New(t, w.proxy.URL+"?toolsets="+set, scripted.Modern, fmt.Sprint("Bearer ", set, "-", caller)).List(toolsList)
-			if markOf(a, toolsList) != set {
-				t.Errorf("who asks for %s was given %s", set, describe(a))
+			a := fixture.New(t, w.proxy.URL+"?toolsets="+set, scripted.Modern, fmt.Sprint("Bearer ", set, "-", caller)).List(scripted.ToolsList)
+			if markOf(a, scripted.ToolsList) != set {
+				t.Errorf("who asks for %s was given %s", set, a)
 			}
 			return a
 		}
-		await(t, "a hit of a new caller of "+set, func() bool { return list().CacheStatus().Hit })
+		fixture.Await(t, "a hit of a new caller of "+set, func() bool { return list().CacheStatus().Hit })
 	}
 }
 
@@ -418,12 +419,14 @@ func TestFeedRepeatsNoSecrets(t *testing.T) {
 				header.Set("X-Api-Key", fmt.Sprint("planted-", n))
 				c := fixture.NewWith(t, to, revision, "", header)
 				for range 2 {
-					c.List(toolsList)
+					c.List(scripted.ToolsList)
 				}
 			}
 		}
 	}
-	repeated := w.host.Requests(func(r *fixture.Request) bool { return r.Header.Get("X-Api-Key") == "" && r.Method == toolsList })
+	repeated := w.host.Requests(func(r *fixture.Request) bool {
+		return r.Header.Get("X-Api-Key") == "" && r.Method == scripted.ToolsList
+	})
 	if len(repeated) < 2 {
 		t.Error("the feed has asked for nothing")
 	}

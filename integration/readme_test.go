@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // codeBlock is a block of code in a document.
@@ -236,10 +237,11 @@ func serveDemo(t *testing.T, _ string, _ []string) {
 	addr := fixture.FreeAddr(t)
 	startProcess(t, nil, "mcp-cache", "serve", "--from", addr)
 	c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
-	await(t, "a hit", func() bool {
-		a, err := c.TryList(t.Context(), toolsList)
+	fixture.Await(t, "a hit", func() bool {
+		a, err := c.TryList(t.Context(), scripted.ToolsList)
 		return err == nil && a.Status == http.StatusOK && a.CacheStatus().Hit
 	})
+
 }
 
 // serveUpstream starts the command in front of a server of the test's.
@@ -256,10 +258,11 @@ func serveUpstream(t *testing.T, _ string, match []string) {
 	addr := fixture.FreeAddr(t)
 	startProcess(t, nil, "mcp-cache", "serve", "--from", addr, "--to", to)
 	c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
-	await(t, "a hit", func() bool {
-		a, err := c.TryList(t.Context(), toolsList)
-		return err == nil && isHit(a, toolsList, "v1")
+	fixture.Await(t, "a hit", func() bool {
+		a, err := c.TryList(t.Context(), scripted.ToolsList)
+		return err == nil && isHit(a, scripted.ToolsList, "v1")
 	})
+
 }
 
 // checkUpstream runs the command on a server of the test's.
@@ -363,8 +366,8 @@ func TestDocumentedStatuses(t *testing.T) {
 			t.Errorf("the page does not know %q", s.Raw)
 		}
 	}
-	check(c.List(toolsList))
-	check(c.Settle(toolsList))
+	check(c.List(scripted.ToolsList))
+	check(c.Settle(scripted.ToolsList))
 	check(c.Call("tools/call", c.Params(`"name":"item-0000"`)))
 	for _, body := range []string{"[]", "x", `{"jsonrpc":"2.0","id":1,"id":1,"method":"tools/list"}`, strings.Repeat(" ", 70_000)} {
 		a, err := c.Try(t.Context(), http.MethodPost, body, nil)
@@ -374,13 +377,13 @@ func TestDocumentedStatuses(t *testing.T) {
 		check(a)
 	}
 	for name, value := range map[string]string{"Accept": "*/*", "Content-Type": "text/plain", "Mcp-Protocol-Version": "2025-11-25"} {
-		a, err := c.Try(t.Context(), http.MethodPost, fixture.Message("1", toolsList, c.Params("")), http.Header{name: {value}})
+		a, err := c.Try(t.Context(), http.MethodPost, fixture.Message("1", scripted.ToolsList, c.Params("")), http.Header{name: {value}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		check(a)
 	}
-	a, err := c.TryBody(t.Context(), io.MultiReader(strings.NewReader(fixture.Message("1", toolsList, c.Params(`"x":1`)))), http.Header{"Mcp-Method": {toolsList}})
+	a, err := c.TryBody(t.Context(), io.MultiReader(strings.NewReader(fixture.Message("1", scripted.ToolsList, c.Params(`"x":1`)))), http.Header{"Mcp-Method": {scripted.ToolsList}})
 	if err != nil {
 		t.Fatal(err)
 	}

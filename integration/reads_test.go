@@ -30,8 +30,8 @@ func read(c *fixture.Raw, uri, more string) *fixture.Answer {
 // settleRead waits until a resource comes from the cache.
 func settleRead(t *testing.T, c *fixture.Raw, uri string) {
 	t.Helper()
-	c.Settle(toolsList) // what lets a caller in is a list
-	await(t, "a cached "+uri, func() bool { return read(c, uri, "").CacheStatus().Hit })
+	c.Settle(scripted.ToolsList) // what lets a caller in is a list
+	fixture.Await(t, "a cached "+uri, func() bool { return read(c, uri, "").CacheStatus().Hit })
 }
 
 // TestReadsAreCachedByURI reads resources that may be kept.
@@ -43,14 +43,14 @@ func TestReadsAreCachedByURI(t *testing.T) {
 		before := w.host.CountClients(readMethod)
 		a := read(c, uri, "")
 		if !a.CacheStatus().Hit || !strings.Contains(string(a.Body), fmt.Sprintf(`{"uri":%q,"text":"v1"}`, uri)) {
-			t.Errorf("%s is %s", uri, describe(a))
+			t.Errorf("%s is %s", uri, a)
 		}
 		if w.host.CountClients(readMethod) != before {
 			t.Errorf("reading %s from the cache reached the upstream", uri)
 		}
 	}
 	if a := read(c, "test://none", ""); a.ErrorCode() != -32602 || a.CacheStatus().Hit {
-		t.Errorf("a resource that does not exist gave %s", describe(a))
+		t.Errorf("a resource that does not exist gave %s", a)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestUpdatesReachReads(t *testing.T) {
 		for _, client := range []*fixture.Raw{c, other} {
 			for _, uri := range []string{"test://a", "test://a/b"} {
 				if a := read(client, uri, ""); !strings.Contains(string(a.Body), text) {
-					t.Fatalf("round %d: %s is %s", i, uri, describe(a))
+					t.Fatalf("round %d: %s is %s", i, uri, a)
 				}
 			}
 		}
@@ -120,14 +120,14 @@ func TestUpdatesReachReads(t *testing.T) {
 		t.Errorf("%d reads reached the upstream", n-asked)
 	}
 	if a := read(c, "test://c", ""); !a.CacheStatus().Hit {
-		t.Errorf("a resource that nobody has updated gave %s", describe(a))
+		t.Errorf("a resource that nobody has updated gave %s", a)
 	}
 }
 
 // TestPrivateReads reads a resource that is another one for everybody.
 func TestPrivateReads(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(privateHour)
+	w.SetHints(scripted.PrivateHour)
 	w.SetScript(readMethod, func(x *scripted.Exchange) {
 		w.SetContents("test://a", fmt.Sprintf(`"text":%q`, x.Auth))
 		x.Default()
@@ -136,13 +136,13 @@ func TestPrivateReads(t *testing.T) {
 	for round := range 3 {
 		for i := range 4 {
 			c := w.clientAs(scripted.Modern, auth(i))
-			c.List(toolsList)
+			c.List(scripted.ToolsList)
 			a := read(c, "test://a", "")
 			if !strings.Contains(string(a.Body), fmt.Sprintf(`"text":%q`, auth(i))) {
-				t.Errorf("round %d: %s got %s", round, auth(i), describe(a))
+				t.Errorf("round %d: %s got %s", round, auth(i), a)
 			}
 			if round == 2 && !a.CacheStatus().Hit {
-				t.Errorf("%s is not served its own copy: %s", auth(i), describe(a))
+				t.Errorf("%s is not served its own copy: %s", auth(i), a)
 			}
 		}
 	}
@@ -160,16 +160,16 @@ func TestReadsWhereValuesTellApart(t *testing.T) {
 	w.host.Start()
 	w.proxy = startProxy(t, "@tenant header X-Request-Id *\nroute {\nvars @tenant tenant {header.X-Request-Id}\n"+
 		mcpCache(w.host.URL, "reverse_proxy {\nheader_up X-Tenant {vars.tenant}\n}")+"\n}")
-	await(t, "the feeds' lists", func() bool { return w.host.CountFeed(toolsList) >= len(revisions) })
+	fixture.Await(t, "the feeds' lists", func() bool { return w.host.CountFeed(scripted.ToolsList) >= len(revisions) })
 	for range 3 {
 		for _, tenant := range []string{"", "ant", "bee"} {
 			c := w.client(scripted.Modern)
 			if tenant != "" {
 				c.Header.Set("X-Request-Id", tenant)
 			}
-			c.List(toolsList) // lets the caller in
+			c.List(scripted.ToolsList) // lets the caller in
 			if a := read(c, "test://a", ""); !strings.Contains(string(a.Body), `"of `+tenant+`."`) {
-				t.Errorf("%q got %s", tenant, describe(a))
+				t.Errorf("%q got %s", tenant, a)
 			}
 		}
 	}

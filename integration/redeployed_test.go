@@ -35,16 +35,17 @@ func TestRedeployedModernServer(t *testing.T) {
 			c.before(w)
 			w.start("ttl discover 300ms", "max_ttl discover 300ms", "refresh 10ms")
 			client := w.client(scripted.Modern)
-			client.Settle(toolsList)
-			w.mark(toolsList, "v2")
-			wantHit(t, client.List(toolsList), toolsList, "v1") // nobody has heard of it
+			client.Settle(scripted.ToolsList)
+			w.mark(scripted.ToolsList, "v2")
+			wantHit(t, client.List(scripted.ToolsList), scripted.ToolsList, "v1") // nobody has heard of it
 			c.after(w)
-			await(t, "the feed's stream", func() bool {
+			fixture.Await(t, "the feed's stream", func() bool {
 				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) > 0
 			})
-			w.mark(toolsList, "v3")
-			w.Changed(scripted.Feeds, toolsList)
-			client.AwaitList(toolsList, "what was announced", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v3") })
+
+			w.mark(scripted.ToolsList, "v3")
+			w.Changed(scripted.Feeds, scripted.ToolsList)
+			client.AwaitList(scripted.ToolsList, "what was announced", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v3") })
 		})
 	}
 }

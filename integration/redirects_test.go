@@ -58,14 +58,14 @@ func TestRedirectedEndpoint(t *testing.T) {
 				}
 			}
 			here := fixture.NewModern(t, site+c.before+"/mcp", "")
-			wantHit(t, here.Settle(toolsList), toolsList, "v1")
+			wantHit(t, here.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 			a := here.Call("tools/call", here.Params(`"name":"item-0000"`))
 			if a.Status != http.StatusTemporaryRedirect || a.Header.Get("Location") != c.before+"/mcp/" {
-				t.Errorf("a call gave %s, Location %q", describe(a), a.Header.Get("Location"))
+				t.Errorf("a call gave %s, Location %q", a, a.Header.Get("Location"))
 			}
-			a = here.Post(fixture.Message("1", toolsList, here.Params("")), http.Header{"X-Refuse": {"1"}, "Mcp-Method": {toolsList}, "Authorization": {"Bearer x"}})
+			a = here.Post(fixture.Message("1", scripted.ToolsList, here.Params("")), http.Header{"X-Refuse": {"1"}, "Mcp-Method": {scripted.ToolsList}, "Authorization": {"Bearer x"}})
 			if got, want := a.Header.Get("WWW-Authenticate"), `Bearer resource_metadata="`+site+c.before+`/.well-known/oauth-protected-resource/mcp"`; a.Status != http.StatusUnauthorized || got != want {
-				t.Errorf("a refusal is %s, WWW-Authenticate %s", describe(a), got)
+				t.Errorf("a refusal is %s, WWW-Authenticate %s", a, got)
 			}
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+c.before+"/mcp", strings.NewReader(fixture.Message("1", "tools/call", here.Params(`"name":"item-0000"`))))
 			if err != nil {
@@ -95,13 +95,14 @@ func TestChangesBehindARedirect(t *testing.T) {
 	w := newUpstreamBehind(t, slashed(http.StatusPermanentRedirect, ""))
 	w.start("refresh 10ms")
 	c := fixture.New(t, w.proxy.URL+"/", scripted.LatestLegacy, "")
-	c.Settle(toolsList)
-	await(t, "the feed's stream", func() bool {
+	c.Settle(scripted.ToolsList)
+	fixture.Await(t, "the feed's stream", func() bool {
 		return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && !s.Modern }) > 0
 	})
-	w.mark(toolsList, "v2")
-	w.Changed(scripted.Feeds, toolsList)
-	c.AwaitList(toolsList, "the change", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+
+	w.mark(scripted.ToolsList, "v2")
+	w.Changed(scripted.Feeds, scripted.ToolsList)
+	c.AwaitList(scripted.ToolsList, "the change", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 }
 
 // TestOtherRedirects has a server redirect its endpoint elsewhere: nobody follows, clients
@@ -120,10 +121,11 @@ func TestOtherRedirects(t *testing.T) {
 			w := newUpstreamBehind(t, slashed(c.status, c.to))
 			w.start()
 			var s operatorStatus
-			await(t, "the feeds' failures", func() bool {
-				_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil) // 503, as it is not ready
+			fixture.Await(t, "the feeds' failures", func() bool {
+				_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
 				return json.Unmarshal(body, &s) == nil && len(s.Feeds) > 0 && s.Feeds[0].LastFailure != nil
 			})
+
 			says := strings.Replace(c.says, "URL/:", w.host.URL+"/:", 1)
 			if said := s.Feeds[0].LastFailure.Message; said != says {
 				t.Errorf("the failure is %q", said)
@@ -131,13 +133,13 @@ func TestOtherRedirects(t *testing.T) {
 			if !strings.Contains(w.proxy.log(), "upstream "+strings.Replace(says, "answered", "answered HTTP", 1)) {
 				t.Error("the log does not say where the redirect leads")
 			}
-			if a := fixture.NewModern(t, w.proxy.URL, "").List(toolsList); a.Status != c.status || a.Header.Get("Location") != cmp.Or(c.to, "/mcp/") {
-				t.Errorf("a list gave %s, Location %q", describe(a), a.Header.Get("Location"))
+			if a := fixture.NewModern(t, w.proxy.URL, "").List(scripted.ToolsList); a.Status != c.status || a.Header.Get("Location") != cmp.Or(c.to, "/mcp/") {
+				t.Errorf("a list gave %s, Location %q", a, a.Header.Get("Location"))
 			}
 			there := fixture.NewModern(t, w.proxy.URL+"/", "")
 			for range 2 {
-				if a := there.List(toolsList); a.Status != http.StatusOK || a.CacheStatus().Raw != "" {
-					t.Errorf("a list at the other path gave %s", describe(a))
+				if a := there.List(scripted.ToolsList); a.Status != http.StatusOK || a.CacheStatus().Raw != "" {
+					t.Errorf("a list at the other path gave %s", a)
 				}
 			}
 		})

@@ -68,7 +68,7 @@ func (t *traffic) note(ctx context.Context, method string, a *fixture.Answer, er
 		return
 	}
 	t.failures.Add(1)
-	failure := fmt.Sprintf("%s: %s, %v", method, describe(a), err)
+	failure := fmt.Sprintf("%s: %s, %v", method, a, err)
 	t.first.CompareAndSwap(nil, &failure)
 }
 
@@ -113,11 +113,11 @@ func TestReloadsUnderLoad(t *testing.T) {
 	// The calls would have the feed find out whether changes are announced at
 	// all, as long as it has seen none.
 	before := w.host.CountFeed("resources/templates/list")
-	for _, method := range []string{toolsList, "prompts/list", "resources/list"} {
+	for _, method := range []string{scripted.ToolsList, "prompts/list", "resources/list"} {
 		w.Changed(scripted.Feeds, method)
 	}
 	for _, method := range scripted.ListMethods() {
-		await(t, "what both feeds fetch after a notice", func() bool { return w.host.CountFeed(method) == before+len(revisions) })
+		fixture.Await(t, "what both feeds fetch after a notice", func() bool { return w.host.CountFeed(method) == before+len(revisions) })
 	}
 	awaitReady(t, "mcp_cache")
 	fetched, feeds := counts(), w.Streams(scripted.Feeds)
@@ -163,15 +163,15 @@ func TestReloadToAnotherUpstream(t *testing.T) {
 		w.proxy.reload(mcpCache(w.host.URL))
 		w.warm(revision)
 		other := newUpstream(t)
-		other.mark(toolsList, "other")
+		other.mark(scripted.ToolsList, "other")
 		other.host.Start()
 		w.proxy.reload(mcpCache(other.host.URL))
 		c := w.client(revision)
-		if a := c.List(toolsList); markOf(a, toolsList) != "other" {
-			t.Errorf("after the reload, a list gave %s", describe(a))
+		if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "other" {
+			t.Errorf("after the reload, a list gave %s", a)
 		}
-		wantHit(t, c.Settle(toolsList), toolsList, "other")
-		await(t, "the end of the first upstream's feed", func() bool { return w.Streams(scripted.Feeds) == 0 })
+		wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "other")
+		fixture.Await(t, "the end of the first upstream's feed", func() bool { return w.Streams(scripted.Feeds) == 0 })
 	})
 }
 
@@ -199,13 +199,13 @@ func TestInitializeOverAReload(t *testing.T) {
 	go func() {
 		a, err := c.Try(t.Context(), http.MethodPost, initialize, nil)
 		if err == nil && (a.Status != http.StatusOK || a.Header.Get("Mcp-Session-Id") == "") {
-			err = errors.New(describe(a))
+			err = errors.New(a.String())
 		}
 		opened <- err
 	}()
-	await(t, "initialize at the upstream", func() bool { return w.host.CountClients("initialize") == 1 })
+	fixture.Await(t, "initialize at the upstream", func() bool { return w.host.CountClients("initialize") == 1 })
 	w.proxy.reload("respond gone 410")
-	await(t, "the end of the feed's session", func() bool { _, feeds := w.Sessions(); return feeds == 0 })
+	fixture.Await(t, "the end of the feed's session", func() bool { _, feeds := w.Sessions(); return feeds == 0 })
 	release()
 	if err := <-opened; err != nil {
 		t.Errorf("initialize gave %v", err)
@@ -221,14 +221,14 @@ func TestReloadWithOtherOptions(t *testing.T) {
 	w := newWorld(t)
 	c := w.warm(scripted.Modern)
 	awaitReady(t, "mcp_cache")
-	fetched := w.host.CountFeed(toolsList)
+	fetched := w.host.CountFeed(scripted.ToolsList)
 	w.proxy.reload(mcpCache(w.host.URL, "name renamed", "max_request 1KiB"))
-	a := c.List(toolsList)
-	wantHit(t, a, toolsList, "v1")
+	a := c.List(scripted.ToolsList)
+	wantHit(t, a, scripted.ToolsList, "v1")
 	if s := a.CacheStatus(); s.Cache != "renamed" {
 		t.Errorf("Cache-Status is %q", s.Raw)
 	}
-	if n := w.host.CountFeed(toolsList); n != fetched {
+	if n := w.host.CountFeed(scripted.ToolsList); n != fetched {
 		t.Errorf("the reload cost %d lists", n-fetched)
 	}
 }
@@ -246,7 +246,7 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 		if err := w.proxy.tryReload(wrong); err == nil {
 			t.Errorf("loading %q succeeded", wrong)
 		}
-		wantHit(t, c.List(toolsList), toolsList, "v1")
+		wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 	}
 	if n := w.host.CountFeed("subscriptions/listen"); n != 1 {
 		t.Errorf("the feed has listened %d times", n)
@@ -263,9 +263,9 @@ func TestStreamsEndCleanlyOnReload(t *testing.T) {
 		c := w.warm(revision)
 		s := c.Notices()
 		own := func(i scripted.StreamInfo) bool { return !i.Feed && i.Modern == c.Modern() }
-		await(t, "the stream", func() bool { return w.Streams(own) == 1 })
+		fixture.Await(t, "the stream", func() bool { return w.Streams(own) == 1 })
 		w.proxy.reload("respond gone 410")
-		if w.Changed(own, toolsList) == 1 {
+		if w.Changed(own, scripted.ToolsList) == 1 {
 			if e, ok := s.Next(); ok && !strings.Contains(e.Data, "list_changed") {
 				t.Errorf("after the reload the stream gave %s", e.Data)
 			}
@@ -284,13 +284,13 @@ func TestConfigurationMayComeTwice(t *testing.T) {
 	w.proxy = startProxy(t, "handle /a/* {\nuri strip_prefix /a\n"+mcpCache(w.host.URL, "name a")+"\n}\nhandle {\n"+
 		mcpCache(w.host.URL, "name b")+"\n}")
 	prefixed := fixture.New(t, "http://"+w.proxy.Addr+"/a/mcp", scripted.Modern, "")
-	wantHit(t, prefixed.Settle(toolsList), toolsList, "v1")
-	wantHit(t, w.client(scripted.Modern).Settle(toolsList), toolsList, "v1")
-	if a, b := prefixed.List(toolsList).CacheStatus().Cache, w.client(scripted.Modern).List(toolsList).CacheStatus().Cache; a != "a" || b != "b" {
+	wantHit(t, prefixed.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
+	wantHit(t, w.client(scripted.Modern).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
+	if a, b := prefixed.List(scripted.ToolsList).CacheStatus().Cache, w.client(scripted.Modern).List(scripted.ToolsList).CacheStatus().Cache; a != "a" || b != "b" {
 		t.Errorf("handlers are called %q and %q", a, b)
 	}
 	for _, name := range []string{"a", "b"} {
 		w.proxy.reload(mcpCache(w.host.URL, "name "+name))
-		wantHit(t, w.client(scripted.Modern).Settle(toolsList), toolsList, "v1")
+		wantHit(t, w.client(scripted.Modern).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 	}
 }

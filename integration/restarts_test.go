@@ -31,16 +31,16 @@ func TestRestartsOfOthers(t *testing.T) {
 					server := startOther(t, addr, command(port)...)
 					p := startProxy(t, mcpCache("http://"+addr+"/mcp"))
 					session := fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "")
-					session.Settle(toolsList)
+					session.Settle(scripted.ToolsList)
 					server.end(signal)
 					wantOldCopies(t, session, down)
 					server.start()
 					for range 10 {
-						if a := session.List(toolsList); a.Status != http.StatusNotFound && a.Status != http.StatusBadRequest {
-							t.Errorf("after the restart, a list of the session is %s", describe(a))
+						if a := session.List(scripted.ToolsList); a.Status != http.StatusNotFound && a.Status != http.StatusBadRequest {
+							t.Errorf("after the restart, a list of the session is %s", a)
 						}
 					}
-					fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "").Settle(toolsList)
+					fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "").Settle(scripted.ToolsList)
 				})
 			}
 		}
@@ -51,11 +51,11 @@ func TestRestartsOfOthers(t *testing.T) {
 func wantOldCopies(t *testing.T, session *fixture.Raw, down time.Duration) {
 	t.Helper()
 	if down > 0 { // that its stream has ended may have to reach the feed yet
-		session.AwaitList(toolsList, "an old copy", isStale)
+		session.AwaitList(scripted.ToolsList, "an old copy", isStale)
 	}
 	for gone := time.Now(); time.Since(gone) < down; {
-		if a := session.List(toolsList); !isStale(a) {
-			t.Errorf("while the server is down, a list is %s", describe(a))
+		if a := session.List(scripted.ToolsList); !isStale(a) {
+			t.Errorf("while the server is down, a list is %s", a)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -71,11 +71,11 @@ func TestCallersSeeWhatFastMCPKeepsSilent(t *testing.T) {
 	startOther(t, addr, o.python("fastmcp", "growing.py", port)...)
 	p := startProxy(t, mcpCache("http://"+addr+"/mcp"))
 	session := fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "")
-	session.Settle(toolsList)
+	session.Settle(scripted.ToolsList)
 	grow := func() (tool string) {
 		a := session.Call("tools/call", session.Params(`"name":"grow","arguments":{}`))
 		if err := json.Unmarshal(a.Part("result", "structuredContent", "result"), &tool); err != nil {
-			t.Fatalf("growing: %s", describe(a))
+			t.Fatalf("growing: %s", a)
 		}
 		return tool
 	}
@@ -83,7 +83,7 @@ func TestCallersSeeWhatFastMCPKeepsSilent(t *testing.T) {
 		return slices.ContainsFunc(a.Items("tools"), func(item string) bool { return strings.Contains(item, `"`+tool+`"`) })
 	}
 	first := grow()
-	session.AwaitList(toolsList, "the first tool that was added", func(a *fixture.Answer) bool { return has(a, first) })
+	session.AwaitList(scripted.ToolsList, "the first tool that was added", func(a *fixture.Answer) bool { return has(a, first) })
 	time.Sleep(time.Second) // in which its notice could still come
 	const calls = 20
 	seen, hits := 0, 0
@@ -93,19 +93,19 @@ func TestCallersSeeWhatFastMCPKeepsSilent(t *testing.T) {
 	for range calls {
 		tool := grow()
 		began := time.Now()
-		if a := session.List(toolsList); has(a, tool) {
+		if a := session.List(scripted.ToolsList); has(a, tool) {
 			seen++
 		} else {
-			t.Errorf("%s is missing in the caller's next list: %s", tool, describe(a))
+			t.Errorf("%s is missing in the caller's next list: %s", tool, a)
 		}
 		longest = max(longest, time.Since(began))
 		grown = tool
-		session.AwaitList(toolsList, "a hit with "+tool, fresh) // once the feed has asked again
+		session.AwaitList(scripted.ToolsList, "a hit with "+tool, fresh) // once the feed has asked again
 		for range 2 {
-			if a := session.List(toolsList); fresh(a) {
+			if a := session.List(scripted.ToolsList); fresh(a) {
 				hits++
 			} else {
-				t.Errorf("after a hit with %s, a list is %s", tool, describe(a))
+				t.Errorf("after a hit with %s, a list is %s", tool, a)
 			}
 		}
 	}

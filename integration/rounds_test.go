@@ -23,7 +23,7 @@ func TestNoOldListAfterNotice(t *testing.T) {
 		w.start()
 		c := w.warm(revision)
 		s := c.Notices()
-		await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+		fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
 
 		var announced atomic.Int64
 		hammer := startHammer(w, &announced, 8)
@@ -32,12 +32,12 @@ func TestNoOldListAfterNotice(t *testing.T) {
 		rounds := pick(100, 2000)
 		for round := 1; round <= rounds; round++ {
 			w.markRound(round)
-			w.Changed(target(round, c), toolsList)
+			w.Changed(target(round, c), scripted.ToolsList)
 			s.Await("notifications/tools/list_changed")
 			announced.Store(int64(round))
-			a := c.List(toolsList)
+			a := c.List(scripted.ToolsList)
 			if got := roundOf(a); got != int64(round) {
-				t.Fatalf("round %d: got round %d, %s", round, got, describe(a))
+				t.Fatalf("round %d: got round %d, %s", round, got, a)
 			}
 			if a.CacheStatus().Hit {
 				hits++
@@ -63,12 +63,12 @@ func target(round int, c *fixture.Raw) func(scripted.StreamInfo) bool {
 	return ofEra(c)
 }
 
-func (w *world) markRound(round int) { w.mark(toolsList, fmt.Sprint("round ", round)) }
+func (w *world) markRound(round int) { w.mark(scripted.ToolsList, fmt.Sprint("round ", round)) }
 
 // roundOf returns the round of a list, -1 if it is none.
 func roundOf(a *fixture.Answer) int64 {
 	var round int64
-	if _, err := fmt.Sscanf(markOf(a, toolsList), "round %d", &round); err != nil {
+	if _, err := fmt.Sscanf(markOf(a, scripted.ToolsList), "round %d", &round); err != nil {
 		return -1
 	}
 	return round
@@ -92,7 +92,7 @@ func startHammer(w *world, announced *atomic.Int64, clients int) *hammer {
 		h.wg.Go(func() {
 			for ctx.Err() == nil {
 				least := announced.Load()
-				a, err := c.TryList(ctx, toolsList)
+				a, err := c.TryList(ctx, scripted.ToolsList)
 				if ctx.Err() == nil {
 					h.check(a, err, least)
 				}
@@ -113,7 +113,7 @@ func (h *hammer) check(a *fixture.Answer, err error, least int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.old) < 5 {
-		h.old = append(h.old, fmt.Sprintf("after round %d: %s, %v", least, strings.TrimSpace(describe(a)), err))
+		h.old = append(h.old, fmt.Sprintf("after round %d: %s, %v", least, strings.TrimSpace(a.String()), err))
 	}
 }
 

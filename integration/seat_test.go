@@ -51,25 +51,25 @@ func TestOneSeat(t *testing.T) {
 					c := w.client(revision)
 					for range 40 {
 						if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusOK {
-							t.Fatalf("a call gave %s", describe(a))
+							t.Fatalf("a call gave %s", a)
 						}
-						if a := c.List(toolsList); a.Status != http.StatusOK || markOf(a, toolsList) != "v1" {
-							t.Fatalf("a list gave %s", describe(a))
+						if a := c.List(scripted.ToolsList); a.Status != http.StatusOK || markOf(a, scripted.ToolsList) != "v1" {
+							t.Fatalf("a list gave %s", a)
 						}
 					}
-					await(t, "the feeds to yield", func() bool { return !slices.Contains(legacyStates(t), "ready") })
+					fixture.Await(t, "the feeds to yield", func() bool { return !slices.Contains(legacyStates(t), "ready") })
 					if clients, feeds := w.Sessions(); clients != 1 || feeds != 0 {
 						t.Errorf("%d clients and %d feeds have a session", clients, feeds)
 					}
 					if a := c.Delete(); a.Status != http.StatusNoContent {
-						t.Fatalf("the session's end gave %s", describe(a))
+						t.Fatalf("the session's end gave %s", a)
 					}
-					await(t, "the feed to be back", func() bool { return slices.Contains(legacyStates(t), "ready") })
+					fixture.Await(t, "the feed to be back", func() bool { return slices.Contains(legacyStates(t), "ready") })
 				}
 				for range 10 { // with no time for the feed between them
 					c := w.client(revision)
 					if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusOK {
-						t.Fatalf("a call gave %s", describe(a))
+						t.Fatalf("a call gave %s", a)
 					}
 					c.Delete()
 				}
@@ -77,11 +77,11 @@ func TestOneSeat(t *testing.T) {
 				for range 5 { // who has lost a session opens another one at once
 					w.ForgetSessions()
 					if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusNotFound {
-						t.Fatalf("a call in a lost session gave %s", describe(a))
+						t.Fatalf("a call in a lost session gave %s", a)
 					}
 					c = w.client(revision)
 					if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusOK {
-						t.Fatalf("a call gave %s", describe(a))
+						t.Fatalf("a call gave %s", a)
 					}
 				}
 				if n := strings.Count(w.proxy.log(), oneSeat); n == 0 {
@@ -101,11 +101,11 @@ func TestTakenSeat(t *testing.T) {
 	w.start("admit all")
 	awaitReady(t, "mcp_cache")
 	first := w.client(scripted.LatestLegacy)
-	await(t, "the feed to yield", func() bool { return !slices.Contains(legacyStates(t), "ready") })
-	first.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
+	fixture.Await(t, "the feed to yield", func() bool { return !slices.Contains(legacyStates(t), "ready") })
+	first.AwaitList(scripted.ToolsList, "a hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit })
 	w.client(scripted.LatestLegacy)
-	if a := first.List(toolsList); a.Status != http.StatusNotFound {
-		t.Errorf("a list in a session that is gone gave %s", describe(a))
+	if a := first.List(scripted.ToolsList); a.Status != http.StatusNotFound {
+		t.Errorf("a list in a session that is gone gave %s", a)
 	}
 }
 
@@ -142,10 +142,10 @@ func TestNoSeat(t *testing.T) {
 			a := bad.Post(fixture.Message("1", initialize, `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`),
 				http.Header{"X-Bad": {"1"}})
 			if a.Status != http.StatusBadRequest || a.ErrorCode() != -32602 {
-				t.Errorf("a bad initialize gave %s", describe(a))
+				t.Errorf("a bad initialize gave %s", a)
 			}
 		}
-		await(t, "the feed to be ready", func() bool { return slices.Contains(legacyStates(t), "ready") })
+		fixture.Await(t, "the feed to be ready", func() bool { return slices.Contains(legacyStates(t), "ready") })
 		if n := w.host.CountFeed(initialize); n > 2 {
 			t.Errorf("the feed opened %d sessions", n)
 		}
@@ -163,7 +163,7 @@ func TestNoSeat(t *testing.T) {
 			before := w.host.CountFeed(initialize)
 			w.ForgetSessions()
 			// Before a client does, as that could have ended the feed's session.
-			await(t, "the feed to notice", func() bool { return w.host.CountFeed(initialize) > before })
+			fixture.Await(t, "the feed to notice", func() bool { return w.host.CountFeed(initialize) > before })
 			w.warm(scripted.LatestLegacy)
 		}
 		if strings.Contains(w.proxy.log(), oneSeat) {

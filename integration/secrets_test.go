@@ -37,7 +37,7 @@ func TestCredentialsDoNotCross(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
-			w.SetHints(publicBrief)
+			w.SetHints(scripted.PublicBrief)
 			w.SetDoor(func(r *http.Request) int {
 				if auth := r.Header.Get("Authorization"); auth != "Bearer "+feedToken && auth != "Bearer "+clientToken {
 					return http.StatusUnauthorized
@@ -49,12 +49,12 @@ func TestCredentialsDoNotCross(t *testing.T) {
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
 				c := w.clientAs(revision, "Bearer "+clientToken)
-				c.Settle(toolsList)
+				c.Settle(scripted.ToolsList)
 				c.Call("tools/call", c.Params(`"name":"item-0000"`))
 				w.SetScript("*", scripted.Status(http.StatusInternalServerError))
-				c.AwaitList(toolsList, "a stale hit", isStale)
+				c.AwaitList(scripted.ToolsList, "a stale hit", isStale)
 				w.SetScript("*", nil)
-				c.AwaitList(toolsList, "a fresh hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit && !isStale(a) })
+				c.AwaitList(scripted.ToolsList, "a fresh hit", func(a *fixture.Answer) bool { return a.CacheStatus().Hit && !isStale(a) })
 			})
 			for _, r := range w.host.Requests(func(*fixture.Request) bool { return true }) {
 				want := "Bearer " + clientToken
@@ -99,11 +99,11 @@ func (w *world) hidesKeysInURLs(t *testing.T) {
 	const key = "planted-key"
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.clientAs(revision, "").Settle(toolsList)
+		w.clientAs(revision, "").Settle(scripted.ToolsList)
 		// A toolkit does not answer there.
 		_, _ = fixture.NewModern(t, "http://"+w.proxy.Addr+"/s/"+key+"/mcp", "").Try(t.Context(), http.MethodPost, fixture.Message("1", "ping", "{}"), nil)
 		for _, query := range []string{"?" + key, "?key%3D" + key, "?" + key + "=", "?toolsets=" + key} {
-			fixture.NewWith(t, w.proxy.URL+query, revision, "", nil).List(toolsList)
+			fixture.NewWith(t, w.proxy.URL+query, revision, "", nil).List(scripted.ToolsList)
 		}
 	})
 	_, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
@@ -125,7 +125,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	var refused atomic.Int64
 	accept := func(tokens ...string) {
 		w.SetDoor(func(r *http.Request) int {
@@ -141,21 +141,22 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	accept("old")
 	w.start("guard bearer {\nfile "+file+"\n}", "refresh 50ms")
 	c := w.clientAs(scripted.Modern, "Bearer client")
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	awaitReady(t, "mcp_cache") // the feed has used the old token in both eras
 	accept("new")
-	await(t, "a refusal of the feed", func() bool { return refused.Load() > 0 })
-	if a := c.List(toolsList); !isWhole(a) {
-		t.Errorf("after the refusal, a list is %s", describe(a))
+	fixture.Await(t, "a refusal of the feed", func() bool { return refused.Load() > 0 })
+	if a := c.List(scripted.ToolsList); !isWhole(a) {
+		t.Errorf("after the refusal, a list is %s", a)
 	}
 	if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.mark(toolsList, "v2")
-	await(t, "a refresh with the new token", func() bool {
+	w.mark(scripted.ToolsList, "v2")
+	fixture.Await(t, "a refresh with the new token", func() bool {
 		return len(w.host.Requests(func(r *fixture.Request) bool {
-			return r.Method == toolsList && r.Header.Get("Authorization") == "Bearer new"
+			return r.Method == scripted.ToolsList && r.Header.Get("Authorization") == "Bearer new"
 		})) > 0
 	})
-	c.AwaitList(toolsList, "the new token's list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+
+	c.AwaitList(scripted.ToolsList, "the new token's list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
 }

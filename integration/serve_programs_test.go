@@ -32,9 +32,9 @@ func TestServeProgram(t *testing.T) {
 	p.awaitLine(t, "Cached at 2025-11-25: tools 1.")
 	p.awaitLine(t, "# MCP 2025-11-25")
 	c := fixture.New(t, endpoint, scripted.LatestLegacy, "")
-	c.Settle(toolsList)
-	if a := c.List(toolsList); !a.CacheStatus().Hit || len(a.Items("tools")) != 1 {
-		t.Errorf("got %s", describe(a))
+	c.Settle(scripted.ToolsList)
+	if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || len(a.Items("tools")) != 1 {
+		t.Errorf("got %s", a)
 	}
 	here, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/cwd")
 	if err != nil {
@@ -77,7 +77,7 @@ func TestServeMCPConfig(t *testing.T) {
 	wants := map[string]string{"one": "Bearer s3cret-one", "two": "s3cret-two"}
 	for name, want := range wants {
 		s := scripted.New()
-		s.SetList(toolsList, scripted.Items(toolsList, "v1", 2))
+		s.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "v1", 2))
 		s.SetDoor(func(r *http.Request) int {
 			return map[bool]int{true: http.StatusUnauthorized}[!slices.Equal(r.Header["Authorization"], []string{want})]
 		})
@@ -103,7 +103,7 @@ func TestServeMCPConfig(t *testing.T) {
 	env := []string{"MCP_CACHE_TEST_NAME=one", "XDG_DATA_HOME=" + t.TempDir()}
 	check := func(t *testing.T, endpoint string) {
 		c := fixture.New(t, endpoint, scripted.LatestLegacy, "")
-		await(t, "the tools of all", func() bool { return len(c.List(toolsList).Items("tools")) == 5 })
+		fixture.Await(t, "the tools of all", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 5 })
 		got := strings.Split(textOf(c.Call("tools/call", c.Params(`"name":"a-program__env","arguments":{}`))), "\n")
 		for _, want := range []string{"TOKEN=s3cret-one", `TEXT={"a": {b}}`} {
 			if !slices.Contains(got, want) {
@@ -144,13 +144,14 @@ func TestServeMCPConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		startProcess(t, env, "run", "--config", caddyfile)
-		await(t, "somebody listens", func() bool {
+		fixture.Await(t, "somebody listens", func() bool {
 			res, err := http.Get("http://127.0.0.1:" + port + "/")
 			if err == nil {
 				_ = res.Body.Close()
 			}
 			return err == nil
 		})
+
 		check(t, "http://127.0.0.1:"+port+"/mcp")
 	})
 }
@@ -170,7 +171,7 @@ func TestProgramsByCommand(t *testing.T) {
 	}
 	p := startProxy(t, "mcp_cache "+stdio+" {\nname files\nstdio {\ndir "+dir+"\n}\n}")
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	if got := textOf(callProgram(c, "dir")); got != dir {
 		t.Errorf("it runs in %s, want %s", got, dir)
 	}
@@ -180,7 +181,7 @@ func TestProgramsByCommand(t *testing.T) {
 	p = startProxy(t, "mcp_cache {\nserver one "+stdio+"\nserver two "+stdio+" {\nstdio {\nenv X y\n}\n}\n}")
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		await(t, "the tools of both", func() bool { return len(c.List(toolsList).Items("tools")) == 2 })
+		fixture.Await(t, "the tools of both", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 2 })
 		for name, want := range map[string]bool{"one": false, "two": true} {
 			env := textOf(c.Call("tools/call", c.Params(`"name":"`+name+`__env","arguments":{}`)))
 			if got := slices.Contains(strings.Split(env, "\n"), "X=y"); got != want {

@@ -19,10 +19,11 @@ import (
 // awaitLine waits for a line with that beginning and returns its rest.
 func (p *process) awaitLine(t testing.TB, beginning string) (rest string) {
 	t.Helper()
-	await(t, "a line that begins with "+beginning, func() (ok bool) {
+	fixture.Await(t, "a line that begins with "+beginning, func() (ok bool) {
 		rest, ok = p.find(beginning)
 		return ok
 	})
+
 	return rest
 }
 
@@ -53,8 +54,8 @@ func TestServeExplainsDefaultHints(t *testing.T) {
 	}
 	endpoint, _, _ := strings.Cut(p.awaitLine(t, "mcp_cache is at "), ", ")
 	c := fixture.New(t, endpoint, scripted.Modern, "")
-	c.Settle(toolsList)
-	wantHit(t, c.List(toolsList), toolsList, "v1")
+	c.Settle(scripted.ToolsList)
+	wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 }
 
 // TestServeGoesOnWithOneEra serves a server that wants to be left alone in one era: serve
@@ -85,9 +86,9 @@ func TestServeSeveral(t *testing.T) {
 		t.Errorf("it says %s, want %s", rest, want)
 	}
 	hasTools := func() bool {
-		return len(fixture.New(t, endpoint, scripted.Modern, "").List(toolsList).Items("tools")) == 4
+		return len(fixture.New(t, endpoint, scripted.Modern, "").List(scripted.ToolsList).Items("tools")) == 4
 	}
-	await(t, "the tools of both", hasTools)
+	fixture.Await(t, "the tools of both", hasTools)
 	p.awaitLine(t, "Cached at 2026-07-28: tools 4, ")
 	p.awaitLine(t, "Trouble: nothing listens at "+down.Addr)
 	p.awaitLine(t, "# MCP 2026-07-28")
@@ -139,7 +140,7 @@ func TestServeSendsHeaders(t *testing.T) {
 	for _, method := range scripted.ListMethods() {
 		s.SetList(method, scripted.Items(method, "v1", 3))
 	}
-	s.SetHints(privateHour)
+	s.SetHints(scripted.PrivateHour)
 	var closed, others atomic.Bool
 	s.SetDoor(func(r *http.Request) int {
 		if !slices.Equal(r.Header["Authorization"], []string{wanted}) || !slices.Equal(r.Header["X-Tenant"], []string{"acme"}) {
@@ -165,8 +166,8 @@ func TestServeSendsHeaders(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		for _, own := range []string{"", "Bearer of-the-client"} {
 			c := fixture.New(t, endpoint, revision, own)
-			c.Settle(toolsList)
-			wantHit(t, c.List(toolsList), toolsList, "v1")
+			c.Settle(scripted.ToolsList)
+			wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 			c.Call("tools/call", c.Params(`"name":"item-0000"`))
 		}
 	})
@@ -188,7 +189,7 @@ func TestServeSendsHeaders(t *testing.T) {
 			t.Errorf("a foreign page got %d at %s", res.StatusCode, path)
 		}
 	}
-	s.SetScript(toolsList, func(x *scripted.Exchange) {
+	s.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		x.Error(http.StatusOK, -32603, "what are you doing here, "+x.R.Header.Get("Authorization")+"?")
 	})
 	address, _, _ := strings.Cut(strings.TrimSuffix(p.awaitLine(t, "Caddy's admin API is at "), "."), ". ")

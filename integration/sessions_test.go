@@ -14,22 +14,22 @@ func TestSessionsThatDiffer(t *testing.T) {
 	w := newWorld(t, "refresh 10ms")
 	c, other := w.warm(scripted.LatestLegacy), w.client(scripted.LatestLegacy)
 	s := c.Notices()
-	await(t, "the stream", func() bool { return w.Streams(scripted.Session(c.Session)) == 1 })
-	w.SetSessionList(c.Session, toolsList, scripted.Items(toolsList, "own", 3))
-	w.Changed(scripted.Session(c.Session), toolsList)
+	fixture.Await(t, "the stream", func() bool { return w.Streams(scripted.Session(c.Session)) == 1 })
+	w.SetSessionList(c.Session, scripted.ToolsList, scripted.Items(scripted.ToolsList, "own", 3))
+	w.Changed(scripted.Session(c.Session), scripted.ToolsList)
 	s.Await("notifications/tools/list_changed")
-	other.AwaitList(toolsList, "everybody's list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+	other.AwaitList(scripted.ToolsList, "everybody's list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1") })
 	for range 5 {
-		a := c.List(toolsList)
+		a := c.List(scripted.ToolsList)
 		wantForwarded(t, a)
-		if markOf(a, toolsList) != "own" {
-			t.Errorf("the session got %s", describe(a))
+		if markOf(a, scripted.ToolsList) != "own" {
+			t.Errorf("the session got %s", a)
 		}
-		wantHit(t, other.List(toolsList), toolsList, "v1")
-		wantHit(t, c.Settle(promptsList), promptsList, "v1") // its other lists are everybody's
+		wantHit(t, other.List(scripted.ToolsList), scripted.ToolsList, "v1")
+		wantHit(t, c.Settle(scripted.PromptsList), scripted.PromptsList, "v1") // its other lists are everybody's
 	}
-	w.SetSessionList(c.Session, toolsList, scripted.Items(toolsList, "v1", 3))
-	c.AwaitList(toolsList, "everybody's list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+	w.SetSessionList(c.Session, scripted.ToolsList, scripted.Items(scripted.ToolsList, "v1", 3))
+	c.AwaitList(scripted.ToolsList, "everybody's list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1") })
 }
 
 // TestSessionlessLegacy serves legacy clients of an upstream without sessions.
@@ -73,7 +73,7 @@ func TestOneEraOnly(t *testing.T) {
 		w.warm(revision)
 		foreign := fixture.NewModern(t, w.proxy.URL, "")
 		direct := fixture.NewModern(t, w.host.URL, "")
-		method, params := toolsList, foreign.Params("")
+		method, params := scripted.ToolsList, foreign.Params("")
 		if revision == scripted.Modern {
 			method, params = "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`
 			foreign.Revision, direct.Revision = "", ""
@@ -81,7 +81,7 @@ func TestOneEraOnly(t *testing.T) {
 		got, want := foreign.Call(method, params), direct.Call(method, params)
 		wantForwarded(t, got)
 		if got.Status != want.Status || string(got.Body) != string(want.Body) || want.Status != http.StatusBadRequest {
-			t.Errorf("got %s\nwant %s", describe(got), describe(want))
+			t.Errorf("got %s\nwant %s", got, want)
 		}
 	})
 }
@@ -96,11 +96,11 @@ func TestManySessions(t *testing.T) {
 			a := c.Post(fixture.Message("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`),
 				http.Header{"Mcp-Protocol-Version": {}})
 			session := http.Header{"Mcp-Session-Id": a.Header["Mcp-Session-Id"], "Mcp-Protocol-Version": {"2025-11-25"}}
-			if a := c.Post(fixture.Message("2", toolsList, "{}"), session); a.Status != http.StatusOK {
-				t.Fatalf("listing gave %s", describe(a))
+			if a := c.Post(fixture.Message("2", scripted.ToolsList, "{}"), session); a.Status != http.StatusOK {
+				t.Fatalf("listing gave %s", a)
 			}
 			if a, err := c.Try(t.Context(), http.MethodDelete, "", session); err != nil || a.Status != http.StatusNoContent {
-				t.Fatalf("ending a session gave %s, %v", describe(a), err)
+				t.Fatalf("ending a session gave %s, %v", a, err)
 			}
 		}
 		w.host.Forget()

@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // TestExampleSeveral has a client at each path of the example: it gets the list of
@@ -18,12 +19,13 @@ func TestExampleSeveral(t *testing.T) {
 	first := startExampleOf(t, "several", offer("file_ticket"), offer("search_docs"))
 	for name, tool := range map[string]string{"tickets": "file_ticket", "docs": "search_docs"} {
 		c := fixture.NewModern(t, strings.TrimSuffix(first, "/mcp")+"/"+name+"/mcp", "")
-		await(t, "a hit of "+name, func() bool {
-			a := c.List(toolsList)
+		fixture.Await(t, "a hit of "+name, func() bool {
+			a := c.List(scripted.ToolsList)
 			if got := listed(t, a, ways[0]); got != tool {
 				t.Fatalf("%s lists %s", name, got)
 			}
 			return a.CacheStatus().Hit && strings.HasPrefix(a.CacheStatus().Raw, name+";")
 		})
+
 	}
 }

@@ -20,9 +20,9 @@ func (w *world) miss(told func(scripted.StreamInfo) bool, mark string) (release 
 	var once sync.Once
 	release = func() { once.Do(func() { close(released) }) }
 	w.t.Cleanup(release)
-	w.mark(toolsList, mark)
-	w.SetScript(toolsList, scripted.Hang(released))
-	w.Changed(told, toolsList)
+	w.mark(scripted.ToolsList, mark)
+	w.SetScript(scripted.ToolsList, scripted.Hang(released))
+	w.Changed(told, scripted.ToolsList)
 	return release
 }
 
@@ -35,17 +35,17 @@ func TestThousandMissesOneFetch(t *testing.T) {
 	w := newWorld(t, "refresh 1h")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.SetScript(toolsList, nil)
+		w.SetScript(scripted.ToolsList, nil)
 		c := w.warm(revision)
 		s := c.Notices()
-		await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+		fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
 		for _, wave := range []string{"first wave", "second wave"} {
 			t.Run(wave, func(t *testing.T) {
 				w := w.on(t)
 				mark := wave + revision
 				asked := func() int { // for the other era, its feed may ask
 					return len(w.host.Requests(func(r *fixture.Request) bool {
-						return r.Method == toolsList && r.Header.Get("Mcp-Protocol-Version") == revision
+						return r.Method == scripted.ToolsList && r.Header.Get("Mcp-Protocol-Version") == revision
 					}))
 				}
 				before := asked()
@@ -73,12 +73,12 @@ func listAtOnce(t *testing.T, c *fixture.Raw, lists int, mark string, release fu
 	var wg sync.WaitGroup
 	for range lists {
 		wg.Go(func() {
-			if a, err := c.TryList(ctx, toolsList); err != nil || markOf(a, toolsList) != mark {
-				t.Errorf("one of many got %s, %v", describe(a), err)
+			if a, err := c.TryList(ctx, scripted.ToolsList); err != nil || markOf(a, scripted.ToolsList) != mark {
+				t.Errorf("one of many got %s, %v", a, err)
 			}
 		})
 	}
-	await(t, "all requests", func() bool { return sent.Load() == int64(lists) })
+	fixture.Await(t, "all requests", func() bool { return sent.Load() == int64(lists) })
 	release()
 	wg.Wait()
 }
@@ -89,12 +89,12 @@ func TestStalledLeaderHurtsNobody(t *testing.T) {
 	w := newWorld(t, "refresh 1h")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.SetScript(toolsList, nil)
+		w.SetScript(scripted.ToolsList, nil)
 		c := w.warm(revision)
 		s := c.Notices()
-		await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+		fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
 		mark := "v2 " + revision
-		before := w.host.Count(toolsList)
+		before := w.host.Count(scripted.ToolsList)
 		release := w.miss(ofEra(c), mark)
 		s.Await("notifications/tools/list_changed")
 
@@ -104,14 +104,14 @@ func TestStalledLeaderHurtsNobody(t *testing.T) {
 		follow := make(chan *fixture.Answer, 8)
 		for range cap(left) {
 			go func() {
-				_, err := c.TryList(leaders, toolsList)
+				_, err := c.TryList(leaders, scripted.ToolsList)
 				left <- err
 			}()
-			await(t, "the leader's fetch", func() bool { return w.host.Count(toolsList) > before })
+			fixture.Await(t, "the leader's fetch", func() bool { return w.host.Count(scripted.ToolsList) > before })
 		}
 		for range cap(follow) {
 			go func() {
-				a, err := c.TryList(t.Context(), toolsList)
+				a, err := c.TryList(t.Context(), scripted.ToolsList)
 				if err != nil {
 					t.Errorf("following: %v", err)
 				}
@@ -126,8 +126,8 @@ func TestStalledLeaderHurtsNobody(t *testing.T) {
 		}
 		release()
 		for range cap(follow) {
-			if a := <-follow; a != nil && markOf(a, toolsList) != mark {
-				t.Errorf("a follower got %s", describe(a))
+			if a := <-follow; a != nil && markOf(a, scripted.ToolsList) != mark {
+				t.Errorf("a follower got %s", a)
 			}
 		}
 	})
@@ -144,22 +144,22 @@ func TestPoisonedFetch(t *testing.T) {
 			w := newWorld(t, "refresh 50ms")
 			c := w.warm(scripted.Modern)
 			s := c.Notices()
-			await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
-			w.mark(toolsList, "v2")
+			fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+			w.mark(scripted.ToolsList, "v2")
 			reached, held := make(chan struct{}, 64), make(chan struct{})
-			w.SetScript(toolsList, func(x *scripted.Exchange) {
+			w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 				reached <- struct{}{}
 				<-held
 				poison(x)
 			})
-			w.Changed(ofEra(c), toolsList)
+			w.Changed(ofEra(c), scripted.ToolsList)
 			s.Await("notifications/tools/list_changed")
 			var wg sync.WaitGroup
 			var old atomic.Int64
 			for range 20 {
 				wg.Go(func() {
 					// A connection that is cut is an answer too: it is the upstream's.
-					if a, err := c.TryList(t.Context(), toolsList); err == nil && markOf(a, toolsList) == "v1" {
+					if a, err := c.TryList(t.Context(), scripted.ToolsList); err == nil && markOf(a, scripted.ToolsList) == "v1" {
 						old.Add(1)
 					}
 				})
@@ -170,8 +170,8 @@ func TestPoisonedFetch(t *testing.T) {
 			if n := old.Load(); n > 0 {
 				t.Errorf("%d got the list from before the notice", n)
 			}
-			w.SetScript(toolsList, nil)
-			c.AwaitList(toolsList, "a good list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+			w.SetScript(scripted.ToolsList, nil)
+			c.AwaitList(scripted.ToolsList, "a good list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 		})
 	}
 }

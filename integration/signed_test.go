@@ -105,18 +105,18 @@ func TestSignedRequestsPass(t *testing.T) {
 						return decode(t, a)
 					}
 					awaitReady(t, "mcp_cache") // the feed of the other era, too
-					before := w.host.CountFeed(toolsList)
+					before := w.host.CountFeed(scripted.ToolsList)
 					for range 5 {
-						a := send(toolsList, "")
-						if got := a.Header.Get("Cache-Status"); markOf(a, toolsList) != "v1" || got != "mcp_cache; fwd=bypass; detail=signed" {
-							t.Errorf("a list: %q, %s", got, describe(a))
+						a := send(scripted.ToolsList, "")
+						if got := a.Header.Get("Cache-Status"); markOf(a, scripted.ToolsList) != "v1" || got != "mcp_cache; fwd=bypass; detail=signed" {
+							t.Errorf("a list: %q, %s", got, a)
 						}
 						if a := send("ping", ""); a.Status != http.StatusOK {
-							t.Errorf("another request: %s", describe(a))
+							t.Errorf("another request: %s", a)
 						}
-						wantHit(t, others.List(toolsList), toolsList, "v1")
+						wantHit(t, others.List(scripted.ToolsList), scripted.ToolsList, "v1")
 					}
-					if n := w.host.CountFeed(toolsList); n != before {
+					if n := w.host.CountFeed(scripted.ToolsList); n != before {
 						t.Errorf("the feed asked %d times more", n-before)
 					}
 				})

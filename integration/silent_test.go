@@ -22,46 +22,46 @@ func TestCallersSeeWhatTheyChanged(t *testing.T) {
 	var idle atomic.Bool
 	w.SetScript("tools/call", func(x *scripted.Exchange) {
 		if !idle.Load() {
-			w.mark(toolsList, fmt.Sprintf("change %d", version.Add(1)))
+			w.mark(scripted.ToolsList, fmt.Sprintf("change %d", version.Add(1)))
 		}
 		x.Default()
 	})
 	w.start()
 	caller := w.client(scripted.LatestLegacy)
-	caller.Settle(toolsList)
+	caller.Settle(scripted.ToolsList)
 	call := func() (mark string) {
 		caller.Call("tools/call", caller.Params(`"name":"item-0000"`))
 		return fmt.Sprintf("change %d", version.Load())
 	}
 	mark := call()
-	caller.AwaitList(toolsList, "the first change", func(a *fixture.Answer) bool { return markOf(a, toolsList) == mark })
+	caller.AwaitList(scripted.ToolsList, "the first change", func(a *fixture.Answer) bool { return markOf(a, scripted.ToolsList) == mark })
 	for range 50 {
 		if mark = call(); version.Load()%5 == 0 {
 			mark = call() // twice without a list
 		}
-		for i, a := range []*fixture.Answer{caller.List(toolsList), caller.List(toolsList)} {
-			if a.Status != http.StatusOK || markOf(a, toolsList) != mark {
-				t.Errorf("list %d after %s is %s", i+1, mark, describe(a))
+		for i, a := range []*fixture.Answer{caller.List(scripted.ToolsList), caller.List(scripted.ToolsList)} {
+			if a.Status != http.StatusOK || markOf(a, scripted.ToolsList) != mark {
+				t.Errorf("list %d after %s is %s", i+1, mark, a)
 			}
 		}
 	}
 	// That nothing was changed by one call says nothing about the next.
-	caller.Settle(toolsList)
+	caller.Settle(scripted.ToolsList)
 	idle.Store(true)
-	before := w.host.CountFeed(toolsList)
+	before := w.host.CountFeed(scripted.ToolsList)
 	call()
-	await(t, "the feed's list", func() bool { return w.host.CountFeed(toolsList) > before })
-	caller.Settle(toolsList)
-	before = w.host.CountFeed(toolsList)
+	fixture.Await(t, "the feed's list", func() bool { return w.host.CountFeed(scripted.ToolsList) > before })
+	caller.Settle(scripted.ToolsList)
+	before = w.host.CountFeed(scripted.ToolsList)
 	call()
-	await(t, "the feed's list", func() bool { return w.host.CountFeed(toolsList) > before })
+	fixture.Await(t, "the feed's list", func() bool { return w.host.CountFeed(scripted.ToolsList) > before })
 	idle.Store(false)
-	if mark = call(); markOf(caller.List(toolsList), toolsList) != mark {
+	if mark = call(); markOf(caller.List(scripted.ToolsList), scripted.ToolsList) != mark {
 		t.Errorf("%s is not seen after a call that changed nothing", mark)
 	}
 	other := w.client(scripted.LatestLegacy)
-	wantHit(t, other.Settle(toolsList), toolsList, mark)
-	wantHit(t, other.List(toolsList), toolsList, mark)
+	wantHit(t, other.Settle(scripted.ToolsList), scripted.ToolsList, mark)
+	wantHit(t, other.List(scripted.ToolsList), scripted.ToolsList, mark)
 }
 
 // TestCallersSeeTheFirstChange has calls follow each other without a list between them, so that the feed does not look, and the last of
@@ -80,7 +80,7 @@ func TestCallersSeeTheFirstChange(t *testing.T) {
 					var changes atomic.Bool
 					s.SetScript("tools/call", func(x *scripted.Exchange) {
 						if changes.Load() {
-							s.mark(toolsList, "changed")
+							s.mark(scripted.ToolsList, "changed")
 						}
 						x.Default()
 					})
@@ -90,15 +90,15 @@ func TestCallersSeeTheFirstChange(t *testing.T) {
 						authorization = "Bearer caller"
 					}
 					c := s.settled(authorization)[0]
-					before := s.host.Count(toolsList)
+					before := s.host.Count(scripted.ToolsList)
 					s.call(c, "item-0000")
-					await(t, "the look of the feed", func() bool { return s.host.Count(toolsList) > before })
+					fixture.Await(t, "the look of the feed", func() bool { return s.host.Count(scripted.ToolsList) > before })
 					s.call(c, "item-0000")
 					changes.Store(true)
 					s.call(c, "item-0000")
 					time.Sleep(500 * time.Millisecond) // since when a notice is not waited for any longer
-					if a := c.List(toolsList); !s.isWhole(a, "changed") {
-						t.Errorf("after its call, the caller is given %s", describe(a))
+					if a := c.List(scripted.ToolsList); !s.isWhole(a, "changed") {
+						t.Errorf("after its call, the caller is given %s", a)
 					}
 				})
 			}
@@ -121,15 +121,15 @@ func TestEveryoneSeesAChange(t *testing.T) {
 					var changes atomic.Int64
 					s.SetScript("tools/call", func(x *scripted.Exchange) {
 						if n := changes.Load(); n > 0 {
-							s.mark(toolsList, fmt.Sprint("change ", n))
+							s.mark(scripted.ToolsList, fmt.Sprint("change ", n))
 						}
 						x.Default()
 					})
 					s.begin()
 					c := s.settled("")[0]
-					before := s.host.Count(toolsList)
+					before := s.host.Count(scripted.ToolsList)
 					s.call(c, "item-0000")
-					await(t, "the look of the feed", func() bool { return s.host.Count(toolsList) > before })
+					fixture.Await(t, "the look of the feed", func() bool { return s.host.Count(scripted.ToolsList) > before })
 					for n := range 10 {
 						s.call(c, "item-0000")
 						changes.Add(1)
@@ -150,17 +150,17 @@ func TestOwnListsCauseNoLooks(t *testing.T) {
 	s.begin()
 	c := s.settled("Bearer caller")[0]
 	s.call(c, "unknown")
-	before, feeds := s.host.Count(toolsList), s.host.CountFeed(toolsList)
+	before, feeds := s.host.Count(scripted.ToolsList), s.host.CountFeed(scripted.ToolsList)
 	const rounds = 10
 	for range rounds {
-		if a := c.List(toolsList); !s.isWhole(a, "v1") {
-			t.Errorf("a list is %s", describe(a))
+		if a := c.List(scripted.ToolsList); !s.isWhole(a, "v1") {
+			t.Errorf("a list is %s", a)
 		}
 		if a := s.call(c, "unknown"); a.ErrorCode() != -32602 {
-			t.Errorf("a call gave %s", describe(a))
+			t.Errorf("a call gave %s", a)
 		}
 	}
-	if n := s.host.Count(toolsList) - before; n != rounds || s.host.CountFeed(toolsList) != feeds {
-		t.Errorf("%d lists of a client had the server asked for %d, of these %d by the feed", rounds, n, s.host.CountFeed(toolsList)-feeds)
+	if n := s.host.Count(scripted.ToolsList) - before; n != rounds || s.host.CountFeed(scripted.ToolsList) != feeds {
+		t.Errorf("%d lists of a client had the server asked for %d, of these %d by the feed", rounds, n, s.host.CountFeed(scripted.ToolsList)-feeds)
 	}
 }

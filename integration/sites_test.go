@@ -36,9 +36,9 @@ func TestCredentialOfAGateway(t *testing.T) {
 				c := w.client(revision)
 				want := func(a *fixture.Answer) bool { return strings.HasSuffix(a.CacheStatus().Raw, "detail=header") }
 				if revision == scripted.Modern && options != nil {
-					want = func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") }
+					want = func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1") }
 				}
-				c.AwaitList(toolsList, "what it is", want)
+				c.AwaitList(scripted.ToolsList, "what it is", want)
 			})
 			if all := warnings(t, "mcp_cache"); len(all) != 1 || !strings.Contains(all[0], "have it deleted in front, or not copied there (header: X-Authentik-Jwt, ") {
 				t.Errorf("warnings: %q", all)
@@ -62,11 +62,11 @@ func TestSiteOfTwoNames(t *testing.T) {
 	w.proxy = startProxy(t, config("one.example"))
 	for host, want := range map[string]string{"one.example": "; hit; ", "two.example": "; fwd=bypass; detail=host"} {
 		c := fixture.NewWith(t, w.proxy.URL, scripted.LatestLegacy, "", http.Header{"Host": {host}})
-		c.AwaitList(toolsList, want, func(a *fixture.Answer) bool { return strings.Contains(a.CacheStatus().Raw, want) })
+		c.AwaitList(scripted.ToolsList, want, func(a *fixture.Answer) bool { return strings.Contains(a.CacheStatus().Raw, want) })
 	}
 	w.proxy.reload(config("one.example two.example"))
 	c := fixture.NewWith(t, w.proxy.URL, scripted.LatestLegacy, "", http.Header{"Host": {"two.example"}})
-	wantHit(t, c.Settle(toolsList), toolsList, "v1")
+	wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 }
 
 // balanced is a load balancer that finds the server of a session by a cookie, which is new in
@@ -93,17 +93,18 @@ func TestAffinityByCookie(t *testing.T) {
 			w.start(append(strings.Split(options, "\n"), "eras legacy")...)
 			awaitReady(t, "mcp_cache")
 			c, asked := w.client(scripted.LatestLegacy), 0
-			await(t, "lists with "+want, func() bool {
+			fixture.Await(t, "lists with "+want, func() bool {
 				asked++
 				c.Header = http.Header{"Cookie": {fmt.Sprint("AWSALB=client-", asked)}}
-				a := c.List(toolsList)
+				a := c.List(scripted.ToolsList)
 				return a.Status == http.StatusOK && strings.Contains(a.CacheStatus().Raw, want)
 			})
+
 			if options == "" {
 				wantWarning(t, "as Cookie:NAME (header: Cookie, ")
 			}
 			refresh(t)
-			await(t, "a refresh", func() bool { return w.host.CountFeed(toolsList) > 1 })
+			fixture.Await(t, "a refresh", func() bool { return w.host.CountFeed(scripted.ToolsList) > 1 })
 			if n := w.host.CountFeed(initialize); n != 1 {
 				t.Errorf("the feed opened %d sessions", n)
 			}
@@ -196,8 +197,8 @@ func TestEndpointElsewhere(t *testing.T) {
 	w.host.Start()
 	w.proxy = startProxy(t, block("mcp_cache http://"+w.host.Addr, "eras legacy"))
 	c := fixture.New(t, "http://"+w.proxy.Addr+"/v1/mcp", scripted.LatestLegacy, "")
-	if a := c.List(toolsList); a.Status != http.StatusOK {
-		t.Errorf("a list got %s", describe(a))
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusOK {
+		t.Errorf("a list got %s", a)
 	}
 	awaitFailure(t, "unsupported", "answered 404 at /mcp")
 	wantWarning(t, "arrive at another path than the endpoint (/mcp), and are passed on without a look into the cache; "+
@@ -220,9 +221,9 @@ func TestServerThatTheRequestPicks(t *testing.T) {
 	w.SetRevisions(scripted.LatestLegacy)
 	for _, credential := range []string{"", "Bearer a"} {
 		c := w.clientAs(scripted.LatestLegacy, credential)
-		wantHit(t, c.Settle(toolsList), toolsList, "v1")
+		wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 	}
-	if n := w.host.CountFeed(toolsList); n > 0 {
+	if n := w.host.CountFeed(scripted.ToolsList); n > 0 {
 		t.Errorf("a feed asked %d times", n)
 	}
 }
@@ -240,9 +241,9 @@ func TestLoginAtAnInternalAddress(t *testing.T) {
 	for _, config := range []string{"mcp_cache " + w.host.URL, block("mcp_cache", "server a "+w.host.URL+" {\nauthorization forward\n}")} {
 		w.proxy = startProxyCalled(t, "mcp.public.example", config)
 		c := fixture.NewModern(t, w.proxy.URL, "")
-		header := http.Header{"Host": {"mcp.public.example"}, "Mcp-Method": {toolsList}}
-		if a := c.Post(fixture.Message("1", toolsList, c.Params("")), header); a.Status != http.StatusUnauthorized {
-			t.Errorf("a stranger got %s", describe(a))
+		header := http.Header{"Host": {"mcp.public.example"}, "Mcp-Method": {scripted.ToolsList}}
+		if a := c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), header); a.Status != http.StatusUnauthorized {
+			t.Errorf("a stranger got %s", a)
 		}
 		wantWarning(t, "configure the server with the public URL of this endpoint (resource_metadata: mars.internal:8000, ")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
@@ -68,7 +69,7 @@ func TestListsWaitForWhatIsStored(t *testing.T) {
 			<-loading
 			answer := make(chan *fixture.Answer)
 			go func() {
-				a, err := c.TryList(t.Context(), toolsList)
+				a, err := c.TryList(t.Context(), scripted.ToolsList)
 				if err != nil {
 					t.Error(err)
 				}
@@ -79,7 +80,7 @@ func TestListsWaitForWhatIsStored(t *testing.T) {
 			}
 			close(answering)
 			if a := <-answer; !a.CacheStatus().Hit || !s.isWhole(a, "v1") {
-				t.Errorf("the list is %s", describe(a))
+				t.Errorf("the list is %s", a)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	var mu sync.Mutex
 	asked := make(map[string]bool)
 	hang := make(chan struct{})
-	one.SetScript(toolsList, func(x *scripted.Exchange) {
+	one.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		key := x.R.Header.Get("X-Key")
 		if key == "" || key == "known" {
 			x.Result(`{"resultType":"complete","ttlMs":3600000,"cacheScope":"private","tools":[{"name":"item","inputSchema":{"type":"object"}}]}`)
@@ -37,7 +37,7 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	})
 	p := startProxy(t, toolkitOf([]member{first, second}, "gate 10s"))
 	t.Cleanup(func() { close(hang) }) // before Caddy and the server end
-	fixture.New(t, p.URL, scripted.Modern, "").AwaitList(toolsList, "all tools", func(a *fixture.Answer) bool { return len(a.Items("tools")) == 3 })
+	fixture.New(t, p.URL, scripted.Modern, "").AwaitList(scripted.ToolsList, "all tools", func(a *fixture.Answer) bool { return len(a.Items("tools")) == 3 })
 
 	var strangers sync.WaitGroup
 	ctx, leave := context.WithCancel(t.Context())
@@ -45,20 +45,21 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 		c := fixture.NewModern(t, p.URL, "")
 		c.ComeFrom("127.0.0.2")
 		c.Header.Set("X-Key", strconv.Itoa(n))
-		strangers.Go(func() { _, _ = c.TryList(ctx, toolsList) }) // which they leave before its end
+		strangers.Go(func() { _, _ = c.TryList(ctx, scripted.ToolsList) }) // which they leave before its end
 	}
-	await(t, fmt.Sprintf("%d strangers whom the server lets hang", places), func() bool {
+	fixture.Await(t, fmt.Sprintf("%d strangers whom the server lets hang", places), func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(asked) >= places
 	})
+
 	leave() // the server goes on being asked for them
 	strangers.Wait()
 	for n, revision := range []string{scripted.Modern, scripted.LatestLegacy} {
 		c := fixture.New(t, p.URL, revision, "")
 		c.Header.Set("X-Key", "known")
-		if a := c.List(toolsList); len(a.Items("tools")) != 3 {
-			t.Errorf("list %d of a caller from elsewhere gave %s: %.300s", n, describe(a), a.Body)
+		if a := c.List(scripted.ToolsList); len(a.Items("tools")) != 3 {
+			t.Errorf("list %d of a caller from elsewhere gave %s: %.300s", n, a, a.Body)
 		}
 	}
 }

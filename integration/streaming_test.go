@@ -61,13 +61,13 @@ func TestNoticeStreamsPass(t *testing.T) {
 		c := w.client(scripted.LatestLegacy)
 		s := c.Get("")
 		own := scripted.Session(c.Session)
-		await(t, "the stream", func() bool { return w.Streams(own) == 1 })
+		fixture.Await(t, "the stream", func() bool { return w.Streams(own) == 1 })
 		for i := range 3 {
 			w.Notify(own, "notifications/message", fmt.Sprintf(`{"level":"info","data":%d}`, i))
 		}
 		first, _ := s.Next()
 		s.Close()
-		await(t, "the stream's end", func() bool { return w.Streams(own) == 0 })
+		fixture.Await(t, "the stream's end", func() bool { return w.Streams(own) == 0 })
 		resumed := c.Get(first.ID)
 		for i := 1; i < 3; i++ {
 			if e, ok := resumed.Next(); !ok || !strings.Contains(e.Data, fmt.Sprintf(`"data":%d}`, i)) || e.ID != fmt.Sprint(i+1) {
@@ -107,7 +107,7 @@ func TestServerAsksClient(t *testing.T) {
 	question := &fixture.Answer{Body: []byte(call.Await("elicitation/create").Data)}
 	answer := `{"jsonrpc":"2.0","id":` + string(question.Part("id")) + `,"result":{"action":"accept"}}`
 	if a := c.Post(answer, nil); a.Status != http.StatusAccepted {
-		t.Errorf("answering gave %s", describe(a))
+		t.Errorf("answering gave %s", a)
 	}
 	if e, ok := call.Next(); !ok || !strings.Contains(e.Data, answer) {
 		t.Errorf("the call ended with %q, %v", e.Data, ok)
@@ -144,14 +144,14 @@ func TestLargeBodiesStream(t *testing.T) {
 				answered <- a
 			}()
 			write(t, send, first)
-			await(t, "the body's beginning", func() bool { return w.host.BytesRead()-before >= int64(len(first))-4096 })
+			fixture.Await(t, "the body's beginning", func() bool { return w.host.BytesRead()-before >= int64(len(first))-4096 })
 			write(t, send, rest)
 			if err := send.Close(); err != nil {
 				t.Fatal(err)
 			}
 			sum := sha256.Sum256([]byte(body))
 			if a := <-answered; a == nil || string(a.Part("result", "sum")) != fmt.Sprintf("%q", hex.EncodeToString(sum[:])) {
-				t.Errorf("another body arrived: %s", describe(a))
+				t.Errorf("another body arrived: %s", a)
 			}
 		})
 	}
@@ -182,15 +182,15 @@ func TestMaxRequestBound(t *testing.T) {
 		w := w.on(t)
 		c := w.warm(revision)
 		ask := func(size int) *fixture.Answer {
-			body := fixture.Message("1", toolsList, c.Params(""))
+			body := fixture.Message("1", scripted.ToolsList, c.Params(""))
 			body += strings.Repeat(" ", size-len(body))
-			return c.Post(body, http.Header{"Mcp-Method": {toolsList}})
+			return c.Post(body, http.Header{"Mcp-Method": {scripted.ToolsList}})
 		}
-		wantHit(t, ask(bound), toolsList, "v1")
+		wantHit(t, ask(bound), scripted.ToolsList, "v1")
 		a := ask(bound + 1)
 		wantForwarded(t, a)
-		if markOf(a, toolsList) != "v1" {
-			t.Errorf("a body above the bound gave %s", describe(a))
+		if markOf(a, scripted.ToolsList) != "v1" {
+			t.Errorf("a body above the bound gave %s", a)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestEndedSessionsAreGone(t *testing.T) {
 	w := newWorld(t)
 	c := w.warm(scripted.LatestLegacy)
 	if a := c.Delete(); a.Status != http.StatusNoContent {
-		t.Fatalf("DELETE gave %s", describe(a))
+		t.Fatalf("DELETE gave %s", a)
 	}
 	wantEnded(t, c)
 }

@@ -24,24 +24,25 @@ func eraOnly(c *fixture.Raw, script scripted.Script) scripted.Script {
 func TestSuddenlyEmpty(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
-		w.SetHints(publicBrief)
+		w.SetHints(scripted.PublicBrief)
 		w.start("ttl 300ms", "refresh 10ms")
 		c := w.warm(revision)
 		var empties atomic.Int32
-		w.SetScript(toolsList, eraOnly(c, func(x *scripted.Exchange) {
+		w.SetScript(scripted.ToolsList, eraOnly(c, func(x *scripted.Exchange) {
 			scripted.Empty(x)
 			empties.Add(1)
 		}))
-		await(t, "the first fetch", func() bool { return empties.Load() > 0 }) // before it, the list may expire
-		await(t, "the confirming fetch", func() bool {
-			if a := c.List(toolsList); !a.CacheStatus().Hit || markOf(a, toolsList) != "v1" {
-				t.Errorf("of a list that is empty all of a sudden, there is %s", describe(a))
+		fixture.Await(t, "the first fetch", func() bool { return empties.Load() > 0 }) // before it, the list may expire
+		fixture.Await(t, "the confirming fetch", func() bool {
+			if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || markOf(a, scripted.ToolsList) != "v1" {
+				t.Errorf("of a list that is empty all of a sudden, there is %s", a)
 			}
 			return empties.Load() > 1
 		})
-		w.SetScript(toolsList, nil)
-		w.mark(toolsList, "v2")
-		c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+
+		w.SetScript(scripted.ToolsList, nil)
+		w.mark(scripted.ToolsList, "v2")
+		c.AwaitList(scripted.ToolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
 	})
 }
 
@@ -51,13 +52,13 @@ func TestAnnouncedEmpty(t *testing.T) {
 	w := newWorld(t, "refresh 10ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.mark(toolsList, "v1")
-		w.Changed(scripted.Feeds, toolsList)
+		w.mark(scripted.ToolsList, "v1")
+		w.Changed(scripted.Feeds, scripted.ToolsList)
 		c := w.client(revision)
-		c.AwaitList(toolsList, "the full list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
-		w.SetList(toolsList)
-		w.Changed(scripted.Feeds, toolsList)
-		c.AwaitList(toolsList, "the empty list", func(a *fixture.Answer) bool {
+		c.AwaitList(scripted.ToolsList, "the full list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1") })
+		w.SetList(scripted.ToolsList)
+		w.Changed(scripted.Feeds, scripted.ToolsList)
+		c.AwaitList(scripted.ToolsList, "the empty list", func(a *fixture.Answer) bool {
 			return a.CacheStatus().Hit && a.Items("tools") != nil && len(a.Items("tools")) == 0
 		})
 	})
@@ -68,19 +69,19 @@ func TestAnnouncedEmpty(t *testing.T) {
 func TestAnnouncedEmptyIsNotHidden(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
-		w.SetHints(publicBrief)
+		w.SetHints(scripted.PublicBrief)
 		w.start("ttl 1h", "refresh 500ms", "stale_if_error 0") // or who waits for a second gets the list from before
 		clients := []*fixture.Raw{w.warm(revision), w.clientAs(revision, "Bearer another")}
-		w.SetList(toolsList)
-		w.Changed(scripted.Feeds, toolsList)
+		w.SetList(scripted.ToolsList)
+		w.Changed(scripted.Feeds, scripted.ToolsList)
 		isEmpty := func(a *fixture.Answer) bool { return a.Items("tools") != nil && len(a.Items("tools")) == 0 }
-		clients[0].AwaitList(toolsList, "the empty list", isEmpty) // the feed was told
-		await(t, "empty hits for all", func() bool {
+		clients[0].AwaitList(scripted.ToolsList, "the empty list", isEmpty) // the feed was told
+		fixture.Await(t, "empty hits for all", func() bool {
 			hits := 0
 			for _, c := range clients {
-				a := c.List(toolsList)
+				a := c.List(scripted.ToolsList)
 				if !isEmpty(a) {
-					t.Errorf("after the notice, there was %s", describe(a))
+					t.Errorf("after the notice, there was %s", a)
 				}
 				if a.CacheStatus().Hit {
 					hits++
@@ -88,18 +89,19 @@ func TestAnnouncedEmptyIsNotHidden(t *testing.T) {
 			}
 			return hits == len(clients)
 		})
+
 	})
 }
 
 // TestEmptyFromTheStart serves a list that never had an item.
 func TestEmptyFromTheStart(t *testing.T) {
 	w := newUpstream(t)
-	w.SetList(promptsList)
+	w.SetList(scripted.PromptsList)
 	w.start()
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		if a := w.client(revision).Settle(promptsList); a.Items("prompts") == nil || len(a.Items("prompts")) != 0 {
-			t.Errorf("the empty list is %s", describe(a))
+		if a := w.client(revision).Settle(scripted.PromptsList); a.Items("prompts") == nil || len(a.Items("prompts")) != 0 {
+			t.Errorf("the empty list is %s", a)
 		}
 	})
 }
@@ -110,21 +112,21 @@ func TestMissingCapability(t *testing.T) {
 	w := newUpstream(t)
 	w.SetCapabilities(`{"tools":{}}`)
 	refuse := func(x *scripted.Exchange) { x.Error(404, -32601, "method not found") }
-	for _, method := range []string{promptsList, resourcesList, templatesList} {
+	for _, method := range []string{scripted.PromptsList, scripted.ResourcesList, scripted.TemplatesList} {
 		w.SetScript(method, refuse)
 	}
 	w.start()
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.client(revision)
-		c.Settle(toolsList)
+		c.Settle(scripted.ToolsList)
 		for range 2 {
-			if a := c.List(promptsList); a.ErrorCode() != -32601 || a.CacheStatus().Hit {
-				t.Errorf("prompts that do not exist gave %s", describe(a))
+			if a := c.List(scripted.PromptsList); a.ErrorCode() != -32601 || a.CacheStatus().Hit {
+				t.Errorf("prompts that do not exist gave %s", a)
 			}
 		}
 	})
-	if n := w.host.CountFeed(promptsList); n > 2 { // once in each era, to make sure
+	if n := w.host.CountFeed(scripted.PromptsList); n > 2 { // once in each era, to make sure
 		t.Errorf("the feed asked %d times for prompts", n)
 	}
 }
@@ -135,15 +137,15 @@ func TestKindsOption(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.client(revision)
-		c.Settle(toolsList)
-		c.Settle(templatesList)
-		for _, method := range []string{promptsList, resourcesList} {
+		c.Settle(scripted.ToolsList)
+		c.Settle(scripted.TemplatesList)
+		for _, method := range []string{scripted.PromptsList, scripted.ResourcesList} {
 			for range 2 {
 				wantForwarded(t, c.List(method))
 			}
 		}
 	})
-	if n := w.host.CountFeed(promptsList) + w.host.CountFeed(resourcesList); n != 0 {
+	if n := w.host.CountFeed(scripted.PromptsList) + w.host.CountFeed(scripted.ResourcesList); n != 0 {
 		t.Errorf("the feed fetched %d lists of other kinds", n)
 	}
 }

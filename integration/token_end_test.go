@@ -49,7 +49,7 @@ func knowings() []knowing {
 func (k knowing) directive(t *testing.T, name string, more ...string) (w *world, directive string) {
 	t.Helper()
 	w, m := newMember(t, "knows", slices.Concat(k.several, more)...)
-	w.SetHints(privateHour)
+	w.SetHints(scripted.PrivateHour)
 	w.host.ShareCredentials()
 	options := []string{"name " + name, "admit upstream 1h"}
 	if k.several == nil {
@@ -111,10 +111,10 @@ func (w *world) endWithToken(t *testing.T, k knowing, to, revision string, life 
 	token := encode([]byte(`{"alg":"RS256"}`)) + "." + encode(fmt.Appendf(nil, `{"exp":%d,"for":%q}`, expiry, revision)) + "." + encode([]byte("signature"))
 	c := k.client(t, to, revision, token)
 	lists := func() int {
-		return len(w.host.Requests(func(r *fixture.Request) bool { return r.Method == toolsList && k.carries(r, token) }))
+		return len(w.host.Requests(func(r *fixture.Request) bool { return r.Method == scripted.ToolsList && k.carries(r, token) }))
 	}
 	list := func() *fixture.Answer {
-		a, err := c.TryList(t.Context(), toolsList)
+		a, err := c.TryList(t.Context(), scripted.ToolsList)
 		if err != nil {
 			t.Errorf("%s: %v", k.name, err)
 			return new(fixture.Answer)
@@ -148,7 +148,7 @@ func TestRefusalEndsLists(t *testing.T) {
 				if k.several == nil && speaks != nil {
 					continue // only several servers have clients of other eras than their own
 				}
-				for method, more := range map[string][]string{"tools/call": nil, toolsList: {"ttl 200ms", "max_ttl 200ms"}} {
+				for method, more := range map[string][]string{"tools/call": nil, scripted.ToolsList: {"ttl 200ms", "max_ttl 200ms"}} {
 					t.Run(fmt.Sprint(k.name, " ", status, " ", of, " ", method), func(t *testing.T) {
 						w, directive := k.directive(t, "mcp_cache", more...)
 						if speaks != nil {
@@ -176,7 +176,7 @@ func (w *world) refuseAfterAHit(k knowing, revision, method string, status int) 
 		prefix = "knows__"
 	}
 	isFresh := func(a *fixture.Answer) bool { return a.CacheStatus().Hit && a.CacheStatus().Detail == "" }
-	c.AwaitList(toolsList, "a hit", isFresh)
+	c.AwaitList(scripted.ToolsList, "a hit", isFresh)
 	w.SetDoor(func(r *http.Request) int {
 		if strings.Contains(fmt.Sprint(r.URL, r.Header), token) {
 			return status
@@ -184,20 +184,20 @@ func (w *world) refuseAfterAHit(k knowing, revision, method string, status int) 
 		return 0
 	})
 	var a *fixture.Answer
-	if method == toolsList {
-		a = c.AwaitList(toolsList, "the end of the list", func(a *fixture.Answer) bool {
+	if method == scripted.ToolsList {
+		a = c.AwaitList(scripted.ToolsList, "the end of the list", func(a *fixture.Answer) bool {
 			return !isFresh(a) || !strings.Contains(string(a.Body), prefix+"item-0000")
 		})
 	} else {
 		a = c.Call(method, c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, prefix+"item-0000")))
 	}
 	refused := a.Status == status || !k.isDoor && k.several != nil
-	done := method != toolsList && a.Part("result") != nil
+	done := method != scripted.ToolsList && a.Part("result") != nil
 	if !refused || done || strings.Contains(string(a.Body), prefix+"item-0000") {
-		t.Errorf("%s gave %s: %s", method, describe(a), a.Body)
+		t.Errorf("%s gave %s: %s", method, a, a.Body)
 	}
-	if a := c.List(toolsList); strings.Contains(string(a.Body), `"`+prefix+`item-0000"`) {
-		t.Errorf("after the refusal, the list is %s: %s", describe(a), a.Body)
+	if a := c.List(scripted.ToolsList); strings.Contains(string(a.Body), `"`+prefix+`item-0000"`) {
+		t.Errorf("after the refusal, the list is %s: %s", a, a.Body)
 	}
 	w.SetDoor(func(*http.Request) int { return 0 })
 }

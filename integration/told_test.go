@@ -19,7 +19,7 @@ import (
 
 // marksIn returns the descriptions of the tools in a list.
 func marksIn(a *fixture.Answer) (marks []string) {
-	for _, text := range a.Items(scripted.ItemsKey(toolsList)) {
+	for _, text := range a.Items(scripted.ItemsKey(scripted.ToolsList)) {
 		var item struct{ Description string }
 		if json.Unmarshal([]byte(text), &item) == nil {
 			marks = append(marks, item.Description)
@@ -78,7 +78,7 @@ func (way toldWay) start(t *testing.T, w, other *world, redis, name string) *aud
 func (m *audience) awaitAll(mark string) {
 	m.t.Helper()
 	for _, c := range m.list {
-		c.AwaitList(toolsList, "a hit of "+mark, func(a *fixture.Answer) bool {
+		c.AwaitList(scripted.ToolsList, "a hit of "+mark, func(a *fixture.Answer) bool {
 			return a.Status == http.StatusOK && a.CacheStatus().Hit && a.CacheStatus().Detail == "" && slices.Contains(marksIn(a), mark)
 		})
 	}
@@ -101,9 +101,9 @@ func TestFleetGivesNobodyTheOldList(t *testing.T) {
 					return 0
 				})
 			}
-			other.mark(toolsList, "other")
+			other.mark(scripted.ToolsList, "other")
 			for _, one := range []*world{w, other} {
-				one.SetHints(publicHour)
+				one.SetHints(scripted.PublicHour)
 				one.host.Start()
 			}
 			w.SetScript("tools/call", func(x *scripted.Exchange) {
@@ -114,35 +114,35 @@ func TestFleetGivesNobodyTheOldList(t *testing.T) {
 			// change changes the tools, with a server that is like this to the second Caddy.
 			change := func(mark string, second scripted.Script) {
 				t.Helper()
-				w.SetScript(toolsList, func(x *scripted.Exchange) {
+				w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 					if by := x.R.Header.Get("X-Instance"); by == "b" || by == strconv.Itoa(b.pid) {
 						second(x)
 					} else {
 						x.Default()
 					}
 				})
-				w.mark(toolsList, mark)
+				w.mark(scripted.ToolsList, mark)
 				if way.door {
 					a.list[0].Call("tools/call", a.list[0].Params(`"name":"one__item-0000","arguments":{}`))
 				} else {
-					w.Changed(scripted.Everybody, toolsList)
+					w.Changed(scripted.Everybody, scripted.ToolsList)
 				}
 				a.stream.Await("notifications/tools/list_changed")
 			}
 			change("v2", scripted.Status(http.StatusServiceUnavailable))
 			for range 5 {
 				for _, c := range b.list {
-					got := c.List(toolsList)
+					got := c.List(scripted.ToolsList)
 					marks := marksIn(got)
 					switch {
 					case slices.Contains(marks, "v1"):
-						t.Errorf("with a server that fails, a client of %s is given %s", c.Revision, describe(got))
+						t.Errorf("with a server that fails, a client of %s is given %s", c.Revision, got)
 					case way.several && (!slices.Contains(marks, "other") || got.CacheStatus().Detail != "partial"), !way.several && got.Status != http.StatusServiceUnavailable:
-						t.Errorf("without that server's list, a client of %s is given %s", c.Revision, describe(got))
+						t.Errorf("without that server's list, a client of %s is given %s", c.Revision, got)
 					}
 				}
 			}
-			w.SetScript(toolsList, nil)
+			w.SetScript(scripted.ToolsList, nil)
 			if way.several { // who was given a list without a part is told once it is there
 				b.stream.Await("notifications/tools/list_changed")
 			}
@@ -155,8 +155,8 @@ func TestFleetGivesNobodyTheOldList(t *testing.T) {
 				x.Default()
 			})
 			for _, c := range b.list {
-				if got := c.List(toolsList); got.Status != http.StatusOK || !slices.Contains(marksIn(got), "v3") || slices.Contains(marksIn(got), "v2") {
-					t.Errorf("with a server that is slow, a client of %s is given %s", c.Revision, describe(got))
+				if got := c.List(scripted.ToolsList); got.Status != http.StatusOK || !slices.Contains(marksIn(got), "v3") || slices.Contains(marksIn(got), "v2") {
+					t.Errorf("with a server that is slow, a client of %s is given %s", c.Revision, got)
 				}
 			}
 		})
@@ -184,22 +184,22 @@ func TestToldOfListsOfSingleCallers(t *testing.T) {
 			p := startProxy(t, toolkitOf([]member{one, two}))
 			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "Bearer a")
-				hasListed(t, c, toolsList, 4)
+				hasListed(t, c, scripted.ToolsList, 4)
 				stream := c.Notices()
-				w.SetScript(toolsList, scripted.Status(http.StatusServiceUnavailable))
+				w.SetScript(scripted.ToolsList, scripted.Status(http.StatusServiceUnavailable))
 				c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
 				stream.Await("notifications/tools/list_changed")
 				want, detail := 2, "partial"
 				if options != nil {
 					want, detail = 4, "stale"
 				}
-				a := c.List(toolsList)
+				a := c.List(scripted.ToolsList)
 				if n := len(a.Items("tools")); a.Status != http.StatusOK || n != want || a.CacheStatus().Detail != detail {
-					t.Errorf("told, a client of %s is given %d tools: %s", revision, n, describe(a))
+					t.Errorf("told, a client of %s is given %d tools: %s", revision, n, a)
 				}
-				w.SetScript(toolsList, nil)
+				w.SetScript(scripted.ToolsList, nil)
 				if options == nil {
-					hasListed(t, c, toolsList, 4)
+					hasListed(t, c, scripted.ToolsList, 4)
 					stream.Await("notifications/tools/list_changed")
 				}
 			}
@@ -226,9 +226,9 @@ func newToldServer(t *testing.T, revision string) toldServer {
 		x.Event(x.Envelope(`{"resultType":"complete","content":[]}`))
 	})
 	return toldServer{"reverse_proxy " + strings.TrimPrefix(strings.TrimSuffix(m.url, "/mcp"), "http://"), revision, "item-0000", 2, func(is bool) {
-		w.SetScript(toolsList, nil)
+		w.SetScript(scripted.ToolsList, nil)
 		if is {
-			w.SetScript(toolsList, scripted.Status(http.StatusServiceUnavailable))
+			w.SetScript(scripted.ToolsList, scripted.Status(http.StatusServiceUnavailable))
 		}
 	}}
 }
@@ -271,7 +271,7 @@ func TestToldAtAnotherHandler(t *testing.T) {
 			var all []*fixture.Raw
 			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 				r := fixture.New(t, "http://"+p.Addr+"/all/mcp", revision, "")
-				hasListed(t, r, toolsList, one.tools+2)
+				hasListed(t, r, scripted.ToolsList, one.tools+2)
 				all = append(all, r)
 			}
 			stream := c.Notices()
@@ -281,16 +281,16 @@ func TestToldAtAnotherHandler(t *testing.T) {
 				stream.Await("notifications/tools/list_changed")
 			}
 			for _, r := range all {
-				if a := r.List(toolsList); len(a.Items("tools")) != 2 || a.CacheStatus().Detail != "partial" {
-					t.Errorf("a client of %s of the toolkit is given %s", r.Revision, describe(a))
+				if a := r.List(scripted.ToolsList); len(a.Items("tools")) != 2 || a.CacheStatus().Detail != "partial" {
+					t.Errorf("a client of %s of the toolkit is given %s", r.Revision, a)
 				}
 				if a := r.Call("tools/call", r.Params(fmt.Sprintf(`"name":"one__%s","arguments":{}`, one.tool))); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-					t.Errorf("a call of a client of %s gave %s", r.Revision, describe(a))
+					t.Errorf("a call of a client of %s gave %s", r.Revision, a)
 				}
 			}
 			one.fails(false)
 			for _, r := range all {
-				hasListed(t, r, toolsList, one.tools+2)
+				hasListed(t, r, scripted.ToolsList, one.tools+2)
 			}
 		})
 	}
@@ -309,15 +309,15 @@ func TestToldAtAToolkit(t *testing.T) {
 	p := startProxy(t, "handle /mcp {\n"+mcpCache(one.url, "refresh 10ms", "name alone")+"\n}\nhandle_path /all/* {\n"+toolkitOf([]member{one, two})+"\n}")
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c, all := fixture.New(t, p.URL, revision, "Bearer a"), fixture.New(t, "http://"+p.Addr+"/all/mcp", revision, "Bearer a")
-		c.Settle(toolsList)
-		hasListed(t, all, toolsList, 4)
+		c.Settle(scripted.ToolsList)
+		hasListed(t, all, scripted.ToolsList, 4)
 		stream := all.Notices()
-		w.SetScript(toolsList, scripted.Status(http.StatusServiceUnavailable))
+		w.SetScript(scripted.ToolsList, scripted.Status(http.StatusServiceUnavailable))
 		all.Call("tools/call", all.Params(`"name":"one__item-0000","arguments":{}`))
 		stream.Await("notifications/tools/list_changed")
-		if a := c.List(toolsList); a.Status != http.StatusServiceUnavailable {
-			t.Errorf("a client of %s of the server alone is given %s", revision, describe(a))
+		if a := c.List(scripted.ToolsList); a.Status != http.StatusServiceUnavailable {
+			t.Errorf("a client of %s of the server alone is given %s", revision, a)
 		}
-		w.SetScript(toolsList, nil)
+		w.SetScript(scripted.ToolsList, nil)
 	}
 }

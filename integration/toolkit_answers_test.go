@@ -23,7 +23,7 @@ func TestToolkitAnswers(t *testing.T) {
 	one, first := newMember(t, "one")
 	p := startProxy(t, toolkitOf([]member{first}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	call := func(answer func(x *scripted.Exchange)) *fixture.Answer {
 		one.SetScript("tools/call", func(x *scripted.Exchange) {
 			h := x.W.Header()
@@ -68,7 +68,7 @@ func TestToolkitAnswers(t *testing.T) {
 			fmt.Fprint(x.W, tt.body)
 		})
 		if a.Status != tt.want || a.ErrorCode() != tt.code || tt.code == -32603 && !strings.Contains(string(a.Body), `\"one\"`) {
-			t.Errorf("%s gave %s: %s", name, describe(a), a.Body)
+			t.Errorf("%s gave %s: %s", name, a, a.Body)
 		}
 		if tt.code != -32603 && string(a.Body) != tt.body {
 			t.Errorf("%s became %s", name, a.Body)
@@ -97,7 +97,7 @@ func TestToolkitStreams(t *testing.T) {
 	})
 	p := startProxy(t, toolkitOf([]member{first}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	s := c.Stream("POST", fixture.Message("1", "tools/call", c.Params(`"name":"one__item-0000"`)),
 		http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Name": {"one__item-0000"}})
 	for n := range 3 {
@@ -114,20 +114,21 @@ func TestToolkitCompressed(t *testing.T) {
 	one, first := newMember(t, "one")
 	two, second := newMember(t, "two")
 	for _, w := range []*world{one, two} {
-		w.SetList(toolsList, scripted.Items(toolsList, strings.Repeat("x", 100), 50))
+		w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, strings.Repeat("x", 100), 50))
 	}
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	c := fixture.NewModern(t, p.URL, "")
-	want := hasListed(t, c, toolsList, 100).Part("result", "tools")
+	want := hasListed(t, c, scripted.ToolsList, 100).Part("result", "tools")
 	for coding, decode := range map[string]func(io.Reader) (io.Reader, error){
 		"gzip": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
 		"zstd": func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) },
 	} {
 		var a *fixture.Answer
-		await(t, "an answer in "+coding, func() bool {
-			a = c.Post(fixture.Message("7", toolsList, c.Params("")), http.Header{"Mcp-Method": {toolsList}, "Accept-Encoding": {coding}})
+		fixture.Await(t, "an answer in "+coding, func() bool {
+			a = c.Post(fixture.Message("7", scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}, "Accept-Encoding": {coding}})
 			return a.Header.Get("Content-Encoding") == coding
 		})
+
 		plain, err := decode(bytes.NewReader(a.Body))
 		if err != nil {
 			t.Fatal(err)
@@ -144,14 +145,14 @@ func TestToolkitReloads(t *testing.T) {
 	_, second := newMember(t, "two")
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 4)
-	await(t, "both feeds of a server", func() bool { return one.host.CountFeed(toolsList) == 2 })
+	hasListed(t, c, scripted.ToolsList, 4)
+	fixture.Await(t, "both feeds of a server", func() bool { return one.host.CountFeed(scripted.ToolsList) == 2 })
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	for range 4 {
 		clients.Go(func() {
 			for ctx.Err() == nil {
-				a, err := fixture.Insist(func() (*fixture.Answer, error) { return c.TryList(t.Context(), toolsList) })
+				a, err := fixture.Insist(func() (*fixture.Answer, error) { return c.TryList(t.Context(), scripted.ToolsList) })
 				if err != nil || a.Status != http.StatusOK || !strings.Contains(string(a.Body), "one__item-0000") {
 					t.Errorf("a list gave %v, %v", a, err)
 					return
@@ -176,7 +177,7 @@ func TestToolkitReloads(t *testing.T) {
 	stop()
 	clients.Wait()
 	// Each feed may ask once more after calls, whether they have changed something.
-	if n := one.host.CountFeed(toolsList); n > 4 {
+	if n := one.host.CountFeed(scripted.ToolsList); n > 4 {
 		t.Errorf("reloads that change the other server had a server's feeds ask %d times more", n-2)
 	}
 }
@@ -187,38 +188,38 @@ func TestToolkitHearsCalls(t *testing.T) {
 	one, first := newMember(t, "one", "refresh 1ms")
 	p := startProxy(t, toolkitOf([]member{first}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	one.SetScript("tools/call", func(x *scripted.Exchange) {
-		one.SetList(toolsList, scripted.Items(toolsList, "told", 3))
+		one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "told", 3))
 		x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		x.Event(x.Envelope(`{"resultType":"complete","content":[]}`))
 	})
 	if a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`)); a.Status != http.StatusOK {
-		t.Errorf("a call gave %s", describe(a))
+		t.Errorf("a call gave %s", a)
 	}
 	if a := listedNow(t, c); len(a.Items("tools")) != 3 {
 		t.Errorf("after it was told, a client is given %s", a.Body)
 	}
-	hasListed(t, c, toolsList, 3)
+	hasListed(t, c, scripted.ToolsList, 3)
 	one.SetScript("tools/call", func(x *scripted.Exchange) {
-		one.SetList(toolsList, scripted.Items(toolsList, "not told", 1))
+		one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "not told", 1))
 		x.Error(http.StatusBadRequest, -32602, "unknown tool")
 	})
 	if a := c.Call("tools/call", c.Params(`"name":"one__item-0001"`)); a.ErrorCode() != -32602 {
-		t.Errorf("a call gave %s", describe(a))
+		t.Errorf("a call gave %s", a)
 	}
-	hasListed(t, c, toolsList, 1)
+	hasListed(t, c, scripted.ToolsList, 1)
 	// A server that announces nothing is looked at after each call that may have changed it.
 	mute, second := newMember(t, "mute", "refresh 1ms")
 	mute.SetCapabilities(`{"tools":{}}`)
 	p.reload(toolkitOf([]member{second}))
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	mute.SetScript("tools/call", func(x *scripted.Exchange) {
-		mute.SetList(toolsList, scripted.Items(toolsList, "not told", 5))
+		mute.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "not told", 5))
 		x.Result(`{"resultType":"complete","content":[]}`)
 	})
 	c.Call("tools/call", c.Params(`"name":"mute__item-0000"`))
-	hasListed(t, c, toolsList, 5)
+	hasListed(t, c, scripted.ToolsList, 5)
 }
 
 // TestToolkitFollowsTheSlash: calls reach a server that redirects its endpoint to the same
@@ -233,13 +234,13 @@ func TestToolkitFollowsTheSlash(t *testing.T) {
 			s.ServeHTTP(rw, r)
 		})
 	})
-	w.SetHints(publicHour)
+	w.SetHints(scripted.PublicHour)
 	w.host.Start()
 	p := startProxy(t, toolkitOf([]member{{"one", w.host.URL, nil}}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 3)
+	hasListed(t, c, scripted.ToolsList, 3)
 	if a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`)); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-		t.Errorf("a call gave %s: %s", describe(a), a.Body)
+		t.Errorf("a call gave %s: %s", a, a.Body)
 	}
 }
 
@@ -248,13 +249,13 @@ func TestToolkitFollowsTheSlash(t *testing.T) {
 func TestToolkitKeepsPrefixes(t *testing.T) {
 	down := fixture.NewDownHost(t, http.NotFoundHandler())
 	off, second := newMember(t, "off", "prefix off")
-	off.SetList(toolsList, scripted.Page{`{"name":"down__pay","inputSchema":{"type":"object"}}`, `{"name":"own","inputSchema":{"type":"object"}}`})
+	off.SetList(scripted.ToolsList, scripted.Page{`{"name":"down__pay","inputSchema":{"type":"object"}}`, `{"name":"own","inputSchema":{"type":"object"}}`})
 	p := startProxy(t, toolkitOf([]member{{"down", down.URL, nil}, second}, "gate 0"))
 	c := fixture.NewModern(t, p.URL, "")
-	await(t, "the list of the server that is there", func() bool { return len(c.List(toolsList).Items("tools")) == 1 })
+	fixture.Await(t, "the list of the server that is there", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 1 })
 	for name, status := range map[string]int{"down__pay": 503, "own": 200, "down__": 400} {
 		if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, name))); a.Status != status {
-			t.Errorf("a call of %s gave %s", name, describe(a))
+			t.Errorf("a call of %s gave %s", name, a)
 		}
 	}
 	if n := len(clientsOf(off)); n != 1 {

@@ -52,11 +52,11 @@ func TestToolkitRefusesRequestsOfServers(t *testing.T) {
 	p := startProxy(t, "mcp_cache {\nserver one "+m.url+"\nserver files {\n"+programUpstream(command)+"\n}\n}")
 	for _, revision := range []string{"2025-03-26", scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		await(t, "the tools of both", func() bool { return len(c.List(toolsList).Items("tools")) == 3 })
+		fixture.Await(t, "the tools of both", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 3 })
 		for tool, want := range map[string]string{"one__item-0000": "done", "files__ask": "-32601"} {
 			a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, tool)))
 			if !strings.Contains(textOf(a), want) {
-				t.Errorf("%s: a call of %s gave %s: %s", revision, tool, describe(a), a.Body)
+				t.Errorf("%s: a call of %s gave %s: %s", revision, tool, a, a.Body)
 			}
 			for _, none := range []string{"sampling", "elicitation", "roots", "ping", "cancelled"} {
 				if strings.Contains(string(a.Body), `"method":"`+none) || strings.Contains(string(a.Body), "notifications/"+none) {
@@ -82,9 +82,9 @@ func TestToolkitDropsRequestsOfModernServers(t *testing.T) {
 	p := startProxy(t, toolkitOf([]member{m}))
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		hasListed(t, c, toolsList, 2)
+		hasListed(t, c, scripted.ToolsList, 2)
 		if a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`)); textOf(a) != "done" || strings.Contains(string(a.Body), "sampling") {
-			t.Errorf("%s: a call gave %s: %s", revision, describe(a), a.Body)
+			t.Errorf("%s: a call gave %s: %s", revision, a, a.Body)
 		}
 	}
 }
@@ -92,14 +92,14 @@ func TestToolkitDropsRequestsOfModernServers(t *testing.T) {
 // TestToolkitEndsWhatIsNoResponse: an answer ends where something that has begun as a long response,
 // and is passed on as it comes, turns out to be a notice or a request to some clients.
 func TestToolkitEndsWhatIsNoResponse(t *testing.T) {
-	w, m := ruledServer(t, "one", map[string][]string{toolsList: {"get"}, resourcesList: {"docs://secret"}})
+	w, m := ruledServer(t, "one", map[string][]string{scripted.ToolsList: {"get"}, scripted.ResourcesList: {"docs://secret"}})
 	w.SetRevisions(scripted.Modern)
 	long := strings.Repeat("x", 100_000)
 	var said string
 	w.SetScript("tools/call", func(x *scripted.Exchange) { x.Event(strings.Replace(said, "ID", string(x.ID), 1)) })
 	p := startProxy(t, toolkitOf([]member{m}, "deny resources docs://secret"))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 1)
+	hasListed(t, c, scripted.ToolsList, 1)
 	call := func() (string, error) {
 		params := c.Params(`"name":"one__get","arguments":{}`)
 		res, err := c.Open(t.Context(), http.MethodPost, strings.NewReader(fixture.Message("7", "tools/call", params)),
@@ -128,7 +128,7 @@ func TestToolkitEndsWhatIsNoResponse(t *testing.T) {
 func TestToolkitHidesUpdates(t *testing.T) {
 	for era, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
 		t.Run(era, func(t *testing.T) {
-			w, m := ruledServer(t, "one", map[string][]string{toolsList: {"get"}, resourcesList: {"docs://public", "docs://secret"}})
+			w, m := ruledServer(t, "one", map[string][]string{scripted.ToolsList: {"get"}, scripted.ResourcesList: {"docs://public", "docs://secret"}})
 			w.SetRevisions(revisions...)
 			w.SetScript("tools/call", func(x *scripted.Exchange) {
 				const update = `"method":"notifications/resources/updated"`
@@ -147,7 +147,7 @@ func TestToolkitHidesUpdates(t *testing.T) {
 			p := startProxy(t, toolkitOf([]member{m}, "deny resources docs://secret"))
 			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "")
-				hasListed(t, c, toolsList, 1)
+				hasListed(t, c, scripted.ToolsList, 1)
 				a := c.Call("tools/call", c.Params(`"name":"one__get","arguments":{}`))
 				told := strings.Count(string(a.Body), "docs://public")
 				want := 3

@@ -35,7 +35,7 @@ func BenchmarkCalls(b *testing.B) {
 				}
 				call := func() {
 					if a := c.Call("tools/call", params); a.Status != http.StatusOK || a.Part("result") == nil {
-						b.Fatalf("the call is answered %s", describe(a))
+						b.Fatalf("the call is answered %s", a)
 					}
 				}
 				call() // opens what has to be open

@@ -68,7 +68,7 @@ func TestBridgeOfStrangers(t *testing.T) {
 	two.SetSessions(false)
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 4)
+	hasListed(t, c, scripted.ToolsList, 4)
 	awaitReady(t, "mcp_cache/two")
 	opened := two.host.CountFeed("initialize")
 	const calls = 20
@@ -93,7 +93,7 @@ func TestBridgeOfStrangers(t *testing.T) {
 		seen[id] = true
 	}
 	for id := range seen {
-		await(t, "the session to end", func() bool { return !one.Lives(id) })
+		fixture.Await(t, "the session to end", func() bool { return !one.Lives(id) })
 	}
 	if n := two.host.CountFeed("initialize") - opened; n != 1 {
 		t.Errorf("a server without sessions was opened %d times", n)
@@ -126,10 +126,10 @@ func TestBridgeLost(t *testing.T) {
 			w.ForgetSessions()
 			if option == "end" {
 				if a := call(1); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "lost") {
-					t.Errorf("a call in a lost session gave %s: %s", describe(a), a.Body)
+					t.Errorf("a call in a lost session gave %s: %s", a, a.Body)
 				}
 				if a := call(2); a.Status != http.StatusOK {
-					t.Errorf("the next one gave %s", describe(a))
+					t.Errorf("the next one gave %s", a)
 				}
 				return
 			}
@@ -186,7 +186,7 @@ func TestBridgeCancelled(t *testing.T) {
 	working := <-ids
 	cancel()
 	calling.Wait()
-	await(t, "the cancellation", func() bool { return w.host.Count("notifications/cancelled") == 1 })
+	fixture.Await(t, "the cancellation", func() bool { return w.host.Count("notifications/cancelled") == 1 })
 	r := w.host.Requests(func(r *fixture.Request) bool { return r.Method == "notifications/cancelled" })[0]
 	var notice struct {
 		Params struct{ RequestID json.Number }
@@ -201,7 +201,7 @@ func TestBridgeCancelled(t *testing.T) {
 func TestBridgeCancelledByNotification(t *testing.T) {
 	w, p := over(t, []string{scripted.Modern})
 	c := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	working, ended := make(chan struct{}), make(chan struct{})
 	w.SetScript("tools/call", func(x *scripted.Exchange) {
 		close(working)

@@ -44,7 +44,7 @@ func TestBridge(t *testing.T) {
 				for _, method := range scripted.ListMethods() {
 					for i, item := range hasListed(t, c, method, 2).Items(scripted.ItemsKey(method)) {
 						want := ownItems(method, "one")[i]
-						if method == toolsList || method == "prompts/list" {
+						if method == scripted.ToolsList || method == "prompts/list" {
 							want = strings.Replace(want, `"name":"item`, `"name":"one__item`, 1)
 						}
 						if item != want {
@@ -76,7 +76,7 @@ func useOver(t *testing.T, c *fixture.Raw, w *world) {
 		a := c.Call(call.method, params)
 		result := string(a.Part("result"))
 		if a.Status != http.StatusOK || !strings.Contains(result, call.want) {
-			t.Errorf("%s: %s gave %s: %s", c.Revision, call.method, describe(a), a.Body)
+			t.Errorf("%s: %s gave %s: %s", c.Revision, call.method, a, a.Body)
 			continue
 		}
 		if n := strings.Count(result, `"resultType":"complete"`); c.Modern() && n != 1 || !c.Modern() && n > 1 {
@@ -113,7 +113,7 @@ func over(t *testing.T, revisions []string, options ...string) (*world, *proxy) 
 func modernUser(t *testing.T, p *proxy, name string) *fixture.Raw {
 	t.Helper()
 	c := fixture.NewModern(t, p.URL, user(name))
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	return c
 }
 
@@ -151,7 +151,7 @@ func TestBridgeAnswers(t *testing.T) {
 		w.SetScript("tools/call", tt.answer)
 		a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
 		if a.Status != tt.status || a.ErrorCode() != tt.code {
-			t.Errorf("%s: got %s: %s", name, describe(a), a.Body)
+			t.Errorf("%s: got %s: %s", name, a, a.Body)
 		}
 		if tt.status == http.StatusBadGateway && !strings.Contains(string(a.Body), `\"one\"`) {
 			t.Errorf("%s: the server is not named: %s", name, a.Body)
@@ -192,16 +192,16 @@ func TestBridgeAnswers(t *testing.T) {
 func TestBridgeToModern(t *testing.T) {
 	w, m := newMember(t, "one")
 	w.SetRevisions(scripted.Modern)
-	w.SetList(toolsList, scripted.Page{
+	w.SetList(scripted.ToolsList, scripted.Page{
 		`{"name":"item-0000","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"Count"}}}}`,
 		`{"name":"item-0001","inputSchema":{"type":"object"}}`,
 	})
 	p := startProxy(t, forUsers(toolkitOf([]member{m})))
 	c := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	c.Call("logging/setLevel", `{"level":"warning"}`)
 	if a := c.Call("tools/call", `{"name":"one__item-0000","arguments":{"region":"Zürich\r\nX-Evil: 1","n":12},"_meta":{"progressToken":"p"}}`); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-		t.Fatalf("a call gave %s: %s", describe(a), a.Body)
+		t.Fatalf("a call gave %s: %s", a, a.Body)
 	}
 	all := clientsOf(w)
 	r := all[len(all)-1]
@@ -235,7 +235,7 @@ func TestBridgeToModern(t *testing.T) {
 	} {
 		w.SetScript("tools/call", tt.answer)
 		if a := c.Call("tools/call", `{"name":"one__item-0001"}`); a.Status != tt.status || a.ErrorCode() != tt.code {
-			t.Errorf("%s: got %s: %s", name, describe(a), a.Body)
+			t.Errorf("%s: got %s: %s", name, a, a.Body)
 		}
 	}
 	wantHitOf(t, listedNow(t, c)) // the session has not ended
@@ -259,10 +259,10 @@ func TestBridgeBounds(t *testing.T) {
 			for range 20 {
 				a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
 				if size < 1<<20 && (a.Status != http.StatusOK || len(a.Part("result", "text")) != size+2) {
-					t.Fatalf("%d bytes, in a stream %v: got %s", size, stream, describe(a))
+					t.Fatalf("%d bytes, in a stream %v: got %s", size, stream, a)
 				}
 				if size > 1<<20 && (a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "larger")) {
-					t.Fatalf("%d bytes, in a stream %v: got %s", size, stream, describe(a))
+					t.Fatalf("%d bytes, in a stream %v: got %s", size, stream, a)
 				}
 			}
 		}
@@ -284,15 +284,16 @@ func TestBridgeInstructions(t *testing.T) {
 	})
 	one.SetSessions(false)
 	two.SetScript("server/discover", func(x *scripted.Exchange) {
-		x.Result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"New.",` + publicHour + `}`)
+		x.Result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"New.",` + scripted.PublicHour + `}`)
 	})
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	c := fixture.NewModern(t, p.URL, "")
 	var a *fixture.Answer
-	await(t, "a hit", func() bool {
+	fixture.Await(t, "a hit", func() bool {
 		a = c.List("server/discover")
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 	})
+
 	const want = `"# one\n\nOld.\n\n# two\n\nNew."`
 	if got := string(a.Part("result", "instructions")); got != want {
 		t.Errorf("discover says %s", got)
@@ -308,15 +309,16 @@ func TestBridgeInstructions(t *testing.T) {
 func TestBridgeFollowsTheServer(t *testing.T) {
 	w, p := over(t, []string{scripted.Modern}, "ttl 1s")
 	old, recent := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada")), modernUser(t, p, "ada")
-	hasListed(t, old, toolsList, 2)
+	hasListed(t, old, scripted.ToolsList, 2)
 	speaks := func(c *fixture.Raw, revision string) {
 		t.Helper()
-		await(t, revision+" to be spoken with a client of "+c.Revision, func() bool {
+		fixture.Await(t, revision+" to be spoken with a client of "+c.Revision, func() bool {
 			members := `"name":"one__item-0000"`
 			a := c.Call("tools/call", c.Params(members))
 			all := clientsOf(w)
 			return a.Status == http.StatusOK && a.ErrorCode() == 0 && all[len(all)-1].Header.Get("Mcp-Protocol-Version") == revision
 		})
+
 	}
 	speaks(old, scripted.Modern)
 	w.SetRevisions(append(legacyRevisions, scripted.Modern)...)
@@ -325,7 +327,7 @@ func TestBridgeFollowsTheServer(t *testing.T) {
 	// Its lists are fresh for an hour: what it answers to a call shows that it has changed.
 	w.SetRevisions(legacyRevisions...)
 	speaks(recent, "2025-11-25")
-	hasListed(t, recent, toolsList, 2)
+	hasListed(t, recent, scripted.ToolsList, 2)
 }
 
 // TestBridgeKeepsLastLists: a server that answers in no era any more, as when it is rolled out anew, has not
@@ -346,20 +348,21 @@ func TestBridgeKeepsLastLists(t *testing.T) {
 			clients := []*fixture.Raw{fixture.NewLegacy(t, p.URL, "2025-11-25", ""), fixture.NewModern(t, p.URL, "")}
 			for _, client := range clients {
 				if c.before > 0 {
-					hasListed(t, client, toolsList, c.before)
+					hasListed(t, client, scripted.ToolsList, c.before)
 				}
 			}
 			w.SetDoor(gone)
 			w.ForgetSessions()
-			await(t, "no feed to be answered in its era", func() bool {
+			fixture.Await(t, "no feed to be answered in its era", func() bool {
 				var s operatorStatus
 				_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache/one", nil)
 				return json.Unmarshal(body, &s) == nil && maps.Equal(s.states(), map[string]string{"legacy": "unsupported", "modern": "unsupported"})
 			})
+
 			for _, client := range clients {
-				a := client.AwaitList(toolsList, "a list that says how it is", func(a *fixture.Answer) bool { return a.CacheStatus().Detail == c.detail })
+				a := client.AwaitList(scripted.ToolsList, "a list that says how it is", func(a *fixture.Answer) bool { return a.CacheStatus().Detail == c.detail })
 				if n := len(a.Items("tools")); n != c.after {
-					t.Errorf("a client of %s is given %d tools: %s", client.Revision, n, describe(a))
+					t.Errorf("a client of %s is given %d tools: %s", client.Revision, n, a)
 				}
 			}
 		})
@@ -376,7 +379,7 @@ func TestBridgeBrokenOff(t *testing.T) {
 				c = modernUser(t, p, "ada")
 			} else {
 				c = fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
-				hasListed(t, c, toolsList, 2)
+				hasListed(t, c, scripted.ToolsList, 2)
 			}
 			for _, stream := range []bool{false, true} {
 				w.SetScript("tools/call", func(x *scripted.Exchange) {
@@ -392,7 +395,7 @@ func TestBridgeBrokenOff(t *testing.T) {
 				}
 				a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
 				if a.Status != want || a.ErrorCode() != -32603 || !strings.Contains(string(a.Message()), `\"one\"`) || string(a.Part("id")) == "" {
-					t.Errorf("in a stream %v: got %s: %s", stream, describe(a), a.Body)
+					t.Errorf("in a stream %v: got %s: %s", stream, a, a.Body)
 				}
 			}
 		})

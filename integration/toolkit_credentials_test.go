@@ -91,7 +91,7 @@ func useCanaries(t *testing.T, c *fixture.Raw, members []member) {
 			"resources/read": `"uri":"` + m.name + `://item-0001"`, "completion/complete": `"ref":{"type":"ref/prompt","name":"` + m.name + `__item-0001"},"argument":{"name":"a","value":"v"}`,
 		} {
 			if a := c.Call(method, c.Params(params)); a.Part("result") == nil {
-				t.Errorf("%s: %s of %s gave %s: %s", c.Revision, method, m.name, describe(a), a.Body)
+				t.Errorf("%s: %s of %s gave %s: %s", c.Revision, method, m.name, a, a.Body)
 			}
 		}
 		c.Notify("notifications/cancelled", `{"requestId":1}`)
@@ -142,11 +142,11 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 			p := startProxy(t, toolkitOf([]member{m}, "admit all"))
 			for _, revision := range []string{"2025-11-25", scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "")
-				hasListed(t, c, toolsList, 2)
+				hasListed(t, c, scripted.ToolsList, 2)
 				a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
 				if text := string(a.Part("result", "content")); !strings.Contains(text, "sent Bearer ***") ||
 					strings.Contains(string(a.Body)+fmt.Sprint(a.Header), "planted") || a.Header.Get("Content-Language") == "" {
-					t.Errorf("%s: %s, %s", revision, describe(a), a.Body)
+					t.Errorf("%s: %s, %s", revision, a, a.Body)
 				}
 			}
 			// Another token: the refused request is sent again with it.
@@ -155,7 +155,7 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 			for _, revision := range []string{"2025-11-25", scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "")
 				if a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`)); a.Part("result") == nil {
-					t.Errorf("%s, renewed: %s, %s", revision, describe(a), a.Body)
+					t.Errorf("%s, renewed: %s, %s", revision, a, a.Body)
 				}
 			}
 			// None that is good.
@@ -164,7 +164,7 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 			a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
 			if a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"one\" refuses the credential of its guard: HTTP status 401`) ||
 				a.Header.Get("WWW-Authenticate") != "" {
-				t.Errorf("without a good token: %s, %s", describe(a), a.Body)
+				t.Errorf("without a good token: %s, %s", a, a.Body)
 			}
 		})
 	}
@@ -184,16 +184,16 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, m := newMember(t, "one", "prefix off", "authorization guard", "guard bearer "+token)
 			w.SetRevisions(revisions...)
-			w.SetList(toolsList, scripted.Page{`{"name":"get","description":` + string(quoted) + `,"inputSchema":{"type":"object"}}`})
+			w.SetList(scripted.ToolsList, scripted.Page{`{"name":"get","description":` + string(quoted) + `,"inputSchema":{"type":"object"}}`})
 			p := startProxy(t, "handle_path /several/* {\n"+toolkitOf([]member{m}, "admit all", "name several")+"\n}\nhandle_path /one/* {\n"+
 				mcpCache(m.url, "guard bearer "+token, "admit all", "scope public always", "name one")+"\n}")
 			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 				c := fixture.New(t, "http://"+p.Addr+"/several/mcp", revision, "")
-				if a := hasListed(t, c, toolsList, 1); strings.Contains(string(a.Body), middle) || !strings.Contains(string(a.Body), "****") {
+				if a := hasListed(t, c, scripted.ToolsList, 1); strings.Contains(string(a.Body), middle) || !strings.Contains(string(a.Body), "****") {
 					t.Errorf("%s, several: the list is %s", revision, a.Body)
 				}
 				if c.Modern() == (name == "modern") {
-					a := fixture.New(t, "http://"+p.Addr+"/one/mcp", revision, "").Settle(toolsList)
+					a := fixture.New(t, "http://"+p.Addr+"/one/mcp", revision, "").Settle(scripted.ToolsList)
 					if strings.Contains(string(a.Body), middle) || !strings.Contains(string(a.Body), "****") {
 						t.Errorf("%s, one: the list is %s", revision, a.Body)
 					}
@@ -207,7 +207,7 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 					})
 					a := c.Call("tools/call", c.Params(`"name":"get","arguments":{}`))
 					if strings.Contains(string(a.Body), middle) || !strings.Contains(textOf(a), "****") {
-						t.Errorf("%s, %s: a call gave %s: %s", revision, form, describe(a), a.Body)
+						t.Errorf("%s, %s: a call gave %s: %s", revision, form, a, a.Body)
 					}
 				}
 				for _, coding := range []string{"gzip", "br", "gzip, br"} {
@@ -222,12 +222,12 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 					a := c.Call("tools/call", c.Params(`"name":"get","arguments":{}`))
 					if coding == "gzip" { // reverse_proxy has asked for that, and unpacks it
 						if text := textOf(a); text != strings.Repeat("*", len(token)) {
-							t.Errorf("%s, %s: a call gave %s: %s", revision, coding, describe(a), a.Body)
+							t.Errorf("%s, %s: a call gave %s: %s", revision, coding, a, a.Body)
 						}
 						continue
 					}
 					if a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), `\"one\"`) || a.Header.Get("Content-Encoding") != "" {
-						t.Errorf("%s, %s: a call gave %s: %s", revision, coding, describe(a), a.Body)
+						t.Errorf("%s, %s: a call gave %s: %s", revision, coding, a, a.Body)
 					}
 				}
 			}
@@ -257,7 +257,7 @@ func TestToolkitPersonalLists(t *testing.T) {
 			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
 			w.SetDoor(bearers("a", "b"))
 			for _, who := range []string{"a", "b"} {
-				w.SetPrivateList("Bearer "+who, toolsList, scripted.Page{
+				w.SetPrivateList("Bearer "+who, scripted.ToolsList, scripted.Page{
 					`{"name":"of-` + who + `","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("long-", 9) + who + `","inputSchema":{"type":"object"}}`,
 				})
 			}
@@ -268,7 +268,7 @@ func TestToolkitPersonalLists(t *testing.T) {
 					c := fixture.New(t, p.URL, revision, "")
 					c.Header.Set("X-Key", "Bearer "+who)
 					clients[who] = c
-					a := hasListed(t, c, toolsList, 4)
+					a := hasListed(t, c, scripted.ToolsList, 4)
 					if items := strings.Join(a.Items("tools"), ""); !strings.Contains(items, `"own__of-`+who) || strings.Count(items, `"own__of-`) != 1 {
 						t.Errorf("%s is shown %s", who, items)
 					}
@@ -276,49 +276,49 @@ func TestToolkitPersonalLists(t *testing.T) {
 						t.Errorf("the list is %s", scope)
 					}
 				}
-				asked := w.host.Count(toolsList)
+				asked := w.host.Count(scripted.ToolsList)
 				for range 5 {
 					for who, c := range clients {
-						if a := c.List(toolsList); !a.CacheStatus().Hit || !strings.Contains(string(a.Body), "own__of-"+who) {
-							t.Errorf("%s is shown %s, %s", who, describe(a), a.Body)
+						if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit || !strings.Contains(string(a.Body), "own__of-"+who) {
+							t.Errorf("%s is shown %s, %s", who, a, a.Body)
 						}
 					}
 				}
-				if again := w.host.Count(toolsList); again != asked {
+				if again := w.host.Count(scripted.ToolsList); again != asked {
 					t.Errorf("hits asked the server %d times", again-asked)
 				}
 				// What is shortened is each caller's own, too.
 				for who, c := range clients {
-					items := c.List(toolsList).Items("tools")
+					items := c.List(scripted.ToolsList).Items("tools")
 					long := items[3]
 					long = long[strings.Index(long, "own__"):]
 					long = long[:strings.Index(long, `"`)]
 					for _, called := range []string{"own__of-" + who, long} {
 						if a := c.Call("tools/call", c.Params(`"name":"`+called+`","arguments":{}`)); a.Part("result") == nil {
-							t.Errorf("%s calls %s: %s %s", who, called, describe(a), a.Body)
+							t.Errorf("%s calls %s: %s %s", who, called, a, a.Body)
 						}
 					}
 				}
 				// Who sends nothing sees the others' items, and that is all that there is.
 				c := fixture.New(t, p.URL, revision, "")
-				hasListed(t, c, toolsList, 2)
+				hasListed(t, c, scripted.ToolsList, 2)
 				if a := c.Call("tools/call", c.Params(`"name":"own__of-a","arguments":{}`)); a.Status != http.StatusBadGateway ||
 					!strings.Contains(string(a.Body), `the MCP server \"own\" refuses the caller's credentials`) {
-					t.Errorf("without a credential: %s %s", describe(a), a.Body)
+					t.Errorf("without a credential: %s %s", a, a.Body)
 				}
 			}
 			// A change that one call has made is in that caller's next list.
 			c := fixture.New(t, p.URL, scripted.Modern, "")
 			c.Header.Set("X-Key", "Bearer a")
-			hasListed(t, c, toolsList, 4)
-			w.SetPrivateList("Bearer a", toolsList, scripted.Page{`{"name":"new-a","inputSchema":{"type":"object"}}`})
+			hasListed(t, c, scripted.ToolsList, 4)
+			w.SetPrivateList("Bearer a", scripted.ToolsList, scripted.Page{`{"name":"new-a","inputSchema":{"type":"object"}}`})
 			w.SetScript("tools/call", func(x *scripted.Exchange) {
 				x.Event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				x.Result(`{"content":[]}`)
 			})
 			c.Call("tools/call", c.Params(`"name":"own__of-a","arguments":{}`))
-			if a := c.List(toolsList); !strings.Contains(string(a.Body), "own__new-a") || strings.Contains(string(a.Body), "own__of-a") {
-				t.Errorf("after the change: %s %s", describe(a), a.Body)
+			if a := c.List(scripted.ToolsList); !strings.Contains(string(a.Body), "own__new-a") || strings.Contains(string(a.Body), "own__of-a") {
+				t.Errorf("after the change: %s %s", a, a.Body)
 			}
 		})
 	}
@@ -340,14 +340,14 @@ func TestToolkitAsksOnce(t *testing.T) {
 	c.Header.Set("X-Key", "Bearer of-a-caller")
 	asked := func(w *world) int {
 		return len(w.host.Requests(func(r *fixture.Request) bool {
-			return r.Method == toolsList && r.Header.Get("Authorization") == "Bearer of-a-caller"
+			return r.Method == scripted.ToolsList && r.Header.Get("Authorization") == "Bearer of-a-caller"
 		}))
 	}
 	began := time.Now()
 	for range 20 {
-		a := c.List(toolsList)
+		a := c.List(scripted.ToolsList)
 		if len(a.Items("tools")) != 2 || string(a.Part("result", "ttlMs")) != "0" || a.CacheStatus().Detail != "partial" {
-			t.Fatalf("%s: %s", describe(a), a.Body)
+			t.Fatalf("%s: %s", a, a.Body)
 		}
 	}
 	took := time.Since(began)
@@ -362,7 +362,7 @@ func TestToolkitAsksOnce(t *testing.T) {
 	var ttl int64
 	if err := json.Unmarshal(a.Part("result", "ttlMs"), &ttl); err != nil || ttl <= 0 || ttl > time.Minute.Milliseconds() || len(a.Items("prompts")) != 4 ||
 		string(a.Part("result", "cacheScope")) != `"private"` {
-		t.Errorf("prompts: %v, %s: %s", err, describe(a), a.Body)
+		t.Errorf("prompts: %v, %s: %s", err, a, a.Body)
 	}
 }
 
@@ -378,19 +378,19 @@ func TestToolkitTellsOfPersonalChanges(t *testing.T) {
 			page := func(i int) scripted.Page {
 				return scripted.Page{fmt.Sprintf(`{"name":"n%d","inputSchema":{"type":"object"}}`, i)}
 			}
-			w.SetPrivateList("Bearer of-a-caller", toolsList, page(0))
+			w.SetPrivateList("Bearer of-a-caller", scripted.ToolsList, page(0))
 			p := startProxy(t, toolkitOf([]member{m}))
 			for _, revision := range []string{"2025-11-25", scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "Bearer of-a-caller")
-				hasListed(t, c, toolsList, 1)
-				await(t, "the feed's stream", func() bool { return w.Streams(scripted.Feeds) == 1 })
+				hasListed(t, c, scripted.ToolsList, 1)
+				fixture.Await(t, "the feed's stream", func() bool { return w.Streams(scripted.Feeds) == 1 })
 				s := c.Notices()
 				for i := range 10 {
-					w.SetPrivateList("Bearer of-a-caller", toolsList, page(i))
-					w.Changed(scripted.Feeds, toolsList)
+					w.SetPrivateList("Bearer of-a-caller", scripted.ToolsList, page(i))
+					w.Changed(scripted.Feeds, scripted.ToolsList)
 					s.Await(toolsChanged)
-					if a := c.List(toolsList); !strings.Contains(string(a.Body), fmt.Sprintf(`"one__n%d"`, i)) {
-						t.Fatalf("after change %d: %s: %s", i, describe(a), a.Body)
+					if a := c.List(scripted.ToolsList); !strings.Contains(string(a.Body), fmt.Sprintf(`"one__n%d"`, i)) {
+						t.Fatalf("after change %d: %s: %s", i, a, a.Body)
 					}
 				}
 			}
@@ -407,12 +407,12 @@ func TestToolkitAsksAnewAfterAChange(t *testing.T) {
 	w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
 	p := startProxy(t, toolkitOf([]member{m}, "gate 30s"))
 	c := fixture.NewModern(t, p.URL, "Bearer of-a-caller")
-	hasListed(t, c, promptsList, 2) // it is in
-	await(t, "the feed's stream", func() bool { return w.Streams(scripted.Feeds) == 1 })
+	hasListed(t, c, scripted.PromptsList, 2) // it is in
+	fixture.Await(t, "the feed's stream", func() bool { return w.Streams(scripted.Feeds) == 1 })
 
 	var asked atomic.Int64
 	release := make(chan struct{})
-	w.SetScript(toolsList, func(x *scripted.Exchange) {
+	w.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		if x.Auth == "Bearer of-a-caller" && asked.Add(1) == 1 {
 			select {
 			case <-release:
@@ -425,18 +425,18 @@ func TestToolkitAsksAnewAfterAChange(t *testing.T) {
 		x.Default()
 	})
 	first := make(chan *fixture.Answer, 1)
-	go func() { first <- c.List(toolsList) }()
-	await(t, "the server to be asked", func() bool { return asked.Load() == 1 })
-	w.SetList(toolsList, scripted.Page{`{"name":"new","inputSchema":{"type":"object"}}`})
-	before := w.host.CountFeed(toolsList)
-	w.Changed(scripted.Feeds, toolsList)
-	await(t, "the feed to hear of it", func() bool { return w.host.CountFeed(toolsList) > before })
-	if a := c.List(toolsList); !strings.Contains(string(a.Body), "one__new") {
-		t.Errorf("after the change: %s: %s", describe(a), a.Body)
+	go func() { first <- c.List(scripted.ToolsList) }()
+	fixture.Await(t, "the server to be asked", func() bool { return asked.Load() == 1 })
+	w.SetList(scripted.ToolsList, scripted.Page{`{"name":"new","inputSchema":{"type":"object"}}`})
+	before := w.host.CountFeed(scripted.ToolsList)
+	w.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the feed to hear of it", func() bool { return w.host.CountFeed(scripted.ToolsList) > before })
+	if a := c.List(scripted.ToolsList); !strings.Contains(string(a.Body), "one__new") {
+		t.Errorf("after the change: %s: %s", a, a.Body)
 	}
 	close(release)
 	<-first
-	if a := c.List(toolsList); !strings.Contains(string(a.Body), "one__new") {
-		t.Errorf("once the first answer is there: %s: %s", describe(a), a.Body)
+	if a := c.List(scripted.ToolsList); !strings.Contains(string(a.Body), "one__new") {
+		t.Errorf("once the first answer is there: %s: %s", a, a.Body)
 	}
 }

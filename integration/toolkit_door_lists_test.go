@@ -18,18 +18,18 @@ func TestDoorIsAskedOnceForAList(t *testing.T) {
 			for _, list := range []struct{ size, ttl int }{{1 << 20, 3_600_000}, {1 << 10, 0}} {
 				t.Run(fmt.Sprint(name, ", ", revision, ", ", list.size), func(t *testing.T) {
 					p := newDoored(t, revisions, "memory 4MiB")
-					p.door.SetScript(toolsList, func(x *scripted.Exchange) {
+					p.door.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 						x.Result(fmt.Sprintf(`{"resultType":"complete","ttlMs":%d,"cacheScope":"private","tools":[`+
 							`{"name":"one","description":"%s","inputSchema":{"type":"object"}}]}`, list.ttl, strings.Repeat("x", list.size)))
 					})
 					c := fixture.New(t, p.URL, revision, "Bearer good") // in the legacy era, it is let in here
 					for range 3 {
-						before := p.door.host.Count(toolsList)
-						a := c.List(toolsList)
+						before := p.door.host.Count(scripted.ToolsList)
+						a := c.List(scripted.ToolsList)
 						if !bytes.Contains(a.Part("result", "tools"), []byte("door__one")) {
-							t.Fatalf("the list is answered %s", describe(a))
+							t.Fatalf("the list is answered %s", a)
 						}
-						if n := p.door.host.Count(toolsList) - before; n != 1 {
+						if n := p.door.host.Count(scripted.ToolsList) - before; n != 1 {
 							t.Errorf("the door was asked %d times for one list", n)
 						}
 					}
@@ -45,7 +45,7 @@ func TestDoorsListsAreNotKeptForListeners(t *testing.T) {
 	p := newDoored(t, []string{scripted.Modern}, "memory 4MiB", "precompress off")
 	p.door.SetDoor(nil)
 	large := strings.Repeat("x", size)
-	p.door.SetScript(toolsList, func(x *scripted.Exchange) {
+	p.door.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 		x.Result(`{"resultType":"complete","ttlMs":3600000,"cacheScope":"private","tools":[` +
 			`{"name":"one","description":"` + large + `","inputSchema":{"type":"object"}}]}`)
 	})
@@ -55,5 +55,5 @@ func TestDoorsListsAreNotKeptForListeners(t *testing.T) {
 	for i := range listeners {
 		listen(1 + i)
 	}
-	await(t, "the memory of half the lists at least", func() bool { return heap()-before < listeners*size/2 })
+	fixture.Await(t, "the memory of half the lists at least", func() bool { return heap()-before < listeners*size/2 })
 }

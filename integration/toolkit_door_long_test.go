@@ -81,7 +81,7 @@ func TestToolkitDoorReadsLongCallsOfItsCallers(t *testing.T) {
 		for range 2 {
 			a := c.Call("tools/call", c.Params(`"name":"all__item-0000","arguments":{"text":"`+strings.Repeat("x", 32<<10)+`"}`))
 			if a.Part("result") == nil {
-				t.Errorf("%s: a long call gave %s: %s", revision, describe(a), a.Body)
+				t.Errorf("%s: a long call gave %s: %s", revision, a, a.Body)
 			}
 		}
 		asked := func() int {
@@ -90,12 +90,12 @@ func TestToolkitDoorReadsLongCallsOfItsCallers(t *testing.T) {
 		before, stranger := asked(), fixture.NewModern(t, p.URL, "Bearer bad")
 		stranger.Revision = revision
 		for body, want := range map[string]int{
-			"[" + fixture.Message("1", toolsList, stranger.Params("")) + "]": http.StatusBadRequest,
+			"[" + fixture.Message("1", scripted.ToolsList, stranger.Params("")) + "]": http.StatusBadRequest,
 			`{"jsonrpc":"2.0",`:         http.StatusBadRequest,
 			strings.Repeat(" ", 65<<10): http.StatusRequestEntityTooLarge,
 		} {
-			if a := stranger.Post(body, http.Header{"Mcp-Method": {toolsList}}); a.Status != want || a.CacheStatus().Detail != "refused" {
-				t.Errorf("%s: a stranger's %.20q gave %s: %s", revision, body, describe(a), a.Body)
+			if a := stranger.Post(body, http.Header{"Mcp-Method": {scripted.ToolsList}}); a.Status != want || a.CacheStatus().Detail != "refused" {
+				t.Errorf("%s: a stranger's %.20q gave %s: %s", revision, body, a, a.Body)
 			}
 		}
 		if after := asked(); after != before {

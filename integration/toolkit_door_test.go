@@ -56,7 +56,7 @@ func TestToolkitDoor(t *testing.T) {
 				}
 				for _, server := range []string{"all", "guarded", "door"} {
 					if a := c.Call("tools/call", c.Params(`"name":"`+server+`__item-0000","arguments":{}`)); a.Part("result") == nil {
-						t.Errorf("%s: a call of %s gave %s: %s", revision, server, describe(a), a.Body)
+						t.Errorf("%s: a call of %s gave %s: %s", revision, server, a, a.Body)
 					}
 				}
 				before := len(clientsOf(p.all)) + len(clientsOf(p.guarded))
@@ -77,7 +77,7 @@ func wantTurnedAway(t *testing.T, p *doored, c *fixture.Raw, credential string) 
 	other := fixture.NewModern(t, p.URL, credential)
 	other.Revision, other.Session = c.Revision, c.Session
 	answers := map[string]*fixture.Answer{
-		"tools/list": other.List(toolsList), "prompts/list": other.List("prompts/list"),
+		"tools/list": other.List(scripted.ToolsList), "prompts/list": other.List("prompts/list"),
 		"tools/call":     other.Call("tools/call", other.Params(`"name":"all__item-0000","arguments":{}`)),
 		"prompts/get":    other.Call("prompts/get", other.Params(`"name":"guarded__item-0000"`)),
 		"resources/read": other.Call("resources/read", other.Params(`"uri":"door://item-0000"`)),
@@ -96,12 +96,12 @@ func wantTurnedAway(t *testing.T, p *doored, c *fixture.Raw, credential string) 
 		}
 		answers["GET"] = a
 		other.Session = ""
-		answers["without a session"] = other.List(toolsList)
+		answers["without a session"] = other.List(scripted.ToolsList)
 	}
 	for method, a := range answers {
 		if a.Status != http.StatusUnauthorized || !strings.Contains(a.Header.Get("WWW-Authenticate"), "resource_metadata=") ||
 			a.CacheStatus().Detail != "admission" || strings.Contains(string(a.Body), "item-") || a.Header.Get("Mcp-Session-Id") != "" {
-			t.Errorf("%s: %s with %q gave %s: %s", c.Revision, method, credential, describe(a), a.Body)
+			t.Errorf("%s: %s with %q gave %s: %s", c.Revision, method, credential, a, a.Body)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func wantTurnedAway(t *testing.T, p *doored, c *fixture.Raw, credential string) 
 func TestToolkitDoorCloses(t *testing.T) {
 	p := newDoored(t, []string{scripted.Modern})
 	c := fixture.NewModern(t, p.URL, "Bearer good")
-	hasListed(t, c, toolsList, 6)
+	hasListed(t, c, scripted.ToolsList, 6)
 
 	var refuses atomic.Int64
 	p.door.SetDoor(func(r *http.Request) int {
@@ -124,27 +124,27 @@ func TestToolkitDoorCloses(t *testing.T) {
 	refuses.Store(http.StatusForbidden)
 	call := c.Params(`"name":"door__item-0000","arguments":{}`)
 	if a := c.Call("tools/call", call); a.Status != http.StatusForbidden || !strings.Contains(a.Header.Get("WWW-Authenticate"), "insufficient_scope") {
-		t.Errorf("a 403 of the door: %s", describe(a))
+		t.Errorf("a 403 of the door: %s", a)
 	}
 	refuses.Store(0)
 	if a := c.Call("tools/call", call); a.Part("result") == nil {
-		t.Errorf("after the 403: %s: %s", describe(a), a.Body)
+		t.Errorf("after the 403: %s: %s", a, a.Body)
 	}
 
 	p.door.host.Kill()
 	if a := c.Call("tools/call", c.Params(`"name":"all__item-0000","arguments":{}`)); a.Part("result") == nil {
-		t.Errorf("while the door is down: %s: %s", describe(a), a.Body)
+		t.Errorf("while the door is down: %s: %s", a, a.Body)
 	}
-	if a := fixture.NewModern(t, p.URL, "Bearer other").List(toolsList); a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"door\" cannot be reached`) {
-		t.Errorf("a stranger while the door is down: %s: %s", describe(a), a.Body)
+	if a := fixture.NewModern(t, p.URL, "Bearer other").List(scripted.ToolsList); a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"door\" cannot be reached`) {
+		t.Errorf("a stranger while the door is down: %s: %s", a, a.Body)
 	}
 	p.door.host.Start()
 	p.door.SetDoor(bearers())
 	if a := c.Call("tools/call", call); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
-		t.Errorf("a 401 of the door: %s", describe(a))
+		t.Errorf("a 401 of the door: %s", a)
 	}
-	if a := c.List(toolsList); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
-		t.Errorf("the list after a 401: %s: %s", describe(a), a.Body)
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("the list after a 401: %s: %s", a, a.Body)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestToolkitMetadata(t *testing.T) {
 func TestToolkitDoorAsks(t *testing.T) {
 	asked := func(p *doored, credential string) int {
 		return len(p.door.host.Requests(func(r *fixture.Request) bool {
-			return r.Header.Get("Authorization") == credential && r.Header.Get("Mcp-Method") == toolsList
+			return r.Header.Get("Authorization") == credential && r.Header.Get("Mcp-Method") == scripted.ToolsList
 		}))
 	}
 	for admit, want := range map[string]func(n int) bool{
@@ -227,10 +227,10 @@ func TestToolkitDoorAsks(t *testing.T) {
 		for range 10 {
 			c := fixture.NewModern(t, p.URL, "Bearer good")
 			if a := c.Call("tools/call", c.Params(`"name":"all__item-0000","arguments":{}`)); a.Part("result") == nil {
-				t.Errorf("%s: %s: %s", admit, describe(a), a.Body)
+				t.Errorf("%s: %s: %s", admit, a, a.Body)
 			}
-			if a := fixture.NewModern(t, p.URL, "Bearer bad").List(toolsList); a.Status != http.StatusUnauthorized {
-				t.Errorf("%s: who is not let in: %s: %s", admit, describe(a), a.Body)
+			if a := fixture.NewModern(t, p.URL, "Bearer bad").List(scripted.ToolsList); a.Status != http.StatusUnauthorized {
+				t.Errorf("%s: who is not let in: %s: %s", admit, a, a.Body)
 			}
 		}
 		if n := asked(p, "Bearer good"); !want(n) {
@@ -258,19 +258,19 @@ func TestToolkitDoorByHeader(t *testing.T) {
 	p := startProxy(t, toolkitOf([]member{first, second, third}, "door door"))
 	for _, revision := range []string{"2025-06-18", scripted.Modern} {
 		stranger := fixture.NewModern(t, p.URL, "Bearer x")
-		if a := stranger.List(toolsList); a.Status != http.StatusForbidden || a.Header.Get("WWW-Authenticate") == "" {
-			t.Errorf("a stranger: %s: %s", describe(a), a.Body)
+		if a := stranger.List(scripted.ToolsList); a.Status != http.StatusForbidden || a.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("a stranger: %s: %s", a, a.Body)
 		}
 		header := http.Header{"Authorization": {"Bearer x"}, "X-Api-Key": {"right"}}
 		c := fixture.NewModern(t, p.URL, "")
 		if c.Header = header; revision != scripted.Modern {
 			c = opened(t, p, header)
 		}
-		if a := hasListed(t, c, toolsList, 4); strings.Contains(string(a.Body), "other__") {
-			t.Errorf("%s: %s", describe(a), a.Body)
+		if a := hasListed(t, c, scripted.ToolsList, 4); strings.Contains(string(a.Body), "other__") {
+			t.Errorf("%s: %s", a, a.Body)
 		}
 		if a := c.Call("tools/call", c.Params(`"name":"other__item-0000","arguments":{}`)); a.Status != http.StatusBadGateway || a.Header.Get("WWW-Authenticate") != "" {
-			t.Errorf("a call of a server that refuses: %s: %s", describe(a), a.Body)
+			t.Errorf("a call of a server that refuses: %s: %s", a, a.Body)
 		}
 	}
 }
@@ -312,10 +312,10 @@ func TestToolkitDoorOfSDKs(t *testing.T) {
 	}))
 	door.Store(mux)
 
-	refused := fixture.NewModern(t, p.URL, "").List(toolsList)
+	refused := fixture.NewModern(t, p.URL, "").List(scripted.ToolsList)
 	challenges, err := oauthex.ParseWWWAuthenticate(refused.Header.Values("WWW-Authenticate"))
 	if refused.Status != http.StatusUnauthorized || err != nil || len(challenges) != 1 {
-		t.Fatalf("%s, %v, %v", describe(refused), challenges, err)
+		t.Fatalf("%s, %v, %v", refused, challenges, err)
 	}
 	found, err := oauthex.GetProtectedResourceMetadata(t.Context(), challenges[0].Params["resource_metadata"], public, http.DefaultClient)
 	if err != nil || len(found.AuthorizationServers) != 1 || found.AuthorizationServers[0] != "https://login.example" {
@@ -375,13 +375,13 @@ func TestToolkitDoorInSession(t *testing.T) {
 			wantResult := func(when string) {
 				t.Helper()
 				if a := c.Call("tools/call", c.Params(call)); a.Part("result") == nil {
-					t.Errorf("%s: %s: %s", when, describe(a), a.Body)
+					t.Errorf("%s: %s: %s", when, a, a.Body)
 				}
 			}
 			wantResult("with the first token")
 			door.SetDoor(bearers("second"))
 			if a := c.Call("tools/call", c.Params(call)); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
-				t.Errorf("when the first token has expired: %s: %s", describe(a), a.Body)
+				t.Errorf("when the first token has expired: %s: %s", a, a.Body)
 			}
 			c.Header.Set("Authorization", "Bearer second")
 			wantResult("with the second token")
@@ -398,7 +398,7 @@ func TestToolkitDoorInSession(t *testing.T) {
 				c.Header.Set("Authorization", "Bearer third")
 				wantResult("with the third token")
 			}
-			hasListed(t, c, toolsList, 2)
+			hasListed(t, c, scripted.ToolsList, 2)
 			for _, id := range sessionsOf(door, "tools/call") {
 				if id == c.Session || id == "" {
 					t.Errorf("the server was called in session %q", id)
@@ -408,7 +408,7 @@ func TestToolkitDoorInSession(t *testing.T) {
 			door.ForgetSessions()
 			a := c.Call("tools/call", c.Params(call))
 			if lost == "end" && a.Status != http.StatusNotFound || lost != "end" && a.Part("result") == nil {
-				t.Errorf("after the server has lost the session: %s: %s", describe(a), a.Body)
+				t.Errorf("after the server has lost the session: %s: %s", a, a.Body)
 			}
 		})
 	}
@@ -424,7 +424,7 @@ func opened(t *testing.T, p *proxy, header http.Header) *fixture.Raw {
 	c.Header, c.Revision = header, "2025-06-18"
 	a := c.Call("initialize", initializeParams)
 	if c.Session = a.Header.Get("Mcp-Session-Id"); c.Session == "" {
-		t.Fatalf("initialize gave %s: %s", describe(a), a.Body)
+		t.Fatalf("initialize gave %s: %s", a, a.Body)
 	}
 	return c
 }
@@ -453,14 +453,14 @@ func TestToolkitDoorWithoutLists(t *testing.T) {
 func wantNobodyIn(t *testing.T, p *doored, credentials string) {
 	t.Helper()
 	c := fixture.NewModern(t, p.URL, credentials)
-	for method, params := range map[string]string{toolsList: "", "prompts/list": "", "tools/call": `"name":"guarded__item-0000","arguments":{}`} {
+	for method, params := range map[string]string{scripted.ToolsList: "", "prompts/list": "", "tools/call": `"name":"guarded__item-0000","arguments":{}`} {
 		if a := c.Call(method, c.Params(params)); a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), "door") {
-			t.Errorf("%s gave %s: %s", method, describe(a), a.Body)
+			t.Errorf("%s gave %s: %s", method, a, a.Body)
 		}
 	}
 	c.Revision = "2025-06-18"
 	if a := c.Call("initialize", initializeParams); a.Status != http.StatusBadGateway {
-		t.Errorf("initialize gave %s: %s", describe(a), a.Body)
+		t.Errorf("initialize gave %s: %s", a, a.Body)
 	}
 	if n := len(clientsOf(p.guarded)); n > 0 {
 		t.Errorf("the guarded server was sent %d requests", n)
@@ -471,13 +471,13 @@ func wantNobodyIn(t *testing.T, p *doored, credentials string) {
 func TestToolkitPurge(t *testing.T) {
 	p := newDoored(t, []string{scripted.Modern})
 	c := fixture.NewModern(t, p.URL, "Bearer good")
-	hasListed(t, c, toolsList, 6)
+	hasListed(t, c, scripted.ToolsList, 6)
 	p.door.SetDoor(bearers())
-	hasListed(t, c, toolsList, 6)
+	hasListed(t, c, scripted.ToolsList, 6)
 	if status, body := askAdmin(t, http.MethodPost, "/mcp_cache/mcp_cache/purge", nil); status >= 300 {
 		t.Fatalf("purge gave %d: %s", status, body)
 	}
-	if a := c.List(toolsList); a.Status != http.StatusUnauthorized {
-		t.Errorf("after a purge: %s: %s", describe(a), a.Body)
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusUnauthorized {
+		t.Errorf("after a purge: %s: %s", a, a.Body)
 	}
 }

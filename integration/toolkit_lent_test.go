@@ -145,20 +145,21 @@ func (s *lentSite) wantShown(i int, revision, tenant string, token bool, session
 		return ""
 	}
 	var names []string
-	await(s.t, what+": a list", func() bool {
-		a := c.List(toolsList)
-		names = itemNames(s.t, a, toolsList)
+	fixture.Await(s.t, what+": a list", func() bool {
+		a := c.List(scripted.ToolsList)
+		names = itemNames(s.t, a, scripted.ToolsList)
 		if a.Status == http.StatusUnauthorized || a.Status == http.StatusNotFound {
 			names = []string{http.StatusText(a.Status)}
 			return true
 		}
 		for _, other := range []string{"account-secret", "of-a-caller"} {
 			if other != want && slices.Contains(names, other) {
-				s.t.Fatalf("%s is shown %q: %s", what, names, describe(a))
+				s.t.Fatalf("%s is shown %q: %s", what, names, a)
 			}
 		}
 		return !outside && (want == "" || slices.Contains(names, want))
 	})
+
 	if names[0] == http.StatusText(http.StatusNotFound) && session != "" {
 		return s.wantShown(i, revision, tenant, token, "") // the session was another handler's
 	}
@@ -169,7 +170,7 @@ func (s *lentSite) wantShown(i int, revision, tenant string, token bool, session
 	s.open.host.Forget()
 	a := c.Call("tools/call", c.Params(`"name":"account-secret","arguments":{}`))
 	if (a.Part("result") != nil) != (want == "account-secret") {
-		s.t.Errorf("%s: the account's tool gave %s: %s", what, describe(a), a.Body)
+		s.t.Errorf("%s: the account's tool gave %s: %s", what, a, a.Body)
 	}
 	for _, r := range clientsOf(s.one) {
 		if lent := strings.Contains(r.Header.Get("Authorization"), "planted"); lent != (way.authorization == "guard") {
@@ -183,7 +184,7 @@ func (s *lentSite) wantShown(i int, revision, tenant string, token bool, session
 		}
 	}
 	if a := c.Call("tools/call", c.Params(`"name":"open__item-0000","arguments":{}`)); !way.plain && (a.Part("result") != nil) == outside {
-		s.t.Errorf("%s: a call of the other server gave %s: %s", what, describe(a), a.Body)
+		s.t.Errorf("%s: a call of the other server gave %s: %s", what, a, a.Body)
 	}
 	return c.Session
 }

@@ -20,7 +20,7 @@ const toolsChanged = "notifications/tools/list_changed"
 func listener(t testing.TB, p *proxy, revision string, n int) (*fixture.Raw, *fixture.Stream) {
 	t.Helper()
 	c := fixture.New(t, p.URL, revision, "")
-	hasListed(t, c, toolsList, n)
+	hasListed(t, c, scripted.ToolsList, n)
 	return c, c.Notices()
 }
 
@@ -49,14 +49,14 @@ func TestToolkitTells(t *testing.T) {
 		c, s := listener(t, p, revision, 4)
 		clients = append(clients, client{c, s})
 	}
-	await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
+	fixture.Await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
 	hits, rounds := 0, pick(50, 200)
 	for round := range rounds {
-		one.SetList(toolsList, scripted.Items(toolsList, fmt.Sprintf("round %d.", round), 2))
-		one.Changed(scripted.Feeds, toolsList)
+		one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, fmt.Sprintf("round %d.", round), 2))
+		one.Changed(scripted.Feeds, scripted.ToolsList)
 		for _, c := range clients {
 			c.Await(toolsChanged)
-			a := c.List(toolsList)
+			a := c.List(scripted.ToolsList)
 			if !strings.Contains(string(a.Body), fmt.Sprintf("round %d.", round)) {
 				t.Fatalf("%s: after notice %d the list is old: %s", c.Revision, round, a.Body)
 			}
@@ -76,8 +76,8 @@ func TestToolkitTellsInTheirWords(t *testing.T) {
 	one, first := newMember(t, "one", "refresh 1ms")
 	p := startProxy(t, toolkitOf([]member{first}))
 	modern := fixture.NewModern(t, p.URL, "")
-	hasListed(t, modern, toolsList, 2)
-	await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
+	hasListed(t, modern, scripted.ToolsList, 2)
+	fixture.Await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
 	for _, c := range []struct{ filter, granted string }{
 		{`{}`, `{}`}, {`{"promptsListChanged":false,"toolslistchanged":true,"x":1,"resourceSubscriptions":["a://b"]}`, `{}`},
 		{`{"toolsListChanged":true}`, `{"toolsListChanged":true}`},
@@ -114,34 +114,34 @@ func TestToolkitTellsOfChangesAlone(t *testing.T) {
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	_, modern := listener(t, p, scripted.Modern, 4)
 	c, legacy := listener(t, p, scripted.LatestLegacy, 4)
-	await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 && two.Streams(scripted.Feeds) == 2 })
+	fixture.Await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 && two.Streams(scripted.Feeds) == 2 })
 	wantPrompts := func(why, name string) {
 		t.Helper()
-		two.SetList(promptsList, scripted.Items(promptsList, name, 1))
-		two.Changed(scripted.Feeds, promptsList)
+		two.SetList(scripted.PromptsList, scripted.Items(scripted.PromptsList, name, 1))
+		two.Changed(scripted.Feeds, scripted.PromptsList)
 		for _, s := range []*fixture.Stream{modern, legacy} {
 			if e := hears(t, s, "notifications/prompts/list_changed"); t.Failed() {
 				t.Fatalf("%s, %s was told", why, e.Data)
 			}
 		}
 	}
-	before := one.host.CountFeed(toolsList)
-	one.Changed(scripted.Feeds, toolsList)
-	await(t, "the feeds to look", func() bool { return one.host.CountFeed(toolsList) >= before+2 })
+	before := one.host.CountFeed(scripted.ToolsList)
+	one.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the feeds to look", func() bool { return one.host.CountFeed(scripted.ToolsList) >= before+2 })
 	wantPrompts("after a notice of no change", "a")
 
 	release := make(chan struct{})
 	hanging := scripted.Hang(release)
-	one.SetScript(toolsList, func(x *scripted.Exchange) { hanging(x); x.Default() })
-	one.SetList(toolsList, scripted.Items(toolsList, "late", 1))
-	one.Changed(scripted.Feeds, toolsList)
-	await(t, "the feeds to ask", func() bool { return one.host.CountFeed(toolsList) >= before+3 })
+	one.SetScript(scripted.ToolsList, func(x *scripted.Exchange) { hanging(x); x.Default() })
+	one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "late", 1))
+	one.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the feeds to ask", func() bool { return one.host.CountFeed(scripted.ToolsList) >= before+3 })
 	wantPrompts("while the server hangs", "b")
 	close(release)
 	for _, s := range []*fixture.Stream{modern, legacy} {
 		hears(t, s, toolsChanged)
 	}
-	hasListed(t, c, toolsList, 3)
+	hasListed(t, c, scripted.ToolsList, 3)
 }
 
 // TestToolkitTellsFirst: what a server says of its lists in the answer to a call does not reach
@@ -157,7 +157,7 @@ func TestToolkitTellsFirst(t *testing.T) {
 		parts := []string{": hello\n\n", "id: 7\r\ndata: " + large + "\r\n\r\n", "event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/progress\"}\n\n"}
 		var result string
 		one.SetScript("tools/call", func(x *scripted.Exchange) {
-			one.SetList(toolsList, scripted.Items(toolsList, "told", 3))
+			one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "told", 3))
 			result = "data:" + x.Envelope(`{"resultType":"complete","content":[]}`) + "\n" // no blank line
 			x.Bytes(parts[0])
 			x.Bytes("id: 8\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
@@ -173,8 +173,8 @@ func TestToolkitTellsFirst(t *testing.T) {
 			t.Errorf("the client is given %q\nwant %q", a.Body, want)
 		}
 		hears(t, s, toolsChanged)
-		if a := c.List(toolsList); len(a.Items("tools")) != 5 || !a.CacheStatus().Hit {
-			t.Errorf("after it was told, a client is given %s: %s", describe(a), a.Body)
+		if a := c.List(scripted.ToolsList); len(a.Items("tools")) != 5 || !a.CacheStatus().Hit {
+			t.Errorf("after it was told, a client is given %s: %s", a, a.Body)
 		}
 	})
 }
@@ -194,8 +194,8 @@ func TestToolkitTellsOverReloads(t *testing.T) {
 				s.Await("notifications/" + kind + "/list_changed")
 			}
 		}
-		if a := c.List(toolsList); len(a.Items("tools")) != 2*len(members) {
-			t.Errorf("after a reload and a notice, a client is given %s: %s", describe(a), a.Body)
+		if a := c.List(scripted.ToolsList); len(a.Items("tools")) != 2*len(members) {
+			t.Errorf("after a reload and a notice, a client is given %s: %s", a, a.Body)
 		}
 		p.reload(toolkitOf(members, "gate 1m")) // which changes nothing
 	}
@@ -219,20 +219,20 @@ func TestToolkitTellsWhoComesBack(t *testing.T) {
 		"a restart": func() { goIdle(t); p.reload(toolkitOf([]member{first}, "gate 1m")); fixture.CloseIdleConnections() },
 	} {
 		s.Close()
-		hasListed(t, c, toolsList, 2)
+		hasListed(t, c, scripted.ToolsList, 2)
 		last := get(t, c, "")
-		await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
-		one.SetList(promptsList, scripted.Items(promptsList, name, 1))
-		one.Changed(scripted.Feeds, promptsList)
-		c.AwaitList(promptsList, "the changed list", func(a *fixture.Answer) bool { return strings.Contains(string(a.Body), name) })
+		fixture.Await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
+		one.SetList(scripted.PromptsList, scripted.Items(scripted.PromptsList, name, 1))
+		one.Changed(scripted.Feeds, scripted.PromptsList)
+		c.AwaitList(scripted.PromptsList, "the changed list", func(a *fixture.Answer) bool { return strings.Contains(string(a.Body), name) })
 		away()
 		s = c.Get(last)
 		e := hears(t, s, "notifications/prompts/list_changed")
 		s.Close()
 		s = c.Get(e.ID) // as if that were the last it has
-		one.SetList(toolsList, scripted.Items(toolsList, name, 2))
-		await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
-		one.Changed(scripted.Feeds, toolsList)
+		one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, name, 2))
+		fixture.Await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
+		one.Changed(scripted.Feeds, scripted.ToolsList)
 		hears(t, s, toolsChanged)
 	}
 }
@@ -281,30 +281,31 @@ func TestToolkitListening(t *testing.T) {
 			method = http.MethodPut
 		}
 		if a, err := c.Try(t.Context(), method, "", tt.more); err != nil || a.Status != tt.status || !strings.Contains(string(a.Body), tt.says) {
-			t.Errorf("%s: got %s, %v: %s", name, describe(a), err, a.Body)
+			t.Errorf("%s: got %s, %v: %s", name, a, err, a.Body)
 		}
 	}
 	m := fixture.NewModern(t, p.URL, "")
 	for _, filter := range []string{"", `"notifications":null`, `"notifications":[]`, `"notifications":{"toolsListChanged":1}`, `"notifications":{"promptsListChanged":"true"}`} {
 		if a := m.Call("subscriptions/listen", m.Params(filter)); a.Status != http.StatusBadRequest || a.ErrorCode() != -32602 {
-			t.Errorf("a subscription to %s gave %s: %s", filter, describe(a), a.Body)
+			t.Errorf("a subscription to %s gave %s: %s", filter, a, a.Body)
 		}
 	}
 	// Of several streams of one session, the newest is told, and then the one before.
 	newer := c.Get("")
 	tell := func(round string) {
 		t.Helper()
-		await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
-		one.SetList(toolsList, scripted.Items(toolsList, round, 2))
-		one.Changed(scripted.Feeds, toolsList)
+		fixture.Await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
+		one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, round, 2))
+		one.Changed(scripted.Feeds, scripted.ToolsList)
 	}
 	tell("a")
 	newer.Await(toolsChanged)
 	newer.Close()
-	await(t, "the stream to be gone", func() bool {
+	fixture.Await(t, "the stream to be gone", func() bool {
 		tell(fmt.Sprint("b", time.Now()))
 		return s.Has()
 	})
+
 	s.Await(toolsChanged)
 	// A fifth stream ends the first, and there are as many as there may be.
 	for range 4 {
@@ -315,7 +316,7 @@ func TestToolkitListening(t *testing.T) {
 	other.Get("")
 	other.Get("")
 	if a, err := other.Try(t.Context(), http.MethodGet, "", stream); err != nil || a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
-		t.Errorf("a stream too many gave %s, %v", describe(a), err)
+		t.Errorf("a stream too many gave %s, %v", a, err)
 	}
 }
 
@@ -334,12 +335,12 @@ func TestToolkitStreamEndsWithItsSession(t *testing.T) {
 		one.EndSession(id)
 	}
 	if a := lost.Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusNotFound {
-		t.Errorf("a call in a session that is lost gave %s", describe(a))
+		t.Errorf("a call in a session that is lost gave %s", a)
 	}
 	l.AwaitEnd()
-	await(t, "the feed's stream", func() bool { return one.Streams(scripted.Feeds) > 0 })
-	one.SetList(toolsList, scripted.Items(toolsList, "new", 1))
-	one.Changed(scripted.Feeds, toolsList)
+	fixture.Await(t, "the feed's stream", func() bool { return one.Streams(scripted.Feeds) > 0 })
+	one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "new", 1))
+	one.Changed(scripted.Feeds, scripted.ToolsList)
 	hears(t, left, toolsChanged)
 }
 
@@ -355,10 +356,10 @@ func TestToolkitSessionExpires(t *testing.T) {
 	c.Call("tools/call", `{"name":"one__item-0000"}`)
 	stream.AwaitEnd()
 	for _, id := range sessionsOf(one, "tools/call") {
-		await(t, "the session with the server to end", func() bool { return !one.Lives(id) })
+		fixture.Await(t, "the session with the server to end", func() bool { return !one.Lives(id) })
 	}
-	if a := c.List(toolsList); a.Status != http.StatusNotFound {
-		t.Errorf("then a list gave %s", describe(a))
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusNotFound {
+		t.Errorf("then a list gave %s", a)
 	}
 }
 
@@ -369,11 +370,12 @@ func TestToolkitStreamsEndWithCaddy(t *testing.T) {
 	two, _ := newMember(t, "two")
 	p := startProcess(t, nil, "mcp-cache", "serve", "--from", "127.0.0.1:0", "--to", "one="+one.host.URL, "--to", "two="+two.host.URL)
 	var url string
-	await(t, "its address", func() bool {
+	fixture.Await(t, "its address", func() bool {
 		line, ok := p.find("mcp_cache is at ")
 		url, _, _ = strings.Cut(line, ", ")
 		return ok
 	})
+
 	legacy := fixture.NewLegacy(t, url, scripted.LatestLegacy, "").Get("")
 	modern := fixture.NewModern(t, url, "").Listen()
 	process, err := os.FindProcess(p.pid)
@@ -396,12 +398,12 @@ func TestToolkitTellsSDKs(t *testing.T) {
 	p, servers, _ := sdkToolkit(t, fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateful"))
 	var clients []fixture.SDKClient
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
-		hasListed(t, fixture.New(t, p.URL, revision, ""), toolsList, 6)
+		hasListed(t, fixture.New(t, p.URL, revision, ""), scripted.ToolsList, 6)
 	}
 	for _, revision := range append(legacyRevisions, scripted.Modern) {
 		clients = append(clients, fixture.NewGoSDKClient(t, p.URL, revision), fixture.NewMCPGoClient(t, p.URL, revision))
 	}
-	await(t, "their streams", func() bool { return scrape(t)[`listeners{handler="mcp_cache"}`] == float64(len(clients)) })
+	fixture.Await(t, "their streams", func() bool { return scrape(t)[`listeners{handler="mcp_cache"}`] == float64(len(clients)) })
 	for i, s := range servers {
 		s.Grow()
 		for _, c := range clients {

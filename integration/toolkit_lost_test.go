@@ -31,7 +31,7 @@ func ofEachEra(t *testing.T, name string, test func(t *testing.T, c *toolUser), 
 		t.Run(name+", "+eraOf(revision), func(t *testing.T) {
 			w, p := over(t, legacyRevisions, options...)
 			c := fixture.New(t, p.URL, revision, user("ada"))
-			hasListed(t, c, toolsList, 2)
+			hasListed(t, c, scripted.ToolsList, 2)
 			test(t, &toolUser{Raw: c, world: w, done: make(map[int]int)})
 		})
 	}
@@ -117,7 +117,7 @@ func TestToolkitCallsOnce(t *testing.T) {
 				}
 				c.answers(func(x *scripted.Exchange) { x.Result(`{"content":[]}`) })
 				if a, ok := c.tool(-n); !ok {
-					t.Errorf("after %s, and a ping that is answered %s, the next call gave %s", answered, pinged, describe(a))
+					t.Errorf("after %s, and a ping that is answered %s, the next call gave %s", answered, pinged, a)
 				}
 			}
 		}
@@ -138,7 +138,7 @@ func TestToolkitBrokenOff(t *testing.T) {
 		} {
 			c.SetScript("tools/call", answer)
 			if a, _ := c.tool(1); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 {
-				t.Errorf("%s that breaks off gave %s", name, describe(a))
+				t.Errorf("%s that breaks off gave %s", name, a)
 			}
 		}
 	})
@@ -179,19 +179,19 @@ func TestToolkitSessionLostInOtherWords(t *testing.T) {
 					}
 				})
 				if a, ok := c.tool(1); !ok {
-					t.Fatalf("the first call gave %s", describe(a))
+					t.Fatalf("the first call gave %s", a)
 				}
 				c.ForgetSessions()
 				a, ok := c.tool(2)
 				if ok != (tt.again && !ends) {
-					t.Errorf("the call in a lost session gave %s", describe(a))
+					t.Errorf("the call in a lost session gave %s", a)
 				}
 				sessions := 2
 				if a, ok = c.tool(3); ends && !c.Modern() {
 					ok, sessions = a.Status == http.StatusNotFound, 1
 				}
 				if !ok {
-					t.Errorf("the next call gave %s", describe(a))
+					t.Errorf("the next call gave %s", a)
 				}
 				if c.sessions() != sessions || c.done[2] > 1 || c.done[3] > 1 {
 					t.Errorf("there were %d sessions, and calls were done %v times", c.sessions(), c.done)

@@ -26,18 +26,19 @@ func TestToolkitIsTold(t *testing.T) {
 	}
 	for n, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		if told := hasListed(t, c, toolsList, 4).Header.Get("X-Told"); told != "|hit|" {
+		if told := hasListed(t, c, scripted.ToolsList, 4).Header.Get("X-Told"); told != "|hit|" {
 			t.Errorf("of a list, handlers are told %q", told)
 		}
 		all, own, other := calls(""), calls("/two"), calls("/one")
 		a := c.Call("tools/call", c.Params(`"name":"two__item-0001"`))
 		if told := a.Header.Get("X-Told"); told != "two|routed|two__item-0001" {
-			t.Errorf("of a call, handlers are told %q: %s", told, describe(a))
+			t.Errorf("of a call, handlers are told %q: %s", told, a)
 		}
-		await(t, "the metrics", func() bool { return calls("") == all+1 && calls("/two") == own+1 && calls("/one") == other })
-		await(t, "the access log", func() bool {
+		fixture.Await(t, "the metrics", func() bool { return calls("") == all+1 && calls("/two") == own+1 && calls("/one") == other })
+		fixture.Await(t, "the access log", func() bool {
 			return len(slices.DeleteFunc(accessLog(t, p), func(e map[string]any) bool { return e["mcp_server"] != "two" })) == n+1
 		})
+
 	}
 	// What a server says of its lists in the answer to a call, it was that said it.
 	changes := func(handler string) float64 {
@@ -77,7 +78,7 @@ func TestToolkitCommands(t *testing.T) {
 			t.Errorf("%v printed\n%s", run.args, out)
 		}
 	}
-	two.SetList(toolsList, ownItems(toolsList, "new"))
+	two.SetList(scripted.ToolsList, ownItems(scripted.ToolsList, "new"))
 	out, _ := mcpCommand(t, 0, "refresh", "tools", "--name", "mcp_cache/two", "--json")
 	if !strings.Contains(out, `"item-0001"`) || strings.Contains(out, "mcp_cache/one") {
 		t.Errorf("a refresh of one server printed %s", out)
@@ -98,8 +99,8 @@ func TestToolkitReloadLeavesOthers(t *testing.T) {
 	one.SetRevisions(legacyRevisions...)
 	p := startProxy(t, toolkitOf([]member{first, second}, "gate 1m"))
 	c, stream := listener(t, p, scripted.LatestLegacy, 4)
-	await(t, "the feed's stream", func() bool { return one.Streams(scripted.Feeds) == 1 })
-	asked := one.host.CountFeed(toolsList)
+	fixture.Await(t, "the feed's stream", func() bool { return one.Streams(scripted.Feeds) == 1 })
+	asked := one.host.CountFeed(scripted.ToolsList)
 	entered, release := make(chan struct{}), make(chan struct{})
 	one.SetScript("tools/call", func(x *scripted.Exchange) {
 		entered <- struct{}{}
@@ -115,17 +116,17 @@ func TestToolkitReloadLeavesOthers(t *testing.T) {
 		p.reload(toolkitOf(members, "gate 1m"))
 		release <- struct{}{}
 		if a := <-answers; !strings.Contains(string(a.Body), "at last") {
-			t.Errorf("a call that was under way gave %s: %s", describe(a), a.Body)
+			t.Errorf("a call that was under way gave %s: %s", a, a.Body)
 		}
 		if ids := sessionsOf(one, "tools/call"); len(ids) != n+1 || ids[n] != ids[0] {
 			t.Errorf("the sessions of the calls are %q", ids)
 		}
 	}
 	stream.Await(toolsChanged) // two is gone
-	if a := c.List(toolsList); len(a.Items("tools")) != 2 {
+	if a := c.List(scripted.ToolsList); len(a.Items("tools")) != 2 {
 		t.Errorf("a list is %s", a.Body)
 	}
-	if n := one.host.CountFeed(toolsList); n != asked || one.Streams(scripted.Feeds) != 1 {
+	if n := one.host.CountFeed(scripted.ToolsList); n != asked || one.Streams(scripted.Feeds) != 1 {
 		t.Errorf("the feed has listed %d times, before the reloads %d; it has %d streams", n, asked, one.Streams(scripted.Feeds))
 	}
 }
@@ -155,7 +156,7 @@ func TestToolkitExample(t *testing.T) {
 	}
 	addr := startExample(t, adapted)[0]
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
-		hasListed(t, fixture.New(t, "http://"+addr+"/mcp", revision, ""), toolsList, 9)
+		hasListed(t, fixture.New(t, "http://"+addr+"/mcp", revision, ""), scripted.ToolsList, 9)
 		c := fixture.NewGoSDKClient(t, "http://"+addr+"/mcp", revision)
 		for _, c.Prefix = range []string{"notes__", "docs__", ""} {
 			if err := c.Progress(t.Context()); err != nil {

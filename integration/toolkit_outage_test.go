@@ -29,12 +29,12 @@ func TestToolkitOutagesAreLoggedOnce(t *testing.T) {
 			t.Run(name+", "+revision, func(t *testing.T) {
 				p := newDoored(t, revisions)
 				c := fixture.New(t, p.URL, revision, "Bearer good")
-				hasListed(t, c, toolsList, 6)
+				hasListed(t, c, scripted.ToolsList, 6)
 				metadata := strings.TrimSuffix(p.URL, "/mcp") + "/.well-known/oauth-protected-resource"
 				ask := func(i int) (statuses [3]int) {
 					stranger := fixture.NewModern(t, p.URL, fmt.Sprint("Bearer stranger ", i))
 					if stranger.Revision = revision; revision == scripted.Modern {
-						statuses[0] = stranger.List(toolsList).Status
+						statuses[0] = stranger.List(scripted.ToolsList).Status
 					} else {
 						statuses[0] = stranger.Call("initialize", initializeParams).Status
 					}

@@ -39,10 +39,10 @@ func TestPagesReadWhatSeveralServersAnswer(t *testing.T) {
 				if !client.Modern() {
 					a := client.Post(programHello, nil)
 					if check("initialize", a.Header); a.Header.Get("Mcp-Session-Id") == "" {
-						t.Errorf("no session was opened: %s", describe(a))
+						t.Errorf("no session was opened: %s", a)
 					}
 				}
-				check("a list", client.Settle(toolsList).Header)
+				check("a list", client.Settle(scripted.ToolsList).Header)
 				check("a call", client.Call("tools/call", client.Params(`"name":"one__item-0000","arguments":{}`)).Header)
 				check("an error", client.Call("tools/call", client.Params(`"name":"none","arguments":{}`)).Header)
 				check("a notification", client.Notify("notifications/cancelled", client.Params(`"requestId":99`)).Header)
@@ -51,7 +51,7 @@ func TestPagesReadWhatSeveralServersAnswer(t *testing.T) {
 			defer cancel()
 			client := fixture.New(t, p.URL, scripted.LatestLegacy, "")
 			client.Header.Set("Origin", app)
-			client.List(toolsList)
+			client.List(scripted.ToolsList)
 			stream, err := client.Open(ctx, http.MethodGet, http.NoBody, http.Header{"Accept": {"text/event-stream"}})
 			if err != nil {
 				t.Fatal(err)

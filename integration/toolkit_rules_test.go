@@ -46,7 +46,7 @@ func ruledServer(t testing.TB, name string, lists map[string][]string, options .
 }
 
 // uriKey is what items are told apart by that are not by their names.
-var uriKey = map[string]string{resourcesList: "uri", templatesList: "uriTemplate"}
+var uriKey = map[string]string{scripted.ResourcesList: "uri", scripted.TemplatesList: "uriTemplate"}
 
 // itemNames returns the names, or URIs, of a list.
 func itemNames(t *testing.T, a *fixture.Answer, method string) (names []string) {
@@ -69,11 +69,11 @@ const support = "@support header Remote-Groups support\n@failing expression `{ht
 // naming what does not exist: its server does not hear of it.
 func TestToolkitRules(t *testing.T) {
 	one, first := ruledServer(t, "one", map[string][]string{
-		toolsList: {"get_a", "issue_a", "issue_delete", "drop"}, promptsList: {"help", "reply"},
-		resourcesList: {"docs://public/a", "docs://secret/a"}, templatesList: {"docs://public/{x}", "docs://all/{x}"},
+		scripted.ToolsList: {"get_a", "issue_a", "issue_delete", "drop"}, scripted.PromptsList: {"help", "reply"},
+		scripted.ResourcesList: {"docs://public/a", "docs://secret/a"}, scripted.TemplatesList: {"docs://public/{x}", "docs://all/{x}"},
 	}, "allow tools get_* drop", "allow @support tools issue_*", "deny tools *_delete", "deny prompts reply", "deny resources docs://secret/*")
 	two, second := ruledServer(t, "two", map[string][]string{
-		toolsList: {"get_a", "get_secret"}, promptsList: {"reply"}, resourcesList: {"two://a"}, templatesList: {"two://t/{x}"},
+		scripted.ToolsList: {"get_a", "get_secret"}, scripted.PromptsList: {"reply"}, scripted.ResourcesList: {"two://a"}, scripted.TemplatesList: {"two://t/{x}"},
 	}, "prefix off")
 	p := startProxy(t, support+toolkitOf([]member{first, second},
 		"deny tools one__drop", "deny @support tools get_secret", "deny @support prompts reply", "deny @support resources two://*", "deny resource_templates docs://all/*", "deny @support resource_templates two://*"))
@@ -81,17 +81,17 @@ func TestToolkitRules(t *testing.T) {
 		awaitReady(t, "mcp_cache/"+name)
 	}
 	all := map[string][]string{
-		toolsList: {"one__get_a", "one__issue_a", "one__issue_delete", "one__drop", "get_a", "get_secret"}, promptsList: {"one__help", "one__reply", "reply"},
-		resourcesList: {"docs://public/a", "docs://secret/a", "two://a"}, templatesList: {"docs://public/{x}", "docs://all/{x}", "two://t/{x}"},
+		scripted.ToolsList: {"one__get_a", "one__issue_a", "one__issue_delete", "one__drop", "get_a", "get_secret"}, scripted.PromptsList: {"one__help", "one__reply", "reply"},
+		scripted.ResourcesList: {"docs://public/a", "docs://secret/a", "two://a"}, scripted.TemplatesList: {"docs://public/{x}", "docs://all/{x}", "two://t/{x}"},
 	}
 	for group, shown := range map[string]map[string][]string{
 		"": {
-			toolsList: {"one__get_a", "get_a", "get_secret"}, promptsList: {"one__help", "reply"},
-			resourcesList: {"docs://public/a", "two://a"}, templatesList: {"docs://public/{x}", "two://t/{x}"},
+			scripted.ToolsList: {"one__get_a", "get_a", "get_secret"}, scripted.PromptsList: {"one__help", "reply"},
+			scripted.ResourcesList: {"docs://public/a", "two://a"}, scripted.TemplatesList: {"docs://public/{x}", "two://t/{x}"},
 		},
 		"support": {
-			toolsList: {"one__get_a", "one__issue_a", "get_a"}, promptsList: {"one__help"},
-			resourcesList: {"docs://public/a"}, templatesList: {"docs://public/{x}"},
+			scripted.ToolsList: {"one__get_a", "one__issue_a", "get_a"}, scripted.PromptsList: {"one__help"},
+			scripted.ResourcesList: {"docs://public/a"}, scripted.TemplatesList: {"docs://public/{x}"},
 		},
 	} {
 		for _, revision := range append(legacyRevisions, scripted.Modern) {
@@ -120,10 +120,10 @@ func TestToolkitRules(t *testing.T) {
 // the name that clients see, or by the server's own behind its whole prefix.
 func TestToolkitRulesOfShortenedNames(t *testing.T) {
 	const own, prefix = "deleteConfluencePageRestrictionsAndPermissions", "atlassian__"
-	named := map[string][]string{toolsList: {own, "get_page"}, promptsList: {own, "get_page"}}
+	named := map[string][]string{scripted.ToolsList: {own, "get_page"}, scripted.PromptsList: {own, "get_page"}}
 	_, plain := ruledServer(t, "atlassian", named)
 	c := fixture.NewModern(t, startProxy(t, toolkitOf([]member{plain})).URL, "")
-	shown := itemNames(t, hasListed(t, c, toolsList, 2), toolsList)[0]
+	shown := itemNames(t, hasListed(t, c, scripted.ToolsList, 2), scripted.ToolsList)[0]
 	if shown == prefix+own || len(shown) != 48 {
 		t.Fatalf("the long name is shown as %s", shown)
 	}
@@ -147,12 +147,13 @@ func TestToolkitRulesOfShortenedNames(t *testing.T) {
 			awaitReady(t, "mcp_cache/atlassian")
 			eachEra(t, func(t *testing.T, revision string) {
 				c := fixture.New(t, p.URL, revision, "")
-				for _, method := range []string{toolsList, promptsList} {
+				for _, method := range []string{scripted.ToolsList, scripted.PromptsList} {
 					var a *fixture.Answer
-					await(t, "a hit", func() bool {
+					fixture.Await(t, "a hit", func() bool {
 						a = c.List(method)
 						return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 					})
+
 					if got := itemNames(t, a, method); slices.Contains(got, shown) == rule.hidden {
 						t.Errorf("%s has %q", method, got)
 					}
@@ -183,11 +184,11 @@ func wantNamed(t *testing.T, c *fixture.Raw, method, name string, may bool, serv
 	t.Helper()
 	named, params, missing := "tools/call", fmt.Sprintf(`"name":%q`, name), "Unknown tool: "+name
 	switch method {
-	case promptsList:
+	case scripted.PromptsList:
 		named, missing = "prompts/get", "Unknown prompt: "+name
-	case resourcesList:
+	case scripted.ResourcesList:
 		named, params, missing = "resources/read", fmt.Sprintf(`"uri":%q`, name), "Resource not found"
-	case templatesList:
+	case scripted.TemplatesList:
 		named, params, missing = "completion/complete", fmt.Sprintf(`"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":"v"}`, name), "Resource not found"
 	}
 	a := c.Call(named, c.Params(params))
@@ -197,13 +198,13 @@ func wantNamed(t *testing.T, c *fixture.Raw, method, name string, may bool, serv
 	}
 	switch {
 	case may && (a.Status != http.StatusOK || a.ErrorCode() != 0 || asked == 0):
-		t.Errorf("%s %s gave %s: %s", named, name, describe(a), a.Body)
+		t.Errorf("%s %s gave %s: %s", named, name, a, a.Body)
 	case !may && (a.ErrorCode() == 0 || !strings.Contains(string(a.Body), missing) || asked != 0):
-		t.Errorf("%s %s, which is hidden, gave %s: %s; servers were asked %d times", named, name, describe(a), a.Body, asked)
+		t.Errorf("%s %s, which is hidden, gave %s: %s; servers were asked %d times", named, name, a, a.Body, asked)
 	case !may && uriKey[method] == "" && !strings.Contains(a.Header.Get("Cache-Status"), "detail=denied"):
 		t.Errorf("%s %s: Cache-Status is %s", named, name, a.Header.Get("Cache-Status"))
 	}
-	if method == resourcesList && may && c.Modern() && !strings.Contains(string(a.Body), `"cacheScope":"private"`) {
+	if method == scripted.ResourcesList && may && c.Modern() && !strings.Contains(string(a.Body), `"cacheScope":"private"`) {
 		t.Errorf("what others may not read says %s", a.Body)
 	}
 }
@@ -219,14 +220,14 @@ func TestToolkitRulesHideWhatIsMissing(t *testing.T) {
 func hideWhatIsMissing(t *testing.T, unlisted string) {
 	long := strings.Repeat("l", 60)
 	one, first := ruledServer(t, "one", map[string][]string{
-		toolsList: {"get_a", "drop_a", long[:45]}, promptsList: {"drop_p"}, resourcesList: {"docs://secret/a"}, templatesList: {"docs://{+x}"},
+		scripted.ToolsList: {"get_a", "drop_a", long[:45]}, scripted.PromptsList: {"drop_p"}, scripted.ResourcesList: {"docs://secret/a"}, scripted.TemplatesList: {"docs://{+x}"},
 	}, "deny tools drop_*", "deny prompts drop_*", "deny resources docs://secret/*", "deny resource_templates docs://*")
-	two, second := ruledServer(t, "two", map[string][]string{toolsList: {"drop_bare", "get_bare"}, resourcesList: {"two://a"}}, "prefix off")
+	two, second := ruledServer(t, "two", map[string][]string{scripted.ToolsList: {"drop_bare", "get_bare"}, scripted.ResourcesList: {"two://a"}}, "prefix off")
 	p := startProxy(t, toolkitOf([]member{first, second}, "deny tools drop_* one__lll*_*", unlisted))
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		hasListed(t, c, toolsList, 2)
-		hasListed(t, c, resourcesList, 1)
+		hasListed(t, c, scripted.ToolsList, 2)
+		hasListed(t, c, scripted.ResourcesList, 1)
 		one.host.Forget()
 		two.host.Forget()
 		for _, like := range []struct {
@@ -275,20 +276,20 @@ func TestToolkitRulesByHints(t *testing.T) {
 	one, first := ruledServer(t, "one", nil)
 	two, second := ruledServer(t, "two", nil, "allow tools hint:read_only")
 	for _, w := range []*world{one, two} {
-		w.SetList(toolsList, scripted.Page{
+		w.SetList(scripted.ToolsList, scripted.Page{
 			`{"name":"reads","annotations":{"readOnlyHint":true}}`, `{"name":"writes","annotations":{"destructiveHint":false}}`, `{"name":"destroys"}`,
 		})
 	}
 	p := startProxy(t, toolkitOf([]member{first, second}, "deny tools hint:destructive"))
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		if names := itemNames(t, hasListed(t, c, toolsList, 3), toolsList); !slices.Equal(names, []string{"one__reads", "one__writes", "two__reads"}) {
+		if names := itemNames(t, hasListed(t, c, scripted.ToolsList, 3), scripted.ToolsList); !slices.Equal(names, []string{"one__reads", "one__writes", "two__reads"}) {
 			t.Errorf("clients are shown %q", names)
 		}
 		for _, name := range []string{"one__reads", "one__writes", "one__destroys", "one__new", "two__reads", "two__writes", "two__destroys", "two__new"} {
 			one.host.Forget()
 			two.host.Forget()
-			wantNamed(t, c, toolsList, name, slices.Contains([]string{"one__reads", "one__writes", "two__reads"}, name), one, two)
+			wantNamed(t, c, scripted.ToolsList, name, slices.Contains([]string{"one__reads", "one__writes", "two__reads"}, name), one, two)
 		}
 	}
 }
@@ -296,8 +297,8 @@ func TestToolkitRulesByHints(t *testing.T) {
 // TestToolkitRulesFreeNames: what is hidden leaves its name to the next server that has it, for
 // those from whom it is hidden, and no conflict is left.
 func TestToolkitRulesFreeNames(t *testing.T) {
-	_, first := ruledServer(t, "one", map[string][]string{toolsList: {"search", "both"}}, "prefix off", "deny @support tools search", "deny tools both")
-	two, second := ruledServer(t, "two", map[string][]string{toolsList: {"search", "both"}}, "prefix off")
+	_, first := ruledServer(t, "one", map[string][]string{scripted.ToolsList: {"search", "both"}}, "prefix off", "deny @support tools search", "deny tools both")
+	two, second := ruledServer(t, "two", map[string][]string{scripted.ToolsList: {"search", "both"}}, "prefix off")
 	p := startProxy(t, support+toolkitOf([]member{first, second}))
 	for _, name := range []string{"one", "two"} {
 		awaitReady(t, "mcp_cache/"+name)
@@ -305,7 +306,7 @@ func TestToolkitRulesFreeNames(t *testing.T) {
 	for group, asked := range map[string]int{"": 1, "support": 2} { // both is of two for everybody
 		c := fixture.NewModern(t, p.URL, "")
 		c.Header.Set("Remote-Groups", group)
-		hasListed(t, c, toolsList, 2)
+		hasListed(t, c, scripted.ToolsList, 2)
 		two.host.Forget()
 		for _, name := range []string{"search", "both"} {
 			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, name))); a.ErrorCode() != 0 {
@@ -340,17 +341,17 @@ func TestToolkitRulesOfCallers(t *testing.T) {
 	one, first := ruledServer(t, "one", nil, "authorization forward", "allow @failing tools *", "allow @support tools item-0001", "allow tools item-0000")
 	one.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
 	for _, tenant := range []string{"", "Bearer blue", "Bearer green"} {
-		one.SetPrivateList(tenant, toolsList, scripted.Items(toolsList, tenant, 3))
+		one.SetPrivateList(tenant, scripted.ToolsList, scripted.Items(scripted.ToolsList, tenant, 3))
 	}
-	_, second := ruledServer(t, "two", map[string][]string{toolsList: {"a", "b"}})
+	_, second := ruledServer(t, "two", map[string][]string{scripted.ToolsList: {"a", "b"}})
 	p := startProxy(t, support+toolkitOf([]member{first, second}, "deny @support tools two__b", "admit all"))
 	for _, tenant := range []string{"", "Bearer blue", "Bearer green"} {
 		for group, shown := range map[string][]string{"": {"one__item-0000", "two__a", "two__b"}, "support": {"one__item-0000", "one__item-0001", "two__a"}} {
 			c := fixture.NewModern(t, p.URL, tenant)
 			c.Header.Set("Remote-Groups", group)
 			c.Header.Set("Connection", "Remote-Groups")
-			a := hasListed(t, c, toolsList, len(shown))
-			if got := itemNames(t, a, toolsList); !slices.Equal(got, shown) || tenant != "" && !strings.Contains(string(a.Body), tenant) || !strings.Contains(string(a.Body), `"cacheScope":"private"`) {
+			a := hasListed(t, c, scripted.ToolsList, len(shown))
+			if got := itemNames(t, a, scripted.ToolsList); !slices.Equal(got, shown) || tenant != "" && !strings.Contains(string(a.Body), tenant) || !strings.Contains(string(a.Body), `"cacheScope":"private"`) {
 				t.Errorf("a caller of %q in %q is given %s", tenant, group, a.Body)
 			}
 		}
@@ -366,17 +367,18 @@ func TestToolkitRulesCompress(t *testing.T) {
 	for i := range 100 {
 		names = append(names, fmt.Sprintf("get_%d", i))
 	}
-	_, first := ruledServer(t, "one", map[string][]string{toolsList: names}, "deny @support tools get_1*")
+	_, first := ruledServer(t, "one", map[string][]string{scripted.ToolsList: names}, "deny @support tools get_1*")
 	p := startProxy(t, support+toolkitOf([]member{first}))
 	c := fixture.NewModern(t, p.URL, "")
 	c.Header.Set("Remote-Groups", "support")
-	plain := hasListed(t, c, toolsList, 89)
+	plain := hasListed(t, c, scripted.ToolsList, 89)
 	c.Header.Set("Accept-Encoding", "gzip")
 	var a *fixture.Answer
-	await(t, "a compressed list", func() bool {
-		a = c.List(toolsList)
+	fixture.Await(t, "a compressed list", func() bool {
+		a = c.List(scripted.ToolsList)
 		return a.Header.Get("Content-Encoding") == "gzip"
 	})
+
 	reader, err := gzip.NewReader(bytes.NewReader(a.Body))
 	if err != nil {
 		t.Fatal(err)
@@ -388,33 +390,34 @@ func TestToolkitRulesCompress(t *testing.T) {
 
 // TestToolkitRulesAndNotices: of a change of what nobody may see, nobody is told.
 func TestToolkitRulesAndNotices(t *testing.T) {
-	one, first := ruledServer(t, "one", map[string][]string{toolsList: {"a", "drop_a"}}, "refresh 1ms", "deny tools drop_*")
+	one, first := ruledServer(t, "one", map[string][]string{scripted.ToolsList: {"a", "drop_a"}}, "refresh 1ms", "deny tools drop_*")
 	p := startProxy(t, toolkitOf([]member{first}))
 	_, s := listener(t, p, scripted.Modern, 1)
-	await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
-	one.SetList(toolsList, namedItems(toolsList, "a", "drop_b"))
-	one.Changed(scripted.Feeds, toolsList)
-	await(t, "the new list", func() bool {
+	fixture.Await(t, "the feeds' streams", func() bool { return one.Streams(scripted.Feeds) == 2 })
+	one.SetList(scripted.ToolsList, namedItems(scripted.ToolsList, "a", "drop_b"))
+	one.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the new list", func() bool {
 		status, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache/one/tools", nil)
 		return status == http.StatusOK && strings.Contains(string(body), "drop_b")
 	})
-	one.SetList(promptsList, namedItems(promptsList, "new"))
-	one.Changed(scripted.Feeds, promptsList)
+
+	one.SetList(scripted.PromptsList, namedItems(scripted.PromptsList, "new"))
+	one.Changed(scripted.Feeds, scripted.PromptsList)
 	hears(t, s, "notifications/prompts/list_changed") // and nothing before it
 }
 
 // TestToolkitHeadersSayWhatTheMessageDoes: a legacy client's Mcp-Method and Mcp-Name, which its
 // revision does not know, name nothing else at the server than its message does.
 func TestToolkitHeadersSayWhatTheMessageDoes(t *testing.T) {
-	one, first := ruledServer(t, "one", map[string][]string{toolsList: {"get_a", "drop_a"}}, "deny tools drop_*")
+	one, first := ruledServer(t, "one", map[string][]string{scripted.ToolsList: {"get_a", "drop_a"}}, "deny tools drop_*")
 	one.SetRevisions(legacyRevisions...)
 	p := startProxy(t, toolkitOf([]member{first}))
 	c := legacyClient(t, p, scripted.LatestLegacy, 1)
 	c.Header.Set("Mcp-Method", "prompts/get")
 	c.Header.Set("Mcp-Name", "drop_a")
-	wantNamed(t, c, toolsList, "one__drop_a", false, one)
+	wantNamed(t, c, scripted.ToolsList, "one__drop_a", false, one)
 	one.host.Forget()
-	wantNamed(t, c, toolsList, "one__get_a", true, one)
+	wantNamed(t, c, scripted.ToolsList, "one__get_a", true, one)
 	for _, r := range clientsOf(one) {
 		if r.Method == "tools/call" && (r.Header.Get("Mcp-Method") != "tools/call" || r.Header.Get("Mcp-Name") != "get_a") {
 			t.Errorf("a server is sent the header %v", r.Header)
@@ -427,14 +430,14 @@ func TestToolkitHeadersSayWhatTheMessageDoes(t *testing.T) {
 // lets the feed in no more.
 func TestToolkitRulesGoByTheCallersList(t *testing.T) {
 	one, first := ruledServer(t, "one", nil, "authorization forward", "allow tools hint:read_only")
-	one.SetHints(publicBrief)
+	one.SetHints(scripted.PublicBrief)
 	reads := func(names ...string) (page scripted.Page) {
 		for _, name := range []string{"flip", "own"} {
 			page = append(page, fmt.Sprintf(`{"name":%q,"annotations":{"readOnlyHint":%t}}`, name, slices.Contains(names, name)))
 		}
 		return page
 	}
-	one.SetList(toolsList, reads("flip"))
+	one.SetList(scripted.ToolsList, reads("flip"))
 	p := startProxy(t, toolkitOf([]member{first}))
 	awaitReady(t, "mcp_cache/one")
 	one.SetDoor(func(r *http.Request) int {
@@ -444,19 +447,20 @@ func TestToolkitRulesGoByTheCallersList(t *testing.T) {
 		return 0
 	})
 	one.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
-	one.SetPrivateList("Bearer user", toolsList, reads("own"))
+	one.SetPrivateList("Bearer user", scripted.ToolsList, reads("own"))
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "Bearer user")
-		await(t, "the caller's own list to count", func() bool {
+		fixture.Await(t, "the caller's own list to count", func() bool {
 			return c.Call("tools/call", c.Params(`"name":"one__flip"`)).ErrorCode() == -32602
 		})
-		if names := itemNames(t, hasListed(t, c, toolsList, 1), toolsList); !slices.Equal(names, []string{"one__own"}) {
+
+		if names := itemNames(t, hasListed(t, c, scripted.ToolsList, 1), scripted.ToolsList); !slices.Equal(names, []string{"one__own"}) {
 			t.Errorf("the caller is shown %q", names)
 		}
 		for range 5 {
 			one.host.Forget()
-			wantNamed(t, c, toolsList, "one__flip", false, one)
-			wantNamed(t, c, toolsList, "one__own", true, one)
+			wantNamed(t, c, scripted.ToolsList, "one__flip", false, one)
+			wantNamed(t, c, scripted.ToolsList, "one__own", true, one)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type sdkUser struct {
 // TestToolkitOfSDKs: clients of SDKs use servers of SDKs without sessions.
 func TestToolkitOfSDKs(t *testing.T) {
 	p, servers, members := sdkToolkit(t, fixture.NewGoSDKServer(t, true), fixture.NewMCPGoServer(t, "stateless"))
-	hasListed(t, fixture.NewModern(t, p.URL, ""), toolsList, 6)
+	hasListed(t, fixture.NewModern(t, p.URL, ""), scripted.ToolsList, 6)
 	goSDK := fixture.NewGoSDKClient(t, p.URL, scripted.Modern)
 	useToolkit(t, "go-sdk", sdkUser{goSDK, &goSDK.Prefix, true}, scripted.Modern, servers, members)
 }
@@ -32,7 +32,7 @@ func TestToolkitOfSDKs(t *testing.T) {
 // sessions.
 func TestToolkitSessionOfSDKs(t *testing.T) {
 	p, servers, members := sdkToolkit(t, fixture.NewGoSDKServer(t, false), fixture.NewMCPGoServer(t, "stateful"))
-	hasListed(t, fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, ""), toolsList, 6)
+	hasListed(t, fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, ""), scripted.ToolsList, 6)
 	goSDK, mcpGo := fixture.NewGoSDKClient(t, p.URL, scripted.LatestLegacy), fixture.NewMCPGoClient(t, p.URL, scripted.LatestLegacy)
 	useToolkit(t, "go-sdk", sdkUser{goSDK, &goSDK.Prefix, true}, scripted.LatestLegacy, servers, members)
 	useToolkit(t, "mcp-go", sdkUser{mcpGo, &mcpGo.Prefix, false}, scripted.LatestLegacy, servers, members)
@@ -58,7 +58,7 @@ func TestBridgeOfSDKs(t *testing.T) {
 	}
 	p := startProxy(t, toolkitOf(members))
 	for _, revision := range append(legacyRevisions, scripted.Modern) {
-		hasListed(t, fixture.New(t, p.URL, revision, ""), toolsList, 3*len(servers))
+		hasListed(t, fixture.New(t, p.URL, revision, ""), scripted.ToolsList, 3*len(servers))
 		t.Run(revision, func(t *testing.T) {
 			goSDK, mcpGo := fixture.NewGoSDKClient(t, p.URL, revision), fixture.NewMCPGoClient(t, p.URL, revision)
 			useToolkit(t, "go-sdk", sdkUser{goSDK, &goSDK.Prefix, true}, revision, servers, members)

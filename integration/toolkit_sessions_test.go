@@ -20,7 +20,7 @@ var legacyRevisions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 func legacyClient(t testing.TB, p *proxy, revision string, n int) *fixture.Raw {
 	t.Helper()
 	c := fixture.NewLegacy(t, p.URL, revision, "Bearer canary-token")
-	hasListed(t, c, toolsList, n)
+	hasListed(t, c, scripted.ToolsList, n)
 	return c
 }
 
@@ -80,7 +80,7 @@ func useSessions(t *testing.T, revision string) {
 			before := len(clientsOf(one)) + len(clientsOf(two))
 			got := c.Call(call.method, call.params)
 			if got.Status != http.StatusOK || got.ErrorCode() != 0 {
-				t.Errorf("%s %s gave %s: %s", call.method, call.params, describe(got), got.Body)
+				t.Errorf("%s %s gave %s: %s", call.method, call.params, got, got.Body)
 				continue
 			}
 			all := clientsOf(call.to)
@@ -102,19 +102,19 @@ func useSessions(t *testing.T, revision string) {
 	}
 	ids := sessionsOf(two, "tools/call")
 	if d := a.Delete(); d.Status != http.StatusNoContent {
-		t.Errorf("the end of a session gave %s", describe(d))
+		t.Errorf("the end of a session gave %s", d)
 	}
-	await(t, "the server's session to end", func() bool { return !two.Lives(ids[0]) })
+	fixture.Await(t, "the server's session to end", func() bool { return !two.Lives(ids[0]) })
 	if !two.Lives(ids[1]) {
 		t.Error("the session of another client has ended, too")
 	}
-	if got := a.List(toolsList); got.Status != http.StatusNotFound {
-		t.Errorf("a list in a session that has ended gave %s", describe(got))
+	if got := a.List(scripted.ToolsList); got.Status != http.StatusNotFound {
+		t.Errorf("a list in a session that has ended gave %s", got)
 	}
 	if got := a.Delete(); got.Status != http.StatusNotFound {
-		t.Errorf("another end gave %s", describe(got))
+		t.Errorf("another end gave %s", got)
 	}
-	wantHitOf(t, b.List(toolsList))
+	wantHitOf(t, b.List(scripted.ToolsList))
 }
 
 // TestToolkitSessionAnswers: what is answered here, and what is refused, in the words of the
@@ -126,7 +126,7 @@ func TestToolkitSessionAnswers(t *testing.T) {
 	post := func(body string, session ...string) *fixture.Answer {
 		return c.Post(body, http.Header{"Mcp-Session-Id": session})
 	}
-	list := fixture.Message("1", toolsList, "{}")
+	list := fixture.Message("1", scripted.ToolsList, "{}")
 	version := func(v string) *fixture.Answer {
 		return c.Post(list, http.Header{"Mcp-Protocol-Version": {v}})
 	}
@@ -144,7 +144,7 @@ func TestToolkitSessionAnswers(t *testing.T) {
 		"an unknown method":    {c.Call("tools/run", "{}"), 200, -32601},
 		"subscribing":          {c.Call("resources/subscribe", `{"uri":"one://item-0000"}`), 200, -32601},
 		"a modern method":      {c.Call("server/discover", "{}"), 200, -32601},
-		"a cursor":             {c.Call(toolsList, `{"cursor":"x"}`), 200, -32602},
+		"a cursor":             {c.Call(scripted.ToolsList, `{"cursor":"x"}`), 200, -32602},
 		"an answer":            {post(`{"jsonrpc":"2.0","id":7,"result":{}}`, c.Session), 202, 0},
 		"a notification":       {c.Notify("notifications/roots/list_changed", "{}"), 202, 0},
 		"a batch":              {post("["+list+"]", c.Session), 400, -32600},
@@ -162,7 +162,7 @@ func TestToolkitSessionAnswers(t *testing.T) {
 		"initialize, repeated": {post(fixture.Message("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"a":1,"a":2},"clientInfo":{"name":"x","version":"1"}}`)), 400, -32602},
 	} {
 		if tt.got.Status != tt.status || tt.got.ErrorCode() != tt.code {
-			t.Errorf("%s gave %s: %s", name, describe(tt.got), tt.got.Body)
+			t.Errorf("%s gave %s: %s", name, tt.got, tt.got.Body)
 		}
 		if name == "initialize, again" {
 			if id := tt.got.Header.Get("Mcp-Session-Id"); id == "" || id == c.Session || string(tt.got.Part("result", "protocolVersion")) != `"2025-11-25"` {
@@ -199,7 +199,7 @@ func TestToolkitSessionLevel(t *testing.T) {
 	}
 	c.Call("tools/call", `{"name":"one__item-0000"}`)
 	c.Call("logging/setLevel", `{"level":"warning"}`)
-	await(t, "the first server to know", func() bool { return strings.Contains(told(one), `"level":"warning"`) })
+	fixture.Await(t, "the first server to know", func() bool { return strings.Contains(told(one), `"level":"warning"`) })
 	if told(two) != "" {
 		t.Error("a server was told that the client does not use")
 	}
@@ -221,7 +221,7 @@ func TestToolkitSessionLevel(t *testing.T) {
 	})
 	<-working
 	if a := c.Notify("notifications/cancelled", `{"requestId":"long","reason":"tired"}`); a.Status != http.StatusAccepted {
-		t.Errorf("a cancellation gave %s", describe(a))
+		t.Errorf("a cancellation gave %s", a)
 	}
 	c.Notify("notifications/cancelled", `{"requestId":"another"}`)
 	if n := one.host.Count("notifications/cancelled"); n != 1 || two.host.Count("notifications/cancelled") != 0 {
@@ -321,12 +321,12 @@ func TestToolkitSessionOver(t *testing.T) {
 			w.host.Forget()
 			w.SetScript("tools/call", script)
 			if a := c.Call("tools/call", fmt.Sprintf(`{"name":"%s__item-0000"}`, name)); a.Status != status || a.ErrorCode() != code {
-				t.Errorf("the call gave %s: %s", describe(a), a.Body)
+				t.Errorf("the call gave %s: %s", a, a.Body)
 			}
 			if n := w.host.Count("tools/call"); n != 1 {
 				t.Errorf("the server was called %d times", n)
 			}
-			wantHitOf(t, c.List(toolsList))
+			wantHitOf(t, c.List(scripted.ToolsList))
 		}
 		call(scripted.Status(http.StatusNotFound), 502, -32603)
 		call(func(x *scripted.Exchange) { x.Error(404, -32000, "no such page") }, 200, -32000)
@@ -339,10 +339,10 @@ func TestToolkitSessionOver(t *testing.T) {
 	two.SetScript("tools/call", nil)
 	two.ForgetSessions()
 	if a := c.Call("tools/call", `{"name":"two__item-0000"}`); a.Status != http.StatusNotFound {
-		t.Errorf("a call in a session that was lost gave %s, want the end of the client's", describe(a))
+		t.Errorf("a call in a session that was lost gave %s, want the end of the client's", a)
 	}
-	if a := c.List(toolsList); a.Status != http.StatusNotFound {
-		t.Errorf("then a list gave %s", describe(a))
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusNotFound {
+		t.Errorf("then a list gave %s", a)
 	}
 }
 
@@ -374,13 +374,13 @@ func TestToolkitSessionOpening(t *testing.T) {
 	close(release)
 	one.SetScript("initialize", nil)
 	if a := c.Call("tools/call", `{"name":"one__item-0001"}`); a.Status != http.StatusOK || one.host.Count("tools/call") != 1 {
-		t.Errorf("the next call gave %s, the server was called %d times", describe(a), one.host.Count("tools/call"))
+		t.Errorf("the next call gave %s, the server was called %d times", a, one.host.Count("tools/call"))
 	}
 	two.SetScript("initialize", func(x *scripted.Exchange) {
 		x.Result(`{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"x","version":"1"},"instructions":"` + strings.Repeat("x", 1<<20) + `"}`)
 	})
 	if a := c.Call("tools/call", `{"name":"two__item-0000"}`); a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 {
-		t.Errorf("a server with much to say gave %s", describe(a))
+		t.Errorf("a server with much to say gave %s", a)
 	}
 }
 
@@ -398,7 +398,7 @@ func TestToolkitSessionRestart(t *testing.T) {
 		t.Helper()
 		for i, w := range []*world{one, two} {
 			if a := c.Call("tools/call", fmt.Sprintf(`{"name":"%s__item-0000"}`, []string{"one", "two"}[i])); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-				t.Errorf("a call gave %s: %s", describe(a), a.Body)
+				t.Errorf("a call gave %s: %s", a, a.Body)
 			}
 			all := sessionsOf(w, "tools/call")
 			ids[i] = all[len(all)-1]
@@ -417,7 +417,7 @@ func TestToolkitSessionRestart(t *testing.T) {
 	if after := call(); after[0] == before[0] {
 		t.Errorf("after a restart, the sessions are %q, before %q", after, before)
 	}
-	hasListed(t, c, toolsList, 4)
+	hasListed(t, c, scripted.ToolsList, 4)
 }
 
 // TestToolkitMaxSessions: one session more than there may be ends what is open for the one
@@ -433,7 +433,7 @@ func TestToolkitMaxSessions(t *testing.T) {
 		c.Call("tools/call", `{"name":"one__item-0000"}`)
 	}
 	ids := sessionsOf(one, "tools/call")
-	await(t, "the first session to end", func() bool { return !one.Lives(ids[0]) })
+	fixture.Await(t, "the first session to end", func() bool { return !one.Lives(ids[0]) })
 	if !one.Lives(ids[1]) || !one.Lives(ids[2]) {
 		t.Error("more has ended")
 	}
@@ -444,7 +444,7 @@ func TestToolkitMaxSessions(t *testing.T) {
 		t.Errorf("status counts %d sessions", status.Sessions)
 	}
 	if a := clients[0].Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusOK {
-		t.Errorf("the first client's next call gave %s", describe(a))
+		t.Errorf("the first client's next call gave %s", a)
 	}
 	// With none of them idle, there is no room.
 	working, release := make(chan struct{}, 2), make(chan struct{})
@@ -462,9 +462,9 @@ func TestToolkitMaxSessions(t *testing.T) {
 	<-working
 	<-working
 	if a := clients[2].Call("tools/call", `{"name":"one__item-0000"}`); a.Status != http.StatusServiceUnavailable || a.ErrorCode() != -32603 || a.Header.Get("Retry-After") == "" {
-		t.Errorf("one too many gave %s", describe(a))
+		t.Errorf("one too many gave %s", a)
 	}
-	wantHitOf(t, clients[2].List(toolsList))
+	wantHitOf(t, clients[2].List(scripted.ToolsList))
 	close(release)
 	calling.Wait()
 }
@@ -493,7 +493,7 @@ func TestToolkitEndsAllSessions(t *testing.T) {
 	}
 	close(release)
 	for _, id := range sessionsOf(one, "tools/call") {
-		await(t, "a session to end", func() bool { return !one.Lives(id) })
+		fixture.Await(t, "a session to end", func() bool { return !one.Lives(id) })
 	}
 }
 
@@ -503,17 +503,17 @@ func TestToolkitSessionOfUser(t *testing.T) {
 	_, first := newMember(t, "one")
 	p := startProxy(t, forUsers(toolkitOf([]member{first})))
 	ada := fixture.NewLegacy(t, p.URL, "2025-11-25", user("ada"))
-	hasListed(t, ada, toolsList, 2)
+	hasListed(t, ada, scripted.ToolsList, 2)
 	bob := fixture.NewLegacy(t, p.URL, "2025-11-25", user("bob"))
 	own := bob.Session
 	bob.Session = ada.Session
-	if a := bob.List(toolsList); a.Status != http.StatusNotFound {
-		t.Errorf("the session of another user gave %s", describe(a))
+	if a := bob.List(scripted.ToolsList); a.Status != http.StatusNotFound {
+		t.Errorf("the session of another user gave %s", a)
 	}
 	if a := bob.Delete(); a.Status != http.StatusNotFound {
-		t.Errorf("ending it gave %s", describe(a))
+		t.Errorf("ending it gave %s", a)
 	}
 	bob.Session = own
-	wantHitOf(t, bob.List(toolsList))
-	wantHitOf(t, ada.List(toolsList))
+	wantHitOf(t, bob.List(scripted.ToolsList))
+	wantHitOf(t, ada.List(scripted.ToolsList))
 }

@@ -27,7 +27,7 @@ func TestTenServers(t *testing.T) {
 		"sessions": legacyRevisions, "older": {"2025-06-18"}, "modern": {scripted.Modern}, "both": nil, "never": {scripted.Modern},
 	} {
 		w, m := newMember(t, name)
-		w.SetList(toolsList, scripted.Page{oddTool}, ownItems(toolsList, name))
+		w.SetList(scripted.ToolsList, scripted.Page{oddTool}, ownItems(scripted.ToolsList, name))
 		if revisions != nil {
 			w.SetRevisions(revisions...)
 		}
@@ -62,7 +62,7 @@ func TestTenServers(t *testing.T) {
 		}
 	})
 	slow := newUpstreamBehind(t, func(s *scripted.Server) http.Handler { return wait(s) })
-	slow.SetHints(publicHour)
+	slow.SetHints(scripted.PublicHour)
 	slow.host.Start()
 	members = append(members,
 		member{"refusing", fixture.NewDownHost(t, http.NotFoundHandler()).URL, nil}, member{"hole", fixture.NewHost(t, never).URL, nil},
@@ -78,17 +78,17 @@ func TestTenServers(t *testing.T) {
 			continue
 		}
 		want = append(want, strings.Replace(oddTool, `"o\u0064d"`, `"`+m.name+`__o\u0064d"`, 1))
-		for _, item := range ownItems(toolsList, m.name) {
+		for _, item := range ownItems(scripted.ToolsList, m.name) {
 			want = append(want, strings.Replace(item, `"name":"item`, `"name":"`+m.name+`__item`, 1))
 		}
 	}
 	lists := make(map[string][]byte)
 	for _, revision := range append(legacyRevisions, scripted.Modern) {
 		c := fixture.New(t, p.URL, revision, "") // and is answered, if it opens a session
-		await(t, "the tools of the healthy servers", func() bool { return slices.Equal(c.List(toolsList).Items("tools"), want) })
-		a := c.List(toolsList)
+		fixture.Await(t, "the tools of the healthy servers", func() bool { return slices.Equal(c.List(scripted.ToolsList).Items("tools"), want) })
+		a := c.List(scripted.ToolsList)
 		if !strings.Contains(a.CacheStatus().Raw, "detail=partial") {
-			t.Errorf("a list of %s is %s", revision, describe(a))
+			t.Errorf("a list of %s is %s", revision, a)
 		}
 		lists[revision] = a.Part("result", "tools")
 	}
@@ -99,17 +99,17 @@ func TestTenServers(t *testing.T) {
 	}
 	asked := make(map[string]int)
 	for name, w := range healthy {
-		asked[name] = w.host.Count(toolsList)
+		asked[name] = w.host.Count(scripted.ToolsList)
 	}
 	for range 3 {
 		for revision, list := range lists {
-			if a := fixture.New(t, p.URL, revision, "").List(toolsList); !bytes.Equal(a.Part("result", "tools"), list) {
+			if a := fixture.New(t, p.URL, revision, "").List(scripted.ToolsList); !bytes.Equal(a.Part("result", "tools"), list) {
 				t.Errorf("a list of %s has changed: %s", revision, a.Body)
 			}
 		}
 	}
 	for name, w := range healthy {
-		if n := w.host.Count(toolsList) - asked[name]; (n != 0) != (name == "never") {
+		if n := w.host.Count(scripted.ToolsList) - asked[name]; (n != 0) != (name == "never") {
 			t.Errorf("lists from memory asked %s %d times", name, n)
 		}
 	}
@@ -123,7 +123,7 @@ func TestTenServers(t *testing.T) {
 	}
 	refreshes.Wait()
 	for revision, list := range lists {
-		if a := fixture.New(t, p.URL, revision, "").List(toolsList); !bytes.Equal(a.Part("result", "tools"), list) {
+		if a := fixture.New(t, p.URL, revision, "").List(scripted.ToolsList); !bytes.Equal(a.Part("result", "tools"), list) {
 			t.Errorf("after a refresh that changed nothing, a list of %s is %s", revision, a.Body)
 		}
 	}
@@ -131,18 +131,18 @@ func TestTenServers(t *testing.T) {
 		c := fixture.New(t, p.URL, revision, "")
 		for name := range healthy {
 			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":"%s__item-0000"`, name))); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-				t.Errorf("%s: a call of %s gave %s: %s", revision, name, describe(a), a.Body)
+				t.Errorf("%s: a call of %s gave %s: %s", revision, name, a, a.Body)
 			}
 		}
 		for _, name := range sick {
 			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":"%s__x"`, name))); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), `\"`+name+`\"`) {
-				t.Errorf("%s: a call of %s gave %s: %s", revision, name, describe(a), a.Body)
+				t.Errorf("%s: a call of %s gave %s: %s", revision, name, a, a.Body)
 			}
 		}
 	}
 	close(release) // the slow one has answered
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
-		await(t, "the tools of the slow server", func() bool { return len(c.List(toolsList).Items("tools")) == len(want)+3 })
+		fixture.Await(t, "the tools of the slow server", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == len(want)+3 })
 	}
 }

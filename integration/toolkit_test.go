@@ -43,7 +43,7 @@ func (m member) block() string {
 func newMember(t testing.TB, name string, options ...string) (*world, member) {
 	t.Helper()
 	w := newUpstream(t)
-	w.SetHints(publicHour)
+	w.SetHints(scripted.PublicHour)
 	for _, option := range options {
 		if strings.HasPrefix(option, "authorization") || strings.HasPrefix(option, "headers") {
 			w.host.ShareCredentials()
@@ -69,10 +69,11 @@ func ownItems(method, name string) scripted.Page {
 func hasListed(t testing.TB, c *fixture.Raw, method string, n int) *fixture.Answer {
 	t.Helper()
 	var a *fixture.Answer
-	await(t, fmt.Sprintf("a hit of %d items of %s", n, method), func() bool {
+	fixture.Await(t, fmt.Sprintf("a hit of %d items of %s", n, method), func() bool {
 		a = c.List(method)
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == "" && len(a.Items(scripted.ItemsKey(method))) == n
 	})
+
 	return a
 }
 
@@ -80,10 +81,11 @@ func hasListed(t testing.TB, c *fixture.Raw, method string, n int) *fixture.Answ
 // then it is listed again.
 func listedNow(t testing.TB, c *fixture.Raw) (a *fixture.Answer) {
 	t.Helper()
-	await(t, "a list that is not stale", func() bool {
-		a = c.List(toolsList)
+	fixture.Await(t, "a list that is not stale", func() bool {
+		a = c.List(scripted.ToolsList)
 		return a.CacheStatus().Detail == ""
 	})
+
 	return a
 }
 
@@ -92,7 +94,7 @@ func listedNow(t testing.TB, c *fixture.Raw) (a *fixture.Answer) {
 func TestToolkitLists(t *testing.T) {
 	one, first := newMember(t, "one")
 	odd := `{"title":"né\u00e9","big":12345678901234567890.120, "inner":{"name":"n"},"name" : "o\u0064d","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}},"_meta":{"x":[1e400]}}`
-	one.SetList(toolsList, scripted.Page{odd}, ownItems(toolsList, "one"))
+	one.SetList(scripted.ToolsList, scripted.Page{odd}, ownItems(scripted.ToolsList, "one"))
 	two, second := newMember(t, "two", "prefix t.")
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	c := fixture.NewModern(t, p.URL, "")
@@ -104,11 +106,11 @@ func TestToolkitLists(t *testing.T) {
 		return all
 	}
 	for method, want := range map[string][]string{
-		toolsList: slices.Concat([]string{strings.Replace(odd, `"o\u0064d"`, `"one__o\u0064d"`, 1)},
-			renamed(ownItems(toolsList, "one"), "one__"), renamed(ownItems(toolsList, "two"), "t.")),
-		promptsList:   slices.Concat(renamed(ownItems(promptsList, "one"), "one__"), renamed(ownItems(promptsList, "two"), "t.")),
-		resourcesList: slices.Concat(ownItems(resourcesList, "one"), ownItems(resourcesList, "two")),
-		templatesList: slices.Concat(ownItems(templatesList, "one"), ownItems(templatesList, "two")),
+		scripted.ToolsList: slices.Concat([]string{strings.Replace(odd, `"o\u0064d"`, `"one__o\u0064d"`, 1)},
+			renamed(ownItems(scripted.ToolsList, "one"), "one__"), renamed(ownItems(scripted.ToolsList, "two"), "t.")),
+		scripted.PromptsList:   slices.Concat(renamed(ownItems(scripted.PromptsList, "one"), "one__"), renamed(ownItems(scripted.PromptsList, "two"), "t.")),
+		scripted.ResourcesList: slices.Concat(ownItems(scripted.ResourcesList, "one"), ownItems(scripted.ResourcesList, "two")),
+		scripted.TemplatesList: slices.Concat(ownItems(scripted.TemplatesList, "one"), ownItems(scripted.TemplatesList, "two")),
 	} {
 		a := hasListed(t, c, method, len(want))
 		if got := a.Items(scripted.ItemsKey(method)); !slices.Equal(got, want) {
@@ -125,19 +127,19 @@ func TestToolkitLists(t *testing.T) {
 	// Hits ask nobody, and a refresh that changes nothing changes no byte.
 	awaitReady(t, "mcp_cache/one") // the feeds of the other era, too
 	awaitReady(t, "mcp_cache/two")
-	asked := one.host.Count(toolsList) + two.host.Count(toolsList)
-	items := c.List(toolsList).Part("result", "tools")
+	asked := one.host.Count(scripted.ToolsList) + two.host.Count(scripted.ToolsList)
+	items := c.List(scripted.ToolsList).Part("result", "tools")
 	for range 10 {
-		wantHitOf(t, c.List(toolsList))
+		wantHitOf(t, c.List(scripted.ToolsList))
 	}
-	if again := one.host.Count(toolsList) + two.host.Count(toolsList); again != asked {
+	if again := one.host.Count(scripted.ToolsList) + two.host.Count(scripted.ToolsList); again != asked {
 		t.Errorf("ten hits asked the servers %d times", again-asked)
 	}
 	refreshNow(t, "tools")
-	if again := one.host.CountFeed(toolsList); again < 2 {
+	if again := one.host.CountFeed(scripted.ToolsList); again < 2 {
 		t.Errorf("a refresh of the toolkit asked %d times in all", again)
 	}
-	if a := c.List(toolsList); !bytes.Equal(a.Part("result", "tools"), items) {
+	if a := c.List(scripted.ToolsList); !bytes.Equal(a.Part("result", "tools"), items) {
 		t.Errorf("the list has changed: %s", a.Body)
 	}
 }
@@ -145,7 +147,7 @@ func TestToolkitLists(t *testing.T) {
 func wantHitOf(t testing.TB, a *fixture.Answer) {
 	t.Helper()
 	if !a.CacheStatus().Hit {
-		t.Errorf("no hit: %s", describe(a))
+		t.Errorf("no hit: %s", a)
 	}
 }
 
@@ -155,16 +157,17 @@ func TestToolkitDiscover(t *testing.T) {
 	one, first := newMember(t, "one")
 	one.SetScript("server/discover", func(x *scripted.Exchange) {
 		x.Result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},` +
-			`"instructions":"Ask \"one\" first.",` + publicHour + `}`)
+			`"instructions":"Ask \"one\" first.",` + scripted.PublicHour + `}`)
 	})
 	_, second := newMember(t, "two")
 	p := startProxy(t, toolkitOf([]member{first, second}, "name all"))
 	c := fixture.NewModern(t, p.URL, "")
 	var a *fixture.Answer
-	await(t, "a hit", func() bool {
+	fixture.Await(t, "a hit", func() bool {
 		a = c.List("server/discover")
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 	})
+
 	var said struct {
 		SupportedVersions []string
 		Capabilities      map[string]struct{ ListChanged bool }
@@ -193,10 +196,11 @@ func TestToolkitDiscoverOfLegacy(t *testing.T) {
 	p := startProxy(t, toolkitOf([]member{first}))
 	c := fixture.NewModern(t, p.URL, "")
 	var a *fixture.Answer
-	await(t, "a hit", func() bool {
+	fixture.Await(t, "a hit", func() bool {
 		a = c.List("server/discover")
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 	})
+
 	for _, a := range []*fixture.Answer{a, c.List("server/discover")} { // of which one has been there for a while
 		if ttl := string(a.Part("result", "ttlMs")); ttl != "60000" {
 			t.Errorf("it is fresh for %s ms", ttl)
@@ -226,7 +230,7 @@ func TestToolkitRoutes(t *testing.T) {
 	} {
 		c.Header.Set(name, value)
 	}
-	hasListed(t, c, toolsList, 4)
+	hasListed(t, c, scripted.ToolsList, 4)
 	for _, call := range []struct {
 		method, params string
 		to             *world
@@ -244,7 +248,7 @@ func TestToolkitRoutes(t *testing.T) {
 		two.host.Forget()
 		a := c.Call(call.method, c.Params(call.params))
 		if a.Status != http.StatusOK || a.ErrorCode() != 0 {
-			t.Errorf("%s %s gave %s", call.method, call.params, describe(a))
+			t.Errorf("%s %s gave %s", call.method, call.params, a)
 			continue
 		}
 		if status := a.Header.Get("Cache-Status"); status != "mcp_cache; fwd=bypass; detail=routed" {
@@ -290,7 +294,7 @@ func TestToolkitRoutes(t *testing.T) {
 		two.host.Forget()
 		a := c.Call(call.method, c.Params(call.params))
 		if a.Status != call.status || a.ErrorCode() != call.code {
-			t.Errorf("%s %s gave %s", call.method, call.params, describe(a))
+			t.Errorf("%s %s gave %s", call.method, call.params, a)
 		}
 		asked := len(clientsOf(one)) + len(clientsOf(two))
 		if call.to == nil && asked != 0 || call.to != nil && (asked != 1 || len(clientsOf(call.to)) != 1) {
@@ -309,40 +313,40 @@ func TestToolkitRefuses(t *testing.T) {
 	_, first := newMember(t, "one")
 	p := startProxy(t, toolkitOf([]member{first}, "max_request 1KiB", "max_call 4KiB", "origins https://app.example"))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	list := func(change func(h http.Header)) *fixture.Answer {
-		h := http.Header{"Mcp-Method": {toolsList}, "Mcp-Protocol-Version": {scripted.Modern}}
+		h := http.Header{"Mcp-Method": {scripted.ToolsList}, "Mcp-Protocol-Version": {scripted.Modern}}
 		change(h)
-		return c.Post(fixture.Message("1", toolsList, c.Params("")), h)
+		return c.Post(fixture.Message("1", scripted.ToolsList, c.Params("")), h)
 	}
 	for name, tt := range map[string]struct {
 		got          *fixture.Answer
 		status, code int
 		says         string
 	}{
-		"a later revision":   {c.Post(fixture.Message("1", toolsList, `{}`), http.Header{"Mcp-Protocol-Version": {"2027-01-01"}}), 400, -32022, `"supported":["2025-03-26","2025-06-18","2025-11-25","2026-07-28"]`},
-		"no _meta":           {c.Post(fixture.Message("1", toolsList, `{}`), nil), 400, -32602, "protocolVersion"},
+		"a later revision":   {c.Post(fixture.Message("1", scripted.ToolsList, `{}`), http.Header{"Mcp-Protocol-Version": {"2027-01-01"}}), 400, -32022, `"supported":["2025-03-26","2025-06-18","2025-11-25","2026-07-28"]`},
+		"no _meta":           {c.Post(fixture.Message("1", scripted.ToolsList, `{}`), nil), 400, -32602, "protocolVersion"},
 		"another version":    {list(func(h http.Header) { h.Set("Mcp-Protocol-Version", "2025-11-25") }), 400, -32020, "MCP-Protocol-Version"},
-		"another method":     {list(func(h http.Header) { h.Set("Mcp-Method", promptsList) }), 400, -32020, "Mcp-Method"},
+		"another method":     {list(func(h http.Header) { h.Set("Mcp-Method", scripted.PromptsList) }), 400, -32020, "Mcp-Method"},
 		"a foreign page":     {list(func(h http.Header) { h.Set("Origin", "https://evil.example") }), 403, -32600, ""},
-		"a cursor":           {c.Call(toolsList, c.Params(`"cursor":"x"`)), 400, -32602, "cursor"},
+		"a cursor":           {c.Call(scripted.ToolsList, c.Params(`"cursor":"x"`)), 400, -32602, "cursor"},
 		"no name":            {c.Post(fixture.Message("1", "tools/call", c.Params(`"name":"one__item-0000"`)), http.Header{"Mcp-Method": {"tools/call"}, "Mcp-Protocol-Version": {scripted.Modern}}), 400, -32020, "Mcp-Name"},
 		"an unknown method":  {c.Call("tools/run", c.Params("")), 404, -32601, "not found"},
-		"a batch":            {c.Post("["+fixture.Message("1", toolsList, c.Params(""))+"]", nil), 400, -32600, "batches"},
+		"a batch":            {c.Post("["+fixture.Message("1", scripted.ToolsList, c.Params(""))+"]", nil), 400, -32600, "batches"},
 		"no JSON":            {c.Post("{", nil), 400, -32700, ""},
 		"too large":          {c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{"x":"`+strings.Repeat("x", 5000)+`"}`)), 413, -32600, "max_call"},
 		"large":              {c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{"x":"`+strings.Repeat("x", 3000)+`"}`)), 200, 0, "called item-0000"},
 		"a page that is let": {list(func(h http.Header) { h.Set("Origin", "https://app.example") }), 200, 0, ""},
 	} {
 		if tt.got.Status != tt.status || tt.got.ErrorCode() != tt.code || !strings.Contains(string(tt.got.Body), tt.says) {
-			t.Errorf("%s gave %s: %s", name, describe(tt.got), tt.got.Body)
+			t.Errorf("%s gave %s: %s", name, tt.got, tt.got.Body)
 		}
 		if allowed := tt.got.Header.Get("Access-Control-Allow-Origin"); (name == "a page that is let") != (allowed == "https://app.example") {
 			t.Errorf("%s lets pages of %q read it", name, allowed)
 		}
 	}
 	if a := c.Notify("notifications/cancelled", c.Params(`"requestId":1`)); a.Status != http.StatusAccepted {
-		t.Errorf("a notification gave %s", describe(a))
+		t.Errorf("a notification gave %s", a)
 	}
 }
 
@@ -370,46 +374,47 @@ func TestToolkitOfSickServers(t *testing.T) {
 	}
 	p := startProxy(t, toolkitOf(members, "gate 100ms"))
 	c := fixture.NewModern(t, p.URL, "")
-	await(t, "the tools of the healthy servers", func() bool {
-		a := c.List(toolsList)
+	fixture.Await(t, "the tools of the healthy servers", func() bool {
+		a := c.List(scripted.ToolsList)
 		return a.Status == http.StatusOK && len(a.Items("tools")) == 6
 	})
+
 	// One of them is asked each time, the others never.
 	awaitReady(t, "mcp_cache/one") // the feeds of the other era, too
 	awaitReady(t, "mcp_cache/two")
-	asked, again := one.host.Count(toolsList), two.host.Count(toolsList)
+	asked, again := one.host.Count(scripted.ToolsList), two.host.Count(scripted.ToolsList)
 	for range 5 {
-		a := c.List(toolsList)
+		a := c.List(scripted.ToolsList)
 		if len(a.Items("tools")) != 6 || string(a.Part("result", "ttlMs")) != "0" || !strings.Contains(a.CacheStatus().Raw, "detail=partial") {
-			t.Errorf("a list gave %s: %s", describe(a), a.Body)
+			t.Errorf("a list gave %s: %s", a, a.Body)
 		}
 	}
-	if n, m := one.host.Count(toolsList)-asked, two.host.Count(toolsList)-again; n != 0 || m < 1 || m > 5 {
+	if n, m := one.host.Count(scripted.ToolsList)-asked, two.host.Count(scripted.ToolsList)-again; n != 0 || m < 1 || m > 5 {
 		t.Errorf("five lists asked the one server %d times, and that whose lists are never fresh %d times", n, m)
 	}
 	for _, name := range []string{"one", "legacy", "two"} {
 		if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":"%s__item-0000"`, name))); a.Status != http.StatusOK || a.ErrorCode() != 0 {
-			t.Errorf("a call of %s gave %s", name, describe(a))
+			t.Errorf("a call of %s gave %s", name, a)
 		}
 	}
 	for _, name := range []string{"dead", "hole", "broken", "closed"} {
 		a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":"%s__x"`, name)))
 		if a.Status != http.StatusServiceUnavailable || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), name) {
-			t.Errorf("a call of %s gave %s: %s", name, describe(a), a.Body)
+			t.Errorf("a call of %s gave %s: %s", name, a, a.Body)
 		}
 	}
 	// A client with sessions is answered while the hole holds the feed's requests.
 	l := fixture.NewLegacy(t, p.URL, scripted.LatestLegacy, "")
-	await(t, "the tools of three servers", func() bool { return len(l.List(toolsList).Items("tools")) == 6 })
+	fixture.Await(t, "the tools of three servers", func() bool { return len(l.List(scripted.ToolsList).Items("tools")) == 6 })
 	for name, want := range map[string]int{"one": 200, "legacy": 200, "two": 200, "dead": 503, "hole": 503, "broken": 503, "closed": 503} {
 		if a := l.Call("tools/call", fmt.Sprintf(`{"name":"%s__item-0000"}`, name)); a.Status != want || want == 503 && !strings.Contains(string(a.Body), name) {
-			t.Errorf("a call of %s in a session gave %s: %s", name, describe(a), a.Body)
+			t.Errorf("a call of %s in a session gave %s: %s", name, a, a.Body)
 		}
 	}
 	// A URI that nobody lists may be of a server that has not been reached.
 	one.SetContents("other://x", `"text":"x"`)
 	if a := c.Call("resources/read", c.Params(`"uri":"other://x"`)); a.Status != http.StatusServiceUnavailable || a.ErrorCode() != -32603 {
-		t.Errorf("a read of a URI that nobody lists gave %s", describe(a))
+		t.Errorf("a read of a URI that nobody lists gave %s", a)
 	}
 	var status struct {
 		Servers []struct {
@@ -417,10 +422,11 @@ func TestToolkitOfSickServers(t *testing.T) {
 			LeftOut string `json:"left_out"`
 		}
 	}
-	await(t, "the reasons", func() bool {
+	fixture.Await(t, "the reasons", func() bool {
 		readAdmin(t, "/mcp_cache/mcp_cache", &status)
 		return len(status.Servers) == len(members) && strings.Contains(status.Servers[1].LeftOut, "not been reached")
 	})
+
 	for i, want := range []bool{false, true, true, true, true, false, false} {
 		if got := status.Servers[i]; (got.LeftOut != "") != want || got.Name != "mcp_cache/"+members[i].name {
 			t.Errorf("status says %+v", got)
@@ -429,31 +435,32 @@ func TestToolkitOfSickServers(t *testing.T) {
 	// A server that dies later leaves its last list behind.
 	one.host.Kill()
 	refreshNow(t, "tools")
-	if a := c.List(toolsList); len(a.Items("tools")) != 6 {
+	if a := c.List(scripted.ToolsList); len(a.Items("tools")) != 6 {
 		t.Errorf("without a server, the list is %s", a.Body)
 	}
 	a := c.Call("tools/call", c.Params(`"name":"one__item-0000"`))
 	if a.Status != http.StatusBadGateway || a.ErrorCode() != -32603 || !strings.Contains(string(a.Body), "one") {
-		t.Errorf("a call of a server that has died gave %s: %s", describe(a), a.Body)
+		t.Errorf("a call of a server that has died gave %s: %s", a, a.Body)
 	}
 }
 
 // TestToolkitWithoutItsServer: the list of a server that has died is given, marked stale.
 func TestToolkitWithoutItsServer(t *testing.T) {
 	one, first := newMember(t, "one")
-	one.SetHints(publicBrief)
+	one.SetHints(scripted.PublicBrief)
 	p := startProxy(t, toolkitOf([]member{first}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 2)
+	hasListed(t, c, scripted.ToolsList, 2)
 	one.host.Kill()
-	await(t, "a stale list", func() bool {
-		a := c.List(toolsList)
+	fixture.Await(t, "a stale list", func() bool {
+		a := c.List(scripted.ToolsList)
 		if len(a.Items("tools")) != 2 {
-			t.Fatalf("a list gave %s: %s", describe(a), a.Body)
+			t.Fatalf("a list gave %s: %s", a, a.Body)
 		}
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == "stale" && a.CacheStatus().TTL < 0 && string(a.Part("result", "ttlMs")) == "0"
 	})
-	await(t, "the outcome", func() bool { return outcomeCounts(t)["stale"] > 0 })
+
+	fixture.Await(t, "the outcome", func() bool { return outcomeCounts(t)["stale"] > 0 })
 }
 
 // TestToolkitConflicts: of two items of one name the first counts, a name that is too long is
@@ -461,15 +468,15 @@ func TestToolkitWithoutItsServer(t *testing.T) {
 func TestToolkitConflicts(t *testing.T) {
 	long := strings.Repeat("n", 40)
 	one, first := newMember(t, "one", "prefix off")
-	one.SetList(toolsList, scripted.Page{`{"name":"same","description":"one","inputSchema":{"type":"object"}}`})
+	one.SetList(scripted.ToolsList, scripted.Page{`{"name":"same","description":"one","inputSchema":{"type":"object"}}`})
 	two, second := newMember(t, "two", "prefix off")
-	two.SetList(toolsList, scripted.Page{`{"name":"same","description":"two","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("m", 50) + `","inputSchema":{"type":"object"}}`})
-	two.SetList(promptsList, scripted.Page{})
+	two.SetList(scripted.ToolsList, scripted.Page{`{"name":"same","description":"two","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("m", 50) + `","inputSchema":{"type":"object"}}`})
+	two.SetList(scripted.PromptsList, scripted.Page{})
 	three, third := newMember(t, "three")
-	three.SetList(toolsList, scripted.Page{`{"name":"` + long + `","inputSchema":{"type":"object"}}`})
+	three.SetList(scripted.ToolsList, scripted.Page{`{"name":"` + long + `","inputSchema":{"type":"object"}}`})
 	p := startProxy(t, toolkitOf([]member{first, second, third}, "name_limit 40"))
 	c := fixture.NewModern(t, p.URL, "")
-	a := hasListed(t, c, toolsList, 3)
+	a := hasListed(t, c, scripted.ToolsList, 3)
 	var shown []string
 	for _, item := range a.Items("tools") {
 		var tool struct{ Name, Description string }
@@ -489,7 +496,7 @@ func TestToolkitConflicts(t *testing.T) {
 			w.host.Forget()
 		}
 		if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, name))); a.Status != http.StatusOK || len(clientsOf(to)) != 1 {
-			t.Errorf("a call of %s gave %s, and its server got %d", name, describe(a), len(clientsOf(to)))
+			t.Errorf("a call of %s gave %s, and its server got %d", name, a, len(clientsOf(to)))
 		}
 	}
 	var status struct {
@@ -509,15 +516,15 @@ func TestToolkitConflicts(t *testing.T) {
 	const said = "clients are not given all that the servers list"
 	n := strings.Count(p.log(), said)
 	for range 3 {
-		c.List(toolsList)
+		c.List(scripted.ToolsList)
 	}
 	if again := strings.Count(p.log(), said); n < 1 || again != n {
 		t.Errorf("the log says it %d times, and after three lists %d times", n, again)
 	}
-	two.SetList(toolsList, scripted.Page{`{"name":"other","inputSchema":{"type":"object"}}`})
+	two.SetList(scripted.ToolsList, scripted.Page{`{"name":"other","inputSchema":{"type":"object"}}`})
 	refreshNow(t, "tools")
-	hasListed(t, c, toolsList, 3)
-	await(t, "the end of it in the log", func() bool { return strings.Contains(p.log(), "nothing is left out of a list any more") })
+	hasListed(t, c, scripted.ToolsList, 3)
+	fixture.Await(t, "the end of it in the log", func() bool { return strings.Contains(p.log(), "nothing is left out of a list any more") })
 	_, body := askAdmin(t, http.MethodGet, "/mcp_cache/", nil)
 	wantSchema(t, body)
 }
@@ -528,15 +535,16 @@ func TestToolkitNotices(t *testing.T) {
 	_, second := newMember(t, "two")
 	p := startProxy(t, toolkitOf([]member{first, second}))
 	c := fixture.NewModern(t, p.URL, "")
-	hasListed(t, c, toolsList, 4)
-	await(t, "the feed's stream", func() bool {
+	hasListed(t, c, scripted.ToolsList, 4)
+	fixture.Await(t, "the feed's stream", func() bool {
 		return one.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) > 0
 	})
+
 	for round := range 50 {
 		before := changesOf(t, "mcp_cache/one")
-		one.SetList(toolsList, scripted.Items(toolsList, fmt.Sprint("round ", round), 1+round%3))
-		one.Changed(scripted.Feeds, toolsList)
-		await(t, "the notice", func() bool { return changesOf(t, "mcp_cache/one") > before })
+		one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, fmt.Sprint("round ", round), 1+round%3))
+		one.Changed(scripted.Feeds, scripted.ToolsList)
+		fixture.Await(t, "the notice", func() bool { return changesOf(t, "mcp_cache/one") > before })
 		if a := listedNow(t, c); !strings.Contains(string(a.Body), fmt.Sprintf(`"round %d"`, round)) {
 			t.Fatalf("after notice %d the list is old: %s", round, a.Body)
 		}

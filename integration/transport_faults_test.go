@@ -17,7 +17,7 @@ import (
 func TestCertificateExpiry(t *testing.T) {
 	authority := fixture.NewAuthority(t)
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	var cert atomic.Pointer[tls.Certificate]
 	cert.Store(authority.Issue(time.Now().Add(time.Hour)))
 	w.host.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert.Load(), nil }}
@@ -29,15 +29,15 @@ func TestCertificateExpiry(t *testing.T) {
 	cert.Store(authority.Issue(time.Now().Add(-time.Hour)))
 	w.host.Start()
 	for _, c := range []*fixture.Raw{modern, legacy} {
-		if a := c.AwaitList(toolsList, "a stale hit", isStale); markOf(a, toolsList) != "v1" {
-			t.Errorf("with an expired certificate, a list gave %s", describe(a))
+		if a := c.AwaitList(scripted.ToolsList, "a stale hit", isStale); markOf(a, scripted.ToolsList) != "v1" {
+			t.Errorf("with an expired certificate, a list gave %s", a)
 		}
 		wantCall(t, c, http.StatusBadGateway)
 	}
-	w.mark(toolsList, "v2")
+	w.mark(scripted.ToolsList, "v2")
 	cert.Store(authority.Issue(time.Now().Add(time.Hour)))
 	for _, c := range []*fixture.Raw{modern, legacy} {
-		c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+		c.AwaitList(scripted.ToolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
 	}
 }
 
@@ -47,33 +47,34 @@ func TestNameFailure(t *testing.T) {
 	resolver := fixture.NewResolver(t)
 	resolver.Fail(true)
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.host.Start()
 	url := strings.Replace(w.host.URL, "127.0.0.1", "upstream.test", 1)
 	w.proxy = startProxy(t, mcpCache(url, "ttl 300ms", "refresh 10ms",
 		"reverse_proxy {\ntransport http {\nresolvers "+resolver.Addr+"\n}\n}"))
 	c := fixture.NewModern(t, w.proxy.URL, "")
-	if a := c.List(toolsList); a.Status != http.StatusBadGateway {
-		t.Errorf("without a name, a list gave %s", describe(a))
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusBadGateway {
+		t.Errorf("without a name, a list gave %s", a)
 	}
 	resolver.Fail(false)
-	c.AwaitList(toolsList, "a hit", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1") })
+	c.AwaitList(scripted.ToolsList, "a hit", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1") })
 	resolver.Fail(true)
-	c.AwaitList(toolsList, "a stale hit", func(a *fixture.Answer) bool {
+	c.AwaitList(scripted.ToolsList, "a stale hit", func(a *fixture.Answer) bool {
 		// At the same place again, but nobody finds it: unless a connection
 		// was just being opened to what the name had been.
 		w.host.Kill()
 		w.host.Start()
 		return isStale(a)
 	})
-	await(t, "a call that finds nobody", func() bool {
-		w.host.Kill() // a connection may have been opened to what the name had been
+	fixture.Await(t, "a call that finds nobody", func() bool {
+		w.host.Kill()
 		w.host.Start()
 		return c.Call("tools/call", c.Params(`"name":"item-0000"`)).Status == http.StatusBadGateway
 	})
-	w.mark(toolsList, "v2")
+
+	w.mark(scripted.ToolsList, "v2")
 	resolver.Fail(false)
-	c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+	c.AwaitList(scripted.ToolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
 	if resolver.Asked() == 0 {
 		t.Error("nobody asked the resolver")
 	}
@@ -87,10 +88,10 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	w.SetRevisions(scripted.Modern)
 	w.start("refresh 1ms")
 	c := w.client(scripted.Modern)
-	c.Settle(toolsList)
-	before := w.host.CountFeed(toolsList)
-	w.SetScript(toolsList, scripted.Status(500))
-	await(t, "many failed refreshes", func() bool { return w.host.CountFeed(toolsList)-before >= 6 })
+	c.Settle(scripted.ToolsList)
+	before := w.host.CountFeed(scripted.ToolsList)
+	w.SetScript(scripted.ToolsList, scripted.Status(500))
+	fixture.Await(t, "many failed refreshes", func() bool { return w.host.CountFeed(scripted.ToolsList)-before >= 6 })
 	warnings := 0
 	for line := range strings.SplitSeq(w.proxy.log(), "\n") {
 		if strings.Contains(line, "mcp_cache") && (strings.Contains(line, `"level":"warn"`) || strings.Contains(line, `"level":"error"`)) {
@@ -98,7 +99,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 		}
 	}
 	if warnings == 0 || warnings > 2 {
-		t.Errorf("%d failed refreshes gave %d warnings", w.host.CountFeed(toolsList)-before, warnings)
+		t.Errorf("%d failed refreshes gave %d warnings", w.host.CountFeed(scripted.ToolsList)-before, warnings)
 	}
 }
 
@@ -109,18 +110,18 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		t.Skip("compares with a clock: -long")
 	}
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.SetRevisions(scripted.Modern)
 	w.start("refresh 1ms")
 	c := w.client(scripted.Modern)
-	c.Settle(toolsList)
-	before := w.host.CountFeed(toolsList)
-	w.SetScript(toolsList, scripted.TooManyRequests(3))
-	await(t, "the refusal", func() bool { return w.host.CountFeed(toolsList) > before })
+	c.Settle(scripted.ToolsList)
+	before := w.host.CountFeed(scripted.ToolsList)
+	w.SetScript(scripted.ToolsList, scripted.TooManyRequests(3))
+	fixture.Await(t, "the refusal", func() bool { return w.host.CountFeed(scripted.ToolsList) > before })
 	refused := time.Now()
-	w.SetScript(toolsList, nil)
-	w.mark(toolsList, "v2")
-	c.AwaitList(toolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+	w.SetScript(scripted.ToolsList, nil)
+	w.mark(scripted.ToolsList, "v2")
+	c.AwaitList(scripted.ToolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 	if took := time.Since(refused); took < 2900*time.Millisecond {
 		t.Errorf("the feed asked again after %v", took)
 	}
@@ -133,27 +134,27 @@ func TestHungUpstreamIsGivenUp(t *testing.T) {
 		t.Skip("waits for the feed's own deadlines: -long")
 	}
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.start("ttl 300ms", "refresh 10ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.SetScript(toolsList, nil)
-		w.mark(toolsList, "v1 "+revision)
+		w.SetScript(scripted.ToolsList, nil)
+		w.mark(scripted.ToolsList, "v1 "+revision)
 		c := w.client(revision)
-		c.AwaitList(toolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v1 "+revision) })
+		c.AwaitList(scripted.ToolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v1 "+revision) })
 		asked := func() int {
 			return len(w.host.Requests(func(r *fixture.Request) bool {
-				return r.Method == toolsList && r.Feed && r.Header.Get("Mcp-Protocol-Version") == revision
+				return r.Method == scripted.ToolsList && r.Feed && r.Header.Get("Mcp-Protocol-Version") == revision
 			}))
 		}
 		before := asked()
-		w.SetScript(toolsList, scripted.Hang(nil))
-		await(t, "a request that hangs", func() bool { return asked() > before })
-		w.SetScript(toolsList, nil)
-		w.mark(toolsList, "v2 "+revision)
+		w.SetScript(scripted.ToolsList, scripted.Hang(nil))
+		fixture.Await(t, "a request that hangs", func() bool { return asked() > before })
+		w.SetScript(scripted.ToolsList, nil)
+		w.mark(scripted.ToolsList, "v2 "+revision)
 		start := time.Now()
 		fixture.AwaitFor(t, 2*time.Minute, "the feed to give up an answer that never comes", func() bool {
-			return isHit(c.List(toolsList), toolsList, "v2 "+revision)
+			return isHit(c.List(scripted.ToolsList), scripted.ToolsList, "v2 "+revision)
 		})
 		t.Logf("fresh after %v", time.Since(start).Round(time.Second))
 	})

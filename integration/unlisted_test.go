@@ -48,7 +48,7 @@ func TestNamesInNoList(t *testing.T) {
 	for _, site := range unlistedSites() {
 		for _, deny := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, deny %t", site.name, deny), func(t *testing.T) {
-				w, _ := ruledServer(t, "one", map[string][]string{toolsList: {"keep", "drop"}, promptsList: {"keep", "drop"}})
+				w, _ := ruledServer(t, "one", map[string][]string{scripted.ToolsList: {"keep", "drop"}, scripted.PromptsList: {"keep", "drop"}})
 				w.host.ShareCredentials()
 				unlisted := ""
 				if !deny {
@@ -77,11 +77,11 @@ func (w *world) nameWhatIsInNoList(site unlistedSite, revision string, deny bool
 		a := c.Call(method, c.Params(fmt.Sprintf(methods[method], site.prefix+name)))
 		reached := len(w.host.Requests(func(r *fixture.Request) bool { return r.Method == method }))
 		if denied := strings.Contains(a.Header.Get("Cache-Status"), "detail=denied"); denied == may || may != (reached == 1) || may != (a.ErrorCode() == 0) {
-			t.Errorf("%s %q gave %s: %s; it reached the server %d times", method, name, describe(a), a.Body, reached)
+			t.Errorf("%s %q gave %s: %s; it reached the server %d times", method, name, a, a.Body, reached)
 		}
 	}
-	for _, method := range []string{toolsList, promptsList} {
-		await(t, "a list", func() bool { return len(c.List(method).Items(scripted.ItemsKey(method))) == 1 })
+	for _, method := range []string{scripted.ToolsList, scripted.PromptsList} {
+		fixture.Await(t, "a list", func() bool { return len(c.List(method).Items(scripted.ItemsKey(method))) == 1 })
 	}
 	for method := range methods {
 		wants(c, method, "keep", true)
@@ -96,15 +96,16 @@ func (w *world) nameWhatIsInNoList(site unlistedSite, revision string, deny bool
 	}
 	// The server has a new tool, and announces nothing.
 	added := fmt.Sprintf("added-%d", round)
-	w.SetList(toolsList, namedItems(toolsList, "keep", "drop", added))
-	await(t, "a call of a tool that the server has added", func() bool {
+	w.SetList(scripted.ToolsList, namedItems(scripted.ToolsList, "keep", "drop", added))
+	fixture.Await(t, "a call of a tool that the server has added", func() bool {
 		a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, site.prefix+added)))
 		return a.ErrorCode() == 0 && a.Status == http.StatusOK
 	})
+
 	wants(c, "tools/call", "Drop", !deny)
-	w.SetList(toolsList, namedItems(toolsList, "keep", "drop"))
-	w.Changed(scripted.Feeds, toolsList)
-	await(t, "the end of the added tool", func() bool { return len(c.List(toolsList).Items("tools")) == 1 })
+	w.SetList(scripted.ToolsList, namedItems(scripted.ToolsList, "keep", "drop"))
+	w.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the end of the added tool", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 1 })
 }
 
 // TestProgramRunsNothingUnlisted has a program run the tool pid, which the program does not list.
@@ -119,15 +120,16 @@ func TestProgramRunsNothingUnlisted(t *testing.T) {
 			p := startProxy(t, site.config)
 			c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
 			var listed []string
-			await(t, "the program's tools", func() bool {
-				listed = itemNames(t, c.List(toolsList), toolsList)
+			fixture.Await(t, "the program's tools", func() bool {
+				listed = itemNames(t, c.List(scripted.ToolsList), scripted.ToolsList)
 				return len(listed) > 0
 			})
+
 			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{"text":"a"}`, listed[0]))); a.ErrorCode() != 0 {
-				t.Errorf("a call of %s gave %s", listed[0], describe(a))
+				t.Errorf("a call of %s gave %s", listed[0], a)
 			}
 			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, site.prefix+"pid"))); a.CacheStatus().Detail != "denied" || a.ErrorCode() == 0 {
-				t.Errorf("the call of an unlisted tool gave %s: %s", describe(a), a.Body)
+				t.Errorf("the call of an unlisted tool gave %s: %s", a, a.Body)
 			}
 		})
 	}

@@ -18,16 +18,16 @@ func TestUnreachableServer(t *testing.T) {
 	h := fixture.NewDownHost(t, scripted.New())
 	p := startProxy(t, "encode\n"+mcpCache(h.URL, "admit all")) // callers share fetches
 	c := fixture.NewModern(t, p.URL, "")
-	named := http.Header{"Mcp-Method": {toolsList}}
+	named := http.Header{"Mcp-Method": {scripted.ToolsList}}
 	const told = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"the MCP server cannot be reached"}}`
 	logged := func() int { return strings.Count(p.log(), `"logger":"http.log.error"`) }
 
-	list := c.Post(fixture.Message("7", toolsList, c.Params("")), named)
+	list := c.Post(fixture.Message("7", scripted.ToolsList, c.Params("")), named)
 	if want := fmt.Sprintf(told, "7"); list.Status != http.StatusBadGateway || string(list.Body) != want || list.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("a list gave %d, %v, %s; want %s", list.Status, list.Header, list.Body, want)
 	}
 	wantForwarded(t, list)
-	await(t, "the error in the log", func() bool { return logged() == 1 })
+	fixture.Await(t, "the error in the log", func() bool { return logged() == 1 })
 	if !strings.Contains(p.log(), "connect: connection refused") {
 		t.Errorf("the log does not say why:\n%s", p.log())
 	}
@@ -37,7 +37,7 @@ func TestUnreachableServer(t *testing.T) {
 		callers.Go(func() {
 			id := fmt.Sprintf(`"caller %d"`, n)
 			a, err := fixture.Insist(func() (*fixture.Answer, error) {
-				return c.Try(t.Context(), http.MethodPost, fixture.Message(id, toolsList, c.Params("")), named)
+				return c.Try(t.Context(), http.MethodPost, fixture.Message(id, scripted.ToolsList, c.Params("")), named)
 			})
 			if want := fmt.Sprintf(told, id); err != nil || string(a.Body) != want {
 				t.Errorf("caller %d got %+v, %v; want %s", n, a, err, want)
@@ -45,7 +45,7 @@ func TestUnreachableServer(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	await(t, "one error for each request in the log", func() bool { return logged() == 21 })
+	fixture.Await(t, "one error for each request in the log", func() bool { return logged() == 21 })
 
 	res, err := c.Open(t.Context(), http.MethodGet, http.NoBody, http.Header{"Accept": {"text/event-stream"}})
 	if err != nil {
@@ -62,11 +62,11 @@ func TestUnreachableServerOfASiteWithErrorRoutes(t *testing.T) {
 	h := fixture.NewDownHost(t, scripted.New())
 	p := startProxy(t, mcpCache(h.URL)+"\nhandle_errors {\nrespond \"sorry: {err.status_code}\"\n}")
 	c := fixture.NewModern(t, p.URL, "")
-	if a := c.List(toolsList); a.Status != http.StatusBadGateway || string(a.Body) != "sorry: 502" {
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusBadGateway || string(a.Body) != "sorry: 502" {
 		t.Errorf("with handle_errors a list gave %d, %s", a.Status, a.Body)
 	}
 	p.reload(mcpCache(h.URL) + "\nhandle_errors 404 {\nrespond \"sorry: {err.status_code}\"\n}")
-	if a := c.List(toolsList); a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), "-32603") {
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), "-32603") {
 		t.Errorf("with handle_errors of another status a list gave %d, %s", a.Status, a.Body)
 	}
 }

@@ -46,7 +46,7 @@ func (all *steadyClients) run(ctx context.Context, c *fixture.Raw, comesAnew boo
 				all.sessions.Add(1)
 			}
 		}
-		a, err := c.TryList(ctx, toolsList)
+		a, err := c.TryList(ctx, scripted.ToolsList)
 		if all.check(ctx, "a list", a, err, err == nil && all.isWhole(a, "v1")) {
 			all.lists.Add(1)
 		}
@@ -66,7 +66,7 @@ func (all *steadyClients) check(ctx context.Context, what string, a *fixture.Ans
 		if err != nil {
 			all.t.Errorf("%s fails: %v", what, err)
 		} else {
-			all.t.Errorf("%s is %s", what, describe(a))
+			all.t.Errorf("%s is %s", what, a)
 		}
 	}
 	return false
@@ -129,5 +129,5 @@ func (s *site) startTogether(i *instance, name string) {
 	s.t.Helper()
 	i.start(name, s.body())
 	i.awaitFleetOf(s.handler(), "together")
-	await(s.t, "its lists", func() bool { _, ready := s.kinds(i); return ready })
+	fixture.Await(s.t, "its lists", func() bool { _, ready := s.kinds(i); return ready })
 }

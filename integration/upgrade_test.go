@@ -45,10 +45,11 @@ func bothWays(t *testing.T, test func(*testing.T, upgrade)) {
 			u.storage = t.TempDir()
 			first := u.newInstance(t, u.from)
 			first.start("", mcpCache("http://"+fixture.FreeAddr(t)+"/mcp", "page_size 2"))
-			await(t, "the secrets", func() bool {
+			fixture.Await(t, "the secrets", func() bool {
 				_, err := os.Stat(filepath.Join(u.storage, "mcp_cache", "secret", "ring"))
 				return err == nil
 			})
+
 			first.stop(t)
 			test(t, u)
 		})
@@ -83,12 +84,13 @@ func (s *site) kinds(at *instance) (all []string, ready bool) {
 // awaitStored waits until a Caddy has all lists, and Redis, too, if there is one. It returns which.
 func (s *site) awaitStored(at *instance) (kinds []string) {
 	s.t.Helper()
-	await(s.t, "all lists", func() (ready bool) {
+	fixture.Await(s.t, "all lists", func() (ready bool) {
 		if kinds, ready = s.kinds(at); ready && s.fleet {
-			return s.store.Do("DBSIZE") == strconv.Itoa(len(kinds)+len(s.handlers())) // and the members
+			return s.store.Do("DBSIZE") == strconv.Itoa(len(kinds)+len(s.handlers()))
 		}
 		return ready
 	})
+
 	return kinds
 }
 
@@ -120,13 +122,14 @@ func (s *site) awaitPages(c *fixture.Raw) (pages, cursors []string) {
 	if s.several { // whose lists have no pages
 		want = 1
 	}
-	await(s.t, "all pages of a list", func() bool {
-		if a := pageAt(c, toolsList, ""); !a.CacheStatus().Hit || a.CacheStatus().Detail != "" {
+	fixture.Await(s.t, "all pages of a list", func() bool {
+		if a := pageAt(c, scripted.ToolsList, ""); !a.CacheStatus().Hit || a.CacheStatus().Detail != "" {
 			return false
 		}
-		pages, cursors = pagesOf(s.t, c, toolsList)
+		pages, cursors = pagesOf(s.t, c, scripted.ToolsList)
 		return len(pages) == want
 	})
+
 	return pages, cursors
 }
 
@@ -139,9 +142,9 @@ func (s *site) wantPages(c *fixture.Raw, pages, cursors []string) {
 		if n > 0 {
 			cursor = cursors[n-1]
 		}
-		a := pageAt(c, toolsList, cursor)
-		if !a.CacheStatus().Hit || namesOn(a, toolsList) != want {
-			s.t.Errorf("page %d is to have %s: it is %s", n+1, want, describe(a))
+		a := pageAt(c, scripted.ToolsList, cursor)
+		if !a.CacheStatus().Hit || namesOn(a, scripted.ToolsList) != want {
+			s.t.Errorf("page %d is to have %s: it is %s", n+1, want, a)
 		}
 	}
 }
@@ -150,7 +153,7 @@ func (s *site) wantPages(c *fixture.Raw, pages, cursors []string) {
 func (s *site) wantCalled(c *fixture.Raw) {
 	s.t.Helper()
 	if a := s.call(c, "item-0000"); !isCalled(a, "item-0000") {
-		s.t.Errorf("a call is %s", describe(a))
+		s.t.Errorf("a call is %s", a)
 	}
 }
 
@@ -181,23 +184,24 @@ func TestUpgrade(t *testing.T) {
 			back := s.goAway()
 			second.binary = caddys.to
 			second.start("b", s.body())
-			await(t, "all lists from the store", func() bool {
+			fixture.Await(t, "all lists from the store", func() bool {
 				has, _ := s.kinds(second)
 				return !slices.ContainsFunc(kinds, func(one string) bool { return !slices.Contains(has, one) })
 			})
+
 			c = c.At(second.URL)
 			if s.fleet {
 				s.wantTogether(first, second)
 			}
 			if s.several || s.clientRevision == scripted.Modern { // the server alone lets the others in
-				await(t, "the list from the store", func() bool { return namesOn(pageAt(c, toolsList, ""), toolsList) == pages[0] })
+				fixture.Await(t, "the list from the store", func() bool { return namesOn(pageAt(c, scripted.ToolsList, ""), scripted.ToolsList) == pages[0] })
 				s.wantPages(c, pages, cursors)
 			}
 
 			back()
 			if s.endsWithItsProcess() {
-				if a := c.List(toolsList); a.Status != http.StatusNotFound {
-					t.Errorf("in a session with a process of another Caddy, a list is %s", describe(a))
+				if a := c.List(scripted.ToolsList); a.Status != http.StatusNotFound {
+					t.Errorf("in a session with a process of another Caddy, a list is %s", a)
 				}
 				c = fixture.New(t, second.URL, s.clientRevision, "")
 			}
@@ -212,10 +216,11 @@ func TestUpgrade(t *testing.T) {
 func (s *site) wantTogether(all ...*instance) {
 	s.t.Helper()
 	for _, i := range all {
-		await(s.t, "two members", func() bool {
+		fixture.Await(s.t, "two members", func() bool {
 			status := i.statusOf(s.handler())
 			return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == len(all)
 		})
+
 	}
 	for _, i := range all {
 		if f := i.statusOf(s.handler()).Fleet; f.Ignored != 0 || len(f.Others) != 0 {
@@ -260,7 +265,7 @@ func TestUpgradeSharesTurns(t *testing.T) {
 			t.Run(eraOf(revision), func(t *testing.T) {
 				s := sharingBetween(t, caddys, 1000, revision)
 				for _, refused := range []string{"from", "to"} {
-					s.SetScript(toolsList, func(x *scripted.Exchange) {
+					s.SetScript(scripted.ToolsList, func(x *scripted.Exchange) {
 						if x.R.Header.Get("X-Instance") == refused {
 							scripted.Status(http.StatusServiceUnavailable)(x)
 							return
@@ -268,9 +273,9 @@ func TestUpgradeSharesTurns(t *testing.T) {
 						x.Default()
 					})
 					mark := "not given to " + refused
-					s.mark(toolsList, mark)
+					s.mark(scripted.ToolsList, mark)
 					c := fixture.New(t, s.instances[refused].URL, revision, "")
-					c.AwaitList(toolsList, "a list that another was given", func(a *fixture.Answer) bool { return isHit(a, toolsList, mark) })
+					c.AwaitList(scripted.ToolsList, "a list that another was given", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, mark) })
 				}
 			})
 		}

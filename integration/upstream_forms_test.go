@@ -47,9 +47,9 @@ func TestUpstreamForms(t *testing.T) {
 			eachEra(t, func(t *testing.T, revision string) {
 				w := w.on(t)
 				c := fixture.NewWith(t, w.proxy.URL, revision, "", http.Header{"Host": {hostThere}})
-				wantHit(t, c.Settle(toolsList), toolsList, "v1")
+				wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 				if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Part("result", "content") == nil {
-					t.Errorf("a call gave %s", describe(a))
+					t.Errorf("a call gave %s", a)
 				}
 			})
 			if name == "headers and transport" {
@@ -80,13 +80,14 @@ func TestReplicas(t *testing.T) {
 	}
 	w.host.Kill()
 	// The first call may still be lost on a resting connection to the dead one.
-	await(t, "a call to the replica", func() bool {
+	fixture.Await(t, "a call to the replica", func() bool {
 		return c.Call("tools/call", c.Params(`"name":"item-0000"`)).Part("result", "content") != nil
 	})
-	w.mark(toolsList, "v2")
-	await(t, "the feed at the other replica", func() bool { return w.Streams(scripted.Feeds) > 0 })
-	w.Changed(scripted.Feeds, toolsList)
-	c.AwaitList(toolsList, "the changed list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") })
+
+	w.mark(scripted.ToolsList, "v2")
+	fixture.Await(t, "the feed at the other replica", func() bool { return w.Streams(scripted.Feeds) > 0 })
+	w.Changed(scripted.Feeds, scripted.ToolsList)
+	c.AwaitList(scripted.ToolsList, "the changed list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 }
 
 // TestEndpoint serves an upstream at another path than the usual one; requests
@@ -104,10 +105,10 @@ func TestEndpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := startProxy(t, body)
 			c := fixture.NewModern(t, "http://"+p.Addr+"/api/v1/mcp", "")
-			wantHit(t, c.Settle(toolsList), toolsList, "v1")
+			wantHit(t, c.Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 			other := fixture.NewModern(t, "http://"+p.Addr+"/other", "")
-			if a := other.List(toolsList); a.Status != http.StatusTeapot {
-				t.Errorf("another path gave %s", describe(a))
+			if a := other.List(scripted.ToolsList); a.Status != http.StatusTeapot {
+				t.Errorf("another path gave %s", a)
 			}
 		})
 	}

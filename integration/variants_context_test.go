@@ -12,18 +12,18 @@ import (
 func TestListsOfOthersTellNothing(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
-		w.SetHints(privateHour)
+		w.SetHints(scripted.PrivateHour)
 		w.start()
 		anybody := w.client(revision)
-		anybody.Settle(toolsList)
+		anybody.Settle(scripted.ToolsList)
 		for i := range 5 {
-			w.SetPrivateList(auth(i), toolsList, scripted.Items(toolsList, auth(i), 5))
+			w.SetPrivateList(auth(i), scripted.ToolsList, scripted.Items(scripted.ToolsList, auth(i), 5))
 			own := w.clientAs(revision, auth(i))
-			if a := own.List(toolsList); markOf(a, toolsList) != auth(i) {
-				t.Errorf("%s is given %s", auth(i), describe(a))
+			if a := own.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != auth(i) {
+				t.Errorf("%s is given %s", auth(i), a)
 			}
-			wantHit(t, own.List(toolsList), toolsList, auth(i))
-			wantHit(t, anybody.List(toolsList), toolsList, "v1")
+			wantHit(t, own.List(scripted.ToolsList), scripted.ToolsList, auth(i))
+			wantHit(t, anybody.List(scripted.ToolsList), scripted.ToolsList, "v1")
 		}
 	})
 }

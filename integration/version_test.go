@@ -51,7 +51,7 @@ func TestVersionIsSaid(t *testing.T) {
 	alone, third := newMember(t, "alone")
 	p := startProxy(t, "handle_path /one/* {\nmcp_cache "+third.url+"\n}\n"+"handle_path /several/* {\n"+toolkitOf([]member{first, second})+"\n}")
 	for name, w := range map[string]*world{"one of several, legacy": one, "one of several, modern": two, "alone": alone} {
-		await(t, "the feed of "+name, func() bool { return w.host.CountFeed(toolsList) > 0 })
+		fixture.Await(t, "the feed of "+name, func() bool { return w.host.CountFeed(scripted.ToolsList) > 0 })
 		for _, r := range w.host.Requests(func(r *fixture.Request) bool { return r.Feed }) {
 			if agent := r.Header.Get("User-Agent"); agent != "mcp_cache/"+v {
 				t.Errorf("%s: %s came from %q", name, r.Method, agent)
@@ -69,7 +69,7 @@ func TestVersionIsSaid(t *testing.T) {
 	c.Revision = scripted.LatestLegacy
 	a := c.Call("initialize", initializeParams)
 	if said := a.Part("result", "serverInfo", "version"); a.Status != http.StatusOK || string(said) != `"`+v+`"` {
-		t.Errorf("initialize has the version %s: %s", said, describe(a))
+		t.Errorf("initialize has the version %s: %s", said, a)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
 // TestHiddenIsAnsweredAlike names hidden items, and items that do not exist, to one server, several, and programs.
@@ -26,7 +27,7 @@ func TestHiddenIsAnsweredAlike(t *testing.T) {
 			p := startProxy(t, site)
 			eachEra(t, func(t *testing.T, revision string) {
 				c := fixture.New(t, p.URL, revision, "")
-				c.List(toolsList) // legacy: in a session
+				c.List(scripted.ToolsList) // legacy: in a session
 				noResource := "-32002"
 				if c.Modern() {
 					noResource = "-32602"
@@ -38,7 +39,7 @@ func TestHiddenIsAnsweredAlike(t *testing.T) {
 				} {
 					a := c.Post(fixture.Message("7", named.method, c.Params(fmt.Sprintf(named.params, named.name))), mirrored(c, named.method, named.name))
 					if code, text := string(a.Part("error", "code")), string(a.Part("error", "message")); a.Status != refusedStatus(c) || code != named.code || text != named.text {
-						t.Errorf("%s of a hidden item gave %s", named.method, describe(a))
+						t.Errorf("%s of a hidden item gave %s", named.method, a)
 					}
 					if !strings.HasSuffix(a.Header.Get("Cache-Status"), "detail=denied") {
 						t.Errorf("%s: Cache-Status is %q", named.method, a.Header.Get("Cache-Status"))

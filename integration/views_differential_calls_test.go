@@ -91,7 +91,7 @@ func (v *veil) call(revision string) {
 		}
 		a, b := ask(c, c.NextID(), "open-1", ""), ask(admin, admin.NextID(), hushed+"-2", "")
 		if v.known(n.method, revision) && (a.Part("result") == nil || b.Part("result") == nil) {
-			v.t.Errorf("%s of what may be seen gave %s, and an admin %s", n.method, describe(a), describe(b))
+			v.t.Errorf("%s of what may be seen gave %s, and an admin %s", n.method, a, b)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (v *veil) requested() (all []string) {
 func (v *veil) refusal(a *fixture.Answer) string {
 	v.t.Helper()
 	if a.Header.Get("Cache-Status") != "mcp_cache; detail=denied" {
-		v.t.Errorf("what is hidden gave %s", describe(a))
+		v.t.Errorf("what is hidden gave %s", a)
 	}
 	return undated(v.t, a)
 }

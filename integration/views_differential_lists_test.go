@@ -45,7 +45,7 @@ func (c *caller) hit(what, method, coding string, more http.Header) *fixture.Ans
 		a = c.ask(what, method, c.Params(""), more)
 		return a.CacheStatus().Hit && a.Header.Get("Content-Encoding") == coding
 	}) {
-		c.v.t.Fatalf("%s of %s is %s", what, method, describe(a))
+		c.v.t.Fatalf("%s of %s is %s", what, method, a)
 	}
 	return decode(c.v.t, a)
 }
@@ -125,7 +125,7 @@ func (c *caller) batch(method string) {
 	for _, body := range []string{"[" + list + "," + ping + "]", "[" + ping + ",\n" + strings.Replace(list, `"id":1`, `"id":3`, 1) + "," + list + "]", "[" + list + "]"} {
 		a := c.send("a batch of "+method, http.MethodPost, body, nil)
 		if c.v.batches && c.Revision == "2025-03-26" && !strings.Contains(string(a.Body), "open-1") {
-			c.v.t.Errorf("a batch of %s gave %s", method, describe(a))
+			c.v.t.Errorf("a batch of %s gave %s", method, a)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (v *veil) resume(revision string) {
 		a := c.ask("a list to be resumed", method, c.passedOn(""), nil)
 		ids := eventID.FindAllStringSubmatch(string(a.Body), -1)
 		if len(ids) == 0 {
-			v.t.Errorf("%s has no event with an id: %s", method, describe(a))
+			v.t.Errorf("%s has no event with an id: %s", method, a)
 			continue
 		}
 		last := ids[len(ids)-1][1]
@@ -204,11 +204,12 @@ func (v *veil) change(revision string) {
 	shown := fmt.Sprintf("open-%d", v.host.BytesRead()) // which no other test has added
 	v.add(hushed + shown)
 	v.add(shown)
-	await(v.t, shown, func() bool {
-		a := c.ask("a list after a change", toolsList, c.Params(""), nil)
-		c.ask("a list that is passed on after a change", toolsList, c.passedOn(""), nil)
+	fixture.Await(v.t, shown, func() bool {
+		a := c.ask("a list after a change", scripted.ToolsList, c.Params(""), nil)
+		c.ask("a list that is passed on after a change", scripted.ToolsList, c.passedOn(""), nil)
 		return strings.Contains(string(a.Body), shown)
 	})
+
 	if stream != nil {
 		e := stream.Await("notifications/tools/list_changed")
 		c.wantUnseen("a notice", &fixture.Answer{Header: stream.Response.Header, Body: []byte(e.Data)})

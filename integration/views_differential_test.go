@@ -126,8 +126,8 @@ func scriptedVeil(t *testing.T, sse bool, policy string, options ...string) *vei
 	host := fixture.NewHost(t, s)
 	add := func(tool string) {
 		o.Tools = append(o.Tools, tool)
-		s.SetList(toolsList, scriptedTools(o))
-		s.Changed(scripted.Everybody, toolsList)
+		s.SetList(scripted.ToolsList, scriptedTools(o))
+		s.Changed(scripted.Everybody, scripted.ToolsList)
 	}
 	return &veil{
 		t: t, proxy: startProxy(t, veiled(host.URL, policy, options...)), host: host, batches: true, resumes: sse, add: add,
@@ -138,12 +138,12 @@ func scriptedVeil(t *testing.T, sse bool, policy string, options ...string) *vei
 // offerScripted has a scripted server offer that, in lists of two pages.
 func offerScripted(s *scripted.Server, o fixture.Offer) {
 	lists := map[string]scripted.Page{
-		toolsList: scriptedTools(o), promptsList: nil, resourcesList: nil, templatesList: nil,
+		scripted.ToolsList: scriptedTools(o), scripted.PromptsList: nil, scripted.ResourcesList: nil, scripted.TemplatesList: nil,
 	}
 	for i := range o.Prompts {
-		lists[promptsList] = append(lists[promptsList], fmt.Sprintf(`{"description":%q,"name":%q}`, about(o.Prompts[i]), o.Prompts[i]))
-		lists[resourcesList] = append(lists[resourcesList], fmt.Sprintf(`{"uri":%q,"name":"r","description":%q}`, o.Resources[i], about(o.Resources[i])))
-		lists[templatesList] = append(lists[templatesList], fmt.Sprintf(`{"uriTemplate":%q,"name":"t","description":%q}`, o.Templates[i], about(o.Templates[i])))
+		lists[scripted.PromptsList] = append(lists[scripted.PromptsList], fmt.Sprintf(`{"description":%q,"name":%q}`, about(o.Prompts[i]), o.Prompts[i]))
+		lists[scripted.ResourcesList] = append(lists[scripted.ResourcesList], fmt.Sprintf(`{"uri":%q,"name":"r","description":%q}`, o.Resources[i], about(o.Resources[i])))
+		lists[scripted.TemplatesList] = append(lists[scripted.TemplatesList], fmt.Sprintf(`{"uriTemplate":%q,"name":"t","description":%q}`, o.Templates[i], about(o.Templates[i])))
 		s.SetContents(o.Resources[i], fmt.Sprintf(`"text":%q`, about(o.Resources[i])))
 	}
 	for method, page := range lists {

@@ -100,17 +100,17 @@ type way struct {
 }
 
 var ways = []way{
-	{toolsList, "tools", "name", "tools/call", "name", func(s seen) string { return s.tools }},
-	{promptsList, "prompts", "name", "prompts/get", "name", func(s seen) string { return s.prompts }},
-	{resourcesList, "resources", "uri", "resources/read", "uri", func(s seen) string { return s.resources }},
-	{templatesList, "resourceTemplates", "uriTemplate", "", "", func(s seen) string { return s.templates }},
+	{scripted.ToolsList, "tools", "name", "tools/call", "name", func(s seen) string { return s.tools }},
+	{scripted.PromptsList, "prompts", "name", "prompts/get", "name", func(s seen) string { return s.prompts }},
+	{scripted.ResourcesList, "resources", "uri", "resources/read", "uri", func(s seen) string { return s.resources }},
+	{scripted.TemplatesList, "resourceTemplates", "uriTemplate", "", "", func(s seen) string { return s.templates }},
 }
 
 // listed are the items of a list, sorted.
 func listed(t *testing.T, a *fixture.Answer, w way) string {
 	t.Helper()
 	if a.Part("result", w.key) == nil {
-		t.Fatalf("%s gave %s", w.list, describe(a))
+		t.Fatalf("%s gave %s", w.list, a)
 	}
 	var names []string
 	for _, raw := range a.Items(w.key) {
@@ -154,17 +154,17 @@ func wantSeen(t *testing.T, c *fixture.Raw, host *fixture.Host, all, s seen) {
 			switch {
 			case slices.Contains(allowed, name):
 				if a.Part("result") == nil || asked != 1 {
-					t.Errorf("%s of %s, which is shown, asked the server %d times and gave %s", w.name, name, asked, describe(a))
+					t.Errorf("%s of %s, which is shown, asked the server %d times and gave %s", w.name, name, asked, a)
 				}
 			case asked != 0 || a.Header.Get("Cache-Status") != "mcp_cache; detail=denied":
-				t.Errorf("%s of %s, which is hidden, asked the server %d times and gave %s", w.name, name, asked, describe(a))
+				t.Errorf("%s of %s, which is hidden, asked the server %d times and gave %s", w.name, name, asked, a)
 			default:
 				none := ask(missing(name))
 				if a.Status != none.Status || strings.ReplaceAll(string(a.Body), name, missing(name)) != string(none.Body) {
-					t.Errorf("%s of %s, which is hidden, gave %s; of what does not exist it is %s", w.name, name, describe(a), describe(none))
+					t.Errorf("%s of %s, which is hidden, gave %s; of what does not exist it is %s", w.name, name, a, none)
 				}
 				if w.name == "tools/call" && (string(a.Part("error", "code")) != "-32602" || string(a.Part("error", "message")) != `"Unknown tool: `+name+`"`) {
-					t.Errorf("a hidden tool gave %s", describe(a))
+					t.Errorf("a hidden tool gave %s", a)
 				}
 			}
 		}
@@ -225,8 +225,8 @@ func TestExampleRoles(t *testing.T) {
 	}
 	for name, authorization := range map[string]string{"no credentials": "", "a wrong password": basicAuth("ada", "wrong"), "an unknown user": basicAuth("admin", "try me")} {
 		c := fixture.NewModern(t, url, authorization)
-		if a := c.List(toolsList); a.Status != http.StatusUnauthorized {
-			t.Errorf("a list with %s gave %s", name, describe(a))
+		if a := c.List(scripted.ToolsList); a.Status != http.StatusUnauthorized {
+			t.Errorf("a list with %s gave %s", name, a)
 		}
 	}
 	for _, r := range host.Requests(func(r *fixture.Request) bool { return r.Header.Get("Authorization") != "" }) {

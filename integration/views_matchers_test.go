@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
@@ -13,7 +14,7 @@ import (
 // what it denies, and the log says once that it fails.
 func TestFailingMatcher(t *testing.T) {
 	w := newUpstream(t)
-	w.SetList(toolsList, scripted.Page{`{"name":"public"}`, `{"name":"secret"}`, `{"name":"guests"}`})
+	w.SetList(scripted.ToolsList, scripted.Page{`{"name":"public"}`, `{"name":"secret"}`, `{"name":"guests"}`})
 	w.host.Start()
 	w.proxy = startProxy(t, `map {header.X-User} {groups} {
 	ada "users,admin"
@@ -27,7 +28,7 @@ route {
 		for user, want := range map[string][]string{"ada": {"public", "secret"}, "bob": {"public", "guests"}, "eve": {"public"}} {
 			c := w.client(revision)
 			c.Header.Set("X-User", user)
-			a := c.Settle(toolsList)
+			a := c.Settle(scripted.ToolsList)
 			if got, want := strings.Join(a.Items("tools"), ","), `{"name":"`+strings.Join(want, `"},{"name":"`)+`"}`; got != want {
 				t.Errorf("%s is shown %v, want %v", user, got, want)
 			}
@@ -35,13 +36,13 @@ route {
 				a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, tool)))
 				denied := a.Header.Get("Cache-Status") == "mcp_cache; detail=denied"
 				if allowed := strings.Contains(fmt.Sprint(want), tool); denied == allowed {
-					t.Errorf("%s calls %s: %s", user, tool, describe(a))
+					t.Errorf("%s calls %s: %s", user, tool, a)
 				}
 			}
 		}
 	})
 	const fails, works = "matcher of rules fails", "matcher of rules works again"
-	await(t, "the log of the last change", func() bool { return strings.Contains(w.proxy.log(), fails) })
+	fixture.Await(t, "the log of the last change", func() bool { return strings.Contains(w.proxy.log(), fails) })
 	// Requests came one by one, in an order of chance: no state was told of twice.
 	log := w.proxy.log()
 	if began, ended := strings.Count(log, fails), strings.Count(log, works); began < 1 || began-ended < 0 || began-ended > 1 || began > 2*len(revisions)+1 {

@@ -38,7 +38,7 @@ func toolsNamed(names ...string) (page scripted.Page) {
 func newRoles(t *testing.T, options ...string) *world {
 	t.Helper()
 	w := newUpstream(t)
-	w.SetList(toolsList, toolsNamed("get_a", "ticket_new", "db_drop", "admin_it"))
+	w.SetList(scripted.ToolsList, toolsNamed("get_a", "ticket_new", "db_drop", "admin_it"))
 	w.host.Start()
 	w.proxy = startProxy(t, roleSite(w.host.URL, options...))
 	awaitReady(t, "mcp_cache")
@@ -86,7 +86,7 @@ func TestListAsACaller(t *testing.T) {
 		c := w.client(scripted.Modern)
 		maps.Copy(c.Header, role.header)
 		var real, said []string
-		for _, item := range c.Settle(toolsList).Items("tools") {
+		for _, item := range c.Settle(scripted.ToolsList).Items("tools") {
 			real = append(real, nameIn(item))
 		}
 		for _, item := range askedAs(t, "tools", url.Values{"as": role.as}) {
@@ -203,7 +203,7 @@ func TestViewsInTheStatus(t *testing.T) {
 	hits := make(map[string]int)
 	for c, key := range map[*fixture.Raw]string{support: "[0 1 3 4]", nobody: "[0 3]"} {
 		for range 20 {
-			if a := c.List(toolsList); a.CacheStatus().Hit {
+			if a := c.List(scripted.ToolsList); a.CacheStatus().Hit {
 				hits[key]++
 			}
 		}
@@ -230,7 +230,7 @@ func TestViewsInTheStatus(t *testing.T) {
 	}
 	before := outcomeCounts(t)["denied"]
 	nobody.Call("tools/call", nobody.Params(`"name":"db_drop"`))
-	await(t, "the refusal to be counted", func() bool { return outcomeCounts(t)["denied"] == before+1 })
+	fixture.Await(t, "the refusal to be counted", func() bool { return outcomeCounts(t)["denied"] == before+1 })
 }
 
 // logged returns how many lines of the log have all of those texts.
@@ -260,9 +260,9 @@ func TestWarningsOfRules(t *testing.T) {
 	if logged(w.proxy, idle, `"rule":5`) != 1 || logged(w.proxy, open) != 0 {
 		t.Errorf("the log is\n%s", w.proxy.log())
 	}
-	w.SetList(toolsList, append(toolsNamed("get_a", "ticket_new", "db_drop", "sercet_b"), `{"name":"x","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}`))
-	w.Changed(scripted.Feeds, toolsList)
-	await(t, "the rule to match", func() bool { return readViews(t).Rules[5].Unused == nil })
+	w.SetList(scripted.ToolsList, append(toolsNamed("get_a", "ticket_new", "db_drop", "sercet_b"), `{"name":"x","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}`))
+	w.Changed(scripted.Feeds, scripted.ToolsList)
+	fixture.Await(t, "the rule to match", func() bool { return readViews(t).Rules[5].Unused == nil })
 	refreshNow(t, "tools")
 	if n := logged(w.proxy, idle, `"rule":5`); n != 1 {
 		t.Errorf("%d lines say that the rule matches nothing, want 1", n)
@@ -291,7 +291,7 @@ func TestFailingMatchersForOperators(t *testing.T) {
 	awaitReady(t, "mcp_cache")
 	c := w.client(scripted.Modern)
 	for range 3 {
-		if items := c.List(toolsList).Items("tools"); len(items) != 0 {
+		if items := c.List(scripted.ToolsList).Items("tools"); len(items) != 0 {
 			t.Errorf("whose matcher fails is shown %s", items)
 		}
 	}
@@ -318,7 +318,7 @@ func TestFailingMatchersForOperators(t *testing.T) {
 		t.Errorf("a caller with a group is said to be shown %d", n)
 	}
 	c.Header.Set("X-Groups", "b,a")
-	c.Settle(toolsList)
+	c.Settle(scripted.ToolsList)
 	if s = readViews(t); s.Rules[0].Failing || s.Rules[0].Failures != int(counted) || about(s) != 0 || logged(w.proxy, works) != 1 {
 		t.Errorf("when it works again the status has %+v, %q", s.Rules, s.Warnings)
 	}

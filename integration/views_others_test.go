@@ -101,7 +101,7 @@ func (v *veil) respell(revision string) {
 	for _, uri := range []string{" test://" + name + "/note", "test://" + name + "/note ", "TEST://" + name + "/note", "test://x/../" + name + "/note"} {
 		params := fmt.Sprintf(`{"uri":%q}`, uri)
 		if a := c.send("a read of "+uri, http.MethodPost, fixture.Message(c.NextID(), "resources/read", params), nil, uri, name); a.ErrorCode() == 0 {
-			v.t.Errorf("a read of %q gave %s", uri, describe(a))
+			v.t.Errorf("a read of %q gave %s", uri, a)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func pagesOf(t testing.TB, c *fixture.Raw, method string) (pages []string, curso
 	for cursor := ""; ; {
 		a := pageAt(c, method, cursor)
 		if a.Part("result") == nil || len(pages) > 10 {
-			t.Fatalf("page %d gave %s", len(pages), describe(a))
+			t.Fatalf("page %d gave %s", len(pages), a)
 		}
 		pages = append(pages, namesOn(a, method))
 		if cursor = string(a.Part("result", "nextCursor")); cursor == "" {
@@ -58,52 +58,53 @@ func TestPages(t *testing.T) {
 	w := newHiding(t, "page_size 2", "refresh 1ms")
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
-		w.SetList(toolsList, toolsNamed("a", "b", "hidden", "c", "d", "e"))
-		w.Changed(scripted.Feeds, toolsList)
+		w.SetList(scripted.ToolsList, toolsNamed("a", "b", "hidden", "c", "d", "e"))
+		w.Changed(scripted.Feeds, scripted.ToolsList)
 		c, admin := w.client(revision), w.client(revision)
 		admin.Header.Set("X-Role", "admin")
 		hit := func(a *fixture.Answer) bool { return a.CacheStatus().Hit && strings.Contains(string(a.Body), `"b"`) }
-		c.AwaitList(toolsList, "a hit", hit)
-		admin.AwaitList(toolsList, "a hit", hit)
-		pages, cursors := pagesOf(t, c, toolsList)
+		c.AwaitList(scripted.ToolsList, "a hit", hit)
+		admin.AwaitList(scripted.ToolsList, "a hit", hit)
+		pages, cursors := pagesOf(t, c, scripted.ToolsList)
 		if got := strings.Join(pages, "|"); got != "a b|c d|e" {
 			t.Fatalf("the pages are %s", got)
 		}
-		if again, same := pagesOf(t, c, toolsList); fmt.Sprint(again, same) != fmt.Sprint(pages, cursors) {
+		if again, same := pagesOf(t, c, scripted.ToolsList); fmt.Sprint(again, same) != fmt.Sprint(pages, cursors) {
 			t.Errorf("listed again, the pages are %v by %v", again, same)
 		}
-		all, adminCursors := pagesOf(t, admin, toolsList)
+		all, adminCursors := pagesOf(t, admin, scripted.ToolsList)
 		if got := strings.Join(all, "|"); got != "a b|hidden c|d e" {
 			t.Errorf("an admin's pages are %s", got)
 		}
 		// Of somebody else, of another list, or changed, a cursor is the upstream's.
 		for what, a := range map[string]*fixture.Answer{
-			"an admin's":       pageAt(c, toolsList, adminCursors[0]),
-			"for another list": pageAt(c, promptsList, cursors[0]),
-			"a changed one":    pageAt(c, toolsList, strings.Replace(cursors[0], "A", "B", 1)),
+			"an admin's":       pageAt(c, scripted.ToolsList, adminCursors[0]),
+			"for another list": pageAt(c, scripted.PromptsList, cursors[0]),
+			"a changed one":    pageAt(c, scripted.ToolsList, strings.Replace(cursors[0], "A", "B", 1)),
 		} {
 			if strings.Contains(string(a.Body), `"tools":[`) || strings.Contains(string(a.Body), "hidden") {
-				t.Errorf("%s cursor gave %s", what, describe(a))
+				t.Errorf("%s cursor gave %s", what, a)
 			}
 		}
 		// The list changes: what follows the last item of the page before is next, without a
 		// list in between.
-		w.SetList(toolsList, toolsNamed("0", "a", "b", "b2", "c", "d", "hidden", "e"))
-		w.Changed(scripted.Feeds, toolsList)
-		await(t, "the changed page", func() bool {
-			a := pageAt(c, toolsList, cursors[0])
+		w.SetList(scripted.ToolsList, toolsNamed("0", "a", "b", "b2", "c", "d", "hidden", "e"))
+		w.Changed(scripted.Feeds, scripted.ToolsList)
+		fixture.Await(t, "the changed page", func() bool {
+			a := pageAt(c, scripted.ToolsList, cursors[0])
 			if a.Part("error") != nil {
-				t.Fatalf("while the list changes, after b comes %s", describe(a))
+				t.Fatalf("while the list changes, after b comes %s", a)
 			}
 			return strings.Contains(string(a.Body), `"b2"`) && !strings.Contains(string(a.Body), `"d"`)
 		})
-		w.SetList(toolsList, toolsNamed("first", "a", "c"))
-		w.Changed(scripted.Feeds, toolsList)
-		c.AwaitList(toolsList, "the changed list", func(a *fixture.Answer) bool {
+
+		w.SetList(scripted.ToolsList, toolsNamed("first", "a", "c"))
+		w.Changed(scripted.Feeds, scripted.ToolsList)
+		c.AwaitList(scripted.ToolsList, "the changed list", func(a *fixture.Answer) bool {
 			return strings.Contains(string(a.Body), `"first"`) && a.CacheStatus().Hit
 		})
-		if a := pageAt(c, toolsList, cursors[0]); a.Status != refusedStatus(c) || string(a.Part("error", "code")) != "-32602" {
-			t.Errorf("after what is gone comes %s", describe(a))
+		if a := pageAt(c, scripted.ToolsList, cursors[0]); a.Status != refusedStatus(c) || string(a.Part("error", "code")) != "-32602" {
+			t.Errorf("after what is gone comes %s", a)
 		}
 	})
 }
@@ -118,16 +119,16 @@ func TestPagesAfterARestart(t *testing.T) {
 	for name, options := range map[string][]string{"storage": {"page_size 2", "scope public"}, "file": {"page_size 2", "scope public", "secret_file " + file}} {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
-			w.SetList(toolsList, toolsNamed("a", "b", "c"))
+			w.SetList(scripted.ToolsList, toolsNamed("a", "b", "c"))
 			w.host.Start()
 			w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
 			for _, revision := range revisions {
 				c := w.client(revision)
 				// Until the secret has been read, cursors are of this process alone.
 				secrets := filepath.Join(running.home, "mcp_cache", "secret", "ring")
-				await(t, "the secret", func() bool { _, err := os.Stat(secrets); return err == nil || name == "file" })
+				fixture.Await(t, "the secret", func() bool { _, err := os.Stat(secrets); return err == nil || name == "file" })
 				first := func() (cursor string) {
-					c.AwaitList(toolsList, "the first page", func(a *fixture.Answer) bool {
+					c.AwaitList(scripted.ToolsList, "the first page", func(a *fixture.Answer) bool {
 						cursor = string(a.Part("result", "nextCursor"))
 						return a.CacheStatus().Hit && cursor != ""
 					})
@@ -139,10 +140,10 @@ func TestPagesAfterARestart(t *testing.T) {
 					w.proxy.reload(mcpCache(w.host.URL, options...))
 					c = w.client(revision)
 					first()
-					a := pageAt(c, toolsList, next)
+					a := pageAt(c, scripted.ToolsList, next)
 					return a.CacheStatus().Hit && strings.Join(a.Items("tools"), "") == toolsNamed("c")[0]
 				}
-				await(t, "a cursor to be of use after a restart", goOn)
+				fixture.Await(t, "a cursor to be of use after a restart", goOn)
 			}
 		})
 	}
@@ -172,7 +173,7 @@ func TestViewsInPages(t *testing.T) {
 						c.ask("a page after a purge as a stream", method, c.Params(`"cursor":`+cursors[0]), streamAlone)
 						a := c.ask("a page after a purge", method, c.Params(`"cursor":`+cursors[0]), nil)
 						if shown = strings.Contains(string(a.Body), "open-"); !shown && string(a.Part("error", "code")) != "-32602" {
-							t.Errorf("%s after a purge is %s", method, describe(a))
+							t.Errorf("%s after a purge is %s", method, a)
 						}
 						return shown
 					})

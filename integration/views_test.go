@@ -56,7 +56,7 @@ var naming = []struct{ method, item, params string }{
 func wantNothingHidden(t *testing.T, what string, a *fixture.Answer) {
 	t.Helper()
 	if a.Status != http.StatusOK || bytes.Contains(a.Body, []byte("hidden")) || !bytes.Contains(a.Body, []byte("item-0002")) {
-		t.Errorf("%s gave %s", what, describe(a))
+		t.Errorf("%s gave %s", what, a)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestRulesHideItems(t *testing.T) {
 					c.Header.Del("Accept")
 					for range 3 {
 						if a := admin.List(method); !bytes.Contains(a.Body, []byte("hidden-0001")) {
-							t.Errorf("an admin is given %s", describe(a))
+							t.Errorf("an admin is given %s", a)
 						}
 					}
 				}
@@ -114,7 +114,7 @@ func TestRulesRefuseCalls(t *testing.T) {
 			a, none := ask(n.item), ask(missing)
 			if a.Part("error", "code") == nil || a.Status != none.Status ||
 				strings.ReplaceAll(string(a.Body), n.item, "X") != strings.ReplaceAll(string(none.Body), missing, "X") {
-				t.Errorf("%s of what is hidden gave %s, and of what is not there %s", n.method, describe(a), describe(none))
+				t.Errorf("%s of what is hidden gave %s, and of what is not there %s", n.method, a, none)
 			}
 			if status := a.Header.Get("Cache-Status"); status != "mcp_cache; detail=denied" {
 				t.Errorf("%s: Cache-Status is %q", n.method, status)
@@ -122,7 +122,7 @@ func TestRulesRefuseCalls(t *testing.T) {
 		}
 		w.wantUntold()
 		if a := c.Call("tools/call", c.Params(`"name":"item-0002"`)); a.Part("result", "content") == nil {
-			t.Errorf("a call of what is shown gave %s", describe(a))
+			t.Errorf("a call of what is shown gave %s", a)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestRulesNeedCertainty(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := w.on(t)
 		c := w.client(revision)
-		c.Settle(toolsList)
+		c.Settle(scripted.ToolsList)
 		call := func(members string) string { return fixture.Message("7", "tools/call", c.Params(members)) }
 		const hidden = `"name":"hidden-0001"`
 		refused := refusedStatus(c)
@@ -185,7 +185,7 @@ func TestRulesNeedCertainty(t *testing.T) {
 			maps.Copy(header, q.header)
 			a := c.Post(q.body, header)
 			if a.Header.Get("Cache-Status") != "mcp_cache; detail=denied" || a.Status != q.status {
-				t.Errorf("%s gave %s, want status %d", name, describe(a), q.status)
+				t.Errorf("%s gave %s, want status %d", name, a, q.status)
 			}
 			if n := len(w.host.Requests(ofClients)); n != before {
 				t.Errorf("%s reached the upstream", name)
@@ -194,9 +194,9 @@ func TestRulesNeedCertainty(t *testing.T) {
 		for _, path := range []string{"/mcp/", "//mcp", "/MCP", "/messages", "/%6dcp"} {
 			a := w.postTo(path, call(hidden), c)
 			if a.Header.Get("Cache-Status") != "mcp_cache; detail=denied" {
-				t.Errorf("at %s: %s", path, describe(a))
+				t.Errorf("at %s: %s", path, a)
 			}
-			wantNothingHidden(t, "a list at "+path, w.postTo(path, fixture.Message("7", toolsList, c.Params("")), c))
+			wantNothingHidden(t, "a list at "+path, w.postTo(path, fixture.Message("7", scripted.ToolsList, c.Params("")), c))
 		}
 		w.wantUntold()
 	})
@@ -216,8 +216,8 @@ func (w *world) postTo(path, body string, c *fixture.Raw) *fixture.Answer {
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {c.Revision},
 	}
 	if c.Modern() {
-		r.Header["Mcp-Method"] = []string{toolsList}
-		if !strings.Contains(body, toolsList) {
+		r.Header["Mcp-Method"] = []string{scripted.ToolsList}
+		if !strings.Contains(body, scripted.ToolsList) {
 			r.Header["Mcp-Method"] = []string{"tools/call"}
 		}
 	} else {

@@ -88,7 +88,7 @@ func TestOpenedInABrowser(t *testing.T) {
 					}
 				}
 			}
-			await(t, "the streams to end", func() bool { return streams.Load() == 0 })
+			fixture.Await(t, "the streams to end", func() bool { return streams.Load() == 0 })
 		})
 	}
 }

@@ -94,28 +94,29 @@ func TestKilledWhileSaving(t *testing.T) {
 	w.host.Start()
 	caddy := newKillable(t, "http://"+addr+" {\n"+mcpCache(w.host.URL, "refresh 10ms", "admit upstream 1h")+"\n}")
 	c := fixture.NewModern(t, "http://"+addr+"/mcp", "")
-	w.SetList(toolsList, scripted.Items(toolsList, "mark 0", items))
-	w.SetList(promptsList, scripted.Items(promptsList, "mark 0", items/10))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, "mark 0", items))
+	w.SetList(scripted.PromptsList, scripted.Items(scripted.PromptsList, "mark 0", items/10))
 	// The first time, nothing is stored yet.
 	caddy.start()
-	await(t, "the first copies", func() bool { return len(snapshotsBelow(t, caddy.dir)) >= 2*len(scripted.ListMethods()) })
+	fixture.Await(t, "the first copies", func() bool { return len(snapshotsBelow(t, caddy.dir)) >= 2*len(scripted.ListMethods()) })
 	// Whom the upstream has let in is stored with them, a little later.
 	awaitAnswer(t, c, "a list that is shared", func(a *fixture.Answer) bool { return !strings.Contains(a.CacheStatus().Raw, "bypass") })
-	await(t, "the acceptance to be stored", func() bool {
+	fixture.Await(t, "the acceptance to be stored", func() bool {
 		return slices.ContainsFunc(snapshotsBelow(t, caddy.dir), func(file string) bool {
-			data, err := os.ReadFile(file) // it may just be replaced
+			data, err := os.ReadFile(file)
 			return err == nil && bytes.Contains(data, []byte(`"admitted":`))
 		})
 	})
+
 	saved, torn := 0, 0
 	for round := range pick(5, 100) {
 		stop := w.ever(func(n int) {
 			mark := fmt.Sprintf("mark %d.%d", round, n)
-			w.SetList(toolsList, scripted.Items(toolsList, mark, items))
-			w.SetList(promptsList, scripted.Items(promptsList, mark, items/10))
+			w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, mark, items))
+			w.SetList(scripted.PromptsList, scripted.Items(scripted.PromptsList, mark, items/10))
 		})
 		awaitAnswer(t, c, "a list of this round", func(a *fixture.Answer) bool {
-			return strings.HasPrefix(markOf(a, toolsList), fmt.Sprintf("mark %d.", round))
+			return strings.HasPrefix(markOf(a, scripted.ToolsList), fmt.Sprintf("mark %d.", round))
 		})
 		before := snapshotTimes(t, caddy.dir)
 		time.Sleep(time.Duration(rand.Int64N(int64(150 * time.Millisecond)))) // a random moment
@@ -128,9 +129,9 @@ func TestKilledWhileSaving(t *testing.T) {
 		torn = halfWritten(t, caddy.dir)
 		caddy.start()
 		tools := awaitAnswer(t, c, "a stale hit", isStale)
-		for method, count := range map[string]int{toolsList: items, promptsList: items / 10, resourcesList: 3, templatesList: 3} {
+		for method, count := range map[string]int{scripted.ToolsList: items, scripted.PromptsList: items / 10, scripted.ResourcesList: 3, scripted.TemplatesList: 3} {
 			a := tools
-			if method != toolsList {
+			if method != scripted.ToolsList {
 				a = c.AwaitList(method, "a stale hit", isStale) // what is stored is loaded one by one
 			}
 			wantWhole(t, a, method, count)
@@ -150,12 +151,12 @@ func TestKilledWhileSaving(t *testing.T) {
 func awaitAnswer(t *testing.T, c *fixture.Raw, what string, wanted func(*fixture.Answer) bool) (last *fixture.Answer) {
 	t.Helper()
 	done := func() bool {
-		a, err := c.TryList(t.Context(), toolsList)
+		a, err := c.TryList(t.Context(), scripted.ToolsList)
 		last = a
 		return err == nil && a.Status == http.StatusOK && wanted(a)
 	}
 	if !fixture.Poll(fixture.Deadline, 10*time.Millisecond, done) {
-		t.Fatalf("waited %v in vain for %s; last: %s", fixture.Deadline, what, describe(last))
+		t.Fatalf("waited %v in vain for %s; last: %s", fixture.Deadline, what, last)
 	}
 	return last
 }
@@ -165,7 +166,7 @@ func wantWhole(t *testing.T, a *fixture.Answer, method string, count int) {
 	t.Helper()
 	got := a.Items(scripted.ItemsKey(method))
 	if len(got) != count {
-		t.Errorf("%s has %d items, want %d: %s", method, len(got), count, describe(a))
+		t.Errorf("%s has %d items, want %d: %s", method, len(got), count, a)
 		return
 	}
 	want := scripted.Items(method, markOf(a, method), count)

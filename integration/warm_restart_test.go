@@ -50,7 +50,7 @@ func (w *world) restartAs(site string) {
 	downs := func() int { return strings.Count(w.proxy.log(), `"to":"down"`) }
 	before := downs()
 	w.proxy.reload(site)
-	await(w.t, "the feeds to find nobody", func() bool { return downs() >= before+2 })
+	fixture.Await(w.t, "the feeds to find nobody", func() bool { return downs() >= before+2 })
 }
 
 // goIdle takes the site away.
@@ -73,7 +73,7 @@ func wantStale(t *testing.T, c *fixture.Raw, mark string) {
 	for _, method := range scripted.ListMethods() {
 		a := c.List(method)
 		if got := a.Items(scripted.ItemsKey(method)); !isStale(a) || markOf(a, method) != mark || len(got) != 3 {
-			t.Errorf("stale %s is %s", method, describe(a))
+			t.Errorf("stale %s is %s", method, a)
 		}
 		if s := a.CacheStatus(); !s.HasTTL || s.TTL > 0 {
 			t.Errorf("stale %s has Cache-Status %q", method, s.Raw)
@@ -86,7 +86,7 @@ func wantNothing(t *testing.T, c *fixture.Raw) {
 	t.Helper()
 	for _, method := range scripted.ListMethods() {
 		if a := c.List(method); a.Status != http.StatusBadGateway {
-			t.Errorf("%s is there: %s", method, describe(a))
+			t.Errorf("%s is there: %s", method, a)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestWarmRestart(t *testing.T) {
 			w.restart()
 			wantStale(t, c, "v1")
 			if call := c.Call("tools/call", c.Params(`"name":"item-0000"`)); call.Status != http.StatusBadGateway {
-				t.Errorf("a call gave %s", describe(call))
+				t.Errorf("a call gave %s", call)
 			}
 			for _, method := range scripted.ListMethods() {
 				w.mark(method, "v2")
@@ -145,35 +145,35 @@ func TestToldBeforeARestart(t *testing.T) {
 				}
 				s := c.Notices()
 				if !several {
-					await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
+					fixture.Await(t, "the stream", func() bool { return w.Streams(ofEra(c)) == 1 })
 				}
-				w.SetScript(toolsList, scripted.Status(http.StatusInternalServerError))
+				w.SetScript(scripted.ToolsList, scripted.Status(http.StatusInternalServerError))
 				if several {
-					w.Changed(scripted.Everybody, toolsList)
-					if a := c.AwaitList(toolsList, "the old list", isStale); markOf(a, toolsList) != "v1" {
-						t.Errorf("not told, it is given %s", describe(a))
+					w.Changed(scripted.Everybody, scripted.ToolsList)
+					if a := c.AwaitList(scripted.ToolsList, "the old list", isStale); markOf(a, scripted.ToolsList) != "v1" {
+						t.Errorf("not told, it is given %s", a)
 					}
 				} else {
-					w.Changed(ofEra(c), toolsList)
+					w.Changed(ofEra(c), scripted.ToolsList)
 					s.Await("notifications/tools/list_changed")
-					if a := c.List(toolsList); isStale(a) != stale {
-						t.Errorf("told, it is given %s", describe(a))
+					if a := c.List(scripted.ToolsList); isStale(a) != stale {
+						t.Errorf("told, it is given %s", a)
 					}
 				}
 				w.restartAs(site)
-				if a := c.List(toolsList); isStale(a) != stale || (markOf(a, toolsList) == "v1") != stale || !stale && !several && a.Status != http.StatusBadGateway {
-					t.Errorf("after a restart, it is given %s", describe(a))
+				if a := c.List(scripted.ToolsList); isStale(a) != stale || (markOf(a, scripted.ToolsList) == "v1") != stale || !stale && !several && a.Status != http.StatusBadGateway {
+					t.Errorf("after a restart, it is given %s", a)
 				}
-				if a := c.List(promptsList); !isStale(a) || markOf(a, promptsList) != "v1" {
-					t.Errorf("the prompts, of which no change was announced, are %s", describe(a))
+				if a := c.List(scripted.PromptsList); !isStale(a) || markOf(a, scripted.PromptsList) != "v1" {
+					t.Errorf("the prompts, of which no change was announced, are %s", a)
 				}
-				w.SetScript(toolsList, nil)
-				w.mark(toolsList, "v2")
+				w.SetScript(scripted.ToolsList, nil)
+				w.mark(scripted.ToolsList, "v2")
 				w.host.Start()
-				c.AwaitList(toolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, toolsList, "v2") && !isStale(a) })
+				c.AwaitList(scripted.ToolsList, "the new list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
 				w.restartAs(site)
-				if a := c.List(toolsList); !isStale(a) || markOf(a, toolsList) != "v2" {
-					t.Errorf("after the new list and a restart, it is given %s", describe(a))
+				if a := c.List(scripted.ToolsList); !isStale(a) || markOf(a, scripted.ToolsList) != "v2" {
+					t.Errorf("after the new list and a restart, it is given %s", a)
 				}
 			})
 		}
@@ -184,12 +184,12 @@ func TestToldBeforeARestart(t *testing.T) {
 // the upstream would have to know is not let in.
 func TestWarmRestartIsForNobodyElse(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(publicHour)
+	w.SetHints(scripted.PublicHour)
 	w.start()
 	session := w.warm(scripted.LatestLegacy)
 	known := w.clientAs(scripted.Modern, "Bearer known")
 	anonymous := w.client(scripted.Modern)
-	known.Settle(toolsList)
+	known.Settle(scripted.ToolsList)
 	for _, method := range scripted.ListMethods() {
 		anonymous.Settle(method)
 	}
@@ -198,8 +198,8 @@ func TestWarmRestartIsForNobodyElse(t *testing.T) {
 	for name, c := range map[string]*fixture.Raw{
 		"a session": session, "credentials": known, "new credentials": w.clientAs(scripted.Modern, "Bearer new"),
 	} {
-		if a := c.List(toolsList); a.Status != http.StatusBadGateway {
-			t.Errorf("%s: got %s", name, describe(a))
+		if a := c.List(scripted.ToolsList); a.Status != http.StatusBadGateway {
+			t.Errorf("%s: got %s", name, a)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestStoreOff(t *testing.T) {
 // restarts, even where everybody is let in.
 func TestPrivateListsAreNotStored(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(privateHour)
+	w.SetHints(scripted.PrivateHour)
 	for _, method := range scripted.ListMethods() {
 		w.SetPrivateList("Bearer alice", method, scripted.Items(method, "of alice", 3))
 	}
@@ -234,7 +234,7 @@ func TestPrivateListsAreNotStored(t *testing.T) {
 	wantStale(t, anonymous, "v1")
 	for _, method := range scripted.ListMethods() {
 		if a := alice.List(method); a.Status != http.StatusBadGateway {
-			t.Errorf("alice got %s", describe(a))
+			t.Errorf("alice got %s", a)
 		}
 	}
 	for name, content := range storedSnapshots(t) {
@@ -248,7 +248,7 @@ func TestPrivateListsAreNotStored(t *testing.T) {
 // shown its lists to the guard's account: they are there again only if the
 // server said that they are public.
 func TestGuardedListsAreNotStored(t *testing.T) {
-	for hints, public := range map[string]bool{publicHour: true, privateHour: false, "": false} {
+	for hints, public := range map[string]bool{scripted.PublicHour: true, scripted.PrivateHour: false, "": false} {
 		t.Run(hints, func(t *testing.T) {
 			w := newUpstream(t)
 			w.SetHints(hints)
@@ -285,13 +285,13 @@ func TestGuardedListsAreNotStored(t *testing.T) {
 // stored when the list was public is not given to anybody any more.
 func TestListThatBecomesPrivate(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(publicBrief)
+	w.SetHints(scripted.PublicBrief)
 	w.host.Start()
 	options := []string{"guard bearer " + feedToken, "admit all", "refresh 50ms"}
 	w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
 	c := w.client(scripted.Modern)
-	c.Settle(toolsList)
-	w.SetHints(privateHour)
+	c.Settle(scripted.ToolsList)
+	w.SetHints(scripted.PrivateHour)
 	for _, method := range scripted.ListMethods() {
 		c.AwaitList(method, "a list of its own", func(a *fixture.Answer) bool { return !a.CacheStatus().Hit })
 	}
@@ -303,18 +303,18 @@ func TestListThatBecomesPrivate(t *testing.T) {
 // that are there, although nothing is fetched.
 func TestReloadToAnotherStore(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(publicHour)
+	w.SetHints(scripted.PublicHour)
 	w.start("store off")
 	c := w.client(scripted.Modern)
 	for _, method := range scripted.ListMethods() {
 		c.Settle(method)
 	}
 	awaitReady(t, "mcp_cache")
-	fetches := w.host.CountFeed(toolsList)
+	fetches := w.host.CountFeed(scripted.ToolsList)
 	w.proxy.reload(mcpCache(w.host.URL))
 	w.restart()
 	wantStale(t, c, "v1")
-	if now := w.host.CountFeed(toolsList); now != fetches {
+	if now := w.host.CountFeed(scripted.ToolsList); now != fetches {
 		t.Errorf("the lists were fetched %d times more", now-fetches)
 	}
 	w.restart("store off")
@@ -345,11 +345,11 @@ func TestDamagedSnapshotsAreIgnored(t *testing.T) {
 		t.Fatalf("%d snapshots of the tools are stored", damaged)
 	}
 	w.restart()
-	if a := c.List(promptsList); !isStale(a) {
-		t.Errorf("prompts gave %s", describe(a))
+	if a := c.List(scripted.PromptsList); !isStale(a) {
+		t.Errorf("prompts gave %s", a)
 	}
-	if a := c.List(toolsList); a.Status != http.StatusBadGateway {
-		t.Errorf("damaged tools gave %s", describe(a))
+	if a := c.List(scripted.ToolsList); a.Status != http.StatusBadGateway {
+		t.Errorf("damaged tools gave %s", a)
 	}
 	if log := w.proxy.log(); strings.Count(log, "stored snapshot ignored") != 1 || !strings.Contains(log, "2026-07-28.tools.snapshot") {
 		t.Error("the log does not say that the snapshot was ignored")

@@ -2,26 +2,11 @@ package integration
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
-)
-
-const (
-	toolsList     = "tools/list"
-	promptsList   = "prompts/list"
-	resourcesList = "resources/list"
-	templatesList = "resources/templates/list"
-)
-
-// Hints that upstreams give.
-const (
-	publicHour  = `"ttlMs":3600000,"cacheScope":"public"`
-	privateHour = `"ttlMs":3600000,"cacheScope":"private"`
-	publicBrief = `"ttlMs":300,"cacheScope":"public"`
 )
 
 // world is a scripted upstream behind Caddy.
@@ -98,9 +83,10 @@ func (w *world) warm(revision string) *fixture.Raw {
 	for _, method := range scripted.ListMethods() {
 		c.Settle(method)
 	}
-	await(w.t, "the feed's stream", func() bool {
+	fixture.Await(w.t, "the feed's stream", func() bool {
 		return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern == c.Modern() }) > 0
 	})
+
 	return c
 }
 
@@ -128,14 +114,6 @@ func markOf(a *fixture.Answer, method string) string {
 	return item.Description
 }
 
-// describe shortens an answer for failures.
-func describe(a *fixture.Answer) string {
-	if a == nil {
-		return "no answer"
-	}
-	return fmt.Sprintf("%d, Cache-Status %q, %.200s", a.Status, a.CacheStatus().Raw, a.Body)
-}
-
 // isHit reports whether a list came from the cache, whole and with that mark.
 func isHit(a *fixture.Answer, method, mark string) bool {
 	return a.Status == http.StatusOK && a.CacheStatus().Hit && markOf(a, method) == mark
@@ -145,7 +123,7 @@ func isHit(a *fixture.Answer, method, mark string) bool {
 func wantHit(t testing.TB, a *fixture.Answer, method, mark string) {
 	t.Helper()
 	if !isHit(a, method, mark) {
-		t.Errorf("want a hit of %s with mark %s, got %s", method, mark, describe(a))
+		t.Errorf("want a hit of %s with mark %s, got %s", method, mark, a)
 	}
 }
 
@@ -153,7 +131,7 @@ func wantHit(t testing.TB, a *fixture.Answer, method, mark string) {
 func wantForwarded(t testing.TB, a *fixture.Answer) {
 	t.Helper()
 	if s := a.CacheStatus(); s.Hit || s.Forward == "" {
-		t.Errorf("want a forwarded answer, got %s", describe(a))
+		t.Errorf("want a forwarded answer, got %s", a)
 	}
 }
 
@@ -162,10 +140,10 @@ func wantForwarded(t testing.TB, a *fixture.Answer) {
 func wantEnded(t testing.TB, c *fixture.Raw) {
 	t.Helper()
 	for range 2 {
-		a := c.List(toolsList)
+		a := c.List(scripted.ToolsList)
 		wantForwarded(t, a)
 		if a.Status != http.StatusNotFound {
-			t.Errorf("a list of the ended session gave %s", describe(a))
+			t.Errorf("a list of the ended session gave %s", a)
 		}
 	}
 }

@@ -7,17 +7,25 @@ import (
 	"strings"
 )
 
+// The methods that list.
+const (
+	ToolsList     = "tools/list"
+	PromptsList   = "prompts/list"
+	ResourcesList = "resources/list"
+	TemplatesList = "resources/templates/list"
+)
+
 // Methods that list, and the member of the result that holds the items.
 var itemsKeys = map[string]string{
-	"tools/list":               "tools",
-	"prompts/list":             "prompts",
-	"resources/list":           "resources",
-	"resources/templates/list": "resourceTemplates",
+	ToolsList:     "tools",
+	PromptsList:   "prompts",
+	ResourcesList: "resources",
+	TemplatesList: "resourceTemplates",
 }
 
 // ListMethods returns the methods that list.
 func ListMethods() []string {
-	return []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+	return []string{ToolsList, PromptsList, ResourcesList, TemplatesList}
 }
 
 // ItemsKey returns the member of a list's result that holds the items.
@@ -30,13 +38,13 @@ func Items(method, mark string, n int) Page {
 	for i := range page {
 		name := fmt.Sprintf("item-%04d", i)
 		switch method {
-		case "tools/list":
+		case ToolsList:
 			page[i] = fmt.Sprintf(`{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, name, mark)
-		case "prompts/list":
+		case PromptsList:
 			page[i] = fmt.Sprintf(`{"name":%q,"description":%q}`, name, mark)
-		case "resources/list":
+		case ResourcesList:
 			page[i] = fmt.Sprintf(`{"uri":"test://%s","name":%q,"description":%q}`, name, name, mark)
-		case "resources/templates/list":
+		case TemplatesList:
 			page[i] = fmt.Sprintf(`{"uriTemplate":"test://%s/{x}","name":%q,"description":%q}`, name, name, mark)
 		}
 	}
@@ -111,7 +119,7 @@ func listResult(m *Message, page Page, next, hints, members string) string {
 
 // hasTool reports whether the caller's list has a tool of that name.
 func (s *Server) hasTool(m *Message, name string) bool {
-	for _, page := range s.pages(m, "tools/list") {
+	for _, page := range s.pages(m, ToolsList) {
 		for _, item := range page {
 			var tool struct{ Name string }
 			if json.Unmarshal([]byte(item), &tool) == nil && tool.Name == name {

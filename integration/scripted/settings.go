@@ -45,6 +45,13 @@ func (s *Server) SetBatches(on bool) { s.set(func(t *settings) { t.batches = on 
 // remembered, so that a GET stream can repeat them.
 func (s *Server) SetResumable(on bool) { s.set(func(t *settings) { t.resumable = on }) }
 
+// Hints that servers give, for [Server.SetHints].
+const (
+	PublicHour  = `"ttlMs":3600000,"cacheScope":"public"`
+	PrivateHour = `"ttlMs":3600000,"cacheScope":"private"`
+	PublicBrief = `"ttlMs":300,"cacheScope":"public"`
+)
+
 // SetHints sets the caching members of modern results, such as
 // `"ttlMs":0,"cacheScope":"private"`; "" leaves them out.
 func (s *Server) SetHints(members string) { s.set(func(t *settings) { t.hints = members }) }
