@@ -260,7 +260,7 @@ func (b *bridge) check(t *testing.T, seconds int) {
 func (b *bridge) allowed(method string, seconds int) int {
 	const as = 3
 	switch method {
-	case initialize, "notifications/initialized", http.MethodGet, http.MethodDelete:
+	case "initialize", "notifications/initialized", http.MethodGet, http.MethodDelete:
 		return as * (seconds/60 + 2)
 	}
 	capability, _, _ := strings.Cut(method, "/")

@@ -78,7 +78,7 @@ func TestPageOfAnotherOrigin(t *testing.T) {
 	}
 	origin, reports := page(t, script)
 	s := scripted.New()
-	s.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 3))
+	s.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, scripted.LongMark, 3))
 	host := fixture.NewHost(t, allowing(origin, s))
 	p := startProxy(t, mcpCache(host.URL, "origins "+origin))
 	fixture.New(t, p.URL, scripted.LatestLegacy, "").Settle(scripted.ToolsList)

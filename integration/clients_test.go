@@ -58,7 +58,6 @@ func wantFreeLists(t *testing.T, s *fixture.SDKServer, p *proxy, connect func() 
 		}
 		return free == 2
 	})
-
 	methods := scripted.ListMethods()
 	if revision >= scripted.Modern {
 		methods = append(methods, "server/discover")
@@ -103,7 +102,6 @@ func TestSDKClientsSeeChanges(t *testing.T) {
 					return false
 				}
 			})
-
 			counts, err := client.List(t.Context())
 			if err != nil || counts[0] != fixture.BaseCounts[0]+1 {
 				t.Errorf("the told client lists %d tools, %v", counts[0], err)

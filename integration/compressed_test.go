@@ -2,10 +2,8 @@ package integration
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,40 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
-
-// longMark makes every item of a list a few hundred bytes long.
-var longMark = strings.Repeat("some words of a description ", 20)
-
-// decode returns the body of an answer without its content coding.
-func decode(t testing.TB, a *fixture.Answer) *fixture.Answer {
-	t.Helper()
-	var r io.Reader = bytes.NewReader(a.Body)
-	switch a.Header.Get("Content-Encoding") {
-	case "gzip":
-		unzip, err := gzip.NewReader(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r = unzip
-	case "zstd":
-		d, err := zstd.NewReader(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		r = d
-	}
-	body, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &fixture.Answer{Status: a.Status, Header: a.Header, Body: body}
-}
 
 // TestListsAreSentCompressed asks for lists in every content coding, as JSON and
 // as a stream, with and without an encode handler in front: once the lists have
@@ -58,7 +25,7 @@ func TestListsAreSentCompressed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newUpstream(t)
 			for _, method := range scripted.ListMethods() {
-				w.SetList(method, scripted.Items(method, longMark, 50))
+				w.SetList(method, scripted.Items(method, scripted.LongMark, 50))
 			}
 			w.host.Start()
 			w.proxy = startProxy(t, before+"route {\n"+mcpCache(w.host.URL)+"\n}")
@@ -76,7 +43,7 @@ func TestListsAreSentCompressed(t *testing.T) {
 							if vary := a.Header["Vary"]; !slices.Equal(vary, []string{"Accept-Encoding"}) {
 								t.Errorf("%s varies with %q", method, vary)
 							}
-							plain := decode(t, a)
+							plain := fixture.Decoded(t, a)
 							if got := plain.Items(scripted.ItemsKey(method)); !plain.CacheStatus().Hit || !slices.Equal(got, want) {
 								t.Errorf("%s in %s: %s", method, coding, plain)
 							}
@@ -96,7 +63,7 @@ func TestListsAreSentCompressed(t *testing.T) {
 // that.
 func TestPrecompressOff(t *testing.T) {
 	w := newUpstream(t)
-	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 50))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, scripted.LongMark, 50))
 	w.start("precompress off")
 	c := w.client(scripted.Modern)
 	c.Header = http.Header{"Accept-Encoding": {"gzip, zstd"}}
@@ -120,7 +87,7 @@ with urllib.request.urlopen(request) as a:
 	const headers = `{"Content-Type":"application/json","Accept":"application/json, text/event-stream",` +
 		`"Mcp-Protocol-Version":"2026-07-28","Mcp-Method":"tools/list"}`
 	w := newUpstream(t)
-	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 400))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, scripted.LongMark, 400))
 	w.start()
 	c := w.client(scripted.Modern)
 	want := c.Settle(scripted.ToolsList).Items("tools")
@@ -170,7 +137,7 @@ func TestBrowserDecodes(t *testing.T) {
 		t.Skip("chromium is not installed")
 	}
 	w := newUpstream(t)
-	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, longMark, 400))
+	w.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, scripted.LongMark, 400))
 	w.host.Start()
 	pages := t.TempDir()
 	w.proxy = startProxy(t, "handle /mcp {\n"+mcpCache(w.host.URL)+"\n}\nhandle {\n\troot * "+pages+"\n\tfile_server\n}")

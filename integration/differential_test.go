@@ -20,37 +20,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
-// rawRequest is a request as it is written to a connection.
-type rawRequest struct {
-	method, path, body string
-	header             []string // lines, without Host and those of the framing
-	host               string   // "" for the address it is sent to
-	chunked            bool
-}
-
-// write returns the request's bytes for an address.
-func (r *rawRequest) write(addr string) []byte {
-	var b bytes.Buffer
-	host := r.host
-	if host == "" {
-		host = addr
-	}
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.method, r.path, host)
-	for _, line := range r.header {
-		b.WriteString(line + "\r\n")
-	}
-	if !r.chunked {
-		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(r.body), r.body)
-		return b.Bytes()
-	}
-	b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
-	for part := range slices.Chunk([]byte(r.body), 16) {
-		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(part), part)
-	}
-	b.WriteString("0\r\n\r\n")
-	return b.Bytes()
-}
-
 // wireOutcome is what became of a request.
 type wireOutcome struct {
 	status int
@@ -376,4 +345,35 @@ func compareWires(direct, through *wireTo, q *rawRequest) (string, error) {
 		return "forwarded", nil
 	}
 	return "refused by the cache", nil
+}
+
+// rawRequest is a request as it is written to a connection.
+type rawRequest struct {
+	method, path, body string
+	header             []string // lines, without Host and those of the framing
+	host               string   // "" for the address it is sent to
+	chunked            bool
+}
+
+// write returns the request's bytes for an address.
+func (r *rawRequest) write(addr string) []byte {
+	var b bytes.Buffer
+	host := r.host
+	if host == "" {
+		host = addr
+	}
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.method, r.path, host)
+	for _, line := range r.header {
+		b.WriteString(line + "\r\n")
+	}
+	if !r.chunked {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(r.body), r.body)
+		return b.Bytes()
+	}
+	b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+	for part := range slices.Chunk([]byte(r.body), 16) {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(part), part)
+	}
+	b.WriteString("0\r\n\r\n")
+	return b.Bytes()
 }

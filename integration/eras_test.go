@@ -40,7 +40,6 @@ func TestLegacyServerThatClosesTheConnectionAtDiscover(t *testing.T) {
 		}
 		return w.host.CountFeed(scripted.ToolsList) >= 30
 	})
-
 	asked := feedMethods(w.host)
 	if first := slices.Index(asked, discover); first < slices.Index(asked, scripted.ToolsList) {
 		t.Errorf("%s was sent before the first %s: %v", discover, scripted.ToolsList, asked)

@@ -127,7 +127,6 @@ func survive(t *testing.T, f *fault, release func()) {
 		fixture.Await(t, "the feeds of both eras to meet the fault", func() bool {
 			return w.feedLists(modern.Revision) > before[0] && w.feedLists(legacy.Revision) > before[1]
 		})
-
 	}
 	for _, c := range clients {
 		c.AwaitList(scripted.ToolsList, "a stale hit", isStale)

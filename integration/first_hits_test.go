@@ -9,10 +9,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
-// sdkDefault is what the TypeScript, Python and FastMCP servers of the modern
-// era send unless their author has set hints.
-const sdkDefault = `"ttlMs":0,"cacheScope":"private"`
-
 const (
 	manySessions = 10
 	manyLists    = 8
@@ -42,7 +38,7 @@ func listAll(t *testing.T, url, revision string) (hits int, statuses []string) {
 // list is a hit, none is said to be stored, and the log and the status say why.
 func TestDefaultHintsAreObeyedAloud(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(sdkDefault)
+	w.SetHints(scripted.SDKDefault)
 	w.SetRevisions(scripted.Modern)
 	w.start()
 	awaitReady(t, "mcp_cache")
@@ -75,14 +71,13 @@ func TestDefaultHintsAreObeyedAloud(t *testing.T) {
 func TestMinTTLGivesHits(t *testing.T) {
 	eachEra(t, func(t *testing.T, revision string) {
 		w := newUpstream(t)
-		w.SetHints(sdkDefault)
+		w.SetHints(scripted.SDKDefault)
 		w.SetRevisions(revision)
 		w.start("min_ttl 5m")
 		awaitReady(t, "mcp_cache")
 		fixture.Await(t, "the feed's stream", func() bool {
 			return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed }) > 0
 		})
-
 		hits, _ := listAll(t, w.proxy.URL, revision)
 		if asked := w.host.CountClients(scripted.ToolsList) + w.host.CountFeed(scripted.ToolsList); asked > 2 {
 			t.Errorf("%d lists reached the upstream, more than 2; %d were hits", asked, hits)

@@ -128,7 +128,6 @@ func (x *clusterExample) awaitHits(when string) (tools []string) {
 		tools = all[0].tools
 		return len(all) == len(x.addrs) && all[0].hit && all[1].hit && slices.Equal(tools, all[1].tools)
 	})
-
 	return tools
 }
 
@@ -186,7 +185,6 @@ func TestFleetExample(t *testing.T) {
 	fixture.Await(t, "the change to be at both", func() bool {
 		return !slices.ContainsFunc(x.curl("tools/list"), func(a curled) bool { return !slices.Contains(a.tools, "extra") })
 	})
-
 	x.redis.Start()
 	first.awaitFleet("together")
 	second.awaitFleet("together")
@@ -218,5 +216,4 @@ func (x *clusterExample) kill(p *process, addr string) {
 		}
 		return err == nil
 	})
-
 }

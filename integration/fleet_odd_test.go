@@ -96,7 +96,6 @@ func TestFleetFollowsTheName(t *testing.T) {
 					status := m.status()
 					return status != nil && status.Fleet.State == "away" && strings.Contains(status.Fleet.Failure, "redis is a read-only replica")
 				})
-
 			}
 			between.Lead(next.Addr)
 			for _, m := range all {
@@ -105,7 +104,6 @@ func TestFleetFollowsTheName(t *testing.T) {
 					return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == len(all) &&
 						strings.Count(next.Do("CLIENT", "LIST", "TYPE", "pubsub"), " sub=1 ") == len(all)
 				})
-
 			}
 			awaitHits(all, "v1")
 			s.change("v2", all[0])
@@ -145,7 +143,6 @@ func TestFleetAnnouncesAgain(t *testing.T) {
 					status := all[0].status()
 					return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == 2
 				})
-
 				mark := fmt.Sprint("round ", round)
 				between.FailNext(`{"kinds":`, fail)
 				s.change(mark, all[0])

@@ -24,7 +24,6 @@ func (i *instance) awaitMembers(names ...string) {
 			strings.Contains(metrics, fmt.Sprintf("\ncaddy_mcp_cache_fleet_up{handler=\"mcp_cache\"} %d\n", up)) &&
 			strings.Contains(metrics, fmt.Sprintf("\ncaddy_mcp_cache_fleet_members{handler=\"mcp_cache\"} %d\n", len(names)))
 	})
-
 }
 
 // awaitLines waits until so many lines of the log say that. There are more if an instance was held up.
@@ -33,7 +32,6 @@ func (i *instance) awaitLines(text string, want int) {
 	fixture.Await(i.t, fmt.Sprintf("%d lines that say %q", want, text), func() bool {
 		return strings.Count(strings.Join(i.lines(), "\n"), text) >= want
 	})
-
 }
 
 // TestFleetIsSeen has an instance be joined by another, which ends, and Redis go away: the status, the
@@ -95,7 +93,6 @@ func TestFleetOfOtherSecrets(t *testing.T) {
 					return is != nil && other != nil && slices.Equal(is.Fleet.Others, []string{other.Fleet.Name}) &&
 						slices.ContainsFunc(is.Warnings, func(text string) bool { return strings.Contains(text, "give all the same secret_file") })
 				})
-
 				i.awaitLines("another instance has other secrets", 1)
 			}
 		})

@@ -128,7 +128,6 @@ func (i *instance) start(name, body string) {
 		}
 		return slices.ContainsFunc(i.lines(), func(line string) bool { return strings.Contains(line, "serving initial configuration") })
 	})
-
 }
 
 // config is a configuration with a site of that body.
@@ -187,7 +186,6 @@ func (i *instance) awaitFleetOf(name, state string) {
 		s := i.statusOf(name)
 		return s != nil && s.Fleet.State == state
 	})
-
 }
 
 // TestFleetSharesLists starts an instance after the server has gone: it has what the other one

@@ -54,7 +54,7 @@ func TestNoStreamButAnAnswer(t *testing.T) {
 			if n := w.host.CountFeedHTTP(http.MethodGet); n != 1 {
 				t.Errorf("the feed asked for %d streams", n)
 			}
-			if n := w.host.CountFeed(initialize); n != 1 {
+			if n := w.host.CountFeed("initialize"); n != 1 {
 				t.Errorf("the feed opened %d sessions", n)
 			}
 		})
@@ -84,7 +84,7 @@ func TestStreamRefusedAfterACut(t *testing.T) {
 			w.Changed(scripted.Feeds, scripted.ToolsList) // nobody hears it
 			get.Store(nil)
 			c.AwaitList(scripted.ToolsList, "the change", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
-			if n := w.host.CountFeed(initialize); n != 1 {
+			if n := w.host.CountFeed("initialize"); n != 1 {
 				t.Errorf("the feed opened %d sessions", n)
 			}
 		})
@@ -98,7 +98,7 @@ func TestLostSessionInOtherWords(t *testing.T) {
 	w.SetRevisions(scripted.LatestLegacy)
 	w.start("ttl 300ms", "refresh 10ms")
 	w.warm(scripted.LatestLegacy)
-	before := w.host.CountFeed(initialize)
+	before := w.host.CountFeed("initialize")
 	w.SetDoor(func(r *http.Request) int {
 		if id := r.Header.Get("Mcp-Session-Id"); id != "" && !w.Lives(id) {
 			return http.StatusUnauthorized
@@ -107,15 +107,14 @@ func TestLostSessionInOtherWords(t *testing.T) {
 	})
 	w.ForgetSessions()
 	w.mark(scripted.ToolsList, "v2")
-	fixture.Await(t, "another session of the feed", func() bool { return w.host.CountFeed(initialize) > before })
+	fixture.Await(t, "another session of the feed", func() bool { return w.host.CountFeed("initialize") > before })
 	c := w.client(scripted.LatestLegacy)
 	c.AwaitList(scripted.ToolsList, "a hit", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
 	fixture.Await(t, "five refreshes without another session", func() bool {
-		opened, lists := w.host.CountFeed(initialize), w.feedLists(scripted.LatestLegacy)
+		opened, lists := w.host.CountFeed("initialize"), w.feedLists(scripted.LatestLegacy)
 		fixture.Await(t, "five refreshes", func() bool { return w.feedLists(scripted.LatestLegacy) >= lists+5 })
-		return w.host.CountFeed(initialize) == opened
+		return w.host.CountFeed("initialize") == opened
 	})
-
 }
 
 // TestAnyAcknowledgement has a server acknowledge notifications with a page, or never.
@@ -162,7 +161,7 @@ func TestListsThatAreNotOffered(t *testing.T) {
 		able := map[string]bool{}
 		var mu sync.Mutex
 		w.SetCapabilities(`{}`)
-		w.SetScript(initialize, func(x *scripted.Exchange) {
+		w.SetScript("initialize", func(x *scripted.Exchange) {
 			mu.Lock()
 			defer mu.Unlock()
 			x.Default()
@@ -235,7 +234,6 @@ func TestToldInVain(t *testing.T) {
 		_, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
 		return strings.Contains(string(status), `"notices_without_change":["tools"]`)
 	})
-
 	before := w.host.CountClients(scripted.ToolsList)
 	const rounds = 20
 	for range rounds {
@@ -279,7 +277,6 @@ func TestSessionsThatLookIdle(t *testing.T) {
 			wantHit(t, c.List(scripted.ToolsList), scripted.ToolsList, "v1")
 			return time.Since(idle) > time.Second
 		})
-
 		w.EndSession(c.Session)
 		if a := c.Call("tools/call", c.Params(`"name":"item-0000"`)); a.Status != http.StatusNotFound {
 			t.Fatalf("a call in a session that has ended gave %s", a)
@@ -301,5 +298,4 @@ func TestSessionsThatLookIdle(t *testing.T) {
 		}
 		return asked() >= before+3
 	})
-
 }

@@ -231,7 +231,6 @@ func TestTokenEndpointOutage(t *testing.T) {
 		defer mu.Unlock()
 		return load.stale.Load() > 0 && len(tries) > 1
 	})
-
 	if *long {
 		pass(t, time.Minute)
 	}
@@ -272,7 +271,7 @@ func TestOneTokenForAllRefused(t *testing.T) {
 	var group sync.WaitGroup
 	for range 200 {
 		group.Go(func() {
-			if status, body := adminAsk(t, http.MethodPost, "/mcp_cache/mcp_cache/refresh"); status != http.StatusOK {
+			if status, body := askAdmin(t, http.MethodPost, "/mcp_cache/mcp_cache/refresh", nil); status != http.StatusOK {
 				t.Errorf("a refresh gave %d: %s", status, body)
 			}
 		})

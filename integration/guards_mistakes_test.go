@@ -162,7 +162,6 @@ func TestGuardMistakes(t *testing.T) {
 			fixture.Await(t, "the log to say "+m.text, func() bool {
 				return strings.Contains(strings.ReplaceAll(site.proxy.log(), `\"`, `"`), m.text)
 			})
-
 			for _, revision := range revisions {
 				if a := site.client(revision).List(scripted.ToolsList); !isWhole(a) {
 					t.Errorf("a client's list gave %s", a)

@@ -97,7 +97,6 @@ func TestReloadWithAnotherCredential(t *testing.T) {
 			fixture.Await(t, "the end of the first feed", func() bool {
 				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) == 1
 			})
-
 			if n := w.host.CountFeed("server/discover"); n == 0 {
 				t.Error("no new feed has begun")
 			}
@@ -156,7 +155,6 @@ func TestGuardsStartWithoutAnything(t *testing.T) {
 				}
 				return len(reports) > 0
 			})
-
 		})
 	}
 }

@@ -140,16 +140,16 @@ func (o *transcript) addLog(log string, ownHeader bool) {
 // operate asks for everything that an operator can ask for.
 func (o *transcript) operate() {
 	o.t.Helper()
-	_, metrics := adminAsk(o.t, http.MethodGet, "/metrics")
-	o.add("metrics", metrics)
+	_, metrics := askAdmin(o.t, http.MethodGet, "/metrics", nil)
+	o.add("metrics", string(metrics))
 	for _, request := range []string{
 		"GET /mcp_cache/", "GET /mcp_cache/mcp_cache", "GET /mcp_cache/none", "POST /mcp_cache/mcp_cache/refresh",
 		"GET /mcp_cache/mcp_cache/tools", "GET /mcp_cache/mcp_cache/tools/item-0000", "GET /mcp_cache/mcp_cache/discover",
 		"POST /mcp_cache/mcp_cache/purge", "GET /mcp_cache/",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		_, body := adminAsk(o.t, method, path)
-		o.add("the answer to "+request, body)
+		_, body := askAdmin(o.t, method, path, nil)
+		o.add("the answer to "+request, string(body))
 	}
 }
 
@@ -206,7 +206,6 @@ func TestSecretsShowNowhere(t *testing.T) {
 					out.operate()
 					return feedRequests() > before+2
 				})
-
 				for _, c := range clients {
 					a := c.List(scripted.ToolsList)
 					out.add("an answer to a client", fmt.Sprint(a.Header, string(a.Body)))
@@ -290,7 +289,8 @@ func TestPanickingGuard(t *testing.T) {
 		t.Errorf("a client's list gave %s", a)
 	}
 	wantNoSecrets(t, "the log", w.proxy.log())
-	wantNoSecrets(t, "the admin API", adminGet(t, "/mcp_cache/"))
+	_, statuses := askAdmin(t, http.MethodGet, "/mcp_cache/", nil)
+	wantNoSecrets(t, "the admin API", string(statuses))
 }
 
 // TestMistakesShowNoSecret loads configurations that are refused: the answers

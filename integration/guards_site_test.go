@@ -1,9 +1,7 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -68,42 +66,13 @@ type feedReport struct {
 	Failure  struct{ Stage, Message string } `json:"last_failure"`
 }
 
-// adminGet returns what an admin route answers.
-func adminGet(t testing.TB, path string) string {
-	t.Helper()
-	status, body := adminAsk(t, http.MethodGet, path)
-	if status != http.StatusOK && status != http.StatusServiceUnavailable {
-		t.Fatalf("GET %s gave %d: %s", path, status, body)
-	}
-	return body
-}
-
-// adminAsk sends a request to the admin endpoint.
-func adminAsk(t testing.TB, method, path string) (status int, body string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+running.admin+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := running.http.Do(r)
-	if err != nil {
-		t.Errorf("%s %s: %v", method, path, err)
-		return 0, ""
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Errorf("%s %s: %v", method, path, err)
-	}
-	return res.StatusCode, string(answer)
-}
-
 // feeds returns the feeds of the only handler.
 func feeds(t testing.TB) []feedReport {
 	t.Helper()
 	var handlers []struct{ Feeds []feedReport }
-	if err := json.Unmarshal([]byte(adminGet(t, "/mcp_cache/")), &handlers); err != nil || len(handlers) != 1 {
-		t.Fatalf("%d handlers, %v", len(handlers), err)
+	readAdmin(t, "/mcp_cache/", &handlers)
+	if len(handlers) != 1 {
+		t.Fatalf("there are %d handlers", len(handlers))
 	}
 	return handlers[0].Feeds
 }
@@ -111,7 +80,7 @@ func feeds(t testing.TB) []feedReport {
 // refresh makes the feeds ask the server now, whatever is due.
 func refresh(t testing.TB) {
 	t.Helper()
-	adminAsk(t, http.MethodPost, "/mcp_cache/mcp_cache/refresh")
+	askAdmin(t, http.MethodPost, "/mcp_cache/mcp_cache/refresh", nil)
 }
 
 // awaitState waits until all feeds are in a state.

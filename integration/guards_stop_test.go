@@ -90,7 +90,6 @@ func TestServerCannotStopCaddy(t *testing.T) {
 				}
 				return strings.Contains(failureAt(t, admin), want)
 			})
-
 			if len(host.Requests(func(r *fixture.Request) bool { return strings.HasPrefix(r.URL, "/token") })) > 0 {
 				t.Error("the secret was sent")
 			}

@@ -59,7 +59,7 @@ func TestPlaceOfLogin(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if res, body := fetched(t, fixture.HTTPClient(t, "login", ""), r); !strings.HasPrefix(place, site+"/") || res.StatusCode != http.StatusOK || !strings.Contains(body, "public.example") {
+				if res, body := fixture.Fetch(t, fixture.HTTPClient(t, "login", ""), r); !strings.HasPrefix(place, site+"/") || res.StatusCode != http.StatusOK || !strings.Contains(body, "public.example") {
 					t.Errorf("%s gave %d, %s", place, res.StatusCode, body)
 				}
 			})
@@ -80,7 +80,7 @@ func TestMetadataOfASiteThatStrips(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res, body := fetched(t, fixture.HTTPClient(t, "login", ""), r); res.StatusCode != want || (want == 200) != strings.Contains(body, "public.example") {
+		if res, body := fixture.Fetch(t, fixture.HTTPClient(t, "login", ""), r); res.StatusCode != want || (want == 200) != strings.Contains(body, "public.example") {
 			t.Errorf("%s gave %d, %s", path, res.StatusCode, body)
 		}
 	}

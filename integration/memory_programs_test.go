@@ -55,7 +55,6 @@ func TestMemoryOfProgramsIsBounded(t *testing.T) {
 					}
 					return err == nil
 				})
-
 				c.openSession()
 				idle := c.rest()
 				c.resetPeak()

@@ -178,7 +178,6 @@ func newMeasuredCaddy(t testing.TB, crowd crowd, options ...string) *measuredCad
 		table, _, code := caddyRun(t, "mcp-cache", "status", "--address", c.admin)
 		return code == 0 && strings.Contains(table, "ready") && fields(table, "tools") != nil
 	})
-
 	return c
 }
 

@@ -240,7 +240,6 @@ func TestFeedReconnects(t *testing.T) {
 			fixture.Await(t, "the feed's stream", func() bool {
 				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern == c.Modern() }) > 0
 			})
-
 			start := time.Now()
 			mark := fmt.Sprint("missed ", i, revision)
 			w.mark(scripted.ToolsList, mark)

@@ -229,7 +229,6 @@ func TestOldRevisionIsNamed(t *testing.T) {
 		_, status := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
 		return strings.Contains(string(status), `2025-11-25 but \"2024-11-05\", of which lists are not kept`)
 	})
-
 	c := w.client(old)
 	if a := c.List(scripted.ToolsList); markOf(a, scripted.ToolsList) != "v1" {
 		t.Errorf("a list gave %s", a)

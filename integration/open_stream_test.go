@@ -80,7 +80,6 @@ func seesItsOwnChanges(t *testing.T, revision string, options []string) {
 		c.Call("tools/call", c.Params(`"name":"item-0000"`))
 		return markOf(listOnce(t, c, scripted.ToolsList, ""), scripted.ToolsList) == fmt.Sprintf("change %d", version.Load())
 	})
-
 	for range 10 {
 		c.Call("tools/call", c.Params(`"name":"item-0000"`))
 		a := listOnce(t, c, scripted.ToolsList, "")

@@ -46,22 +46,24 @@ type refreshed struct {
 	Error                   string
 }
 
-// askAdmin sends a request to Caddy's admin endpoint.
+// askAdmin sends a request to Caddy's admin endpoint. It may be called from any goroutine.
 func askAdmin(t testing.TB, method, path string, header http.Header) (status int, body []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+running.admin+path, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("asking the admin endpoint: %v", err)
+		return 0, nil
 	}
 	maps.Copy(r.Header, header)
 	r.Host = header.Get("Host")
 	res, err := running.http.Do(r)
 	if err != nil {
-		t.Fatalf("asking the admin endpoint: %v", err)
+		t.Errorf("asking the admin endpoint: %v", err)
+		return 0, nil
 	}
 	defer res.Body.Close()
 	if body, err = io.ReadAll(res.Body); err != nil {
-		t.Fatalf("reading the admin endpoint's answer: %v", err)
+		t.Errorf("reading the admin endpoint's answer: %v", err)
 	}
 	return res.StatusCode, body
 }
@@ -133,5 +135,4 @@ func awaitReady(t testing.TB, name string) {
 		}
 		return len(s.Feeds) > 0
 	})
-
 }

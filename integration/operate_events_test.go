@@ -180,7 +180,6 @@ header >X-Told "{http.mcp_cache.outcome}|{http.mcp_cache.method}|{http.mcp_cache
 						e["mcp_era"] == era && e["told"] == told.outcome
 				})
 			})
-
 		}
 	})
 	log := w.proxy.log()

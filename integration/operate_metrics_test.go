@@ -168,7 +168,6 @@ func TestCountsEqualRequestsSent(t *testing.T) {
 		got = outcomeCounts(t)
 		return total(got) >= total(sent)
 	})
-
 	if fmt.Sprint(got) != fmt.Sprint(sent) {
 		t.Errorf("counted %v, sent %v", got, sent)
 	}
@@ -194,7 +193,6 @@ func settledCounts(t testing.TB) map[string]int {
 		}
 		return calm >= 10
 	})
-
 	return counts
 }
 
@@ -239,7 +237,6 @@ func TestMetricsFollowTheHandlers(t *testing.T) {
 	fixture.Await(t, "the refresh to be counted", func() bool {
 		return scrape(t)[`refreshes_total{handler="one",kind="tools",result="unchanged"}`] >= 1
 	})
-
 	w.proxy.reload("handle /a/* {\n" + mcpCache(w.host.URL, "name one") + "\n}\nhandle {\n" + mcpCache(w.host.URL, "name two") + "\n}")
 	if s := scrape(t); s[`items{handler="one",kind="tools"}`] != 3 || s[`items{handler="two",kind="tools"}`] != 3 {
 		t.Error("two handlers of one upstream do not both have its items")

@@ -238,7 +238,6 @@ func TestServeShowsProgress(t *testing.T) {
 		lines := p.lines()
 		return strings.HasPrefix(lines[len(lines)-1], "Trouble: nothing listens at ")
 	})
-
 	if got := p.complaints(); got != "" {
 		t.Errorf("on standard error it says\n%s", got)
 	}
@@ -263,7 +262,6 @@ func TestRefreshesAreTraced(t *testing.T) {
 		a, err := c.TryList(t.Context(), scripted.ToolsList)
 		return err == nil && a.Status == http.StatusOK
 	})
-
 	if _, complaint, code := caddyRun(t, "mcp-cache", "refresh", "tools", "--address", admin); code != 0 {
 		t.Fatalf("refreshing: %d, %s", code, complaint)
 	}
@@ -295,5 +293,4 @@ func TestRefreshesAreTraced(t *testing.T) {
 		counts := spans()
 		return counts["handler tools/list"] > 0 && counts["refresh tools tools/list"] >= 2
 	})
-
 }

@@ -39,7 +39,7 @@ func (o others) node() string { return filepath.Join(o.dir, "node_modules/.bin/n
 
 // python runs one of our scripts with the packages of that name.
 func (o others) python(packages, script string, args ...string) []string {
-	return append([]string{filepath.Join(o.dir, packages, "bin/python"), filepath.Join("clients", script)}, args...)
+	return append([]string{filepath.Join(o.dir, packages, "bin/python"), filepath.Join("..", "clients", script)}, args...)
 }
 
 // otherServer is a server of its own process.

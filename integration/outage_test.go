@@ -86,7 +86,6 @@ func TestUpstreamAbsentAtStart(t *testing.T) {
 		fixture.Await(t, "the first list", func() bool {
 			return markOf(w.client(revision).List(scripted.ToolsList), scripted.ToolsList) == "v1"
 		})
-
 		wantHit(t, w.client(revision).Settle(scripted.ToolsList), scripted.ToolsList, "v1")
 	})
 }

@@ -76,7 +76,6 @@ func (s *sleeper) awaitSleep() int {
 		started = len(programtest.Started(s.t, s.dir))
 		return len(status.Program.Processes) == 0 && strings.Count(s.log(), `"program ended"`) == started
 	})
-
 	return started
 }
 
@@ -114,7 +113,7 @@ func TestSleepingProgramsAreListed(t *testing.T) {
 		}
 		s.wantAsleep(1)
 		started := s.awaitSleep()
-		if got := textOf(callProgram(s.client(), "echo")); got == "" {
+		if got := callProgram(s.client(), "echo").Text(); got == "" {
 			t.Error("a call is not answered")
 		}
 		if n := len(programtest.Started(t, s.dir)); n <= started {
@@ -134,7 +133,6 @@ func (s *sleeper) settle(tools int) {
 		a := s.client().List(scripted.ToolsList)
 		return a.CacheStatus().Hit && len(a.Items("tools")) == tools && s.awaitSleep() == started
 	})
-
 }
 
 // TestRefreshWakesPrograms has lists of a program that sleeps fetched by an operator.

@@ -70,7 +70,6 @@ func BenchmarkProgramStarts(b *testing.B) {
 			fixture.Await(b, "the program sleeps", func() bool {
 				return metric(b, `program_processes{handler="mcp_cache"}`) == 0
 			})
-
 			b.StartTimer()
 			if a := c.Call("tools/call", echoParams); !strings.Contains(string(a.Message()), echoed) {
 				b.Fatalf("the call is answered %s", a)

@@ -75,7 +75,7 @@ func TestProgramsEnvironment(t *testing.T) {
 	p := startProxy(t, programUpstream(command,
 		"env TOKEN {file."+secret+"}", `env TEXT "{\"a\": {b}}"`, "pass_env PASSED UNSET", "dir "+dir))
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	got := strings.Split(textOf(callProgram(c, "env")), "\n")
+	got := strings.Split(callProgram(c, "env").Text(), "\n")
 	for _, want := range []string{"TOKEN=s3cret", `TEXT={"a": {b}}`, "PASSED=as it is", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")} {
 		if !slices.Contains(got, want) {
 			t.Errorf("there is no %s", want)
@@ -86,7 +86,7 @@ func TestProgramsEnvironment(t *testing.T) {
 			t.Errorf("there is %s", variable)
 		}
 	}
-	if got := textOf(callProgram(c, "dir")); got != dir {
+	if got := callProgram(c, "dir").Text(); got != dir {
 		t.Errorf("it runs in %s, want %s", got, dir)
 	}
 	if strings.Contains(p.log(), "s3cret") {
@@ -120,7 +120,7 @@ func TestProgramsUser(t *testing.T) {
 	}
 	p := startProxy(t, programUpstream([]string{program, command[1]}, "user nobody"))
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	if got, want := textOf(callProgram(c, "user")), nobody.Uid+" "+nobody.HomeDir+" nobody"; got != want {
+	if got, want := callProgram(c, "user").Text(), nobody.Uid+" "+nobody.HomeDir+" nobody"; got != want {
 		t.Errorf("it runs as %q, want %q", got, want)
 	}
 }

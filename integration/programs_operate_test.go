@@ -50,7 +50,7 @@ func TestProgramsAreRestarted(t *testing.T) {
 	awaitReady(t, "mcp_cache/files")
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
 	hasListed(t, c, scripted.ToolsList, 3)
-	call := func() string { return textOf(c.Call("tools/call", c.Params(`"name":"files__pid","arguments":{}`))) }
+	call := func() string { return c.Call("tools/call", c.Params(`"name":"files__pid","arguments":{}`)).Text() }
 	pid := call()
 
 	shown := showProgram(t, "mcp_cache/files")

@@ -32,7 +32,6 @@ func TestProgramsThatEndAtOnce(t *testing.T) {
 				started = len(programtest.Started(t, dir))
 				return failed >= failures
 			})
-
 			// One is asked whether it has no sessions, and one may have started since.
 			if started > failed+2 {
 				t.Errorf("%d processes were started until %d starts had failed", started, failed)

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -39,15 +38,6 @@ func testProgram(t testing.TB, traits ...string) (command []string, dir string) 
 // callProgram calls a tool of the program that misbehaves on demand.
 func callProgram(c *fixture.Raw, tool string) *fixture.Answer {
 	return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":{}`))
-}
-
-// textOf returns that of a tool's result, "" if there is none.
-func textOf(a *fixture.Answer) string {
-	var content []struct{ Text string }
-	if json.Unmarshal(a.Part("result", "content"), &content) != nil || len(content) == 0 {
-		return ""
-	}
-	return content[0].Text
 }
 
 // TestProgramsOfSDKs has clients of both SDKs use programs of both: everything works, in plain
@@ -101,7 +91,6 @@ func TestProgramsAreListedFromMemory(t *testing.T) {
 			fixture.Await(t, "the processes that were only asked have ended", func() bool {
 				return len(programtest.Running(t, dir)) == tt.processes
 			})
-
 			if tt.processes > 1 {
 				return // the client's process does not tell what changes in another
 			}
@@ -112,7 +101,6 @@ func TestProgramsAreListedFromMemory(t *testing.T) {
 				items := a.Items("tools")
 				return a.CacheStatus().Hit && len(items) == 1 && items[0] == changed
 			})
-
 		})
 	}
 }
@@ -123,12 +111,12 @@ func TestReloadsKeepPrograms(t *testing.T) {
 	command, dir := testProgram(t)
 	p := startProxy(t, programUpstream(command))
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
-	pid := textOf(callProgram(c, "pid"))
+	pid := callProgram(c, "pid").Text()
 	waiting := c.Stream("POST", fixture.Message(c.NextID(), "tools/call", `{"name":"ask","arguments":{}}`), nil)
 	waiting.Await("sampling/createMessage")
 	for n := range pick(5, 100) {
 		p.reload(programUpstream(command, "max "+strconv.Itoa(10+n)))
-		if got := textOf(callProgram(c, "pid")); got != pid {
+		if got := callProgram(c, "pid").Text(); got != pid {
 			t.Fatalf("after reload %d the process is %s, it was %s", n, got, pid)
 		}
 	}
@@ -176,7 +164,6 @@ func TestProgramsEndWithCaddy(t *testing.T) {
 				}
 				return err == nil
 			})
-
 			sessions := pick(20, 200)
 			var streams []*fixture.Stream
 			for range sessions {
@@ -235,7 +222,6 @@ func takeAway(t *testing.T, program, dir string, c *fixture.Raw) {
 		}
 		return strings.Contains(string(callProgram(c, "echo").Message()), "did not start")
 	})
-
 }
 
 // TestListsOutlivePrograms has a program taken away. A session whose calls fail then is still
@@ -274,7 +260,7 @@ func TestProgramAmongServers(t *testing.T) {
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
 		fixture.Await(t, "the tools of both", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 4 })
-		if got := textOf(c.Call("tools/call", c.Params(`"name":"files__echo","arguments":{"text":"there"}`))); got != "there" {
+		if got := c.Call("tools/call", c.Params(`"name":"files__echo","arguments":{"text":"there"}`)).Text(); got != "there" {
 			t.Errorf("%s: the program says %q", revision, got)
 		}
 	}
@@ -309,10 +295,10 @@ func TestMemoryOfMessages(t *testing.T) {
 				call := func(arguments string) *fixture.Answer {
 					return c.Call("tools/call", c.Params(`"name":"`+tool+`","arguments":`+arguments))
 				}
-				if large := call(`{"size":1000000}`); tt.fits != (len(textOf(large)) == 1_000_000) || tt.fits == strings.Contains(string(large.Message()), "with more than 768 KiB") {
+				if large := call(`{"size":1000000}`); tt.fits != (len(large.Text()) == 1_000_000) || tt.fits == strings.Contains(string(large.Message()), "with more than 768 KiB") {
 					t.Errorf("%s: a large answer is %.300s", revision, large.Message())
 				}
-				if small := textOf(call(`{"text":"there"}`)); small != "there" {
+				if small := call(`{"text":"there"}`).Text(); small != "there" {
 					t.Errorf("%s: then a small one is %q", revision, small)
 				}
 			}

@@ -17,7 +17,7 @@ func neverPastRefusal(t *testing.T, s *site) {
 	var options []string
 	if !s.program {
 		token = "Bearer good"
-		s.SetDoor(bearers("good", "feed"))
+		s.SetDoor(scripted.Bearers("good", "feed"))
 		options = append(options, "guard bearer feed")
 		if s.several {
 			options = append(options, "authorization forward")
@@ -107,7 +107,6 @@ func everythingHasABound(t *testing.T, s *site) {
 	fixture.Await(t, "the log of a Caddy to name the limit", func() bool {
 		return slices.ContainsFunc(s.caddys, func(at siteAt) bool { return strings.Contains(at.log(), "max_list") })
 	})
-
 	for _, c := range s.clients("") {
 		for range 3 {
 			a := c.AwaitList(scripted.ToolsList, "the other server's tools", func(a *fixture.Answer) bool {

@@ -227,7 +227,6 @@ func (s *site) settled(authorization string) []*fixture.Raw {
 			var status operatorStatus
 			return json.Unmarshal(s.caddys[i].ask("/mcp_cache/"+s.handler()), &status) == nil && status.Ready
 		})
-
 		s.awaitMark(c, "v1")
 	}
 	return all

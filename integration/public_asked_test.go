@@ -125,7 +125,6 @@ func (w *world) shareWhatIsAsked(way asking, revision string) {
 		strangers++
 		return list(fmt.Sprint("plain-", strangers), false).CacheStatus().Hit
 	})
-
 	if a := list("first", true); a.CacheStatus().Hit || a.CacheStatus().Detail != way.detail {
 		t.Errorf("the first list is no miss that says why: %s", a)
 	}

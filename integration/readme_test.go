@@ -241,7 +241,6 @@ func serveDemo(t *testing.T, _ string, _ []string) {
 		a, err := c.TryList(t.Context(), scripted.ToolsList)
 		return err == nil && a.Status == http.StatusOK && a.CacheStatus().Hit
 	})
-
 }
 
 // serveUpstream starts the command in front of a server of the test's.
@@ -262,7 +261,6 @@ func serveUpstream(t *testing.T, _ string, match []string) {
 		a, err := c.TryList(t.Context(), scripted.ToolsList)
 		return err == nil && isHit(a, scripted.ToolsList, "v1")
 	})
-
 }
 
 // checkUpstream runs the command on a server of the test's.

@@ -42,7 +42,6 @@ func TestRedeployedModernServer(t *testing.T) {
 			fixture.Await(t, "the feed's stream", func() bool {
 				return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) > 0
 			})
-
 			w.mark(scripted.ToolsList, "v3")
 			w.Changed(scripted.Feeds, scripted.ToolsList)
 			client.AwaitList(scripted.ToolsList, "what was announced", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v3") })

@@ -99,7 +99,6 @@ func TestChangesBehindARedirect(t *testing.T) {
 	fixture.Await(t, "the feed's stream", func() bool {
 		return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && !s.Modern }) > 0
 	})
-
 	w.mark(scripted.ToolsList, "v2")
 	w.Changed(scripted.Feeds, scripted.ToolsList)
 	c.AwaitList(scripted.ToolsList, "the change", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") })
@@ -125,7 +124,6 @@ func TestOtherRedirects(t *testing.T) {
 				_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache", nil)
 				return json.Unmarshal(body, &s) == nil && len(s.Feeds) > 0 && s.Feeds[0].LastFailure != nil
 			})
-
 			says := strings.Replace(c.says, "URL/:", w.host.URL+"/:", 1)
 			if said := s.Feeds[0].LastFailure.Message; said != says {
 				t.Errorf("the failure is %q", said)

@@ -10,8 +10,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
-const initialize = "initialize"
-
 // seats are the ways of servers that take one session at a time.
 var seats = map[string]func(s *scripted.Server) scripted.Script{
 	"refused 400": func(s *scripted.Server) scripted.Script { return refusesSecond(s, http.StatusBadRequest) },
@@ -44,7 +42,7 @@ func TestOneSeat(t *testing.T) {
 			t.Run(name+" "+revision, func(t *testing.T) {
 				w := newUpstream(t)
 				w.SetRevisions(scripted.LatestLegacy, "2025-06-18")
-				w.SetScript(initialize, script(w.Server))
+				w.SetScript("initialize", script(w.Server))
 				w.start("refresh 10ms")
 				awaitReady(t, "mcp_cache")
 				for range 2 {
@@ -97,7 +95,7 @@ func TestOneSeat(t *testing.T) {
 func TestTakenSeat(t *testing.T) {
 	w := newUpstream(t)
 	w.SetRevisions(scripted.LatestLegacy)
-	w.SetScript(initialize, seats["thrown out"](w.Server))
+	w.SetScript("initialize", seats["thrown out"](w.Server))
 	w.start("admit all")
 	awaitReady(t, "mcp_cache")
 	first := w.client(scripted.LatestLegacy)
@@ -127,7 +125,7 @@ func TestNoSeat(t *testing.T) {
 	t.Run("refuses a client for another reason", func(t *testing.T) {
 		w := newUpstream(t)
 		w.SetRevisions(scripted.LatestLegacy)
-		w.SetScript(initialize, func(x *scripted.Exchange) {
+		w.SetScript("initialize", func(x *scripted.Exchange) {
 			if !x.Feed && x.R.Header.Get("X-Bad") != "" {
 				x.Error(http.StatusBadRequest, -32602, "bad")
 				return
@@ -139,14 +137,14 @@ func TestNoSeat(t *testing.T) {
 		bad := fixture.NewModern(t, w.proxy.URL, "")
 		bad.Revision = ""
 		for range 10 {
-			a := bad.Post(fixture.Message("1", initialize, `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`),
+			a := bad.Post(fixture.Message("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`),
 				http.Header{"X-Bad": {"1"}})
 			if a.Status != http.StatusBadRequest || a.ErrorCode() != -32602 {
 				t.Errorf("a bad initialize gave %s", a)
 			}
 		}
 		fixture.Await(t, "the feed to be ready", func() bool { return slices.Contains(legacyStates(t), "ready") })
-		if n := w.host.CountFeed(initialize); n > 2 {
+		if n := w.host.CountFeed("initialize"); n > 2 {
 			t.Errorf("the feed opened %d sessions", n)
 		}
 		w.warm(scripted.LatestLegacy)
@@ -160,10 +158,10 @@ func TestNoSeat(t *testing.T) {
 		w.start("refresh 10ms")
 		awaitReady(t, "mcp_cache")
 		for range 2 {
-			before := w.host.CountFeed(initialize)
+			before := w.host.CountFeed("initialize")
 			w.ForgetSessions()
 			// Before a client does, as that could have ended the feed's session.
-			fixture.Await(t, "the feed to notice", func() bool { return w.host.CountFeed(initialize) > before })
+			fixture.Await(t, "the feed to notice", func() bool { return w.host.CountFeed("initialize") > before })
 			w.warm(scripted.LatestLegacy)
 		}
 		if strings.Contains(w.proxy.log(), oneSeat) {

@@ -157,6 +157,5 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 			return r.Method == scripted.ToolsList && r.Header.Get("Authorization") == "Bearer new"
 		})) > 0
 	})
-
 	c.AwaitList(scripted.ToolsList, "the new token's list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
 }

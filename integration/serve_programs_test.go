@@ -40,7 +40,7 @@ func TestServeProgram(t *testing.T) {
 	if err != nil {
 		t.Skip("where it runs can be seen on Linux alone")
 	}
-	if dir := textOf(callProgram(c, "dir")); dir != here {
+	if dir := callProgram(c, "dir").Text(); dir != here {
 		t.Errorf("it runs in %s, want %s", dir, here)
 	}
 }
@@ -104,7 +104,7 @@ func TestServeMCPConfig(t *testing.T) {
 	check := func(t *testing.T, endpoint string) {
 		c := fixture.New(t, endpoint, scripted.LatestLegacy, "")
 		fixture.Await(t, "the tools of all", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 5 })
-		got := strings.Split(textOf(c.Call("tools/call", c.Params(`"name":"a-program__env","arguments":{}`))), "\n")
+		got := strings.Split(c.Call("tools/call", c.Params(`"name":"a-program__env","arguments":{}`)).Text(), "\n")
 		for _, want := range []string{"TOKEN=s3cret-one", `TEXT={"a": {b}}`} {
 			if !slices.Contains(got, want) {
 				t.Errorf("the program has no %s", want)
@@ -151,7 +151,6 @@ func TestServeMCPConfig(t *testing.T) {
 			}
 			return err == nil
 		})
-
 		check(t, "http://127.0.0.1:"+port+"/mcp")
 	})
 }
@@ -172,7 +171,7 @@ func TestProgramsByCommand(t *testing.T) {
 	p := startProxy(t, "mcp_cache "+stdio+" {\nname files\nstdio {\ndir "+dir+"\n}\n}")
 	c := fixture.New(t, p.URL, scripted.LatestLegacy, "")
 	c.Settle(scripted.ToolsList)
-	if got := textOf(callProgram(c, "dir")); got != dir {
+	if got := callProgram(c, "dir").Text(); got != dir {
 		t.Errorf("it runs in %s, want %s", got, dir)
 	}
 	if !strings.Contains(p.log(), `"program":"files"`) {
@@ -183,7 +182,7 @@ func TestProgramsByCommand(t *testing.T) {
 		c := fixture.New(t, p.URL, revision, "")
 		fixture.Await(t, "the tools of both", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 2 })
 		for name, want := range map[string]bool{"one": false, "two": true} {
-			env := textOf(c.Call("tools/call", c.Params(`"name":"`+name+`__env","arguments":{}`)))
+			env := c.Call("tools/call", c.Params(`"name":"`+name+`__env","arguments":{}`)).Text()
 			if got := slices.Contains(strings.Split(env, "\n"), "X=y"); got != want {
 				t.Errorf("%s: %s has X=y: %t", revision, name, got)
 			}

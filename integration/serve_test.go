@@ -23,7 +23,6 @@ func (p *process) awaitLine(t testing.TB, beginning string) (rest string) {
 		rest, ok = p.find(beginning)
 		return ok
 	})
-
 	return rest
 }
 
@@ -32,7 +31,7 @@ func (p *process) awaitLine(t testing.TB, beginning string) (rest string) {
 // suggests no command that would show no hit. With --min-ttl there are hits.
 func TestServeExplainsDefaultHints(t *testing.T) {
 	w := newUpstream(t)
-	w.SetHints(sdkDefault)
+	w.SetHints(scripted.SDKDefault)
 	w.SetRevisions(scripted.Modern)
 	w.host.Start()
 	to := strings.TrimSuffix(strings.TrimPrefix(w.host.URL, "http://"), "/mcp")

@@ -26,6 +26,5 @@ func TestExampleSeveral(t *testing.T) {
 			}
 			return a.CacheStatus().Hit && strings.HasPrefix(a.CacheStatus().Raw, name+";")
 		})
-
 	}
 }

@@ -102,7 +102,7 @@ func TestSignedRequestsPass(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						return decode(t, a)
+						return fixture.Decoded(t, a)
 					}
 					awaitReady(t, "mcp_cache") // the feed of the other era, too
 					before := w.host.CountFeed(scripted.ToolsList)

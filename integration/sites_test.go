@@ -99,13 +99,12 @@ func TestAffinityByCookie(t *testing.T) {
 				a := c.List(scripted.ToolsList)
 				return a.Status == http.StatusOK && strings.Contains(a.CacheStatus().Raw, want)
 			})
-
 			if options == "" {
 				wantWarning(t, "as Cookie:NAME (header: Cookie, ")
 			}
 			refresh(t)
 			fixture.Await(t, "a refresh", func() bool { return w.host.CountFeed(scripted.ToolsList) > 1 })
-			if n := w.host.CountFeed(initialize); n != 1 {
+			if n := w.host.CountFeed("initialize"); n != 1 {
 				t.Errorf("the feed opened %d sessions", n)
 			}
 			awaitState(t, "ready")

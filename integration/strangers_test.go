@@ -52,7 +52,6 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 		defer mu.Unlock()
 		return len(asked) >= places
 	})
-
 	leave() // the server goes on being asked for them
 	strangers.Wait()
 	for n, revision := range []string{scripted.Modern, scripted.LatestLegacy} {

@@ -39,7 +39,6 @@ func TestSuddenlyEmpty(t *testing.T) {
 			}
 			return empties.Load() > 1
 		})
-
 		w.SetScript(scripted.ToolsList, nil)
 		w.mark(scripted.ToolsList, "v2")
 		c.AwaitList(scripted.ToolsList, "the list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })
@@ -89,7 +88,6 @@ func TestAnnouncedEmptyIsNotHidden(t *testing.T) {
 			}
 			return hits == len(clients)
 		})
-
 	})
 }
 

@@ -128,7 +128,6 @@ func TestToolkitCompressed(t *testing.T) {
 			a = c.Post(fixture.Message("7", scripted.ToolsList, c.Params("")), http.Header{"Mcp-Method": {scripted.ToolsList}, "Accept-Encoding": {coding}})
 			return a.Header.Get("Content-Encoding") == coding
 		})
-
 		plain, err := decode(bytes.NewReader(a.Body))
 		if err != nil {
 			t.Fatal(err)

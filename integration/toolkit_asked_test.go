@@ -55,7 +55,7 @@ func TestToolkitRefusesRequestsOfServers(t *testing.T) {
 		fixture.Await(t, "the tools of both", func() bool { return len(c.List(scripted.ToolsList).Items("tools")) == 3 })
 		for tool, want := range map[string]string{"one__item-0000": "done", "files__ask": "-32601"} {
 			a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{}`, tool)))
-			if !strings.Contains(textOf(a), want) {
+			if !strings.Contains(a.Text(), want) {
 				t.Errorf("%s: a call of %s gave %s: %s", revision, tool, a, a.Body)
 			}
 			for _, none := range []string{"sampling", "elicitation", "roots", "ping", "cancelled"} {
@@ -83,7 +83,7 @@ func TestToolkitDropsRequestsOfModernServers(t *testing.T) {
 	for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 		c := fixture.New(t, p.URL, revision, "")
 		hasListed(t, c, scripted.ToolsList, 2)
-		if a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`)); textOf(a) != "done" || strings.Contains(string(a.Body), "sampling") {
+		if a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`)); a.Text() != "done" || strings.Contains(string(a.Body), "sampling") {
 			t.Errorf("%s: a call gave %s: %s", revision, a, a.Body)
 		}
 	}
@@ -157,7 +157,7 @@ func TestToolkitHidesUpdates(t *testing.T) {
 				if strings.Contains(string(a.Body), "secret") {
 					t.Errorf("%s is told %.300s", revision, a.Body)
 				}
-				if told != want || !strings.HasPrefix(textOf(a), "done") {
+				if told != want || !strings.HasPrefix(a.Text(), "done") {
 					t.Errorf("%s: told of %d updates, want %d: %.300s", revision, told, want, a.Body)
 				}
 			}

@@ -293,7 +293,6 @@ func TestBridgeInstructions(t *testing.T) {
 		a = c.List("server/discover")
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 	})
-
 	const want = `"# one\n\nOld.\n\n# two\n\nNew."`
 	if got := string(a.Part("result", "instructions")); got != want {
 		t.Errorf("discover says %s", got)
@@ -318,7 +317,6 @@ func TestBridgeFollowsTheServer(t *testing.T) {
 			all := clientsOf(w)
 			return a.Status == http.StatusOK && a.ErrorCode() == 0 && all[len(all)-1].Header.Get("Mcp-Protocol-Version") == revision
 		})
-
 	}
 	speaks(old, scripted.Modern)
 	w.SetRevisions(append(legacyRevisions, scripted.Modern)...)
@@ -358,7 +356,6 @@ func TestBridgeKeepsLastLists(t *testing.T) {
 				_, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache/one", nil)
 				return json.Unmarshal(body, &s) == nil && maps.Equal(s.states(), map[string]string{"legacy": "unsupported", "modern": "unsupported"})
 			})
-
 			for _, client := range clients {
 				a := client.AwaitList(scripted.ToolsList, "a list that says how it is", func(a *fixture.Answer) bool { return a.CacheStatus().Detail == c.detail })
 				if n := len(a.Items("tools")); n != c.after {

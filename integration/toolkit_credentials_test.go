@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,7 +131,7 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 			w, m := newMember(t, "one", "authorization guard\nguard bearer {\nfile "+file+"\n}")
 			w.SetRevisions(revisions...)
 			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
-			w.SetDoor(bearers("planted-token-0001"))
+			w.SetDoor(scripted.Bearers("planted-token-0001"))
 			w.SetScript("tools/call", func(x *scripted.Exchange) {
 				for _, name := range []string{"Content-Language", "Cache-Control", "Vary", "Retry-After", "X-Token"} {
 					x.W.Header().Set(name, x.R.Header.Get("Authorization"))
@@ -150,7 +149,7 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 				}
 			}
 			// Another token: the refused request is sent again with it.
-			w.SetDoor(bearers("planted-token-0002"))
+			w.SetDoor(scripted.Bearers("planted-token-0002"))
 			write("planted-token-0002")
 			for _, revision := range []string{"2025-11-25", scripted.Modern} {
 				c := fixture.New(t, p.URL, revision, "")
@@ -159,7 +158,7 @@ func TestToolkitActsAsItsGuard(t *testing.T) {
 				}
 			}
 			// None that is good.
-			w.SetDoor(bearers())
+			w.SetDoor(scripted.Bearers())
 			c := fixture.New(t, p.URL, scripted.Modern, "")
 			a := c.Call("tools/call", c.Params(`"name":"one__item-0000","arguments":{}`))
 			if a.Status != http.StatusBadGateway || !strings.Contains(string(a.Body), `the MCP server \"one\" refuses the credential of its guard: HTTP status 401`) ||
@@ -206,7 +205,7 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 						answer(x, `{"resultType":"complete","content":[{"type":"text","text":`+string(quoted)+`}]}`)
 					})
 					a := c.Call("tools/call", c.Params(`"name":"get","arguments":{}`))
-					if strings.Contains(string(a.Body), middle) || !strings.Contains(textOf(a), "****") {
+					if strings.Contains(string(a.Body), middle) || !strings.Contains(a.Text(), "****") {
 						t.Errorf("%s, %s: a call gave %s: %s", revision, form, a, a.Body)
 					}
 				}
@@ -221,7 +220,7 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 					})
 					a := c.Call("tools/call", c.Params(`"name":"get","arguments":{}`))
 					if coding == "gzip" { // reverse_proxy has asked for that, and unpacks it
-						if text := textOf(a); text != strings.Repeat("*", len(token)) {
+						if text := a.Text(); text != strings.Repeat("*", len(token)) {
 							t.Errorf("%s, %s: a call gave %s: %s", revision, coding, a, a.Body)
 						}
 						continue
@@ -235,16 +234,6 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 	}
 }
 
-// bearers lets bearers of those tokens in, and refuses others by 401.
-func bearers(tokens ...string) func(*http.Request) int {
-	return func(r *http.Request) int {
-		if slices.Contains(tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
-			return 0
-		}
-		return http.StatusUnauthorized
-	}
-}
-
 // TestToolkitPersonalLists: a server that is sent callers' credentials shows each caller its
 // own lists, and so does the toolkit; what one is shown is nobody else's, calls go by it, and
 // hits ask nobody.
@@ -255,7 +244,7 @@ func TestToolkitPersonalLists(t *testing.T) {
 			w, m := newMember(t, "own", "authorization from X-Key")
 			w.SetRevisions(revisions...)
 			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
-			w.SetDoor(bearers("a", "b"))
+			w.SetDoor(scripted.Bearers("a", "b"))
 			for _, who := range []string{"a", "b"} {
 				w.SetPrivateList("Bearer "+who, scripted.ToolsList, scripted.Page{
 					`{"name":"of-` + who + `","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("long-", 9) + who + `","inputSchema":{"type":"object"}}`,
@@ -333,7 +322,7 @@ func TestToolkitAsksOnce(t *testing.T) {
 	for _, w := range []*world{refusing, broken} {
 		w.SetRevisions(scripted.Modern)
 	}
-	refusing.SetDoor(bearers())
+	refusing.SetDoor(scripted.Bearers())
 	broken.SetScript("tools/list", func(x *scripted.Exchange) { x.Error(http.StatusInternalServerError, -32603, "out of order") })
 	p := startProxy(t, toolkitOf([]member{first, second, third}))
 	c := fixture.NewModern(t, p.URL, "")
@@ -374,7 +363,7 @@ func TestToolkitTellsOfPersonalChanges(t *testing.T) {
 			w, m := newMember(t, "one", "authorization forward\nguard bearer of-the-feed", "refresh 1ms")
 			w.SetRevisions(revisions...)
 			w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
-			w.SetDoor(bearers("of-a-caller", "of-the-feed"))
+			w.SetDoor(scripted.Bearers("of-a-caller", "of-the-feed"))
 			page := func(i int) scripted.Page {
 				return scripted.Page{fmt.Sprintf(`{"name":"n%d","inputSchema":{"type":"object"}}`, i)}
 			}
@@ -403,7 +392,7 @@ func TestToolkitTellsOfPersonalChanges(t *testing.T) {
 func TestToolkitAsksAnewAfterAChange(t *testing.T) {
 	w, m := newMember(t, "one", "authorization forward\nguard bearer of-the-feed", "refresh 1ms")
 	w.SetRevisions(scripted.Modern)
-	w.SetDoor(bearers("of-a-caller", "of-the-feed"))
+	w.SetDoor(scripted.Bearers("of-a-caller", "of-the-feed"))
 	w.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
 	p := startProxy(t, toolkitOf([]member{m}, "gate 30s"))
 	c := fixture.NewModern(t, p.URL, "Bearer of-a-caller")

@@ -34,12 +34,12 @@ func newDoored(t *testing.T, revisions []string, options ...string) *doored {
 	t.Helper()
 	all, first := newMember(t, "all")
 	guarded, second := newMember(t, "guarded", "authorization guard", "guard bearer planted-guard")
-	guarded.SetDoor(bearers("planted-guard"))
+	guarded.SetDoor(scripted.Bearers("planted-guard"))
 	door, third := newMember(t, "door", "authorization forward")
 	for _, w := range []*world{all, guarded, door} {
 		w.SetRevisions(revisions...)
 	}
-	door.SetDoor(bearers("good", "other"))
+	door.SetDoor(scripted.Bearers("good", "other"))
 	return &doored{startProxy(t, toolkitOf([]member{first, second, third}, options...)), all, guarded, door}
 }
 
@@ -87,7 +87,7 @@ func wantTurnedAway(t *testing.T, p *doored, c *fixture.Raw, credential string) 
 		answers["server/discover"] = other.List("server/discover")
 		answers["subscriptions/listen"] = other.Call("subscriptions/listen", other.Params(`"notifications":{"toolsListChanged":true}`))
 	} else {
-		answers["initialize"] = other.Call("initialize", initializeParams)
+		answers["initialize"] = other.Call("initialize", fixture.InitializeParams("2025-06-18"))
 		answers["ping"] = other.Call("ping", `{}`)
 		answers["notification"] = other.Notify("notifications/cancelled", `{"requestId":1}`)
 		a, err := other.Try(t.Context(), http.MethodGet, "", http.Header{"Accept": {"text/event-stream"}})
@@ -119,7 +119,7 @@ func TestToolkitDoorCloses(t *testing.T) {
 		if r.Header.Get("Mcp-Method") == "tools/call" || r.Header.Get("Mcp-Name") != "" {
 			return int(refuses.Load())
 		}
-		return bearers("good")(r)
+		return scripted.Bearers("good")(r)
 	})
 	refuses.Store(http.StatusForbidden)
 	call := c.Params(`"name":"door__item-0000","arguments":{}`)
@@ -139,7 +139,7 @@ func TestToolkitDoorCloses(t *testing.T) {
 		t.Errorf("a stranger while the door is down: %s: %s", a, a.Body)
 	}
 	p.door.host.Start()
-	p.door.SetDoor(bearers())
+	p.door.SetDoor(scripted.Bearers())
 	if a := c.Call("tools/call", call); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
 		t.Errorf("a 401 of the door: %s", a)
 	}
@@ -178,7 +178,7 @@ func TestToolkitMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Cookie", "a=canary")
-		return fetched(t, client, r)
+		return fixture.Fetch(t, client, r)
 	}
 	for path, want := range paths {
 		res, body := get(path)
@@ -254,7 +254,7 @@ func TestToolkitDoorByHeader(t *testing.T) {
 		return 0
 	})
 	other, third := newMember(t, "other", "authorization forward")
-	other.SetDoor(bearers())
+	other.SetDoor(scripted.Bearers())
 	p := startProxy(t, toolkitOf([]member{first, second, third}, "door door"))
 	for _, revision := range []string{"2025-06-18", scripted.Modern} {
 		stranger := fixture.NewModern(t, p.URL, "Bearer x")
@@ -368,7 +368,7 @@ func TestToolkitDoorInSession(t *testing.T) {
 		t.Run(lost, func(t *testing.T) {
 			door, m := newMember(t, "door", "authorization forward", "session_lost "+lost)
 			door.SetRevisions(legacyRevisions...)
-			door.SetDoor(bearers("first"))
+			door.SetDoor(scripted.Bearers("first"))
 			p := startProxy(t, toolkitOf([]member{m}))
 			c := opened(t, p, http.Header{"Authorization": {"Bearer first"}})
 			call := `"name":"door__item-0000","arguments":{}`
@@ -379,7 +379,7 @@ func TestToolkitDoorInSession(t *testing.T) {
 				}
 			}
 			wantResult("with the first token")
-			door.SetDoor(bearers("second"))
+			door.SetDoor(scripted.Bearers("second"))
 			if a := c.Call("tools/call", c.Params(call)); a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") == "" {
 				t.Errorf("when the first token has expired: %s: %s", a, a.Body)
 			}
@@ -392,7 +392,7 @@ func TestToolkitDoorInSession(t *testing.T) {
 				if r.Header.Get("Mcp-Session-Id") == bound && r.Header.Get("Authorization") != "Bearer second" {
 					return http.StatusNotFound
 				}
-				return bearers("second", "third")(r)
+				return scripted.Bearers("second", "third")(r)
 			})
 			if lost == "reopen" {
 				c.Header.Set("Authorization", "Bearer third")
@@ -414,15 +414,12 @@ func TestToolkitDoorInSession(t *testing.T) {
 	}
 }
 
-// initializeParams are those of a client of 2025-06-18.
-const initializeParams = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`
-
 // opened returns a client that has opened a session, and sends that header, which it may change.
 func opened(t *testing.T, p *proxy, header http.Header) *fixture.Raw {
 	t.Helper()
 	c := fixture.NewModern(t, p.URL, "")
 	c.Header, c.Revision = header, "2025-06-18"
-	a := c.Call("initialize", initializeParams)
+	a := c.Call("initialize", fixture.InitializeParams("2025-06-18"))
 	if c.Session = a.Header.Get("Mcp-Session-Id"); c.Session == "" {
 		t.Fatalf("initialize gave %s: %s", a, a.Body)
 	}
@@ -459,7 +456,7 @@ func wantNobodyIn(t *testing.T, p *doored, credentials string) {
 		}
 	}
 	c.Revision = "2025-06-18"
-	if a := c.Call("initialize", initializeParams); a.Status != http.StatusBadGateway {
+	if a := c.Call("initialize", fixture.InitializeParams("2025-06-18")); a.Status != http.StatusBadGateway {
 		t.Errorf("initialize gave %s: %s", a, a.Body)
 	}
 	if n := len(clientsOf(p.guarded)); n > 0 {
@@ -472,7 +469,7 @@ func TestToolkitPurge(t *testing.T) {
 	p := newDoored(t, []string{scripted.Modern})
 	c := fixture.NewModern(t, p.URL, "Bearer good")
 	hasListed(t, c, scripted.ToolsList, 6)
-	p.door.SetDoor(bearers())
+	p.door.SetDoor(scripted.Bearers())
 	hasListed(t, c, scripted.ToolsList, 6)
 	if status, body := askAdmin(t, http.MethodPost, "/mcp_cache/mcp_cache/purge", nil); status >= 300 {
 		t.Fatalf("purge gave %d: %s", status, body)

@@ -90,7 +90,7 @@ func startLent(t *testing.T) *lentSite {
 	s.one, _ = newMember(t, "one", "authorization")
 	s.open, _ = newMember(t, "open")
 	s.one.SetHints(`"ttlMs":3600000,"cacheScope":"private"`)
-	s.one.SetDoor(bearers("planted-account-token", "of-a-caller"))
+	s.one.SetDoor(scripted.Bearers("planted-account-token", "of-a-caller"))
 	for token, item := range map[string]string{"planted-account-token": "account-secret", "of-a-caller": "of-a-caller"} {
 		for _, method := range scripted.ListMethods() {
 			s.one.SetPrivateList("Bearer "+token, method, namedItems(method, item))
@@ -159,7 +159,6 @@ func (s *lentSite) wantShown(i int, revision, tenant string, token bool, session
 		}
 		return !outside && (want == "" || slices.Contains(names, want))
 	})
-
 	if names[0] == http.StatusText(http.StatusNotFound) && session != "" {
 		return s.wantShown(i, revision, tenant, token, "") // the session was another handler's
 	}

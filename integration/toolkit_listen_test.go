@@ -305,7 +305,6 @@ func TestToolkitListening(t *testing.T) {
 		tell(fmt.Sprint("b", time.Now()))
 		return s.Has()
 	})
-
 	s.Await(toolsChanged)
 	// A fifth stream ends the first, and there are as many as there may be.
 	for range 4 {
@@ -375,7 +374,6 @@ func TestToolkitStreamsEndWithCaddy(t *testing.T) {
 		url, _, _ = strings.Cut(line, ", ")
 		return ok
 	})
-
 	legacy := fixture.NewLegacy(t, url, scripted.LatestLegacy, "").Get("")
 	modern := fixture.NewModern(t, url, "").Listen()
 	process, err := os.FindProcess(p.pid)

@@ -38,7 +38,6 @@ func TestToolkitIsTold(t *testing.T) {
 		fixture.Await(t, "the access log", func() bool {
 			return len(slices.DeleteFunc(accessLog(t, p), func(e map[string]any) bool { return e["mcp_server"] != "two" })) == n+1
 		})
-
 	}
 	// What a server says of its lists in the answer to a call, it was that said it.
 	changes := func(handler string) float64 {

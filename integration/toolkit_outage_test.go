@@ -36,7 +36,7 @@ func TestToolkitOutagesAreLoggedOnce(t *testing.T) {
 					if stranger.Revision = revision; revision == scripted.Modern {
 						statuses[0] = stranger.List(scripted.ToolsList).Status
 					} else {
-						statuses[0] = stranger.Call("initialize", initializeParams).Status
+						statuses[0] = stranger.Call("initialize", fixture.InitializeParams("2025-06-18")).Status
 					}
 					a, err := fixture.NewModern(t, metadata, "").Try(t.Context(), http.MethodGet, "", nil)
 					if err != nil {

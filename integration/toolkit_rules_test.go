@@ -153,7 +153,6 @@ func TestToolkitRulesOfShortenedNames(t *testing.T) {
 						a = c.List(method)
 						return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 					})
-
 					if got := itemNames(t, a, method); slices.Contains(got, shown) == rule.hidden {
 						t.Errorf("%s has %q", method, got)
 					}
@@ -378,7 +377,6 @@ func TestToolkitRulesCompress(t *testing.T) {
 		a = c.List(scripted.ToolsList)
 		return a.Header.Get("Content-Encoding") == "gzip"
 	})
-
 	reader, err := gzip.NewReader(bytes.NewReader(a.Body))
 	if err != nil {
 		t.Fatal(err)
@@ -400,7 +398,6 @@ func TestToolkitRulesAndNotices(t *testing.T) {
 		status, body := askAdmin(t, http.MethodGet, "/mcp_cache/mcp_cache/one/tools", nil)
 		return status == http.StatusOK && strings.Contains(string(body), "drop_b")
 	})
-
 	one.SetList(scripted.PromptsList, namedItems(scripted.PromptsList, "new"))
 	one.Changed(scripted.Feeds, scripted.PromptsList)
 	hears(t, s, "notifications/prompts/list_changed") // and nothing before it
@@ -453,7 +450,6 @@ func TestToolkitRulesGoByTheCallersList(t *testing.T) {
 		fixture.Await(t, "the caller's own list to count", func() bool {
 			return c.Call("tools/call", c.Params(`"name":"one__flip"`)).ErrorCode() == -32602
 		})
-
 		if names := itemNames(t, hasListed(t, c, scripted.ToolsList, 1), scripted.ToolsList); !slices.Equal(names, []string{"one__own"}) {
 			t.Errorf("the caller is shown %q", names)
 		}

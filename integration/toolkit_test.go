@@ -73,7 +73,6 @@ func hasListed(t testing.TB, c *fixture.Raw, method string, n int) *fixture.Answ
 		a = c.List(method)
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == "" && len(a.Items(scripted.ItemsKey(method))) == n
 	})
-
 	return a
 }
 
@@ -85,7 +84,6 @@ func listedNow(t testing.TB, c *fixture.Raw) (a *fixture.Answer) {
 		a = c.List(scripted.ToolsList)
 		return a.CacheStatus().Detail == ""
 	})
-
 	return a
 }
 
@@ -167,7 +165,6 @@ func TestToolkitDiscover(t *testing.T) {
 		a = c.List("server/discover")
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 	})
-
 	var said struct {
 		SupportedVersions []string
 		Capabilities      map[string]struct{ ListChanged bool }
@@ -200,7 +197,6 @@ func TestToolkitDiscoverOfLegacy(t *testing.T) {
 		a = c.List("server/discover")
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == ""
 	})
-
 	for _, a := range []*fixture.Answer{a, c.List("server/discover")} { // of which one has been there for a while
 		if ttl := string(a.Part("result", "ttlMs")); ttl != "60000" {
 			t.Errorf("it is fresh for %s ms", ttl)
@@ -378,7 +374,6 @@ func TestToolkitOfSickServers(t *testing.T) {
 		a := c.List(scripted.ToolsList)
 		return a.Status == http.StatusOK && len(a.Items("tools")) == 6
 	})
-
 	// One of them is asked each time, the others never.
 	awaitReady(t, "mcp_cache/one") // the feeds of the other era, too
 	awaitReady(t, "mcp_cache/two")
@@ -426,7 +421,6 @@ func TestToolkitOfSickServers(t *testing.T) {
 		readAdmin(t, "/mcp_cache/mcp_cache", &status)
 		return len(status.Servers) == len(members) && strings.Contains(status.Servers[1].LeftOut, "not been reached")
 	})
-
 	for i, want := range []bool{false, true, true, true, true, false, false} {
 		if got := status.Servers[i]; (got.LeftOut != "") != want || got.Name != "mcp_cache/"+members[i].name {
 			t.Errorf("status says %+v", got)
@@ -459,7 +453,6 @@ func TestToolkitWithoutItsServer(t *testing.T) {
 		}
 		return a.CacheStatus().Hit && a.CacheStatus().Detail == "stale" && a.CacheStatus().TTL < 0 && string(a.Part("result", "ttlMs")) == "0"
 	})
-
 	fixture.Await(t, "the outcome", func() bool { return outcomeCounts(t)["stale"] > 0 })
 }
 
@@ -539,7 +532,6 @@ func TestToolkitNotices(t *testing.T) {
 	fixture.Await(t, "the feed's stream", func() bool {
 		return one.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern }) > 0
 	})
-
 	for round := range 50 {
 		before := changesOf(t, "mcp_cache/one")
 		one.SetList(scripted.ToolsList, scripted.Items(scripted.ToolsList, fmt.Sprint("round ", round), 1+round%3))

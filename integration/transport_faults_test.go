@@ -71,7 +71,6 @@ func TestNameFailure(t *testing.T) {
 		w.host.Start()
 		return c.Call("tools/call", c.Params(`"name":"item-0000"`)).Status == http.StatusBadGateway
 	})
-
 	w.mark(scripted.ToolsList, "v2")
 	resolver.Fail(false)
 	c.AwaitList(scripted.ToolsList, "a fresh list", func(a *fixture.Answer) bool { return isHit(a, scripted.ToolsList, "v2") && !isStale(a) })

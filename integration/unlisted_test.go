@@ -101,7 +101,6 @@ func (w *world) nameWhatIsInNoList(site unlistedSite, revision string, deny bool
 		a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q`, site.prefix+added)))
 		return a.ErrorCode() == 0 && a.Status == http.StatusOK
 	})
-
 	wants(c, "tools/call", "Drop", !deny)
 	w.SetList(scripted.ToolsList, namedItems(scripted.ToolsList, "keep", "drop"))
 	w.Changed(scripted.Feeds, scripted.ToolsList)
@@ -124,7 +123,6 @@ func TestProgramRunsNothingUnlisted(t *testing.T) {
 				listed = itemNames(t, c.List(scripted.ToolsList), scripted.ToolsList)
 				return len(listed) > 0
 			})
-
 			if a := c.Call("tools/call", c.Params(fmt.Sprintf(`"name":%q,"arguments":{"text":"a"}`, listed[0]))); a.ErrorCode() != 0 {
 				t.Errorf("a call of %s gave %s", listed[0], a)
 			}

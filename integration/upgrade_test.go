@@ -49,7 +49,6 @@ func bothWays(t *testing.T, test func(*testing.T, upgrade)) {
 				_, err := os.Stat(filepath.Join(u.storage, "mcp_cache", "secret", "ring"))
 				return err == nil
 			})
-
 			first.stop(t)
 			test(t, u)
 		})
@@ -90,7 +89,6 @@ func (s *site) awaitStored(at *instance) (kinds []string) {
 		}
 		return ready
 	})
-
 	return kinds
 }
 
@@ -129,7 +127,6 @@ func (s *site) awaitPages(c *fixture.Raw) (pages, cursors []string) {
 		pages, cursors = pagesOf(s.t, c, scripted.ToolsList)
 		return len(pages) == want
 	})
-
 	return pages, cursors
 }
 
@@ -188,7 +185,6 @@ func TestUpgrade(t *testing.T) {
 				has, _ := s.kinds(second)
 				return !slices.ContainsFunc(kinds, func(one string) bool { return !slices.Contains(has, one) })
 			})
-
 			c = c.At(second.URL)
 			if s.fleet {
 				s.wantTogether(first, second)
@@ -220,7 +216,6 @@ func (s *site) wantTogether(all ...*instance) {
 			status := i.statusOf(s.handler())
 			return status != nil && status.Fleet.State == "together" && len(status.Fleet.Members) == len(all)
 		})
-
 	}
 	for _, i := range all {
 		if f := i.statusOf(s.handler()).Fleet; f.Ignored != 0 || len(f.Others) != 0 {

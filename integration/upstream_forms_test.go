@@ -83,7 +83,6 @@ func TestReplicas(t *testing.T) {
 	fixture.Await(t, "a call to the replica", func() bool {
 		return c.Call("tools/call", c.Params(`"name":"item-0000"`)).Part("result", "content") != nil
 	})
-
 	w.mark(scripted.ToolsList, "v2")
 	fixture.Await(t, "the feed at the other replica", func() bool { return w.Streams(scripted.Feeds) > 0 })
 	w.Changed(scripted.Feeds, scripted.ToolsList)

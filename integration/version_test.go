@@ -67,7 +67,7 @@ func TestVersionIsSaid(t *testing.T) {
 		t.Errorf("server/discover has the version %s", said)
 	}
 	c.Revision = scripted.LatestLegacy
-	a := c.Call("initialize", initializeParams)
+	a := c.Call("initialize", fixture.InitializeParams("2025-06-18"))
 	if said := a.Part("result", "serverInfo", "version"); a.Status != http.StatusOK || string(said) != `"`+v+`"` {
 		t.Errorf("initialize has the version %s: %s", said, a)
 	}

@@ -161,6 +161,6 @@ func undated(t testing.TB, a *fixture.Answer) string {
 	if err := header.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	text.Write(decode(t, a).Body)
+	text.Write(fixture.Decoded(t, a).Body)
 	return text.String()
 }

@@ -47,7 +47,7 @@ func (c *caller) hit(what, method, coding string, more http.Header) *fixture.Ans
 	}) {
 		c.v.t.Fatalf("%s of %s is %s", what, method, a)
 	}
-	return decode(c.v.t, a)
+	return fixture.Decoded(c.v.t, a)
 }
 
 var (
@@ -209,7 +209,6 @@ func (v *veil) change(revision string) {
 		c.ask("a list that is passed on after a change", scripted.ToolsList, c.passedOn(""), nil)
 		return strings.Contains(string(a.Body), shown)
 	})
-
 	if stream != nil {
 		e := stream.Await("notifications/tools/list_changed")
 		c.wantUnseen("a notice", &fixture.Answer{Header: stream.Response.Header, Body: []byte(e.Data)})

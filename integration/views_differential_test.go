@@ -50,9 +50,9 @@ func veiled(url, policy string, options ...string) string {
 // about is what a server says of an item.
 func about(name string) string {
 	if strings.Contains(name, hushed) || strings.Contains(name, banned) {
-		return secret + " of " + name + ": " + longMark
+		return secret + " of " + name + ": " + scripted.LongMark
 	}
-	return "about " + name + ": " + longMark
+	return "about " + name + ": " + scripted.LongMark
 }
 
 // readOnly reports whether a tool says so of itself.
@@ -196,7 +196,7 @@ func (c *caller) wantUnseen(what string, a *fixture.Answer, said ...string) {
 	if err := a.Header.Write(&text); err != nil {
 		c.v.t.Fatal(err)
 	}
-	text.Write(decode(c.v.t, a).Body)
+	text.Write(fixture.Decoded(c.v.t, a).Body)
 	rest := text.String()
 	for _, name := range said {
 		rest = strings.ReplaceAll(rest, name, "")

@@ -97,7 +97,6 @@ func TestPages(t *testing.T) {
 			}
 			return strings.Contains(string(a.Body), `"b2"`) && !strings.Contains(string(a.Body), `"d"`)
 		})
-
 		w.SetList(scripted.ToolsList, toolsNamed("first", "a", "c"))
 		w.Changed(scripted.Feeds, scripted.ToolsList)
 		c.AwaitList(scripted.ToolsList, "the changed list", func(a *fixture.Answer) bool {
@@ -136,7 +135,7 @@ func TestPagesAfterARestart(t *testing.T) {
 				}
 				goOn := func() bool {
 					next := first()
-					w.goIdle()
+					goIdle(w.t)
 					w.proxy.reload(mcpCache(w.host.URL, options...))
 					c = w.client(revision)
 					first()

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -24,22 +23,7 @@ func browse(t *testing.T, address string) (*http.Response, string) {
 	}
 	r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 	r.Header.Set("Sec-Fetch-Site", "none")
-	return fetched(t, fixture.HTTPClient(t, "browser", ""), r)
-}
-
-// fetched sends a request and returns the answer with its body.
-func fetched(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
-	t.Helper()
-	res, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, string(body)
+	return fixture.Fetch(t, fixture.HTTPClient(t, "browser", ""), r)
 }
 
 // TestOpenedInABrowser tells people what is there, with servers that have nothing to show:

@@ -107,7 +107,6 @@ func TestKilledWhileSaving(t *testing.T) {
 			return err == nil && bytes.Contains(data, []byte(`"admitted":`))
 		})
 	})
-
 	saved, torn := 0, 0
 	for round := range pick(5, 100) {
 		stop := w.ever(func(n int) {

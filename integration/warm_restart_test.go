@@ -45,18 +45,12 @@ func (w *world) restart(options ...string) {
 // restartAs is restart of any site.
 func (w *world) restartAs(site string) {
 	w.t.Helper()
-	w.goIdle()
+	goIdle(w.t)
 	w.host.Kill()
 	downs := func() int { return strings.Count(w.proxy.log(), `"to":"down"`) }
 	before := downs()
 	w.proxy.reload(site)
 	fixture.Await(w.t, "the feeds to find nobody", func() bool { return downs() >= before+2 })
-}
-
-// goIdle takes the site away.
-func (w *world) goIdle() {
-	w.t.Helper()
-	goIdle(w.t)
 }
 
 // goIdle takes all sites away.
@@ -244,6 +238,9 @@ func TestPrivateListsAreNotStored(t *testing.T) {
 	}
 }
 
+// guardsToken is what the feed shows the server.
+const guardsToken = "feed-secret-4f1c"
+
 // TestGuardedListsAreNotStored restarts Caddy in front of a server that has
 // shown its lists to the guard's account: they are there again only if the
 // server said that they are public.
@@ -253,10 +250,10 @@ func TestGuardedListsAreNotStored(t *testing.T) {
 			w := newUpstream(t)
 			w.SetHints(hints)
 			for _, method := range scripted.ListMethods() {
-				w.SetPrivateList("Bearer "+feedToken, method, scripted.Items(method, "for the guard", 3))
+				w.SetPrivateList("Bearer "+guardsToken, method, scripted.Items(method, "for the guard", 3))
 			}
 			w.host.Start()
-			options := []string{"guard bearer " + feedToken, "admit all"}
+			options := []string{"guard bearer " + guardsToken, "admit all"}
 			w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
 			c := w.client(scripted.Modern)
 			awaitState(t, "ready")
@@ -273,7 +270,7 @@ func TestGuardedListsAreNotStored(t *testing.T) {
 				t.Error("a list that is not public is stored")
 			}
 			for name, content := range storedSnapshots(t) {
-				if bytes.Contains(content, []byte(feedToken)) {
+				if bytes.Contains(content, []byte(guardsToken)) {
 					t.Errorf("%s has the token", name)
 				}
 			}
@@ -287,7 +284,7 @@ func TestListThatBecomesPrivate(t *testing.T) {
 	w := newUpstream(t)
 	w.SetHints(scripted.PublicBrief)
 	w.host.Start()
-	options := []string{"guard bearer " + feedToken, "admit all", "refresh 50ms"}
+	options := []string{"guard bearer " + guardsToken, "admit all", "refresh 50ms"}
 	w.proxy = startProxy(t, mcpCache(w.host.URL, options...))
 	c := w.client(scripted.Modern)
 	c.Settle(scripted.ToolsList)
@@ -330,7 +327,7 @@ func TestDamagedSnapshotsAreIgnored(t *testing.T) {
 	for _, method := range scripted.ListMethods() {
 		c.Settle(method)
 	}
-	w.goIdle()
+	goIdle(w.t)
 	damaged := 0
 	for name, content := range storedSnapshots(t) {
 		if _, other := before[name]; other || !strings.HasSuffix(name, "2026-07-28.tools.snapshot") {
@@ -365,7 +362,7 @@ func TestLoopbackIsTheHostsOwn(t *testing.T) {
 		c.Settle(method)
 	}
 	awaitReady(t, "mcp_cache")
-	w.goIdle()
+	goIdle(w.t)
 	name := filepath.Join(caddy.AppDataDir(), "instance.uuid")
 	own, err := os.ReadFile(name)
 	if err != nil {
@@ -380,7 +377,7 @@ func TestLoopbackIsTheHostsOwn(t *testing.T) {
 	rename([]byte("00000000-0000-4000-8000-000000000001"))
 	w.restart()
 	wantNothing(t, c)
-	w.goIdle()
+	goIdle(w.t)
 	rename(own)
 	w.restart()
 	wantStale(t, c, "v1")

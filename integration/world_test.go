@@ -86,7 +86,6 @@ func (w *world) warm(revision string) *fixture.Raw {
 	fixture.Await(w.t, "the feed's stream", func() bool {
 		return w.Streams(func(s scripted.StreamInfo) bool { return s.Feed && s.Modern == c.Modern() }) > 0
 	})
-
 	return c
 }
 

@@ -31,6 +31,9 @@ func ListMethods() []string {
 // ItemsKey returns the member of a list's result that holds the items.
 func ItemsKey(method string) string { return itemsKeys[method] }
 
+// LongMark makes every item of a list a few hundred bytes long.
+var LongMark = strings.Repeat("some words of a description ", 20)
+
 // Items returns a page of n simple items for a method, whose descriptions
 // carry the mark by which a test recognizes the generation of a list.
 func Items(method, mark string, n int) Page {

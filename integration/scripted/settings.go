@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // Page holds the items of one page of a list, each as it shall leave.
@@ -51,6 +52,10 @@ const (
 	PrivateHour = `"ttlMs":3600000,"cacheScope":"private"`
 	PublicBrief = `"ttlMs":300,"cacheScope":"public"`
 )
+
+// SDKDefault is what the TypeScript, Python and FastMCP servers of the modern
+// era send unless their author has set hints.
+const SDKDefault = `"ttlMs":0,"cacheScope":"private"`
 
 // SetHints sets the caching members of modern results, such as
 // `"ttlMs":0,"cacheScope":"private"`; "" leaves them out.
@@ -114,4 +119,14 @@ func (s *Server) SetScript(method string, script Script) {
 		return
 	}
 	s.scripts[method] = script
+}
+
+// Bearers returns a door, for [Server.SetDoor], that lets bearers of those tokens in, and refuses others by 401.
+func Bearers(tokens ...string) func(*http.Request) int {
+	return func(r *http.Request) int {
+		if slices.Contains(tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
+			return 0
+		}
+		return http.StatusUnauthorized
+	}
 }
