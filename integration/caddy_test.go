@@ -28,7 +28,7 @@ var running struct {
 }
 
 func startCaddy(home string) error {
-	admin, err := fixture.FindAddr()
+	admin, _, err := fixture.TakeAddr()
 	if err != nil {
 		return fmt.Errorf("choosing admin port: %w", err)
 	}

@@ -17,10 +17,6 @@ import (
 // long makes the tests run as long as the promises are stated for.
 var long = flag.Bool("long", false, "run the full numbers: rounds, sessions, reloads, seconds")
 
-// ports keeps two runs beside each other apart: a server that is down for a
-// while comes back at its port.
-var ports = flag.Int64("ports", 0, "where ports of servers under test begin, from 20000 to 31999; 0 for anywhere")
-
 // pick returns how often something is done: a little by default.
 func pick(usual, full int) int {
 	if *long {
@@ -33,13 +29,6 @@ func TestMain(m *testing.M) {
 	programtest.Main()
 	fixture.MainProgram()
 	flag.Parse()
-	if *ports != 0 {
-		if *ports < 20000 || *ports > 31999 {
-			fmt.Fprintf(os.Stderr, "-ports: %d is not from 20000 to 31999\n", *ports)
-			os.Exit(2)
-		}
-		fixture.BeginPorts(*ports)
-	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -69,8 +69,6 @@ func flagValue(name string) string { return flag.Lookup(name).Value.String() }
 type team struct {
 	program string
 	ctx     context.Context
-	members int
-	ports   int64 // where theirs begin
 
 	mu    sync.Mutex // protects the following and the output
 	parts [][]string // names of tests that are still to be run
@@ -91,13 +89,10 @@ func runShared(members int) error {
 	// SIGQUIT is how `go test` ends a program that has outlived its time.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()
-	w := &team{program: program, ctx: ctx, members: members, ports: *ports, parts: deal(names, members*turns)}
-	if w.ports == 0 {
-		w.ports = fixture.AnyPort()
-	}
+	w := &team{program: program, ctx: ctx, parts: deal(names, members*turns)}
 	var group sync.WaitGroup
-	for number := range members {
-		group.Go(func() { w.work(number) })
+	for range members {
+		group.Go(w.work)
 	}
 	group.Wait()
 	result := "PASS"
@@ -142,7 +137,7 @@ func deal(names []string, n int) [][]string {
 }
 
 // work runs one part after the other until none is left.
-func (w *team) work(number int) {
+func (w *team) work() {
 	for {
 		w.mu.Lock()
 		if len(w.parts) == 0 || w.ctx.Err() != nil {
@@ -152,7 +147,7 @@ func (w *team) work(number int) {
 		part := w.parts[0]
 		w.parts = w.parts[1:]
 		w.mu.Unlock()
-		out, err := w.command(number, part).CombinedOutput()
+		out, err := w.command(part).CombinedOutput()
 		w.mu.Lock()
 		_, _ = os.Stdout.Write(withoutVerdict(out))
 		if err != nil {
@@ -163,11 +158,8 @@ func (w *team) work(number int) {
 }
 
 // command runs a part of the tests with the flags of this process.
-func (w *team) command(number int, part []string) *exec.Cmd {
-	own := []string{
-		"-test.run", "^(" + strings.Join(part, "|") + ")$", "-processes", "1", "-test.testlogfile", "",
-		"-ports", fmt.Sprint(fixture.PortOf(w.ports, number, w.members)),
-	}
+func (w *team) command(part []string) *exec.Cmd {
+	own := []string{"-test.run", "^(" + strings.Join(part, "|") + ")$", "-processes", "1", "-test.testlogfile", ""}
 	cmd := exec.CommandContext(w.ctx, w.program, slices.Concat(os.Args[1:], own)...)
 	cmd.WaitDelay = fixture.Deadline // for what it has started and left behind
 	return cmd
