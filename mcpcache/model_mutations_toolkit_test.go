@@ -33,17 +33,17 @@ var toolkitMutations = []mutation{
 	}, by: ofToolkit("TestNamesInNoList")},
 	{name: "give everybody's list to who asks for another", edits: []replacement{
 		{"internal/cache/partition.go", "return EverybodyWho(p.asked)", "return EverybodyWho(Asked{})"},
-	}, by: ofToolkit("TestPublicIsAboutWhoAsks")},
+	}, by: testOf{"TestPublicIsAboutWhoAsks", "../integration/lists"}},
 	{name: "keep what a session of another query lists", edits: []replacement{
 		{"internal/exchange/lookup.go", "opened != x.context.Asked() {", "opened == (cache.Asked{1}) {"},
 		{"internal/exchange/lookup.go", "return !known || session.HasActed(x.question.kind)", "return false"},
-	}, by: ofToolkit("TestSessionsOfOtherQueries")},
+	}, by: testOf{"TestSessionsOfOtherQueries", "../integration/lists"}},
 	{name: "keep for others what a session has changed", edits: []replacement{
 		{"internal/exchange/lookup.go", "return !known || session.HasActed(x.question.kind)", "return !known"},
-	}, by: ofToolkit("TestSessionsOwnListsOfAQuery")},
+	}, by: testOf{"TestSessionsOwnListsOfAQuery", "../integration/lists"}},
 	{name: "have the feed repeat what may be a credential", edits: []replacement{
 		{"internal/identity/asked.go", "if mayHoldCredential(r.URL.RawQuery) {", "if r.URL == nil {"},
-	}, by: ofToolkit("TestFeedRepeatsNoSecrets")},
+	}, by: testOf{"TestFeedRepeatsNoSecrets", "../integration/lists"}},
 	{name: "keep the lists of a caller whom a server refuses", edits: []replacement{
 		{"internal/toolkit/answer.go", "\ta.v.bar(s)\n", ""},
 	}, by: ofToolkit("TestRefusalEndsLists")},
@@ -158,4 +158,4 @@ var toolkitMutations = []mutation{
 }
 
 // ofToolkit is one of the tests with several servers.
-func ofToolkit(name string) testOf { return testOf{name, "../integration"} }
+func ofToolkit(name string) testOf { return testOf{name, "../integration/several"} }

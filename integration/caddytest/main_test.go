@@ -1,0 +1,5 @@
+package caddytest
+
+import "testing"
+
+func TestMain(m *testing.M) { Main(m) }

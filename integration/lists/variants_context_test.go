@@ -1,0 +1,30 @@
+package lists
+
+import (
+	"testing"
+
+	"github.com/caddy-mcp/mcp-cache/integration/caddytest"
+	"github.com/caddy-mcp/mcp-cache/integration/scripted"
+)
+
+// TestListsOfOthersTellNothing has callers with credentials of their own list in
+// turns with one that shares the feed's: what they are given says nothing of what
+// clients like them are given without credentials.
+func TestListsOfOthersTellNothing(t *testing.T) {
+	caddytest.EachEra(t, func(t *testing.T, revision string) {
+		w := caddytest.NewUpstream(t)
+		w.SetHints(scripted.PrivateHour)
+		w.Start()
+		anybody := w.Client(revision)
+		anybody.Settle(scripted.ToolsList)
+		for i := range 5 {
+			w.SetPrivateList(auth(i), scripted.ToolsList, scripted.Items(scripted.ToolsList, auth(i), 5))
+			own := w.ClientAs(revision, auth(i))
+			if a := own.List(scripted.ToolsList); caddytest.MarkOf(a, scripted.ToolsList) != auth(i) {
+				t.Errorf("%s is given %s", auth(i), a)
+			}
+			caddytest.WantHit(t, own.List(scripted.ToolsList), scripted.ToolsList, auth(i))
+			caddytest.WantHit(t, anybody.List(scripted.ToolsList), scripted.ToolsList, "v1")
+		}
+	})
+}

@@ -1,7 +1,0 @@
-//go:build !race
-
-package integration
-
-// siteLog has a site log its requests, so that answers pass through Caddy's
-// recorder too.
-const siteLog = "log\n"
