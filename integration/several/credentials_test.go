@@ -176,10 +176,16 @@ func TestToolkitHidesTheGuardsCredential(t *testing.T) {
 	for name, revisions := range map[string][]string{"legacy": legacyRevisions, "modern": {scripted.Modern}} {
 		t.Run(name, func(t *testing.T) {
 			w, m := caddytest.NewMember(t, "one", "prefix off", "authorization guard", "guard bearer "+token)
-			w.SetRevisions(revisions...)
-			w.SetList(scripted.ToolsList, scripted.Page{`{"name":"get","description":` + string(quoted) + `,"inputSchema":{"type":"object"}}`})
+			alone, direct := caddytest.NewMember(t, "alone", m.Options...)
+			// In a session of its own, a client is given the list in which nothing is hidden. Whether others
+			// then share the feed's is left to chance.
+			alone.SetSessions(false)
+			for _, server := range []*caddytest.World{w, alone} {
+				server.SetRevisions(revisions...)
+				server.SetList(scripted.ToolsList, scripted.Page{`{"name":"get","description":` + string(quoted) + `,"inputSchema":{"type":"object"}}`})
+			}
 			p := caddytest.StartProxy(t, "handle_path /several/* {\n"+caddytest.ToolkitOf([]caddytest.Member{m}, "admit all", "name several")+"\n}\nhandle_path /one/* {\n"+
-				caddytest.Directive(m.URL, "guard bearer "+token, "admit all", "scope public always", "name one")+"\n}")
+				caddytest.Directive(direct.URL, "guard bearer "+token, "admit all", "scope public always", "name one")+"\n}")
 			for _, revision := range []string{scripted.LatestLegacy, scripted.Modern} {
 				c := fixture.New(t, "http://"+p.Addr+"/several/mcp", revision, "")
 				if a := caddytest.HasListed(t, c, scripted.ToolsList, 1); strings.Contains(string(a.Body), middle) || !strings.Contains(string(a.Body), "****") {
