@@ -1,10 +1,10 @@
 // Package caddytest runs tests in front of and behind a real Caddy. [Main] starts the
 // Caddy of a test process, and several processes share the tests of a package.
 //
-// A test begins with [NewWorld], which has a server on every byte of which it decides,
-// behind a site of that Caddy; with [StartProxy], for a server of its own; or with
-// [NewMember] and [ToolkitOf], for several servers. [StartProcess] starts another
-// Caddy, in a process of its own.
+// A test starts with one of these. [NewWorld] starts a server behind a site of that Caddy,
+// and the test decides about every byte of the server. [StartProxy] starts a site for any
+// server. [NewMember] and [ToolkitOf] are for several servers behind one endpoint.
+// [StartProcess] starts another Caddy, in a process of its own.
 package caddytest
 
 import (

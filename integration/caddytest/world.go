@@ -74,8 +74,8 @@ func (w *World) ClientAs(revision, authorization string) *fixture.Raw {
 	return fixture.New(w.T, w.Proxy.URL, revision, authorization)
 }
 
-// Warm returns a client of a revision for whom all lists are hits, after the
-// feed has opened its stream.
+// Warm returns a client of a revision. It waits until all lists of the client are hits,
+// and the feed has opened its stream.
 func (w *World) Warm(revision string) *fixture.Raw {
 	w.T.Helper()
 	c := w.Client(revision)

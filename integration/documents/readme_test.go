@@ -52,7 +52,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 			case block.Language == "dockerfile" && strings.HasSuffix(file, "examples/container/README.md"):
 				// The step container builds it.
 			case block.Language != "":
-				t.Errorf("%s: a block of %s, of which this test knows nothing", block, block.Language)
+				t.Errorf("%s: this test cannot check a block of %s", block, block.Language)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (s *guardedSite) client(revision string) *fixture.Raw {
 	return fixture.New(s.t, s.proxy.URL, revision, "Bearer "+s.user)
 }
 
-// warm returns a client for whom the list of tools is a hit.
+// warm returns a client. It waits until the client's list of tools is a hit.
 func (s *guardedSite) warm(revision string) *fixture.Raw {
 	s.t.Helper()
 	c := s.client(revision)

@@ -21,14 +21,14 @@ const (
 )
 
 // TestEverything has every client open sessions with the reference server, one
-// after the other and then all at once. The server registers tools for what the
-// client can do once the session is there, and announces them, to clients whose
-// stream is open by then. Everybody is given the tools that the server itself
-// gives them; from the second list after a session's own notice on, from the cache.
+// by one and then all at once. Once a session is open, the server registers more
+// tools, by the capabilities of the client, and announces them to clients whose stream is open by
+// then. Each client gets the tools that the server itself gives it. From the second list
+// after the session's own notice on, the cache gives them.
 func TestEverything(t *testing.T) {
 	o := caddytest.InstalledOthers(t)
 	server := caddytest.StartOther(t, fixture.FreeAddr(t), o.Everything()...)
-	// What the upstream is asked is counted.
+	// The host counts the requests that reach the server.
 	direct := &url.URL{Scheme: "http", Host: server.Addr}
 	host := fixture.NewHost(t, &httputil.ReverseProxy{
 		FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(direct) },

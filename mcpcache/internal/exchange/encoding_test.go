@@ -2,9 +2,7 @@ package exchange
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -16,8 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/encode"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode/gzip" // what encode can do
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode/zstd"
-	"github.com/klauspost/compress/zstd"
 
+	"github.com/caddy-mcp/mcp-cache/integration/fixture"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -57,30 +55,7 @@ func ask(t *testing.T, h caddyhttp.MiddlewareHandler, next caddyhttp.Handler, r 
 // decoded returns the body of an answer without its content coding.
 func decoded(t *testing.T, w *httptest.ResponseRecorder) []byte {
 	t.Helper()
-	var r io.Reader = bytes.NewReader(w.Body.Bytes())
-	switch coding := w.Header().Get("Content-Encoding"); coding {
-	case "gzip":
-		unzip, err := gzip.NewReader(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r = unzip
-	case "zstd":
-		d, err := zstd.NewReader(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		r = d
-	case "":
-	default:
-		t.Fatalf("content coding is %q", coding)
-	}
-	body, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return fixture.Decoded(t, &fixture.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}).Body
 }
 
 func TestCompressedHits(t *testing.T) {
