@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -126,6 +127,7 @@ func TestSleepersAfterARestart(t *testing.T) {
 		if _, err := f.Refresh(w.Context(), revision.Tools); err != nil {
 			t.Errorf("refreshing: %v", err)
 		}
+		synctest.Wait() // or the feed, which looks at all lists now, may see that the upstream is awake
 		w.wantCalls(list, 1)
 		sleeper.asleep.Store(false)
 		w.group.Woken(time.Now().Add(time.Second))
