@@ -49,8 +49,8 @@ func (h *Handler) openClients(ctx caddy.Context, name string) (err error) {
 	h.clients.board.SetMost(most)
 	h.clients.messages.SetLimit(h.settings.backend.Memory)
 	for _, s := range h.Servers {
-		if p := programOf(s.upstream); p != nil {
-			p.ShareMemory(h.clients.messages)
+		if s.program != nil {
+			s.program.ShareMemory(h.clients.messages)
 		}
 	}
 	h.ids.use(h.clients.sessions.Secret)

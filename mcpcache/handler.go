@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstreamconfig"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -241,6 +242,7 @@ type Handler struct {
 	Name string `json:"name,omitempty"`
 
 	upstream caddyhttp.MiddlewareHandler
+	program  upstreamconfig.Program // nil if the upstream is none
 	guard    guards.Guard
 	store    stores.Store
 	logger   *zap.Logger
@@ -250,18 +252,18 @@ type Handler struct {
 	sharing  *sealing[secret.Ring]    // nil if the store is this instance's own
 	app      *app
 
-	endpointURL string   // as the feeds see it
-	replicaURLs []string // of all that the configuration names, that one first
-	picked      string   // the address of a server that the request picks; "" if none does
-	feedHost    string   // the Host of the feeds' requests; "" if clients' Hosts do not reach the server
-	backend     *backend.Tenant
-	endpoint    *exchange.Endpoint
-	toolkit     *toolkit.Endpoint // in front of several servers, in the place of endpoint
-	cleaned     bool              // what the toolkit took has been given back
-	clients     *clients          // of the toolkit
-	clientsKey  string            // in the pool; "" while they are not taken
-	ids         *sealing[*seal.Sealer]
-	telemetry   *telemetry.Telemetry
+	endpointURL        string   // as the feeds see it
+	replicaURLs        []string // of all that the configuration names, that one first
+	addressFromRequest string   // of the server, if it depends on the request; "" if it does not
+	feedHost           string   // the Host of the feeds' requests; "" if clients' Hosts do not reach the server
+	backend            *backend.Tenant
+	endpoint           *exchange.Endpoint
+	toolkit            *toolkit.Endpoint // in front of several servers, in the place of endpoint
+	cleaned            bool              // what the toolkit took has been given back
+	clients            *clients          // of the toolkit
+	clientsKey         string            // in the pool; "" while they are not taken
+	ids                *sealing[*seal.Sealer]
+	telemetry          *telemetry.Telemetry
 }
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].

@@ -424,57 +424,6 @@ func TestEndpointOfTheFeeds(t *testing.T) {
 	})
 }
 
-func TestUpstreamURL(t *testing.T) {
-	const one = `"upstreams":[{"dial":"10.0.0.1:3001"}]`
-	for config, want := range map[string]struct {
-		base  string
-		known bool
-	}{
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"127.0.0.1:3001"}]}`:                                        {"http://127.0.0.1:3001", true},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"a:3001"},{"dial":"b:3001"}]}`:                              {"http://a:3001", true},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"a:80"}]}`:                                                  {"http://a", true},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"localhost:80"}]}`:                                          {"http://localhost", true},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"[::1]:3001"}]}`:                                            {"http://[::1]:3001", true},
-		`{"handler":"reverse_proxy","transport":{"protocol":"http","tls":{}},"upstreams":[{"dial":"a:443"}]}`:        {"https://a", true},
-		`{"handler":"reverse_proxy","transport":{"protocol":"http","tls":{}},"upstreams":[{"dial":"a:8443"}]}`:       {"https://a:8443", true},
-		`{"handler":"reverse_proxy","transport":{"protocol":"http","tls":{}},"upstreams":[{"dial":"{env.A}:8443"}]}`: {"https://localhost", false},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"unix//run/mcp.sock"}]}`:                                    {"http://localhost", false},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"a"}]}`:                                                     {"http://localhost", false},
-		`{"handler":"reverse_proxy","upstreams":[]}`:                                                                 {"http://localhost", false},
-		`{"handler":"reverse_proxy","dynamic_upstreams":{"source":"srv"}}`:                                           {"http://localhost", false},
-		`{"handler":"static_response"}`:                                                                              {"http://localhost", false},
-		`{"handler":"static_response","upstreams":5}`:                                                                {"http://localhost", false},
-		// These go elsewhere, or nobody knows where.
-		`{"handler":"subroute",` + one + `}`:                                                                              {"http://10.0.0.1:3001", false},
-		`{"handler":"reverse_proxy","dynamic_upstreams":{"source":"a"},` + one + `}`:                                      {"http://10.0.0.1:3001", false},
-		`{"handler":"reverse_proxy","transport":{"protocol":"http","forward_proxy_url":"http://b"},` + one + `}`:          {"http://10.0.0.1:3001", false},
-		`{"handler":"reverse_proxy","transport":{"protocol":"http","network_proxy":{"from":"url"}},` + one + `}`:          {"http://10.0.0.1:3001", false},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":":3001"}]}`:                                                      {"http://:3001", false},
-		`{"handler":"reverse_proxy","upstreams":[{"dial":"{http.request.header.X}:3001"}]}`:                               {"http://localhost", false},
-		`{"handler":"reverse_proxy","transport":{"protocol":"upstream_host"},"upstreams":[{"dial":"10.255.255.1:3001"}]}`: {"http://10.255.255.1:3001", true},
-	} {
-		if urls, known := upstreamURLs(json.RawMessage(config), "/x"); urls[0] != want.base+"/x" || known != want.known {
-			t.Errorf("%s: got %s, %v, want %+v", config, urls, known, want)
-		}
-	}
-}
-
-// Of several upstreams, status tells all, each once.
-func TestReplicaURLs(t *testing.T) {
-	for upstreams, want := range map[string][]string{
-		`{"dial":"a:1"}`: {"http://a:1/mcp"},
-		`{"dial":"a:1"},{"dial":"b:80"},{"dial":"c:1"}`: {"http://a:1/mcp", "http://b/mcp", "http://c:1/mcp"},
-		`{"dial":"a:1"},{"dial":"b:1"},{"dial":"a:1"}`:  {"http://a:1/mcp", "http://b:1/mcp"},
-		`{"dial":"unix//a"},{"dial":"unix//b"}`:         {"http://localhost/mcp"},
-		`{"dial":"{env.A}:1"},{"dial":"b:1"}`:           {"http://localhost/mcp", "http://b:1/mcp"},
-	} {
-		got, _ := upstreamURLs(json.RawMessage(`{"handler":"reverse_proxy","upstreams":[`+upstreams+`]}`), "/mcp")
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", upstreams, got, want)
-		}
-	}
-}
-
 // However headers are spelled and ordered that are called harmless, they are the
 // same ones.
 func TestHarmlessIsSharedOverAReload(t *testing.T) {

@@ -1,17 +1,13 @@
 package mcpcache
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
@@ -61,7 +57,7 @@ func (h *Handler) provision(ctx caddy.Context, name string) error {
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
 	if name == "" {
 		h.answer(ctx)
-		if programOf(h.upstream) != nil {
+		if h.program != nil {
 			h.warnOfPrograms(h.settings.exchange.Name)
 		}
 	}
@@ -76,6 +72,15 @@ func (h *Handler) provision(ctx caddy.Context, name string) error {
 	}
 	h.app.onStart(h.backend.Run)
 	return nil
+}
+
+// warnOfPrograms warns if everybody who reaches the handler uses those programs, and nobody has said
+// that this is meant: no door lets callers in, and it is not said that handlers in front do.
+func (h *Handler) warnOfPrograms(names ...string) {
+	if len(names) > 0 && h.Admit != admitAll {
+		h.logger.Warn("whoever reaches this handler uses the program, with the rights of Caddy: if handlers in front of it let callers in, or everybody may use it, say so with admit all",
+			zap.String("handler", h.settings.exchange.Name), zap.Strings("programs", names))
+	}
 }
 
 func eventsApp(ctx caddy.Context) (*caddyevents.App, error) {
@@ -102,59 +107,12 @@ func (h *Handler) configure(ctx caddy.Context, name string) (err error) {
 	return err
 }
 
-// connect loads the guests, and takes the backend of the server that they reach.
-func (h *Handler) connect(ctx caddy.Context, name string) error {
-	telling := tellingPlaceholders(h.UpstreamRaw, h.settings.harmless, h.settings.partition)
-	if name != "" && len(telling) > 0 {
-		return fmt.Errorf("upstream: it is sent values of the request, {%s}; of those, a server of a toolkit is sent what its options authorization and headers say", strings.Join(telling, "}, {"))
-	}
-	h.keepApart(telling)
-	key, err := h.feedKey(telling)
-	if err != nil {
-		return err
-	}
-	// Loading the guests empties their raw configuration.
-	own, placeholders := ownUpstream(h.UpstreamRaw), placeholdersIn(h.UpstreamRaw)
-	h.picked = pickedByRequest(h.UpstreamRaw)
-	h.settings.backend.Feed.Blind = h.picked != ""
-	h.settings.backend.Feed.Sent = sentCredentials(h.UpstreamRaw)
-	h.settings.exchange.LendsCredentials = areLent(h.settings.backend.Feed.Sent)
-	urls, known := upstreamURLs(h.UpstreamRaw, h.settings.exchange.Path)
-	h.endpointURL, h.replicaURLs = urls[0], urls
-	if known {
-		h.settings.backend.Feed.Endpoint = h.endpointURL
-	}
-	if err := h.loadGuests(ctx); err != nil {
-		return err
-	}
-	if h.sharing, err = h.newSharing(name != ""); err != nil {
-		return err
-	}
-	if err := h.findFeedHost(); err != nil {
-		return err
-	}
-	h.settings.backend.Addresses = serverAddresses(h.upstream)
-	h.settings.backend.Feed.Guard = h.guard
-	if h.guard != nil {
-		key = append(key, h.guard.Identity()...)
-	}
-	if p := programOf(h.upstream); p != nil {
-		key = append(key, p.Identity()...)
-	}
-	loaded, err := ctx.App("mcp_cache")
-	if err != nil {
-		return fmt.Errorf("loading the app that starts the feeds: %w", err)
-	}
-	h.app = loaded.(*app)
-	return h.acquire(key, own, placeholders, telling)
-}
-
 // answer makes the endpoint in front of one server.
 func (h *Handler) answer(ctx caddy.Context) {
 	h.endpoint = exchange.New(h.settings.exchange, h.backend, h.telemetry.Requests(), h.logger)
-	if h.picked != "" {
+	if h.addressFromRequest != "" {
 		h.endpoint.Remarks.Make("which server is asked depends on the request, so the feed cannot know it: lists are kept for each caller alone; "+
-			"a mcp_cache for each server, picked by matchers, shares them", "upstream", h.picked)
+			"a mcp_cache for each server, picked by matchers, shares them", "upstream", h.addressFromRequest)
 	}
 	if h.cursors != nil {
 		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.sealer, Tried: h.cursors.tried, Server: h.endpointURL}
@@ -171,51 +129,6 @@ func (h *Handler) answer(ctx caddy.Context) {
 func (h *Handler) ruleUse() *ruleUse {
 	return newRuleUse(h.rules.set, func() []*catalog.List { return listsOf(h.backend.Feeds, h.backend.Cache) },
 		h.settings.backend.Kinds.Has(revision.ResourceTemplates), h.logger)
-}
-
-// loadGuests loads the upstream handler, the store and the guard.
-func (h *Handler) loadGuests(ctx caddy.Context) error {
-	mod, err := ctx.LoadModule(h, "UpstreamRaw")
-	if err != nil {
-		return fmt.Errorf("loading upstream: %w", err)
-	}
-	var ok bool
-	if h.upstream, ok = mod.(caddyhttp.MiddlewareHandler); !ok {
-		return fmt.Errorf("upstream: %T is not an HTTP handler", mod)
-	}
-	if p := programOf(h.upstream); p != nil {
-		p.OriginsAreChecked() // by this handler, which knows which are let in
-		h.servesAll()
-	}
-	if err := h.loadStore(ctx); err != nil {
-		return err
-	}
-	if h.GuardRaw == nil {
-		return nil
-	}
-	if mod, err = ctx.LoadModule(h, "GuardRaw"); err != nil {
-		return fmt.Errorf("loading guard: %w", err)
-	}
-	if h.guard, ok = mod.(guards.Guard); !ok {
-		return fmt.Errorf("guard: %T is not a guard", mod)
-	}
-	return nil
-}
-
-// loadStore loads the store.
-func (h *Handler) loadStore(ctx caddy.Context) error {
-	if h.StoreRaw == nil {
-		h.StoreRaw = json.RawMessage(`{"store":"caddy"}`)
-	}
-	mod, err := ctx.LoadModule(h, "StoreRaw")
-	if err != nil {
-		return fmt.Errorf("loading store: %w%s", err, BuildHint(stores.Namespace))
-	}
-	var ok bool
-	if h.store, ok = mod.(stores.Store); !ok {
-		return fmt.Errorf("store: %T is not a store", mod)
-	}
-	return nil
 }
 
 // BuildHint returns what to add to an error because of which a guest of that namespace may be

@@ -20,18 +20,18 @@ func (r reported) Name() string { return r.h.settings.exchange.Name }
 
 // Upstream implements [report.Source].
 func (r reported) Upstream() string {
-	if p := programOf(r.h.upstream); p != nil {
-		return p.String()
+	if r.h.program != nil {
+		return r.h.program.String()
 	}
 	return r.h.endpointURL
 }
 
 // Program implements [report.Source].
 func (r reported) Program() report.Program {
-	if p := programOf(r.h.upstream); p != nil {
-		return p
+	if r.h.program == nil {
+		return nil
 	}
-	return nil
+	return r.h.program
 }
 
 // Remarks implements [report.Source].
@@ -52,7 +52,9 @@ func (r reported) Replicas() []string { return r.h.replicaURLs }
 func (r reported) Feeds() *feed.Group { return r.h.backend.Feeds }
 
 // Ready implements [report.Source].
-func (r reported) Ready() bool { return r.h.picked != "" || report.Hydrated(r.h.backend.Feeds) }
+func (r reported) Ready() bool {
+	return r.h.addressFromRequest != "" || report.Hydrated(r.h.backend.Feeds)
+}
 
 // Servers implements [report.Source].
 func (reported) Servers() []report.Source { return nil }

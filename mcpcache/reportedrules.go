@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/placeholder"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
@@ -41,7 +42,7 @@ func (p reportedRules) ViewAs(ctx context.Context, as []string) (*policy.View, m
 	view, failed := p.h.rules.viewOf(r)
 	// A condition that decides keeps those behind it from asking.
 	for _, m := range p.h.rules.matchers {
-		asked.add(slices.DeleteFunc(placeholdersIn(m.text), isRepetition)...)
+		asked.add(slices.DeleteFunc(placeholder.Names(m.text), isRepetition)...)
 	}
 	if unasked, others := asked.unasked(); unasked != nil {
 		return view, failed, &report.UnaskedError{Names: unasked, Asked: others}

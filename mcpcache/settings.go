@@ -129,6 +129,17 @@ var validClientName = regexp.MustCompile(`^[A-Za-z0-9._/@ -]{1,64}$`)
 // IsClientName reports whether the feed may call itself that.
 func IsClientName(name string) bool { return validClientName.MatchString(name) }
 
+// IsHost reports whether a value can be the Host that the feed sends: a name or an address, with
+// or without a port.
+func IsHost(value string) bool { return origin.IsHost(value) }
+
+// IsCookie reports whether a value of the option harmless is a cookie.
+func IsCookie(value string) bool { return identity.IsCookie(value) }
+
+// IsCredential reports whether a request header is known to say who a caller
+// is. Others may do so too.
+func IsCredential(name string) bool { return identity.IsCredential(name) }
+
 // longest is the longest duration of any option: ten years. Times that far away still fit in
 // Unix nanoseconds.
 const longest = 10 * 365 * 24 * time.Hour

@@ -203,3 +203,18 @@ func TestBadSettings(t *testing.T) {
 		})
 	}
 }
+
+func TestBadHost(t *testing.T) {
+	for _, bad := range []string{" ", "a b", "http://a", "a/b", "a:b", "a:123456", "::1", "[::1", "user@a", "{env.HOST}", "a,b", "é", strings.Repeat("a", 254)} {
+		h := Handler{Host: bad}
+		if _, err := h.newSettings(); err == nil || !strings.HasPrefix(err.Error(), "host: ") {
+			t.Errorf("%q: got error %v", bad, err)
+		}
+	}
+	for _, good := range []string{"a", "mcp.example.com", "mcp.example.com:8443", "127.0.0.1:1", "[::1]", "[::1]:8080", "a_b-c"} {
+		h := Handler{Host: good}
+		if _, err := h.newSettings(); err != nil {
+			t.Errorf("%q: got error %v", good, err)
+		}
+	}
+}

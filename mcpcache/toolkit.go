@@ -96,7 +96,7 @@ func (h *Handler) provisionServers(ctx caddy.Context, name string) ([]*toolkit.S
 // programs returns the names of the servers that are programs.
 func (h *Handler) programs() (names []string) {
 	for _, s := range h.Servers {
-		if programOf(s.upstream) != nil {
+		if s.program != nil {
 			names = append(names, s.Name)
 		}
 	}

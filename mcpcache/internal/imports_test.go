@@ -55,14 +55,14 @@ var floors = [][]string{
 	{"exchange", "toolkit"},
 	// What operators see of all that.
 	{"report"},
-	// What is counted, traced and told of it.
-	{"telemetry"},
+	// What is counted, traced and told of it; the configuration of the handler that reaches a server.
+	{"telemetry", "upstreamconfig"},
 	// What only commands use: a server to try, and the check of one.
 	{"demo", "probe"},
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit"}
+var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit", "upstreamconfig"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

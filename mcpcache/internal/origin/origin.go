@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -275,6 +276,13 @@ func namesThisMachine(host string) bool {
 	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.IsLoopback()
 }
+
+// hostPattern matches a name or an address, with or without a port.
+var hostPattern = regexp.MustCompile(`^(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$`)
+
+// IsHost reports whether a value can be the Host of a request: a name or an address, with or
+// without a port.
+func IsHost(value string) bool { return hostPattern.MatchString(value) }
 
 // FoldHost returns a host, or an origin, in lower case. What is not ASCII stays as it is: Unicode has
 // letters that would become others'.

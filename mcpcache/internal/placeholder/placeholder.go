@@ -1,6 +1,6 @@
-// Package placeholder replaces the placeholders in the options of a guard or a store when a
-// configuration is loaded. It knows nothing of what an option is for, and its
-// errors name the option without the value, which may be a secret.
+// Package placeholder finds the placeholders in a configuration. It replaces those in the options
+// of a guard or a store when Caddy loads the configuration. Its errors name the option, and leave
+// out the value, which may be a secret.
 package placeholder
 
 import (
@@ -8,10 +8,25 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 )
+
+// pattern matches a placeholder. If one stands in another, it matches the inner one.
+var pattern = regexp.MustCompile(`\{([^{}"\n]+)\}`)
+
+// Names returns the names of the placeholders in a text or in JSON, each once and in order.
+func Names[T string | ~[]byte](text T) []string {
+	all := pattern.FindAllStringSubmatch(string(text), -1)
+	names := make([]string, 0, len(all))
+	for _, found := range all {
+		names = append(names, found[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // onePlaceholder matches values that are nothing but a placeholder, which may
 // be named in an error; any other value may hold a secret.

@@ -1,7 +1,6 @@
-package mcpcache
+package upstreamconfig
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
@@ -59,19 +58,9 @@ func TestTellingPlaceholders(t *testing.T) {
 		`{"handler":"static_response","body":"{\"a\": {\"b\":1}}"}`:                                                                                none,
 		`[]`: none, `{`: none,
 	} {
-		got := tellingPlaceholders(json.RawMessage(config), identity.Headers{"X-Conversation": true}, []string{"{http.request.uri.query.tier}"})
+		got := Read([]byte(config)).Telling(identity.Headers{"X-Conversation": true}, []string{"{http.request.uri.query.tier}"})
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", config, got, want)
 		}
-	}
-}
-
-func TestPlaceholdersInConfigurations(t *testing.T) {
-	raw := `{"handler":"reverse_proxy","headers":{"request":{"set":{"X-User":["{http.auth.user.id}"],"X-Both":["a{http.vars.b}{http.auth.user.id}"]}}},"upstreams":[{"dial":"127.0.0.1:1"}]}`
-	if got, want := placeholdersIn(json.RawMessage(raw)), []string{"http.auth.user.id", "http.vars.b"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := placeholdersIn(json.RawMessage(`{"handler":"subroute","routes":[{}]}`)); len(got) != 0 {
-		t.Errorf("got %q where there is none", got)
 	}
 }

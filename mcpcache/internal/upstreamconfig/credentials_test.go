@@ -1,4 +1,4 @@
-package mcpcache
+package upstreamconfig
 
 import (
 	"net/http"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestSentCredentials(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	t.Setenv("MCP_CACHE_TEST_TOKEN", "s3cret")
 	for raw, want := range map[string]http.Header{
 		`{"handler":"reverse_proxy","headers":{"request":{"set":{"authorization":["Bearer {env.MCP_CACHE_TEST_TOKEN}"],"X-Tenant":["acme"]},"add":{"X-Api-Key":["a","b"]}}}}`: {
@@ -18,19 +18,19 @@ func TestSentCredentials(t *testing.T) {
 		`{"handler":"reverse_proxy"}`: {},
 		`{"headers":1}`:               nil,
 	} {
-		if got := sentCredentials([]byte(raw)); !reflect.DeepEqual(got, want) {
+		if got := Read([]byte(raw)).Credentials(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", raw, got, want)
 		}
 	}
 }
 
-func TestAreLent(t *testing.T) {
+func TestAnyShared(t *testing.T) {
 	for value, want := range map[string]bool{"Bearer s3cret": true, "": false, "{http.auth.user.id}": false, "{other}": true} {
-		if got := areLent(http.Header{"X-Key": {value}}); got != want {
+		if got := AnyShared(http.Header{"X-Key": {value}}); got != want {
 			t.Errorf("%q: %v", value, got)
 		}
 	}
-	if areLent(nil) {
-		t.Error("nothing is lent")
+	if AnyShared(nil) {
+		t.Error("no credential is shared")
 	}
 }
