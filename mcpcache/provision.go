@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -100,7 +101,7 @@ func (h *Handler) configure(ctx caddy.Context, name string) (err error) {
 		h.logger = ctx.Logger().With(zap.String("server", h.Name))
 		h.settings.exchange.Name = name
 	}
-	if h.rules, err = loadRules(ctx, h.Rules, h.Unlisted == unlistedAllow, h.logger); err != nil {
+	if h.rules, err = ruleset.Load(ctx, configured(h.Rules), h.Unlisted == unlistedAllow, h.logger); err != nil {
 		return err
 	}
 	h.cursors, err = h.newCursors()
@@ -120,15 +121,17 @@ func (h *Handler) answer(ctx caddy.Context) {
 		h.app.onStart(func() { h.cursors.start(ctx, ctx.Storage()) })
 	}
 	if h.rules != nil {
-		h.watchRules(ctx, h.settings.exchange.Path, h.ruleUse())
+		h.watchRules(ctx, h.settings.exchange.Path)
 		h.endpoint.Rules = h.rules
 	}
 }
 
-// ruleUse is what there is of the lists of the server that the rules could be about.
-func (h *Handler) ruleUse() *ruleUse {
-	return newRuleUse(h.rules.set, func() []*catalog.List { return listsOf(h.backend.Feeds, h.backend.Cache) },
+// watchRules tells the rules of one server which requests and lists they are about. path is the
+// path of the endpoint.
+func (h *Handler) watchRules(ctx caddy.Context, path string) {
+	h.rules.Watch(path, h.telemetry.RuleFailed, func() []*catalog.List { return ruleset.ListsOf(h.backend.Feeds, h.backend.Cache) },
 		h.settings.backend.Kinds.Has(revision.ResourceTemplates), h.logger)
+	h.app.onStart(func() { go h.rules.Run(ctx) })
 }
 
 // BuildHint returns what to add to an error because of which a guest of that namespace may be

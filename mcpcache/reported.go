@@ -91,7 +91,7 @@ func (r reported) Policy() report.Policy {
 	if r.h.rules == nil {
 		return nil
 	}
-	return reportedRules(r)
+	return r.h.rules
 }
 
 // Shown implements [report.Source].

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
@@ -31,7 +32,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	if h.settings, err = h.newSettings(); err != nil {
 		return err
 	}
-	if h.rules, err = loadRules(ctx, h.Rules, h.Unlisted == unlistedAllow, h.logger); err != nil {
+	if h.rules, err = ruleset.Load(ctx, configured(h.Rules), h.Unlisted == unlistedAllow, h.logger); err != nil {
 		return err
 	}
 	name := h.settings.exchange.Name
@@ -66,7 +67,8 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	}
 	h.telemetry = told
 	if h.rules != nil {
-		h.watchRules(ctx, x.Path, newRuleUse(h.rules.set, h.joinedLists, h.joinsTemplates(), h.logger))
+		h.rules.Watch(x.Path, told.RuleFailed, h.joinedLists, h.joinsTemplates(), h.logger)
+		h.app.onStart(func() { go h.rules.Run(ctx) })
 	}
 	report.Live.Add(reportedToolkit{h})
 	h.app.onStart(h.toolkit.Run)
@@ -83,7 +85,7 @@ func (h *Handler) provisionServers(ctx caddy.Context, name string) ([]*toolkit.S
 			return nil, fmt.Errorf("server %s: %w", s.Name, err)
 		}
 		if s.rules != nil {
-			s.watchRules(ctx, h.settings.exchange.Path, s.ruleUse())
+			s.watchRules(ctx, h.settings.exchange.Path)
 		}
 		servers[i] = &toolkit.Server{
 			Name: s.Name, Prefix: s.prefix(), URL: s.endpointURL, Host: s.feedHost, EndsSessions: s.SessionLost == End,
@@ -326,7 +328,7 @@ func (r reportedToolkit) Policy() report.Policy {
 	if r.h.rules == nil {
 		return nil
 	}
-	return reportedRules(r)
+	return r.h.rules
 }
 
 // Shown implements [report.Source]. What callers are shown is made of several servers' rules,

@@ -55,14 +55,15 @@ var floors = [][]string{
 	{"exchange", "toolkit"},
 	// What operators see of all that.
 	{"report"},
-	// What is counted, traced and told of it; the configuration of the handler that reaches a server.
-	{"telemetry", "upstreamconfig"},
+	// What is counted, traced and told of it; the configuration of the handler that reaches a server;
+	// the rules of a configuration.
+	{"telemetry", "upstreamconfig", "ruleset"},
 	// What only commands use: a server to try, and the check of one.
 	{"demo", "probe"},
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit", "upstreamconfig"}
+var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit", "upstreamconfig", "ruleset"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

@@ -1,6 +1,7 @@
-package mcpcache
+package ruleset
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ import (
 
 // usedRules are rules that look at the lists that a test sets.
 type usedRules struct {
-	*ruleUse
+	*use
 
 	t     *testing.T
 	known map[string]*cache.Entry // by revision and kind
@@ -39,7 +40,7 @@ func newUsedRules(t *testing.T, templates bool, rules ...Rule) *usedRules {
 	}
 	core, log := observer.New(zapcore.DebugLevel)
 	u := &usedRules{t: t, known: make(map[string]*cache.Entry), log: log}
-	u.ruleUse = newRuleUse(policy.NewSet(parsed, true), func() (lists []*catalog.List) {
+	u.use = newUse(policy.NewSet(parsed, true), func() (lists []*catalog.List) {
 		for _, r := range revision.All() {
 			for _, k := range revision.Kinds() {
 				if e := u.known[fmt.Sprint(r, k)]; e != nil {
@@ -123,20 +124,20 @@ func TestResourceRulesKnowTemplates(t *testing.T) {
 	}
 }
 
-// TestRulesAreLookedAfter looks by itself while the configuration is in use, also when
+// TestRulesAreLookedAfter looks at the lists again and again until the context ends, also when
 // nobody asks.
 func TestRulesAreLookedAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := mustProvision(t, config(t.Name(), "rules", `[{"effect":"deny","kind":"tools","items":["x","y"]}]`))
 		u := newUsedRules(t, true, Rule{Effect: "deny", Kind: "tools", Items: []string{"x", "y"}})
-		l.rules.use = u.ruleUse
+		rules := &Rules{use: u.use}
 		u.set(revision.LatestModern, revision.Tools, "y")
-		time.Sleep(2 * lookPause)
-		u.wantLogged() // it has not begun
-		l.start()
+		ctx, cancel := context.WithCancel(t.Context())
+		go rules.Run(ctx)
+		synctest.Wait()
+		u.wantLogged() // the lists of a start come one after the other
 		time.Sleep(2 * lookPause)
 		u.wantLogged("warn 0 [x]")
-		l.cancel()
+		cancel()
 		synctest.Wait() // until nobody looks any more
 		u.set(revision.LatestModern, revision.Tools, "x")
 		time.Sleep(2 * lookPause)

@@ -1,6 +1,13 @@
-package mcpcache
+// Package ruleset loads the rules of a configuration, and finds out what they leave to the caller
+// of a request. It looks at the request by Caddy's matchers; the package policy says what the
+// rules that match mean for an item.
+//
+// It also tells operators about the rules: which patterns match nothing, which matchers fail, and
+// what a caller would see who has not sent a request ([Rules.ViewAs]).
+package ruleset
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,31 +18,40 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 )
 
-// rules are a handler's. They implement the exchange's Rules.
-type rules struct {
-	set      *policy.Set
-	matchers []*ruleMatcher
-	path     string // of the endpoint whose requests they are about
-	failed   func() // is called for each matcher that fails
-	use      *ruleUse
+// Rules are the rules of a handler, or of one server among several. [Load] makes them.
+//
+// View and Most decide about requests. Rules, Set and ViewAs tell operators about the rules.
+type Rules struct {
+	configured []*Rule
+	set        *policy.Set
+	matchers   []*matcher
+	path       string // of the endpoint whose requests the rules are about
+	failed     func() // is called for each matcher that fails
+	use        *use
 }
 
-// watch has it counted and logged what is wrong with the rules, as long as the configuration
-// is in force.
-func (h *Handler) watchRules(ctx caddy.Context, path string, use *ruleUse) {
-	h.rules.path, h.rules.failed, h.rules.use = path, h.telemetry.RuleFailed, use
-	h.app.onStart(func() { go h.rules.use.run(ctx) })
+// Watch says which requests and lists the rules are about. It is called once, before View.
+//
+// path is the path of the endpoint. failed is called each time that a matcher fails. lists
+// returns the feeds' lists, of those revisions of which all are there. templates says whether the
+// lists of templates are among them if the server has some.
+func (s *Rules) Watch(path string, failed func(), lists func() []*catalog.List, templates bool, logger *zap.Logger) {
+	s.path, s.failed, s.use = path, failed, newUse(s.set, lists, templates, logger)
 }
 
-// Most implements the toolkit's Rules.
-func (s *rules) Most() *policy.View { return s.set.Most() }
+// Run logs the patterns of rules that match nothing of the lists, until ctx ends.
+func (s *Rules) Run(ctx context.Context) { s.use.run(ctx) }
 
-// ruleMatcher is a matcher of rules: those with the same one share it, so that it is
+// Most returns the view of a caller who may see as much as anybody.
+func (s *Rules) Most() *policy.View { return s.set.Most() }
+
+// matcher holds the matchers of a rule. Rules with the same matchers share it, so that they are
 // evaluated once for a request.
-type ruleMatcher struct {
+type matcher struct {
 	text     json.RawMessage // as configured
 	matchers caddyhttp.MatcherSets
 	allow    []int // rules, by number
@@ -45,18 +61,18 @@ type ruleMatcher struct {
 	logger   *zap.Logger
 }
 
-// loadRules loads rules and their matchers. It returns nil if there are none. With unlisted,
+// Load loads rules and their matchers. It returns nil if there are no rules. With unlisted,
 // callers may name tools and prompts that are in none of their lists.
-func loadRules(ctx caddy.Context, all []*Rule, unlisted bool, logger *zap.Logger) (*rules, error) {
+func Load(ctx caddy.Context, all []*Rule, unlisted bool, logger *zap.Logger) (*Rules, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
 	if len(all) > policy.MaxRules {
 		return nil, fmt.Errorf("rules: there are %d, more than %d", len(all), policy.MaxRules)
 	}
-	loaded := new(rules)
+	loaded := &Rules{configured: all}
 	parsed := make([]policy.Rule, len(all))
-	byText := make(map[string]*ruleMatcher)
+	byText := make(map[string]*matcher)
 	for i, rule := range all {
 		var err error
 		if parsed[i], err = rule.parse(); err != nil {
@@ -71,7 +87,7 @@ func loadRules(ctx caddy.Context, all []*Rule, unlisted bool, logger *zap.Logger
 		}
 		m := byText[string(text)]
 		if m == nil {
-			m = &ruleMatcher{text: text, logger: logger}
+			m = &matcher{text: text, logger: logger}
 			if err := m.load(ctx, rule); err != nil {
 				return nil, fmt.Errorf("rule %d: match: %w", i, err)
 			}
@@ -91,7 +107,7 @@ func loadRules(ctx caddy.Context, all []*Rule, unlisted bool, logger *zap.Logger
 	return loaded, nil
 }
 
-func (m *ruleMatcher) load(ctx caddy.Context, r *Rule) error {
+func (m *matcher) load(ctx caddy.Context, r *Rule) error {
 	sets, err := ctx.LoadModule(r, "MatcherSetsRaw")
 	if err != nil {
 		return err
@@ -101,7 +117,7 @@ func (m *ruleMatcher) load(ctx caddy.Context, r *Rule) error {
 
 // View returns what the caller of a request may see and call. A matcher that fails counts
 // as no match for what it allows, and as a match for what it denies.
-func (s *rules) View(r *http.Request) *policy.View {
+func (s *Rules) View(r *http.Request) *policy.View {
 	var matched policy.Matched
 	for _, m := range s.matchers {
 		err := m.match(r, &matched)
@@ -116,9 +132,9 @@ func (s *rules) View(r *http.Request) *policy.View {
 	return s.set.View(matched)
 }
 
-// viewOf is View for a request that nobody has sent. It also returns why matchers fail, by
-// the numbers of their rules.
-func (s *rules) viewOf(r *http.Request) (*policy.View, map[int]error) {
+// viewOf is View for a request that nobody has sent. It also returns the errors of matchers that
+// fail, by the numbers of their rules.
+func (s *Rules) viewOf(r *http.Request) (*policy.View, map[int]error) {
 	var matched policy.Matched
 	failed := make(map[int]error)
 	for _, m := range s.matchers {
@@ -132,7 +148,7 @@ func (s *rules) viewOf(r *http.Request) (*policy.View, map[int]error) {
 }
 
 // match adds the rules that apply to the caller of a request.
-func (m *ruleMatcher) match(r *http.Request, matched *policy.Matched) error {
+func (m *matcher) match(r *http.Request, matched *policy.Matched) error {
 	is, err := m.matchers.AnyMatchWithError(r)
 	if err == nil && is {
 		addAll(matched, m.allow)
@@ -144,7 +160,7 @@ func (m *ruleMatcher) match(r *http.Request, matched *policy.Matched) error {
 }
 
 // rules returns the numbers of the rules that have the matcher, in order.
-func (m *ruleMatcher) rules() []int {
+func (m *matcher) rules() []int {
 	numbers := slices.Concat(m.allow, m.deny)
 	slices.Sort(numbers)
 	return numbers
@@ -156,8 +172,8 @@ func addAll(m *policy.Matched, rules []int) {
 	}
 }
 
-// note says that a matcher has begun to fail, or does so no more.
-func (m *ruleMatcher) note(err error) {
+// note logs that a matcher has begun to fail, or works again.
+func (m *matcher) note(err error) {
 	if err != nil {
 		m.logger.Error("matcher of rules fails: whom it fails for gets nothing that its rules allow, and is kept from what they deny",
 			zap.Ints("rules", m.rules()), zap.Error(err))

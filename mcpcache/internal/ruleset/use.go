@@ -1,4 +1,4 @@
-package mcpcache
+package ruleset
 
 import (
 	"context"
@@ -15,14 +15,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// ruleUse finds out which patterns of rules match nothing of the feeds' lists: they may be
-// misspelt. It says so in the log once for each change.
-type ruleUse struct {
+// use finds the patterns of rules that match nothing of the feeds' lists, as they may be misspelt.
+// It logs each change once.
+type use struct {
 	set *policy.Set
-	// lists returns the feeds' lists, of those revisions of which all are there.
-	lists func() []*catalog.List
-	// templates says that the lists of templates are among them, if the server has some:
-	// without those nobody knows what resources there may be.
+	// lists and templates are those of [Rules.Watch]. Without the lists of templates, nobody
+	// knows which resources there may be.
+	lists     func() []*catalog.List
 	templates bool
 	logger    *zap.Logger
 
@@ -38,12 +37,12 @@ type seenList struct {
 	digest   [32]byte
 }
 
-func newRuleUse(s *policy.Set, lists func() []*catalog.List, templates bool, logger *zap.Logger) *ruleUse {
-	return &ruleUse{set: s, lists: lists, templates: templates, logger: logger, unused: make([][]int, len(s.Rules()))}
+func newUse(s *policy.Set, lists func() []*catalog.List, templates bool, logger *zap.Logger) *use {
+	return &use{set: s, lists: lists, templates: templates, logger: logger, unused: make([][]int, len(s.Rules()))}
 }
 
-// listsOf returns the lists of feeds, of those revisions of which all are there.
-func listsOf(feeds *feed.Group, c *cache.Cache) (lists []*catalog.List) {
+// ListsOf returns the lists of the feeds of one server, of those revisions of which all are there.
+func ListsOf(feeds *feed.Group, c *cache.Cache) (lists []*catalog.List) {
 	for _, f := range feeds.All() {
 		status := f.Status()
 		if !status.Hydrated {
@@ -63,7 +62,7 @@ func listsOf(feeds *feed.Group, c *cache.Cache) (lists []*catalog.List) {
 const lookPause = 10 * time.Second
 
 // run looks again and again, until ctx ends.
-func (u *ruleUse) run(ctx context.Context) {
+func (u *use) run(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
 			u.logger.Error("looking after rules panicked", zap.Any("panic", p), zap.Stack("stack"))
@@ -82,7 +81,7 @@ func (u *ruleUse) run(ctx context.Context) {
 }
 
 // look returns for each rule the numbers of its patterns that match nothing.
-func (u *ruleUse) look() [][]int {
+func (u *use) look() [][]int {
 	lists := u.lists()
 	seen := make([]seenList, len(lists))
 	for i, l := range lists {
@@ -98,7 +97,7 @@ func (u *ruleUse) look() [][]int {
 }
 
 // judge looks at the items. The caller holds u.mu.
-func (u *ruleUse) judge(lists []*catalog.List) {
+func (u *use) judge(lists []*catalog.List) {
 	var known revision.KindSet
 	for _, l := range lists {
 		known |= revision.SetOf(l.Entry.Kind)
@@ -119,7 +118,7 @@ func (u *ruleUse) judge(lists []*catalog.List) {
 }
 
 // note logs that other patterns of a rule match nothing than before.
-func (u *ruleUse) note(rule int, unused []int) {
+func (u *use) note(rule int, unused []int) {
 	r := u.set.Rules()[rule]
 	logger := u.logger.With(zap.Int("rule", rule), zap.Stringer("effect", r.Effect), zap.Stringer("kind", r.Kind))
 	if len(unused) == 0 {

@@ -1,4 +1,4 @@
-package mcpcache
+package ruleset
 
 import (
 	"encoding/json"
@@ -28,20 +28,17 @@ func (askingMatcher) MatchWithError(r *http.Request) (bool, error) {
 	return team == "a", nil
 }
 
-// allowing is a configuration with a rule for each of those matchers, which allows
-// the tool of its number.
-func allowing(t *testing.T, matchers ...string) string {
-	t.Helper()
-	var rules []string
+// allowing returns a rule for each of those matchers, which allows the tool of its number.
+func allowing(matchers ...string) (rules []string) {
 	for i, matcher := range matchers {
 		rules = append(rules, fmt.Sprintf(`{"effect":"allow","kind":"tools","items":["%d"],"match":[%s]}`, i, matcher))
 	}
-	return config(t.Name(), "rules", "["+strings.Join(rules, ",")+"]")
+	return rules
 }
 
 // TestRequestsAsSomebody has Caddy's own matchers look at callers that there are not.
 func TestRequestsAsSomebody(t *testing.T) {
-	l := mustProvision(t, allowing(t,
+	s, _ := loadRules(t, allowing(
 		`{"header":{"X-Team":["a"]}}`, // 0
 		`{"vars_regexp":{"{http.auth.user.groups}":{"pattern":"(^|,)admin(,|$)"}}}`, // 1
 		`{"vars":{"tenant":["t"]}}`, // 2
@@ -55,8 +52,7 @@ func TestRequestsAsSomebody(t *testing.T) {
 		`{"vars":{"{http.request.tls.client.subject}":["CN=a"]}}`,                             // 10
 		`{"header_regexp":{"X-Team":{"pattern":"^b$"}},"protocol":"http"}`,                    // 11
 		`{"path_regexp":{"pattern":"^/x"}},{"tls":{}}`,                                        // 12
-	))
-	defer l.cancel()
+	)...)
 	for _, tt := range []struct {
 		as   []string
 		want []int
@@ -74,7 +70,7 @@ func TestRequestsAsSomebody(t *testing.T) {
 		{[]string{"header.Host=MCP.example.com:8443", "remote_ip=::1"}, []int{6}},
 		{[]string{"http.request.tls.client.subject=CN=a"}, []int{10}},
 	} {
-		v, failed, err := reportedRules{l.Handler}.ViewAs(t.Context(), tt.as)
+		v, failed, err := s.ViewAs(t.Context(), tt.as)
 		if err != nil {
 			t.Errorf("%q: %v", tt.as, err)
 			continue
@@ -87,7 +83,7 @@ func TestRequestsAsSomebody(t *testing.T) {
 			t.Errorf("%q: matchers fail: %v", tt.as, failed)
 		}
 	}
-	for _, r := range (reportedRules{l.Handler}).Rules() {
+	for _, r := range s.Rules() {
 		if r.Failures != 0 || r.Failing || r.Match == nil {
 			t.Errorf("after questions of an operator, a rule is %+v", r)
 		}
@@ -97,16 +93,15 @@ func TestRequestsAsSomebody(t *testing.T) {
 // TestUnaskedPlaceholders says of callers what no rule asks for, whether a rule asks by
 // its configuration or without it, and also behind a condition that has decided.
 func TestUnaskedPlaceholders(t *testing.T) {
-	l := mustProvision(t, allowing(t,
+	s, _ := loadRules(t, allowing(
 		`{"vars_regexp":{"{groups}":{"pattern":"^a{1,2}$"}}}`, `{"mcp_cache_asking":{}}`,
 		`{"expression":"false && {http.auth.user.tenant} == 't'"}`, `{"method":["GET"],"vars":{"{level}":["1"]}}`,
-	))
-	defer l.cancel()
+	)...)
 	for as, unasked := range map[string]string{
 		"": "", "{groups}=a": "", "{team}=a": "", "http.auth.user.tenant=t": "", "{level}=1": "", "header.X-A=a vars.b=c host=a remote_ip=::1": "",
 		"http.auth.user.id=ada": "http.auth.user.id", "{x}=1 {groups}=a http.auth.user.id=ada": "http.auth.user.id, x",
 	} {
-		_, _, err := reportedRules{l.Handler}.ViewAs(t.Context(), strings.Fields(as))
+		_, _, err := s.ViewAs(t.Context(), strings.Fields(as))
 		want := ""
 		if unasked != "" {
 			want = "no rule asks for " + unasked + "; the placeholders that rules ask for: groups, http.auth.user.tenant, level, team"
@@ -146,31 +141,28 @@ func TestMatchersThatFailForOperators(t *testing.T) {
 	rule := func(effect, items string) string {
 		return fmt.Sprintf(`{"effect":%q,"kind":"tools","items":[%q],"match":[{"mcp_cache_moody":{}}]}`, effect, items)
 	}
-	l := mustProvision(t, config(t.Name(), "rules", "["+rule("allow", "*")+","+rule("deny", "x")+"]"))
-	defer l.cancel()
-	p := reportedRules{l.Handler}
-	v, failed, err := p.ViewAs(t.Context(), []string{"header.X-Mood=bad"})
+	s, _ := loadRules(t, rule("allow", "*"), rule("deny", "x"))
+	v, failed, err := s.ViewAs(t.Context(), []string{"header.X-Mood=bad"})
 	if err != nil || !slices.Equal(v.Rules(), []int{1}) || failed[0] == nil || failed[1] == nil {
 		t.Errorf("%v, rules %v, failed %v", err, v.Rules(), failed)
 	}
 	want := func(failures int64, failing bool) {
 		t.Helper()
-		for _, rule := range p.Rules() {
+		for _, rule := range s.Rules() {
 			if rule.Failures != failures || rule.Failing != failing {
 				t.Errorf("a rule is %+v, want %d failures, failing %v", rule, failures, failing)
 			}
 		}
 	}
 	want(0, false)
-	r := requestOf(t, "tools/list")
-	r.Header.Set("X-Mood", "bad")
-	l.rules.View(r)
-	l.rules.View(r)
+	r := caller(t, "", "X-Mood", "bad")
+	s.View(r)
+	s.View(r)
 	want(2, true)
 	r.Header.Set("X-Mood", "good")
-	l.rules.View(r)
+	s.View(r)
 	want(2, false)
-	if raw, err := json.Marshal(p.Rules()[0]); err != nil || !strings.Contains(string(raw), `"match":[{"mcp_cache_moody":{}}]`) {
+	if raw, err := json.Marshal(s.Rules()[0]); err != nil || !strings.Contains(string(raw), `"match":[{"mcp_cache_moody":{}}]`) {
 		t.Errorf("a rule is %s, %v", raw, err)
 	}
 }

@@ -1,4 +1,4 @@
-package mcpcache
+package ruleset
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 )
 
 const (
@@ -107,7 +109,7 @@ func say(r *http.Request, placeholders, vars map[string]string, key, value strin
 	variable, isVariable := strings.CutPrefix(strings.TrimPrefix(key, "http."), "vars.")
 	switch {
 	case key == "host" || isHeader && strings.EqualFold(name, "host"):
-		if !IsHost(value) {
+		if !origin.IsHost(value) {
 			return errors.New("it is not a name or address, with or without a port")
 		}
 		r.Host = value

@@ -1,4 +1,4 @@
-package mcpcache
+package ruleset
 
 import (
 	"context"
@@ -10,19 +10,16 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
-// reportedRules is what operators see of the rules of a handler that has some.
-type reportedRules struct{ h *Handler }
-
 // Rules implements [report.Policy].
-func (p reportedRules) Rules() []report.Rule {
-	rules, unused := make([]report.Rule, len(p.h.Rules)), p.h.rules.use.look()
-	for i, r := range p.h.Rules {
+func (s *Rules) Rules() []report.Rule {
+	rules, unused := make([]report.Rule, len(s.configured)), s.use.look()
+	for i, r := range s.configured {
 		rules[i] = report.Rule{Number: i, Effect: r.Effect, Kind: r.Kind, Items: r.Items}
 		for _, n := range unused[i] {
 			rules[i].Unused = append(rules[i].Unused, r.Items[n])
 		}
 	}
-	for _, m := range p.h.rules.matchers {
+	for _, m := range s.matchers {
 		for _, i := range m.rules() {
 			rules[i].Match, rules[i].Failures, rules[i].Failing = m.text, m.failures.Load(), m.failing.Load()
 		}
@@ -31,17 +28,17 @@ func (p reportedRules) Rules() []report.Rule {
 }
 
 // Set implements [report.Policy].
-func (p reportedRules) Set() *policy.Set { return p.h.rules.set }
+func (s *Rules) Set() *policy.Set { return s.set }
 
 // ViewAs implements [report.Policy].
-func (p reportedRules) ViewAs(ctx context.Context, as []string) (*policy.View, map[int]error, error) {
-	r, asked, err := requestAs(ctx, p.h.rules.path, as)
+func (s *Rules) ViewAs(ctx context.Context, as []string) (*policy.View, map[int]error, error) {
+	r, asked, err := requestAs(ctx, s.path, as)
 	if err != nil {
 		return nil, nil, err
 	}
-	view, failed := p.h.rules.viewOf(r)
+	view, failed := s.viewOf(r)
 	// A condition that decides keeps those behind it from asking.
-	for _, m := range p.h.rules.matchers {
+	for _, m := range s.matchers {
 		asked.add(slices.DeleteFunc(placeholder.Names(m.text), isRepetition)...)
 	}
 	if unasked, others := asked.unasked(); unasked != nil {
@@ -50,9 +47,9 @@ func (p reportedRules) ViewAs(ctx context.Context, as []string) (*policy.View, m
 	return view, failed, nil
 }
 
-// isRepetition reports whether a text is what regular expressions have in braces to say
-// how often, such as 2,3.
+// isRepetition reports whether a text is a number of repetitions, such as 2,3. Regular
+// expressions have it in braces.
 func isRepetition(text string) bool { return strings.Trim(text, "0123456789,") == "" }
 
 // Interface guards
-var _ report.Policy = reportedRules{}
+var _ report.Policy = (*Rules)(nil)
