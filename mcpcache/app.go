@@ -8,7 +8,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/instance"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
 )
 
 func init() {
@@ -20,7 +22,7 @@ func init() {
 // that is rejected send nothing. It also ends them together.
 type app struct {
 	runs     []func()
-	shutdown *shutdown
+	backends *exit.Group // ends the backends of the handlers together
 	// instance names this instance of Caddy.
 	instance func() (string, error)
 	// handlers are those of this configuration.
@@ -34,7 +36,7 @@ func (*app) CaddyModule() caddy.ModuleInfo {
 }
 
 func newApp() *app {
-	return &app{shutdown: new(shutdown), instance: instance.Name}
+	return &app{backends: exit.NewGroup(keeper.ShutdownTimeout), instance: instance.Name}
 }
 
 // Provision implements [caddy.Provisioner].

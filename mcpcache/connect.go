@@ -19,8 +19,11 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstreamconfig"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -140,6 +143,29 @@ func (h *Handler) loadStore(ctx caddy.Context) error {
 	return nil
 }
 
+// newCursors returns what seals the handler's cursors, or nil if there are none.
+func (h *Handler) newCursors() (*seal.Source[*cursor.Sealer], error) {
+	switch {
+	case h.PageSize < 0 || h.PageSize > MostPageSize:
+		return nil, fmt.Errorf("page_size: %d is not a whole number from 0, for one page, to %d", h.PageSize, MostPageSize)
+	case h.PageSize == 0:
+		return nil, nil
+	}
+	return seal.NewSource("cursors", h.SecretFile, cursor.NewSealer, h.logger)
+}
+
+// newSharing returns what has the secrets of snapshots that instances share, or nil if the
+// store is this instance's own.
+func (h *Handler) newSharing(inToolkit bool) (*seal.Source[secret.Ring], error) {
+	if _, shared := h.store.(stores.Shared); shared {
+		return seal.NewSource("shared lists", h.SecretFile, func(ring secret.Ring) secret.Ring { return ring }, h.logger)
+	}
+	if h.SecretFile != "" && h.PageSize == 0 && !inToolkit {
+		return nil, errors.New("secret_file: it seals the cursors of pages, and lists in a store that instances share: set page_size or such a store, or leave it out")
+	}
+	return nil, nil
+}
+
 // findFeedHost finds out the Host of the feed's requests, if the Hosts of clients' requests
 // reach the server.
 func (h *Handler) findFeedHost() error {
@@ -178,7 +204,7 @@ func (h *Handler) acquire(config upstreamconfig.Config, key []byte, telling []st
 		h.backend.Instance = h.app.instance
 	}
 	if h.sharing != nil {
-		h.backend.Secrets = h.sharing.await
+		h.backend.Secrets = h.sharing.Await
 	}
 	sum := sha256.Sum256(key)
 	if err := h.backend.Acquire(pool, hex.EncodeToString(sum[:]), h.endpointURL); err != nil {

@@ -248,9 +248,9 @@ type Handler struct {
 	store    stores.Store
 	logger   *zap.Logger
 	settings *settings
-	rules    *ruleset.Rules           // nil if there are none
-	cursors  *sealing[*cursor.Sealer] // nil if lists are one page
-	sharing  *sealing[secret.Ring]    // nil if the store is this instance's own
+	rules    *ruleset.Rules               // nil if there are none
+	cursors  *seal.Source[*cursor.Sealer] // nil if lists are one page
+	sharing  *seal.Source[secret.Ring]    // nil if the store is this instance's own
 	app      *app
 
 	endpointURL        string   // as the feeds see it
@@ -261,9 +261,9 @@ type Handler struct {
 	endpoint           *exchange.Endpoint
 	toolkit            *toolkit.Endpoint // in front of several servers, in the place of endpoint
 	cleaned            bool              // what the toolkit took has been given back
-	clients            *clients          // of the toolkit
+	clients            *toolkit.Clients  // of the toolkit
 	clientsKey         string            // in the pool; "" while they are not taken
-	ids                *sealing[*seal.Sealer]
+	ids                *seal.Source[*seal.Sealer]
 	telemetry          *telemetry.Telemetry
 }
 

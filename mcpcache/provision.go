@@ -53,7 +53,7 @@ func (h *Handler) provision(ctx caddy.Context, name string) error {
 	if err := h.connect(ctx, name); err != nil {
 		return err
 	}
-	h.app.shutdown.add()
+	h.app.backends.Add()
 	h.telemetry = telemetry.New(ctx, events, h.settings.exchange.Name, h.app.inForce, h.logger)
 	h.settings.backend.Feed.Observer = h.telemetry.Feeds()
 	if name == "" {
@@ -69,7 +69,7 @@ func (h *Handler) provision(ctx caddy.Context, name string) error {
 		return err
 	}
 	if h.sharing != nil {
-		h.app.onStart(func() { h.sharing.start(ctx, ctx.Storage()) })
+		h.app.onStart(func() { h.sharing.Start(ctx, ctx.Storage()) })
 	}
 	h.app.onStart(h.backend.Run)
 	return nil
@@ -116,9 +116,9 @@ func (h *Handler) answer(ctx caddy.Context) {
 			"a mcp_cache for each server, picked by matchers, shares them", "upstream", h.addressFromRequest)
 	}
 	if h.cursors != nil {
-		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.sealer, Tried: h.cursors.tried, Server: h.endpointURL}
-		h.cursors.use(h.backend.Secret)
-		h.app.onStart(func() { h.cursors.start(ctx, ctx.Storage()) })
+		h.endpoint.Paging = &exchange.Paging{Size: h.PageSize, Sealer: h.cursors.Sealer, Tried: h.cursors.Tried(), Server: h.endpointURL}
+		h.cursors.Use(h.backend.Secret)
+		h.app.onStart(func() { h.cursors.Start(ctx, ctx.Storage()) })
 	}
 	if h.rules != nil {
 		h.watchRules(ctx, h.settings.exchange.Path)
@@ -158,6 +158,6 @@ func (h *Handler) Cleanup() error {
 	report.Live.Remove(reported{h}, telemetry.Forget)
 	h.telemetry.Stop()
 	ended, err := h.backend.Release()
-	h.app.shutdown.done(ended)
+	h.app.backends.Done(ended)
 	return err
 }

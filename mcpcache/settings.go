@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -79,7 +80,7 @@ func (h *Handler) newSettings() (*settings, error) {
 	if s.exchange.Origins, err = origin.Parse(h.Origins); err != nil {
 		return nil, err
 	}
-	s.exchange.Origins.Names = new(siteHosts).name
+	s.exchange.Origins.Names = new(incoming.SiteHosts).Name
 	if s.harmless, err = identity.ParseHeaders(h.Harmless); err != nil {
 		return nil, err
 	}
@@ -105,6 +106,9 @@ func (h *Handler) newSettings() (*settings, error) {
 	return s, s.check()
 }
 
+// MostPageSize is the largest value of the option page_size, in items.
+const MostPageSize = 1_000_000
+
 // LeastMemory is the smallest value of the option memory, in bytes.
 const LeastMemory = 1 << 20
 
@@ -117,6 +121,9 @@ func Eras() []string { return revision.EraNames() }
 // DidYouMean returns what errors say behind a word that is none of those names:
 // " (did you mean ttl?)", or "" if none of them is near.
 func DidYouMean(word string, names []string) string { return nearest.Question(word, names) }
+
+// IsOrigin reports whether the option origins can have a value.
+func IsOrigin(value string) bool { return origin.IsOrigin(value) }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 

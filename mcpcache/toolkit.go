@@ -58,8 +58,8 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory - written - joined,
 		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(h.NameLimit, defaultNameLimit), Callers: joined},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: version.Own(),
-		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.clients.sessions,
-		Sealer: h.ids.sealer, Settled: h.ids.settled, Tried: h.ids.tried, Board: h.clients.board, Door: door, Rules: h.ruling(),
+		SessionTTL: orDefault(time.Duration(h.SessionTTL), defaultSessionTTL), Sessions: h.clients.Sessions,
+		Sealer: h.ids.Sealer, Settled: h.ids.Settled(), Tried: h.ids.Tried(), Board: h.clients.Board, Door: door, Rules: h.ruling(),
 	}, servers, told.Requests(), h.logger)
 	if err != nil {
 		told.Stop()
@@ -72,7 +72,7 @@ func (h *Handler) provisionToolkit(ctx caddy.Context) (err error) {
 	}
 	report.Live.Add(reportedToolkit{h})
 	h.app.onStart(h.toolkit.Run)
-	h.app.onStart(func() { h.ids.start(ctx, ctx.Storage()) })
+	h.app.onStart(func() { h.ids.Start(ctx, ctx.Storage()) })
 	return nil
 }
 
@@ -303,10 +303,10 @@ func (r reportedToolkit) Conflicts() []report.Conflict {
 }
 
 // Sessions implements [report.Source].
-func (r reportedToolkit) Sessions() int { return r.h.clients.sessions.Len() }
+func (r reportedToolkit) Sessions() int { return r.h.clients.Sessions.Len() }
 
 // Listeners implements [report.Source].
-func (r reportedToolkit) Listeners() int { return r.h.clients.board.Len() }
+func (r reportedToolkit) Listeners() int { return r.h.clients.Board.Len() }
 
 // Pinned implements [report.Source].
 func (r reportedToolkit) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {

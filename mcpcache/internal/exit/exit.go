@@ -1,4 +1,5 @@
-// Package exit tells when the process of Caddy ends.
+// Package exit is about the end of a configuration, and of the process. [Before] tells when the
+// process of Caddy ends, and [Group] waits for the modules of a configuration together.
 package exit
 
 import (

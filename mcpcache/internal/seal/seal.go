@@ -1,6 +1,6 @@
-// Package seal seals short texts that callers keep for us, such as cursors. What is sealed
-// can be read and made by nobody else, and is worth nothing to another caller. It knows
-// nothing of what is sealed.
+// Package seal seals short texts that callers keep for the cache, such as cursors. Only the cache
+// can read and make a sealed text, and the text is worth nothing to another caller. [Sealer] seals
+// and opens texts, and [Source] loads its secrets.
 package seal
 
 import (

@@ -1,10 +1,13 @@
-package mcpcache
+package exit
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// testTimeout is that of the groups of these tests.
+const testTimeout = 2 * time.Second
 
 // after returns what is closed after d; it never ends if that is negative.
 func after(d time.Duration) <-chan struct{} {
@@ -15,7 +18,7 @@ func after(d time.Duration) <-chan struct{} {
 	return c
 }
 
-func TestShutdownsAreSideBySide(t *testing.T) {
+func TestGroupEndsTogether(t *testing.T) {
 	const never = -1
 	for name, tt := range map[string]struct {
 		endings []time.Duration
@@ -23,22 +26,22 @@ func TestShutdownsAreSideBySide(t *testing.T) {
 	}{
 		"one":          {[]time.Duration{time.Second}, time.Second},
 		"many":         {[]time.Duration{time.Second, 100, 1500 * time.Millisecond, time.Second}, 1500 * time.Millisecond},
-		"one hangs":    {[]time.Duration{time.Second, never, time.Second}, shutdownTimeout},
-		"all hang":     {[]time.Duration{never, never, never}, shutdownTimeout},
-		"just in time": {[]time.Duration{shutdownTimeout - 1}, shutdownTimeout - 1},
+		"one hangs":    {[]time.Duration{time.Second, never, time.Second}, testTimeout},
+		"all hang":     {[]time.Duration{never, never, never}, testTimeout},
+		"just in time": {[]time.Duration{testTimeout - 1}, testTimeout - 1},
 		"just too late": {
-			[]time.Duration{shutdownTimeout + 1}, shutdownTimeout,
+			[]time.Duration{testTimeout + 1}, testTimeout,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var d shutdown
+				d := NewGroup(testTimeout)
 				for range tt.endings {
-					d.add()
+					d.Add()
 				}
 				begun := time.Now()
 				for i, ending := range tt.endings {
-					d.done(after(ending))
+					d.Done(after(ending))
 					if took := time.Since(begun); i < len(tt.endings)-1 && took > 0 {
 						t.Errorf("handler %d waited %v", i, took)
 					}
@@ -52,25 +55,25 @@ func TestShutdownsAreSideBySide(t *testing.T) {
 }
 
 // What others go on to use has no end to wait for, wherever it stands.
-func TestShutdownsOfWhatLivesOn(t *testing.T) {
+func TestGroupLivesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d shutdown
+		d := NewGroup(testTimeout)
 		for range 4 {
-			d.add()
+			d.Add()
 		}
 		begun := time.Now()
-		d.done(nil)
-		d.done(after(time.Second))
-		d.done(nil)
+		d.Done(nil)
+		d.Done(after(time.Second))
+		d.Done(nil)
 		time.Sleep(time.Second / 2) // others are cleaned up in between
-		d.done(nil)
+		d.Done(nil)
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("it took %v, want a second", took)
 		}
 		// A configuration that is given up while it is provisioned.
-		d.add()
+		d.Add()
 		begun = time.Now()
-		d.done(nil)
+		d.Done(nil)
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("it took %v to leave nothing", took)
 		}

@@ -1,27 +1,23 @@
-package mcpcache
+package incoming
 
 import (
 	"net/http"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 )
 
-// IsOrigin reports whether the option origins can have a value.
-func IsOrigin(value string) bool { return origin.IsOrigin(value) }
-
-// siteHosts are the Hosts that the routes of a server are for, as the addresses of sites and host
+// SiteHosts are the hosts of the routes of a Caddy server, as the addresses of sites and host
 // matchers name them.
-type siteHosts struct {
+type SiteHosts struct {
 	once     sync.Once
 	matchers []caddyhttp.MatchHost
 }
 
-// name reports whether a host is one of those of the server at which a request has arrived. They
-// are looked for at the first request: while a handler is provisioned, its server is not known.
-func (s *siteHosts) name(r *http.Request, host string) bool {
+// Name reports whether host is one of the hosts of the server at which a request has arrived. It
+// looks for them at the first request, as the server is not known while Caddy provisions a
+// handler.
+func (s *SiteHosts) Name(r *http.Request, host string) bool {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok {
 		return false
@@ -38,9 +34,9 @@ func (s *siteHosts) name(r *http.Request, host string) bool {
 	return false
 }
 
-// find adds the hosts that routes name, and the routes in them. What a not matcher names is not
-// among them.
-func (s *siteHosts) find(routes caddyhttp.RouteList) {
+// find adds the hosts that routes name, and the routes inside them. It leaves out the hosts that a
+// not matcher names.
+func (s *SiteHosts) find(routes caddyhttp.RouteList) {
 	for _, route := range routes {
 		for _, set := range route.MatcherSets {
 			for _, matcher := range set {
