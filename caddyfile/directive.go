@@ -100,13 +100,9 @@ func init() {
 // their order does not matter. Their matchers are those of the site block.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // consume directive name
-	p := &parser{
-		Helper:    h,
-		directive: h.Token(),
-		handler:   new(mcpcache.Handler),
-	}
-	if err := p.parse(); err != nil {
+	handler := new(mcpcache.Handler)
+	if err := newParser(h, handler).parse(); err != nil {
 		return nil, err
 	}
-	return p.handler, nil
+	return handler, nil
 }

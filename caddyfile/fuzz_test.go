@@ -74,7 +74,7 @@ func FuzzDirective(f *testing.F) {
 	for _, c := range cases {
 		f.Add(encode(words, c.input), "")
 	}
-	for name := range subdirectives {
+	for name := range directiveOptions() {
 		for _, free := range []string{"", "-1", "1e9", "http://u:p@h:1/p?q#f", "{", "}", "\n", strconv.Itoa(1 << 62)} {
 			f.Add(encode(words, ":8080 {\nmcp_cache http://127.0.0.1:3001 {\n"+name+" "+freeWord+"\n}\n}\n"), free)
 			f.Add(encode(words, ":8080 {\nmcp_cache "+freeWord+" {\n"+name+"\n}\n}\n"), free)
@@ -140,7 +140,7 @@ func checkAccepted(t *testing.T, text string, object map[string]json.RawMessage)
 			t.Errorf("%v of\n%s", err, text)
 		}
 		for _, s := range handler.Servers {
-			checkHandler(t, text, &s.Handler)
+			checkHandler(t, text, &mcpcache.Handler{ServerOptions: s.ServerOptions, SharedOptions: s.SharedOptions})
 		}
 		return
 	}

@@ -11,7 +11,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddyparse "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard" // the directives and options that the Caddyfiles use
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache"
 )
 
 var update = flag.Bool("update", false, "write what the Caddyfiles in testdata adapt to")
@@ -114,12 +117,17 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// directiveOptions returns the options that the block of a directive may have.
+func directiveOptions() map[string]func(option) error {
+	return newParser(httpcaddyfile.Helper{Dispenser: caddyparse.NewDispenser(nil)}, new(mcpcache.Handler)).options()
+}
+
 // TestEveryOptionIsGolden keeps the table of subdirectives and testdata
 // together: each option is accepted in the file of its name, and each is
 // refused twice, without arguments and when it is given a second time. Rules
 // and servers are accepted a second time.
 func TestEveryOptionIsGolden(t *testing.T) {
-	for name := range subdirectives {
+	for name := range directiveOptions() {
 		repeats, used := name == "allow" || name == "deny" || name == "server", 0
 		for _, c := range readGolden(t, "testdata/"+name+".caddyfiletest") {
 			used = max(used, strings.Count(c.input, "\t"+name+" "))

@@ -20,31 +20,31 @@ import (
 
 var placeholderPattern = regexp.MustCompile(`^\{[^{}\s]+\}$`)
 
-func (p *parser) kinds(o option) (err error) {
-	p.handler.Kinds, err = o.someOf(mcpcache.Kinds())
+func readKinds(to *mcpcache.ServerOptions, o option) (err error) {
+	to.Kinds, err = o.someOf(mcpcache.Kinds())
 	return err
 }
 
-func (p *parser) eras(o option) (err error) {
-	p.handler.Eras, err = o.someOf(mcpcache.Eras())
+func readEras(to *mcpcache.ServerOptions, o option) (err error) {
+	to.Eras, err = o.someOf(mcpcache.Eras())
 	return err
 }
 
-func (p *parser) ttl(o option) error {
-	return o.durationByKind(&p.handler.TTL, &p.handler.TTLByKind)
+func readTTL(to *mcpcache.ServerOptions, o option) error {
+	return o.durationByKind(&to.TTL, &to.TTLByKind)
 }
 
-func (p *parser) minTTL(o option) error {
-	return o.durationByKind(&p.handler.MinTTL, &p.handler.MinTTLByKind)
+func readMinTTL(to *mcpcache.ServerOptions, o option) error {
+	return o.durationByKind(&to.MinTTL, &to.MinTTLByKind)
 }
 
-func (p *parser) maxTTL(o option) error {
-	return o.durationByKind(&p.handler.MaxTTL, &p.handler.MaxTTLByKind)
+func readMaxTTL(to *mcpcache.ServerOptions, o option) error {
+	return o.durationByKind(&to.MaxTTL, &to.MaxTTLByKind)
 }
 
-func (p *parser) refresh(o option) error { return o.duration(&p.handler.Refresh) }
+func readRefresh(to *mcpcache.ServerOptions, o option) error { return o.duration(&to.Refresh) }
 
-func (p *parser) staleIfError(o option) error {
+func readStaleIfError(to *mcpcache.ServerOptions, o option) error {
 	const takes = aDurationOrZero + ", and then optionally the word after_notice"
 	args, err := o.arguments(takes, 1, 2)
 	if err != nil {
@@ -61,13 +61,13 @@ func (p *parser) staleIfError(o option) error {
 		if d == 0 {
 			return o.Errf("%s 0 is off and leaves nothing to after_notice", o.name)
 		}
-		p.handler.StaleAfterNotice = true
+		to.StaleAfterNotice = true
 	}
-	p.handler.StaleIfError = &d
+	to.StaleIfError = &d
 	return nil
 }
 
-func (p *parser) gate(o option) error {
+func readGate(to *mcpcache.EndpointOptions, o option) error {
 	value, err := o.argument(aDurationOrZero)
 	if err != nil {
 		return err
@@ -76,11 +76,11 @@ func (p *parser) gate(o option) error {
 	if err != nil {
 		return err
 	}
-	p.handler.Gate = &d
+	to.Gate = &d
 	return nil
 }
 
-func (p *parser) scope(o option) error {
+func readScope(to *mcpcache.ServerOptions, o option) error {
 	const takes = "private or public, and after public optionally the word always"
 	args, err := o.arguments(takes, 1, 2)
 	if err != nil {
@@ -93,15 +93,15 @@ func (p *parser) scope(o option) error {
 		if args[0] != "public" || args[1] != "always" {
 			return o.refuse(takes, args...)
 		}
-		p.handler.ScopeAlways = true
+		to.ScopeAlways = true
 	}
-	p.handler.Scope = args[0]
+	to.Scope = args[0]
 	return nil
 }
 
-func (p *parser) partition(o option) (err error) {
+func readPartition(to *mcpcache.OneServerOptions, o option) (err error) {
 	const takes = "one or more placeholders, such as {header.X-Tenant}"
-	p.handler.Partition, err = o.distinct(takes, func(placeholder string) error {
+	to.Partition, err = o.distinct(takes, func(placeholder string) error {
 		if !placeholderPattern.MatchString(placeholder) {
 			return o.refuse(takes, placeholder)
 		}
@@ -110,7 +110,7 @@ func (p *parser) partition(o option) (err error) {
 	return err
 }
 
-func (p *parser) harmless(o option) error {
+func readHarmless(to *mcpcache.OneServerOptions, o option) error {
 	const takes = "one or more names of request headers, such as X-Conversation-Id, or of cookies, such as Cookie:AWSALB"
 	names, err := o.arguments(takes, 1, math.MaxInt)
 	if err != nil {
@@ -130,11 +130,11 @@ func (p *parser) harmless(o option) error {
 		}
 		seen[canonical] = true
 	}
-	p.handler.Harmless = names
+	to.Harmless = names
 	return nil
 }
 
-func (p *parser) admit(o option) error {
+func readAdmit(to *mcpcache.EndpointOptions, o option) error {
 	const takes = "upstream, optionally with a duration above 0, such as 5m, or all"
 	args, err := o.arguments(takes, 1, 2)
 	if err != nil {
@@ -148,15 +148,15 @@ func (p *parser) admit(o option) error {
 		if d, err = o.parseDuration(takes, args[1], 1); err != nil {
 			return err
 		}
-		p.handler.AdmitFor = d
+		to.AdmitFor = d
 	default:
 		return o.refuse(takes, args...)
 	}
-	p.handler.Admit = args[0]
+	to.Admit = args[0]
 	return nil
 }
 
-func (p *parser) origins(o option) error {
+func readOrigins(to *mcpcache.EndpointOptions, o option) error {
 	const takes = "one or more origins scheme://host[:port] without a path, such as https://app.example.com, null, or * for any page"
 	origins, err := o.arguments(takes, 1, math.MaxInt)
 	if err != nil {
@@ -172,18 +172,18 @@ func (p *parser) origins(o option) error {
 		}
 		seen[strings.ToLower(origin)] = true
 	}
-	p.handler.Origins = origins
+	to.Origins = origins
 	return nil
 }
 
-func (p *parser) guard(o option) (err error) {
-	p.handler.GuardRaw, err = guest[guards.Guard](o, "guard", guards.Namespace,
+func readGuard(to *mcpcache.ServerOptions, o option) (err error) {
+	to.GuardRaw, err = guest[guards.Guard](o, "guard", guards.Namespace,
 		"the name of a guard, such as bearer, and what that guard takes")
 	return err
 }
 
-func (p *parser) store(o option) (err error) {
-	p.handler.StoreRaw, err = guest[stores.Store](o, "store", stores.Namespace,
+func readStore(to *mcpcache.EndpointOptions, o option) (err error) {
+	to.StoreRaw, err = guest[stores.Store](o, "store", stores.Namespace,
 		"the name of a store, such as caddy or off, and what that store takes")
 	return err
 }
@@ -224,7 +224,7 @@ func modulesOf(namespace string) []string {
 	return names
 }
 
-func (p *parser) endpoint(o option) error {
+func readEndpoint(to *mcpcache.SharedOptions, o option) error {
 	endpoint, err := o.argument(aPath)
 	if err != nil {
 		return err
@@ -232,10 +232,10 @@ func (p *parser) endpoint(o option) error {
 	if !isPath(endpoint) {
 		return o.refuse(aPath, shown(endpoint))
 	}
-	if path := p.handler.Endpoint; path != "" && path != endpoint {
+	if path := to.Endpoint; path != "" && path != endpoint {
 		return o.Errf("%s %s contradicts the path %s of the upstream URL; one of them is enough", o.name, endpoint, path)
 	}
-	p.handler.Endpoint = endpoint
+	to.Endpoint = endpoint
 	return nil
 }
 
@@ -253,11 +253,14 @@ func (p *parser) host(o option) error {
 	if p.into != nil && len(hosts) > 1 {
 		return o.Errf("%s of a server in a toolkit takes one name: no Host of a client reaches the server", o.name)
 	}
-	p.handler.Host, p.handler.SameHosts = hosts[0], hosts[1:]
+	p.server.Host = hosts[0]
+	if p.handler != nil {
+		p.handler.SameHosts = hosts[1:]
+	}
 	return nil
 }
 
-func (p *parser) clientName(o option) error {
+func readClientName(to *mcpcache.ServerOptions, o option) error {
 	const takes = "one name of 1 to 64 letters, digits, spaces and any of ._/@-"
 	name, err := o.argument(takes)
 	if err != nil {
@@ -266,18 +269,20 @@ func (p *parser) clientName(o option) error {
 	if !mcpcache.IsClientName(name) {
 		return o.refuse(takes, name)
 	}
-	p.handler.ClientName = name
+	to.ClientName = name
 	return nil
 }
 
-func (p *parser) maxRequest(o option) error { return o.size(&p.handler.MaxRequest, aSize, 1) }
-func (p *parser) maxCall(o option) error    { return o.size(&p.handler.MaxCall, aSize, 1) }
-func (p *parser) maxList(o option) error    { return o.size(&p.handler.MaxList, aSize, 1) }
-func (p *parser) memory(o option) error {
-	return o.size(&p.handler.Memory, aMemorySize, mcpcache.LeastMemory)
+func readMaxRequest(to *mcpcache.EndpointOptions, o option) error {
+	return o.size(&to.MaxRequest, aSize, 1)
+}
+func readMaxCall(to *mcpcache.EndpointOptions, o option) error { return o.size(&to.MaxCall, aSize, 1) }
+func readMaxList(to *mcpcache.SharedOptions, o option) error   { return o.size(&to.MaxList, aSize, 1) }
+func readMemory(to *mcpcache.EndpointOptions, o option) error {
+	return o.size(&to.Memory, aMemorySize, mcpcache.LeastMemory)
 }
 
-func (p *parser) precompress(o option) error {
+func readPrecompress(to *mcpcache.EndpointOptions, o option) error {
 	const takes = "on or off"
 	value, err := o.argument(takes)
 	if err != nil {
@@ -287,17 +292,17 @@ func (p *parser) precompress(o option) error {
 		return o.refuse(takes, value)
 	}
 	on := value == "on"
-	p.handler.Precompress = &on
+	to.Precompress = &on
 	return nil
 }
 
-func (p *parser) maxPages(o option) error {
-	return o.number(&p.handler.MaxPages, "one whole number above 0", 1, math.MaxInt32)
+func readMaxPages(to *mcpcache.ServerOptions, o option) error {
+	return o.number(&to.MaxPages, "one whole number above 0", 1, math.MaxInt32)
 }
 
-// unlisted reads `unlisted allow|deny`.
-func (p *parser) unlisted(o option) error {
-	return o.checked(&p.handler.Unlisted, "one of allow, deny", mcpcache.CheckUnlisted)
+// readUnlisted reads `unlisted allow|deny`.
+func readUnlisted(to *mcpcache.EndpointOptions, o option) error {
+	return o.checked(&to.Unlisted, "one of allow, deny", mcpcache.CheckUnlisted)
 }
 
 // checked reads one argument that check accepts. An empty one is none.
@@ -313,27 +318,27 @@ func (o option) checked(into *string, takes string, check func(string) error) er
 	return nil
 }
 
-// pageSize reads `page_size <n>`. 0 is the same as leaving it out.
-func (p *parser) pageSize(o option) error {
+// readPageSize reads `page_size <n>`. 0 is the same as leaving it out.
+func readPageSize(to *mcpcache.OneServerOptions, o option) error {
 	takes := fmt.Sprintf("one whole number from 0, for one page, to %d", mcpcache.MostPageSize)
-	return o.number(&p.handler.PageSize, takes, 0, mcpcache.MostPageSize)
+	return o.number(&to.PageSize, takes, 0, mcpcache.MostPageSize)
 }
 
-func (p *parser) nameLimit(o option) error {
+func readNameLimit(to *mcpcache.ToolkitOptions, o option) error {
 	takes := fmt.Sprintf("one whole number from %d to %d", mcpcache.LeastNameLimit, mcpcache.MostNameLimit)
-	return o.number(&p.handler.NameLimit, takes, mcpcache.LeastNameLimit, mcpcache.MostNameLimit)
+	return o.number(&to.NameLimit, takes, mcpcache.LeastNameLimit, mcpcache.MostNameLimit)
 }
 
-func (p *parser) sessionTTL(o option) error { return o.duration(&p.handler.SessionTTL) }
+func readSessionTTL(to *mcpcache.ToolkitOptions, o option) error { return o.duration(&to.SessionTTL) }
 
-func (p *parser) maxSessions(o option) error {
+func readMaxSessions(to *mcpcache.ToolkitOptions, o option) error {
 	takes := fmt.Sprintf("one whole number from 1 to %d", mcpcache.MostSessions)
-	return o.number(&p.handler.MaxSessions, takes, 1, mcpcache.MostSessions)
+	return o.number(&to.MaxSessions, takes, 1, mcpcache.MostSessions)
 }
 
-func (p *parser) secretFile(o option) (err error) {
+func readSecretFile(to *mcpcache.EndpointOptions, o option) (err error) {
 	const takes = "the name of one file"
-	if p.handler.SecretFile, err = o.argument(takes); err == nil && p.handler.SecretFile == "" {
+	if to.SecretFile, err = o.argument(takes); err == nil && to.SecretFile == "" {
 		return o.refuse(takes, "")
 	}
 	return err
@@ -362,6 +367,6 @@ func (p *parser) name(o option) error {
 	if !mcpcache.IsName(name) {
 		return o.refuse(takes, name)
 	}
-	p.handler.Name = name
+	p.shared.Name = name
 	return nil
 }

@@ -11,60 +11,35 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache"
 )
 
-// parser reads one mcp_cache directive into a handler.
+// parser reads the block of an mcp_cache directive, or of one of its servers.
 type parser struct {
 	httpcaddyfile.Helper
 
-	directive caddyparse.Token // the word mcp_cache
-	handler   *mcpcache.Handler
-	urls      []upstreamURL
-	command   []string           // in the place of URLs
-	program   caddyparse.Segment // the option stdio, if there is one
-	proxy     caddyparse.Segment // the nested reverse_proxy, if there is one
-	into      *mcpcache.Server   // of a toolkit, whose block is read; nil for the directive
+	directive caddyparse.Token  // the word mcp_cache, or server
+	handler   *mcpcache.Handler // of the directive; nil in the block of a server
+	into      *mcpcache.Server  // whose block is read; nil for the directive
+
+	server *mcpcache.ServerOptions // of handler, or of into
+	shared *mcpcache.SharedOptions
+
+	urls    []upstreamURL
+	command []string           // in the place of URLs
+	program caddyparse.Segment // the option stdio, if there is one
+	proxy   caddyparse.Segment // the nested reverse_proxy, if there is one
 }
 
-// subdirectives are the options by their names.
-var subdirectives = map[string]func(*parser, option) error{
-	"kinds":          (*parser).kinds,
-	"ttl":            (*parser).ttl,
-	"min_ttl":        (*parser).minTTL,
-	"max_ttl":        (*parser).maxTTL,
-	"stale_if_error": (*parser).staleIfError,
-	"gate":           (*parser).gate,
-	"scope":          (*parser).scope,
-	"partition":      (*parser).partition,
-	"harmless":       (*parser).harmless,
-	"admit":          (*parser).admit,
-	"origins":        (*parser).origins,
-	"allow":          (*parser).rule,
-	"deny":           (*parser).rule,
-	"unlisted":       (*parser).unlisted,
-	"page_size":      (*parser).pageSize,
-	"secret_file":    (*parser).secretFile,
-	"guard":          (*parser).guard,
-	"store":          (*parser).store,
-	"eras":           (*parser).eras,
-	"endpoint":       (*parser).endpoint,
-	"host":           (*parser).host,
-	"client_name":    (*parser).clientName,
-	"refresh":        (*parser).refresh,
-	"max_request":    (*parser).maxRequest,
-	"max_call":       (*parser).maxCall,
-	"max_list":       (*parser).maxList,
-	"max_pages":      (*parser).maxPages,
-	"memory":         (*parser).memory,
-	"precompress":    (*parser).precompress,
-	"name":           (*parser).name,
-	"name_limit":     (*parser).nameLimit,
-	"session_ttl":    (*parser).sessionTTL,
-	"max_sessions":   (*parser).maxSessions,
-	"door":           (*parser).door,
-	"stdio":          (*parser).stdio,
-	"reverse_proxy":  (*parser).reverseProxy,
+// newParser returns the parser of a directive, which fills in handler.
+func newParser(h httpcaddyfile.Helper, handler *mcpcache.Handler) *parser {
+	return &parser{Helper: h, directive: h.Token(), handler: handler, server: &handler.ServerOptions, shared: &handler.SharedOptions}
 }
 
-func init() { subdirectives["server"] = (*parser).server } // which itself reads options
+// newServerParser returns the parser of a server in that block, which fills in s.
+func (p *parser) newServerParser(o option, s *mcpcache.Server) *parser {
+	return &parser{
+		Helper: p.WithDispenser(caddyparse.NewDispenser(o.tokens)), directive: o.tokens[0],
+		into: s, server: &s.ServerOptions, shared: &s.SharedOptions,
+	}
+}
 
 // repeatable are the options that may be given several times: rules as often as wanted,
 // servers once for each name, and the others once for each kind, for which they look
@@ -80,12 +55,12 @@ func (p *parser) parse() error {
 	if err != nil {
 		return err
 	}
-	if len(p.handler.Servers) > 0 {
+	if p.handler != nil && len(p.handler.Servers) > 0 {
 		return p.checkToolkit(seen)
 	}
-	for option, otherwise := range ofToolkit {
-		if seen[option] {
-			return newOption(caddyparse.Segment{p.directive}).Errf("%s is for several servers: without `server` lines %s", option, otherwise)
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		if option, ok := ofToolkit[name]; ok {
+			return newOption(caddyparse.Segment{p.directive}).Errf("%s is for several servers: without `server` lines %s", name, option.alone)
 		}
 	}
 	if err := p.checkProgram(seen); err != nil {
@@ -114,7 +89,7 @@ func (p *parser) parseOptions() (seen map[string]bool, err error) {
 			return nil, p.Errf("%s already specified", name)
 		}
 		seen[name] = true
-		if err := read(p, newOption(p.NextSegment())); err != nil {
+		if err := read(newOption(p.NextSegment())); err != nil {
 			return nil, err
 		}
 	}

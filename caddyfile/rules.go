@@ -41,6 +41,6 @@ func (p *parser) rule(o option) error {
 	if err := rule.Check(); err != nil {
 		return o.Errf("%s: %v", o.name, err)
 	}
-	p.handler.Rules = append(p.handler.Rules, rule)
+	p.shared.Rules = append(p.shared.Rules, rule)
 	return nil
 }

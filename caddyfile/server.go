@@ -12,41 +12,13 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/transports/stdio"
 )
 
-// ofServer are the options of a server of a toolkit that other handlers have, too.
-var ofServer = []string{
-	"kinds", "ttl", "min_ttl", "max_ttl", "stale_if_error", "scope", "eras", "endpoint", "host", "client_name", "refresh",
-	"max_list", "max_pages", "stdio", "reverse_proxy", "guard", "allow", "deny",
-}
-
-// onlyOfServer are those that only such a server has.
-var onlyOfServer = map[string]func(*parser, option) error{
-	"prefix": (*parser).prefix, "session_lost": (*parser).sessionLost,
-	"authorization": (*parser).authorization, "headers": (*parser).headers,
-}
-
-// ofBoth are the options that a toolkit has, too, for itself or for all of its servers.
-var ofBoth = []string{"endpoint", "max_list", "allow", "deny"}
-
-// ofToolkit are the options that only a toolkit has, and how it is without one.
-var ofToolkit = map[string]string{
-	"name_limit":   "no name is changed",
-	"session_ttl":  "sessions are the server's",
-	"max_sessions": "sessions are the server's",
-	"door":         "the server lets callers in itself",
-}
-
-// later are the options that are planned for toolkits, and that nothing goes by yet.
-var later = []string{
-	"uris", "timeout", "instructions", "page_size", "partition", "harmless",
-}
-
-// server reads `server <name> [<url...>] { ... }`.
-func (p *parser) server(o option) error {
+// readServer reads `server <name> [<url...>] { ... }`.
+func (p *parser) readServer(o option) error {
 	const takes = "a name of a-z, 0-9 and -, and then the URLs of one server, stdio and a command, or a block that says how to reach it"
 	if !o.NextArg() {
 		return o.refuse(takes)
 	}
-	s := &mcpcache.Server{}
+	s := new(mcpcache.Server)
 	s.Name = o.Val()
 	if err := mcpcache.CheckServerName(s.Name); err != nil {
 		return o.Errf("server: %v", err)
@@ -55,16 +27,14 @@ func (p *parser) server(o option) error {
 		return o.Errf("two servers are called %s", s.Name)
 	}
 	p.handler.Servers = append(p.handler.Servers, s)
-	inner := &parser{
-		Helper: p.WithDispenser(caddyparse.NewDispenser(o.tokens)), directive: o.tokens[0], handler: &s.Handler, into: s,
-	}
+	inner := p.newServerParser(o, s)
 	inner.Next()    // server
 	inner.NextArg() // its name
 	return inner.parse()
 }
 
-// prefix reads `prefix <text>|off`.
-func (p *parser) prefix(o option) error {
+// readPrefix reads `prefix <text>|off`.
+func readPrefix(to *mcpcache.Server, o option) error {
 	const takes = "one text of up to 32 of A-Z, a-z, 0-9, _, ., / and -, or off"
 	text, err := o.argument(takes)
 	switch {
@@ -75,17 +45,17 @@ func (p *parser) prefix(o option) error {
 	case text == "" || mcpcache.CheckPrefix(text) != nil:
 		return o.refuse(takes, text)
 	}
-	p.into.Prefix = &text
+	to.Prefix = &text
 	return nil
 }
 
-// sessionLost reads `session_lost reopen|end`.
-func (p *parser) sessionLost(o option) error {
-	return o.checked(&p.into.SessionLost, "one of "+mcpcache.Reopen+", "+mcpcache.End, mcpcache.CheckSessionLost)
+// readSessionLost reads `session_lost reopen|end`.
+func readSessionLost(to *mcpcache.Server, o option) error {
+	return o.checked(&to.SessionLost, "one of "+mcpcache.Reopen+", "+mcpcache.End, mcpcache.CheckSessionLost)
 }
 
-// authorization reads `authorization off|forward|guard|from <header>`.
-func (p *parser) authorization(o option) error {
+// readAuthorization reads `authorization off|forward|guard|from <header>`.
+func readAuthorization(to *mcpcache.Server, o option) error {
 	var takes = "one of " + strings.Join(mcpcache.Modes, ", ") + "; after from, the name of a header such as X-GitHub-Auth"
 	args, err := o.arguments(takes, 1, 2)
 	if err != nil {
@@ -101,12 +71,12 @@ func (p *parser) authorization(o option) error {
 	if err := mcpcache.CheckAuthorization(*a); err != nil {
 		return o.Errf("%v", err)
 	}
-	p.into.Authorization = a
+	to.Authorization = a
 	return nil
 }
 
-// headers reads `headers <header...>`.
-func (p *parser) headers(o option) error {
+// readHeaders reads `headers <header...>`.
+func readHeaders(to *mcpcache.Server, o option) error {
 	names, err := o.arguments("one or more names of request headers, such as X-Tenant", 1, math.MaxInt)
 	if err != nil {
 		return err
@@ -114,45 +84,32 @@ func (p *parser) headers(o option) error {
 	if err := mcpcache.CheckHeaders(names); err != nil {
 		return o.Errf("%v", err)
 	}
-	p.into.Headers = names
+	to.Headers = names
 	return nil
 }
 
-// door reads `door <server>`.
-func (p *parser) door(o option) error {
+// readDoor reads `door <server>`.
+func readDoor(to *mcpcache.ToolkitOptions, o option) error {
 	const takes = "the name of one of the servers"
 	name, err := o.argument(takes)
 	if err == nil && name == "" {
 		err = o.refuse(takes, name)
 	}
-	p.handler.Door = name
+	to.Door = name
 	return err
-}
-
-// options returns those that the block may have.
-func (p *parser) options() map[string]func(*parser, option) error {
-	if p.into == nil {
-		return subdirectives
-	}
-	options := maps.Clone(onlyOfServer)
-	for _, name := range ofServer {
-		options[name] = subdirectives[name]
-	}
-	return options
 }
 
 // misplaced returns an error for an option that is none of the block's, but means
 // something elsewhere, or nil.
 func (p *parser) misplaced(name string) error {
-	_, known := subdirectives[name]
 	switch {
-	case slices.Contains(later, name) && (p.into != nil || !known):
+	case slices.Contains(planned, name), p.into != nil && ofOneServer[name] != nil:
 		return p.Errf("%s: not yet in a toolkit, that is with several servers", name)
-	case p.into != nil && known:
+	case p.into != nil && (ofEndpoint[name] != nil || ofDirective[name] != nil || ofToolkit[name].read != nil):
 		return p.Errf("%s is an option of the toolkit, not of one of its servers: put it beside them", name)
 	case p.command != nil && slices.Contains(stdio.OptionNames(), name):
 		return p.Errf("%s is an option of the program: put it into the block stdio", name)
-	case p.into == nil && onlyOfServer[name] != nil:
+	case p.into == nil && ofOneOfSeveral[name] != nil:
 		return p.Errf("%s is an option of a server: put it into the block of that server", name)
 	}
 	return nil
@@ -166,9 +123,9 @@ func (p *parser) checkToolkit(seen map[string]bool) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		switch {
-		case slices.Contains(later, name):
+		case ofOneServer[name] != nil:
 			return at.Errf("%s: not yet in a toolkit, that is with several servers", name)
-		case slices.Contains(ofServer, name) && !slices.Contains(ofBoth, name):
+		case ofServer[name] != nil, ofUpstream[name] != nil:
 			return at.Errf("%s is an option of a server: put it into the blocks of the servers that it is for", name)
 		}
 	}

@@ -72,10 +72,6 @@ func (p *parser) runProgram(handler *reverseproxy.Handler) error {
 
 // programAddress names the program in the place of an address.
 func (p *parser) programAddress() string {
-	name := p.handler.Name
-	if p.into != nil {
-		name = p.into.Name
-	}
 	// Without a name the handler is called as its directive.
-	return "stdio/" + cmp.Or(name, p.directive.Text)
+	return "stdio/" + cmp.Or(p.shared.Name, p.directive.Text)
 }

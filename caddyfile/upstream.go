@@ -102,7 +102,7 @@ func (p *parser) buildUpstream() error {
 	if err != nil {
 		return err
 	}
-	p.handler.UpstreamRaw, err = encodeModule(d, handler, "handler", "reverse_proxy")
+	p.server.UpstreamRaw, err = encodeModule(d, handler, "handler", "reverse_proxy")
 	return err
 }
 

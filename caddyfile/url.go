@@ -57,7 +57,7 @@ func (p *parser) addURL(u upstreamURL) error {
 		}
 	}
 	p.urls = append(p.urls, u)
-	p.handler.Endpoint = u.path
+	p.shared.Endpoint = u.path
 	return nil
 }
 

@@ -25,9 +25,9 @@ type app struct {
 	backends *exit.Group // ends the backends of the handlers together
 	// instance names this instance of Caddy.
 	instance func() (string, error)
-	// handlers are those of this configuration.
-	handlers []*Handler
-	logger   *zap.Logger
+	// upstreams are the servers of this configuration.
+	upstreams []*upstream
+	logger    *zap.Logger
 }
 
 // CaddyModule returns the Caddy module information.
@@ -68,26 +68,26 @@ func (a *app) Start() error {
 // warnOfNamesakes warns once of each name that handlers have which are not the same to
 // operators: they share no cache, or show it by other rules.
 func (a *app) warnOfNamesakes() {
-	byName := make(map[string][]*Handler)
-	for _, h := range a.handlers {
-		name := h.settings.exchange.Name
-		same := func(other *Handler) bool {
-			return other.backend.Feeds == h.backend.Feeds && reflect.DeepEqual(other.Rules, h.Rules)
+	byName := make(map[string][]*upstream)
+	for _, u := range a.upstreams {
+		name := u.settings.exchange.Name
+		same := func(other *upstream) bool {
+			return other.backend.Feeds == u.backend.Feeds && reflect.DeepEqual(other.Rules, u.Rules)
 		}
 		if !slices.ContainsFunc(byName[name], same) {
-			byName[name] = append(byName[name], h)
+			byName[name] = append(byName[name], u)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if len(byName[name]) < 2 {
 			continue
 		}
-		upstreams := make([]string, len(byName[name]))
-		for i, h := range byName[name] {
-			upstreams[i] = h.endpointURL
+		urls := make([]string, len(byName[name]))
+		for i, u := range byName[name] {
+			urls[i] = u.urls[0]
 		}
 		a.logger.Warn("several handlers have one name, and differ in their server or rules: metrics, commands and Cache-Status do not tell them apart; give each its own with the option name",
-			zap.String("name", name), zap.Strings("upstreams", upstreams))
+			zap.String("name", name), zap.Strings("upstreams", urls))
 	}
 }
 

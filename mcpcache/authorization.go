@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 )
 
@@ -90,8 +91,8 @@ func (s *Server) authorization() Authorization {
 	return Authorization{cmp.Or(s.Authorization.Mode, Off), s.Authorization.Header}
 }
 
-// carries returns what of a caller's request the server is sent.
-func (s *Server) carries() toolkit.Carries {
+// carries returns the parts of a caller's request that the server receives. guard is the server's.
+func (s *Server) carries(guard guards.Guard) toolkit.Carries {
 	c := toolkit.Carries{}
 	for _, name := range s.Headers {
 		c.Headers = append(c.Headers, http.CanonicalHeaderKey(name))
@@ -102,7 +103,7 @@ func (s *Server) carries() toolkit.Carries {
 	case From:
 		c.From = http.CanonicalHeaderKey(a.Header)
 	case ByGuard:
-		c.Guard = s.guard
+		c.Guard = guard
 	}
 	return c
 }

@@ -53,7 +53,7 @@ func TestDoor(t *testing.T) {
 			}
 			continue
 		}
-		if door := l.toolkit.Settings.Door; tt.want != "" || door != tt.door {
+		if door := l.several.endpoint.Settings.Door; tt.want != "" || door != tt.door {
 			t.Errorf("%s: the door is %q, want %q, %q", name, door, tt.door, tt.want)
 		}
 		l.cancel()

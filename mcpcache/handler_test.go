@@ -153,23 +153,23 @@ func TestSameConfigurationTwiceSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := mustProvision(t, config("twice"))
 		two := mustProvision(t, config("twice"))
-		key := one.backend.Key
-		if one.backend.Backend != two.backend.Backend || two.backend.Key != key || references(key) != 2 {
-			t.Fatalf("they do not share: keys %s and %s, %d references", one.backend.Key, two.backend.Key, references(key))
+		key := one.one.backend.Key
+		if one.one.backend.Backend != two.one.backend.Backend || two.one.backend.Key != key || references(key) != 2 {
+			t.Fatalf("they do not share: keys %s and %s, %d references", one.one.backend.Key, two.one.backend.Key, references(key))
 		}
 		one.start()
 		two.start()
 		synctest.Wait()
 		for _, r := range []revision.Revision{revision.LatestModern, revision.LatestLegacy} {
-			if two.backend.Feeds.Of(r) == nil {
+			if two.one.backend.Feeds.Of(r) == nil {
 				t.Errorf("there is no feed of %v", r)
 			}
 		}
-		one.backend.Cache.Pin(cachetest.Tools(t, 1))
+		one.one.backend.Cache.Pin(cachetest.Tools(t, 1))
 		one.cancel()
-		if references(key) != 1 || two.backend.Cache.Pinned(revision.V20260728, revision.Tools) == nil {
+		if references(key) != 1 || two.one.backend.Cache.Pinned(revision.V20260728, revision.Tools) == nil {
 			t.Errorf("after the first is gone: %d references, tools %v", references(key),
-				two.backend.Cache.Pinned(revision.V20260728, revision.Tools))
+				two.one.backend.Cache.Pinned(revision.V20260728, revision.Tools))
 		}
 		two.cancel()
 		if references(key) != 0 {
@@ -186,7 +186,7 @@ func TestCleanupTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := mustProvision(t, config("cleanup"))
 		two := mustProvision(t, config("cleanup"))
-		key := one.backend.Key
+		key := one.one.backend.Key
 		for range 3 {
 			if err := one.Cleanup(); err != nil {
 				t.Errorf("cleaning up: %v", err)
@@ -259,7 +259,7 @@ func TestFailedProvision(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want it to say %q", name, err, c.want)
 			}
-			if got := references(inForce.backend.Key); got != 1 {
+			if got := references(inForce.one.backend.Key); got != 1 {
 				t.Fatalf("%s: %d references to what the other uses", name, got)
 			}
 			if names := report.Live.Names(); !slices.Contains(names, "handler_test") || len(report.Live.Named("handler_test")) != 1 {
@@ -279,7 +279,7 @@ func TestNothingStartsBeforeTheConfigurationDoes(t *testing.T) {
 		defer stands.Delete("rejected")
 		l := mustProvision(t, config("rejected"))
 		time.Sleep(time.Hour)
-		for _, f := range l.backend.Feeds.All() {
+		for _, f := range l.one.backend.Feeds.All() {
 			t.Errorf("there is a feed: %+v", f.Status())
 		}
 		l.cancel()
@@ -318,7 +318,7 @@ func TestWhatIsSharedOverAReload(t *testing.T) {
 			"guard":            {config("reload", "guard", `{"guard":"bearer","token":"a"}`), false},
 		} {
 			l := mustProvision(t, c.config)
-			if same := l.backend.Backend == base.backend.Backend; same != c.same {
+			if same := l.one.backend.Backend == base.one.backend.Backend; same != c.same {
 				t.Errorf("%s: shared %v, want %v", name, same, c.same)
 			}
 			l.cancel()
@@ -334,11 +334,11 @@ func TestRulesAreAConfigurationsOwn(t *testing.T) {
 		with, without := mustProvision(t, config("rules", "rules", denied)), mustProvision(t, config("rules"))
 		defer with.cancel()
 		defer without.cancel()
-		if with.backend.Backend != without.backend.Backend {
+		if with.one.backend.Backend != without.one.backend.Backend {
 			t.Error("they do not share")
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", http.NoBody)
-		if v := with.endpoint.Rules.View(r); !v.Restricts(revision.Tools) || v.Restricts(revision.Prompts) || without.endpoint.Rules != nil {
+		if v := with.one.endpoint.Rules.View(r); !v.Restricts(revision.Tools) || v.Restricts(revision.Prompts) || without.one.endpoint.Rules != nil {
 			t.Error("the endpoints do not have their own rules")
 		}
 	})
@@ -349,16 +349,16 @@ func TestRulesAreAConfigurationsOwn(t *testing.T) {
 func TestNewestConfigurationCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := mustProvision(t, config("newest"))
-		store := func() stores.Store { return one.backend.Keeper.Store() }
-		if store() != one.store {
+		store := func() stores.Store { return one.one.backend.Keeper.Store() }
+		if store() != one.one.store {
 			t.Error("the first configuration's store is not in use")
 		}
 		two := mustProvision(t, config("newest", "store", `{"store":"caddy"}`))
-		if store() != two.store {
+		if store() != two.one.store {
 			t.Error("the second configuration's store is not in use")
 		}
 		two.cancel()
-		if store() != one.store {
+		if store() != one.one.store {
 			t.Error("the first configuration's store is not in use again")
 		}
 		one.cancel()
@@ -397,7 +397,7 @@ func TestCleanupHarmsNoRequest(t *testing.T) {
 		two.start()
 		one.cancel()
 		two.cancel() // with the last one go the feeds and the cache
-		if references(two.backend.Key) != 0 {
+		if references(two.one.backend.Key) != 0 {
 			t.Error("the feeds and the cache are still there")
 		}
 		close(release)
@@ -416,8 +416,8 @@ func TestEndpointOfTheFeeds(t *testing.T) {
 		for endpoint, want := range map[string]string{`""`: "http://10.0.0.1:3001/mcp", `"/api"`: "http://10.0.0.1:3001/api"} {
 			l := mustProvision(t, config("", "endpoint", endpoint,
 				"upstream", `{"handler":"mcp_cache_stand","upstreams":[{"dial":"10.0.0.1:3001"}]}`))
-			if l.endpointURL != want {
-				t.Errorf("endpoint %s: got %s, want %s", endpoint, l.endpointURL, want)
+			if l.one.urls[0] != want {
+				t.Errorf("endpoint %s: got %s, want %s", endpoint, l.one.urls[0], want)
 			}
 			l.cancel()
 		}
@@ -432,7 +432,7 @@ func TestHarmlessIsSharedOverAReload(t *testing.T) {
 		defer one.cancel()
 		two := mustProvision(t, config("harmless", "harmless", `["x-b","X-a","X-B"]`))
 		defer two.cancel()
-		if one.backend.Backend != two.backend.Backend {
+		if one.one.backend.Backend != two.one.backend.Backend {
 			t.Error("they do not share")
 		}
 	})

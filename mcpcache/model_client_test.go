@@ -177,7 +177,7 @@ func (w *world) send(c *client, r request) *call {
 		x.refused[k] = x.at.truth.refusedKind[callerKind{callerOf(x.session, x.ctx, c.rev.String()), k}]
 	}
 	handler := x.at.handler
-	x.before.prospect = w.prospectOf(x, handler)
+	x.before.prospect = w.prospectOf(x, x.at.server)
 	x.moment = w.moment
 	w.crowd[x.moment]++
 	w.known.askers[x.serial] = x.ctx

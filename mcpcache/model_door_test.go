@@ -229,7 +229,7 @@ func (w *world) checkDoor(x *call, from answerOrigin, _ *sent, _ *result) error 
 		return fmt.Errorf("session %s has ended", x.session)
 	}
 	// While the upstream does not answer, nobody can know.
-	hanging := x.at.handler.backend.Hanging(x.before.at)
+	hanging := x.at.server.backend.Hanging(x.before.at)
 	if x.before.lossKnown && (from != fromCacheStale && !hanging || x.before.reopened) {
 		return fmt.Errorf("the upstream has lost session %s", x.session)
 	}

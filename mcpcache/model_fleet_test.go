@@ -72,12 +72,12 @@ func (w *world) refuseNow(_ context.Context, operation, key string) error {
 }
 
 // together reports whether an instance is told what others are told.
-func (at *modelInstance) together() bool { return at.handler.backend.Fleet.Together() }
+func (at *modelInstance) together() bool { return at.server.backend.Fleet.Together() }
 
 // isSettled reports whether an instance has been told what others were for as long as somebody may
 // have waited for it.
 func (at *modelInstance) isSettled() bool {
-	is := at.handler.backend.Fleet.Standing()
+	is := at.server.backend.Fleet.Standing()
 	return is.Together && time.Since(is.Since) > 2*time.Second
 }
 

@@ -52,7 +52,8 @@ type modelInstance struct {
 
 // serving is a handler of the product, and its rules.
 type serving struct {
-	handler *Handler // of one of the servers of a toolkit that has none of its own, that part of it
+	handler *Handler  // nil if the server is one of a toolkit alone
+	server  *upstream // that of the handler, or that of the toolkit
 	rules   modelRules
 	toolkit *Handler // nil: there is none
 }
@@ -141,7 +142,9 @@ func (at *modelInstance) provision(ttl time.Duration, rules modelRules) (s servi
 		return mod.(*Handler)
 	}
 	if s.rules = rules; w.toolkit == nil || w.cfg.alone {
-		s.handler = load(configOf(w.ofServer(ttl), w.ofEndpoint(rules)))
+		if s.handler = load(configOf(w.ofServer(ttl), w.ofEndpoint(rules))); s.handler != nil {
+			s.server = s.handler.one
+		}
 	}
 	if w.toolkit != nil && err == nil {
 		s.toolkit = load(w.toolkit.config(ttl))

@@ -92,7 +92,7 @@ func (t *truth) changedBy(a *arrival, k revision.Kind, w *world) {
 	}
 	versions := w.versionsOf(k)
 	t.called[a.caller()] = changedLists{time.Now(), versions}
-	f := a.at.handler.backend.Feeds.Of(revision.Parse(a.rev))
+	f := a.at.server.backend.Feeds.Of(revision.Parse(a.rev))
 	if !t.caught[feedView{k, a.rev, ""}] || w.troubled() || f == nil || f.Status().Failure != nil {
 		return
 	}
@@ -169,7 +169,7 @@ func (w *world) stepMistake(r *rand.Rand) {
 func (w *world) expect(c *client, q request) prospect {
 	x := w.newCall(c, q, "0")
 	x.before = x.at.truth.before(q.kind, x.ctx, x.session, c.rev.String())
-	return w.prospectOf(x, x.at.handler)
+	return w.prospectOf(x, x.at.server)
 }
 
 // stepQuietChange has a client change lists on an upstream that does not say so, and list them, again
@@ -202,7 +202,7 @@ func (w *world) stepQuietChange(r *rand.Rand) {
 
 // checkOwn is what a caller may expect of a list because of what it did itself.
 func (w *world) checkOwn(x *call, from answerOrigin, _ *sent, r *result) error {
-	version, ctx, hanging := r.state.Version, r.state.Ctx, x.at.handler.backend.Hanging(x.before.at)
+	version, ctx, hanging := r.state.Version, r.state.Ctx, x.at.server.backend.Hanging(x.before.at)
 	switch {
 	case from == fromCacheStale:
 	case version < x.before.misled[view{x.kind, ctx}] && x.at.truth.misled[callerOf(x.session, x.ctx, x.c.rev.String())] != nil:

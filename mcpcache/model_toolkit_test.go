@@ -101,14 +101,14 @@ func (at *modelInstance) serveServers() {
 		one := s.instances[at.n]
 		clear(one.last)
 		if one.toolkit = at.toolkit; one != at || one.handler == nil {
-			one.handler = &at.toolkit.Servers[i].Handler
+			one.server = at.toolkit.several.servers[i]
 		}
 	}
 }
 
 // member is the server as one of the toolkit's.
 func (at *modelInstance) member() *backend.Tenant {
-	for _, s := range at.toolkit.Servers {
+	for _, s := range at.toolkit.several.servers {
 		if s.Name == at.w.cfg.name {
 			return s.backend
 		}

@@ -32,23 +32,23 @@ type prospect struct {
 // prospectOf looks for a copy that this caller may be given. The product says
 // who it takes the caller for, and what copies there are; what follows from that
 // is the test's own opinion.
-func (w *world) prospectOf(x *call, h *Handler) (p prospect) {
+func (w *world) prospectOf(x *call, u *upstream) (p prospect) {
 	if !x.list || x.unknown || x.cursor || x.kind == revision.Reads {
 		return prospect{}
 	}
 	now := time.Now()
 	rec := httptest.NewRecorder()
 	r := caddyhttp.PrepareRequest(x.build(context.Background()), caddy.NewReplacer(), rec, new(caddyhttp.Server))
-	look, ok := h.endpoint.Look(rec, r)
+	look, ok := u.endpoint.Look(rec, r)
 	if !ok {
 		return prospect{}
 	}
 	found := look.Entry
 	_, own := x.before.own[x.session]
-	freshness := h.backend.Cache.Freshness(found, now)
+	freshness := u.backend.Cache.Freshness(found, now)
 	p.fresh = look.Fresh && freshness == cache.Fresh && look.Doubt == nil && look.NoticeSeen == nil && !own &&
-		(x.session == "" || !h.backend.Feeds.Doubted())
-	if e := h.backend.Cache.Pinned(x.c.rev, x.kind); e != nil {
+		(x.session == "" || !u.backend.Feeds.Doubted())
+	if e := u.backend.Cache.Pinned(x.c.rev, x.kind); e != nil {
 		p.snapshot = e.Body.ItemsDigest
 	}
 	p.copy, p.notices, p.items, p.lifetime = found, len(w.up.notices), found.Body.ItemsDigest, found.Lifetime
@@ -86,7 +86,7 @@ func (w *world) checkWait(x *call, from answerOrigin) {
 // knows that up to two seconds before the caller does: the others hear of it first. Of other
 // instances' clients, some may be told before it is answered.
 func (w *world) toldMeanwhile(x *call) bool {
-	if (w.cfg.fleet || w.cfg.several) && x.at.handler.backend.Cache.MayBeKnown(x.before.prospect.copy) {
+	if (w.cfg.fleet || w.cfg.several) && x.at.server.backend.Cache.MayBeKnown(x.before.prospect.copy) {
 		return true
 	}
 	patience := promisedPatience

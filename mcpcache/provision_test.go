@@ -20,10 +20,10 @@ func TestRulesAreWatched(t *testing.T) {
 		config string
 		rules  func(*Handler) *ruleset.Rules
 	}{
-		"one server": {config("watched", "rules", rules), func(h *Handler) *ruleset.Rules { return h.rules }},
-		"a toolkit":  {toolkitNamed("watched", []string{serverNamed("one")}, "rules", rules), func(h *Handler) *ruleset.Rules { return h.rules }},
+		"one server": {config("watched", "rules", rules), func(h *Handler) *ruleset.Rules { return h.one.rules }},
+		"a toolkit":  {toolkitNamed("watched", []string{serverNamed("one")}, "rules", rules), func(h *Handler) *ruleset.Rules { return h.several.rules }},
 		"a toolkit's server": {toolkitNamed("watched", []string{serverNamed("one", "rules", rules)}), func(h *Handler) *ruleset.Rules {
-			return h.Servers[0].rules
+			return h.several.servers[0].rules
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

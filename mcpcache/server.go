@@ -1,22 +1,24 @@
 package mcpcache
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Server is one of several MCP servers behind a [Handler], which then is a toolkit. Its
-// options are those of a handler that are about a server: `name`, `upstream`, `endpoint`,
-// `host`, `client_name`, `eras`, `kinds`, the times of lists, `stale_if_error`, `scope`, `refresh`, `guard`,
-// `max_list`, `max_pages` and `rules`, which speak of the names that the server has itself. All
-// others are the toolkit's, and `rules` are, too: those speak of the names that clients see.
+// Server is one of several MCP servers behind a [Handler], which then is a toolkit. All options that
+// are not about one server are the toolkit's.
 type Server struct {
-	Handler
+	ServerOptions
+	SharedOptions
 
 	// What is put before the names of the server's tools and prompts; an empty text is
 	// nothing. Of servers with one, no prefix may begin with that of another. Default: the
@@ -37,6 +39,32 @@ type Server struct {
 	// harmless, such as `X-Tenant`. A caller who sends one has lists of its own from that
 	// server. Default: none
 	Headers []string `json:"headers,omitempty"`
+}
+
+// UnmarshalJSON reads a server. Its error names the server, and the option of the toolkit that the
+// server has.
+func (s *Server) UnmarshalJSON(data []byte) error {
+	type plain Server
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode((*plain)(s))
+	if err == nil {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return err
+	}
+	who := "server"
+	if name := ""; json.Unmarshal(all["name"], &name) == nil && name != "" {
+		who += " " + name
+	}
+	for _, option := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(optionNames(Server{}), option) && slices.Contains(optionNames(Handler{}), option) {
+			return fmt.Errorf("%s: %s: not an option of a server of a toolkit, or not yet", who, option)
+		}
+	}
+	return fmt.Errorf("%s: %w", who, err)
 }
 
 // prefix returns what is put before names.
@@ -144,4 +172,21 @@ func CheckNameLimit(limit int, servers []*Server) error {
 		}
 	}
 	return nil
+}
+
+// defaultSessionTTL is that of the option session_ttl: some clients do not open another
+// session when theirs has ended (claude-code#62008).
+const (
+	defaultSessionTTL  = 720 * time.Hour
+	defaultMaxSessions = 10_000
+	// MostSessions is the largest value of the option max_sessions.
+	MostSessions = 1_000_000
+)
+
+// checkSessions returns an error if sessions cannot be so many, or last so long.
+func (o *ToolkitOptions) checkSessions() error {
+	if o.MaxSessions < 0 || o.MaxSessions > MostSessions {
+		return fmt.Errorf("max_sessions: %d is not a whole number from 1 to %d", o.MaxSessions, MostSessions)
+	}
+	return checkDuration("session_ttl", orDefault(time.Duration(o.SessionTTL), defaultSessionTTL), time.Second)
 }

@@ -3,6 +3,7 @@ package mcpcache
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
@@ -20,7 +22,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// settings is a Handler's configuration with the defaults filled in.
+// settings are options with the defaults filled in.
 type settings struct {
 	partition []string
 	harmless  identity.Headers
@@ -44,63 +46,63 @@ const admitAll = "all"
 
 // newSettings fills in the defaults and checks the values. Its errors name the
 // option and what is allowed.
-func (h *Handler) newSettings() (*settings, error) {
+func (o options) newSettings() (*settings, error) {
 	s := &settings{
-		partition: h.Partition, exchange: exchange.Defaults(), backend: backend.Defaults(),
+		partition: o.Partition, exchange: exchange.Defaults(), backend: backend.Defaults(),
 	}
-	s.exchange.Path = orDefault(h.Endpoint, s.exchange.Path)
-	s.exchange.Name = orDefault(h.Name, s.exchange.Name)
-	s.exchange.MaxRequest = orDefault(h.MaxRequest, s.exchange.MaxRequest)
+	s.exchange.Path = orDefault(o.Endpoint, s.exchange.Path)
+	s.exchange.Name = orDefault(o.Name, s.exchange.Name)
+	s.exchange.MaxRequest = orDefault(o.MaxRequest, s.exchange.MaxRequest)
 	b := s.backend
-	b.Stale.IfError = pointerOr(h.StaleIfError, b.Stale.IfError)
-	b.Stale.AfterNotice = h.StaleAfterNotice
-	b.Gate = pointerOr(h.Gate, b.Gate)
-	b.AdmitFor = orDefault(time.Duration(h.AdmitFor), b.AdmitFor)
-	b.Host = h.Host
-	b.Memory = orDefault(h.Memory, b.Memory)
-	s.exchange.MaxCall = orDefault(h.MaxCall, max(min(s.exchange.MaxCall, b.Memory/16), s.exchange.MaxRequest))
-	b.Precompress = h.Precompress == nil || *h.Precompress
-	b.Feed.Refresh = orDefault(time.Duration(h.Refresh), b.Feed.Refresh)
-	b.Feed.MaxList = orDefault(h.MaxList, b.Feed.MaxList)
-	b.Feed.MaxPages = orDefault(h.MaxPages, b.Feed.MaxPages)
-	b.Feed.Name = h.ClientName
-	b.Feed.PublicByDefault = h.Scope == "public"
-	b.Feed.PublicAlways = h.ScopeAlways
+	b.Stale.IfError = pointerOr(o.StaleIfError, b.Stale.IfError)
+	b.Stale.AfterNotice = o.StaleAfterNotice
+	b.Gate = pointerOr(o.Gate, b.Gate)
+	b.AdmitFor = orDefault(time.Duration(o.AdmitFor), b.AdmitFor)
+	b.Host = o.Host
+	b.Memory = orDefault(o.Memory, b.Memory)
+	s.exchange.MaxCall = orDefault(o.MaxCall, max(min(s.exchange.MaxCall, b.Memory/16), s.exchange.MaxRequest))
+	b.Precompress = o.Precompress == nil || *o.Precompress
+	b.Feed.Refresh = orDefault(time.Duration(o.Refresh), b.Feed.Refresh)
+	b.Feed.MaxList = orDefault(o.MaxList, b.Feed.MaxList)
+	b.Feed.MaxPages = orDefault(o.MaxPages, b.Feed.MaxPages)
+	b.Feed.Name = o.ClientName
+	b.Feed.PublicByDefault = o.Scope == "public"
+	b.Feed.PublicAlways = o.ScopeAlways
 	var err error
-	if b.Kinds, err = kindSet(h.Kinds); err != nil {
+	if b.Kinds, err = kindSet(o.Kinds); err != nil {
 		return nil, err
 	}
 	b.Feed.Kinds = b.Kinds
-	if b.Feed.Eras, err = chosenEras(h.Eras); err != nil {
+	if b.Feed.Eras, err = chosenEras(o.Eras); err != nil {
 		return nil, err
 	}
-	if err := h.setTimes(&b.Feed); err != nil {
+	if err := o.setTimes(&b.Feed); err != nil {
 		return nil, err
 	}
-	if s.exchange.Origins, err = origin.Parse(h.Origins); err != nil {
+	if s.exchange.Origins, err = origin.Parse(o.Origins); err != nil {
 		return nil, err
 	}
 	s.exchange.Origins.Names = new(incoming.SiteHosts).Name
-	if s.harmless, err = identity.ParseHeaders(h.Harmless); err != nil {
+	if s.harmless, err = identity.ParseHeaders(o.Harmless); err != nil {
 		return nil, err
 	}
-	switch h.Admit {
+	switch o.Admit {
 	case "", "upstream":
 	case admitAll:
 		b.AdmitAll = true
-		if h.AdmitFor != 0 {
+		if o.AdmitFor != 0 {
 			return nil, errors.New("admit_for: only with admit \"upstream\"")
 		}
 	default:
-		return nil, fmt.Errorf("admit: %q is not one of upstream, all", h.Admit)
+		return nil, fmt.Errorf("admit: %q is not one of upstream, all", o.Admit)
 	}
-	if err := CheckUnlisted(h.Unlisted); err != nil {
+	if err := CheckUnlisted(o.Unlisted); err != nil {
 		return nil, err
 	}
-	if h.Scope != "" && h.Scope != "private" && h.Scope != "public" {
-		return nil, fmt.Errorf("scope: %q is not one of private, public", h.Scope)
+	if o.Scope != "" && o.Scope != "private" && o.Scope != "public" {
+		return nil, fmt.Errorf("scope: %q is not one of private, public", o.Scope)
 	}
-	if h.ScopeAlways && h.Scope != "public" {
+	if o.ScopeAlways && o.Scope != "public" {
 		return nil, errors.New("scope_always: only with scope \"public\"")
 	}
 	return s, s.check()
@@ -270,4 +272,55 @@ func pointerOr(value *caddy.Duration, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return time.Duration(*value)
+}
+
+// timeOption is one of the options ttl, min_ttl and max_ttl: for all kinds, and for single
+// ones.
+type timeOption struct {
+	name    string
+	all     caddy.Duration
+	byKind  map[string]caddy.Duration
+	byField func(*feed.Times) *time.Duration
+}
+
+// setTimes fills in how long lists are fresh. Its errors name the option, and the
+// kind if it is about one.
+func (o *ServerOptions) setTimes(p *feed.Policy) error {
+	p.Times = feed.Times{TTL: feed.DefaultTTL, MaxTTL: feed.DefaultMaxTTL}
+	for _, option := range [...]timeOption{
+		{"ttl", o.TTL, o.TTLByKind, func(t *feed.Times) *time.Duration { return &t.TTL }},
+		{"min_ttl", o.MinTTL, o.MinTTLByKind, func(t *feed.Times) *time.Duration { return &t.MinTTL }},
+		{"max_ttl", o.MaxTTL, o.MaxTTLByKind, func(t *feed.Times) *time.Duration { return &t.MaxTTL }},
+	} {
+		if err := option.set(p); err != nil {
+			return err
+		}
+	}
+	for _, k := range revision.Kinds() {
+		if t := p.Of(k); t.MinTTL > t.MaxTTL {
+			return fmt.Errorf("min_ttl: %s of %s is longer than their max_ttl of %s", t.MinTTL, k, t.MaxTTL)
+		}
+	}
+	return nil
+}
+
+func (o timeOption) set(p *feed.Policy) error {
+	if o.all != 0 {
+		if err := checkDuration(o.name, time.Duration(o.all), 1); err != nil {
+			return err
+		}
+		*o.byField(&p.Times) = time.Duration(o.all)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.byKind)) {
+		k, known := revision.ParseKind(name)
+		if !known {
+			return fmt.Errorf("%s_by_kind: %q is not one of %s", o.name, name, strings.Join(revision.KindNames(), ", "))
+		}
+		value := time.Duration(o.byKind[name])
+		if err := checkDuration(o.name+"_by_kind: "+name, value, 1); err != nil {
+			return err
+		}
+		*o.byField(&p.ByKind[k]) = value
+	}
+	return nil
 }

@@ -27,7 +27,7 @@ func BenchmarkToolkitHit(b *testing.B) {
 	const tools = 100
 	one := mustProvision(b, config("one", "admit", `"all"`))
 	defer one.cancel()
-	one.backend.Cache.Pin(cachetest.Tools(b, tools))
+	one.one.backend.Cache.Pin(cachetest.Tools(b, tools))
 	b.Run("one server", func(b *testing.B) { benchmarkHit(b, one) })
 	for _, n := range []int{1, 10, 50} {
 		servers := make([]string, n)
@@ -35,7 +35,7 @@ func BenchmarkToolkitHit(b *testing.B) {
 			servers[i] = serverNamed(fmt.Sprint("s", i))
 		}
 		l := mustProvision(b, toolkitNamed("bench", servers))
-		for _, s := range l.Servers {
+		for _, s := range l.several.servers {
 			s.backend.Cache.Pin(cachetest.Tools(b, tools/n))
 		}
 		b.Run(fmt.Sprintf("toolkit of %d", n), func(b *testing.B) { benchmarkHit(b, l) })
@@ -47,7 +47,7 @@ func BenchmarkToolkitHit(b *testing.B) {
 	}
 	l := mustProvision(b, toolkitNamed("bench", servers, "admit", `"all"`))
 	defer l.cancel()
-	for _, s := range l.Servers {
+	for _, s := range l.several.servers {
 		s.backend.Cache.Pin(cachetest.Tools(b, tools/10))
 	}
 	b.Run("toolkit of 10 for a caller", func(b *testing.B) { benchmarkHit(b, l) })
@@ -56,7 +56,7 @@ func BenchmarkToolkitHit(b *testing.B) {
 	servers[0] = serverNamed("s9")
 	ruled := mustProvision(b, toolkitNamed("bench", servers, "rules", rules))
 	defer ruled.cancel()
-	for _, s := range ruled.Servers {
+	for _, s := range ruled.several.servers {
 		s.backend.Cache.Pin(cachetest.Tools(b, tools/10))
 	}
 	b.Run("toolkit of 10 under a rule", func(b *testing.B) { benchmarkHit(b, ruled) })

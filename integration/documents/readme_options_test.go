@@ -160,12 +160,12 @@ var fieldSays = regexp.MustCompile("Default: (`[^`]+`|all of them|the server's a
 // fields names, by their JSON names.
 func handlerDefaults(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../mcpcache/handler.go", nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../mcpcache/options.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defaults := make(map[string]string)
-	ast.Inspect(file.Scope.Lookup("Handler").Decl.(ast.Node), func(n ast.Node) bool {
+	ast.Inspect(file, func(n ast.Node) bool {
 		field, ok := n.(*ast.Field)
 		if !ok || field.Tag == nil {
 			return true
@@ -192,8 +192,8 @@ func handlerDefaults(t *testing.T) map[string]string {
 }
 
 func exportedFields() (n int) {
-	for field := range reflect.TypeFor[mcpcache.Handler]().Fields() {
-		if field.IsExported() {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[mcpcache.Handler]()) {
+		if field.IsExported() && !field.Anonymous {
 			n++
 		}
 	}

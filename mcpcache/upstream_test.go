@@ -19,12 +19,12 @@ import (
 // What may change while a program goes on keeps its lists; of other upstreams everything counts.
 func TestLimitsOfAProgramKeepItsLists(t *testing.T) {
 	key := func(transport string) string {
-		h := &Handler{UpstreamRaw: json.RawMessage(`{"handler":"reverse_proxy","transport":` + transport + `}`)}
+		u := newUpstream(&Handler{ServerOptions: ServerOptions{UpstreamRaw: json.RawMessage(`{"handler":"reverse_proxy","transport":` + transport + `}`)}})
 		var err error
-		if h.settings, err = h.newSettings(); err != nil {
+		if u.settings, err = u.newSettings(); err != nil {
 			t.Fatal(err)
 		}
-		key, err := h.feedKey(upstreamconfig.Read(h.UpstreamRaw), nil)
+		key, err := u.feedKey(upstreamconfig.Read(u.UpstreamRaw), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestFeedIsNamedInPartition(t *testing.T) {
 		}
 		replacer := caddy.NewReplacer()
 		caddyhttp.PrepareRequest(r, replacer, nil, new(caddyhttp.Server))
-		return l.backend.Identity.Of(r, replacer).AsksLikeFeed()
+		return l.one.backend.Identity.Of(r, replacer).AsksLikeFeed()
 	}
 	if of("") || of("other/1") || !of(version.Agent()) {
 		t.Errorf("without a name, with another and with the feed's, they ask like the feed: %t, %t, %t", of(""), of("other/1"), of(version.Agent()))
@@ -84,7 +84,7 @@ func TestFeedHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := mustProvision(t, config("feedhost", "upstream", c.upstream))
-				got := l.feedHost
+				got := l.one.feedHost
 				l.cancel()
 				if got != c.want {
 					t.Errorf("the feed's Host is %q, want %q", got, c.want)
@@ -95,8 +95,8 @@ func TestFeedHost(t *testing.T) {
 					t.Errorf("an option that does nothing gives the error %v", err)
 				case c.want != "" && err != nil:
 					t.Error(err)
-				case c.want != "" && named.feedHost != "mcp.example.com:8443":
-					t.Errorf("the named Host became %q", named.feedHost)
+				case c.want != "" && named.one.feedHost != "mcp.example.com:8443":
+					t.Errorf("the named Host became %q", named.one.feedHost)
 				}
 				if err == nil {
 					named.cancel()
@@ -143,7 +143,7 @@ func TestServerAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := mustProvision(t, config("addresses", "upstream", `{"handler":"reverse_proxy","upstreams":[{"dial":"10.0.0.5:3001"}]}`))
 		defer l.cancel()
-		if got, want := l.backend.Slash().Addresses, []string{"10.0.0.5:3001"}; !slices.Equal(got, want) {
+		if got, want := l.one.backend.Slash().Addresses, []string{"10.0.0.5:3001"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
