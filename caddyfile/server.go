@@ -135,7 +135,7 @@ func (p *parser) checkToolkit(seen map[string]bool) error {
 	if err := mcpcache.CheckNameLimit(p.handler.NameLimit, p.handler.Servers); err != nil {
 		return at.Errf("%v", err)
 	}
-	if _, err := p.handler.CheckDoor(); err != nil {
+	if _, err := p.handler.CheckDoor(&p.handler.EndpointOptions); err != nil {
 		return at.Errf("%v", err)
 	}
 	return nil

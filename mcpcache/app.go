@@ -1,16 +1,16 @@
 package mcpcache
 
 import (
-	"maps"
-	"reflect"
-	"slices"
+	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/instance"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reported"
 )
 
 func init() {
@@ -25,9 +25,9 @@ type app struct {
 	backends *exit.Group // ends the backends of the handlers together
 	// instance names this instance of Caddy.
 	instance func() (string, error)
-	// upstreams are the servers of this configuration.
-	upstreams []*upstream
-	logger    *zap.Logger
+	// servers are those of this configuration.
+	servers []*reported.Server
+	logger  *zap.Logger
 }
 
 // CaddyModule returns the Caddy module information.
@@ -58,37 +58,20 @@ func (a *app) inForce() bool {
 
 // Start implements [caddy.App].
 func (a *app) Start() error {
-	a.warnOfNamesakes()
+	reported.WarnOfNamesakes(a.servers, a.logger)
 	for _, run := range a.runs {
 		run()
 	}
 	return nil
 }
 
-// warnOfNamesakes warns once of each name that handlers have which are not the same to
-// operators: they share no cache, or show it by other rules.
-func (a *app) warnOfNamesakes() {
-	byName := make(map[string][]*upstream)
-	for _, u := range a.upstreams {
-		name := u.settings.exchange.Name
-		same := func(other *upstream) bool {
-			return other.backend.Feeds == u.backend.Feeds && reflect.DeepEqual(other.Rules, u.Rules)
-		}
-		if !slices.ContainsFunc(byName[name], same) {
-			byName[name] = append(byName[name], u)
-		}
+// eventsApp returns Caddy's app for events.
+func eventsApp(ctx caddy.Context) (*caddyevents.App, error) {
+	loaded, err := ctx.App("events")
+	if err != nil {
+		return nil, fmt.Errorf("loading the events app: %w", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		if len(byName[name]) < 2 {
-			continue
-		}
-		urls := make([]string, len(byName[name]))
-		for i, u := range byName[name] {
-			urls[i] = u.urls[0]
-		}
-		a.logger.Warn("several handlers have one name, and differ in their server or rules: metrics, commands and Cache-Status do not tell them apart; give each its own with the option name",
-			zap.String("name", name), zap.Strings("upstreams", urls))
-	}
+	return loaded.(*caddyevents.App), nil
 }
 
 // Stop implements [caddy.App]. The feeds end with what they belong to, which

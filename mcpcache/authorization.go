@@ -14,20 +14,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
 )
 
-// Authorization says what a caller's requests carry to a server of a toolkit as their
-// `Authorization`.
-type Authorization struct {
-	// `off`: nothing. `forward`: the caller's own. `guard`: the credential of the server's
-	// guard, so that every caller acts as that account. `from`: what the caller sends in
-	// `header`. Default: `off`
-	Mode string `json:"mode,omitempty"`
-
-	// The header whose value is the server's `Authorization`, as it is, such as
-	// `X-GitHub-Auth` with `Bearer ...`; a caller who does not send it comes without one.
-	// Only with `from`, and needed there
-	Header string `json:"header,omitempty"`
-}
-
 // The values of the option authorization.
 const (
 	Off     = "off"
@@ -133,12 +119,12 @@ func (s *Server) checkCredentials() error {
 	return nil
 }
 
-// CheckDoor returns which server is the door, "" for none, or an error if it is not clear who
-// is let in.
-func (h *Handler) CheckDoor() (string, error) {
+// CheckDoor returns which server of a toolkit is the door, "" for none, or an error if it is not
+// clear who is let in. e are the options of the endpoint in front of the servers.
+func (t *ToolkitOptions) CheckDoor(e *EndpointOptions) (string, error) {
 	var forwards, knowing []string
 	guarded := ""
-	for _, s := range h.Servers {
+	for _, s := range t.Servers {
 		if s.knowsCallers() {
 			knowing = append(knowing, s.Name)
 		}
@@ -149,16 +135,16 @@ func (h *Handler) CheckDoor() (string, error) {
 			guarded = cmp.Or(guarded, s.Name)
 		}
 	}
-	all := h.Admit == admitAll
+	all := e.Admit == admitAll
 	switch {
-	case h.Door != "" && all:
+	case t.Door != "" && all:
 		return "", errors.New("door: with admit all, handlers in front let callers in; leave one of the two out")
-	case h.Door != "" && !slices.ContainsFunc(h.Servers, func(s *Server) bool { return s.Name == h.Door }):
-		return "", fmt.Errorf("door: no server is called %q", h.Door)
-	case h.Door != "" && !slices.Contains(knowing, h.Door):
-		return "", fmt.Errorf("door: %s is sent nothing by which it could know a caller; give it authorization forward, or name another server", h.Door)
-	case h.Door != "":
-		return h.Door, nil
+	case t.Door != "" && !slices.ContainsFunc(t.Servers, func(s *Server) bool { return s.Name == t.Door }):
+		return "", fmt.Errorf("door: no server is called %q", t.Door)
+	case t.Door != "" && !slices.Contains(knowing, t.Door):
+		return "", fmt.Errorf("door: %s is sent nothing by which it could know a caller; give it authorization forward, or name another server", t.Door)
+	case t.Door != "":
+		return t.Door, nil
 	case all:
 		return "", nil
 	case len(forwards) == 1:
@@ -169,7 +155,7 @@ func (h *Handler) CheckDoor() (string, error) {
 	case guarded != "":
 		return "", fmt.Errorf("server %s has a guard, so whoever gets in acts as that account or sees its lists: say who is let in, "+
 			"by admit all if handlers in front do that, or by a server with authorization forward, or by door <server>", guarded)
-	case len(knowing) == 0 && (h.Admit != "" || h.AdmitFor != 0):
+	case len(knowing) == 0 && (e.Admit != "" || e.AdmitFor != 0):
 		return "", errors.New("admit: no server is sent anything by which it could let a caller in, so there is nobody to admit; leave it out")
 	}
 	return "", nil

@@ -21,56 +21,15 @@
 //
 // # The way of a request
 //
-//	origin ─ POST ─ read ─ decode ─┬─ list, admitted, entry usable ─► view ─► answer: id, ttlMs, stored bytes
-//	                               ├─ list, admitted, no entry ─────► one shared fetch ─► view ─► answer, keep
-//	                               └─ everything else ─ guard ──────► upstream handler ─► tap ─► sieve ─► client
-//	origin ─ GET, DELETE, other ─────────── guard ──────────────────► upstream handler ─► tap ─► sieve ─► client
+// In front of one server, the package exchange answers a list from memory, or forwards the
+// request as it is. In front of several servers, a toolkit, the package toolkit joins the lists of
+// all, and hands each call to the one server that it is for. The two draw how a request passes
+// through them.
 //
-// Guard and sieve are there where rules hide something. The guard reads what a request
-// names, and refuses it unless that is certain and may be seen, at whatever path; reads
-// of resources that are kept pass it, too. The sieve takes out of an answer what may not
-// be seen; the tap has learned from all of it before.
-//
-// Package exchange is this picture in code, stage by stage: [Handler] hands it
-// each request. It is read and understood; who asks is found out (identity); it
-// is routed to its backend; what the catalogue has for its caller is looked up;
-// then it is answered, or forwarded through the tap. What is learned from an
-// answer on its way (sessions that open and end, admissions, change notices
-// before their bytes leave) goes to the backend.
-//
-// A backend is everything of one server, and outlives the configurations that
-// use it: the feeds, which decide when to fetch, through a client of our own; the
-// cache, in which they pin snapshots; the ledger of who has been let in; the
-// keeper, which has the snapshots outlive the process. The catalogue is the lists
-// as callers see them. With one server behind a handler it is a catalogue
-// of one: what it hands out is the pinned snapshot itself, what a view leaves of it, or a
-// page of that.
-//
-// Several servers behind a handler are a toolkit. Each is a [Server], which has its own
-// backend and is set up like a handler without an endpoint. The endpoint in front of
-// them all is that of package toolkit: it checks a request itself, answers lists from a
-// catalogue that joins those of the backends, and hands a call to the one server that it
-// is for, by a table of names. It ends the sessions of legacy clients itself: their ids have
-// sealed what has to be known of them, and a client has a session with each server that it
-// calls, in a table that outlives a configuration. Where client and server are of different
-// eras, what they say is turned from the one into the other by package bridge: a modern caller
-// has a session in that table with a legacy server, too. Clients that listen for changes are
-// told once the new list has been joined.
-//
-// What of a caller's credentials a server is sent, the configuration says for each. A server
-// that is sent any is asked for lists with them, which are that caller's alone, and joined for
-// it; and one of the servers may be the door, which every caller has to be let in by.
-// Rules of a server speak of what that calls its items, those above of the names that callers
-// see. What they let through for all callers is one joined list; where they tell callers apart,
-// there is one for each view.
-//
-//	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
-//	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
-//	                                                   │                                   the server) ─► (bridge) ─► upstream
-//	                                                   │                                   handler ─► (bridge) ─► client
-//	                                                   └─ initialize, ping, level, end ─► answered here
-//	origin ─ GET, subscriptions/listen ─► a stream that ends with the client
-//	a server's list changes ─► joined ─► another one than before? ─► its notice, on each stream
+// Both use a backend for each server. A backend outlives the configurations that use it. It has the
+// feeds, which decide when to fetch, through a client of our own. It has the cache, in which the
+// feeds pin snapshots, the ledger of admitted clients, and the keeper, by which snapshots outlive
+// the process. The catalogue is the lists as callers see them.
 //
 //	Handler, command, admin       for people and for Caddy
 //	  telemetry, report           what they are told

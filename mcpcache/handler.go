@@ -5,11 +5,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-)
 
-// pool holds the backends, which may outlive a configuration. See
-// [backend.Tenant.Acquire].
-var pool = caddy.NewUsagePool()
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+)
 
 func init() {
 	caddy.RegisterModule(new(Handler))
@@ -30,6 +28,14 @@ type Handler struct {
 
 	one     *upstream // in front of one server; nil otherwise
 	several *several  // in front of several; nil otherwise
+
+	reported []report.Source // to operators, as long as the handler is set up
+}
+
+// options returns the handler's options. In front of several servers, those of the servers are
+// not among them.
+func (h *Handler) options() options {
+	return options{&h.ServerOptions, &h.SharedOptions, &h.EndpointOptions, &h.OneServerOptions}
 }
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].

@@ -1,8 +1,12 @@
 package mcpcache
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -209,8 +213,8 @@ type OneServerOptions struct {
 type ToolkitOptions struct {
 	// Several MCP servers behind one endpoint, a toolkit, in the place of `upstream`.
 	// Clients see the lists of all, in this order, the names of tools and prompts with
-	// a prefix; each call goes to the server that it is for. Which options then are the
-	// servers', says [Server].
+	// a prefix; each call goes to the server that it is for. Each server then has
+	// [ServerOptions] of its own.
 	Servers []*Server `json:"servers,omitempty"`
 
 	// The most bytes that the name of a tool or prompt has with the prefix of its
@@ -235,14 +239,85 @@ type ToolkitOptions struct {
 	Door string `json:"door,omitempty"`
 }
 
+// Server is one of several MCP servers behind a [Handler], which then is a toolkit. All options that
+// are not about one server are the toolkit's.
+type Server struct {
+	ServerOptions
+	SharedOptions
+
+	// What is put before the names of the server's tools and prompts; an empty text is
+	// nothing. Of servers with one, no prefix may begin with that of another. Default: the
+	// name and two underscores, such as `github__`
+	Prefix *string `json:"prefix,omitempty"`
+
+	// What becomes of a client when the server has lost the session that is open for it: with
+	// `reopen` another is opened, and the request sent once more if the server cannot have done it;
+	// with `end` the client's own session ends, or the request of a client without one fails.
+	// Default: `reopen`
+	SessionLost string `json:"session_lost,omitempty"`
+
+	// What a caller's requests carry to the server as their `Authorization`. With anything of
+	// the caller's, it has lists of its own from that server. Default: nothing
+	Authorization *Authorization `json:"authorization,omitempty"`
+
+	// More headers of callers that the server is sent, besides those that are known to be
+	// harmless, such as `X-Tenant`. A caller who sends one has lists of its own from that
+	// server. Default: none
+	Headers []string `json:"headers,omitempty"`
+}
+
+// UnmarshalJSON reads a server. Its error names the server, and the option of the toolkit that the
+// server has.
+func (s *Server) UnmarshalJSON(data []byte) error {
+	type server Server
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode((*server)(s))
+	if err == nil {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return err
+	}
+	who := "server"
+	if name := ""; json.Unmarshal(all["name"], &name) == nil && name != "" {
+		who += " " + name
+	}
+	elsewhere := slices.Concat(optionNames(EndpointOptions{}), optionNames(OneServerOptions{}), optionNames(ToolkitOptions{}))
+	for _, option := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(elsewhere, option) {
+			return fmt.Errorf("%s: %s: not an option of a server of a toolkit, or not yet", who, option)
+		}
+	}
+	return fmt.Errorf("%s: %w", who, err)
+}
+
+// Authorization says what a caller's requests carry to a server of a toolkit as their
+// `Authorization`.
+type Authorization struct {
+	// `off`: nothing. `forward`: the caller's own. `guard`: the credential of the server's
+	// guard, so that every caller acts as that account. `from`: what the caller sends in
+	// `header`. Default: `off`
+	Mode string `json:"mode,omitempty"`
+
+	// The header whose value is the server's `Authorization`, as it is, such as
+	// `X-GitHub-Auth` with `Bearer ...`; a caller who does not send it comes without one.
+	// Only with `from`, and needed there
+	Header string `json:"header,omitempty"`
+}
+
 // optionNames returns the names of options in JSON.
 func optionNames(options any) []string {
 	return fieldNames(options, func(reflect.Value) bool { return true })
 }
 
-// given returns the names in JSON of those options that have a value.
+// given returns the names in JSON of those options that have a value. A list without elements is
+// none.
 func given(options any) []string {
-	return fieldNames(options, func(value reflect.Value) bool { return !value.IsZero() })
+	return fieldNames(options, func(value reflect.Value) bool {
+		return !value.IsZero() && (value.Kind() != reflect.Slice || value.Len() > 0)
+	})
 }
 
 // fieldNames returns the names in JSON of the fields of a struct whose values are picked.

@@ -5,21 +5,28 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
-	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reported"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 )
 
 // Provision sets the handler up. It reaches nothing outside the process but a secret
 // file: the feeds start when the whole configuration has.
 func (h *Handler) Provision(ctx caddy.Context) error {
+	if err := h.provision(ctx); err != nil {
+		return err
+	}
+	h.reported = h.sources()
+	for _, source := range h.reported {
+		report.Live.Add(source)
+	}
+	return nil
+}
+
+func (h *Handler) provision(ctx caddy.Context) error {
 	if len(h.Servers) > 0 {
-		h.several = &several{Handler: h, logger: ctx.Logger()}
+		h.several = &several{options: h.options(), ToolkitOptions: &h.ToolkitOptions, logger: ctx.Logger()}
 		return h.several.provision(ctx)
 	}
 	if names := given(h.ToolkitOptions); names != nil {
@@ -37,10 +44,26 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return h.one.attach(ctx)
 }
 
+// sources returns the parts of a handler that operators see.
+func (h *Handler) sources() (all []report.Source) {
+	if h.several == nil {
+		return []report.Source{h.one.reported}
+	}
+	toolkit := &reported.Toolkit{Endpoint: h.several.endpoint, Counted: h.several.telemetry, Rules: h.several.rules}
+	for _, u := range h.several.servers {
+		all, toolkit.Of = append(all, u.reported), append(toolkit.Of, u.reported)
+	}
+	return append(all, toolkit)
+}
+
 // Cleanup gives back what Provision took. Requests under way are not harmed: the backend
 // stays as long as another configuration uses it, and a request that finds it closed is
 // forwarded.
 func (h *Handler) Cleanup() error {
+	for _, source := range h.reported {
+		report.Live.Remove(source, telemetry.Forget)
+	}
+	h.reported = nil
 	switch {
 	case h.several != nil:
 		return h.several.cleanup()
@@ -48,63 +71,4 @@ func (h *Handler) Cleanup() error {
 		return h.one.cleanup()
 	}
 	return nil
-}
-
-// answer makes the endpoint in front of one server. cursors is nil if lists are one page.
-func (u *upstream) answer(ctx caddy.Context, cursors *seal.Source[*cursor.Sealer]) {
-	u.endpoint = exchange.New(u.settings.exchange, u.backend, u.telemetry.Requests(), u.logger)
-	if u.addressFromRequest != "" {
-		u.endpoint.Remarks.Make("which server is asked depends on the request, so the feed cannot know it: lists are kept for each caller alone; "+
-			"a mcp_cache for each server, picked by matchers, shares them", "upstream", u.addressFromRequest)
-	}
-	if cursors != nil {
-		u.endpoint.Paging = &exchange.Paging{Size: u.PageSize, Sealer: cursors.Sealer, Tried: cursors.Tried(), Server: u.urls[0]}
-		cursors.Use(u.backend.Secret)
-		u.app.onStart(func() { cursors.Start(ctx, ctx.Storage()) })
-	}
-	if u.rules != nil {
-		u.watchRules(ctx, u.settings.exchange.Path)
-		u.endpoint.Rules = u.rules
-	}
-	if u.program != nil {
-		warnOfPrograms(u.logger, u.EndpointOptions, u.settings.exchange.Name, u.settings.exchange.Name)
-	}
-}
-
-// newCursors returns what seals the handler's cursors, or nil if there are none.
-func (u *upstream) newCursors() (*seal.Source[*cursor.Sealer], error) {
-	switch {
-	case u.PageSize < 0 || u.PageSize > MostPageSize:
-		return nil, fmt.Errorf("page_size: %d is not a whole number from 0, for one page, to %d", u.PageSize, MostPageSize)
-	case u.PageSize == 0:
-		return nil, nil
-	}
-	return seal.NewSource("cursors", u.SecretFile, cursor.NewSealer, u.logger)
-}
-
-// warnOfPrograms warns if everybody who reaches the handler of that name uses those programs, and
-// nobody has said that this is meant: no door lets callers in, and no handler in front does.
-func warnOfPrograms(logger *zap.Logger, o *EndpointOptions, handler string, programs ...string) {
-	if len(programs) > 0 && o.Admit != admitAll {
-		logger.Warn("whoever reaches this handler uses the program, with the rights of Caddy: if handlers in front of it let callers in, or everybody may use it, say so with admit all",
-			zap.String("handler", handler), zap.Strings("programs", programs))
-	}
-}
-
-func eventsApp(ctx caddy.Context) (*caddyevents.App, error) {
-	loaded, err := ctx.App("events")
-	if err != nil {
-		return nil, fmt.Errorf("loading the events app: %w", err)
-	}
-	return loaded.(*caddyevents.App), nil
-}
-
-// BuildHint returns what to add to an error because of which a guest of that namespace may be
-// missing: how those are built in that do not come with this package. It is "" if none is
-// missing.
-func BuildHint(namespace string) string {
-	if _, err := caddy.GetModule(stores.Namespace + ".redis"); err == nil || namespace != stores.Namespace {
-		return ""
-	}
-	return "; redis is built in with: xcaddy build --with " + version.Module + " --with " + version.Module + "/mcpcache/stores/redis"
 }

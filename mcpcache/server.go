@@ -1,11 +1,9 @@
 package mcpcache
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,59 +11,6 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
-
-// Server is one of several MCP servers behind a [Handler], which then is a toolkit. All options that
-// are not about one server are the toolkit's.
-type Server struct {
-	ServerOptions
-	SharedOptions
-
-	// What is put before the names of the server's tools and prompts; an empty text is
-	// nothing. Of servers with one, no prefix may begin with that of another. Default: the
-	// name and two underscores, such as `github__`
-	Prefix *string `json:"prefix,omitempty"`
-
-	// What becomes of a client when the server has lost the session that is open for it: with
-	// `reopen` another is opened, and the request sent once more if the server cannot have done it;
-	// with `end` the client's own session ends, or the request of a client without one fails.
-	// Default: `reopen`
-	SessionLost string `json:"session_lost,omitempty"`
-
-	// What a caller's requests carry to the server as their `Authorization`. With anything of
-	// the caller's, it has lists of its own from that server. Default: nothing
-	Authorization *Authorization `json:"authorization,omitempty"`
-
-	// More headers of callers that the server is sent, besides those that are known to be
-	// harmless, such as `X-Tenant`. A caller who sends one has lists of its own from that
-	// server. Default: none
-	Headers []string `json:"headers,omitempty"`
-}
-
-// UnmarshalJSON reads a server. Its error names the server, and the option of the toolkit that the
-// server has.
-func (s *Server) UnmarshalJSON(data []byte) error {
-	type plain Server
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode((*plain)(s))
-	if err == nil {
-		return nil
-	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(data, &all) != nil {
-		return err
-	}
-	who := "server"
-	if name := ""; json.Unmarshal(all["name"], &name) == nil && name != "" {
-		who += " " + name
-	}
-	for _, option := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(optionNames(Server{}), option) && slices.Contains(optionNames(Handler{}), option) {
-			return fmt.Errorf("%s: %s: not an option of a server of a toolkit, or not yet", who, option)
-		}
-	}
-	return fmt.Errorf("%s: %w", who, err)
-}
 
 // prefix returns what is put before names.
 func (s *Server) prefix() string {
@@ -161,7 +106,7 @@ const leastOfName = 8
 
 // CheckNameLimit returns an error if names cannot be shortened to that, 0 being the default.
 func CheckNameLimit(limit int, servers []*Server) error {
-	limit = orDefault(limit, defaultNameLimit)
+	limit = cmp.Or(limit, defaultNameLimit)
 	if limit < LeastNameLimit || limit > MostNameLimit {
 		return fmt.Errorf("name_limit: %d is not from %d to %d", limit, LeastNameLimit, MostNameLimit)
 	}
@@ -188,5 +133,5 @@ func (o *ToolkitOptions) checkSessions() error {
 	if o.MaxSessions < 0 || o.MaxSessions > MostSessions {
 		return fmt.Errorf("max_sessions: %d is not a whole number from 1 to %d", o.MaxSessions, MostSessions)
 	}
-	return checkDuration("session_ttl", orDefault(time.Duration(o.SessionTTL), defaultSessionTTL), time.Second)
+	return checkDuration("session_ttl", cmp.Or(time.Duration(o.SessionTTL), defaultSessionTTL), time.Second)
 }

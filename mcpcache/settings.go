@@ -1,6 +1,7 @@
 package mcpcache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +21,17 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
+
+// options are those that set up one server.
+type options struct {
+	*ServerOptions
+	*SharedOptions
+	*EndpointOptions
+	*OneServerOptions
+}
 
 // settings are options with the defaults filled in.
 type settings struct {
@@ -50,21 +61,21 @@ func (o options) newSettings() (*settings, error) {
 	s := &settings{
 		partition: o.Partition, exchange: exchange.Defaults(), backend: backend.Defaults(),
 	}
-	s.exchange.Path = orDefault(o.Endpoint, s.exchange.Path)
-	s.exchange.Name = orDefault(o.Name, s.exchange.Name)
-	s.exchange.MaxRequest = orDefault(o.MaxRequest, s.exchange.MaxRequest)
+	s.exchange.Path = cmp.Or(o.Endpoint, s.exchange.Path)
+	s.exchange.Name = cmp.Or(o.Name, s.exchange.Name)
+	s.exchange.MaxRequest = cmp.Or(o.MaxRequest, s.exchange.MaxRequest)
 	b := s.backend
 	b.Stale.IfError = pointerOr(o.StaleIfError, b.Stale.IfError)
 	b.Stale.AfterNotice = o.StaleAfterNotice
 	b.Gate = pointerOr(o.Gate, b.Gate)
-	b.AdmitFor = orDefault(time.Duration(o.AdmitFor), b.AdmitFor)
+	b.AdmitFor = cmp.Or(time.Duration(o.AdmitFor), b.AdmitFor)
 	b.Host = o.Host
-	b.Memory = orDefault(o.Memory, b.Memory)
-	s.exchange.MaxCall = orDefault(o.MaxCall, max(min(s.exchange.MaxCall, b.Memory/16), s.exchange.MaxRequest))
+	b.Memory = cmp.Or(o.Memory, b.Memory)
+	s.exchange.MaxCall = cmp.Or(o.MaxCall, max(min(s.exchange.MaxCall, b.Memory/16), s.exchange.MaxRequest))
 	b.Precompress = o.Precompress == nil || *o.Precompress
-	b.Feed.Refresh = orDefault(time.Duration(o.Refresh), b.Feed.Refresh)
-	b.Feed.MaxList = orDefault(o.MaxList, b.Feed.MaxList)
-	b.Feed.MaxPages = orDefault(o.MaxPages, b.Feed.MaxPages)
+	b.Feed.Refresh = cmp.Or(time.Duration(o.Refresh), b.Feed.Refresh)
+	b.Feed.MaxList = cmp.Or(o.MaxList, b.Feed.MaxList)
+	b.Feed.MaxPages = cmp.Or(o.MaxPages, b.Feed.MaxPages)
 	b.Feed.Name = o.ClientName
 	b.Feed.PublicByDefault = o.Scope == "public"
 	b.Feed.PublicAlways = o.ScopeAlways
@@ -259,14 +270,6 @@ func chosenEras(names []string) ([]revision.Era, error) {
 	return eras, nil
 }
 
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
-}
-
 func pointerOr(value *caddy.Duration, otherwise time.Duration) time.Duration {
 	if value == nil {
 		return otherwise
@@ -323,4 +326,14 @@ func (o timeOption) set(p *feed.Policy) error {
 		*o.byField(&p.ByKind[k]) = value
 	}
 	return nil
+}
+
+// BuildHint returns what to add to an error because of which a guest of that namespace may be
+// missing: how those are built in that do not come with this package. It is "" if none is
+// missing.
+func BuildHint(namespace string) string {
+	if _, err := caddy.GetModule(stores.Namespace + ".redis"); err == nil || namespace != stores.Namespace {
+		return ""
+	}
+	return "; redis is built in with: xcaddy build --with " + version.Module + " --with " + version.Module + "/mcpcache/stores/redis"
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exit"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
@@ -25,7 +24,8 @@ import (
 
 // several is what a handler sets up in front of several servers, a toolkit.
 type several struct {
-	*Handler
+	options
+	*ToolkitOptions
 
 	logger    *zap.Logger
 	settings  *settings
@@ -47,7 +47,7 @@ func (s *several) provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.settings, err = s.options().newSettings(); err != nil {
+	if s.settings, err = s.newSettings(); err != nil {
 		return err
 	}
 	if s.rules, err = ruleset.Load(ctx, configured(s.Rules), s.Unlisted == unlistedAllow, s.logger); err != nil {
@@ -59,7 +59,7 @@ func (s *several) provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	if door == "" {
-		warnOfPrograms(s.logger, &s.EndpointOptions, name, s.programs()...)
+		warnOfPrograms(s.logger, s.EndpointOptions, name, s.programs()...)
 	}
 	events, err := eventsApp(ctx)
 	if err != nil {
@@ -74,9 +74,9 @@ func (s *several) provision(ctx caddy.Context) (err error) {
 	told := telemetry.New(ctx, events, name, app.inForce, s.logger)
 	s.endpoint, err = toolkit.New(toolkit.Settings{
 		Name: name, Path: x.Path, MaxRequest: x.MaxRequest, MaxCall: x.MaxCall, Memory: b.Memory - written - joined,
-		Limits: catalog.Limits{List: b.Feed.MaxList, Name: orDefault(s.NameLimit, defaultNameLimit), Callers: joined},
+		Limits: catalog.Limits{List: b.Feed.MaxList, Name: cmp.Or(s.NameLimit, defaultNameLimit), Callers: joined},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: version.Own(),
-		SessionTTL: orDefault(time.Duration(s.SessionTTL), defaultSessionTTL), Sessions: s.clients.Sessions,
+		SessionTTL: cmp.Or(time.Duration(s.SessionTTL), defaultSessionTTL), Sessions: s.clients.Sessions,
 		Sealer: s.ids.Sealer, Settled: s.ids.Settled(), Tried: s.ids.Tried(), Board: s.clients.Board, Door: door, Rules: ruling(s.rules),
 	}, servers, told.Requests(), s.logger)
 	if err != nil {
@@ -85,10 +85,9 @@ func (s *several) provision(ctx caddy.Context) (err error) {
 	}
 	s.telemetry = told
 	if s.rules != nil {
-		s.rules.Watch(x.Path, told.RuleFailed, s.joinedLists, s.joinsTemplates(), s.logger)
+		s.rules.Watch(x.Path, told.RuleFailed, s.endpoint.AllLists, s.endpoint.Caches(revision.ResourceTemplates), s.logger)
 		app.onStart(func() { go s.rules.Run(ctx) })
 	}
-	report.Live.Add(reportedToolkit{s})
 	app.onStart(s.endpoint.Run)
 	app.onStart(func() { s.ids.Start(ctx, ctx.Storage()) })
 	return nil
@@ -109,13 +108,13 @@ func (s *several) check() (door string, err error) {
 	if err := s.checkSessions(); err != nil {
 		return "", err
 	}
-	if names := given(s.ServerOptions); names != nil {
+	if names := given(*s.ServerOptions); names != nil {
 		return "", fmt.Errorf("%s: it is an option of a server; give it to each of the servers that it is for", names[0])
 	}
-	if names := given(s.OneServerOptions); names != nil {
+	if names := given(*s.OneServerOptions); names != nil {
 		return "", fmt.Errorf("%s: not yet in a toolkit, that is with several servers", names[0])
 	}
-	return s.CheckDoor()
+	return s.CheckDoor(s.EndpointOptions)
 }
 
 // provisionServers sets up the servers of a toolkit of that name.
@@ -176,24 +175,6 @@ func ruling(rules *ruleset.Rules) toolkit.Rules {
 	return rules
 }
 
-// joinedLists returns the lists that the rules of a toolkit could be about, with all that is
-// in them; none before there is a copy of all lists of all servers.
-func (s *several) joinedLists() (lists []*catalog.List) {
-	if !slices.ContainsFunc(s.servers, func(u *upstream) bool { return !report.Hydrated(u.backend.Feeds) }) {
-		for _, k := range revision.Kinds() {
-			if l := s.endpoint.ShownTo(nil, revision.LatestModern, k); l.HasAny() && k.ItemsKey() != "" {
-				lists = append(lists, l)
-			}
-		}
-	}
-	return lists
-}
-
-// joinsTemplates reports whether all templates of the servers are in the joined list.
-func (s *several) joinsTemplates() bool {
-	return !slices.ContainsFunc(s.servers, func(u *upstream) bool { return !u.settings.backend.Kinds.Has(revision.ResourceTemplates) })
-}
-
 // memoryOfCallers is how many bytes are for the lists of single callers as their servers write
 // them, and for those that are joined for callers who are shown different ones. Each is a
 // quarter of all, or 0 if there are no such lists.
@@ -208,12 +189,11 @@ func (s *several) memoryOfCallers() (written, joined int64) {
 	return written, joined
 }
 
-func (s *several) quarter() int64 { return orDefault(s.Memory, backend.Defaults().Memory) / 4 }
+func (s *several) quarter() int64 { return cmp.Or(s.Memory, backend.Defaults().Memory) / 4 }
 
 // cleanup gives back what provision took. Requests under way go on.
 func (s *several) cleanup() error {
 	if s.endpoint != nil && !s.cleaned {
-		report.Live.Remove(reportedToolkit{s}, telemetry.Forget)
 		s.endpoint.Close()
 		s.telemetry.Stop()
 	}
@@ -244,7 +224,7 @@ func (s *several) openClients(ctx caddy.Context, name string) (err error) {
 		return err
 	}
 	s.clients = value.(*toolkit.Clients)
-	s.clients.Bound(orDefault(s.MaxSessions, defaultMaxSessions), s.settings.backend.Memory)
+	s.clients.Bound(cmp.Or(s.MaxSessions, defaultMaxSessions), s.settings.backend.Memory)
 	for _, u := range s.servers {
 		if u.program != nil {
 			u.program.ShareMemory(s.clients.Messages)

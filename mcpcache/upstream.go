@@ -2,14 +2,10 @@ package mcpcache
 
 import (
 	"cmp"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -20,34 +16,24 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cursor"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reported"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstreamconfig"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/transports/stdio"
 )
 
-// options are those that set up one server.
-type options struct {
-	*ServerOptions
-	*SharedOptions
-	*EndpointOptions
-	*OneServerOptions
-}
-
-// options returns the handler's options. In front of several servers, those of the servers are
-// not among them.
-func (h *Handler) options() options {
-	return options{&h.ServerOptions, &h.SharedOptions, &h.EndpointOptions, &h.OneServerOptions}
-}
+// pool holds the backends, which may outlive a configuration. See
+// [backend.Tenant.Acquire].
+var pool = caddy.NewUsagePool()
 
 // upstream is one MCP server as it is set up: the server of a handler, or one of several.
 type upstream struct {
@@ -71,6 +57,7 @@ type upstream struct {
 	backend   *backend.Tenant
 	telemetry *telemetry.Telemetry
 	endpoint  *exchange.Endpoint // nil in a toolkit, which has one for all of its servers
+	reported  *reported.Server
 }
 
 // provision sets up the server, without an endpoint. name is what operators know it by; "" is the
@@ -99,12 +86,38 @@ func (u *upstream) provision(ctx caddy.Context, name string) error {
 	return nil
 }
 
-// attach makes the server known to its backend and to operators, and has its feeds begin with the
-// configuration.
+// answer makes the endpoint in front of one server. cursors is nil if lists are one page.
+func (u *upstream) answer(ctx caddy.Context, cursors *seal.Source[*cursor.Sealer]) {
+	u.endpoint = exchange.New(u.settings.exchange, u.backend, u.telemetry.Requests(), u.logger)
+	if u.addressFromRequest != "" {
+		u.endpoint.Remarks.Make("which server is asked depends on the request, so the feed cannot know it: lists are kept for each caller alone; "+
+			"a mcp_cache for each server, picked by matchers, shares them", "upstream", u.addressFromRequest)
+	}
+	if cursors != nil {
+		u.endpoint.Paging = &exchange.Paging{Size: u.PageSize, Sealer: cursors.Sealer, Tried: cursors.Tried(), Server: u.urls[0]}
+		cursors.Use(u.backend.Secret)
+		u.app.onStart(func() { cursors.Start(ctx, ctx.Storage()) })
+	}
+	if u.rules != nil {
+		u.watchRules(ctx, u.settings.exchange.Path)
+		u.endpoint.Rules = u.rules
+	}
+	if u.program != nil {
+		warnOfPrograms(u.logger, u.EndpointOptions, u.settings.exchange.Name, u.settings.exchange.Name)
+	}
+}
+
+// attach has the feeds begin with the configuration.
 func (u *upstream) attach(ctx caddy.Context) error {
 	u.backend.Attach()
-	report.Live.Add(reported{u})
-	u.app.upstreams = append(u.app.upstreams, u)
+	u.reported = &reported.Server{
+		Called: u.settings.exchange.Name, URLs: u.urls, Runs: u.program, Picked: u.addressFromRequest != "",
+		Tenant: u.backend, Counted: u.telemetry, Rules: u.rules,
+	}
+	if u.endpoint != nil {
+		u.reported.Made = u.endpoint.Remarks
+	}
+	u.app.servers = append(u.app.servers, u.reported)
 	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
@@ -129,43 +142,42 @@ func (u *upstream) cleanup() error {
 		return nil
 	}
 	u.backend.Detach()
-	report.Live.Remove(reported{u}, telemetry.Forget)
 	u.telemetry.Stop()
 	ended, err := u.backend.Release()
 	u.app.backends.Done(ended)
 	return err
 }
 
+// warnOfPrograms warns if everybody who reaches the handler of that name uses those programs, and
+// nobody has said that this is meant: no door lets callers in, and no handler in front does.
+func warnOfPrograms(logger *zap.Logger, o *EndpointOptions, handler string, programs ...string) {
+	if len(programs) > 0 && o.Admit != admitAll {
+		logger.Warn("whoever reaches this handler uses the program, with the rights of Caddy: if handlers in front of it let callers in, or everybody may use it, say so with admit all",
+			zap.String("handler", handler), zap.Strings("programs", programs))
+	}
+}
+
 // connect loads the guests, and takes the backend of the server that they reach.
-func (u *upstream) connect(ctx caddy.Context) error {
+func (u *upstream) connect(ctx caddy.Context) (err error) {
 	config := upstreamconfig.Read(u.UpstreamRaw)
 	telling := config.Telling(u.settings.harmless, u.settings.partition)
 	if u.inToolkit && len(telling) > 0 {
 		return fmt.Errorf("upstream: it is sent values of the request, {%s}; of those, a server of a toolkit is sent what its options authorization and headers say", strings.Join(telling, "}, {"))
 	}
 	u.keepApart(telling)
-	key, err := u.feedKey(config, telling)
-	if err != nil {
-		return err
-	}
+	key := u.key(config, telling) // the guard's part is gone once it is loaded
 	u.read(config)
-	if err := u.loadGuests(ctx); err != nil {
+	if err = u.loadGuests(ctx); err != nil {
 		return err
 	}
 	if u.sharing, err = u.newSharing(); err != nil {
 		return err
 	}
-	if err := u.findFeedHost(); err != nil {
+	if err = u.findFeedHost(); err != nil {
 		return err
 	}
 	u.settings.backend.Addresses = upstreamconfig.Addresses(u.handler)
 	u.settings.backend.Feed.Guard = u.guard
-	if u.guard != nil {
-		key = append(key, u.guard.Identity()...)
-	}
-	if u.program != nil {
-		key = append(key, u.program.Identity()...)
-	}
 	loaded, err := ctx.App("mcp_cache")
 	if err != nil {
 		return fmt.Errorf("loading the app that starts the feeds: %w", err)
@@ -181,9 +193,8 @@ func (u *upstream) read(config upstreamconfig.Config) {
 	feed.Blind = u.addressFromRequest != ""
 	feed.Sent = config.Credentials()
 	u.settings.exchange.LendsCredentials = upstreamconfig.AnyShared(feed.Sent)
-	urls, direct := config.URLs(u.settings.exchange.Path)
-	u.urls = urls
-	if direct {
+	var direct bool
+	if u.urls, direct = config.URLs(u.settings.exchange.Path); direct {
 		feed.Endpoint = u.urls[0]
 	}
 }
@@ -205,48 +216,48 @@ func (u *upstream) keepApart(telling []string) {
 }
 
 // loadGuests loads the upstream handler, the store and the guard.
-func (u *upstream) loadGuests(ctx caddy.Context) error {
-	mod, err := ctx.LoadModule(u.ServerOptions, "UpstreamRaw")
-	if err != nil {
-		return fmt.Errorf("loading upstream: %w", err)
-	}
-	var ok bool
-	if u.handler, ok = mod.(caddyhttp.MiddlewareHandler); !ok {
-		return fmt.Errorf("upstream: %T is not an HTTP handler", mod)
+func (u *upstream) loadGuests(ctx caddy.Context) (err error) {
+	if u.handler, err = load[caddyhttp.MiddlewareHandler](ctx, u.ServerOptions, "UpstreamRaw", "upstream", "an HTTP handler"); err != nil {
+		return err
 	}
 	if u.program = upstreamconfig.ProgramOf(u.handler); u.program != nil {
 		u.program.OriginsAreChecked() // by this handler, which knows which are let in
 		u.servesAll()
 	}
-	if err := u.loadStore(ctx); err != nil {
-		return err
-	}
-	if u.GuardRaw == nil {
-		return nil
-	}
-	if mod, err = ctx.LoadModule(u.ServerOptions, "GuardRaw"); err != nil {
-		return fmt.Errorf("loading guard: %w", err)
-	}
-	if u.guard, ok = mod.(guards.Guard); !ok {
-		return fmt.Errorf("guard: %T is not a guard", mod)
-	}
-	return nil
-}
-
-// loadStore loads the store.
-func (u *upstream) loadStore(ctx caddy.Context) error {
 	if u.StoreRaw == nil {
 		u.StoreRaw = json.RawMessage(`{"store":"caddy"}`)
 	}
-	mod, err := ctx.LoadModule(u.EndpointOptions, "StoreRaw")
+	if u.store, err = load[stores.Store](ctx, u.EndpointOptions, "StoreRaw", "store", "a store"); err != nil {
+		return fmt.Errorf("%w%s", err, BuildHint(stores.Namespace))
+	}
+	if u.GuardRaw != nil {
+		u.guard, err = load[guards.Guard](ctx, u.ServerOptions, "GuardRaw", "guard", "a guard")
+	}
+	return err
+}
+
+// load loads the guest in a field of options. name and kind say in errors what it is.
+func load[T any](ctx caddy.Context, options any, field, name, kind string) (guest T, err error) {
+	module, err := ctx.LoadModule(options, field)
 	if err != nil {
-		return fmt.Errorf("loading store: %w%s", err, BuildHint(stores.Namespace))
+		return guest, fmt.Errorf("loading %s: %w", name, err)
 	}
-	var ok bool
-	if u.store, ok = mod.(stores.Store); !ok {
-		return fmt.Errorf("store: %T is not a store", mod)
+	guest, ok := module.(T)
+	if !ok {
+		return guest, fmt.Errorf("%s: %T is not %s", name, module, kind)
 	}
-	return nil
+	return guest, nil
+}
+
+// newCursors returns what seals the handler's cursors, or nil if there are none.
+func (u *upstream) newCursors() (*seal.Source[*cursor.Sealer], error) {
+	switch {
+	case u.PageSize < 0 || u.PageSize > MostPageSize:
+		return nil, fmt.Errorf("page_size: %d is not a whole number from 0, for one page, to %d", u.PageSize, MostPageSize)
+	case u.PageSize == 0:
+		return nil, nil
+	}
+	return seal.NewSource("cursors", u.SecretFile, cursor.NewSealer, u.logger)
 }
 
 // newSharing returns what has the secrets of snapshots that instances share, or nil if the
@@ -284,15 +295,15 @@ func (u *upstream) findFeedHost() error {
 
 // acquire takes the backend that key stands for, or makes it. telling are the names of the
 // placeholders that tell callers apart.
-func (u *upstream) acquire(config upstreamconfig.Config, key []byte, telling []string) error {
+func (u *upstream) acquire(config upstreamconfig.Config, key backend.Key, telling []string) error {
 	placeholders := config.Placeholders()
 	u.backend = &backend.Tenant{
 		Upstream: u.handler, Settings: u.settings.backend, Placeholders: placeholders, Store: u.store, Logger: u.logger,
 		Sleeper: u.sleeper(),
 		Identity: identity.Rules{
-			Partition: u.settings.partition, Harmless: u.settings.harmless, Host: u.feedHost, SameHosts: folded(u.SameHosts),
+			Partition: u.settings.partition, Harmless: u.settings.harmless, Host: u.feedHost, SameHosts: origin.FoldHosts(u.SameHosts),
 			Original: identity.TellsOriginal(placeholders), Telling: telling,
-			FeedValues: u.feedValues(telling), MessagesOnly: u.program != nil,
+			FeedValues: backend.FeedValues(u.urls[0], u.settings.backend.Host, u.settings.partition, telling), MessagesOnly: u.program != nil,
 		},
 	}
 	if config.MayDifferElsewhere() {
@@ -301,8 +312,18 @@ func (u *upstream) acquire(config upstreamconfig.Config, key []byte, telling []s
 	if u.sharing != nil {
 		u.backend.Secrets = u.sharing.Await
 	}
-	sum := sha256.Sum256(key)
-	if err := u.backend.Acquire(pool, hex.EncodeToString(sum[:]), u.urls[0]); err != nil {
+	var identities []string
+	if u.guard != nil {
+		identities = append(identities, u.guard.Identity())
+	}
+	if u.program != nil {
+		identities = append(identities, string(u.program.Identity()))
+	}
+	of, err := key.Of(identities...)
+	if err != nil {
+		return fmt.Errorf("upstream: %w", err)
+	}
+	if err := u.backend.Acquire(pool, of, u.urls[0]); err != nil {
 		return err
 	}
 	if u.program != nil {
@@ -311,61 +332,13 @@ func (u *upstream) acquire(config upstreamconfig.Config, key []byte, telling []s
 	return nil
 }
 
-// feedValues returns the values that the feeds' requests have for the placeholders of the
-// option partition and of the upstream.
-func (u *upstream) feedValues(telling []string) map[string]string {
-	values := make(map[string]string)
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, u.urls[0], http.NoBody)
-	if err != nil {
-		return values // no feed can send it
+// key returns the part of the configuration that the backend depends on.
+func (u *upstream) key(config upstreamconfig.Config, telling []string) backend.Key {
+	return backend.Key{
+		Upstream: config.Key(stdio.Limits), Guard: u.GuardRaw, Endpoint: u.Endpoint, Scope: u.Scope, Partition: u.Partition,
+		Always: u.ScopeAlways, Harmless: slices.Sorted(maps.Keys(u.settings.harmless)), Host: u.Host, Telling: telling,
+		Eras: revision.NamesOf(u.settings.backend.Feed.Eras), SameHosts: origin.FoldHosts(u.SameHosts), Client: u.ClientName,
 	}
-	r.Host = cmp.Or(u.settings.backend.Host, r.Host)
-	r.Header.Set("User-Agent", version.Agent())
-	replacer := caddy.NewReplacer()
-	caddyhttp.PrepareRequest(r, replacer, nil, new(caddyhttp.Server))
-	for _, text := range u.settings.partition {
-		values[text] = replacer.ReplaceAll(text, "")
-	}
-	for _, name := range telling {
-		values[name], _ = replacer.GetString(name)
-	}
-	return values
-}
-
-// folded returns Hosts in lower case and in order.
-func folded(hosts []string) (in []string) {
-	for _, host := range hosts {
-		in = append(in, origin.FoldHost(host))
-	}
-	slices.Sort(in)
-	return in
-}
-
-// feedKey returns the part of the configuration, besides the guard, that the backend depends
-// on. A reload that does not change it keeps the backend.
-func (u *upstream) feedKey(config upstreamconfig.Config, telling []string) ([]byte, error) {
-	eras := make([]string, 0, 1) // none for both, however they are written
-	for _, era := range u.settings.backend.Feed.Eras {
-		eras = append(eras, era.String())
-	}
-	key, err := json.Marshal(struct {
-		Upstream  any
-		Guard     json.RawMessage
-		Endpoint  string
-		Scope     string
-		Partition []string
-		Always    bool     `json:",omitempty"`
-		Harmless  []string `json:",omitempty"`
-		Host      string   `json:",omitempty"`
-		Telling   []string `json:",omitempty"`
-		Eras      []string `json:",omitempty"`
-		SameHosts []string `json:",omitempty"`
-		Client    string   `json:",omitempty"`
-	}{config.Key(stdio.Limits), u.GuardRaw, u.Endpoint, u.Scope, u.Partition, u.ScopeAlways, slices.Sorted(maps.Keys(u.settings.harmless)), u.Host, telling, eras, folded(u.SameHosts), u.ClientName})
-	if err != nil {
-		return nil, fmt.Errorf("upstream: %w", err)
-	}
-	return key, nil
 }
 
 // servesAll takes over what is so of every program: it is given nothing by which it could tell callers

@@ -24,11 +24,11 @@ func TestLimitsOfAProgramKeepItsLists(t *testing.T) {
 		if u.settings, err = u.newSettings(); err != nil {
 			t.Fatal(err)
 		}
-		key, err := u.feedKey(upstreamconfig.Read(u.UpstreamRaw), nil)
+		key, err := u.key(upstreamconfig.Read(u.UpstreamRaw), nil).Of()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(key)
+		return key
 	}
 	program := func(option string) string { return fmt.Sprintf(`{"protocol":"stdio","command":"npx"%s}`, option) }
 	for _, option := range []string{"idle", "max", "memory", "start_timeout", "stop_grace"} {

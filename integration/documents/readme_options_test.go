@@ -164,8 +164,15 @@ func handlerDefaults(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	embedded := make(map[string]bool)
+	for field := range reflect.TypeFor[mcpcache.Handler]().Fields() {
+		embedded[field.Name] = field.Anonymous
+	}
 	defaults := make(map[string]string)
 	ast.Inspect(file, func(n ast.Node) bool {
+		if options, ok := n.(*ast.TypeSpec); ok {
+			return embedded[options.Name.Name]
+		}
 		field, ok := n.(*ast.Field)
 		if !ok || field.Tag == nil {
 			return true

@@ -58,12 +58,14 @@ var floors = [][]string{
 	// What is counted, traced and told of it; the configuration of the handler that reaches a server;
 	// the rules of a configuration.
 	{"telemetry", "upstreamconfig", "ruleset"},
+	// A live handler, as operators see it.
+	{"reported"},
 	// What only commands use: a server to try, and the check of one.
 	{"demo", "probe"},
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit", "upstreamconfig", "ruleset"}
+var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit", "upstreamconfig", "ruleset", "reported"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

@@ -1,8 +1,22 @@
-// Package exchange handles one request to the MCP endpoint: the request is read,
-// understood, routed to its backend, looked up in the cache, and then answered or
-// forwarded. What a forwarded answer says goes to the backend: sessions,
-// admissions, change notices. The package knows nothing of configuration, and of
-// how a backend comes by its lists.
+// Package exchange handles one request to the MCP endpoint in front of one server. It answers a list
+// from memory only if it understands the whole request, and forwards everything else as it is:
+//
+//	origin ─ POST ─ read ─ decode ─┬─ list, admitted, entry usable ─► view ─► answer: id, ttlMs, stored bytes
+//	                               ├─ list, admitted, no entry ─────► one shared fetch ─► view ─► answer, keep
+//	                               └─ everything else ─ guard ──────► upstream handler ─► tap ─► sieve ─► client
+//	origin ─ GET, DELETE, other ─────────── guard ──────────────────► upstream handler ─► tap ─► sieve ─► client
+//
+// The request is read and understood. The caller is found out (identity). The catalogue is asked for
+// the list that this caller may see. Then the list is the answer, or the request is forwarded.
+//
+// The guard and the sieve are there if rules hide something. The guard reads the names in a request,
+// and refuses the request unless it is certain of them and the caller may see them. It does so at
+// every path, and for reads of resources from memory, too. The sieve takes hidden items out of an
+// answer. The tap learns from the whole answer before that: sessions that open and end, admissions,
+// and change notices before their bytes leave. It hands them to the backend.
+//
+// The package knows nothing of configuration, and nothing of the way in which a backend gets its
+// lists.
 package exchange
 
 import (

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +110,11 @@ func (g *Group) All() []*Feed {
 		}
 	}
 	return feeds
+}
+
+// Hydrated reports whether there is a copy of every list that one of the feeds has found.
+func (g *Group) Hydrated() bool {
+	return slices.ContainsFunc(g.All(), func(f *Feed) bool { return f.Status().Hydrated })
 }
 
 // Doubted reports whether [Feed.Doubted] is true of any feed.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -304,4 +305,13 @@ func endsInPort(s string) bool {
 // isName reports whether s has only what names of hosts have.
 func isName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
+}
+
+// FoldHosts returns hosts as [FoldHost] does, in order.
+func FoldHosts(hosts []string) (folded []string) {
+	for _, host := range hosts {
+		folded = append(folded, FoldHost(host))
+	}
+	slices.Sort(folded)
+	return folded
 }

@@ -9,7 +9,6 @@ package report
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -122,9 +121,4 @@ func FeedUp(s Source, era revision.Era) bool {
 		}
 	}
 	return false
-}
-
-// Hydrated reports whether there is a copy of every list that one of the feeds has found.
-func Hydrated(feeds *feed.Group) bool {
-	return slices.ContainsFunc(feeds.All(), func(f *feed.Feed) bool { return f.Status().Hydrated })
 }

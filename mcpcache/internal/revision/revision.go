@@ -24,6 +24,14 @@ func (e Era) String() string {
 	return "legacy"
 }
 
+// NamesOf returns the names of eras, or nil if there are none.
+func NamesOf(eras []Era) (names []string) {
+	for _, era := range eras {
+		names = append(names, era.String())
+	}
+	return names
+}
+
 // EraNames returns the names of the eras, in the order in which a feed tries them.
 func EraNames() []string { return []string{Legacy.String(), Modern.String()} }
 

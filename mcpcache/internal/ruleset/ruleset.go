@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -48,6 +49,15 @@ func (s *Rules) Run(ctx context.Context) { s.use.run(ctx) }
 
 // Most returns the view of a caller who may see as much as anybody.
 func (s *Rules) Most() *policy.View { return s.set.Most() }
+
+// Same reports whether both have the same rules, whatever their matchers. Without rules, they are
+// nil.
+func (s *Rules) Same(other *Rules) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	return reflect.DeepEqual(s.configured, other.configured)
+}
 
 // matcher holds the matchers of a rule. Rules with the same matchers share it, so that they are
 // evaluated once for a request.

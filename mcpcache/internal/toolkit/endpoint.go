@@ -1,12 +1,30 @@
-// Package toolkit answers the requests of clients where several servers are behind one
-// endpoint. Their lists are joined and answered from memory, each call goes to the server
-// that it is for, and what a client says of the protocol is checked here, as there is no
-// one server that would. It is the second way of a request beside package exchange, over
-// the same backends.
+// Package toolkit answers the requests of clients in front of several servers. It is the second way
+// of a request beside the package exchange, over the same backends. No single server could check a
+// request, so the toolkit does, and refuses what is not certain with the protocol's own error:
 //
-// A request that is not certain is refused with the protocol's own error. Nothing of a
-// client's credentials reaches a server but what that one is to be sent: see [passedOn] and
-// [Carries].
+//	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
+//	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
+//	                                                   │                                   the server) ─► (bridge) ─► upstream
+//	                                                   │                                   handler ─► (bridge) ─► client
+//	                                                   └─ initialize, ping, level, end ─► answered here
+//	origin ─ GET, subscriptions/listen ─► a stream that ends with the client
+//	a server's list changes ─► joined ─► another one than before? ─► its notice, on each stream
+//
+// A table of names says which server a call is for.
+//
+// The toolkit ends the sessions of legacy clients itself. The id of a session seals everything that
+// the toolkit has to know about it. A client has a session with each server that it calls, in a
+// table that outlives a configuration. If the client and the server are of different eras, the
+// package bridge translates between them. A modern caller then has a session in that table with a
+// legacy server, too. Clients that listen for changes hear of a change once the new list is joined.
+//
+// The configuration of each server says which of the caller's credentials it receives: see
+// [passedOn] and [Carries]. A server that receives any is asked for lists with them. These lists are
+// that caller's alone, and are joined for it. One of the servers may be the door, which has to let
+// every caller in.
+//
+// The rules of a server speak of the names that the server has itself, the rules above of the names
+// that callers see. Callers for whom all rules say the same share one joined list.
 package toolkit
 
 import (

@@ -255,44 +255,6 @@ func TestListsHaveOnePage(t *testing.T) {
 	}, serves("one"))
 }
 
-// Operators see the lists as they are now, whether or not they are fresh, and for how long they are.
-func TestListsOfOperators(t *testing.T) {
-	one, two := serves("one"), serves("two")
-	two.Hints = `"ttlMs":120000,"cacheScope":"public"`
-	never := serves("never")
-	never.OnAll(clienttest.Refuse)
-	run(t, func(w *world) {
-		want := []string{"one__tools_a", "one__tools_b", "two__tools_a", "two__tools_b"}
-		for _, r := range eras {
-			if e := w.Joined(r, revision.Tools); e == nil || !slices.Equal(e.Body.Names(), want) {
-				t.Errorf("at %s the tools are %v", r, e)
-			}
-			if got := w.ShownTo(nil, r, revision.Tools).Entry.Body.Names(); !slices.Equal(got, want) {
-				t.Errorf("at %s anybody is shown %q", r, got)
-			}
-		}
-		if e := w.Joined(revision.V20250618, revision.Tools); e != nil {
-			t.Errorf("at a revision at which no lists are joined there are %q", e.Body.Names())
-		}
-		if e := w.Joined(legacy, revision.Discover); e != nil {
-			t.Error("legacy clients have server/discover")
-		}
-		if left := w.Left(modern, revision.Tools, time.Now()); left != 2*time.Minute {
-			t.Errorf("the tools are fresh for %s", left)
-		}
-		two.On("tools/list", clienttest.Hang)
-		w.outdate(two, revision.Tools)
-		if left := w.Left(modern, revision.Tools, time.Now()); left > 0 {
-			t.Errorf("with a part that is outdated, the tools are fresh for %s", left)
-		}
-	}, one, two, never)
-	run(t, func(w *world) {
-		if e := w.Joined(modern, revision.Tools); e != nil {
-			t.Errorf("there are tools of a server that was never reached: %q", e.Body.Names())
-		}
-	}, serves("never").with(func(m *member) { m.OnAll(clienttest.Refuse) }))
-}
-
 // A client that can read a compressed list is sent one, once the endpoint has compressed it.
 func TestListsAreCompressed(t *testing.T) {
 	one := serves("one")

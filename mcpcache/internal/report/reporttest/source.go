@@ -127,7 +127,7 @@ func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.O
 func (s *Source) Feeds() *feed.Group { return s.feeds }
 
 // Ready implements [report.Source].
-func (s *Source) Ready() bool { return report.Hydrated(s.feeds) }
+func (s *Source) Ready() bool { return s.feeds.Hydrated() }
 
 // Servers implements [report.Source].
 func (*Source) Servers() []report.Source { return nil }

@@ -1,0 +1,139 @@
+// Package reported shows the parts of a live handler to operators: it makes each a source of the
+// package report.
+package reported
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
+)
+
+// Server shows one server: the server of a handler, or one of several.
+type Server struct {
+	// Called is the name by which operators know it.
+	Called string
+	// URLs are those of all replicas. The feeds ask the first.
+	URLs []string
+	// Runs is the server if it is a program; nil if it is none.
+	Runs interface {
+		report.Program
+		fmt.Stringer
+	}
+	// Picked is true if the request picks the server. The feeds then have no lists.
+	Picked bool
+	Tenant *backend.Tenant
+	// Made are the remarks of the server's own endpoint; nil for one of several servers.
+	Made *remark.Remarks
+	// Counted counts the answers from the cache.
+	Counted *telemetry.Telemetry
+	// Rules are nil if there are none.
+	Rules *ruleset.Rules
+}
+
+// Name implements [report.Source].
+func (s *Server) Name() string { return s.Called }
+
+// Upstream implements [report.Source].
+func (s *Server) Upstream() string {
+	if s.Runs != nil {
+		return s.Runs.String()
+	}
+	return s.URLs[0]
+}
+
+// Program implements [report.Source].
+func (s *Server) Program() report.Program {
+	if s.Runs == nil {
+		return nil
+	}
+	return s.Runs
+}
+
+// Remarks implements [report.Source].
+func (s *Server) Remarks() []string {
+	if s.Made == nil {
+		return nil
+	}
+	return s.Made.Texts()
+}
+
+// Fleet implements [report.Source].
+func (s *Server) Fleet() (*keeper.Fleet, fleet.Standing) { return s.Tenant.FleetState() }
+
+// Replicas implements [report.Source].
+func (s *Server) Replicas() []string { return s.URLs }
+
+// Feeds implements [report.Source].
+func (s *Server) Feeds() *feed.Group { return s.Tenant.Feeds }
+
+// Ready implements [report.Source].
+func (s *Server) Ready() bool {
+	return s.Picked || s.Tenant.Feeds.Hydrated()
+}
+
+// Servers implements [report.Source].
+func (*Server) Servers() []report.Source { return nil }
+
+// Sessions implements [report.Source].
+func (*Server) Sessions() int { return 0 }
+
+// Listeners implements [report.Source].
+func (*Server) Listeners() int { return 0 }
+
+// ShownTo implements [report.Source].
+func (*Server) ShownTo(*catalog.Views, revision.Kind) *catalog.List { return nil }
+
+// Conflicts implements [report.Source].
+func (*Server) Conflicts() []report.Conflict { return nil }
+
+// Pinned implements [report.Source].
+func (s *Server) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
+	return s.Tenant.Cache.Pinned(at, k)
+}
+
+// Left implements [report.Source].
+func (s *Server) Left(e *cache.Entry, now time.Time) time.Duration {
+	return s.Tenant.Cache.Left(e, now)
+}
+
+// Hits implements [report.Source].
+func (s *Server) Hits(at revision.Revision, k revision.Kind) uint64 {
+	return s.Counted.Hits(at, k)
+}
+
+// Policy implements [report.Source].
+func (s *Server) Policy() report.Policy {
+	if s.Rules == nil {
+		return nil
+	}
+	return s.Rules
+}
+
+// Shown implements [report.Source].
+func (s *Server) Shown() []cache.ShownList { return s.Tenant.Cache.ShownLists() }
+
+// Callers implements [report.Source].
+func (s *Server) Callers() int {
+	remembered, _ := s.Tenant.Admission.Count()
+	return remembered
+}
+
+// Purge implements [report.Source].
+func (s *Server) Purge() {
+	s.Tenant.Cache.Purge()
+	s.Tenant.Admission.Purge()
+}
+
+// Interface guard
+var _ report.Source = (*Server)(nil)

@@ -1,0 +1,121 @@
+package reported
+
+import (
+	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/toolkit"
+)
+
+// Toolkit shows several servers behind one endpoint.
+type Toolkit struct {
+	Endpoint *toolkit.Endpoint
+	// Of are the servers, in their order.
+	Of []*Server
+	// Counted counts the answers from the cache.
+	Counted *telemetry.Telemetry
+	// Rules are those about the names that clients see; nil if there are none.
+	Rules *ruleset.Rules
+}
+
+// Name implements [report.Source].
+func (t *Toolkit) Name() string { return t.Endpoint.Settings.Name }
+
+// Upstream implements [report.Source].
+func (*Toolkit) Upstream() string { return "" }
+
+// Program implements [report.Source].
+func (*Toolkit) Program() report.Program { return nil }
+
+// Remarks implements [report.Source].
+func (t *Toolkit) Remarks() []string { return t.Endpoint.Remarks.Texts() }
+
+// Fleet implements [report.Source].
+func (*Toolkit) Fleet() (*keeper.Fleet, fleet.Standing) { return nil, fleet.Standing{} }
+
+// Replicas implements [report.Source].
+func (*Toolkit) Replicas() []string { return nil }
+
+// Feeds implements [report.Source].
+func (*Toolkit) Feeds() *feed.Group { return nil }
+
+// Ready implements [report.Source].
+func (t *Toolkit) Ready() bool { return t.Endpoint.Ready() }
+
+// Servers implements [report.Source].
+func (t *Toolkit) Servers() []report.Source {
+	servers := make([]report.Source, len(t.Of))
+	for i, s := range t.Of {
+		servers[i] = s
+	}
+	return servers
+}
+
+// ShownTo implements [report.Source].
+func (t *Toolkit) ShownTo(views *catalog.Views, k revision.Kind) *catalog.List {
+	return t.Endpoint.ShownTo(views, revision.LatestModern, k)
+}
+
+// Conflicts implements [report.Source].
+func (t *Toolkit) Conflicts() []report.Conflict {
+	found := t.Endpoint.Conflicts()
+	conflicts := make([]report.Conflict, len(found))
+	for i, c := range found {
+		conflicts[i] = report.Conflict{Kind: c.Kind.String(), Server: c.Server, Item: c.Item, Why: c.Why}
+	}
+	return conflicts
+}
+
+// Sessions implements [report.Source].
+func (t *Toolkit) Sessions() int { return t.Endpoint.Settings.Sessions.Len() }
+
+// Listeners implements [report.Source].
+func (t *Toolkit) Listeners() int { return t.Endpoint.Settings.Board.Len() }
+
+// Pinned implements [report.Source].
+func (t *Toolkit) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
+	return t.Endpoint.Joined(at, k)
+}
+
+// Left implements [report.Source].
+func (t *Toolkit) Left(e *cache.Entry, now time.Time) time.Duration {
+	return t.Endpoint.Left(e.Revision, e.Kind, now)
+}
+
+// Hits implements [report.Source].
+func (t *Toolkit) Hits(at revision.Revision, k revision.Kind) uint64 {
+	return t.Counted.Hits(at, k)
+}
+
+// Policy implements [report.Source].
+func (t *Toolkit) Policy() report.Policy {
+	if t.Rules == nil {
+		return nil
+	}
+	return t.Rules
+}
+
+// Shown implements [report.Source]. What callers are shown is made of several servers' rules,
+// and is none of a single view.
+func (*Toolkit) Shown() []cache.ShownList { return nil }
+
+// Callers implements [report.Source].
+func (*Toolkit) Callers() int { return 0 }
+
+// Purge implements [report.Source]. What is kept for callers, the servers have.
+func (t *Toolkit) Purge() {
+	for _, s := range t.Of {
+		s.Purge()
+	}
+}
+
+// Interface guard
+var _ report.Source = (*Toolkit)(nil)
