@@ -63,8 +63,8 @@ func TestNameFailure(t *testing.T) {
 	c.AwaitList(scripted.ToolsList, "a hit", func(a *fixture.Answer) bool { return caddytest.IsHit(a, scripted.ToolsList, "v1") })
 	resolver.Fail(true)
 	c.AwaitList(scripted.ToolsList, "a stale hit", func(a *fixture.Answer) bool {
-		// At the same place again, but nobody finds it: unless a connection
-		// was just being opened to what the name had been.
+		// The server starts again at the same address. Its name leads nowhere, so only a
+		// connection that was being opened before can reach it.
 		w.Host.Kill()
 		w.Host.Start()
 		return caddytest.IsStale(a)

@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/integration/scripted"
 )
 
-// TestListsOfOthersTellNothing has callers with credentials of their own list in
-// turns with one that shares the feed's: what they are given says nothing of what
-// clients like them are given without credentials.
+// TestListsOfOthersTellNothing lets callers with credentials of their own list in turns with a
+// caller who shares the feed's. The lists of the first say nothing about the lists that similar
+// clients get without credentials.
 func TestListsOfOthersTellNothing(t *testing.T) {
 	caddytest.EachEra(t, func(t *testing.T, revision string) {
 		w := caddytest.NewUpstream(t)

@@ -34,7 +34,7 @@ func TestCheckSuggestsWhatHits(t *testing.T) {
 				c := fixture.New(t, p.URL, revision, "")
 				c.Settle(scripted.ToolsList)
 				if a := c.List(scripted.ToolsList); !a.CacheStatus().Hit {
-					t.Errorf("with what check suggests, tools of %s are no hit: %s\n%s", revision, a, report)
+					t.Errorf("the Caddyfile that check suggests gives no hit for tools at %s: %s\n%s", revision, a, report)
 				}
 			}
 		})

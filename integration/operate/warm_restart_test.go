@@ -152,7 +152,7 @@ func TestToldBeforeARestart(t *testing.T) {
 					t.Errorf("after a restart, it is given %s", a)
 				}
 				if a := c.List(scripted.PromptsList); !caddytest.IsStale(a) || caddytest.MarkOf(a, scripted.PromptsList) != "v1" {
-					t.Errorf("the prompts, of which no change was announced, are %s", a)
+					t.Errorf("the server announced no change of prompts, and the cache answers %s", a)
 				}
 				w.SetScript(scripted.ToolsList, nil)
 				w.Mark(scripted.ToolsList, "v2")

@@ -61,7 +61,7 @@ func TestServeProgramThatFails(t *testing.T) {
 		}
 	}
 	if strings.Contains(p.Complaints(), "admit all") {
-		t.Errorf("it is warned of what serve says: %s", p.Complaints())
+		t.Errorf("serve sets admit all itself, and the log warns all the same: %s", p.Complaints())
 	}
 	for _, want := range []string{`"standard_error": "cannot find the database"`, "finding program /no/such/program: no such file or directory"} {
 		if !strings.Contains(p.Complaints(), want) {

@@ -91,7 +91,7 @@ func (v *veil) call(revision string) {
 		}
 		a, b := ask(c, c.NextID(), "open-1", ""), ask(admin, admin.NextID(), hushed+"-2", "")
 		if v.known(n.method, revision) && (a.Part("result") == nil || b.Part("result") == nil) {
-			v.t.Errorf("%s of what may be seen gave %s, and an admin %s", n.method, a, b)
+			v.t.Errorf("%s of an item that the rules show gave a caller %s, and an admin %s", n.method, a, b)
 		}
 	}
 }

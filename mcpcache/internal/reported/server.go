@@ -114,10 +114,7 @@ func (s *Server) Hits(at revision.Revision, k revision.Kind) uint64 {
 
 // Policy implements [report.Source].
 func (s *Server) Policy() report.Policy {
-	if s.Rules == nil {
-		return nil
-	}
-	return s.Rules
+	return s.Rules.Policy()
 }
 
 // Shown implements [report.Source].

@@ -97,20 +97,17 @@ func (t *Toolkit) Hits(at revision.Revision, k revision.Kind) uint64 {
 
 // Policy implements [report.Source].
 func (t *Toolkit) Policy() report.Policy {
-	if t.Rules == nil {
-		return nil
-	}
-	return t.Rules
+	return t.Rules.Policy()
 }
 
-// Shown implements [report.Source]. What callers are shown is made of several servers' rules,
-// and is none of a single view.
+// Shown implements [report.Source]. A list of a toolkit is made by the rules of several servers, so
+// no single view has it.
 func (*Toolkit) Shown() []cache.ShownList { return nil }
 
 // Callers implements [report.Source].
 func (*Toolkit) Callers() int { return 0 }
 
-// Purge implements [report.Source]. What is kept for callers, the servers have.
+// Purge implements [report.Source]. The servers hold the entries of callers.
 func (t *Toolkit) Purge() {
 	for _, s := range t.Of {
 		s.Purge()

@@ -10,6 +10,14 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
+// Policy returns the rules as operators see them, or nil if there are none.
+func (s *Rules) Policy() report.Policy {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
 // Rules implements [report.Policy].
 func (s *Rules) Rules() []report.Rule {
 	rules, unused := make([]report.Rule, len(s.configured)), s.use.look()

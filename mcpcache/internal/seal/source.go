@@ -27,8 +27,8 @@ type Source[S any] struct {
 }
 
 // NewSource returns a source of the secrets in the file at path, or of those in the storage if path
-// is "". what names the texts in messages, such as "cursors", and with makes the sealer. An error
-// says what is wrong with the file.
+// is "". The texts are called what in messages, such as "cursors", and with makes the sealer. An
+// error names the mistake in the file.
 func NewSource[S any](what, path string, with func(secret.Ring) S, logger *zap.Logger) (*Source[S], error) {
 	s := &Source[S]{what: what, with: with, settled: make(chan struct{}), tried: make(chan struct{}), logger: logger}
 	if path == "" {
