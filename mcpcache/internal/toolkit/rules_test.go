@@ -165,7 +165,7 @@ func TestRulesThatNeedTheList(t *testing.T) {
 								w.Errorf("%s: %s is answered with %s", what, tool, a)
 							}
 						}
-						w.after(45 * time.Second) // the list is fresh, and was fetched longer ago than refresh
+						w.afterLists(one, revision.Tools, one.settings.Feed.Refresh) // and the list is fresh still
 						one.On("tools/list", annotated("read", "drop", "drop_new", "new"))
 						c.call("one__new").wantOf(w, "one")
 						before := one.Count("tools/list")

@@ -256,6 +256,17 @@ func (w *world) after(d time.Duration) {
 	synctest.Wait()
 }
 
+// afterLists lets time pass until a server was last asked for a list of a kind at least so long ago. Feeds fetch lists
+// anew on their own, at times that vary.
+func (w *world) afterLists(m *member, k revision.Kind, d time.Duration) {
+	for asked, since := m.Count(k.Method()), time.Now(); time.Since(since) < d; {
+		w.after(time.Second)
+		if n := m.Count(k.Method()); n != asked {
+			asked, since = n, time.Now()
+		}
+	}
+}
+
 // changes gives a server another list of a kind, has it say so, and lets the feeds find out.
 func (w *world) changes(m *member, k revision.Kind, items ...string) {
 	m.Set(k, items...)
