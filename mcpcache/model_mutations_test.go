@@ -28,7 +28,7 @@ var mutations = []mutation{
 		{"internal/identity/identity.go", "return cache.ContextOf([16]byte(sum[:16]), asked)", "return cache.ContextOf([16]byte{sum[0] & 0}, asked)"},
 	}, found: `the private list of \S+ was given to \S+|the upstream has never let this caller in`},
 	{name: "count what is for the next hop only", edits: []replacement{
-		{"internal/incoming/connection.go", "case values == nil:", "case true:"},
+		{"internal/header/connection.go", "case values == nil:", "case true:"},
 	}, found: notLetIn + `|the private list of \S+ was given to \S+`},
 	{name: "serve after DELETE", edits: []replacement{
 		{"internal/exchange/tap.go", "x.endSessions()", "_ = x.session"},
@@ -191,13 +191,13 @@ var mutations = []mutation{
 		{"internal/exchange/guard.go", "for _, n := range found {\n\t\tx.screen", "for _, n := range found[:min(len(found), 1)] {\n\t\tx.screen"},
 	}, found: `a batch .*(` + reached + `|` + wasShown + `)`},
 	{name: "go by the header", edits: []replacement{
-		{"internal/exchange/guard.go", "return found, x.checkHeaders(found)", "return found, nil"},
+		{"internal/exchange/guard.go", "if inbound.Contradicts(x.r.Header, found) {", "if false {"},
 		{"internal/exchange/guard.go", "for _, item := range n.Items {", "for _, item := range n.Items {\n\t\t\tif name := x.r.Header.Get(\"Mcp-Name\"); name != \"\" {\n\t\t\t\titem.Name = name\n\t\t\t}"},
 	}, found: reached + `|` + wasShown},
 	{name: "look at the beginning of a long call alone", edits: []replacement{
-		{"internal/exchange/guard.go", "x.body.ReadOn(x.w, x.r, limit, &x.screen.share)", "x.body.ReadOn(x.w, x.r, min(limit, x.endpoint.Settings.MaxRequest), &x.screen.share)"},
-		{"internal/exchange/guard.go", "case !x.body.Whole:\n\t\treturn tooLarge, nil", "case !x.body.Whole:\n\t\treturn nil, nil"},
-		{"internal/exchange/guard.go", "if !incoming.PlainJSON(x.r.Header) {", "if !x.body.Whole {\n\t\treturn nil, nil\n\t}\n\tif !incoming.PlainJSON(x.r.Header) {"},
+		{"internal/exchange/guard.go", "x.in.ReadRest(x.w, x.r, x.endpoint.Settings.MaxCall)", "x.in.ReadRest(x.w, x.r, min(x.endpoint.Settings.MaxCall, x.endpoint.Settings.MaxRequest))"},
+		{"internal/exchange/guard.go", "case d == inbound.TooLarge:", "case d == inbound.TooLarge && x.in.Body.Whole:"},
+		{"internal/exchange/guard.go", "if !inbound.PlainJSON(x.r.Header) {", "if !x.in.Body.Whole {\n\t\treturn nil, nil\n\t}\n\tif !inbound.PlainJSON(x.r.Header) {"},
 	}, found: reached},
 	{name: "take a tool that says nothing for harmless", edits: []replacement{
 		{"internal/message/annotations.go", `said[hintDestructive] != "false"`, `said[hintDestructive] == "true"`},

@@ -57,7 +57,7 @@ var toolkitMutations = []mutation{
 		{"internal/catalog/joined.go", "if !c.views.shows(c.kind, server, item, seen) {", "if !c.views.shows(c.kind, server, item, seen) {\n\t\tl.targets[shown] = Target{server, name}"},
 	}, by: ofToolkit("TestToolkitRulesFreeNames")},
 	{name: "go by a header that a client has removed", edits: []replacement{
-		{"internal/toolkit/visit.go", "views := e.viewsFor(r)\n\tincoming.RemoveConnectionFields(r.Header)", "incoming.RemoveConnectionFields(r.Header)\n\tviews := e.viewsFor(r)"},
+		{"internal/toolkit/visit.go", "views := e.viewsFor(r)\n\theader.RemoveConnectionFields(r.Header)", "header.RemoveConnectionFields(r.Header)\n\tviews := e.viewsFor(r)"},
 	}, by: ofToolkit("TestToolkitRulesOfCallers")},
 	{name: "send a server all of a caller's header", edits: []replacement{
 		{"internal/toolkit/credentials.go", "if Passes(name) {", "if true {"},

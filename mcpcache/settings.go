@@ -17,10 +17,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exchange"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/nearest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -93,7 +93,7 @@ func (o options) newSettings() (*settings, error) {
 	if s.exchange.Origins, err = origin.Parse(o.Origins); err != nil {
 		return nil, err
 	}
-	s.exchange.Origins.Names = new(incoming.SiteHosts).Name
+	s.exchange.Origins.Names = new(site.Hosts).Name
 	if s.harmless, err = identity.ParseHeaders(o.Harmless); err != nil {
 		return nil, err
 	}

@@ -33,11 +33,13 @@ var floors = [][]string{
 	// The protocol's bytes; what is known of compressed bodies; the one way out
 	// through Caddy; cursors of our own.
 	{"message", "encoded", "upstream", "cursor"},
+	// What a client asks, as far as it has been read.
+	{"inbound"},
 	// Entries and their epochs; how we speak with an upstream; what of its answers a
 	// client is given; programs as servers.
 	{"cache", "client", "sieve", "program"},
-	// The bodies of requests; the bytes of answers from memory.
-	{"incoming", "reply"},
+	// The site that a request has come to; the bytes of answers from memory.
+	{"site", "reply"},
 	// The page of people.
 	{"landing"},
 	// What is known of who asks, of clients that may be shown different lists, of
@@ -65,7 +67,7 @@ var floors = [][]string{
 }
 
 // throughCaddy are those that may reach Caddy; all others know nothing of it.
-var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "incoming", "landing", "backend", "exchange", "toolkit", "telemetry", "exit", "upstreamconfig", "ruleset", "reported"}
+var throughCaddy = []string{"instance", "upstream", "options", "placeholder", "site", "landing", "backend", "exchange", "toolkit", "telemetry", "exit", "upstreamconfig", "ruleset", "reported"}
 
 // contracts are the packages above this folder that its packages may import: they
 // say what guests are.

@@ -5,18 +5,18 @@ import (
 	"net/url"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
 // giveAddress puts the client's address of the server in the place of the server's own in
 // the header of an answer: in Location (RFC 9110 section 10.2.2) and in the challenge of
 // a refusal. elsewhere says that the request was for another path than the endpoint's.
 func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
-	hosts, addresses := []string{x.r.Host, incoming.SiteOf(x.r).Host}, x.backend.Slash().Addresses
+	hosts, addresses := []string{x.r.Host, site.Of(x.r).Host}, x.backend.Slash().Addresses
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		for i, value := range h["Www-Authenticate"] {
-			told, inside := incoming.ChallengeFor(x.r, value, addresses, hosts...)
+			told, inside := site.ChallengeFor(x.r, value, addresses, hosts...)
 			h["Www-Authenticate"][i] = told
 			for _, host := range inside {
 				x.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
@@ -30,7 +30,7 @@ func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
 	if elsewhere && isAuthorization(location[0]) {
 		return
 	}
-	prefix := incoming.StrippedFrom(x.r)
+	prefix := site.StrippedFrom(x.r)
 	if elsewhere && prefix != "" {
 		hosts = nil // what is on the site outside of the prefix may be meant
 	}
@@ -55,7 +55,7 @@ func isAuthorization(location string) bool {
 // asksForTLS reports whether a Location leads to the very request, but over TLS, as that of
 // Django's SECURE_SSL_REDIRECT: without the scheme it would lead there for ever.
 func (x *exchange) asksForTLS(location, reference string) bool {
-	return redirect.IsHTTPS(location) && incoming.SiteOf(x.r).Scheme == "http" && reference == incoming.OriginalURL(x.r).RequestURI()
+	return redirect.IsHTTPS(location) && site.Of(x.r).Scheme == "http" && reference == site.OriginalURL(x.r).RequestURI()
 }
 
 // learnSlash learns from an answer whether the server redirects its endpoint.

@@ -17,7 +17,6 @@ func (x *exchange) answer(f found) error {
 	if s := x.screen; s != nil && s.client != nil {
 		x.w, x.r = s.client, s.request // what the upstream has answered is not passed on
 	}
-	defer x.body.Release()
 	shown := x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)
 	if shown == nil && f.entry.CanBeShown(x.view) {
 		return x.noRoom()
@@ -50,7 +49,7 @@ func (x *exchange) answer(f found) error {
 	}
 	x.given, x.left = f, left
 	answer := reply.Reply{
-		Asker: x, ID: x.request.ID, Entry: shown, TTL: ttlOf(f.entry, left), Stream: x.question.stream,
+		Asker: x, ID: x.in.Message.ID, Entry: shown, TTL: ttlOf(f.entry, left), Stream: x.question.stream,
 		Accept: x.r.Header["Accept-Encoding"], Now: x.now, Values: &x.values,
 		Counts: x.backend.Cache.Counts(shown) > 0,
 	}
@@ -91,7 +90,7 @@ func (x *exchange) noRoom() error {
 	h := x.w.Header()
 	h["Cache-Status"] = []string{x.endpoint.status.Own("denied")}
 	h["Retry-After"] = []string{"1"}
-	return x.writeProblem(jsonrpc.Failed(http.StatusServiceUnavailable, "there is no memory left for a list of that size: try again"), x.request.ID)
+	return x.writeProblem(jsonrpc.Failed(http.StatusServiceUnavailable, "there is no memory left for a list of that size: try again"), x.in.Message.ID)
 }
 
 // AppendStatus implements [reply.Asker].

@@ -6,11 +6,12 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
@@ -40,22 +41,22 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.TransferEncoding, r.Trailer = nil, nil
 	h := r.Header
-	maps.DeleteFunc(h, func(name string, _ []string) bool { return incoming.HasPrefixed(http.Header{name: nil}, "Mcp-Param-") })
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.HasPrefix(name, "Mcp-Param-") })
 	for _, name := range [...]string{"Mcp-Name", "Mcp-Method", "Content-Encoding", "Accept-Encoding", "Last-Event-Id", "Expect", "Transfer-Encoding"} {
 		delete(h, name)
 	}
 	if modern {
 		h["Mcp-Method"] = []string{method}
 	}
-	h["Content-Type"], h["Accept"] = []string{"application/json"}, []string{incoming.UsualAccept}
+	h["Content-Type"], h["Accept"] = []string{"application/json"}, []string{inbound.UsualAccept}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	return r
 }
 
 // capabilities returns those of a modern client; none if the request does not say them.
 func (x *exchange) capabilities() []byte {
-	var client message.Request
-	if message.Decode(x.body.Bytes, &client) != nil || client.Meta.Capabilities == nil {
+	client := x.in.Decoded()
+	if client == nil || client.Meta.Capabilities == nil {
 		return []byte(none)
 	}
 	return client.Meta.Capabilities

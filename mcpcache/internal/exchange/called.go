@@ -46,7 +46,7 @@ const noticeLag = 250 * time.Millisecond
 // called is called when the result of a tool call is about to be passed on: the
 // call may have changed lists, which upstreams announce later, or never.
 func (x *exchange) called() {
-	if x.method != "tools/call" || x.noticedCall {
+	if x.in.Method != "tools/call" || x.noticedCall {
 		return
 	}
 	x.noticedCall = true

@@ -12,7 +12,6 @@ import (
 // deny answers the messages of a request that rules refuse. Of a batch each message
 // that wants an answer gets the same: which of them was refused is nobody's business.
 func (x *exchange) deny(p *jsonrpc.Problem, found []message.Naming) error {
-	defer x.body.Release()
 	p = p.In(x.revision().Era())
 	x.outcome, x.reason = outcome.Denied, understood
 	x.w.Header()["Cache-Status"] = []string{x.endpoint.status.Own("denied")}
@@ -20,7 +19,7 @@ func (x *exchange) deny(p *jsonrpc.Problem, found []message.Naming) error {
 	if status == http.StatusOK && !wantAnswer(found) {
 		status = http.StatusBadRequest // 2025-03-26 and later, "Sending Messages to the Server" 4
 	}
-	return x.writeError(status, answers(p, found, message.IsBatch(x.body.Bytes)))
+	return x.writeError(status, answers(p, found, message.IsBatch(x.in.Body.Bytes)))
 }
 
 // writeProblem answers the request with that id with an error.

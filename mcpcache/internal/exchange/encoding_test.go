@@ -16,7 +16,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode/zstd"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
@@ -26,7 +26,7 @@ import (
 func listRequest(accepted ...string) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost/mcp", strings.NewReader(modernList))
 	r.Header = http.Header{
-		"Content-Type": {"application/json"}, "Accept": {incoming.UsualAccept},
+		"Content-Type": {"application/json"}, "Accept": {inbound.UsualAccept},
 		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/list"},
 	}
 	if len(accepted) > 0 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
@@ -159,7 +159,7 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 		// client must not take away by naming it in Connection.
 		view = e.Rules.View(r)
 	}
-	incoming.RemoveConnectionFields(r.Header)
+	header.RemoveConnectionFields(r.Header)
 	if view.RestrictsAny() {
 		// Nobody could see what is named in another protocol. To ask for one is no more
 		// than an offer (RFC 9110, section 7.8).

@@ -20,7 +20,6 @@
 package exchange
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -30,11 +29,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
 // exchange is one request to the MCP endpoint, on its way through the handler.
@@ -51,10 +51,8 @@ type exchange struct {
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
 
-	body    incoming.Body   // what has been read of the request body
-	request message.Request // what it says, once decoded
-	method  string          // the JSON-RPC method, "" if unknown
-	cursor  string          // one of our own, unquoted; "" if there is none
+	in     inbound.Request // what has been read of the request
+	cursor string          // one of our own, unquoted; "" if there is none
 
 	// What became of the exchange, for metrics, logs and placeholders.
 	outcome  outcome.Outcome
@@ -113,20 +111,20 @@ func (x *exchange) understand() (bypass, error) {
 	// an initialize has to be read, because it opens a session.
 	if named := x.r.Header["Mcp-Method"]; len(named) == 1 {
 		if _, cached := revision.KindOf(named[0]); !cached && named[0] != "initialize" {
-			x.method = named[0]
+			x.in.Method = named[0]
 			return bypassMethod, nil
 		}
 	}
-	if !incoming.PlainJSON(x.r.Header) {
+	if !inbound.PlainJSON(x.r.Header) {
 		return bypassType, nil
 	}
 	if x.r.ContentLength > x.endpoint.Settings.MaxRequest {
 		return bypassSize, nil
 	}
-	if err := x.body.Read(x.r, x.endpoint.Settings.MaxRequest); err != nil {
-		return "", err
+	if err := x.in.ReadBeginning(x.r, x.endpoint.Settings.MaxRequest); err != nil {
+		return "", site.Unreadable(err)
 	}
-	if !x.body.Whole {
+	if !x.in.Body.Whole {
 		return bypassSize, nil
 	}
 	if reason := x.decode(); reason != understood {
@@ -149,46 +147,40 @@ func (x *exchange) placeholders() identity.Placeholders {
 // decode decodes the body. Of a message that is neither for the cache nor opens a
 // session, only the method is read: it is forwarded whatever else it says.
 func (x *exchange) decode() bypass {
-	if x.endpoint.requests.Recall(x.body.Bytes, &x.request) {
+	if x.in.Recall(&x.endpoint.requests) {
 		return understood
 	}
-	if method := outcome.NameOf(message.Method(x.body.Bytes)); method != "" && method != "initialize" {
+	if method := outcome.NameOf(message.Method(x.in.Body.Bytes)); method != "" && method != "initialize" {
 		if _, cached := revision.KindOf(method); !cached {
-			x.method = method
+			x.in.Method = method
 			return bypassMethod
 		}
 	}
-	return reasonOf(x.endpoint.requests.Decode(x.body.Bytes, &x.request))
+	d, _ := x.in.Decode(&x.endpoint.requests)
+	return reasons[d]
 }
 
-func reasonOf(err error) bypass {
-	switch {
-	case err == nil:
-		return understood
-	case errors.Is(err, message.ErrBatch):
-		return bypassBatch
-	case errors.Is(err, message.ErrAmbiguous):
-		return bypassAmbiguous
-	}
-	return bypassInvalid
+// reasons say why a request is forwarded that deviates.
+var reasons = [...]bypass{
+	inbound.None: understood, inbound.TooLarge: bypassSize, inbound.NoRoom: bypassSize,
+	inbound.Batch: bypassBatch, inbound.Ambiguous: bypassAmbiguous, inbound.Invalid: bypassInvalid,
+	inbound.NoRevision: bypassRevision, inbound.OtherRevision: bypassRevision, inbound.NoCapabilities: bypassRevision, inbound.OtherMethod: bypassRevision,
 }
 
 // ask makes a question of a decoded request.
 func (x *exchange) ask() bypass {
 	q := &x.question
-	kind, cached := revision.KindOf(string(x.request.Method))
+	kind, cached := revision.KindOf(x.in.Method)
 	if !cached {
-		x.method = string(x.request.Method)
 		return bypassMethod
 	}
-	x.method = kind.Method()
 	q.kind = kind
 	switch {
 	case header.IsSigned(x.r.Header):
 		return bypassSigned // each request has a signature of its own, so none would be a hit
-	case x.request.ID == nil || x.request.ExtraMembers:
+	case x.in.Message.ID == nil || x.in.Message.ExtraMembers:
 		return bypassInvalid
-	case x.request.UnsafeInteger, x.r.Header["Last-Event-Id"] != nil:
+	case x.in.Message.UnsafeInteger, x.r.Header["Last-Event-Id"] != nil:
 		// Some servers refuse such an integer and others round it; only a GET can
 		// resume a stream.
 		return bypassInvalid
@@ -196,23 +188,23 @@ func (x *exchange) ask() bypass {
 		return bypassKind
 	case x.r.URL.RawPath != "":
 		return bypassAmbiguous // servers differ in whether /%6dcp is /mcp
-	case x.request.ExtraParams || (x.request.URI != nil) != (kind == revision.Reads):
+	case x.in.Message.ExtraParams || (x.in.Message.URI != nil) != (kind == revision.Reads):
 		return bypassParams
-	case x.request.Meta.Extra, x.request.Meta.Baggage != nil && !identity.IsTracers(string(x.request.Meta.Baggage)):
+	case x.in.Message.Meta.Extra, x.in.Message.Meta.Baggage != nil && !identity.IsTracers(string(x.in.Message.Meta.Baggage)):
 		return bypassMeta
 	}
 	if reason := x.readRevision(); reason != understood {
 		return reason
 	}
-	q.detail = x.request.URI
-	if x.request.Cursor != nil && !x.isOwnCursor() {
+	q.detail = x.in.Message.URI
+	if x.in.Message.Cursor != nil && !x.isOwnCursor() {
 		if q.revision.Era() == revision.Legacy || kind == revision.Discover || kind == revision.Reads {
 			return bypassCursor // a legacy cursor may mean something to its session only
 		}
-		q.detail = x.request.Cursor
+		q.detail = x.in.Message.Cursor
 	}
 	var ok bool
-	if q.stream, ok = incoming.Accepts(x.r.Header["Accept"]); !ok {
+	if q.stream, ok = inbound.Accepts(x.r.Header["Accept"]); !ok {
 		return bypassAccept
 	}
 	q.mark = x.backend.Cache.Mark(kind)
@@ -222,18 +214,17 @@ func (x *exchange) ask() bypass {
 // readRevision finds out which revision a request is made at, and checks that its
 // headers and its body agree about it.
 func (x *exchange) readRevision() bypass {
-	header := x.r.Header["Mcp-Protocol-Version"]
-	meta := &x.request.Meta
+	meta := &x.in.Message.Meta
 	if meta.Revision == nil && meta.Capabilities == nil {
-		return x.readLegacyRevision(header)
+		return x.readLegacyRevision()
+	}
+	if d := x.in.Mismatch(x.r.Header); d != inbound.None {
+		return reasons[d]
 	}
 	r := revision.Parse(string(meta.Revision))
-	named := x.r.Header["Mcp-Method"]
 	switch {
-	case r.Era() != revision.Modern || meta.Capabilities == nil,
-		len(header) != 1 || header[0] != r.String(),
-		len(named) != 1 || named[0] != x.method,
-		x.context != cache.Anonymous && incoming.HasPrefixed(x.r.Header, "Mcp-Param-"),
+	case r.Era() != revision.Modern,
+		x.context != cache.Anonymous && header.HasPrefixed(x.r.Header, "Mcp-Param-"),
 		!x.nameMatches():
 		return bypassRevision
 	}
@@ -249,19 +240,16 @@ func (x *exchange) nameMatches() bool {
 	if x.question.kind != revision.Reads {
 		return name == nil
 	}
-	return len(name) == 1 && incoming.Quotes(x.request.URI, name[0])
+	return len(name) == 1 && inbound.Quotes(x.in.Message.URI, name[0])
 }
 
-func (x *exchange) readLegacyRevision(header []string) bypass {
+func (x *exchange) readLegacyRevision() bypass {
 	if session := x.r.Header["Mcp-Session-Id"]; session != nil && x.session == "" {
 		return bypassRevision // several, or an empty one
 	}
-	r := revision.V20250326 // what a server assumes without the header
-	if len(header) > 0 {
-		r = revision.Parse(header[0])
-	}
-	if len(header) > 1 || r == revision.Unknown || r.Era() != revision.Legacy || !x.question.kind.In(r) ||
-		x.r.Header["Mcp-Method"] != nil && x.r.Header["Mcp-Method"][0] != x.method {
+	r, ok := inbound.LegacyRevision(x.r.Header)
+	if !ok || !x.question.kind.In(r) ||
+		x.r.Header["Mcp-Method"] != nil && x.r.Header["Mcp-Method"][0] != x.in.Method {
 		return bypassRevision
 	}
 	x.question.revision = r

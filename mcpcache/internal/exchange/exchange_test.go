@@ -41,7 +41,7 @@ func TestValidRequestsAreUnderstood(t *testing.T) {
 				}
 				q := x.question
 				if want == understood && (q.kind != k || q.revision != r || string(q.detail) != detail || q.stream ||
-					q.variant != (cache.Variant{}) || x.method != k.Method()) {
+					q.variant != (cache.Variant{}) || x.in.Method != k.Method()) {
 					t.Errorf("understood as %+v", q)
 				}
 				if legacy := r.Era() == revision.Legacy; legacy != (x.session == "session") {

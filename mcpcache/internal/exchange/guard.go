@@ -9,11 +9,12 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
 // guard refuses a request that names something which its caller may not see, or of
@@ -67,7 +68,6 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 func (x *exchange) unasked(err error) error {
 	x.outcome, x.reason = outcome.Bypass, bypassAdmission
 	if x.screen.elsewhere {
-		x.body.Release()
 		return err
 	}
 	h := x.w.Header()
@@ -84,12 +84,10 @@ func (x *exchange) askBeforeLong(next caddyhttp.Handler) (passed bool, err error
 	if x.r.ContentLength > s.MaxCall && !x.screen.elsewhere {
 		return false, nil
 	}
-	if !x.body.Begun() {
-		if err := x.body.Read(x.r, min(s.MaxCall, s.MaxRequest)); err != nil {
-			return false, err
-		}
+	if err := x.in.ReadBeginning(x.r, min(s.MaxCall, s.MaxRequest)); err != nil {
+		return false, site.Unreadable(err)
 	}
-	if x.body.Whole || x.screen.elsewhere {
+	if x.in.Body.Whole || x.screen.elsewhere {
 		return false, nil
 	}
 	if passed, err = x.askDoor(next, nil); err != nil {
@@ -100,39 +98,34 @@ func (x *exchange) askBeforeLong(next caddyhttp.Handler) (passed bool, err error
 
 // readCall reads the whole body, up to max_call.
 func (x *exchange) readCall() (*jsonrpc.Problem, error) {
-	limit := x.endpoint.Settings.MaxCall
-	tooLarge := jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and what it names has to be certain")
-	if x.r.ContentLength > limit {
-		return tooLarge, nil
-	}
-	switch err := x.body.ReadOn(x.w, x.r, limit, &x.screen.share); {
-	case errors.Is(err, incoming.ErrNoRoom):
+	switch d, err := x.in.ReadRest(x.w, x.r, x.endpoint.Settings.MaxCall); {
+	case err != nil:
+		return nil, site.Unreadable(err)
+	case d == inbound.NoRoom:
 		x.w.Header()["Retry-After"] = []string{"1"}
 		return jsonrpc.Refused(http.StatusServiceUnavailable, "there is no memory left to find out what the request names"), nil
-	case err != nil:
-		return nil, err
-	case !x.body.Whole:
-		return tooLarge, nil
+	case d == inbound.TooLarge:
+		return jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and what it names has to be certain"), nil
 	}
 	return nil, nil
 }
 
 // isEmpty reports whether a request that need not have a body turns out to have none,
 // although its length was not given.
-func (x *exchange) isEmpty() bool { return x.r.Method != http.MethodPost && len(x.body.Bytes) == 0 }
+func (x *exchange) isEmpty() bool { return x.r.Method != http.MethodPost && len(x.in.Body.Bytes) == 0 }
 
 // mayBecomeMessage reports whether a request for another path than the endpoint may be one
 // of MCP, by its header and the beginning of its body: what else a server has there, such
 // as uploads, is passed on as it comes.
 func (x *exchange) mayBecomeMessage() bool {
-	return x.isOddJSON() || message.MayBecomeJSON(x.body.Bytes)
+	return x.isOddJSON() || message.MayBecomeJSON(x.in.Body.Bytes)
 }
 
 // mayBeMessage reports whether a request for another path than the endpoint may be
 // one of MCP: servers take several paths for their endpoint, or have one for the
 // transport of 2024-11-05 too. What is for a server's other routes, such as those of
 // OAuth, is no message.
-func (x *exchange) mayBeMessage() bool { return x.isOddJSON() || message.MayBeRPC(x.body.Bytes) }
+func (x *exchange) mayBeMessage() bool { return x.isOddJSON() || message.MayBeRPC(x.in.Body.Bytes) }
 
 // isOddJSON reports whether a body may be JSON in another form than it stands there.
 func (x *exchange) isOddJSON() bool {
@@ -140,49 +133,25 @@ func (x *exchange) isOddJSON() bool {
 		return true
 	}
 	media, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
-	return strings.HasSuffix(media, "json") && !incoming.PlainJSON(x.r.Header)
+	return strings.HasSuffix(media, "json") && !inbound.PlainJSON(x.r.Header)
 }
 
 // read finds out what the messages of a request name.
 func (x *exchange) read() ([]message.Naming, *jsonrpc.Problem) {
-	if !incoming.PlainJSON(x.r.Header) {
+	if !inbound.PlainJSON(x.r.Header) {
 		return nil, jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request is not plain JSON in UTF-8, and what it names has to be certain")
 	}
-	found, err := message.ParseNaming(x.body.Bytes)
+	found, err := message.ParseNaming(x.in.Body.Bytes)
 	switch {
 	case errors.Is(err, message.ErrMethod):
 		return found, jsonrpc.NoMethod()
 	case err != nil:
 		return found, jsonrpc.Refused(http.StatusBadRequest, err.Error()+": what a request names has to be certain")
 	}
-	return found, x.checkHeaders(found)
-}
-
-// checkHeaders makes sure that headers name nothing else than the message, for
-// whoever goes by them.
-func (x *exchange) checkHeaders(found []message.Naming) *jsonrpc.Problem {
-	for _, method := range x.r.Header["Mcp-Method"] {
-		if len(found) != 1 || method != found[0].Method {
-			return mismatch()
-		}
+	if inbound.Contradicts(x.r.Header, found) {
+		return found, jsonrpc.Invalid(jsonrpc.HeaderMismatch, "a header says something else than the message")
 	}
-	for _, value := range x.r.Header["Mcp-Name"] {
-		name, ok := message.DecodeHeader(value)
-		if !ok || len(found) != 1 || !names(found[0], name) {
-			return mismatch()
-		}
-	}
-	return nil
-}
-
-func mismatch() *jsonrpc.Problem {
-	return jsonrpc.Invalid(jsonrpc.HeaderMismatch, "a header says something else than the message")
-}
-
-// names reports whether a message is about what the Mcp-Name header says: an item, or a
-// task (SEP-2663, "Streamable HTTP").
-func names(n message.Naming, name string) bool {
-	return n.Task != "" && n.Task == name || slices.ContainsFunc(n.Items, func(item message.Named) bool { return item.Name == name })
+	return found, nil
 }
 
 // judge returns the refusal of the first item that the caller may not see, or nil.

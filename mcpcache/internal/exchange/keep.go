@@ -16,7 +16,7 @@ func (l *learner) learnAnswer(r message.Response) {
 	q := &x.question
 	if r.Error != nil {
 		l.bar(r.Error.Code)
-		if x.request.Cursor != nil {
+		if x.in.Message.Cursor != nil {
 			// The cursor is no good any more, so neither are the other pages that
 			// are kept by theirs (CACHE, "Pagination").
 			x.backend.Cache.DropPages(q.kind)

@@ -65,7 +65,7 @@ func (l *learner) begin(status int, h http.Header) {
 		x.backend.Feeds.ClientClosed(x.session)
 	case status == http.StatusNotFound, status == http.StatusBadRequest:
 		l.ended = x.loseSessions() // some servers say 400 of a session that they do not know
-	case status <= 299 && x.session != "" && x.method != "initialize":
+	case status <= 299 && x.session != "" && x.in.Method != "initialize":
 		x.backend.Admission.Answered(x.session, x.arrived)
 	}
 	l.stream, l.between = isStream(header.First(h["Content-Type"])), true
@@ -80,7 +80,7 @@ func (l *learner) begin(status int, h http.Header) {
 	if l.watcher.Format == sse.Unreadable && !l.stream {
 		l.watcher.Format = sse.Unwatched // it is JSON, in which the answer is all there is
 	}
-	call, refused := x.method == "tools/call", status == http.StatusNotFound || status == http.StatusBadRequest
+	call, refused := x.in.Method == "tools/call", status == http.StatusNotFound || status == http.StatusBadRequest
 	switch {
 	case refused && (l.asked || call): // the modern era's errors
 		l.unjudged = h
@@ -88,7 +88,7 @@ func (l *learner) begin(status int, h http.Header) {
 	case l.asked:
 		x.backend.NoteLanguage(h)
 		l.start(h, x.backend.Settings.Feed.MaxList, l.learnAnswer)
-	case x.method == "initialize" && x.request.ID != nil:
+	case x.in.Method == "initialize" && x.in.Message.ID != nil:
 		opened := h.Get("Mcp-Session-Id")
 		l.start(h, maxInitialize, func(r message.Response) { l.learnInitialize(r, opened) })
 	case call, x.sessions != nil:
@@ -170,13 +170,14 @@ func (l *learner) read(p []byte) {
 func (l *learner) excuse(p []byte) {
 	ended := l.ended
 	l.ended = nil
-	if l.watcher.Format != sse.JSON || !l.x.body.Whole {
+	if l.watcher.Format != sse.JSON {
 		return
 	}
-	var asked message.Request
 	r, err := message.ParseResponse(p)
-	if err != nil || r.Error == nil || r.Error.Code != jsonrpc.MethodNotFound && r.Error.Code != jsonrpc.InvalidParams ||
-		message.Decode(l.x.body.Bytes, &asked) != nil || !message.SameID(r.ID, asked.ID) {
+	if err != nil || r.Error == nil || r.Error.Code != jsonrpc.MethodNotFound && r.Error.Code != jsonrpc.InvalidParams {
+		return
+	}
+	if asked := l.x.in.Decoded(); asked == nil || !message.SameID(r.ID, asked.ID) {
 		return
 	}
 	for _, undo := range ended {
@@ -267,7 +268,7 @@ func (l *learner) close() {
 // that is not cached has not been read, so any response is. An error without an id
 // comes from a server that could not read the id.
 func (l *learner) answers(r message.Response) bool {
-	id := l.x.request.ID
+	id := l.x.in.Message.ID
 	return id == nil || bytes.Equal(r.ID, id) || r.ID == nil && r.Error != nil
 }
 
@@ -279,7 +280,7 @@ func (l *learner) learnResult(r message.Response) {
 	}
 	// The tool is unknown, or its arguments or headers are wrong: the client was
 	// misled by an old list, and will ask for a new one.
-	if l.x.method == "tools/call" && (r.Error.Code == jsonrpc.InvalidParams || r.Error.Code == jsonrpc.HeaderMismatch) {
+	if l.x.in.Method == "tools/call" && (r.Error.Code == jsonrpc.InvalidParams || r.Error.Code == jsonrpc.HeaderMismatch) {
 		l.x.misled()
 	}
 }
@@ -310,7 +311,7 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	x.question.revision = negotiated
 	x.backend.Feeds.ClientOpened(session, x.arrived)
 	ledger, until := x.backend.Admission, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
-	if v, known := x.backend.VariantOfClient(x.body.Bytes); known {
+	if v, known := x.backend.VariantOfClient(x.in.Body.Bytes); known {
 		ledger.OpenSession(session, x.context, negotiated, v, x.ticket, until)
 	} else {
 		ledger.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)

@@ -15,8 +15,8 @@ import (
 type answered struct{ *exchange }
 
 func (a answered) Context() context.Context    { return a.r.Context() }
-func (a answered) Method() int                 { return outcome.LabelOf(a.r.Method, a.method) }
-func (a answered) MethodName() string          { return a.method }
+func (a answered) Method() int                 { return outcome.LabelOf(a.r.Method, a.in.Method) }
+func (a answered) MethodName() string          { return a.in.Method }
 func (a answered) Outcome() outcome.Outcome    { return a.outcome }
 func (a answered) Revision() revision.Revision { return a.revision() }
 func (a answered) Kind() revision.Kind         { return a.question.kind }
@@ -27,15 +27,13 @@ func (a answered) Took() time.Duration         { return a.took }
 // end reports what has become of the exchange.
 func (x *exchange) end() {
 	x.returnScout()
-	if x.screen != nil {
-		x.screen.share.Release()
-	}
 	x.took = time.Since(x.arrived)
 	x.endpoint.Observer.Answered(answered{x})
 	if c := x.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
-		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(x.r.Method, x.method)]), zap.Stringer("outcome", x.outcome),
+		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(x.r.Method, x.in.Method)]), zap.Stringer("outcome", x.outcome),
 			zap.String("reason", string(x.reason)), zap.Stringer("revision", x.revision()), zap.Duration("took", x.took))
 	}
+	x.in.Release()
 }
 
 // outcome returns what becomes of a request whose lookup found f.

@@ -43,7 +43,7 @@ func (x *exchange) isOwnCursor() bool {
 	if x.endpoint.Paging == nil || x.question.kind.ItemsKey() == "" {
 		return false
 	}
-	text, err := jsontext.AppendUnquote(nil, x.request.Cursor)
+	text, err := jsontext.AppendUnquote(nil, x.in.Message.Cursor)
 	if err != nil || !x.sealer().Made(string(text)) {
 		return false
 	}
@@ -88,7 +88,7 @@ func (x *exchange) page(f found, shown *cache.Entry) *cache.Entry {
 // let in or not, what has expired is fetched, and if that fails a copy may do. The page is cut
 // of what comes.
 func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
-	body, err := message.WithoutCursor(x.body.Bytes)
+	body, err := message.WithoutCursor(x.in.Body.Bytes)
 	if err != nil {
 		return x.cursorIsGone() // it has been understood: this does not happen
 	}
@@ -99,10 +99,10 @@ func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
 	x.w, x.r = answer, x.r.Clone(x.r.Context())
 	x.r.ContentLength = int64(len(body))
 	x.r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.body.Keep() // the request still is in the buffer
-	x.body.Bytes = body
-	x.request.Cursor = nil
-	err = collect(answer, x.r, x.request.ID, func(r *http.Request) error {
+	x.in.Body.Keep() // the request still is in the buffer
+	x.in.Body.Bytes = body
+	x.in.Message.Cursor = nil
+	err = collect(answer, x.r, x.in.Message.ID, func(r *http.Request) error {
 		x.r = r
 		return x.forward(next, f, true)
 	})
@@ -136,7 +136,7 @@ func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
 		l := learner{stream: isStream(answer.Header().Get("Content-Type"))}
 		return found{}, l.isResult(answer.Body)
 	}
-	result, ok := resultIn(answer, x.request.ID)
+	result, ok := resultIn(answer, x.in.Message.ID)
 	if !ok {
 		return found{}, false
 	}
@@ -163,5 +163,5 @@ func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
 // "Pagination", "Error Handling").
 func (x *exchange) cursorIsGone() error {
 	p := jsonrpc.Invalid(jsonrpc.InvalidParams, "the cursor leads nowhere any more: list again, from the first page")
-	return x.deny(p, []message.Naming{{ID: x.request.ID}})
+	return x.deny(p, []message.Naming{{ID: x.in.Message.ID}})
 }

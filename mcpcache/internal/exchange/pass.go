@@ -20,16 +20,16 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return e.refuse(w, refusal)
 	}
 	x := e.exchange(w, r)
+	defer x.in.Release()
 	x.context = x.identify()
 	if x.view != nil {
 		x.behindScreen().elsewhere = true
-		defer x.screen.share.Release()
 	}
 	if done, err := x.guard(next); done {
 		return err
 	}
 	defer x.openSieve()()
-	x.body.Replay(r)
+	x.in.Body.Replay(r)
 	if r.Method == http.MethodDelete {
 		x.endSessions()
 	}

@@ -39,7 +39,7 @@ func (x *exchange) revision() revision.Revision {
 // tool returns the tool that a tools/call names. The body is decoded for it only
 // when it is used.
 func (x *exchange) tool() string {
-	if x.method != "tools/call" {
+	if x.in.Method != "tools/call" {
 		return ""
 	}
 	if x.toolName == "" {
@@ -51,8 +51,8 @@ func (x *exchange) tool() string {
 // findTool takes the name from the body, or else from the header that mirrors
 // it.
 func (x *exchange) findTool() string {
-	var r message.Request
-	if !x.body.Whole || message.Decode(x.body.Bytes, &r) != nil || r.Name == nil {
+	r := x.in.Decoded()
+	if r == nil || r.Name == nil {
 		return x.r.Header.Get("Mcp-Name")
 	}
 	return message.Text(r.Name)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -22,29 +22,29 @@ func TestPlaceholders(t *testing.T) {
 		outcome, method, kind, era, revision, tool string
 	}{
 		"list": {
-			x:       exchange{method: "tools/list", outcome: outcome.Hit, search: search{question: question{revision: revision.V20251125}}},
+			x:       exchange{in: inbound.Request{Method: "tools/list"}, outcome: outcome.Hit, search: search{question: question{revision: revision.V20251125}}},
 			outcome: "hit", method: "tools/list", kind: "tools", era: "legacy", revision: "2025-11-25",
 		},
 		"stale templates": {
-			x:       exchange{method: "resources/templates/list", outcome: outcome.Stale},
+			x:       exchange{in: inbound.Request{Method: "resources/templates/list"}, outcome: outcome.Stale},
 			header:  modern,
 			outcome: "stale", method: "resources/templates/list", kind: "resource_templates", era: "modern", revision: "2026-07-28",
 		},
 		"call": {
-			x:       exchange{method: "tools/call", body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"es\u0063aped"}}`)},
+			x:       exchange{in: inbound.Request{Method: "tools/call", Body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"es\u0063aped"}}`)}},
 			header:  http.Header{"Mcp-Name": {"named"}},
 			outcome: "bypass", method: "tools/call", era: "legacy", revision: "unknown", tool: "escaped",
 		},
 		"call of no tool": {
-			x:       exchange{method: "tools/call", body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`)},
+			x:       exchange{in: inbound.Request{Method: "tools/call", Body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`)}},
 			outcome: "bypass", method: "tools/call", era: "legacy", revision: "unknown",
 		},
 		"call that is no JSON": {
-			x:       exchange{method: "tools/call", body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}`)},
+			x:       exchange{in: inbound.Request{Method: "tools/call", Body: wholeBody(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}`)}},
 			outcome: "bypass", method: "tools/call", era: "legacy", revision: "unknown",
 		},
 		"call known by its header": {
-			x: exchange{method: "tools/call", outcome: outcome.Miss}, header: modern,
+			x: exchange{in: inbound.Request{Method: "tools/call"}, outcome: outcome.Miss}, header: modern,
 			outcome: "miss", method: "tools/call", era: "modern", revision: "2026-07-28", tool: "named",
 		},
 		"stream": {
@@ -74,4 +74,4 @@ func TestPlaceholders(t *testing.T) {
 }
 
 // wholeBody is a body that has been read.
-func wholeBody(text string) incoming.Body { return incoming.Body{Bytes: []byte(text), Whole: true} }
+func wholeBody(text string) inbound.Body { return inbound.Body{Bytes: []byte(text), Whole: true} }

@@ -236,11 +236,11 @@ func (x *exchange) answerStale(e *cache.Entry) error {
 // detached returns a copy of the exchange with a request of its own, which does not
 // end with the client's. Callers that wait for this exchange wait for the copy.
 func (x *exchange) detached(ctx context.Context) *exchange {
-	x.body.Keep() // the answer may be read when the client has gone
+	x.in.Body.Keep() // the answer may be read when the client has gone
 	own := *x
 	x.scout = nil
 	r := x.r.Clone(ctx)
-	r.Body = io.NopCloser(bytes.NewReader(x.body.Bytes))
+	r.Body = io.NopCloser(bytes.NewReader(x.in.Body.Bytes))
 	if x.replacer != nil {
 		own.replacer = caddy.NewReplacer()
 		values := make(map[string]any)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -16,7 +15,6 @@ import (
 // screen is what an exchange needs where something may be hidden from its caller. A hit
 // of a list does without.
 type screen struct {
-	share budget.Share  // of the memory, for the request body
 	sieve *sieve.Writer // of the upstream's answer; nil: it goes as it is
 	// lists says that some message of the request asks for a list.
 	lists bool
@@ -34,7 +32,7 @@ type screen struct {
 // behindScreen returns the exchange's screen.
 func (x *exchange) behindScreen() *screen {
 	if x.screen == nil {
-		x.screen = &screen{share: x.backend.Cache.Work().Share()}
+		x.screen, x.in.Share = new(screen), x.backend.Cache.Work().Share()
 	}
 	return x.screen
 }
@@ -84,7 +82,7 @@ func (x *exchange) openSieve() (closing func()) {
 // answersList reports whether the answer may have a list in it that rules speak of. In the
 // modern era what others may not see must say so of itself, also what was read.
 func (x *exchange) answersList(modern bool) bool {
-	k, ok := revision.KindOf(x.method)
+	k, ok := revision.KindOf(x.in.Method)
 	return x.screen.lists || ok && (k != revision.Reads && x.view.Restricts(k) || modern && x.view.Personal(k))
 }
 
@@ -121,5 +119,5 @@ func (x *exchange) unfiltered(text string) error {
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag"} {
 		delete(h, name)
 	}
-	return x.writeProblem(jsonrpc.Failed(http.StatusBadGateway, text), x.request.ID)
+	return x.writeProblem(jsonrpc.Failed(http.StatusBadGateway, text), x.in.Message.ID)
 }

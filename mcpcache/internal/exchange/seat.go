@@ -9,13 +9,13 @@ import (
 // mayTakeSeat reports whether this is an initialize that may be refused because the feed
 // has the only session that the upstream takes.
 func (x *exchange) mayTakeSeat() bool {
-	return x.method == "initialize" && x.body.Whole && x.request.ID != nil && x.backend.Feeds.MayHoldSeat()
+	return x.in.Method == "initialize" && x.in.Body.Whole && x.in.Message.ID != nil && x.backend.Feeds.MayHoldSeat()
 }
 
 // takeSeat hands an initialize on. If it is refused, the feed ends its session, and the
 // request is sent again: a client must not be worse off for the feed.
 func (x *exchange) takeSeat(next caddyhttp.Handler, f found) error {
-	x.body.Replay(x.r)
+	x.in.Body.Replay(x.r)
 	t := x.tap(f, false)
 	t.header, t.seat = x.w.Header().Clone(), true
 	defer t.learner.close() // the upstream's handler may abort with a panic
@@ -24,7 +24,7 @@ func (x *exchange) takeSeat(next caddyhttp.Handler, f found) error {
 		return t.finish(err)
 	}
 	defer x.backend.Feeds.GiveWay(x.r.Context())()
-	x.body.Replay(x.r)
+	x.in.Body.Replay(x.r)
 	again := x.tap(f, false)
 	defer again.learner.close()
 	return again.finish(again.serve(next))

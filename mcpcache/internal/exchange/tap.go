@@ -31,7 +31,7 @@ func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
 	if f.fallback != nil {
 		return x.closeSieve(x.revalidate(next, f))
 	}
-	x.body.Replay(x.r)
+	x.in.Body.Replay(x.r)
 	if x.r.Method == http.MethodDelete {
 		x.endSessions()
 	}

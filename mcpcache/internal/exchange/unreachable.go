@@ -9,7 +9,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
 // unreachable ends an exchange to which nothing has been answered, because the upstream
@@ -18,7 +17,6 @@ import (
 // errors, or the client has gone. Caddy is given the error all the same, which it logs;
 // that it then writes the status a second time has no effect.
 func (x *exchange) unreachable(err error) error {
-	defer x.body.Release()
 	failed, ok := errors.AsType[caddyhttp.HandlerError](err)
 	if !ok || failed.StatusCode < http.StatusInternalServerError || x.r.Method != http.MethodPost ||
 		x.r.Context().Err() != nil || hasErrorRoute(x.r, err) {
@@ -52,8 +50,8 @@ func hasErrorRoute(r *http.Request, err error) bool {
 
 // id returns the id of the request, or nil if it is not known.
 func (x *exchange) id() []byte {
-	request := x.request
-	if request.Method == nil && x.body.Whole && message.Decode(x.body.Bytes, &request) != nil || request.Method == nil {
+	request := x.in.Decoded()
+	if request == nil || request.Method == nil {
 		return nil // nor is an answer of the client to be answered
 	}
 	return request.ID

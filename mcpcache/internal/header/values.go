@@ -1,5 +1,5 @@
-// Package header writes header fields of answers, and tells which requests have to
-// keep theirs. It knows nothing of MCP.
+// Package header reads and writes fields of HTTP headers: those that are for the next hop
+// only, what a body is, which requests have to keep their fields. It knows nothing of MCP.
 package header
 
 import (

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
 // Is reports whether a request is of somebody who has opened the endpoint in a browser: it takes a page, and says
@@ -47,7 +47,7 @@ To use it, give its URL to an MCP client, with the transport "Streamable HTTP":
     %s
 
 It is served by mcp_cache, a cache for MCP servers.
-`, incoming.AddressOf(r))
+`, site.AddressOf(r))
 }
 
 // Write answers with the page, and with that Cache-Status. The HTTP status is MCP's for a GET without a stream, and the

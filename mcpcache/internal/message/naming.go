@@ -41,6 +41,44 @@ const (
 	numNaming
 )
 
+// named is where a method has what it names.
+type named struct {
+	kind   revision.Kind
+	member int // of params, by namingKeys
+	header bool
+}
+
+// methodsNaming are the methods that name one item in their params.
+var methodsNaming = map[string]named{
+	"tools/call":            {revision.Tools, namingName, true},
+	"prompts/get":           {revision.Prompts, namingName, true},
+	"resources/read":        {revision.Resources, namingURI, true},
+	"resources/subscribe":   {revision.Resources, namingURI, false},
+	"resources/unsubscribe": {revision.Resources, namingURI, false},
+}
+
+// NamedInHeader returns the member of params that the header Mcp-Name of a modern request of that method has to
+// repeat (2026-07-28, "Streamable HTTP", "Standard Request Headers"). It reports false if there is none.
+func NamedInHeader(method string) (member string, ok bool) {
+	of := methodsNaming[method]
+	return string(namingKeys[of.member]), of.header
+}
+
+// Path returns the members by which one gets to the name of the only item, such as params and name. It returns
+// nil for a method that does not name exactly one item.
+func (n *Naming) Path() []string {
+	if of, known := methodsNaming[n.Method]; known {
+		return []string{"params", string(namingKeys[of.member])}
+	}
+	if n.Method != "completion/complete" || len(n.Items) != 1 {
+		return nil
+	}
+	if n.Items[0].Kind == revision.Prompts {
+		return []string{"params", "ref", "name"}
+	}
+	return []string{"params", "ref", "uri"}
+}
+
 // namingKeys are the members that name items, wherever they are.
 var namingKeys = keys("name", "uri", "ref", "notifications", "type", "resourceSubscriptions", "taskId")
 
@@ -141,13 +179,10 @@ func parseNaming(body []byte) (n Naming, err error) {
 
 // read finds what the method names by those members of its params.
 func (n *Naming) read(said *[numNaming][]byte) error {
+	if of, known := methodsNaming[n.Method]; known {
+		return n.name(of.kind, said[of.member])
+	}
 	switch n.Method {
-	case "tools/call":
-		return n.name(revision.Tools, said[namingName])
-	case "prompts/get":
-		return n.name(revision.Prompts, said[namingName])
-	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		return n.name(revision.Resources, said[namingURI])
 	case "completion/complete":
 		return n.completed(said[namingRef])
 	case "subscriptions/listen":

@@ -36,11 +36,31 @@ func TestParseNaming(t *testing.T) {
 		found, err := ParseNaming([]byte(body))
 		if err != nil || len(found) != 1 || !slices.Equal(found[0].Items, want) {
 			t.Errorf("%s: %+v, error %v, want %v", body, found, err, want)
+			continue
+		}
+		// The path leads to the name, in a message that names one item.
+		if path := found[0].Path(); len(want) != 1 {
+			if path != nil {
+				t.Errorf("%s: the path is %q", body, path)
+			}
+		} else if got := StringAt([]byte(body), path...); got != want[0].Name {
+			t.Errorf("%s: the path %q leads to %q", body, path, got)
 		}
 	}
 	batch := "[" + call("tools/call", `{"name":"a"}`) + "," + call("prompts/get", `{"name":"b"}`) + "]"
 	if found, err := ParseNaming([]byte(batch)); err != nil || len(found) != 2 || found[1].Items[0] != (Named{revision.Prompts, "b"}) {
 		t.Errorf("a batch: %+v, error %v", found, err)
+	}
+}
+
+func TestNamedInHeader(t *testing.T) {
+	for method, want := range map[string]string{
+		"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
+		"resources/subscribe": "", "completion/complete": "", "tools/list": "", "": "",
+	} {
+		if got, ok := NamedInHeader(method); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: got %q, %v; want %q", method, got, ok, want)
+		}
 	}
 }
 

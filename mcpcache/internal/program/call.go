@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
@@ -49,9 +50,9 @@ type call struct {
 }
 
 // newCall returns that of a request.
-func (p *Program) newCall(r *http.Request, m *received) *call {
-	asked := &call{id: bytes.Clone(m.request.ID), answer: newStream(p.memory.Load()), streams: takesStream(r), upkeep: outgoing.IsUpkeep(r.Context())}
-	if token, ok := message.ValueAt(m.body, "params", "_meta", "progressToken"); ok {
+func (p *Program) newCall(r *http.Request, m *inbound.Request) *call {
+	asked := &call{id: bytes.Clone(m.Message.ID), answer: newStream(p.memory.Load()), streams: takesStream(r), upkeep: outgoing.IsUpkeep(r.Context())}
+	if token, ok := message.ValueAt(m.Body.Bytes, "params", "_meta", "progressToken"); ok {
 		asked.token = bytes.Clone(token)
 	}
 	return asked

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
@@ -86,11 +87,11 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 		return refuse(r, nil, jsonrpc.Refused(http.StatusUnsupportedMediaType, "Content-Type has to be application/json")), nil
 	}
 	m, refused, err := p.receive(r)
-	defer m.share.Release()
+	defer m.Share.Release()
 	if refused != nil || err != nil {
 		return refused, err
 	}
-	request, version := &m.request, r.Header.Get(revisionHeader)
+	request, version := &m.Message, r.Header.Get(revisionHeader)
 	switch {
 	case isModernRequest(r, request):
 		return p.modern.post(r, m)
@@ -100,7 +101,7 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 		return p.modern.refuseSession(r, m), nil
 	}
 	if method := string(request.Method); method == "initialize" && request.ID != nil {
-		return p.initialize(r, m.body, request)
+		return p.initialize(r, m.Body.Bytes, request)
 	}
 	s, refused := p.sessionOf(r, request.ID)
 	if refused != nil {
@@ -108,9 +109,9 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case request.Method == nil:
-		err = s.answers(r.Context(), m.body, request.ID)
+		err = s.answers(r.Context(), m.Body.Bytes, request.ID)
 	case request.ID == nil:
-		if err = s.notify(r.Context(), m.body, string(request.Method)); errors.Is(err, errMemory) {
+		if err = s.notify(r.Context(), m.Body.Bytes, string(request.Method)); errors.Is(err, errMemory) {
 			return refuse(r, nil, jsonrpc.Refused(http.StatusRequestEntityTooLarge, err.Error())), nil
 		}
 	default:
@@ -188,13 +189,13 @@ func (s *session) said(ctx context.Context) (result, refused []byte, err error) 
 }
 
 // request has the session's process answer a request.
-func (s *session) request(r *http.Request, m *received) (*http.Response, error) {
+func (s *session) request(r *http.Request, m *inbound.Request) (*http.Response, error) {
 	s.touch()
-	request := &m.request
-	if own := s.keptFromProcess(request, m.body); own != nil {
+	request := &m.Message
+	if own := s.keptFromProcess(request, m.Body.Bytes); own != nil {
 		return answer(r, http.StatusOK, own), nil
 	}
-	switch own, err := s.answersAsleep(request, m.body); {
+	switch own, err := s.answersAsleep(request, m.Body.Bytes); {
 	case err != nil:
 		return s.program.unanswered(r, request, err), nil
 	case own != nil:
@@ -202,14 +203,14 @@ func (s *session) request(r *http.Request, m *received) (*http.Response, error) 
 	}
 	var calls []*call
 	defer func() { s.settled(calls) }()
-	subscribed := s.subscribing(request, m.body)
+	subscribed := s.subscribing(request, m.Body.Bytes)
 	res, err := s.slot.ask(r, m, func() *call {
 		asked := s.program.newCall(r, m)
 		asked.session, asked.answered = s, subscribed
 		calls = append(calls, asked)
 		s.waits(asked)
 		return asked
-	}, func() error { return s.remember(string(request.Method), m.body) })
+	}, func() error { return s.remember(string(request.Method), m.Body.Bytes) })
 	switch {
 	case err == nil || r.Context().Err() != nil:
 		return res, err
@@ -226,7 +227,7 @@ func (s *session) request(r *http.Request, m *received) (*http.Response, error) 
 // ask has the process answer a request. If it has ended before it was sent the request, another
 // one does. newCall is called for each of them; begin before it is sent the request. Once it has been
 // sent, its memory is given back.
-func (s *slot) ask(r *http.Request, m *received, newCall func() *call, begin func() error) (*http.Response, error) {
+func (s *slot) ask(r *http.Request, m *inbound.Request, newCall func() *call, begin func() error) (*http.Response, error) {
 	for range 3 {
 		asked := newCall()
 		c, _, err := s.awake(r.Context())
@@ -234,7 +235,7 @@ func (s *slot) ask(r *http.Request, m *received, newCall func() *call, begin fun
 			err = begin()
 		}
 		if err == nil {
-			err = c.ask(r.Context(), m.body, asked)
+			err = c.ask(r.Context(), m.Body.Bytes, asked)
 		}
 		switch {
 		case err == nil && r.Context().Err() != nil:
@@ -248,7 +249,7 @@ func (s *slot) ask(r *http.Request, m *received, newCall func() *call, begin fun
 			return nil, err
 		}
 		if asked.written.Load() {
-			m.share.Release()
+			m.Share.Release()
 		}
 		if res, err := c.await(r, asked); res != nil || err != nil {
 			return res, err

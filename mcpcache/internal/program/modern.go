@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -28,12 +29,12 @@ func (m *modern) alone() bool { return m.era.fixed && m.era.is(isModern) }
 const noSessions = "this server has no sessions"
 
 // refuseSession answers a client that has a session, or wants one.
-func (m *modern) refuseSession(r *http.Request, from *received) *http.Response {
-	request := &from.request
+func (m *modern) refuseSession(r *http.Request, from *inbound.Request) *http.Response {
+	request := &from.Message
 	if string(request.Method) != "initialize" {
 		return refuse(r, request.ID, jsonrpc.Refused(http.StatusBadRequest, noSessions))
 	}
-	requested := message.StringAt(from.body, "params", "protocolVersion")
+	requested := message.StringAt(from.Body.Bytes, "params", "protocolVersion")
 	return refuse(r, request.ID, jsonrpc.Unsupported(requested, revision.LatestModern.String()))
 }
 
@@ -102,8 +103,8 @@ func (c *child) logs() (only *call) {
 }
 
 // post takes a request of a client without a session.
-func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
-	body, request := from.body, &from.request
+func (m *modern) post(r *http.Request, from *inbound.Request) (*http.Response, error) {
+	body, request := from.Body.Bytes, &from.Message
 	switch {
 	case m.era.is(isLegacy):
 		return refuse(r, request.ID, jsonrpc.Refused(http.StatusBadRequest, notModern)), nil
@@ -112,7 +113,7 @@ func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
 	case request.ID == nil: // cancellation is the end of a connection here, so there is nothing to be said
 		return answer(r, http.StatusAccepted, nil), nil
 	}
-	if refused := m.refuses(r, body, request); refused != nil {
+	if refused := m.refuses(r, from); refused != nil {
 		return refused, nil
 	}
 	lazy := m.slot.program.limits.Load().Lazy
@@ -153,42 +154,22 @@ func (m *modern) post(r *http.Request, from *received) (*http.Response, error) {
 
 // refuses checks what a server of Streamable HTTP has to check of a request (2026-07-28,
 // "Streamable HTTP", "Request Metadata"). It returns nil if all is right.
-func (m *modern) refuses(r *http.Request, body []byte, request *message.Request) *http.Response {
-	wrong := func(code int, text string) *http.Response {
-		return refuse(r, request.ID, jsonrpc.Invalid(code, text))
+func (m *modern) refuses(r *http.Request, from *inbound.Request) *http.Response {
+	id := from.Message.ID
+	if d := from.Mismatch(r.Header); d != inbound.None {
+		return refuse(r, id, from.Refusal(d))
 	}
-	is := func(header, value string) bool {
-		values := r.Header.Values(header)
-		return len(values) == 1 && values[0] == value
-	}
-	switch {
-	case request.Meta.Revision == nil:
-		return wrong(jsonrpc.InvalidParams, "params._meta has no "+message.MetaRevision)
-	case !is(revisionHeader, string(request.Meta.Revision)):
-		return wrong(jsonrpc.HeaderMismatch, "MCP-Protocol-Version has to be what the message says in "+message.MetaRevision)
-	case request.Meta.Capabilities == nil:
-		return wrong(jsonrpc.InvalidParams, "params._meta has no "+message.MetaCapabilities)
-	case !is("Mcp-Method", string(request.Method)):
-		return wrong(jsonrpc.HeaderMismatch, "Mcp-Method has to be the method of the message")
-	}
-	member := "name"
-	switch string(request.Method) {
+	switch from.Method {
 	case "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
 		// Of a session, which a program that speaks both eras might take it for.
-		return refuse(r, request.ID, jsonrpc.Invalid(jsonrpc.MethodNotFound, "there is no such method at this revision"))
-	case "resources/read":
-		member = "uri"
-	case "tools/call", "prompts/get":
-	default:
-		return nil
+		return refuse(r, id, jsonrpc.Invalid(jsonrpc.MethodNotFound, "there is no such method at this revision"))
 	}
-	names := r.Header.Values("Mcp-Name")
-	if len(names) == 1 {
-		if name, ok := message.DecodeHeader(names[0]); ok && name == message.StringAt(body, "params", member) {
-			return nil
+	if member, named := message.NamedInHeader(from.Method); named {
+		if name := message.StringAt(from.Body.Bytes, "params", member); !inbound.NameIs(r.Header, name) {
+			return refuse(r, id, inbound.OtherName(member, name))
 		}
 	}
-	return wrong(jsonrpc.HeaderMismatch, "Mcp-Name has to be params."+member+" of the message")
+	return nil
 }
 
 // statusOf returns the status of an answer without a session (2026-07-28, "Streamable HTTP").

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
@@ -168,14 +167,14 @@ func (a *answer) isOfMCP(status int) bool {
 	switch {
 	case status == http.StatusOK:
 		media, _, _ := strings.Cut(strings.Join(a.header["Content-Type"], ","), ";")
-		return incoming.IsJSON(a.header["Content-Type"]) || strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
+		return header.IsJSON(a.header["Content-Type"]) || strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden,
 		status == http.StatusProxyAuthRequired:
 		return false
 	case status == http.StatusNotFound && a.v.client != nil && !a.v.isBridged():
 		return false // it would end the client's session
 	}
-	return incoming.IsJSON(a.header["Content-Type"])
+	return header.IsJSON(a.header["Content-Type"])
 }
 
 // failed is what the client gets in the place of an answer that is none of MCP.

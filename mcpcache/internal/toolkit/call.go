@@ -70,7 +70,7 @@ func (v *visit) call(next caddyhttp.Handler, body []byte, name string) error {
 
 // outgoing returns the request as the server is sent it, with that body.
 func (v *visit) outgoing(body []byte, name string) *http.Request {
-	v.body.Keep() // a transport may read a request's body after it has answered
+	v.in.Body.Keep() // a transport may read a request's body after it has answered
 	s := v.server
 	ctx := v.r.Context()
 	if v.asked {
@@ -96,7 +96,7 @@ func (v *visit) outgoing(body []byte, name string) *http.Request {
 		r.Header["Mcp-Name"] = []string{message.EncodeHeader(name)}
 	}
 	if _, named := r.Header["Mcp-Method"]; named {
-		r.Header["Mcp-Method"] = []string{v.method}
+		r.Header["Mcp-Method"] = []string{v.in.Method}
 	}
 	if v.opened != nil {
 		inSession(r.Header, v.opened)
@@ -145,7 +145,7 @@ func (v *visit) called(a *answer, tool string) {
 			f.Doubt()
 		}
 	}
-	if v.method != "tools/call" {
+	if v.in.Method != "tools/call" {
 		return
 	}
 	feeds, lists := v.server.Feeds.All(), v.server.Cache
@@ -173,7 +173,7 @@ func (v *visit) isOfOtherEra(status, code int) bool {
 	case jsonrpc.InvalidParams, jsonrpc.HeaderMismatch, jsonrpc.MissingCapability, jsonrpc.InternalError:
 		return false
 	case jsonrpc.MethodNotFound:
-		return v.method != "completion/complete"
+		return v.in.Method != "completion/complete"
 	}
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }

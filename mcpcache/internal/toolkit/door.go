@@ -10,10 +10,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
 // knocks are the lists by one of which the door is asked whether it lets a caller in: some
@@ -50,11 +51,11 @@ func (v *visit) enter() *jsonrpc.Problem {
 // door is asked. Without a revision there, that is the legacy one. If the message turns out to be of the
 // other era, the door has to let the caller in there as well.
 func (v *visit) enterBeforeLong() *jsonrpc.Problem {
-	if v.body.Whole {
+	if v.in.Body.Whole {
 		return nil
 	}
 	v.at = revision.LatestModern
-	if v.mayBeLegacy() {
+	if _, legacy := inbound.LegacyRevision(v.r.Header); legacy {
 		v.at = revision.LatestLegacy
 	}
 	f := v.enter()
@@ -69,7 +70,7 @@ func (v *visit) enterBeforeLong() *jsonrpc.Problem {
 func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 	door := v.endpoint.door
 	asked := knocks
-	wanted, lists := revision.KindOf(v.method)
+	wanted, lists := revision.KindOf(v.in.Method)
 	if lists && wanted != revision.Discover {
 		asked = append([]revision.Kind{wanted}, asked...)
 	}
@@ -124,7 +125,7 @@ func (v *visit) turnAway(status int, challenges []string) *jsonrpc.Problem {
 	told := make([]string, len(challenges))
 	for i, challenge := range challenges {
 		var inside []string
-		told[i], inside = incoming.ChallengeFor(v.r, challenge, door.Slash().Addresses, door.Host, v.r.Host, incoming.SiteOf(v.r).Host)
+		told[i], inside = site.ChallengeFor(v.r, challenge, door.Slash().Addresses, door.Host, v.r.Host, site.Of(v.r).Host)
 		for _, host := range inside {
 			v.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
 		}

@@ -50,7 +50,7 @@ func (v *visit) callWithoutSession(next caddyhttp.Handler, s *session.Session, b
 	}
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
-	v.waits = s.Begin(v.request.ID, cancel)
+	v.waits = s.Begin(v.in.Message.ID, cancel)
 	defer v.waits.Done(true)
 	v.r = v.r.WithContext(ctx)
 	return v.call(next, body, name)
@@ -94,13 +94,13 @@ func (v *visit) handOverAs(next caddyhttp.Handler, client *session.Client, body 
 // caller returns as whom sessions are opened for a modern client.
 func (v *visit) caller() (*session.Client, error) {
 	info := func(member string) string {
-		return message.StringAt(v.body.Bytes, "params", "_meta", message.MetaClientInfo, member)
+		return message.StringAt(v.in.Body.Bytes, "params", "_meta", message.MetaClientInfo, member)
 	}
 	whose := v.principal()
 	if v.isKnown() {
 		whose += "\n" + string(v.whose())
 	}
-	c, err := session.Of(whose, v.request.Meta.Capabilities, info("name"), info("version"))
+	c, err := session.Of(whose, v.in.Message.Meta.Capabilities, info("name"), info("version"))
 	c.Shared = v.user() == "" && !v.isKnown()
 	return &c, err
 }

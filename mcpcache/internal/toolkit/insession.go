@@ -64,7 +64,7 @@ func (v *visit) sentID() []byte {
 	if v.number != nil {
 		return v.number
 	}
-	return v.request.ID
+	return v.in.Message.ID
 }
 
 // gone ends the wait for an answer, also if reverse_proxy aborts. A legacy client that gives

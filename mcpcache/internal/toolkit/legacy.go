@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -24,24 +24,14 @@ import (
 // isLegacy reports whether a message is one of a legacy client: it names no revision in its
 // _meta, nor a modern or unknown one in its header.
 func (v *visit) isLegacy() bool {
-	if v.request.Meta.Revision != nil {
+	if v.in.Message.Meta.Revision != nil {
 		return false
 	}
-	if v.method == "initialize" {
+	if v.in.Method == "initialize" {
 		return true
 	}
-	return v.mayBeLegacy()
-}
-
-// mayBeLegacy reports whether the header names no revision, or one of the legacy era.
-func (v *visit) mayBeLegacy() bool {
-	named := v.r.Header["Mcp-Protocol-Version"]
-	return len(named) == 0 || len(named) == 1 && isOfLegacy(named[0])
-}
-
-func isOfLegacy(version string) bool {
-	r := revision.Parse(version)
-	return r != revision.Unknown && r.Era() == revision.Legacy
+	_, legacy := inbound.LegacyRevision(v.r.Header)
+	return legacy
 }
 
 // legacy answers a message of a legacy client.
@@ -50,16 +40,16 @@ func (v *visit) legacy(next caddyhttp.Handler) error {
 	if f := v.enter(); f != nil {
 		return v.fail(f)
 	}
-	if v.method == "initialize" && v.request.ID != nil {
+	if v.in.Method == "initialize" && v.in.Message.ID != nil {
 		return v.initialize()
 	}
 	if f := v.resume(); f != nil {
 		return v.fail(f)
 	}
-	if v.request.ID == nil || v.request.Method == nil {
+	if v.in.Message.ID == nil || v.in.Message.Method == nil {
 		return v.notified(next)
 	}
-	switch v.method {
+	switch v.in.Method {
 	case "ping":
 		return v.result([]byte("{}"))
 	case "logging/setLevel":
@@ -76,11 +66,11 @@ func (v *visit) legacy(next caddyhttp.Handler) error {
 // known of it (2025-11-25, "Lifecycle", "Initialization").
 func (v *visit) initialize() error {
 	e := v.endpoint
-	v.at = revision.Parse(message.StringAt(v.body.Bytes, "params", "protocolVersion"))
+	v.at = revision.Parse(message.StringAt(v.in.Body.Bytes, "params", "protocolVersion"))
 	if v.at == revision.Unknown || v.at.Era() != revision.Legacy {
 		v.at = revision.LatestLegacy
 	}
-	client, err := session.New(v.body.Bytes, v.at, v.now.Add(e.Settings.SessionTTL))
+	client, err := session.New(v.in.Body.Bytes, v.at, v.now.Add(e.Settings.SessionTTL))
 	if err != nil {
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
@@ -188,9 +178,9 @@ func (v *visit) own() {
 
 // result answers with a result.
 func (v *visit) result(result []byte) error {
-	body := slices.Concat(message.AppendPrefix(nil, v.request.ID, -1, false), result[1:], []byte("}"))
+	body := slices.Concat(message.AppendPrefix(nil, v.in.Message.ID, -1, false), result[1:], []byte("}"))
 	h, contentType := v.w.Header(), "application/json"
-	if stream, _ := incoming.Accepts(v.r.Header["Accept"]); stream {
+	if stream, _ := inbound.Accepts(v.r.Header["Accept"]); stream {
 		contentType = "text/event-stream"
 		h["Cache-Control"] = []string{"no-cache"}
 		body = append(sse.AppendData([]byte(sse.Start), body), sse.End...)
@@ -204,7 +194,7 @@ func (v *visit) result(result []byte) error {
 
 // setLevel remembers which log messages the client wants. Servers are told of it.
 func (v *visit) setLevel() error {
-	level := message.StringAt(v.body.Bytes, "params", "level")
+	level := message.StringAt(v.in.Body.Bytes, "params", "level")
 	if !slices.Contains(message.LogLevels, level) {
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "level is none of "+strings.Join(message.LogLevels, ", ")))
 	}
@@ -220,10 +210,10 @@ func (v *visit) setLevel() error {
 // notified takes a notification of a client, or an answer. Servers do not ask clients, and of
 // notifications they need the end of a request that they are working on.
 func (v *visit) notified(next caddyhttp.Handler) error {
-	if v.method == "notifications/cancelled" {
-		if id, ok := message.ValueAt(v.body.Bytes, "params", "requestId"); ok {
+	if v.in.Method == "notifications/cancelled" {
+		if id, ok := message.ValueAt(v.in.Body.Bytes, "params", "requestId"); ok {
 			if o := v.endpoint.Settings.Sessions.Cancel(v.client.ID, id); o != nil {
-				v.cancel(next, o, v.body.Bytes)
+				v.cancel(next, o, v.in.Body.Bytes)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reply"
@@ -23,9 +23,9 @@ const shortPatience = 250 * time.Millisecond
 
 // list answers with a joined list.
 func (v *visit) list() error {
-	k, _ := revision.KindOf(v.method)
+	k, _ := revision.KindOf(v.in.Method)
 	v.kind = k
-	if v.request.Cursor != nil {
+	if v.in.Message.Cursor != nil {
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "Invalid cursor: the list has one page"))
 	}
 	e := v.endpoint
@@ -45,9 +45,9 @@ func (v *visit) list() error {
 	if v.at.Era() == revision.Modern {
 		ttl = max(v.left, 0)
 	}
-	stream, _ := incoming.Accepts(v.r.Header["Accept"])
+	stream, _ := inbound.Accepts(v.r.Header["Accept"])
 	answer := reply.Reply{
-		Asker: v, ID: v.request.ID, Entry: l.Entry, TTL: ttl, Stream: stream,
+		Asker: v, ID: v.in.Message.ID, Entry: l.Entry, TTL: ttl, Stream: stream,
 		Accept: v.r.Header["Accept-Encoding"], Now: v.now, Values: &v.values,
 		Counts: e.cache.Counts(l.Entry) > 0,
 	}

@@ -94,7 +94,7 @@ var errNoFilter = errors.New("params has no notifications, which is an object of
 
 // listen opens the stream on which a modern client listens (2026-07-28, "Subscriptions").
 func (v *visit) listen() error {
-	raw, _ := message.ValueAt(v.body.Bytes, "params", "notifications")
+	raw, _ := message.ValueAt(v.in.Body.Bytes, "params", "notifications")
 	wanted, kinds, err := parseFilter(raw)
 	if err != nil {
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
@@ -105,9 +105,8 @@ func (v *visit) listen() error {
 	}
 	defer l.Close()
 	s := v.openStream(l)
-	s.id = slices.Clone(v.request.ID)
-	v.body.Release() // the stream may be open for long
-	v.share.Release()
+	s.id = slices.Clone(v.in.Message.ID)
+	v.in.Release()                     // the stream may be open for long
 	granted, _ := json.Marshal(wanted) // booleans always marshal
 	s.write(s.appendNotice(nil, sse.Acknowledged, fmt.Sprintf(`,"notifications":%s`, granted)))
 	if kinds != 0 {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
@@ -27,7 +26,7 @@ func (a *answer) holds(status int) bool {
 	case !a.v.mayBeLost():
 		return false
 	case status == http.StatusOK:
-		return incoming.IsJSON(a.header["Content-Type"]) && header.Coding(a.header) == ""
+		return header.IsJSON(a.header["Content-Type"]) && header.Coding(a.header) == ""
 	}
 	return status >= http.StatusBadRequest
 }

@@ -74,7 +74,7 @@ func (v *visit) isForUs(method string, data []byte) bool {
 // isOthersProgress reports whether a notification of progress has the token of another request than the
 // client's, which may be at another server.
 func (v *visit) isOthersProgress(progress []byte) bool {
-	asked, _ := message.ValueAt(v.body.Bytes, "params", "_meta", "progressToken")
+	asked, _ := message.ValueAt(v.in.Body.Bytes, "params", "_meta", "progressToken")
 	token, _ := message.ValueAt(progress, "params", "progressToken")
 	return len(token) > 0 && !message.SameID(token, asked)
 }
@@ -111,7 +111,7 @@ func (v *visit) sieving(f sse.Format) sieve.Options {
 		Filter: v.messageFilter(f == sse.JSON), Lenient: true, Glance: sieve.Notice, Other: v.isOther,
 		Limit: v.endpoint.Settings.Limits.List, Memory: v.endpoint.bridged,
 	}
-	if v.method == "resources/read" && v.at.Era() == revision.Modern && v.views.Personal(revision.Reads) {
+	if v.in.Method == "resources/read" && v.at.Era() == revision.Modern && v.views.Personal(revision.Reads) {
 		o.Whole, o.Lenient, o.Glance = true, false, 0
 	}
 	return o

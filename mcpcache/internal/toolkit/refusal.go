@@ -32,7 +32,7 @@ func (v *visit) era() revision.Era {
 // fail answers with an error.
 func (v *visit) fail(p *jsonrpc.Problem) error {
 	p = p.In(v.era())
-	body := p.Append(nil, v.request.ID)
+	body := p.Append(nil, v.in.Message.ID)
 	h := v.w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}

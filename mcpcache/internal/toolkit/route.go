@@ -7,40 +7,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// naming is where a method has what it names.
-type naming struct {
-	kind revision.Kind
-	path []string
-	// header says that Mcp-Name has it, too (2026-07-28, "Streamable HTTP").
-	header bool
-}
-
-// namings are those of the methods that are routed. A completion is of a prompt or of a
-// template, which its ref says.
-var namings = map[string]naming{
-	"tools/call":                        {revision.Tools, []string{"params", "name"}, true},
-	"prompts/get":                       {revision.Prompts, []string{"params", "name"}, true},
-	"resources/read":                    {revision.Resources, []string{"params", "uri"}, true},
-	"completion/complete" + promptRef:   {revision.Prompts, []string{"params", "ref", "name"}, false},
-	"completion/complete" + resourceRef: {revision.ResourceTemplates, []string{"params", "ref", "uri"}, false},
-}
-
-// The types of what is completed (2026-07-28, "Completion", "Reference Types").
-const (
-	promptRef   = "ref/prompt"
-	resourceRef = "ref/resource"
-)
-
 // route hands a request to the server that what it names is of.
 func (v *visit) route(next caddyhttp.Handler) error {
 	// What repeats a member, at the server may name something else.
-	found, err := message.ParseNaming(v.body.Bytes)
+	found, err := message.ParseNaming(v.in.Body.Bytes)
 	if err != nil || len(found[0].Items) != 1 {
 		text := "what the request names is missing"
 		if err != nil {
@@ -48,38 +25,26 @@ func (v *visit) route(next caddyhttp.Handler) error {
 		}
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, text))
 	}
-	method := v.method
-	if method == "completion/complete" {
-		method += message.StringAt(v.body.Bytes, "params", "ref", "type")
-	}
-	n, name := namings[method], found[0].Items[0].Name
-	if v.method == "tools/call" {
+	item := found[0].Items[0]
+	name := item.Name
+	if v.in.Method == "tools/call" {
 		v.tool = name
 	}
-	if said, ok := v.mirrored(); n.header && v.client == nil && (!ok || said != name) {
-		return v.fail(jsonrpc.Invalid(jsonrpc.HeaderMismatch, "Mcp-Name is not what the request names, "+name))
+	if member, named := message.NamedInHeader(v.in.Method); named && v.client == nil && !inbound.NameIs(v.r.Header, name) {
+		return v.fail(inbound.OtherName(member, name))
 	}
-	target, f := v.find(n.kind, name)
+	target, f := v.find(item.Kind, name)
 	if f != nil {
 		return v.fail(f)
 	}
 	v.server = v.endpoint.servers[target.Server]
-	body := v.body.Bytes
+	body := v.in.Body.Bytes
 	if target.Name != name {
-		if body, err = message.WithString(body, target.Name, n.path...); err != nil {
+		if body, err = message.WithString(body, target.Name, found[0].Path()...); err != nil {
 			return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error()))
 		}
 	}
 	return v.handOn(next, body, target.Name)
-}
-
-// mirrored returns what the header says that the request names.
-func (v *visit) mirrored() (name string, ok bool) {
-	values := v.r.Header["Mcp-Name"]
-	if len(values) != 1 {
-		return "", false
-	}
-	return message.DecodeHeader(strings.TrimSpace(values[0]))
 }
 
 // find returns what a name, or URI, stands for.

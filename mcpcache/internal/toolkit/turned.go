@@ -10,7 +10,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/bridge"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -29,11 +28,11 @@ func (v *visit) inOtherEra(h http.Header, body []byte, name string) {
 		return
 	}
 	h["Mcp-Protocol-Version"] = []string{revision.LatestModern.String()}
-	h["Mcp-Method"] = []string{v.method}
-	if namings[v.method].header {
+	h["Mcp-Method"] = []string{v.in.Method}
+	if _, named := message.NamedInHeader(v.in.Method); named {
 		h["Mcp-Name"] = []string{message.EncodeHeader(name)}
 	}
-	if v.method == "tools/call" {
+	if v.in.Method == "tools/call" {
 		arguments, _ := message.ValueAt(body, "params", "arguments")
 		for field, value := range message.Mirrored(v.tooled(name), arguments) {
 			h.Set(field, value)
@@ -71,8 +70,8 @@ type turned struct {
 func (a *answer) turn(status int) *turned {
 	v := a.v
 	t := &turned{v: v, status: status, filter: v.messageFilter(a.watcher.Format == sse.JSON), share: v.endpoint.bridged.Share(), by: bridge.Answer{
-		To: v.at.Era(), ID: v.request.ID, Sent: v.sentID(), Method: v.method,
-		Level: message.StringAt(v.body.Bytes, "params", "_meta", message.MetaLogLevel),
+		To: v.at.Era(), ID: v.in.Message.ID, Sent: v.sentID(), Method: v.in.Method,
+		Level: message.StringAt(v.in.Body.Bytes, "params", "_meta", message.MetaLogLevel),
 	}}
 	h := v.w.Header()
 	delete(h, "Content-Length")
@@ -82,7 +81,7 @@ func (a *answer) turn(status int) *turned {
 		_ = v.fail(v.server.unclear())
 		return t
 	}
-	if incoming.IsJSON(a.header["Content-Type"]) {
+	if header.IsJSON(a.header["Content-Type"]) {
 		length, err := strconv.ParseInt(a.header.Get("Content-Length"), 10, 64)
 		if err != nil || length > v.endpoint.Settings.Limits.List {
 			length = -1

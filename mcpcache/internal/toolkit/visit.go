@@ -2,7 +2,6 @@ package toolkit
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,16 +12,15 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/incoming"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
 // visit is one request to the endpoint.
@@ -33,12 +31,9 @@ type visit struct {
 	arrived  time.Time
 	now      time.Time // later than arrived if it has waited since
 
-	body    incoming.Body
-	share   budget.Share   // of the memory, that the body has
-	views   *catalog.Views // what the caller may see and call; nil: everything
-	request message.Request
-	method  string
-	at      revision.Revision
+	in    inbound.Request // what has been read of it
+	views *catalog.Views  // what the caller may see and call; nil: everything
+	at    revision.Revision
 
 	// What became of it, for metrics, logs and placeholders.
 	outcome outcome.Outcome
@@ -90,9 +85,9 @@ func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
 	// Before fields are removed: what a handler in front of us has set for rules, a client must
 	// not take away by naming it in Connection.
 	views := e.viewsFor(r)
-	incoming.RemoveConnectionFields(r.Header)
+	header.RemoveConnectionFields(r.Header)
 	now := time.Now()
-	v := &visit{endpoint: e, w: w, r: r, views: views, arrived: now, now: now, share: e.cache.Work().Share()}
+	v := &visit{endpoint: e, w: w, r: r, views: views, arrived: now, now: now, in: inbound.Request{Share: e.cache.Work().Share()}}
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		replacer.Map(v.placeholder)
 	}
@@ -101,8 +96,7 @@ func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
 
 // done reports what has become of the request.
 func (v *visit) done() {
-	v.body.Release()
-	v.share.Release()
+	v.in.Release()
 	v.took = time.Since(v.arrived)
 	a := answered{v}
 	v.endpoint.Observer.Answered(a)
@@ -110,7 +104,7 @@ func (v *visit) done() {
 		v.server.Observer.Answered(a)
 	}
 	if c := v.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
-		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(v.r.Method, v.method)]), zap.Stringer("outcome", v.outcome),
+		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(v.r.Method, v.in.Method)]), zap.Stringer("outcome", v.outcome),
 			zap.String("server", a.Server()), zap.Stringer("revision", v.at), zap.Duration("took", v.took))
 	}
 }
@@ -119,8 +113,8 @@ func (v *visit) done() {
 type answered struct{ *visit }
 
 func (a answered) Context() context.Context    { return a.r.Context() }
-func (a answered) Method() int                 { return outcome.LabelOf(a.r.Method, a.method) }
-func (a answered) MethodName() string          { return a.method }
+func (a answered) Method() int                 { return outcome.LabelOf(a.r.Method, a.in.Method) }
+func (a answered) MethodName() string          { return a.in.Method }
 func (a answered) Outcome() outcome.Outcome    { return a.outcome }
 func (a answered) Revision() revision.Revision { return a.at }
 func (a answered) Kind() revision.Kind         { return a.kind }
@@ -140,7 +134,7 @@ func (v *visit) placeholder(key string) (any, bool) { return outcome.Placeholder
 
 // post answers a message.
 func (v *visit) post(next caddyhttp.Handler) error {
-	if !incoming.PlainJSON(v.r.Header) {
+	if !inbound.PlainJSON(v.r.Header) {
 		return v.fail(jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request has to be plain JSON in UTF-8: Content-Type: application/json, without Content-Encoding"))
 	}
 	if f, err := v.read(); err != nil || f != nil {
@@ -155,10 +149,10 @@ func (v *visit) post(next caddyhttp.Handler) error {
 	if v.isLegacy() {
 		return v.legacy(next)
 	}
-	if v.request.Method == nil {
+	if v.in.Message.Method == nil {
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, "no request of a server waits for an answer"))
 	}
-	if v.request.ID == nil {
+	if v.in.Message.ID == nil {
 		// Of notifications, a modern client has none that the servers would need.
 		v.own()
 		v.w.WriteHeader(http.StatusAccepted)
@@ -170,7 +164,7 @@ func (v *visit) post(next caddyhttp.Handler) error {
 	if f := v.enter(); f != nil {
 		return v.fail(f)
 	}
-	switch v.method {
+	switch v.in.Method {
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover":
 		return v.list()
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
@@ -184,23 +178,21 @@ func (v *visit) post(next caddyhttp.Handler) error {
 // read reads the whole body, up to max_call. The door lets the caller of a long one in before that.
 func (v *visit) read() (*jsonrpc.Problem, error) {
 	s := &v.endpoint.Settings
-	tooLarge := jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and the server that it is for has to be found out")
-	if v.r.ContentLength > s.MaxCall {
-		return tooLarge, nil
+	if v.r.ContentLength <= s.MaxCall { // else there is no need to begin
+		if err := v.in.ReadBeginning(v.r, s.MaxRequest); err != nil {
+			return nil, site.Unreadable(err)
+		}
+		if f := v.enterBeforeLong(); f != nil {
+			return f, nil
+		}
 	}
-	if err := v.body.Read(v.r, s.MaxRequest); err != nil {
-		return nil, err
-	}
-	if f := v.enterBeforeLong(); f != nil {
-		return f, nil
-	}
-	switch err := v.body.ReadOn(v.w, v.r, s.MaxCall, &v.share); {
-	case errors.Is(err, incoming.ErrNoRoom):
-		return v.noRoom("there is no memory left for a request of that size: try again"), nil
+	switch d, err := v.in.ReadRest(v.w, v.r, s.MaxCall); {
 	case err != nil:
-		return nil, err
-	case !v.body.Whole:
-		return tooLarge, nil
+		return nil, site.Unreadable(err)
+	case d == inbound.NoRoom:
+		return v.noRoom("there is no memory left for a request of that size: try again"), nil
+	case d == inbound.TooLarge:
+		return jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and the server that it is for has to be found out"), nil
 	}
 	return nil, nil
 }
@@ -213,51 +205,34 @@ func (v *visit) noRoom(text string) *jsonrpc.Problem {
 
 // decode takes the message apart.
 func (v *visit) decode() *jsonrpc.Problem {
-	err := v.endpoint.decode(v.body.Bytes, &v.request)
-	v.method = string(v.request.Method)
-	switch {
-	case errors.Is(err, message.ErrBatch):
-		return jsonrpc.Invalid(jsonrpc.InvalidRequest, "batches are not taken: send one message at a time")
-	case errors.Is(err, message.ErrAmbiguous):
-		return jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error())
-	case err != nil:
-		return jsonrpc.Invalid(jsonrpc.ParseError, err.Error())
-	}
-	return nil
-}
-
-// decode takes a message apart. Those like the last lists that were asked for cost less.
-func (e *Endpoint) decode(body []byte, r *message.Request) error {
-	if e.requests.Recall(body, r) {
+	if v.in.Recall(&v.endpoint.requests) {
 		return nil
 	}
-	if _, listed := revision.KindOf(string(message.Method(body))); listed {
-		return e.requests.Decode(body, r)
+	switch d, err := v.in.Decode(&v.endpoint.requests); d {
+	case inbound.None:
+		return nil
+	case inbound.Batch:
+		return jsonrpc.Invalid(jsonrpc.InvalidRequest, "batches are not taken: send one message at a time")
+	case inbound.Ambiguous:
+		return jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error())
+	default:
+		return jsonrpc.Invalid(jsonrpc.ParseError, err.Error())
 	}
-	return message.Decode(body, r)
 }
 
 // check finds out whether the request is a valid one of the modern era (2026-07-28,
 // "Streamable HTTP", "Request Metadata"; "Versioning").
 func (v *visit) check() *jsonrpc.Problem {
-	meta := &v.request.Meta
+	said := v.in.Message.Meta.Revision
 	named := v.r.Header["Mcp-Protocol-Version"]
-	v.at = revision.Parse(string(meta.Revision))
+	v.at = revision.Parse(string(said))
 	switch {
-	case meta.Revision == nil && len(named) == 1 && named[0] != revision.LatestModern.String():
+	case said == nil && len(named) == 1 && named[0] != revision.LatestModern.String():
 		return jsonrpc.Unsupported(named[0], supported...)
-	case meta.Revision == nil:
-		return jsonrpc.Invalid(jsonrpc.InvalidParams, "_meta has no io.modelcontextprotocol/protocolVersion")
-	case v.at != revision.LatestModern:
-		return jsonrpc.Unsupported(string(meta.Revision), supported...)
-	case len(named) != 1 || named[0] != string(meta.Revision):
-		return jsonrpc.Invalid(jsonrpc.HeaderMismatch, "MCP-Protocol-Version is not that of _meta, "+string(meta.Revision))
-	case meta.Capabilities == nil:
-		return jsonrpc.Invalid(jsonrpc.InvalidParams, "_meta has no io.modelcontextprotocol/clientCapabilities")
-	case len(v.r.Header["Mcp-Method"]) != 1 || v.r.Header["Mcp-Method"][0] != v.method:
-		return jsonrpc.Invalid(jsonrpc.HeaderMismatch, "Mcp-Method is not the method, "+v.method)
+	case said != nil && v.at != revision.LatestModern:
+		return jsonrpc.Unsupported(string(said), supported...)
 	}
-	return nil
+	return v.in.Refusal(v.in.Mismatch(v.r.Header))
 }
 
 // AllowPage implements [reply.Asker]: pages of the origins that are let in may read the

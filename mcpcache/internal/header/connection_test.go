@@ -1,4 +1,4 @@
-package incoming
+package header
 
 import (
 	"encoding/json"

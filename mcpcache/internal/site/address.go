@@ -1,4 +1,6 @@
-package incoming
+// Package site knows the site of Caddy that a request has come to: its address as the client has it, and how the
+// site is told that a request cannot be read.
+package site
 
 import (
 	"net/http"
@@ -8,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// SiteOf returns the scheme and host of the URL that the client has used, as far as they
+// Of returns the scheme and host of the URL that the client has used, as far as they
 // are known.
-func SiteOf(r *http.Request) url.URL {
+func Of(r *http.Request) url.URL {
 	u := url.URL{Scheme: "http", Host: r.Host}
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	if r.TLS != nil || trusted && r.Header.Get("X-Forwarded-Proto") == "https" {
@@ -33,7 +35,7 @@ func OriginalURL(r *http.Request) *url.URL {
 // AddressOf returns the URL of a request as the client has it, as far as that is known,
 // escaped. It is without the query, which may hold a secret.
 func AddressOf(r *http.Request) string {
-	u, original := SiteOf(r), OriginalURL(r)
+	u, original := Of(r), OriginalURL(r)
 	u.Path, u.RawPath = original.Path, original.RawPath
 	return u.String()
 }

@@ -1,53 +1,45 @@
 package program
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/process"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// received is a message of a client.
-type received struct {
-	body    []byte // without line ends
-	request message.Request
-	share   budget.Share // of the memory, which the body has if it is long
-}
-
-// errNoRoom says that there is no memory for a message.
-var errNoRoom = errors.New("there is no memory for a message of that size now: try again")
+// noRoom is what a client is told whose message there is no memory for.
+const noRoom = "there is no memory for a message of that size now: try again"
 
 // receive reads a message of a client, or returns how it is refused. Of a long one, only the beginning
 // is read before it is known whether its sender has a session. The share has to be released.
-func (p *Program) receive(r *http.Request) (m *received, refused *http.Response, err error) {
-	m = &received{share: p.memory.Load().Share()}
-	if err = m.read(r.Body, uncounted+1, r.ContentLength+1); err != nil {
+func (p *Program) receive(r *http.Request) (m *inbound.Request, refused *http.Response, err error) {
+	m = &inbound.Request{Share: p.memory.Load().Share()}
+	if err = m.ReadBeginning(r, uncounted); err != nil {
 		return m, nil, err
 	}
-	if len(m.body) > uncounted {
+	m.Body.Keep() // the process reads the message when it likes
+	if !m.Body.Whole {
 		if refused = p.refusesLong(r); refused == nil {
 			refused, err = p.readOn(r, m)
 		}
 	}
+	body := m.Body.Bytes
 	switch {
 	case refused != nil || err != nil:
 		return m, refused, err
-	case !utf8.Valid(m.body):
+	case !utf8.Valid(body):
 		return m, refuse(r, nil, jsonrpc.Invalid(jsonrpc.ParseError, "message is not UTF-8")), nil
 	}
-	if err := message.Decode(m.body, &m.request); err != nil {
+	if _, err := m.Decode(nil); err != nil {
 		return m, refuse(r, nil, jsonrpc.Refused(http.StatusBadRequest, err.Error())), nil
 	}
-	for i, b := range m.body { // in JSON they are white space
+	for i, b := range body { // in JSON they are white space
 		if b == '\n' || b == '\r' {
-			m.body[i] = ' '
+			body[i] = ' '
 		}
 	}
 	return m, nil, nil
@@ -75,48 +67,22 @@ func (p *Program) refusesLong(r *http.Request) *http.Response {
 }
 
 // readOn reads the rest of a long message.
-func (p *Program) readOn(r *http.Request, m *received) (refused *http.Response, err error) {
+func (p *Program) readOn(r *http.Request, m *inbound.Request) (refused *http.Response, err error) {
 	largest := p.memory.Load().Largest()
 	most := min(largest-1, process.MaxLine) // a byte more is read to know that there is one
-	if r.ContentLength <= most {
-		err = m.read(r.Body, most+1, r.ContentLength+1)
-	}
-	switch {
-	case r.ContentLength > most, err == nil && int64(len(m.body)) > most:
+	d, err := m.ReadRest(nil, r, most)
+	switch d {
+	case inbound.TooLarge:
 		text := "message is larger than 32 MiB"
 		if most < process.MaxLine {
 			text = fmt.Sprintf("message is larger than %d KiB, for which there is memory at most", largest>>10)
 		}
 		return refuse(r, nil, jsonrpc.Refused(http.StatusRequestEntityTooLarge, text)), nil
-	case errors.Is(err, errNoRoom):
-		refused = refuse(r, nil, jsonrpc.Failed(http.StatusServiceUnavailable, err.Error()))
+	case inbound.NoRoom:
+		refused = refuse(r, nil, jsonrpc.Failed(http.StatusServiceUnavailable, noRoom))
 		refused.Header.Set("Retry-After", "1")
 		return refused, nil
+	default:
+		return nil, err
 	}
-	return nil, err
 }
-
-// read reads on, up to so many bytes in all. Of them, at least so many come as are known. What is beyond the
-// beginning counts.
-func (m *received) read(from io.Reader, end, known int64) error {
-	for int64(len(m.body)) < end {
-		if len(m.body) == cap(m.body) {
-			size := min(max(2*int64(len(m.body)), firstRead, known), end)
-			if size > uncounted+1 && !m.share.Grow(size-m.share.Size()) {
-				return errNoRoom
-			}
-			m.body = append(make([]byte, 0, size), m.body...)
-		}
-		n, err := from.Read(m.body[len(m.body):cap(m.body)])
-		switch m.body = m.body[:len(m.body)+n]; {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// firstRead is how many bytes a message may have until more are made room for.
-const firstRead = 512

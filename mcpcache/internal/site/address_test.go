@@ -1,4 +1,4 @@
-package incoming
+package site
 
 import (
 	"context"

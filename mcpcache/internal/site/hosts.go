@@ -1,4 +1,4 @@
-package incoming
+package site
 
 import (
 	"net/http"
@@ -7,9 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// SiteHosts are the hosts of the routes of a Caddy server, as the addresses of sites and host
+// Hosts are the hosts of the routes of a Caddy server, as the addresses of sites and host
 // matchers name them.
-type SiteHosts struct {
+type Hosts struct {
 	once     sync.Once
 	matchers []caddyhttp.MatchHost
 }
@@ -17,7 +17,7 @@ type SiteHosts struct {
 // Name reports whether host is one of the hosts of the server at which a request has arrived. It
 // looks for them at the first request, as the server is not known while Caddy provisions a
 // handler.
-func (s *SiteHosts) Name(r *http.Request, host string) bool {
+func (s *Hosts) Name(r *http.Request, host string) bool {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok {
 		return false
@@ -36,7 +36,7 @@ func (s *SiteHosts) Name(r *http.Request, host string) bool {
 
 // find adds the hosts that routes name, and the routes inside them. It leaves out the hosts that a
 // not matcher names.
-func (s *SiteHosts) find(routes caddyhttp.RouteList) {
+func (s *Hosts) find(routes caddyhttp.RouteList) {
 	for _, route := range routes {
 		for _, set := range route.MatcherSets {
 			for _, matcher := range set {

@@ -1,23 +1,15 @@
-// Package incoming reads the requests of clients: their bodies, as far as they have to be
-// looked into, and what their headers say of those. It knows nothing of what the bodies
-// say.
-package incoming
+package inbound
 
 import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/pace"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/qvalue"
 )
 
 // Body is what has been read of a request body. Nothing has been read of the zero
@@ -60,8 +52,9 @@ var ErrNoRoom = errors.New("no room for the request body")
 
 // ReadOn reads on in a body of which no more than the beginning has been read, up to
 // limit bytes. What it needs is taken from a share of the memory; if there is not
-// enough, the error is ErrNoRoom. Meanwhile others may not find any, so a client that
-// sends too slowly is answered 408: w is to where, the way to its connection.
+// enough, the error is [ErrNoRoom]. Meanwhile others may not find any, so a client that
+// sends too slowly is cut off, with the error [ErrTooSlow]: w is the way to its connection. If
+// w is nil, it is not.
 func (b *Body) ReadOn(w http.ResponseWriter, r *http.Request, limit int64, share *budget.Share) error {
 	if b.Whole {
 		return nil
@@ -73,10 +66,13 @@ func (b *Body) ReadOn(w http.ResponseWriter, r *http.Request, limit int64, share
 		}
 		data = append(make([]byte, 0, n), data...) // no more than it needs
 	}
-	p := pace.Reading(w)
+	var p *pace.Pace
+	if w != nil {
+		p = pace.Reading(w)
+	}
 	err := b.readTo(r, data, limit, share, p)
 	if p.End(err == nil) {
-		return caddyhttp.Error(http.StatusRequestTimeout, ErrTooSlow)
+		return ErrTooSlow
 	}
 	return err
 }
@@ -106,10 +102,7 @@ func (b *Body) readTo(r *http.Request, data []byte, limit int64, share *budget.S
 			b.Whole = true
 			return nil
 		case err != nil:
-			if _, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
-				return err // a handler in front of us has found the right status
-			}
-			return caddyhttp.Error(http.StatusBadRequest, err)
+			return err
 		}
 	}
 }
@@ -146,73 +139,10 @@ func (b *Body) Release() {
 	}
 	*b.room = b.Bytes[:0]
 	buffers.Put(b.room)
-	b.room = nil
+	*b = Body{}
 }
 
 type readCloser struct {
 	io.Reader
 	io.Closer
-}
-
-// PlainJSON reports whether a body is JSON as it stands.
-func PlainJSON(h http.Header) bool {
-	return h["Content-Encoding"] == nil && IsJSON(h["Content-Type"])
-}
-
-// IsJSON reports whether the values of Content-Type say that a body is JSON in UTF-8.
-func IsJSON(values []string) bool {
-	if len(values) != 1 {
-		return false
-	}
-	if values[0] == "application/json" {
-		return true
-	}
-	media, params, err := mime.ParseMediaType(values[0])
-	charset, given := params["charset"]
-	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
-}
-
-// UsualAccept is what nearly every client sends.
-const UsualAccept = "application/json, text/event-stream"
-
-// Accepts reads an Accept header. A client must accept both content types that an
-// answer can have (2025-03-26 and later, "Sending Messages to the Server" 2), here
-// in one field line, since some servers read only one; if it does not, ok is false
-// and the upstream decides. stream says that it prefers an event stream, by the
-// weights of the two.
-func Accepts(values []string) (stream, ok bool) {
-	if len(values) != 1 {
-		return false, false
-	}
-	if values[0] == UsualAccept {
-		return false, true
-	}
-	var json, events qvalue.Value
-	for part := range strings.SplitSeq(values[0], ",") {
-		media, params, _ := strings.Cut(part, ";")
-		switch strings.ToLower(strings.TrimSpace(media)) {
-		case "application/json":
-			json = qvalue.In(params)
-		case "text/event-stream":
-			events = qvalue.In(params)
-		}
-	}
-	return events > json, json > 0 && events > 0
-}
-
-// HasPrefixed reports whether a header field's canonical name has that prefix.
-func HasPrefixed(h http.Header, prefix string) bool {
-	for name := range h {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// Quotes reports whether raw is s as a JSON string without escapes. With an escape
-// or an encoded header it returns false although the two may be equal.
-func Quotes(raw []byte, s string) bool {
-	return len(raw) == len(s)+2 && string(raw[1:len(raw)-1]) == s &&
-		!strings.ContainsRune(s, '\\') && !strings.HasPrefix(s, "=?")
 }

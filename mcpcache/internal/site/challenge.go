@@ -1,4 +1,4 @@
-package incoming
+package site
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 // server has the addresses own, and may know itself by hosts as well. A URL with another host stays as it is. The
 // function returns such hosts in inside if the client may not reach them.
 func ChallengeFor(r *http.Request, challenge string, own redirect.Addresses, hosts ...string) (told string, inside []string) {
-	site, stripped := SiteOf(r), StrippedFrom(r)
+	site, stripped := Of(r), StrippedFrom(r)
 	told = redirect.Metadata.ReplaceAllStringFunc(challenge, func(parameter string) string {
 		parts := redirect.Metadata.FindStringSubmatch(parameter)
 		named, prefix, hosts := parts[2], stripped, hosts

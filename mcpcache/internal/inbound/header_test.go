@@ -1,17 +1,11 @@
-package incoming
+package inbound
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
-	"testing/iotest"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 func TestAccept(t *testing.T) {
@@ -82,123 +76,6 @@ func TestPlainJSON(t *testing.T) {
 	}
 }
 
-// bodyOf returns a request with a body of so many bytes, of which the client
-// has told the number or not.
-func bodyOf(bytes int, told bool) (*http.Request, string) {
-	content := strings.Repeat("0123456789", bytes/10+1)[:bytes]
-	r := post(content)
-	if !told {
-		r.ContentLength = -1
-	}
-	return r, content
-}
-
-// post returns a request with that body.
-func post(body string) *http.Request {
-	return httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
-}
-
-func readBody(r *http.Request, limit int64) (*Body, error) {
-	b := new(Body)
-	return b, b.Read(r, limit)
-}
-
-func TestReadBodyAtItsLimit(t *testing.T) {
-	const limit = 1000
-	for _, told := range []bool{true, false} {
-		for size, whole := range map[int]bool{0: true, 1: true, limit - 1: true, limit: true, limit + 1: false, 5 * limit: false} {
-			r, content := bodyOf(size, told)
-			b, err := readBody(r, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b.Whole != whole || len(b.Bytes) > limit+1 || !strings.HasPrefix(content, string(b.Bytes)) || whole && string(b.Bytes) != content {
-				t.Errorf("%d bytes (told: %v): read %d, whole %v", size, told, len(b.Bytes), b.Whole)
-			}
-			b.Replay(r)
-			if again, err := io.ReadAll(iotest.OneByteReader(r.Body)); err != nil || string(again) != content {
-				t.Errorf("%d bytes (told: %v): replayed %d, %v", size, told, len(again), err)
-			}
-			b.Release()
-		}
-	}
-}
-
-// closer counts how often it is closed.
-type closer struct {
-	io.Reader
-
-	closed int
-}
-
-func (c *closer) Close() error { c.closed++; return nil }
-
-func TestReplayClosesTheBody(t *testing.T) {
-	for _, size := range []int{10, 100} {
-		c := &closer{Reader: strings.NewReader(strings.Repeat("x", size))}
-		r := post("")
-		r.Body = c
-		b, err := readBody(r, 50)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Replay(r)
-		if err := r.Body.Close(); err != nil || c.closed != 1 {
-			t.Errorf("of %d bytes: closed %d times, %v", size, c.closed, err)
-		}
-	}
-}
-
-// A transport may read a request's body after it has answered: a buffer that
-// was replayed must not be used for another request.
-func TestReplayedBufferIsNotReused(t *testing.T) {
-	r, content := bodyOf(500, true)
-	b, err := readBody(r, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Replay(r)
-	b.Release()
-	for range 100 {
-		other := post(strings.Repeat("!", 500))
-		b, err := readBody(other, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Release()
-	}
-	if again, err := io.ReadAll(r.Body); err != nil || string(again) != content {
-		t.Errorf("replayed %.40q, %v", again, err)
-	}
-}
-
-// What nobody has read can be given back, and replaying it changes nothing.
-func TestNoBody(t *testing.T) {
-	r, content := bodyOf(100, true)
-	var none Body
-	none.Replay(r)
-	none.Release()
-	if got, err := io.ReadAll(r.Body); err != nil || string(got) != content {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-func TestReadBodyFails(t *testing.T) {
-	r := post("")
-	r.Body = io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(errors.New("connection reset"))))
-	_, err := readBody(r, 100)
-	var failure caddyhttp.HandlerError
-	if !errors.As(err, &failure) || failure.StatusCode != http.StatusBadRequest {
-		t.Errorf("got %v, want status 400", err)
-	}
-	// What a handler in front of this one has found out counts.
-	tooLarge := caddyhttp.Error(http.StatusRequestEntityTooLarge, errors.New("too large"))
-	r.Body = io.NopCloser(iotest.ErrReader(fmt.Errorf("reading: %w", tooLarge)))
-	if _, err = readBody(r, 100); !errors.As(err, &failure) || failure.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("got %v, want status 413", err)
-	}
-}
-
 func TestQuotes(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw, header string
@@ -215,6 +92,69 @@ func TestQuotes(t *testing.T) {
 	} {
 		if got := Quotes([]byte(c.raw), c.header); got != c.want {
 			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestLegacyRevision(t *testing.T) {
+	for name, c := range map[string]struct {
+		named []string
+		want  revision.Revision
+		ok    bool
+	}{
+		"none":              {nil, revision.V20250326, true},
+		"one":               {[]string{"2025-06-18"}, revision.V20250618, true},
+		"modern":            {named: []string{"2026-07-28"}},
+		"not of HTTP":       {named: []string{"2024-11-05"}},
+		"unknown":           {named: []string{"2099-01-01"}},
+		"empty":             {named: []string{""}},
+		"several":           {named: []string{"2025-06-18", "2025-06-18"}},
+		"several, a modern": {named: []string{"2025-06-18", "2026-07-28"}},
+	} {
+		got, ok := LegacyRevision(http.Header{"Mcp-Protocol-Version": c.named})
+		if ok != c.ok || ok && got != c.want {
+			t.Errorf("%s: got %v, %v; want %v, %v", name, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// TestNames holds what a header says that a message names against the message. A request in front of one server may have
+// no such header.
+func TestNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		said            []string
+		is, contradicts bool
+	}{
+		"the same":             {said: []string{"tool"}, is: true},
+		"in base64":            {said: []string{"=?base64?dG9vbA==?="}, is: true},
+		"none":                 {},
+		"another":              {said: []string{"other"}, contradicts: true},
+		"another, in base64":   {said: []string{"=?base64?b3RoZXI=?="}, contradicts: true},
+		"broken base64":        {said: []string{"=?base64?dG9vbA?="}, contradicts: true},
+		"another encoded word": {said: []string{"=?utf-8?q?tool?="}, contradicts: true},
+		"the same twice":       {said: []string{"tool", "tool"}},
+		"two":                  {said: []string{"tool", "other"}, contradicts: true},
+		"empty":                {said: []string{""}, contradicts: true},
+	} {
+		h := http.Header{"Mcp-Name": c.said}
+		found := []message.Naming{{Method: "tools/call", Items: []message.Named{{Kind: revision.Tools, Name: "tool"}}}}
+		if got := NameIs(h, "tool"); got != c.is {
+			t.Errorf("%s: got %v", name, got)
+		}
+		if got := Contradicts(h, found); got != c.contradicts {
+			t.Errorf("%s: contradicts %v", name, got)
+		}
+		if got := Contradicts(h, append(found, found[0])); got != (c.said != nil) {
+			t.Errorf("%s, of two messages: contradicts %v", name, got)
+		}
+	}
+	if !NameIs(http.Header{"Mcp-Name": {" tool\t"}}, "tool") {
+		t.Error("white space around a value is taken for a part of it")
+	}
+	task := []message.Naming{{Method: "tasks/get", Task: "tool"}}
+	for method, contradicts := range map[string]bool{"tasks/get": false, "tasks/list": true} {
+		if got := Contradicts(http.Header{"Mcp-Name": {"tool"}, "Mcp-Method": {method}}, task); got != contradicts {
+			t.Errorf("%s of a task: contradicts %v", method, got)
 		}
 	}
 }
