@@ -12,6 +12,7 @@ import (
 // deny answers the messages of a request that rules refuse. Of a batch each message
 // that wants an answer gets the same: which of them was refused is nobody's business.
 func (x *exchange) deny(p *jsonrpc.Problem, found []message.Naming) error {
+	_ = x.tool() // may be asked for once the body is gone
 	p = p.In(x.revision().Era())
 	x.outcome, x.reason = outcome.Denied, understood
 	x.w.Header()["Cache-Status"] = []string{x.endpoint.status.Own("denied")}

@@ -60,6 +60,7 @@ type exchange struct {
 	reason   bypass
 	apart    identity.Difference // what keeps the caller from a public list of the feed; "" if nothing does
 	toolName string              // the tool that is called, once somebody asked
+	hasTool  bool                // somebody has asked; the tool may be ""
 	// unanswered says that the upstream's handler has failed, and nothing was answered.
 	unanswered bool
 	// noticedCall says that what the call may have changed has been noted.

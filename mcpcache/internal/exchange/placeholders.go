@@ -42,8 +42,8 @@ func (x *exchange) tool() string {
 	if x.in.Method != "tools/call" {
 		return ""
 	}
-	if x.toolName == "" {
-		x.toolName = x.findTool()
+	if !x.hasTool {
+		x.toolName, x.hasTool = x.findTool(), true
 	}
 	return x.toolName
 }

@@ -73,5 +73,30 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
+// A log may ask for the tool of a call that rules refuse after the call: by then other requests are in the buffer that its
+// body was in. The header is no part of what was refused.
+func TestToolOfARefusedCall(t *testing.T) {
+	f := ruled(t, config{})
+	f.admitLegacy(t, "session")
+	call := func(tool string, status int, header ...string) *caddy.Replacer {
+		repl := caddy.NewReplacer()
+		r := legacyRequest(revision.V20251125, "session", "tools/call")
+		withBody(r, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`)
+		r.Header["Mcp-Name"] = header
+		f.denied(t, tool, r.WithContext(context.WithValue(t.Context(), caddy.ReplacerCtxKey, repl)), status)
+		return repl
+	}
+	const tool = "hidden-first"
+	calls := map[string]*caddy.Replacer{tool: call(tool, http.StatusOK), "": call("", http.StatusBadRequest, "another")}
+	for range 10 {
+		call("hidden-later", http.StatusOK)
+	}
+	for tool, repl := range calls {
+		if got, _ := repl.GetString("http.mcp_cache.tool"); got != tool {
+			t.Errorf("the tool is %q, want %q", got, tool)
+		}
+	}
+}
+
 // wholeBody is a body that has been read.
 func wholeBody(text string) inbound.Body { return inbound.Body{Bytes: []byte(text), Whole: true} }
