@@ -108,7 +108,7 @@ var mutations = []mutation{
 	}, found: `waited \S+, and there was a copy|became 502`},
 	{name: "wait for a sick upstream once told", edits: []replacement{
 		{"internal/freshness/freshness.go", "told.Notice != nil && told.Lacks:", "told.Notice != nil:"},
-	}, found: `waited \S+, and there was a copy`},
+	}, found: `waited \S+, and there was a( fresh)? copy`},
 	{name: "give an old copy to who was told", edits: []replacement{
 		{"internal/freshness/freshness.go", "|| t.Notice != nil && !e.Mark.Since(*t.Notice)", "|| e == nil"},
 	}, found: `version \d+ of \S+ is old, and this caller was told`},
@@ -176,10 +176,10 @@ var mutations = []mutation{
 		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: x.catalog.Shown(x.r.Context(), &cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, x.view, x.now).Body, Fetched"},
 	}, found: otherItems},
 	{name: "forward calls of what is hidden", edits: []replacement{
-		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind == revision.Tools, nil"},
+		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind.String() == \"tools\", nil"},
 	}, found: `(tools/call|a batch) .*` + reached},
 	{name: "forward completion of what is hidden", edits: []replacement{
-		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind == revision.ResourceTemplates, nil"},
+		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind.String() == \"resource_templates\", nil"},
 	}, found: `(completion/complete|a batch) .*` + reached},
 	{name: "forward subscriptions to what is hidden", edits: []replacement{
 		{"internal/message/naming.go", "for _, uri := range uris {", "for _, uri := range uris[:0] {"},

@@ -356,24 +356,29 @@ func TestSessionsOfOtherQueries(t *testing.T) {
 }
 
 // TestSessionsOwnListsOfAQuery has the list of one session change by a call, without a notice.
-// Others without credentials who ask for the same are not given it.
+// Others without credentials who ask for the same are not given it: neither if the feed can ask
+// the same, nor if the query may hold a credential, which the feed does not repeat.
 func TestSessionsOwnListsOfAQuery(t *testing.T) {
-	w := caddytest.NewUpstream(t)
-	w.Start()
-	own := fixture.New(t, w.Proxy.URL+"?toolsets=a", scripted.LatestLegacy, "")
-	own.List(scripted.ToolsList)
-	own.Call("tools/call", own.Params(`"name":"item-0000","arguments":{}`))
-	w.SetSessionList(own.Session, scripted.ToolsList, scripted.Items(scripted.ToolsList, "own", 3))
-	for range 3 {
-		own.List(scripted.ToolsList)
-	}
-	for range 3 {
-		c := fixture.New(t, w.Proxy.URL+"?toolsets=a", scripted.LatestLegacy, "")
-		for range 2 {
-			if a := c.List(scripted.ToolsList); caddytest.MarkOf(a, scripted.ToolsList) != "v1" {
-				t.Errorf("another session was given %s", a)
+	for _, query := range []string{"?toolsets=a", "?profile=a"} {
+		t.Run(query, func(t *testing.T) {
+			w := caddytest.NewUpstream(t)
+			w.Start()
+			own := fixture.New(t, w.Proxy.URL+query, scripted.LatestLegacy, "")
+			own.List(scripted.ToolsList)
+			own.Call("tools/call", own.Params(`"name":"item-0000","arguments":{}`))
+			w.SetSessionList(own.Session, scripted.ToolsList, scripted.Items(scripted.ToolsList, "own", 3))
+			for range 3 {
+				own.List(scripted.ToolsList)
 			}
-		}
+			for range 3 {
+				c := fixture.New(t, w.Proxy.URL+query, scripted.LatestLegacy, "")
+				for range 2 {
+					if a := c.List(scripted.ToolsList); caddytest.MarkOf(a, scripted.ToolsList) != "v1" {
+						t.Errorf("another session was given %s", a)
+					}
+				}
+			}
+		})
 	}
 }
 
