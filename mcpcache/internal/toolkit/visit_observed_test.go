@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy/policytest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -77,9 +78,10 @@ func TestRequestsAreCounted(t *testing.T) {
 	}, one)
 }
 
-// Handlers around the endpoint can ask what becomes of a request, also while a server still works on it.
+// Handlers around the endpoint can ask what becomes of a request, also while a server still works on it, and after a refusal,
+// when other requests use the buffer that its body was in.
 func TestPlaceholdersTellOfRequests(t *testing.T) {
-	one := serves("one")
+	one := serves("one").with(func(m *member) { m.of.Rules = policytest.Parse(t, "deny tools hidden*") })
 	var asked map[string]string
 	ask := func(r *http.Request) {
 		replacer := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -111,6 +113,17 @@ func TestPlaceholdersTellOfRequests(t *testing.T) {
 			c.send(r)
 			ask(r)
 			want("after a list", "hit", "tools/list", "tools", "", "")
+			refused := func(tool string) *http.Request {
+				r := c.request(http.MethodPost, "/mcp", c.message("tools/call", fmt.Sprintf(`"name":%q`, tool)), "Mcp-Method", "tools/call", "Mcp-Name", tool)
+				c.send(r)
+				return r
+			}
+			r = refused("one__hidden-first")
+			for range 10 {
+				refused("one__hidden-later")
+			}
+			ask(r)
+			want("after a call that rules refuse", "denied", "tools/call", "", "one__hidden-first", "")
 		})
 	}, one)
 }
