@@ -26,10 +26,10 @@
 // all, and hands each call to the one server that it is for. The two draw how a request passes
 // through them.
 //
-// Both use a backend for each server. A backend outlives the configurations that use it. It has the
-// feeds, which decide when to fetch, through a client of our own. It has the cache, in which the
-// feeds pin snapshots, the ledger of admitted clients, and the keeper, by which snapshots outlive
-// the process. The catalogue is the lists as callers see them.
+// Both use a backend for each server. A backend outlives the configurations that use it. Its feeds
+// decide when to fetch, and fetch through a client of our own. They pin snapshots in its cache. Its
+// ledger knows which clients were let in. Its keeper stores the snapshots, so that they outlive the
+// process. The catalogue is the lists as callers see them.
 //
 //	Handler, command, admin       for people and for Caddy
 //	  telemetry, report           what they are told

@@ -73,8 +73,8 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// A log may ask for the tool of a call that rules refuse after the call: by then other requests are in the buffer that its
-// body was in. The header is no part of what was refused.
+// A log asks for the tool of a call after the call. If rules have refused the call, other requests use the buffer of its
+// body by then. The tool is the one in the body, whatever the header says.
 func TestToolOfARefusedCall(t *testing.T) {
 	f := ruled(t, config{})
 	f.admitLegacy(t, "session")

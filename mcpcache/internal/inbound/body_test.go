@@ -11,8 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// bodyOf returns a request with a body of so many bytes, of which the client
-// has told the number or not.
+// bodyOf returns a request with a body of so many bytes. told says whether the client tells
+// their number.
 func bodyOf(bytes int, told bool) (*http.Request, string) {
 	content := strings.Repeat("0123456789", bytes/10+1)[:bytes]
 	r := post(content)

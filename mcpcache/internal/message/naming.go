@@ -64,8 +64,8 @@ func NamedInHeader(method string) (member string, ok bool) {
 	return string(namingKeys[of.member]), of.header
 }
 
-// Path returns the members by which one gets to the name of the only item, such as params and name. It returns
-// nil for a method that does not name exactly one item.
+// Path returns the path of the name of the only item in the message, such as params, name. It returns nil if the
+// message does not name exactly one item.
 func (n *Naming) Path() []string {
 	if of, known := methodsNaming[n.Method]; known {
 		return []string{"params", string(namingKeys[of.member])}

@@ -21,7 +21,7 @@ import (
 
 // Server shows one server: the server of a handler, or one of several.
 type Server struct {
-	// Called is the name by which operators know it.
+	// Called is the name of the server that operators see.
 	Called string
 	// URLs are those of all replicas. The feeds ask the first.
 	URLs []string
