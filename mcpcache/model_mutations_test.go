@@ -16,7 +16,7 @@ var mutations = []mutation{
 			"return f.cache.Current(k, fetch.mark)\n",
 			"return true\n",
 		},
-		{"internal/exchange/fetch.go", "!flight.Since(x.question.mark)", "false"},
+		{"internal/exchange/fetch.go", "!fetch.Since(x.question.mark)", "false"},
 	}, found: `collapsed: version \d+ of \S+ is old: version \d+ had been announced`},
 	{name: "store under the old epoch", edits: []replacement{
 		{"internal/exchange/keep.go", "Lifetime: lifetime, Mark: q.mark,", "Lifetime: lifetime, Mark: x.backend.Cache.Mark(q.kind),"},

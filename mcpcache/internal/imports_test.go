@@ -21,7 +21,7 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance", "remark", "pace", "version", "exit"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "flight", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance", "remark", "pace", "version", "exit"},
 	// What guests are given in a Caddyfile.
 	{"options", "placeholder"},
 	// What two rooms agree on, without knowing each other: our client and the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -19,7 +20,6 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
 // Settings are the options of a handler that are about requests, whichever server
@@ -68,8 +68,8 @@ type Endpoint struct {
 	keeping  keeping
 	restless *restless.Headers
 
-	revalidations revalidations
-	scouts        variant.Scouts // of authorization contexts
+	revalidations flight.Group[asked, bool]
+	scouts        flight.Group[string, struct{}] // of authorization contexts, by the cache's keys
 }
 
 // New returns an endpoint in front of a server.
@@ -77,6 +77,7 @@ func New(s Settings, t *backend.Tenant, o outcome.Observer, l *zap.Logger) *Endp
 	return &Endpoint{
 		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
 		status: outcome.NewCacheStatus(s.Name), restless: restless.New(),
+		revalidations: flight.Group[asked, bool]{Max: maxRevalidations}, scouts: flight.Group[string, struct{}]{Max: maxScouts},
 	}
 }
 

@@ -34,10 +34,10 @@ func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a ask
 	x.now = time.Now()
 	who := x.whoAsks()
 	if who == scoutAsks {
-		scout, first := q.record.Send(q.revision, q.kind, x.now)
+		scout, first := q.record.Scout(q.revision, q.kind)
 		if !first {
-			returned := scout.Wait(ctx, x.now, limit)
-			if x.now = time.Now(); !returned {
+			_, err := scout.WaitUpTo(ctx, limit)
+			if x.now = time.Now(); err != nil {
 				return nil, true
 			}
 		}
@@ -47,7 +47,7 @@ func (x *search) fetch(ctx context.Context, best *cache.Entry, hurry bool, a ask
 			x.scout = scout
 			return nil, false
 		case first:
-			scout.Return()
+			scout.Land(struct{}{}, nil)
 		}
 	}
 	switch who {
@@ -127,21 +127,21 @@ func (x *search) onlyForClients() bool {
 // join waits for the feed to fetch the list as a client of variant v, or as itself
 // if v is nil. late says that the time was over.
 func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limit time.Duration, a asker) (e *cache.Entry, late bool) {
-	flight := f.Demand(x.question.kind, v)
-	if flight == nil {
+	fetch := f.Demand(x.question.kind, v)
+	if fetch == nil {
 		return nil, false
 	}
 	if limit == freshness.StalePatience { // others may have waited for it that long already
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, flight.Asked().Add(limit))
+		ctx, cancel = context.WithDeadline(ctx, fetch.Asked().Add(limit))
 		defer cancel()
 	}
-	e, err := flight.Wait(ctx)
+	e, err := fetch.Wait(ctx)
 	x.now = time.Now()
 	switch {
 	case err != nil:
 		return nil, ctx.Err() != nil
-	case e.Lifetime == 0, !e.Partition.Admits(x.context), !flight.Since(x.question.mark),
+	case e.Lifetime == 0, !e.Partition.Admits(x.context), !fetch.Since(x.question.mark),
 		v == nil && !x.shares(e, a.Caller):
 		return nil, false
 	}

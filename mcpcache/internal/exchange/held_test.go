@@ -136,8 +136,8 @@ func TestWaitsAddUpToASecond(t *testing.T) {
 			q := &x.question
 			q.record = f.backend.Variants.Learn(variant.Client{Capabilities: []byte(`{}`), Name: "n"})
 			q.variant = q.record.Key
-			scout, _ := q.record.Send(q.revision, q.kind, time.Now())
-			defer scout.Return()
+			scout, _ := q.record.Scout(q.revision, q.kind)
+			defer scout.Land(struct{}{}, nil)
 			began := time.Now()
 			x.arrived = began.Add(-waited)
 			if e, late := x.fetch(t.Context(), best, true, asker{}); e != nil || !late {

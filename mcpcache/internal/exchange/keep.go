@@ -155,7 +155,7 @@ func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
 // returnScout ends the wait of callers for what this exchange learns.
 func (x *exchange) returnScout() {
 	if x.scout != nil {
-		x.scout.Return()
+		x.scout.Land(struct{}{}, nil)
 		x.scout = nil
 	}
 }

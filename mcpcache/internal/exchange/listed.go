@@ -192,13 +192,15 @@ func (x *exchange) listForCall(next caddyhttp.Handler, k revision.Kind, hasCopy 
 	defer cancel()
 	q, keeps := x.questionOfCall(k)
 	if keeps {
-		scout, first := x.endpoint.scouts.Send(string(q.Key()), time.Now())
+		scout, first := x.endpoint.scouts.Join(string(q.Key()))
 		switch {
 		case first:
-			defer scout.Return()
-		case scout != nil && scout.Wait(ctx, time.Now(), limit):
-			if e := x.backend.Cache.Get(q); e != nil {
-				return e, nil
+			defer scout.Land(struct{}{}, nil)
+		case scout != nil:
+			if _, err := scout.WaitUpTo(ctx, limit); err == nil {
+				if e := x.backend.Cache.Get(q); e != nil {
+					return e, nil
+				}
 			}
 		}
 	}

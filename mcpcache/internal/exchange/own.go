@@ -7,6 +7,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 )
 
+// maxScouts bounds how many requests of single callers others wait for. Other callers ask for
+// themselves.
+const maxScouts = 256
+
 // awaitOwn has one request at a time ask the upstream for a list of an
 // authorization context's own of which there is no copy. Who comes meanwhile, with
 // the same credentials, waits until it is kept, and looks again: nobody is given
@@ -16,14 +20,14 @@ func (x *exchange) awaitOwn(f found) found {
 	if !f.none || x.scout != nil || x.leftToFeed() || x.question.detail != nil || !x.worthKeeping() {
 		return f
 	}
-	scout, first := x.endpoint.scouts.Send(string(x.question.in(x.context).Key()), time.Now())
+	scout, first := x.endpoint.scouts.Join(string(x.question.in(x.context).Key()))
 	switch {
 	case scout == nil:
 		return f
 	case first:
 		// One may have returned just before this one was sent.
 		if again := x.lookup(x.r.Context(), x.caller()); !again.none || x.scout != nil {
-			scout.Return()
+			scout.Land(struct{}{}, nil)
 			return again
 		}
 		x.scout = scout
@@ -31,7 +35,7 @@ func (x *exchange) awaitOwn(f found) found {
 	}
 	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(freshness.Patience)) // it may have waited already
 	defer cancel()
-	if !scout.Wait(ctx, time.Now(), freshness.Patience) {
+	if _, err := scout.WaitUpTo(ctx, freshness.Patience); err != nil {
 		return f
 	}
 	x.now = time.Now()

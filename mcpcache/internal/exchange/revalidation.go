@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 )
 
@@ -34,12 +34,9 @@ const (
 //
 // It has a request of its own, because the client's ends when the client goes.
 type revalidation struct {
-	began time.Time
-	// settle is called with whether the upstream has failed to answer. The first call
-	// counts: it sets failed, and closes settled.
-	settle  func(failed bool)
-	settled chan struct{}
-	failed  bool
+	// The flight lands with whether the upstream has failed to answer.
+	*flight.Flight[bool]
+
 	// done is closed when the upstream's handler has returned, after the others are set.
 	// That may be much later: some servers leave a stream open after the answer on it
 	// (toolhive#2403, vscode#309104).
@@ -54,66 +51,31 @@ type asked struct {
 	session  string
 }
 
-// revalidations are those under way.
-type revalidations struct {
-	mu       sync.Mutex
-	underWay map[asked]*revalidation
-}
-
-// join returns the revalidation of a question, and whether the caller has to run
-// it; nil if there is no room for one more.
-func (rs *revalidations) join(a asked, now time.Time) (r *revalidation, first bool) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if r := rs.underWay[a]; r != nil {
-		return r, false
-	}
-	if len(rs.underWay) == maxRevalidations {
-		return nil, false
-	}
-	if rs.underWay == nil {
-		rs.underWay = make(map[asked]*revalidation)
-	}
-	r = &revalidation{began: now, settled: make(chan struct{}), done: make(chan struct{})}
-	var once sync.Once
-	r.settle = func(failed bool) {
-		once.Do(func() {
-			rs.mu.Lock()
-			delete(rs.underWay, a)
-			rs.mu.Unlock()
-			r.failed = failed
-			close(r.settled)
-		})
-	}
-	rs.underWay[a] = r
-	return r, true
-}
-
 // revalidate asks the upstream. It passes on the upstream's answer if that comes
 // within a second, and gives the fallback otherwise.
 func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
-	r, first := x.endpoint.revalidations.join(x.asked(), x.now)
+	shared, first := x.endpoint.revalidations.Join(x.asked())
 	switch {
-	case r == nil:
+	case shared == nil:
 		return x.answerStale(f.fallback)
 	case !first:
-		return x.awaitOther(next, f, r)
+		return x.awaitOther(next, f, shared)
 	}
-	h := &held{answered: func() { r.settle(false) }}
+	h := &held{answered: func() { shared.Land(false, nil) }}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(x.r.Context()))
 	// When no client waits for it any more, time ends it, or the end of the backend.
 	detach := func() {
 		timer, stop := time.AfterFunc(revalidationTimeout, cancel), context.AfterFunc(x.backend.Context(), cancel)
 		context.AfterFunc(ctx, func() { timer.Stop(); stop() })
 	}
-	x.start(ctx, cancel, r, next, f, h)
+	r := x.start(ctx, cancel, shared, next, f, h)
 	timer := time.NewTimer(freshness.StalePatience - time.Since(x.arrived))
 	defer timer.Stop()
 	select {
 	case <-r.done:
 	case <-timer.C:
 		if h.end() {
-			if time.Since(r.began) >= freshness.StalePatience { // otherwise it had waited for others before
+			if time.Since(x.now) >= freshness.StalePatience { // otherwise it had waited for others before
 				x.backend.SetHanging(time.Now().Add(hangingFor))
 			}
 			detach()
@@ -129,10 +91,10 @@ func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
 	stop := context.AfterFunc(x.r.Context(), cancel)
 	<-r.done
 	stop()
-	switch {
-	case r.panic != nil:
+	if r.panic != nil {
 		panic(r.panic)
-	case r.failed:
+	}
+	if failed, _ := r.Wait(ctx); failed {
 		return x.answerStale(f.fallback)
 	}
 	return r.err
@@ -143,20 +105,23 @@ func (x *exchange) asked() asked { return asked{string(x.question.in(x.context).
 // keepAlive has the upstream answer a request, too, that is answered from memory: otherwise it may
 // end the session, which looks idle to it. If it has done that, it says so.
 func (x *exchange) keepAlive(next caddyhttp.Handler, f found) {
-	r, first := x.endpoint.revalidations.join(x.asked(), x.now)
+	shared, first := x.endpoint.revalidations.Join(x.asked())
 	if !first {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), revalidationTimeout)
-	h := &held{answered: func() { r.settle(false); time.AfterFunc(lingerAnswered, cancel) }}
+	h := &held{answered: func() { shared.Land(false, nil); time.AfterFunc(lingerAnswered, cancel) }}
 	h.end()
 	stop := context.AfterFunc(x.backend.Context(), cancel)
 	context.AfterFunc(ctx, func() { stop() })
-	x.start(ctx, cancel, r, next, found{fallback: f.entry}, h)
+	x.start(ctx, cancel, shared, next, found{fallback: f.entry}, h)
 }
 
 // start has the upstream answer in the background, and cancels ctx once that is over.
-func (x *exchange) start(ctx context.Context, cancel func(), r *revalidation, next caddyhttp.Handler, f found, h *held) {
+func (x *exchange) start(
+	ctx context.Context, cancel func(), shared *flight.Flight[bool], next caddyhttp.Handler, f found, h *held,
+) *revalidation {
+	r := &revalidation{Flight: shared, done: make(chan struct{})}
 	t := x.detached(ctx).tap(f, true)
 	t.header, t.held = x.w.Header().Clone(), h
 	go func() {
@@ -164,6 +129,7 @@ func (x *exchange) start(ctx context.Context, cancel func(), r *revalidation, ne
 		defer cancel()
 		r.run(t, next, h)
 	}()
+	return r
 }
 
 // lingerAnswered is how long an event stream with an answer that nobody waits for may take to
@@ -175,7 +141,7 @@ const lingerAnswered = time.Second
 func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 	x := t.x
 	failed := true
-	defer func() { r.settle(failed) }()
+	defer func() { r.Land(failed, nil) }()
 	defer x.returnScout()
 	defer t.learner.close()
 	defer func() {
@@ -197,16 +163,16 @@ func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 }
 
 // awaitOther waits for a revalidation that another caller has begun.
-func (x *exchange) awaitOther(next caddyhttp.Handler, f found, r *revalidation) error {
-	left := min(freshness.StalePatience-time.Since(x.arrived), freshness.StalePatience-time.Since(r.began))
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-r.settled:
-	case <-timer.C:
-		return x.answerStale(f.fallback)
-	case <-x.r.Context().Done():
+func (x *exchange) awaitOther(next caddyhttp.Handler, f found, shared *flight.Flight[bool]) error {
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(freshness.StalePatience)) // it may have waited already
+	defer cancel()
+	failed, err := shared.WaitUpTo(ctx, freshness.StalePatience)
+	switch {
+	case err == nil:
+	case x.r.Context().Err() != nil:
 		return x.r.Context().Err()
+	default:
+		return x.answerStale(f.fallback)
 	}
 	x.now = time.Now()
 	caller := x.caller()
@@ -218,7 +184,7 @@ func (x *exchange) awaitOther(next caddyhttp.Handler, f found, r *revalidation) 
 	case now.entry != nil && x.backend.Cache.Hold(now.entry):
 		defer x.backend.Cache.Release(now.entry)
 		return x.answer(now)
-	case !r.failed && time.Since(x.arrived) < freshness.StalePatience:
+	case !failed && time.Since(x.arrived) < freshness.StalePatience:
 		// The answer is not for this caller, or a change was announced meanwhile.
 		return x.forward(next, now, true)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -176,6 +177,18 @@ func TestRefusedWhileOthersWait(t *testing.T) {
 	})
 }
 
+// wantNoRevalidation checks that none is under way: there is room for as many as there may be.
+func (f *face) wantNoRevalidation(t *testing.T) {
+	t.Helper()
+	for i := range maxRevalidations {
+		r, first := f.revalidations.Join(asked{question: strconv.Itoa(i)})
+		if !first {
+			t.Fatalf("there is room for %d more only", i)
+		}
+		defer r.Land(false, nil)
+	}
+}
+
 // There is a bound: one caller more gets its stale copy at once.
 func TestRevalidationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -206,9 +219,7 @@ func TestRevalidationsAreBounded(t *testing.T) {
 		// The upstream is given up; there is room again.
 		time.Sleep(revalidationTimeout)
 		synctest.Wait()
-		if n := len(f.revalidations.underWay); n != 0 {
-			t.Errorf("%d are still under way", n)
-		}
+		f.wantNoRevalidation(t)
 	})
 }
 
@@ -295,9 +306,7 @@ func TestLatePanic(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if n := len(f.revalidations.underWay); n != 0 {
-			t.Errorf("%d are still under way", n)
-		}
+		f.wantNoRevalidation(t)
 	})
 }
 
@@ -373,9 +382,7 @@ func TestAnswerComesBeforeItsStreamEnds(t *testing.T) {
 				if w := privateList(t, f, "Bearer a"); !strings.Contains(w.Body.String(), `"new"`) || f.asked() != 0 {
 					t.Errorf("the next caller got %s", w.Body)
 				}
-				if n := len(f.revalidations.underWay); n != 0 {
-					t.Errorf("%d are under way", n)
-				}
+				f.wantNoRevalidation(t)
 				wait.Wait()
 				time.Sleep(revalidationTimeout)
 			})

@@ -6,6 +6,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -23,8 +24,12 @@ type search struct {
 	context  cache.Partition // the authorization context
 	question question
 	// scout is not nil if other callers wait for what this exchange learns.
-	scout *variant.Scout
+	scout *scout
 }
+
+// scout is a request that goes to the upstream, and whose answer others wait for: it shows what they
+// may be given.
+type scout = flight.Flight[struct{}]
 
 // question is what a request that the cache could answer asks for.
 type question struct {

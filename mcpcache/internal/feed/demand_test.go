@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -251,17 +252,17 @@ func TestWaitersAreBounded(t *testing.T) {
 				served.Add(1)
 			case errors.Is(err, context.Canceled):
 				left.Add(1)
-			case errors.Is(err, errTooManyWaiters):
+			case errors.Is(err, flight.ErrTooManyWaiters):
 				refused.Add(1)
 			}
 		}
-		for range maxWaiters - 1 {
+		for range flight.MaxWaiters - 1 {
 			callers.Go(func() { wait(w.Context()) })
 		}
 		callers.Go(func() { wait(ctx) })
 		w.after(0)
 		if refused.Load() != 0 {
-			t.Errorf("%d of %d callers were refused", refused.Load(), maxWaiters)
+			t.Errorf("%d of %d callers were refused", refused.Load(), flight.MaxWaiters)
 		}
 		wait(w.Context()) // must return at once
 		if refused.Load() != 1 {
@@ -273,7 +274,7 @@ func TestWaitersAreBounded(t *testing.T) {
 		w.after(0)
 		close(release)
 		callers.Wait()
-		if served.Load() != maxWaiters || left.Load() != 1 || refused.Load() != 1 {
+		if served.Load() != flight.MaxWaiters || left.Load() != 1 || refused.Load() != 1 {
 			t.Errorf("%d callers were served, %d left, %d were refused", served.Load(), left.Load(), refused.Load())
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -22,12 +23,12 @@ var errEmpty = errors.New("list is empty all of a sudden, asking again")
 // fetch fetches a kind in the background, in session s, as a client of variant v
 // asks: a nil one is the feed itself. The caller holds f.mu.
 func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, v *variant.Record) *Fetch {
-	fetch := &Fetch{variant: v, asked: time.Now(), done: make(chan struct{})}
+	fetch := &Fetch{Flight: flight.New[*cache.Entry](), variant: v}
 	slot := &f.slots[k]
 	slot.fetches = append(slot.fetches, fetch)
 	gathered := slot.noticeSeen.Add(f.gather())
 	f.background.Go(func() {
-		defer close(fetch.done)
+		defer func() { fetch.Land(fetch.entry, fetch.err) }()
 		asking := s
 		if wait := time.Until(gathered); wait > 0 && !sleep(ctx, wait, nil) {
 			fetch.err = ctx.Err()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -61,7 +62,7 @@ func (f *Feed) takeTurn(ctx context.Context, s *client.Session, k revision.Kind,
 			slot.due = time.Now().Add(turnPause) // unless done says otherwise
 			slot.aged = slot.due
 			if slot.coming == nil {
-				slot.coming = &Fetch{asked: time.Now(), begun: true, mark: own.Mark, done: make(chan struct{})}
+				slot.coming = &Fetch{Flight: flight.New[*cache.Entry](), begun: true, mark: own.Mark}
 			}
 		}
 		f.mu.Unlock()
@@ -70,7 +71,7 @@ func (f *Feed) takeTurn(ctx context.Context, s *client.Session, k revision.Kind,
 			f.done(ctx, s, k, f.another(own, e))
 		}
 		if fetch != nil {
-			<-fetch.done
+			<-fetch.Landed()
 		}
 		if end != nil {
 			end()
@@ -93,11 +94,10 @@ func (s *slot) come(e *cache.Entry, err error) {
 	if s.coming == nil {
 		return
 	}
-	s.coming.entry, s.coming.err = e, err
 	if err == nil {
 		s.coming.mark = e.Mark
 	}
-	close(s.coming.done)
+	s.coming.Land(e, err)
 	s.coming = nil
 }
 
@@ -107,5 +107,5 @@ func (f *Feed) another(own, e *cache.Entry) *Fetch {
 	policy := f.policy()
 	e.Mark, e.Lifetime = own.Mark, policy.Lifetime(e.Kind, e.Lifetime, e.Body.HasTTL)
 	e.Partition = policy.Partition(e.Body.Scope)
-	return &Fetch{mark: own.Mark, elsewhere: true, times: policy.Of(e.Kind), entry: e, done: make(chan struct{})}
+	return &Fetch{mark: own.Mark, elsewhere: true, times: policy.Of(e.Kind), entry: e}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
 )
@@ -39,18 +40,16 @@ type slot struct {
 	owner   owner
 
 	mu     sync.Mutex
-	child  *child // nil: none runs
-	answer []byte // with which it has said what it is
-	waking *waking
+	child  *child                // nil: none runs
+	answer []byte                // with which it has said what it is
+	waking *flight.Flight[woken] // the start that requests wait for, nil: none
 	closed bool
 }
 
-// waking is a start that requests wait for.
-type waking struct {
-	done   chan struct{}
+// woken is a process that has been started.
+type woken struct {
 	child  *child
 	answer []byte // with which the process was greeted
-	err    error
 }
 
 var errForgotten = errors.New("session has ended")
@@ -80,21 +79,17 @@ func (s *slot) awake(ctx context.Context) (*child, []byte, error) {
 		return nil, nil, rests
 	}
 	if w == nil {
-		w = &waking{done: make(chan struct{})}
+		w = flight.New[woken]()
 		s.waking = w
 		go s.wake(w, s.child)
 	}
 	s.mu.Unlock()
-	select {
-	case <-w.done:
-		return w.child, w.answer, w.err
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
-	}
+	got, err := w.Wait(ctx)
+	return got.child, got.answer, err
 }
 
 // wake starts a process, and has it know what the one before knew.
-func (s *slot) wake(w *waking, before *child) {
+func (s *slot) wake(w *flight.Flight[woken], before *child) {
 	if before != nil {
 		<-before.gone // two at a time might not bear each other
 	}
@@ -107,9 +102,10 @@ func (s *slot) wake(w *waking, before *child) {
 		c.stop()
 		err = errForgotten
 	}
+	var got woken
 	var again []*again
 	if err == nil {
-		w.child, w.answer = c, answer
+		got = woken{c, answer}
 		again = s.owner.greeted(c)
 		select {
 		case <-c.gone:
@@ -117,7 +113,6 @@ func (s *slot) wake(w *waking, before *child) {
 			s.child, s.answer = c, answer
 		}
 	}
-	w.err = err
 	s.mu.Unlock()
 	if err == nil {
 		s.settle(c, again)
@@ -125,7 +120,7 @@ func (s *slot) wake(w *waking, before *child) {
 	s.mu.Lock()
 	s.waking = nil
 	s.mu.Unlock()
-	close(w.done)
+	w.Land(got, err)
 }
 
 // settling is how long a process may take to say that it has started.

@@ -84,10 +84,10 @@ func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 			return true, nil
 		}
 		knock := door.show(c, v.origin(door, k), v.at, k, noFailure)
-		_, err := knock.Wait(ctx)
+		shown, err := knock.Wait(ctx)
 		v.now = time.Now()
 		switch {
-		case err == nil && knock.shown.Answered != 0:
+		case err == nil && shown.Answered != 0:
 			if lists && k == wanted {
 				v.knocked = &knock
 			}

@@ -15,10 +15,9 @@ import (
 
 // fetch is a list that a server has been asked for.
 type fetch interface {
-	// Asked is when it was first asked for.
-	Asked() time.Time
-	// Wait returns the list, or why there is none. It waits no longer than ctx lasts.
-	Wait(ctx context.Context) (*cache.Entry, error)
+	// WaitUpTo returns the list, or why there is none. It waits no longer than ctx lasts, and than limit after
+	// the list was first asked for.
+	WaitUpTo(ctx context.Context, limit time.Duration) (*cache.Entry, error)
 }
 
 // demand asks a server for its list, as the caller is shown it; nil if it is not asked. last is
@@ -161,9 +160,7 @@ func (e *Endpoint) firstPatience() time.Duration {
 
 // wait waits for a list, but for none longer than that after it was first asked for.
 func (v *visit) wait(f fetch, limit time.Duration) (*cache.Entry, error) {
-	ctx, cancel := context.WithDeadline(v.r.Context(), f.Asked().Add(limit))
-	defer cancel()
-	e, err := f.Wait(ctx)
+	e, err := f.WaitUpTo(v.r.Context(), limit)
 	v.now = time.Now()
 	return e, err
 }

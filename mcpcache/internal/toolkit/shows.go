@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -56,13 +57,11 @@ var errTooMany = errors.New("the server is asked for too many callers at once")
 
 // showing is one time that a server is asked. Others may wait for it, too.
 type showing struct {
-	asked time.Time
+	*flight.Flight[*feed.Shown]
+
 	from  string // see [visit.origin]
 	end   context.CancelCauseFunc
-	marks [revision.NumKinds]cache.Mark // of that moment
-	done  chan struct{}                 // closed when the rest is there
-	shown *feed.Shown
-	err   error
+	marks [revision.NumKinds]cache.Mark // of the moment when it was asked
 }
 
 // shownList is a list of what is being shown.
@@ -72,18 +71,13 @@ type shownList struct {
 	kind revision.Kind
 }
 
-// Asked implements [fetch].
-func (l shownList) Asked() time.Time { return l.asked }
-
-// Wait implements [fetch].
-func (l shownList) Wait(ctx context.Context) (*cache.Entry, error) {
-	if err := feed.WaitFor(ctx, l.done); err != nil {
+// WaitUpTo implements [fetch].
+func (l shownList) WaitUpTo(ctx context.Context, limit time.Duration) (*cache.Entry, error) {
+	shown, err := l.showing.WaitUpTo(ctx, limit)
+	if err != nil {
 		return nil, err
 	}
-	if l.err != nil {
-		return nil, l.err
-	}
-	return l.shown.Lists[l.kind], nil
+	return shown.Lists[l.kind], nil
 }
 
 // found returns the revision at which a caller was answered last, or [revision.Unknown].
@@ -116,15 +110,15 @@ func (s *Server) show(c feed.Caller, from string, r revision.Revision, k revisio
 		return shownList{joined, k}
 	}
 	failure := s.shows.failedLately(q, counts, now)
-	asking := &showing{asked: now, from: from, done: make(chan struct{})}
+	asking := &showing{Flight: flight.New[*feed.Shown](), from: from}
 	for _, k := range revision.Kinds() {
 		asking.marks[k] = s.Cache.Mark(k)
 	}
 	switch {
 	case failure != nil:
-		asking.err = failure
+		asking.Land(nil, failure)
 	case !s.shows.makePlace(from):
-		asking.err = errTooMany
+		asking.Land(nil, errTooMany)
 	default:
 		if s.shows.asking == nil {
 			s.shows.asking = make(map[question]*showing)
@@ -133,9 +127,7 @@ func (s *Server) show(c feed.Caller, from string, r revision.Revision, k revisio
 		ctx, end := context.WithCancelCause(context.Background())
 		asking.end = end
 		go s.ask(ctx, asking, q, c, r, k)
-		return shownList{asking, k}
 	}
-	close(asking.done)
 	return shownList{asking, k}
 }
 
@@ -154,7 +146,7 @@ func (s *shows) makePlace(from string) bool {
 	var loser *showing
 	for q, asking := range s.asking {
 		more := loser == nil || places[asking.from] > places[loser.from]
-		if more || places[asking.from] == places[loser.from] && asking.asked.After(loser.asked) {
+		if more || places[asking.from] == places[loser.from] && asking.Asked().After(loser.Asked()) {
 			last, loser = q, asking
 		}
 	}
@@ -190,16 +182,15 @@ func (s *Server) ask(ctx context.Context, asking *showing, q question, c feed.Ca
 	}
 	s.shows.mu.Lock()
 	defer s.shows.mu.Unlock()
-	defer close(asking.done)
-	asking.shown, asking.err = shown, err
 	switch {
 	case s.shows.asking[q] == asking:
 		delete(s.shows.asking, q)
 	case err != nil && errors.Is(context.Cause(ctx), errTooMany):
-		asking.err = errTooMany // which says nothing of the server
+		asking.Land(nil, errTooMany) // which says nothing of the server
 		return
 	}
 	s.shows.note(q, err)
+	asking.Land(shown, err)
 }
 
 // deliver notes that the server has shown a caller a list. Clients of the era of r hear of that if

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -16,17 +19,21 @@ import (
 // TestPlacesAreSharedOut: while a server is asked for as many callers as it may be, whoever has the most
 // places gives the last one to those who have fewer.
 func TestPlacesAreSharedOut(t *testing.T) {
+	synctest.Test(t, sharesOutPlaces)
+}
+
+func sharesOutPlaces(t *testing.T) {
 	s := &shows{asking: make(map[question]*showing)}
-	now, callers, ended := time.Now(), 0, make(map[string][]int)
+	callers, ended := 0, make(map[string][]int)
 	ask := func(from string) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.makePlace(from) {
 			return false
 		}
-		now = now.Add(time.Second)
+		time.Sleep(time.Second)
 		number := len(s.asking)
-		asking := &showing{asked: now, from: from, end: func(err error) {
+		asking := &showing{Flight: flight.New[*feed.Shown](), from: from, end: func(err error) {
 			if !errors.Is(err, errTooMany) {
 				t.Errorf("a place is given up because of %v", err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptiness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -31,8 +32,7 @@ type list struct {
 	private   atomic.Bool
 	// base is the ItemsDigest of the feed's snapshot when the list was last
 	// compared with it.
-	base  atomic.Pointer[[32]byte]
-	scout atomic.Pointer[Scout]
+	base atomic.Pointer[[32]byte]
 
 	mu sync.Mutex
 	// full is the moment of the last list with items that was fetched as a client
@@ -40,6 +40,19 @@ type list struct {
 	// without any that have come since. Guarded by mu.
 	full  *cache.Mark
 	empty emptiness.Watch
+}
+
+// listOf names one list of a variant.
+type listOf struct {
+	revision revision.Revision
+	kind     revision.Kind
+}
+
+// Scout joins the request for a list that goes to the upstream while others wait: its answer shows
+// what they may be given. With first, that is the caller's own request, and the caller has to let
+// the flight land.
+func (r *Record) Scout(rev revision.Revision, k revision.Kind) (s *flight.Flight[struct{}], first bool) {
+	return r.scouts.Join(listOf{rev, k})
 }
 
 type conflicts struct {

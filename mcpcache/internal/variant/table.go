@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -205,6 +206,7 @@ type Record struct {
 
 	used   atomic.Int64 // Unix nanoseconds
 	lists  lists
+	scouts flight.Group[listOf, struct{}]
 	agreed func(revision.Revision, revision.Kind)
 	// met is the context of the first caller who was met, shared is true once there was
 	// another.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards/internal/credential"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 )
 
 const (
@@ -62,10 +63,10 @@ type Source struct {
 
 	mu       sync.Mutex
 	current  Token
-	usable   time.Time // end of current's use, zero: no end
-	wanted   bool      // whether anybody asked since the last renewal
-	fetching *fetching // the request under way
-	tried    uint64    // inputs of the last fetch
+	usable   time.Time              // end of current's use, zero: no end
+	wanted   bool                   // whether anybody asked since the last renewal
+	fetching *flight.Flight[string] // the request under way
+	tried    uint64                 // inputs of the last fetch
 	timer    *time.Timer
 	closed   bool
 	failure  error     // of the last fetch
@@ -74,13 +75,6 @@ type Source struct {
 	refused  time.Time // when a refusal last cost a renewal
 	renewAt  time.Time // after a refusal, no other renewal before
 	refusals *backoff.ExponentialBackOff
-}
-
-// fetching is one request for a token and what came of it.
-type fetching struct {
-	done  chan struct{}
-	token string
-	err   error
 }
 
 var (
@@ -148,7 +142,7 @@ func (s *Source) Get(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return f.wait(ctx)
+	return await(ctx, f)
 }
 
 // Renew returns nil once Get would return a token that refused does not know,
@@ -172,7 +166,7 @@ func (s *Source) Renew(ctx context.Context, refused func(token string) bool) err
 	if err != nil {
 		return err
 	}
-	token, err := f.wait(ctx)
+	token, err := await(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -209,7 +203,7 @@ func (s *Source) good() bool {
 func (s *Source) changed() bool { return s.Inputs != nil && s.Inputs() != s.tried }
 
 // begin joins the fetch under way or starts one. Called with mu held.
-func (s *Source) begin() (*fetching, error) {
+func (s *Source) begin() (*flight.Flight[string], error) {
 	switch {
 	case s.closed:
 		return nil, ErrClosed
@@ -221,7 +215,7 @@ func (s *Source) begin() (*fetching, error) {
 	if s.Inputs != nil {
 		s.tried = s.Inputs()
 	}
-	f := &fetching{done: make(chan struct{})}
+	f := flight.New[string]()
 	s.fetching = f
 	s.group.Go(func() {
 		start := time.Now()
@@ -249,18 +243,17 @@ func (s *Source) attempt() (got Token, err error) {
 }
 
 // end takes in what came of a fetch and wakes those who wait for it.
-func (s *Source) end(f *fetching, start time.Time, got Token, err error) {
-	defer close(f.done)
+func (s *Source) end(f *flight.Flight[string], start time.Time, got Token, err error) {
 	s.fetching = nil
 	if err == nil && !got.Expires.IsZero() && !got.Expires.After(time.Now()) {
 		err = ErrExpired
 	}
 	if err != nil {
-		f.err = err
+		defer f.Land("", err)
 		s.fail(err)
 		return
 	}
-	f.token = got.Value
+	defer f.Land(got.Value, nil)
 	if s.failure != nil {
 		s.Log.Info("got a token again")
 	}
@@ -339,14 +332,13 @@ func (s *Source) due(timer *time.Timer, still func() bool) {
 	}
 }
 
-// wait returns what came of the fetch, or an error when ctx ends first.
-func (f *fetching) wait(ctx context.Context) (string, error) {
-	select {
-	case <-f.done:
-		return f.token, f.err
-	case <-ctx.Done():
-		return "", fmt.Errorf("waiting for a token: %w", ctx.Err())
+// await returns the token that a request brings, or an error when ctx ends first.
+func await(ctx context.Context, f *flight.Flight[string]) (string, error) {
+	token, err := f.Wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		return "", fmt.Errorf("waiting for a token: %w", err)
 	}
+	return token, err
 }
 
 // RetryAfterError is a failure for which the server has said when to come back.

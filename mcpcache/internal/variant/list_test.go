@@ -1,8 +1,6 @@
 package variant
 
 import (
-	"context"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,58 +15,25 @@ const (
 	tools = revision.Tools
 )
 
-func TestOneScoutAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := new(Record)
-		scout, first := r.Send(rev, tools, time.Now())
-		if !first {
-			t.Fatal("nobody has been sent, and yet there is one")
-		}
-		other, first := r.Send(rev, tools, time.Now())
-		if first || other != scout {
-			t.Fatal("two are sent")
-		}
-		if _, first := r.Send(rev, revision.Prompts, time.Now()); !first {
-			t.Error("another list has to wait for this one")
-		}
-		go func() {
-			time.Sleep(time.Second)
-			scout.Return()
-		}()
-		if began := time.Now(); !other.Wait(t.Context(), began, 5*time.Second) || time.Since(began) != time.Second {
-			t.Errorf("waited for %s", time.Since(began))
-		}
-		if _, first := r.Send(rev, tools, time.Now()); !first {
-			t.Error("after its return, no other is sent")
-		}
-	})
-}
-
-// Whoever comes late waits no longer than who came early.
-func TestWaitingForAScoutEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		scout, _ := new(Record).Send(rev, tools, time.Now())
-		defer scout.Return()
-		for _, c := range []struct{ after, want time.Duration }{
-			{300 * time.Millisecond, 700 * time.Millisecond}, {time.Second, 0}, {time.Hour, 0},
-		} {
-			time.Sleep(c.after)
-			began := time.Now()
-			if scout.Wait(t.Context(), began, time.Second) || time.Since(began) != c.want {
-				t.Errorf("waited for %s, want %s", time.Since(began), c.want)
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if began := time.Now(); scout.Wait(ctx, began, 24*time.Hour) || time.Since(began) != time.Minute {
-			t.Errorf("with a client that leaves, waited for %s", time.Since(began))
-		}
-		scout.waiters.Store(maxWaiters)
-		if began := time.Now(); scout.Wait(t.Context(), began, 24*time.Hour) || time.Since(began) != 0 {
-			t.Errorf("one too many waited for %s", time.Since(began))
-		}
-		scout.waiters.Store(0)
-	})
+// TestOneScoutForEachList: the first request for a list is the scout of those that come meanwhile.
+func TestOneScoutForEachList(t *testing.T) {
+	r := new(Record)
+	scout, first := r.Scout(rev, tools)
+	if !first {
+		t.Fatal("the first request is not the scout")
+	}
+	if other, first := r.Scout(rev, tools); first || other != scout {
+		t.Error("a second request is a scout, too")
+	}
+	if _, first := r.Scout(rev, revision.Prompts); !first {
+		t.Error("the request for another list is not its scout")
+	}
+	if _, first := r.Scout(revision.LatestModern, tools); !first {
+		t.Error("the request at another revision is not its scout")
+	}
+	if _, first := new(Record).Scout(rev, tools); !first {
+		t.Error("the request of another variant is not its scout")
+	}
 }
 
 // What clients are given tells whether a variant has a list of its own; too many
@@ -156,35 +121,5 @@ func TestClientHasTheLastWord(t *testing.T) {
 	}
 	if !r.Confirm(&cache.Seen{Items: [32]byte{2}}, entry(2), entry(2)) {
 		t.Error("the same list is not confirmed")
-	}
-}
-
-// There is one scout for a key at a time, and so many at all.
-func TestScoutsAreBounded(t *testing.T) {
-	var scouts Scouts
-	now := time.Now()
-	var out []*Scout
-	for i := range maxScouts {
-		s, first := scouts.Send(strconv.Itoa(i), now)
-		if !first {
-			t.Fatalf("number %d is not the first one", i)
-		}
-		out = append(out, s)
-	}
-	if s, first := scouts.Send("one more", now); s != nil || first {
-		t.Error("one more is sent")
-	}
-	if s, first := scouts.Send("0", now); s != out[0] || first {
-		t.Error("there is another scout of the same key")
-	}
-	out[0].Return()
-	if s, first := scouts.Send("one more", now); s == nil || !first {
-		t.Error("when one has returned, none is sent")
-	}
-	for _, s := range out[1:] {
-		s.Return()
-	}
-	if len(scouts.out) != 1 {
-		t.Errorf("%d are under way", len(scouts.out))
 	}
 }
