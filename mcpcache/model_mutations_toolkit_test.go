@@ -78,7 +78,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/insession.go", "sessionKey{s.Backend, caller.Guarded}", "sessionKey{s.Backend, false}"},
 	}, by: ofToolkit("TestReloadShowsNobodyElseWhatAGuardFetched")},
 	{name: "join what was asked for before a change", edits: []replacement{
-		{"internal/toolkit/shows.go", "joined != nil && s.Cache.Current(k, joined.marks[k])", "joined != nil"},
+		{"internal/callerlists/lists.go", "joined != nil && l.cache.Current(r.Kind, joined.marks[r.Kind])", "joined != nil"},
 	}, by: ofToolkit("TestToolkitAsksAnewAfterAChange")},
 	{name: "send a server the name with its prefix", edits: []replacement{
 		{"internal/toolkit/route.go", "if target.Name != name {", "if false {"},

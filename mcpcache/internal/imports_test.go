@@ -52,7 +52,7 @@ var floors = [][]string{
 	{"backend"},
 	// The list that a caller sees, and who is told of its changes; sessions and eras on both
 	// sides.
-	{"catalog", "notices", "session", "bridge"},
+	{"catalog", "notices", "session", "bridge", "callerlists"},
 	// The two ways of a request: to one server, and to several. Neither knows the other.
 	{"exchange", "toolkit"},
 	// What operators see of all that.

@@ -85,9 +85,9 @@ func TestResultWins(t *testing.T) {
 	})
 }
 
-// TestWaitersAreBounded: a caller who finds all places taken has to do without, and a place that is left is
+// TestPlacesOfWaitersAreBounded: a caller who finds all places taken has to do without, and a place that is left is
 // free again.
-func TestWaitersAreBounded(t *testing.T) {
+func TestPlacesOfWaitersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New[string]()
 		ctx, leave := context.WithCancel(t.Context())

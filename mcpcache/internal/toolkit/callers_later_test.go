@@ -1,12 +1,15 @@
 package toolkit
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -98,7 +101,7 @@ func TestCallersWhomAServerRefusesLater(t *testing.T) {
 								t.Errorf("at %s, the list without that server says %s", c.at, a)
 							}
 							one.On("tools/list", lists)
-							w.after(refusalCounts)
+							w.after(callerlists.RefusalCounts)
 						}, "Authorization", "Bearer ada")
 					}, one, serves("open"))
 				})
@@ -121,4 +124,42 @@ func TestCallersAreToldNoMoreWhatServersAre(t *testing.T) {
 			c.call("one__of_ada").want(w, "a call that is refused", http.StatusBadGateway, -32603)
 		}
 	}, one)
+}
+
+// A configuration that has ended asks servers for no caller's lists that nobody waits for. A request that still waits is
+// answered.
+func TestEndedToolkitsAskForNobodyGone(t *testing.T) {
+	for name, speaks := range both {
+		t.Run(name, func(t *testing.T) {
+			one := private("one", speaks)
+			run(t, func(w *world) {
+				answer := one.holdsBack("tools/list")
+				lists := one.Script("tools/list")
+				var ended []string
+				one.On("tools/list", func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
+					defer context.AfterFunc(r.Context(), func() { ended = append(ended, r.Header.Get("Authorization")) })()
+					return lists(w, r, c)
+				})
+				begin := func(who string) (*received, func()) {
+					c := w.calls(modern, "Authorization", "Bearer "+who)
+					return c.begin(c.request(http.MethodPost, "/mcp", c.message("tools/list", ""), "Mcp-Method", "tools/list"))
+				}
+				_, leave := begin("ada")
+				waits, leaveLater := begin("bob")
+				leave()
+				w.after(0)
+				if len(ended) != 0 {
+					t.Errorf("when a client leaves, lists end of %q", ended)
+				}
+				w.Close()
+				w.after(0)
+				if !slices.Equal(ended, []string{"Bearer ada"}) {
+					t.Errorf("at the end of the configuration, lists end of %q", ended)
+				}
+				answer()
+				waits.wantNames(w, revision.Tools, "one__of_bob")
+				leaveLater()
+			}, one)
+		})
+	}
 }

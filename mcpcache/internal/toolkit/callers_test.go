@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -157,7 +158,7 @@ func TestCallersWhomAServerRefuses(t *testing.T) {
 					}
 				}
 				lists("at first", 1)
-				w.after(refusalCounts - time.Second)
+				w.after(callerlists.RefusalCounts - time.Second)
 				lists("within a minute", 1)
 				w.calls(modern, "Authorization", "Bearer ada").list(revision.Tools).
 					wantNames(w, revision.Tools, "one__of_ada", "open__tools_a", "open__tools_b")
@@ -206,7 +207,7 @@ func TestCallersForWhomAServerFails(t *testing.T) {
 					t.Errorf("the next list waited %s, and the server was asked %d times more", waited, one.listsOf("ada")-asked)
 				}
 				one.On("tools/list", lists)
-				w.after(showWithin + failureCounts)
+				w.after(callerlists.Within + callerlists.FailureCounts)
 				c.list(revision.Tools).wantNames(w, revision.Tools, "one__of_ada", "open__tools_a", "open__tools_b")
 			}, one, serves("open"))
 		})

@@ -1,10 +1,17 @@
 package toolkit
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // fields are fields of a client's header, and whether every server is sent them, or one may be where the operator wants that.
@@ -98,5 +105,35 @@ func TestServersAreNotSentFieldsOfTheConnection(t *testing.T) {
 				}
 			})
 		}, one)
+	}
+}
+
+// TestOrigins: callers count by themselves once the server has accepted them. Until then they count by the
+// network from which they come.
+func TestOrigins(t *testing.T) {
+	v, s := personalVisit(t)
+	origin := func(client string) string {
+		own := *v
+		own.r = v.r.WithContext(context.WithValue(t.Context(), caddyhttp.VarsCtxKey, map[string]any{caddyhttp.ClientIPVarKey: client}))
+		return own.origin(s, revision.Tools)
+	}
+	for _, same := range [][2]string{{"192.0.2.1", "::ffff:192.0.2.1"}, {"2001:db8:1:2::3", "2001:db8:1:2:ffff::"}, {"@", "@"}} {
+		if origin(same[0]) != origin(same[1]) {
+			t.Errorf("%s and %s are told apart", same[0], same[1])
+		}
+	}
+	for _, others := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8:1:2::3", "2001:db8:1:3::3"}, {"@", ""}} {
+		if origin(others[0]) == origin(others[1]) {
+			t.Errorf("%s and %s are not told apart", others[0], others[1])
+		}
+	}
+	stranger := origin("192.0.2.1")
+	until := identity.AdmittedUntil(v.r, v.now, time.Minute)
+	s.Admission.AdmitContext(v.presents(s).Context, revision.LatestModern, revision.SetOf(revision.Tools), s.Admission.Ticket(), until)
+	if known := origin("192.0.2.1"); known == stranger || known != origin("192.0.2.2") {
+		t.Errorf("a known caller counts as %q", known)
+	}
+	if v.now = v.now.Add(time.Hour); origin("192.0.2.1") != stranger {
+		t.Error("a caller is known although that is long ago")
 	}
 }

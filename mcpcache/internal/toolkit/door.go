@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
@@ -74,16 +75,15 @@ func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 	if lists && wanted != revision.Discover {
 		asked = append([]revision.Kind{wanted}, asked...)
 	}
-	c := v.presents(door)
 	failure = errNoList
 	for _, k := range asked {
 		if !door.Settings.Caches(k) {
 			continue
 		}
-		if door.admits(c, v.at, k, v.now) {
+		if door.admits(v.presents(door), v.at, k, v.now) {
 			return true, nil
 		}
-		knock := door.show(c, v.origin(door, k), v.at, k, noFailure)
+		knock := v.fetchAs(ctx, door, k, callerlists.NoFailure)
 		shown, err := knock.Wait(ctx)
 		v.now = time.Now()
 		switch {
@@ -167,7 +167,7 @@ func (s *Server) doesNotAnswer(err error) *jsonrpc.Problem {
 	switch {
 	case ofGuard:
 		text = "cannot be asked: its guard has no credential"
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, callerlists.ErrTooMany):
 		status, text = http.StatusServiceUnavailable, "is asked for too many callers at once: try again"
 	case errors.Is(err, context.DeadlineExceeded), ofUpstream && failed.StatusCode == http.StatusGatewayTimeout:
 		status, text = http.StatusGatewayTimeout, "did not answer in time"

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -323,7 +324,7 @@ func TestStreamsEndWithTheirCallers(t *testing.T) {
 					w.Errorf("%s: the stream of a client of %s is over: %v: %s", name, c.at, a.isOver(), a)
 				}
 				door.lets("Bearer good")
-				w.after(showWithin) // for what hangs
+				w.after(callerlists.Within) // for what hangs
 			}, "Authorization", "Bearer good")
 		})
 	}

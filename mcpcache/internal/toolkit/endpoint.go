@@ -41,6 +41,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
@@ -134,6 +135,7 @@ func New(s Settings, servers []*Server, o outcome.Observer, l *zap.Logger) (*End
 	e.varies = varying(e.most)
 	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.most)
 	for _, server := range servers {
+		server.callerLists = callerlists.New(server.Cache)
 		e.personal = e.personal || server.Carries.isPersonal()
 		if server.Name == s.Door {
 			e.door = server
@@ -157,10 +159,14 @@ func (e *Endpoint) Run() {
 	go e.announce(ctx)
 }
 
-// Close ends what Run has begun. Requests under way go on, and so do the streams of clients
-// that listen: another configuration may publish for them.
+// Close ends what Run has begun, and what servers are asked for that no request needs. Requests
+// under way go on, and so do the streams of clients that listen: another configuration may publish
+// for them.
 func (e *Endpoint) Close() {
 	e.end()
+	for _, server := range e.servers {
+		server.callerLists.Close()
+	}
 	e.publisher().Close()
 	e.cache.Close()
 }

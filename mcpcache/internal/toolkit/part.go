@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -26,20 +27,20 @@ type fetch interface {
 func (v *visit) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 	if s.Carries.isPersonal() {
 		// The cache does not keep a list that is too large. The door is asked for such a list only once.
-		if knock := v.knocked; s == v.endpoint.door && knock != nil && knock.kind == k && s.Cache.Current(k, knock.marks[k]) {
+		if knock := v.knocked; s == v.endpoint.door && knock != nil && knock.Has(k) {
 			v.knocked = nil
 			return *knock
 		}
-		counts := anyFailure
+		counts := callerlists.AnyFailure
 		switch {
 		case !s.Settings.Caches(k):
 			return nil
 		case s == v.endpoint.door:
-			counts = noFailure
+			counts = callerlists.NoFailure
 		case last != nil && s.verdict(last, v.now) == freshness.Withheld:
-			counts = refusals
+			counts = callerlists.Refusals
 		}
-		return s.show(v.presents(s), v.origin(s, k), v.at, k, counts)
+		return v.fetchAs(v.r.Context(), s, k, counts)
 	}
 	if f := s.feed(v.at); f != nil {
 		if demanded := f.Demand(k, nil); demanded != nil {
@@ -98,7 +99,7 @@ func (v *visit) isLacking(s *Server, k revision.Kind) (left time.Duration, lacki
 	case !s.Settings.Caches(k):
 		return forever, true
 	}
-	left = s.shows.refusedFor(v.presents(s).Context, v.now)
+	left = s.callerLists.RefusedFor(v.presents(s).Context, v.now)
 	return left, left > 0
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
@@ -39,7 +40,8 @@ type Server struct {
 
 	number      int // in the toolkit
 	path        string
-	shows       shows
+	callerLists *callerlists.Lists
+	shownAt     atomic.Uint32 // the revision at which a caller has been answered last
 	description atomic.Pointer[description]
 	outages     [numTroubles]outage
 	// lacks are the kinds that the server did not have when it was last asked.
@@ -89,7 +91,7 @@ func (s *Server) at(r revision.Revision) revision.Revision {
 	case theirs != revision.Unknown:
 		return theirs
 	}
-	switch found := s.shows.found(); { // the feeds may not be let in where callers are
+	switch found := s.lastShownAt(); { // the feeds may not be let in where callers are
 	case found != revision.Unknown:
 		return found
 	case s.maySpeak(own):

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
@@ -47,11 +48,11 @@ type visit struct {
 	waits  *session.Call   // what can be cancelled; nil: nothing
 	asked  bool            // a server has been sent something
 
-	presented []*feed.Caller   // as whom the caller comes to the servers, by their numbers
-	knocked   *shownList       // the door's list of the visit's kind, which has let the caller in; nil: none has, or it is used
-	refused   *jsonrpc.Problem // the door's, of a list
-	renewed   bool             // the guard's credential has been
-	crowded   bool             // a list could not be joined, as too many are
+	presented []*feed.Caller    // as whom the caller comes to the servers, by their numbers
+	knocked   *callerlists.List // the door's list of the visit's kind, which has let the caller in; nil: none has, or it is used
+	refused   *jsonrpc.Problem  // the door's, of a list
+	renewed   bool              // the guard's credential has been
+	crowded   bool              // a list could not be joined, as too many are
 
 	// Of what is sent to a legacy server.
 	as      *session.Client  // as whom the session with it is opened
