@@ -45,7 +45,7 @@ var toolkitMutations = []mutation{
 		{"internal/identity/asked.go", "if mayHoldCredential(r.URL.RawQuery) {", "if r.URL == nil {"},
 	}, by: testOf{"TestFeedRepeatsNoSecrets", "../integration/lists"}},
 	{name: "keep the lists of a caller whom a server refuses", edits: []replacement{
-		{"internal/toolkit/answer.go", "\ta.v.bar(s)\n", ""},
+		{"internal/toolkit/answer.go", "\ta.attempt.bar(s)\n", ""},
 	}, by: ofToolkit("TestRefusalEndsLists")},
 	{name: "let an acceptance outlive the caller's token", edits: []replacement{
 		{"internal/identity/expiry.go", "!lasting.IsZero() && lasting.Before(until)", "lasting.After(until)"},
@@ -87,10 +87,10 @@ var toolkitMutations = []mutation{
 		{"internal/catalog/joined.go", "taken && other != (Target{server, name})", "taken && l == nil"},
 	}, by: ofToolkit("TestToolkitConflicts")},
 	{name: "empty the list of a server that fails", edits: []replacement{
-		{"internal/toolkit/list.go", "case verdicts[i] == freshness.Withheld:", "case verdicts[i] != freshness.Fresh:"},
+		{"internal/toolkit/list.go", "case p.verdict == freshness.Withheld:", "case p.verdict != freshness.Fresh:"},
 	}, found: `and there was a copy`, several: true},
 	{name: "give any caller of several servers the old list", edits: []replacement{
-		{"internal/toolkit/list.go", "case verdicts[i] == freshness.Withheld:", "case server == nil:"},
+		{"internal/toolkit/list.go", "case p.verdict == freshness.Withheld:", "case server == nil:"},
 	}, found: toldOld + `|` + oldVersion + `|it was stale for|it expired \S+ ago`, several: true},
 	{name: "take no caller of several servers for told", edits: []replacement{
 		{"internal/toolkit/announce.go", "s.Cache.NoteTold(k, s.Cache.Mark(k))", "_ = s"},
@@ -114,7 +114,7 @@ var toolkitMutations = []mutation{
 		{"internal/freshness/freshness.go", "(c.MayBeKnown(e) || told.knows(c, e))", "told.knows(c, e)"},
 	}, found: toldOld, several: true},
 	{name: "promise a part as long as before others were waited for", edits: []replacement{
-		{"internal/toolkit/list.go", "v.left = min(v.left, parts[i].Left(v.now))\n\t\t\tcontinue", "v.left = min(v.left, parts[i].Left(v.arrived))\n\t\t\tcontinue"},
+		{"internal/toolkit/list.go", "left = p.entry.Left(v.now)", "left = p.entry.Left(v.arrived)"},
 	}, found: `its ttlMs of \d+ is \S+ too long`, several: true},
 	{name: "tell no other instance of a list that clients are told of", edits: []replacement{
 		{"internal/toolkit/announce.go", "s.Cache.TellOthers(cache.Change{Lists:", "_ = (cache.Change{Lists:"},

@@ -1,9 +1,8 @@
-// Package callerlists has the lists that one of several servers shows single callers. A server is
-// asked once for all requests that need the same list of the same caller. A failure is remembered
-// for a while, and the places for callers are shared out among those who ask.
+// Package callerlists asks one of several servers for the lists that it shows to single callers.
+// Requests that need the same list of the same caller share one answer. The package remembers
+// failures for a while. It shares out the places for callers among the origins that ask.
 //
-// What the server has answered is kept elsewhere: in its cache, under the caller's authorization
-// context.
+// The lists themselves are in the server's cache, under the caller's authorization context.
 package callerlists
 
 import (
@@ -27,21 +26,20 @@ const (
 	FailureCounts = 10 * time.Second
 	// Within is how long a server may take for all of its lists.
 	Within = 2 * time.Minute
-	// maxAsked and maxFailed bound for how many callers a server is asked at a time, and of how
-	// many it remembers that this failed. See [Lists.makePlace].
+	// maxAsked is the number of places: for so many callers, a server is asked at a time. See
+	// [Lists.makePlace]. maxFailed is how many failures are remembered.
 	maxAsked  = 1000
 	maxFailed = 10_000
 )
 
-// ErrTooMany says that a server is asked for too many callers at once, or that a caller from
-// elsewhere has taken the place.
+// ErrTooMany says that a server is asked for too many callers at once. A caller of another origin may
+// have taken the place.
 var ErrTooMany = errors.New("the server is asked for too many callers at once")
 
-// errClosed ends what nobody waits for any more.
+// errClosed ends a fetch that no request needs.
 var errClosed = errors.New("the configuration is no longer in use")
 
-// Lists are those that one server is asked for. It is made by [New], and used by several
-// goroutines at once.
+// Lists asks one server for lists. [New] makes it. Several goroutines may use it at once.
 type Lists struct {
 	cache *cache.Cache // of the server
 
@@ -68,7 +66,7 @@ func anything(caller cache.Partition) question {
 	return question{caller: caller, kind: revision.Kind(revision.NumKinds)}
 }
 
-// failure is why a server did not show a caller anything, which counts for a while.
+// failure is why a server did not show a caller anything. It counts for a while.
 type failure struct {
 	err   error
 	until time.Time
@@ -101,7 +99,7 @@ type Request struct {
 	Fetch func(ctx context.Context) (*feed.Shown, error)
 }
 
-// asked is one time that a server is asked.
+// asked is one question that the server works on.
 type asked struct {
 	*flight.Flight[*feed.Shown]
 
@@ -112,10 +110,10 @@ type asked struct {
 
 	// Guarded by [Lists.mu]:
 	users  int           // requests that need the answer
-	forget []func() bool // has the requests hold the answer no longer: some last for hours
+	forget []func() bool // take the answer away from the requests: some of them last for hours
 }
 
-// List is one that a server has been asked for.
+// List is a list that the server has been asked for.
 type List struct {
 	*asked
 
@@ -139,8 +137,8 @@ func (l List) Has(k revision.Kind) bool {
 }
 
 // Ask asks the server in the background, together with all who ask the same, unless there is a
-// failure that counts. ctx lasts for as long as a request needs the list. The server's answer is
-// awaited even after that, until [Lists.Close].
+// failure that counts. ctx lasts for as long as a request needs the list. The fetch goes on after
+// that, so that the next request finds the list in the cache. [Lists.Close] ends it.
 func (l *Lists) Ask(ctx context.Context, r Request) List {
 	q := question{r.Caller, r.Era, r.Kind}
 	if q.era == revision.Legacy {
@@ -148,7 +146,7 @@ func (l *Lists) Ask(ctx context.Context, r Request) List {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// What is asked for since a change was announced has the change.
+	// A fetch that has begun after a change brings the change.
 	if joined := l.asked[q]; joined != nil && l.cache.Current(r.Kind, joined.marks[r.Kind]) {
 		l.use(ctx, joined)
 		return List{joined, r.Kind, l.cache}
@@ -183,14 +181,14 @@ func (l *Lists) use(ctx context.Context, a *asked) {
 	}))
 }
 
-// endIfOver has the server be asked no longer if no request needs the answer. The caller holds l.mu.
+// endIfOver ends a fetch that no request needs, once the lists are closed. The caller holds l.mu.
 func (l *Lists) endIfOver(a *asked) {
 	if l.closed && a.users == 0 {
 		l.giveUp(a, errClosed)
 	}
 }
 
-// giveUp has the server be asked no longer. The caller holds l.mu.
+// giveUp ends a fetch. The caller holds l.mu.
 func (l *Lists) giveUp(a *asked, why error) {
 	a.end(why)
 	l.remove(a)
@@ -203,7 +201,7 @@ func (l *Lists) remove(a *asked) {
 	}
 }
 
-// Close has the server be asked for nothing any more that no request needs.
+// Close ends the fetches that no request needs, now or later.
 func (l *Lists) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +236,7 @@ func (l *Lists) makePlace(origin string) bool {
 	return true
 }
 
-// fetch asks the server, and gives all who wait what comes of it.
+// fetch asks the server, and gives the result to all who wait.
 func (l *Lists) fetch(ctx context.Context, a *asked, ask func(context.Context) (*feed.Shown, error)) {
 	defer a.end(nil)
 	within, cancel := context.WithTimeout(ctx, Within)

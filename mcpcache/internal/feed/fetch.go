@@ -24,7 +24,7 @@ type Fetch struct {
 	begunAt time.Time
 	mark    cache.Mark // of that moment
 
-	// What the fetch brings, which all who wait are given in the end:
+	// entry and err are what the flight lands with.
 	entry *cache.Entry
 	err   error
 	// times are those that the entry's lifetime is by.

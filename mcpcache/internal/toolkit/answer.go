@@ -25,10 +25,10 @@ var returned = []string{
 // answer is the response writer of a server's answer. What is no answer of MCP becomes an
 // error that names the server.
 type answer struct {
-	v      *visit
-	header http.Header
-	wrote  bool
-	status int // of the server
+	attempt *attempt
+	header  http.Header
+	wrote   bool
+	status  int // of the server
 	// replaced says that the client has been given something else.
 	replaced bool
 	watcher  sse.Watcher
@@ -87,7 +87,7 @@ func (a *answer) release() {
 
 // begin gives the client the header.
 func (a *answer) begin(status int) {
-	h := a.v.w.Header()
+	h := a.attempt.w.Header()
 	for _, name := range returned {
 		if values, has := a.header[name]; has {
 			h[name] = a.secrets.Texts(values)
@@ -96,17 +96,17 @@ func (a *answer) begin(status int) {
 	if f := a.refused(status); f != nil {
 		a.replaced = true
 		delete(h, "Content-Encoding")
-		_ = a.v.fail(f)
+		_ = a.attempt.fail(f)
 		return
 	}
-	h["Cache-Status"] = []string{a.v.endpoint.status.Name + a.v.status}
-	a.v.AllowPage(h)
+	h["Cache-Status"] = []string{a.attempt.endpoint.status.Name + a.attempt.status}
+	a.attempt.AllowPage(h)
 	a.watcher.Format = sse.FormatOf(false, a.header["Content-Type"], a.header["Content-Encoding"])
-	if a.v.isBridged() {
+	if a.attempt.isBridged() {
 		a.turned = a.turn(status)
 		return
 	}
-	a.plain = sieve.New(a.v.w, a.v.sieving(a.watcher.Format))
+	a.plain = sieve.New(a.attempt.w, a.attempt.sieving(a.watcher.Format))
 	a.plain.WriteHeader(status)
 }
 
@@ -130,9 +130,9 @@ func (a *answer) finish() error {
 	case a.plain != nil:
 		err := a.plain.Finish()
 		if err != nil && !a.plain.Started() {
-			delete(a.v.w.Header(), "Content-Length")
-			delete(a.v.w.Header(), "Content-Encoding")
-			return a.v.fail(a.v.server.unclear())
+			delete(a.attempt.w.Header(), "Content-Length")
+			delete(a.attempt.w.Header(), "Content-Encoding")
+			return a.attempt.fail(a.attempt.server.unclear())
 		}
 		return err
 	}
@@ -155,7 +155,7 @@ func (a *answer) refused(status int) *jsonrpc.Problem {
 		return a.failed(status)
 	}
 	if coding := header.Coding(a.header); coding != "" && a.secrets != nil {
-		return a.v.server.coded(coding)
+		return a.attempt.server.coded(coding)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (a *answer) isOfMCP(status int) bool {
 	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden,
 		status == http.StatusProxyAuthRequired:
 		return false
-	case status == http.StatusNotFound && a.v.client != nil && !a.v.isBridged():
+	case status == http.StatusNotFound && a.attempt.client != nil && !a.attempt.isBridged():
 		return false // it would end the client's session
 	}
 	return header.IsJSON(a.header["Content-Type"])
@@ -179,16 +179,16 @@ func (a *answer) isOfMCP(status int) bool {
 
 // failed is what the client gets in the place of an answer that is none of MCP.
 func (a *answer) failed(status int) *jsonrpc.Problem {
-	s := a.v.server
+	s := a.attempt.server
 	switch {
-	case a.v.isCancelled():
+	case a.attempt.isCancelled():
 		return cancelled
 	case status != http.StatusUnauthorized && status != http.StatusForbidden:
 		return s.failed(status)
 	}
-	a.v.bar(s)
-	if s == a.v.endpoint.door {
-		return a.v.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
+	a.attempt.bar(s)
+	if s == a.attempt.endpoint.door {
+		return a.attempt.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
 	}
 	return s.refusing(status)
 }
@@ -232,7 +232,7 @@ func (a *answer) write(p []byte) error {
 			}
 			p = nil
 		} else {
-			a.v.isLost(a) // it is not sent once more: nobody writes so much of a session
+			a.attempt.isLost(a) // it is not sent once more: nobody writes so much of a session
 		}
 		a.release()
 	}
@@ -255,10 +255,10 @@ func (a *answer) watch(p []byte) {
 	a.watcher.Scan(p, func(method string) { kinds |= revision.Changed(method) })
 	if kinds != 0 {
 		reads := kinds & revision.SetOf(revision.Reads)
-		a.v.server.Cache.BumpTold(reads)
-		a.v.server.Cache.Bump(kinds &^ reads) // the client hears of it once the new list is there
-		a.v.server.Observer.Noticed(kinds, outcome.FromClient)
-		a.v.server.Fleet.Settle(a.v.r.Context())
+		a.attempt.server.Cache.BumpTold(reads)
+		a.attempt.server.Cache.Bump(kinds &^ reads) // the client hears of it once the new list is there
+		a.attempt.server.Observer.Noticed(kinds, outcome.FromClient)
+		a.attempt.server.Fleet.Settle(a.attempt.r.Context())
 	}
 }
 
@@ -273,12 +273,12 @@ func (a *answer) FlushError() error {
 	case a.plain != nil:
 		return http.NewResponseController(a.plain).Flush() // unless it is held back
 	}
-	return http.NewResponseController(a.v.w).Flush()
+	return http.NewResponseController(a.attempt.w).Flush()
 }
 
 // Unwrap returns the writer below, for what [http.ResponseController] can do besides
 // flushing.
-func (a *answer) Unwrap() http.ResponseWriter { return a.v.w }
+func (a *answer) Unwrap() http.ResponseWriter { return a.attempt.w }
 
 // Interface guards
 var (

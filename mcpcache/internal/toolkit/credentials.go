@@ -49,7 +49,7 @@ func (c *Carries) credentials(h http.Header) http.Header {
 }
 
 // presents returns as whom the caller comes to a server.
-func (v *visit) presents(s *Server) feed.Caller {
+func (v *viewer) presents(s *Server) feed.Caller {
 	if v.presented == nil {
 		v.presented = make([]*feed.Caller, len(v.endpoint.servers))
 	}
@@ -66,7 +66,7 @@ func (v *visit) presents(s *Server) feed.Caller {
 // accepted lately is one by itself. All others at one address are one together: they may be
 // one stranger with many credentials. Of IPv6 that is a network of 64 bits, which is what a
 // customer has.
-func (v *visit) origin(s *Server, k revision.Kind) string {
+func (v *viewer) origin(s *Server, k revision.Kind) string {
 	c := v.presents(s)
 	if known := s.Admission.Context(c.Context, s.at(v.at)); known != nil && known.Admitted(k, v.now) {
 		return string(c.Context.Key())
@@ -84,7 +84,7 @@ func (v *visit) origin(s *Server, k revision.Kind) string {
 }
 
 // whose tells callers apart to whom servers may show different lists.
-func (v *visit) whose() []byte {
+func (v *viewer) whose() []byte {
 	hash := sha256.New()
 	for _, s := range v.endpoint.servers {
 		if s.Carries.isPersonal() {
@@ -95,7 +95,7 @@ func (v *visit) whose() []byte {
 }
 
 // lister tells callers apart who are shown different lists, by servers or by rules.
-func (v *visit) lister() catalog.Caller {
+func (v *viewer) lister() catalog.Caller {
 	var key []byte
 	if v.endpoint.personal {
 		key = v.whose()
@@ -104,7 +104,7 @@ func (v *visit) lister() catalog.Caller {
 }
 
 // isKnown reports whether a server is sent something by which it may know the caller.
-func (v *visit) isKnown() bool {
+func (v *viewer) isKnown() bool {
 	return v.endpoint.personal && slices.ContainsFunc(v.endpoint.servers, func(s *Server) bool {
 		return len(v.presents(s).Credentials) > 0
 	})
@@ -157,16 +157,16 @@ func (s *Server) authorize(r *http.Request) error {
 }
 
 // mayRenew reports whether the guard can try another credential, since one was refused.
-func (v *visit) mayRenew(status int) bool {
-	_, can := v.server.Carries.Guard.(guards.Renewer)
-	return can && status == http.StatusUnauthorized && !v.renewed
+func (c *call) mayRenew(status int) bool {
+	_, can := c.server.Carries.Guard.(guards.Renewer)
+	return can && status == http.StatusUnauthorized && !c.renewed
 }
 
 // renew has the guard renew the credential on a request that was refused.
-func (v *visit) renew(r *http.Request, challenges []string) error {
-	v.renewed = true
-	err := client.Renew(v.r.Context(), v.server.Carries.Guard.(guards.Renewer), r, guards.Challenge{
-		Status: http.StatusUnauthorized, Endpoint: v.server.Settings.Feed.Endpoint, WWWAuthenticate: challenges,
+func (c *call) renew(r *http.Request, challenges []string) error {
+	c.renewed = true
+	err := client.Renew(c.r.Context(), c.server.Carries.Guard.(guards.Renewer), r, guards.Challenge{
+		Status: http.StatusUnauthorized, Endpoint: c.server.Settings.Feed.Endpoint, WWWAuthenticate: challenges,
 	})
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func TestServersAreNotSentFieldsOfTheConnection(t *testing.T) {
 // TestOrigins: callers count by themselves once the server has accepted them. Until then they count by the
 // network from which they come.
 func TestOrigins(t *testing.T) {
-	v, s := personalVisit(t)
+	v, s := personalViewer(t)
 	origin := func(client string) string {
 		own := *v
 		own.r = v.r.WithContext(context.WithValue(t.Context(), caddyhttp.VarsCtxKey, map[string]any{caddyhttp.ClientIPVarKey: client}))

@@ -153,7 +153,7 @@ func (v *visit) turnedAway(s *Server, err error) *jsonrpc.Problem {
 // bar ends the lists of a server for a caller whose request it has refused, until it accepts the
 // caller anew. A server other than the door that is sent nothing of the caller's has not refused
 // the caller.
-func (v *visit) bar(s *Server) {
+func (v *viewer) bar(s *Server) {
 	if c := v.presents(s); s == v.endpoint.door || len(c.Credentials) > 0 {
 		s.bar(c.Context, s.at(v.at))
 	}

@@ -16,7 +16,7 @@ import (
 
 // fetchAs asks a server for a list as the caller, unless there is a failure that counts. ctx lasts for as
 // long as the list is needed.
-func (v *visit) fetchAs(ctx context.Context, s *Server, k revision.Kind, counts callerlists.Remembered) callerlists.List {
+func (v *viewer) fetchAs(ctx context.Context, s *Server, k revision.Kind, counts callerlists.Remembered) callerlists.List {
 	c, r := v.presents(s), v.at
 	return s.callerLists.Ask(ctx, callerlists.Request{
 		Caller: c.Context, Origin: v.origin(s, k), Era: s.at(r).Era(), Kind: k, Counts: counts,

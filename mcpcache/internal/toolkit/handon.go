@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/bridge"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -14,81 +12,83 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
 )
 
-// handOn hands a request to the server that it is for, over a bridge if that one speaks the
-// other era.
-func (v *visit) handOn(next caddyhttp.Handler, body []byte, name string) error {
-	v.speaks = v.server.at(v.at).Era()
-	if v.client == nil {
-		if v.speaks == revision.Modern {
-			return v.call(next, body, name)
+// handOn hands the request to the server, over a bridge if that one speaks the other era.
+func (c *call) handOn() error {
+	if c.client == nil {
+		if c.speaks == revision.Modern {
+			return c.sendAlone()
 		}
-		return v.handOver(next, body, name)
+		return c.handOver()
 	}
-	s, f := v.use(v.client)
+	s, f := c.use(c.client)
 	if f != nil {
-		return v.fail(f)
+		return c.fail(f)
 	}
 	defer s.Leave()
-	if v.speaks == revision.Legacy {
-		v.as = v.client
-		return v.callInSession(next, s, body, name)
+	if c.speaks == revision.Legacy {
+		return c.sendInSession(s, c.client)
 	}
-	return v.callWithoutSession(next, s, body, name)
+	return c.handOverAlone(s)
 }
 
 // isBridged reports whether the server is of another era than the client.
-func (v *visit) isBridged() bool { return v.server != nil && v.speaks != v.at.Era() }
+func (c *call) isBridged() bool { return c.speaks != c.at.Era() }
 
-// callWithoutSession hands a legacy client's request to a modern server. It ends if the client
+// sendAlone sends the server the request outside of any session.
+func (c *call) sendAlone() error {
+	_, err := c.attempt(place{}, false).send() // there is no session that could be lost
+	return err
+}
+
+// handOverAlone hands a legacy client's request to a modern server. It ends if the client
 // cancels it (2026-07-28, "Streamable HTTP", "Cancellation").
-func (v *visit) callWithoutSession(next caddyhttp.Handler, s *session.Session, body []byte, name string) error {
-	body, err := bridge.ToModern(body, bridge.Client{
-		Capabilities: v.client.Capabilities, Name: v.client.Name, Version: v.client.Version, Level: s.Level(),
+func (c *call) handOverAlone(s *session.Session) (err error) {
+	c.body, err = bridge.ToModern(c.body, bridge.Client{
+		Capabilities: c.client.Capabilities, Name: c.client.Name, Version: c.client.Version, Level: s.Level(),
 	})
 	if err != nil {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
+		return c.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
-	ctx, cancel := context.WithCancel(v.r.Context())
+	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
-	v.waits = s.Begin(v.in.Message.ID, cancel)
-	defer v.waits.Done(true)
-	v.r = v.r.WithContext(ctx)
-	return v.call(next, body, name)
+	c.waits = s.Begin(c.in.Message.ID, cancel)
+	defer c.waits.Done(true)
+	c.r = c.r.WithContext(ctx)
+	return c.sendAlone()
 }
 
 // handOver hands a modern client's request to a legacy server, in a session that is opened for
 // its caller. One who is not known has one for a single request, unless the server does not
 // tell sessions apart.
-func (v *visit) handOver(next caddyhttp.Handler, body []byte, name string) error {
-	client, err := v.caller()
+func (c *call) handOver() error {
+	client, err := c.caller()
 	if err != nil {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
+		return c.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
-	v.number = strconv.AppendInt(nil, v.endpoint.Settings.Sessions.Number(), 10)
-	if body, err = bridge.ToLegacy(body, v.number); err != nil {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
+	c.number = strconv.AppendInt(nil, c.endpoint.Settings.Sessions.Number(), 10)
+	if c.body, err = bridge.ToLegacy(c.body, c.number); err != nil {
+		return c.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
-	if f := v.server.feed(v.at); client.Shared && (f == nil || !f.Sessionless()) {
+	if f := c.server.feed(c.at); client.Shared && (f == nil || !f.Sessionless()) {
 		client = client.Once()
 	}
-	if err = v.handOverAs(next, client, body, name); errors.Is(err, errGivesID) {
-		err = v.handOverAs(next, client.Once(), body, name)
+	if err = c.handOverAs(client); errors.Is(err, errGivesID) {
+		err = c.handOverAs(client.Once())
 	}
 	return err
 }
 
-func (v *visit) handOverAs(next caddyhttp.Handler, client *session.Client, body []byte, name string) error {
-	s, f := v.use(client)
+func (c *call) handOverAs(client *session.Client) error {
+	s, f := c.use(client)
 	if f != nil {
-		return v.fail(f)
+		return c.fail(f)
 	}
 	if client.IsOnce() {
 		defer s.End()
 	} else {
 		defer s.Leave()
 	}
-	v.as = client
-	return v.callInSession(next, s, body, name)
+	return c.sendInSession(s, client)
 }
 
 // caller returns as whom sessions are opened for a modern client.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
@@ -24,57 +23,67 @@ var cancelled = jsonrpc.Refused(http.StatusOK, "the request was cancelled")
 var ended = jsonrpc.Refused(http.StatusNotFound, "Session not found: it was ended")
 
 // isCancelled reports whether the client has cancelled the request by a notification.
-func (v *visit) isCancelled() bool { return v.waits != nil && v.waits.Cancelled() }
+func (c *call) isCancelled() bool { return c.waits != nil && c.waits.Cancelled() }
 
-// callInSession hands a request to its server in the session that is open for the client with
-// that one. If the server has lost it, and cannot have done what was asked, the request is sent once more in
+// place is where a server is asked for a client: in a session of the table, and in the session
+// with the server that is open there. The zero value is outside of any.
+type place struct {
+	as     *session.Client // as whom the session with the server is opened
+	within *session.Session
+	opened *session.Opened
+}
+
+// sendInSession sends the server the request in the session that is open with it for that client. If
+// the server has lost it, and cannot have done what was asked, the request is sent once more in
 // another. It is [errGivesID], and nothing is answered, if there is no such session for many clients.
-func (v *visit) callInSession(next caddyhttp.Handler, s *session.Session, body []byte, name string) error {
-	ctx, cancel := context.WithCancel(v.r.Context())
+func (c *call) sendInSession(s *session.Session, client *session.Client) error {
+	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
-	v.waits = s.Begin(v.sentID(), cancel)
-	defer v.gone(next)
-	for v.again = false; ; v.again = true {
-		o, err := s.With(ctx, v.endpoint.sessions(v.server, v.as, v.presents(v.server)))
+	c.waits = s.Begin(c.sentID(), cancel)
+	at := place{as: client, within: s}
+	defer func() { c.gone(at.opened) }()
+	for again := false; ; again = true {
+		o, err := s.With(ctx, c.endpoint.sessions(c.server, client, c.presents(c.server)))
 		switch {
-		case v.isCancelled() || err == nil && !v.waits.Send(o):
-			return v.fail(cancelled)
-		case errors.Is(err, session.ErrEnded) && v.client != nil:
-			return v.fail(ended)
+		case c.isCancelled() || err == nil && !c.waits.Send(o):
+			return c.fail(cancelled)
+		case errors.Is(err, session.ErrEnded) && c.client != nil:
+			return c.fail(ended)
 		case errors.Is(err, errGivesID):
 			return err
-		case err != nil && v.r.Context().Err() != nil:
+		case err != nil && c.r.Context().Err() != nil:
 			return nil // nobody waits for it any more
 		case err != nil:
-			return v.fail(v.notOpened(err))
+			return c.fail(c.notOpened(err))
 		}
-		v.opened, v.within, v.lost, v.checked = o, s, false, false
-		if err = v.call(next, body, name); !v.lost {
+		at.opened = o
+		lost, err := c.attempt(at, again).send()
+		switch {
+		case !lost:
 			return err
+		case c.server.EndsSessions:
+			return c.fail(c.lostFor())
 		}
-		if v.server.EndsSessions {
-			return v.fail(v.lostFor())
-		}
-		v.waits.Send(nil)
+		c.waits.Send(nil)
 	}
 }
 
 // sentID returns the id of the request that the server is sent.
-func (v *visit) sentID() []byte {
-	if v.number != nil {
-		return v.number
+func (c *call) sentID() []byte {
+	if c.number != nil {
+		return c.number
 	}
-	return v.in.Message.ID
+	return c.in.Message.ID
 }
 
-// gone ends the wait for an answer, also if reverse_proxy aborts. A legacy client that gives
-// up may say so later; a modern one does by going away (2026-07-28, "Streamable HTTP",
-// "Cancellation").
-func (v *visit) gone(next caddyhttp.Handler) {
-	left := v.r.Context().Err() != nil
-	v.waits.Done(!left || v.client == nil)
-	if left && v.client == nil && v.opened != nil {
-		v.cancel(next, v.opened, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, v.number))
+// gone ends the wait for an answer in a session with the server, if there was one, also if reverse_proxy
+// aborts. A legacy client that gives up may say so later; a modern one does by going away (2026-07-28,
+// "Streamable HTTP", "Cancellation").
+func (c *call) gone(o *session.Opened) {
+	left := c.r.Context().Err() != nil
+	c.waits.Done(!left || c.client == nil)
+	if left && c.client == nil && o != nil {
+		c.cancel(o, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, c.number))
 	}
 }
 
@@ -112,18 +121,18 @@ func (e *Endpoint) sessions(s *Server, c *session.Client, caller feed.Caller) se
 }
 
 // notOpened is the refusal of what is for a server that does not open a session.
-func (v *visit) notOpened(err error) *jsonrpc.Problem {
-	v.endpoint.note(v.server, notOpening, err)
+func (c *call) notOpened(err error) *jsonrpc.Problem {
+	c.endpoint.note(c.server, notOpening, err)
 	if status := statusOf(err); status != nil {
-		if f := v.turnedAway(v.server, err); f != nil {
+		if f := c.turnedAway(c.server, err); f != nil {
 			return f
 		}
-		return v.server.refusing(status.Status)
+		return c.server.refusing(status.Status)
 	}
 	if client.IsAnswer(err) {
-		return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q does not open a session", v.server.Name))
+		return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q does not open a session", c.server.Name))
 	}
-	return v.server.doesNotAnswer(err)
+	return c.server.doesNotAnswer(err)
 }
 
 // inSession fills in the header of a request in a session with a server.
@@ -139,19 +148,20 @@ const cancelWithin = 5 * time.Second
 
 // cancel tells the server that works on a request of the client that nobody waits for it, with
 // that notification. One without sessions could take it for another client's request.
-func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened, notification []byte) {
+func (c *call) cancel(o *session.Opened, notification []byte) {
 	if o.ID == "" {
 		return
 	}
-	for _, s := range v.endpoint.servers {
+	for _, s := range c.endpoint.servers {
 		if s.Name == o.Server {
-			v.server, v.opened = s, o
+			c.server = s
 		}
 	}
-	if v.server == nil { // it is gone since a reload
+	if c.server == nil { // it is gone since a reload
 		return
 	}
-	r := v.outgoing(notification, "")
+	c.body, c.name = notification, ""
+	r := c.attempt(place{opened: o}, true).outgoing()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelWithin)
 	defer cancel()
 	r = r.WithContext(ctx)
@@ -161,12 +171,12 @@ func (v *visit) cancel(next caddyhttp.Handler, o *session.Opened, notification [
 			panic(p)
 		}
 	}()
-	err := v.server.authorize(r)
+	err := c.server.authorize(r)
 	if err == nil {
-		err = v.server.Upstream.ServeHTTP(discard{}, r, next)
+		err = c.server.Upstream.ServeHTTP(discard{}, r, c.next)
 	}
 	if err != nil {
-		v.endpoint.Logger.Debug("server was not told of a cancellation", zap.String("server", v.server.Name), zap.Error(err))
+		c.endpoint.Logger.Debug("server was not told of a cancellation", zap.String("server", c.server.Name), zap.Error(err))
 	}
 }
 

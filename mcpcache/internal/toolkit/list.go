@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
@@ -29,27 +30,28 @@ func (v *visit) list() error {
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "Invalid cursor: the list has one page"))
 	}
 	e := v.endpoint
-	l := v.take(k)
-	if v.refused != nil {
+	g := v.take(k)
+	switch {
+	case g.refused != nil:
 		v.outcome, v.status = outcome.Bypass, statusAdmission
-		return v.fail(v.refused)
-	}
-	if l == nil {
-		v.outcome, v.status = outcome.Bypass, ""
+		return v.fail(v.turnAway(g.refused.Status, g.refused.WWWAuthenticate))
+	case g.list == nil:
+		v.outcome = outcome.Bypass
 		return v.fail(v.noRoom("there is no memory left for a list of that size: try again"))
 	}
-	v.gives(l)
-	defer e.cache.Release(l.Entry)
-	defer runtime.KeepAlive(l) // others find it meanwhile
-	ttl := time.Duration(-1)   // which legacy lists have none of
+	v.outcome, v.status, v.left = g.outcome, g.status, g.left
+	v.noteGiven(k, g)
+	defer e.cache.Release(g.list.Entry)
+	defer runtime.KeepAlive(g.list) // others find it meanwhile
+	ttl := time.Duration(-1)        // which legacy lists have none of
 	if v.at.Era() == revision.Modern {
-		ttl = max(v.left, 0)
+		ttl = max(g.left, 0)
 	}
 	stream, _ := inbound.Accepts(v.r.Header["Accept"])
 	answer := reply.Reply{
-		Asker: v, ID: v.in.Message.ID, Entry: l.Entry, TTL: ttl, Stream: stream,
+		Asker: v, ID: v.in.Message.ID, Entry: g.list.Entry, TTL: ttl, Stream: stream,
 		Accept: v.r.Header["Accept-Encoding"], Now: v.now, Values: &v.values,
-		Counts: e.cache.Counts(l.Entry) > 0,
+		Counts: e.cache.Counts(g.list.Entry) > 0,
 	}
 	if e.Settings.Precompress {
 		answer.Cache = e.cache
@@ -58,77 +60,83 @@ func (v *visit) list() error {
 	return nil
 }
 
-// gives tells the feeds that a client is given their lists, which are parts of l.
-func (v *visit) gives(l *catalog.List) {
+// given is the list that a caller is given.
+type given struct {
+	list    *catalog.List       // nil: there is no memory for it, or the caller is refused
+	outcome outcome.Outcome     // how it was come by
+	status  string              // what Cache-Status says besides
+	left    time.Duration       // of its freshness
+	refused *client.StatusError // by the door; nil: the caller is not
+}
+
+// noteGiven tells the feeds that a client is given their lists, which are parts of that one.
+func (v *viewer) noteGiven(k revision.Kind, g given) {
 	now := feed.Occasions()
-	if v.outcome != outcome.Hit || l.Told.Load() == now {
+	if g.outcome != outcome.Hit || g.list.Told.Load() == now {
 		return
 	}
-	defer l.Told.Store(now)
+	defer g.list.Told.Store(now)
 	for i, server := range v.endpoint.servers {
-		part := l.Parts[i]
-		if part == nil || part.Lifetime == 0 || server.Carries.isPersonal() && part != server.pinned(v.at, v.kind) {
+		part := g.list.Parts[i]
+		if part == nil || part.Lifetime == 0 || server.Carries.isPersonal() && part != server.pinned(v.at, k) {
 			continue
 		}
 		if f := server.Feeds.Of(part.Revision); f != nil {
-			f.Asked(v.kind)
+			f.Asked(k)
 		}
 	}
 }
 
-// take returns the list that the caller is given, which has to be released; nil if there is no
-// memory for it, or the caller is refused.
-func (v *visit) take(k revision.Kind) *catalog.List {
+// take returns the list that the caller is given, which has to be released.
+func (v *viewer) take(k revision.Kind) given {
 	own := v.endpoint.cache
-	l := v.current(k)
+	g := v.current(k)
 	v.knocked = nil // it may be large, and counts nowhere
-	if v.refused != nil || l == nil || own.Hold(l.Entry) {
-		return l
+	if g.list == nil || own.Hold(g.list.Entry) {
+		return g
 	}
-	return v.takeLater(k, own.Counts(l.Entry))
+	return v.takeLater(k, own.Counts(g.list.Entry))
 }
 
 // takeLater is take once there are so many bytes of memory for the list.
-func (v *visit) takeLater(k revision.Kind, room int64) (l *catalog.List) {
+func (v *viewer) takeLater(k revision.Kind, room int64) (g given) {
 	held := v.endpoint.cache.HoldSoon(v.r.Context(), v.endpoint.firstPatience(), room, func() *cache.Entry {
 		v.now = time.Now()
-		if l = v.current(k); v.refused != nil || l == nil {
+		if g = v.current(k); g.list == nil {
 			return nil
 		}
-		return l.Entry
+		return g.list.Entry
 	})
 	if !held {
-		return nil
+		g.list = nil
 	}
-	return l
+	return g
 }
 
-// current returns the list of a kind as the caller is given it now, or nil: see [visit.join].
-func (v *visit) current(k revision.Kind) *catalog.List {
+// current returns the list of a kind as the caller is given it now: see [viewer.join].
+func (v *viewer) current(k revision.Kind) given {
 	l := v.last(k)
-	v.status = ""
-	left, ok := v.isFresh(l)
+	left, ok := v.isFresh(l, k)
 	if !ok {
 		return v.freshen(k)
 	}
-	v.left, v.outcome = left, outcome.Hit
-	return l
+	return given{list: l, outcome: outcome.Hit, left: left}
 }
 
 // isFresh reports whether a list is what it would be if it were joined now of parts that
 // are all fresh, and for how long yet.
-func (v *visit) isFresh(l *catalog.List) (left time.Duration, ok bool) {
+func (v *viewer) isFresh(l *catalog.List, k revision.Kind) (left time.Duration, ok bool) {
 	if l == nil {
 		return 0, false
 	}
 	left = forever
 	for i, server := range v.endpoint.servers {
-		part := v.listed(server, v.kind)
+		part := v.listed(server, k)
 		switch {
 		case part != l.Parts[i]:
 			return 0, false
 		case part == nil:
-			counts, lacking := v.isLacking(server, v.kind)
+			counts, lacking := v.isLacking(server, k)
 			if !lacking {
 				return 0, false
 			}
@@ -158,101 +166,124 @@ func bounded(left time.Duration) time.Duration {
 	return left
 }
 
+// part is what a caller is given of one server.
+type part struct {
+	entry    *cache.Entry // nil: nothing
+	verdict  freshness.Verdict
+	fetch    fetch // nil: the server is not asked
+	answered bool  // the entry is what the server has answered
+}
+
 // freshen joins a list of the servers' parts as they are now. It waits for those that have
 // to be fetched, all at the same time, and takes their last ones if they do not come. A part
 // that lacks a change of which any caller may know is left out then.
-func (v *visit) freshen(k revision.Kind) *catalog.List {
+func (v *viewer) freshen(k revision.Kind) given {
 	servers := v.endpoint.servers
 	v.awaitServers(servers)
-	fetches := make([]fetch, len(servers))
-	parts := make([]*cache.Entry, len(servers))
-	verdicts := make([]freshness.Verdict, len(servers))
+	parts := make([]part, len(servers))
 	for i, server := range servers {
-		parts[i] = v.listed(server, k)
-		if verdicts[i] = server.verdict(parts[i], v.now); verdicts[i] != freshness.Fresh {
-			fetches[i] = v.demand(server, k, parts[i])
+		p := &parts[i]
+		p.entry = v.listed(server, k)
+		if p.verdict = server.verdict(p.entry, v.now); p.verdict != freshness.Fresh {
+			p.fetch = v.demand(server, k, p.entry)
 		}
 	}
-	v.outcome, v.left = outcome.Hit, forever
-	given := make([]bool, len(servers))
+	g := given{outcome: outcome.Hit, left: forever}
 	for i, server := range servers {
-		e, refused := v.await(server, fetches[i], parts[i], verdicts[i])
-		switch {
-		case v.isAnswer(e, parts[i]):
-			parts[i], given[i], v.outcome = e, true, outcome.Miss
-		case refused:
-			parts[i] = nil // it is from a time when the server let the caller in
+		refused := v.await(server, &parts[i])
+		if refused != nil && server == v.endpoint.door {
+			g.refused = refused
+		}
+		if parts[i].answered {
+			g.outcome = outcome.Miss
 		}
 	}
+	entries := v.weigh(k, parts, &g) // at the same moment, for however long one was waited for
+	if g.refused == nil {
+		g.list = v.join(k, entries)
+	}
+	return g
+}
+
+// weigh returns the entries of those parts that the caller is given, and fills in what that says of the list.
+func (v *viewer) weigh(k revision.Kind, parts []part, g *given) []*cache.Entry {
+	entries := make([]*cache.Entry, len(parts))
 	stale, partial := false, false
-	for i, server := range servers { // at the same moment, for however long one was waited for
+	for i, server := range v.endpoint.servers {
+		p := parts[i]
+		var left time.Duration
 		switch {
-		case given[i]:
-			server.has(v.at, k)
-			v.left = min(v.left, parts[i].Left(v.now))
-			continue
-		case parts[i] == nil:
+		case p.answered:
+			left = p.entry.Left(v.now)
+		case p.entry == nil:
 			counts, lacking := v.isLacking(server, k)
-			partial, v.left = partial || !lacking, min(v.left, counts)
+			partial, g.left = partial || !lacking, min(g.left, counts)
 			continue
-		case verdicts[i] == freshness.Withheld:
-			v.withhold(server, k, parts[i])
-			parts[i], partial = nil, true
+		case p.verdict == freshness.Withheld:
+			v.withhold(server, k, p.entry)
+			partial = true
 			continue
+		default:
+			stale, left = stale || p.verdict.IsStale(), server.Cache.Left(p.entry, v.now)
 		}
-		stale = stale || verdicts[i].IsStale()
 		server.has(v.at, k)
-		v.left = min(v.left, server.Cache.Left(parts[i], v.now))
+		entries[i], g.left = p.entry, min(g.left, left)
 	}
-	v.left = bounded(v.left)
+	g.left = bounded(g.left)
 	switch {
 	case partial:
-		v.status, v.left = statusPartial, min(v.left, 0)
+		g.status, g.left = statusPartial, min(g.left, 0)
 	case stale:
-		v.status = statusStale
+		g.status = statusStale
 	}
-	if stale && v.outcome == outcome.Hit {
-		v.outcome = outcome.Stale
+	if stale && g.outcome == outcome.Hit {
+		g.outcome = outcome.Stale
 	}
-	return v.join(k, parts)
+	return entries
 }
 
 // withhold notes that the caller is given a list without a server's part. The server may have answered somebody
 // in the same moment: then clients are told at once.
-func (v *visit) withhold(s *Server, k revision.Kind, part *cache.Entry) {
+func (v *viewer) withhold(s *Server, k revision.Kind, part *cache.Entry) {
 	s.withheld[v.at.Era()][k].Store(true)
 	if e := v.listed(s, k); s.Carries.isPersonal() && e != nil && e.Fetched.After(part.Fetched) {
 		s.deliver(v.at, k)
 	}
 }
 
-// await returns what a fetch brings in the time that there is, or nil, and whether the server has refused the caller;
-// last is the part as it is, or nil, and verdict what may be done with it. Others may have waited for it that long
-// already.
-func (v *visit) await(s *Server, f fetch, last *cache.Entry, verdict freshness.Verdict) (e *cache.Entry, refused bool) {
-	if f == nil {
-		return nil, false
+// await waits for what a part's fetch brings, in the time that there is. Others may have waited for it that long
+// already. It returns how the server has refused the caller, or nil.
+func (v *viewer) await(s *Server, p *part) *client.StatusError {
+	if p.fetch == nil {
+		return nil
 	}
 	limit := freshness.StalePatience
 	switch {
-	case last == nil && s.Carries.isPersonal():
+	case p.entry == nil && s.Carries.isPersonal():
 		limit = v.endpoint.firstPatience()
-	case last != nil && verdict == freshness.Withheld:
+	case p.entry != nil && p.verdict == freshness.Withheld:
 		limit = freshness.Patience
-	case last != nil && last.Lifetime == 0:
+	case p.entry != nil && p.entry.Lifetime == 0:
 		limit = shortPatience
 	}
-	e, err := v.wait(f, limit)
-	if f := v.turnedAway(s, err); f != nil {
-		v.refused = f
+	e, err := v.wait(p.fetch, limit)
+	refused := statusOf(err)
+	if refused != nil {
+		v.bar(s)
 	}
-	return e, s.Carries.isPersonal() && statusOf(err) != nil
+	switch {
+	case v.isAnswer(e, p.entry):
+		p.entry, p.answered = e, true
+	case refused != nil && s.Carries.isPersonal():
+		p.entry = nil // it is from a time when the server let the caller in
+	}
+	return refused
 }
 
 // isAnswer reports whether a list that was waited for may be given as the server's answer: not where
 // another instance was waited for in vain, or has brought a list that is too old by now. last is the part
 // as it was.
-func (v *visit) isAnswer(e, last *cache.Entry) bool {
+func (v *viewer) isAnswer(e, last *cache.Entry) bool {
 	switch {
 	case e == nil:
 		return false
@@ -264,7 +295,7 @@ func (v *visit) isAnswer(e, last *cache.Entry) bool {
 
 // awaitServers waits until all of those servers have been asked once, but for none longer
 // than the gate after its feed began.
-func (v *visit) awaitServers(servers []*Server) {
+func (v *viewer) awaitServers(servers []*Server) {
 	if v.endpoint.await(v.r.Context(), v.at, servers) {
 		v.now = time.Now()
 	}

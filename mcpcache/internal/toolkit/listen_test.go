@@ -53,7 +53,7 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 			}
 			ctx, leave := context.WithCancel(t.Context())
 			w := &written{breaks: breaks}
-			v := &visit{w: w, r: (&http.Request{}).WithContext(ctx), endpoint: &Endpoint{}}
+			v := &visit{w: w, viewer: viewer{r: (&http.Request{}).WithContext(ctx), endpoint: &Endpoint{}}}
 			var ended atomic.Bool
 			go func() {
 				v.openStream(l).run()
@@ -92,7 +92,7 @@ func newStream(t *testing.T, ctx context.Context) *stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &visit{w: new(written), r: (&http.Request{}).WithContext(ctx), arrived: time.Now(), endpoint: &Endpoint{}}
+	v := &visit{w: new(written), viewer: viewer{r: (&http.Request{}).WithContext(ctx), arrived: time.Now(), endpoint: &Endpoint{}}}
 	return v.openStream(l)
 }
 

@@ -13,17 +13,17 @@ import (
 
 // mayBeLost reports whether the server may have lost the session in which it is called, and it has not been found out
 // yet.
-func (v *visit) mayBeLost() bool {
-	return v.opened != nil && v.opened.ID != "" && !v.again && !v.checked
+func (t *attempt) mayBeLost() bool {
+	return t.opened != nil && t.opened.ID != "" && !t.again && !t.checked
 }
 
 // holds reports whether an answer is held back until it is known that it is no refusal, or what a refusal is about: the
 // session, the guard's credential, or the call.
 func (a *answer) holds(status int) bool {
 	switch {
-	case a.v.mayRenew(status):
+	case a.attempt.mayRenew(status):
 		return true
-	case !a.v.mayBeLost():
+	case !a.attempt.mayBeLost():
 		return false
 	case status == http.StatusOK:
 		return header.IsJSON(a.header["Content-Type"]) && header.Coding(a.header) == ""
@@ -33,7 +33,7 @@ func (a *answer) holds(status int) bool {
 
 // isLost finds out by a refusal that is held back whether the server has lost the session. It reports whether it has,
 // and the request is to be sent once more.
-func (v *visit) isLost(a *answer) bool {
+func (t *attempt) isLost(a *answer) bool {
 	if a.held == 0 {
 		return false
 	}
@@ -42,41 +42,41 @@ func (v *visit) isLost(a *answer) bool {
 	case err != nil:
 		// What may be a message all the same may say that the call was done.
 		unread := header.Coding(a.header) != "" || bytes.Contains(a.beginning, []byte(`"jsonrpc"`))
-		return v.renewSession(a.held, 0) && isUndone(a.held, 0) && !unread
+		return t.renewSession(a.held, 0) && isUndone(a.held, 0) && !unread
 	case response.Error == nil:
 		return false // the server has done it in the session
 	}
-	return v.renewSession(a.held, response.Error.Code) && isUndone(a.held, response.Error.Code)
+	return t.renewSession(a.held, response.Error.Code) && isUndone(a.held, response.Error.Code)
 }
 
 // suspect finds out by an error on an event stream whether the server has lost the session, before the client has the
 // error: its next request is then sent in another one.
-func (v *visit) suspect(response []byte) {
-	if v.mayBeLost() && message.Judge(response) == message.IsError {
+func (t *attempt) suspect(response []byte) {
+	if t.mayBeLost() && message.Judge(response) == message.IsError {
 		if refused, err := message.ParseResponse(response); err == nil {
-			v.renewSession(http.StatusOK, refused.Error.Code)
+			t.renewSession(http.StatusOK, refused.Error.Code)
 		}
 	}
 }
 
 // renewSession finds out whether the server has lost the session, if a refusal of that status and code may say that.
 // Another one then takes its place. Where the client shall know, its own ends.
-func (v *visit) renewSession(status, code int) (lost bool) {
-	if !v.mayBeLost() || !client.MayBeOfSession(status, code) {
+func (t *attempt) renewSession(status, code int) (lost bool) {
+	if !t.mayBeLost() || !client.MayBeOfSession(status, code) {
 		return false
 	}
-	if v.server.EndsSessions && v.server.Carries.isPersonal() && (status == http.StatusUnauthorized || status == http.StatusForbidden) {
+	if t.server.EndsSessions && t.server.Carries.isPersonal() && (status == http.StatusUnauthorized || status == http.StatusForbidden) {
 		return false // it is about the credentials: the client is to keep its session
 	}
-	v.checked = true
-	caller := v.presents(v.server)
+	t.checked = true
+	caller := t.presents(t.server)
 	// What the specification has servers say of an unknown session (2025-11-25, "Streamable HTTP", "Session
 	// Management" 3), and what many say instead (punkpeye/mcp-proxy#108, rust-sdk#559).
 	sure := status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusUnauthorized
 	gone := status == http.StatusNotFound && isUndone(status, code)
-	lost = v.within.Renew(client.WithCredentials(v.r.Context(), caller.Credentials), v.opened, v.endpoint.sessions(v.server, v.as, caller), sure, gone)
-	if lost && v.server.EndsSessions && v.client != nil {
-		v.endpoint.endSession(v.client.ID)
+	lost = t.within.Renew(client.WithCredentials(t.r.Context(), caller.Credentials), t.opened, t.endpoint.sessions(t.server, t.as, caller), sure, gone)
+	if lost && t.server.EndsSessions && t.client != nil {
+		t.endpoint.endSession(t.client.ID)
 	}
 	return lost
 }
@@ -97,9 +97,9 @@ func isUndone(status, code int) bool {
 
 // lostFor is the refusal of what is for a server that has lost the session, where the client
 // shall know: a legacy one opens another, and with that one of the server's.
-func (v *visit) lostFor() *jsonrpc.Problem {
-	if v.client == nil {
-		return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q has lost the session", v.server.Name))
+func (c *call) lostFor() *jsonrpc.Problem {
+	if c.client == nil {
+		return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q has lost the session", c.server.Name))
 	}
 	return jsonrpc.Refused(http.StatusNotFound, "Session not found: the server has lost its own")
 }

@@ -3,6 +3,7 @@ package toolkit
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
@@ -21,10 +22,25 @@ type fetch interface {
 	WaitUpTo(ctx context.Context, limit time.Duration) (*cache.Entry, error)
 }
 
+// viewer is the caller of a request, as the servers see it. Its methods ask the servers for lists on the
+// caller's behalf, and find out what the caller is shown of them.
+type viewer struct {
+	endpoint *Endpoint
+	r        *http.Request
+	arrived  time.Time         // when the request did
+	now      time.Time         // later than arrived if the request has waited since
+	at       revision.Revision // of the request
+	views    *catalog.Views    // what the caller may see and call; nil: everything
+
+	presented []*feed.Caller    // as whom the caller comes to the servers, by their numbers
+	knocked   *callerlists.List // the door's list that has let the caller in; nil: none has, or it is used
+	crowded   bool              // a list could not be joined, as too many are
+}
+
 // demand asks a server for its list, as the caller is shown it; nil if it is not asked. last is
 // what there is of the list, or nil: if that must not be given, the server is asked though it has
 // failed lately.
-func (v *visit) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
+func (v *viewer) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 	if s.Carries.isPersonal() {
 		// The cache does not keep a list that is too large. The door is asked for such a list only once.
 		if knock := v.knocked; s == v.endpoint.door && knock != nil && knock.Has(k) {
@@ -51,7 +67,7 @@ func (v *visit) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 }
 
 // listed returns the list of a server that the caller is shown, of whatever age, or nil.
-func (v *visit) listed(s *Server, k revision.Kind) *cache.Entry {
+func (v *viewer) listed(s *Server, k revision.Kind) *cache.Entry {
 	if !s.Carries.isPersonal() {
 		return s.pinned(v.at, k)
 	}
@@ -86,13 +102,13 @@ func (s *Server) admits(c feed.Caller, r revision.Revision, k revision.Kind, now
 }
 
 // part returns what there is of a server's list, not too old, or nil.
-func (v *visit) part(s *Server, k revision.Kind) *cache.Entry {
+func (v *viewer) part(s *Server, k revision.Kind) *cache.Entry {
 	return s.usable(v.listed(s, k), v.now)
 }
 
 // isLacking reports whether the caller is shown no such list of a server, or was not when it
 // was last asked, and for how long that counts.
-func (v *visit) isLacking(s *Server, k revision.Kind) (left time.Duration, lacking bool) {
+func (v *viewer) isLacking(s *Server, k revision.Kind) (left time.Duration, lacking bool) {
 	switch {
 	case !s.Carries.isPersonal():
 		return forever, s.isLacking(v.at, k)
@@ -104,8 +120,8 @@ func (v *visit) isLacking(s *Server, k revision.Kind) (left time.Duration, lacki
 }
 
 // joined returns the list of what the servers have now, whether or not it is fresh; nil if there
-// is no memory for it, see [visit.join].
-func (v *visit) joined(k revision.Kind) *catalog.List {
+// is no memory for it, see [viewer.join].
+func (v *viewer) joined(k revision.Kind) *catalog.List {
 	parts := make([]*cache.Entry, len(v.endpoint.servers))
 	for i, s := range v.endpoint.servers {
 		parts[i] = v.part(s, k)
@@ -115,7 +131,7 @@ func (v *visit) joined(k revision.Kind) *catalog.List {
 
 // join joins the lists that the caller is shown. It returns nil if so many large lists are being
 // joined that it would have to wait too long, or the caller has gone.
-func (v *visit) join(k revision.Kind, parts []*cache.Entry) *catalog.List {
+func (v *viewer) join(k revision.Kind, parts []*cache.Entry) *catalog.List {
 	if v.isEverybodys(k) {
 		return v.endpoint.join(newestOf(v.at), k, parts)
 	}
@@ -125,12 +141,12 @@ func (v *visit) join(k revision.Kind, parts []*cache.Entry) *catalog.List {
 }
 
 // isEverybodys reports whether all callers are shown the same list of a kind.
-func (v *visit) isEverybodys(k revision.Kind) bool {
+func (v *viewer) isEverybodys(k revision.Kind) bool {
 	return !v.endpoint.personal && !v.endpoint.varies.Has(k)
 }
 
 // last returns the list that the caller was given last, or nil.
-func (v *visit) last(k revision.Kind) *catalog.List {
+func (v *viewer) last(k revision.Kind) *catalog.List {
 	if v.isEverybodys(k) {
 		return v.endpoint.catalog.Last(newestOf(v.at), k)
 	}
@@ -139,7 +155,7 @@ func (v *visit) last(k revision.Kind) *catalog.List {
 
 // awaitShown has those of the servers show their lists of a kind that may have others for the
 // caller, and have not shown them yet. It waits for each as long as for a feed that begins.
-func (v *visit) awaitShown(servers []*Server, k revision.Kind) {
+func (v *viewer) awaitShown(servers []*Server, k revision.Kind) {
 	var fetches []fetch
 	for _, s := range servers {
 		if !s.Carries.isPersonal() || v.part(s, k) != nil {
@@ -160,7 +176,7 @@ func (e *Endpoint) firstPatience() time.Duration {
 }
 
 // wait waits for a list, but for none longer than that after it was first asked for.
-func (v *visit) wait(f fetch, limit time.Duration) (*cache.Entry, error) {
+func (v *viewer) wait(f fetch, limit time.Duration) (*cache.Entry, error) {
 	e, err := f.WaitUpTo(v.r.Context(), limit)
 	v.now = time.Now()
 	return e, err

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// personalVisit returns a request of a caller, and a server that may show each caller another list.
-func personalVisit(t *testing.T) (*visit, *Server) {
+// personalViewer returns the caller of a request, and a server that may show each caller another list.
+func personalViewer(t *testing.T) (*viewer, *Server) {
 	t.Helper()
 	tenant := &backend.Tenant{Settings: backend.Defaults(), Logger: zap.NewNop()}
 	tenant.Settings.AdmitAll = true
@@ -30,7 +30,7 @@ func personalVisit(t *testing.T) (*visit, *Server) {
 		<-ended
 	})
 	s := &Server{Tenant: tenant, Carries: Carries{From: "Authorization"}}
-	return &visit{
+	return &viewer{
 		endpoint: &Endpoint{servers: []*Server{s}}, at: revision.LatestModern, now: time.Now(),
 		r: &http.Request{Header: http.Header{"Authorization": {"Bearer a"}}},
 	}, s
@@ -39,7 +39,7 @@ func personalVisit(t *testing.T) (*visit, *Server) {
 // A handler of the server alone keeps the first page of a caller's list where the whole list would be. That
 // page is not taken for the list.
 func TestPageIsNoList(t *testing.T) {
-	v, s := personalVisit(t)
+	v, s := personalViewer(t)
 	e := cachetest.Tools(t, 2)
 	e.Partition = v.presents(s).Context
 	s.Cache.Put(e)
@@ -58,7 +58,7 @@ func TestPageIsNoList(t *testing.T) {
 // fresh. One that was fetched since the request arrived counts, too.
 func TestAnswersOfOtherInstances(t *testing.T) {
 	now := time.Now()
-	v := &visit{arrived: now.Add(-time.Second), now: now}
+	v := &viewer{arrived: now.Add(-time.Second), now: now}
 	last := &cache.Entry{Fetched: now.Add(-time.Hour)}
 	for name, c := range map[string]struct {
 		e    *cache.Entry
@@ -81,7 +81,7 @@ func TestAnswersOfOtherInstances(t *testing.T) {
 // A server may answer in the moment in which a caller is given a list without its part. Then nobody waits for the
 // next answer: clients are told of this one.
 func TestPartThatComesInThisMoment(t *testing.T) {
-	v, s := personalVisit(t)
+	v, s := personalViewer(t)
 	old, now := cachetest.Tools(t, 1), cachetest.Tools(t, 2)
 	old.Partition, old.Fetched = v.presents(s).Context, now.Fetched.Add(-time.Minute)
 	now.Partition = old.Partition

@@ -44,7 +44,8 @@ func (v *visit) route(next caddyhttp.Handler) error {
 			return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error()))
 		}
 	}
-	return v.handOn(next, body, target.Name)
+	c := &call{visit: v, next: next, body: body, name: target.Name, speaks: v.server.at(v.at).Era()}
+	return c.handOn()
 }
 
 // find returns what a name, or URI, stands for.
@@ -82,7 +83,7 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *jsonrpc.Pro
 }
 
 // showFor has those servers show what they have for the caller that a name, or URI, may be of.
-func (v *visit) showFor(k revision.Kind, name string) {
+func (v *viewer) showFor(k revision.Kind, name string) {
 	if !v.endpoint.personal {
 		return
 	}
@@ -97,7 +98,7 @@ func (v *visit) showFor(k revision.Kind, name string) {
 }
 
 // target looks a name up: in the joined list, or else by the only prefix that fits.
-func (v *visit) target(k revision.Kind, name string) (catalog.Target, bool) {
+func (v *viewer) target(k revision.Kind, name string) (catalog.Target, bool) {
 	if k != revision.Resources {
 		target, ok := v.joined(k).Target(name)
 		if ok || v.crowded {
@@ -142,7 +143,7 @@ func (e *Endpoint) byPrefix(name string) (target catalog.Target, ok bool) {
 
 // missing returns a server without a prefix, or for URIs any, that may have what is asked
 // for, but has not been reached yet; nil if there is none.
-func (v *visit) missing(k revision.Kind) *Server {
+func (v *viewer) missing(k revision.Kind) *Server {
 	named := k == revision.Tools || k == revision.Prompts
 	for _, s := range v.endpoint.servers {
 		if _, lacking := v.isLacking(s, k); (!named || s.Prefix == "") && !lacking && v.part(s, k) == nil {

@@ -17,9 +17,9 @@ import (
 )
 
 // inOtherEra fills in the header of a request to a server of the other era than the client.
-func (v *visit) inOtherEra(h http.Header, body []byte, name string) {
+func (c *call) inOtherEra(h http.Header) {
 	h["Accept"] = []string{"application/json, text/event-stream"}
-	if v.speaks == revision.Legacy {
+	if c.speaks == revision.Legacy {
 		for field := range h {
 			if field == "Mcp-Method" || field == "Mcp-Name" || strings.HasPrefix(field, "Mcp-Param-") {
 				delete(h, field)
@@ -28,23 +28,23 @@ func (v *visit) inOtherEra(h http.Header, body []byte, name string) {
 		return
 	}
 	h["Mcp-Protocol-Version"] = []string{revision.LatestModern.String()}
-	h["Mcp-Method"] = []string{v.in.Method}
-	if _, named := message.NamedInHeader(v.in.Method); named {
-		h["Mcp-Name"] = []string{message.EncodeHeader(name)}
+	h["Mcp-Method"] = []string{c.in.Method}
+	if _, named := message.NamedInHeader(c.in.Method); named {
+		h["Mcp-Name"] = []string{message.EncodeHeader(c.name)}
 	}
-	if v.in.Method == "tools/call" {
-		arguments, _ := message.ValueAt(body, "params", "arguments")
-		for field, value := range message.Mirrored(v.tooled(name), arguments) {
+	if c.in.Method == "tools/call" {
+		arguments, _ := message.ValueAt(c.body, "params", "arguments")
+		for field, value := range message.Mirrored(c.tooled(), arguments) {
 			h.Set(field, value)
 		}
 	}
 }
 
 // tooled returns a tool as its server lists it, or nil.
-func (v *visit) tooled(name string) []byte {
-	if list := v.part(v.server, revision.Tools); list != nil {
+func (c *call) tooled() []byte {
+	if list := c.part(c.server, revision.Tools); list != nil {
 		for item := range list.Each() {
-			if message.NameOf(revision.Tools, item) == name {
+			if message.NameOf(revision.Tools, item) == c.name {
 				return item
 			}
 		}
@@ -54,7 +54,7 @@ func (v *visit) tooled(name string) []byte {
 
 // turned is an answer of a server of the other era on its way to the client.
 type turned struct {
-	v      *visit
+	call   *call
 	status int
 	filter messageFilter
 	by     bridge.Answer
@@ -68,22 +68,22 @@ type turned struct {
 
 // turn begins an answer over the bridge.
 func (a *answer) turn(status int) *turned {
-	v := a.v
-	t := &turned{v: v, status: status, filter: v.messageFilter(a.watcher.Format == sse.JSON), share: v.endpoint.bridged.Share(), by: bridge.Answer{
-		To: v.at.Era(), ID: v.in.Message.ID, Sent: v.sentID(), Method: v.in.Method,
-		Level: message.StringAt(v.in.Body.Bytes, "params", "_meta", message.MetaLogLevel),
+	c := a.attempt.call
+	t := &turned{call: c, status: status, filter: a.attempt.messageFilter(a.watcher.Format == sse.JSON), share: c.endpoint.bridged.Share(), by: bridge.Answer{
+		To: c.at.Era(), ID: c.in.Message.ID, Sent: c.sentID(), Method: c.in.Method,
+		Level: message.StringAt(c.in.Body.Bytes, "params", "_meta", message.MetaLogLevel),
 	}}
-	h := v.w.Header()
+	h := c.w.Header()
 	delete(h, "Content-Length")
 	delete(h, "Content-Encoding")
 	if header.Coding(a.header) != "" { // none was asked for
 		t.over = true
-		_ = v.fail(v.server.unclear())
+		_ = c.fail(c.server.unclear())
 		return t
 	}
 	if header.IsJSON(a.header["Content-Type"]) {
 		length, err := strconv.ParseInt(a.header.Get("Content-Length"), 10, 64)
-		if err != nil || length > v.endpoint.Settings.Limits.List {
+		if err != nil || length > c.endpoint.Settings.Limits.List {
 			length = -1
 		}
 		if t.whole, _ = budget.NewBuffer(&t.share, length); t.whole == nil {
@@ -91,8 +91,8 @@ func (a *answer) turn(status int) *turned {
 		}
 		return t
 	}
-	t.events = sse.Splitter{MaxEvent: int(v.endpoint.Settings.Limits.List), Comments: true}
-	v.w.WriteHeader(status)
+	t.events = sse.Splitter{MaxEvent: int(c.endpoint.Settings.Limits.List), Comments: true}
+	c.w.WriteHeader(status)
 	return t
 }
 
@@ -106,10 +106,10 @@ func (s *Server) unclear() *jsonrpc.Problem {
 
 // tooLarge answers for a server whose answer is too large.
 func (t *turned) tooLarge() {
-	text := fmt.Sprintf("the answer of the MCP server %q, which speaks another revision than the client, is larger than max_list, or than there is memory left for such answers", t.v.server.Name)
+	text := fmt.Sprintf("the answer of the MCP server %q, which speaks another revision than the client, is larger than max_list, or than there is memory left for such answers", t.call.server.Name)
 	t.over = true
 	if t.events.MaxEvent == 0 {
-		_ = t.v.fail(jsonrpc.Failed(http.StatusBadGateway, text))
+		_ = t.call.fail(jsonrpc.Failed(http.StatusBadGateway, text))
 		return
 	}
 	_ = t.event(t.by.Fail(text).Bytes)
@@ -121,7 +121,7 @@ func (t *turned) write(p []byte) error {
 		return nil
 	}
 	if t.whole != nil {
-		if int64(t.whole.Len()+len(p)) > t.v.endpoint.Settings.Limits.List || !t.whole.Write(p) {
+		if int64(t.whole.Len()+len(p)) > t.call.endpoint.Settings.Limits.List || !t.whole.Write(p) {
 			t.tooLarge()
 		}
 		return nil
@@ -142,7 +142,7 @@ func (t *turned) write(p []byte) error {
 		case !found:
 			return nil
 		case event.Comment:
-			_, err = t.v.w.Write([]byte(":\n\n"))
+			_, err = t.call.w.Write([]byte(":\n\n"))
 		default:
 			err = t.heard(event.Data)
 		}
@@ -174,7 +174,7 @@ func (t *turned) translate(data []byte) bridge.Message {
 }
 
 func (t *turned) event(data []byte) error {
-	_, err := t.v.w.Write(sse.AppendEvent(nil, data))
+	_, err := t.call.w.Write(sse.AppendEvent(nil, data))
 	return err
 }
 
@@ -185,14 +185,14 @@ func (t *turned) finish() {
 	}
 	t.over = true
 	switch {
-	case t.whole == nil && t.v.isCancelled():
+	case t.whole == nil && t.call.isCancelled():
 		_ = t.event(t.by.Fail(cancelled.Text).Bytes)
 		return
 	case t.whole == nil:
-		_ = t.event(t.by.Fail(fmt.Sprintf("the MCP server %q ended its answer before the result", t.v.server.Name)).Bytes)
+		_ = t.event(t.by.Fail(fmt.Sprintf("the MCP server %q ended its answer before the result", t.call.server.Name)).Bytes)
 		return
-	case t.v.isCancelled():
-		_ = t.v.fail(cancelled)
+	case t.call.isCancelled():
+		_ = t.call.fail(cancelled)
 		return
 	}
 	data, ok := t.whole.Bytes()
@@ -205,9 +205,9 @@ func (t *turned) finish() {
 	case m.Final:
 		t.answer(m)
 	case t.status >= http.StatusBadRequest:
-		_ = t.v.fail(t.v.server.failed(t.status))
+		_ = t.call.fail(t.call.server.failed(t.status))
 	default:
-		_ = t.v.fail(t.v.server.unclear())
+		_ = t.call.fail(t.call.server.unclear())
 	}
 }
 
@@ -217,14 +217,14 @@ func (t *turned) answer(m bridge.Message) {
 	status := t.status
 	switch {
 	case status >= http.StatusInternalServerError:
-	case t.v.client != nil || m.Code == 0:
+	case t.call.client != nil || m.Code == 0:
 		status = http.StatusOK
 	case jsonrpc.StatusOf(m.Code) != http.StatusOK:
 		status = jsonrpc.StatusOf(m.Code)
 	case status == http.StatusNotFound:
 		status = http.StatusOK // it says something of the session
 	}
-	t.v.w.Header()["Content-Length"] = []string{strconv.Itoa(len(m.Bytes))}
-	t.v.w.WriteHeader(status)
-	_, _ = t.v.w.Write(m.Bytes) // if the client has gone, there is nobody to report that to
+	t.call.w.Header()["Content-Length"] = []string{strconv.Itoa(len(m.Bytes))}
+	t.call.w.WriteHeader(status)
+	_, _ = t.call.w.Write(m.Bytes) // if the client has gone, there is nobody to report that to
 }

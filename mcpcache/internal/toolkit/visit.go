@@ -12,9 +12,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/callerlists"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
@@ -26,15 +23,10 @@ import (
 
 // visit is one request to the endpoint.
 type visit struct {
-	endpoint *Endpoint
-	w        http.ResponseWriter
-	r        *http.Request
-	arrived  time.Time
-	now      time.Time // later than arrived if it has waited since
+	viewer
 
-	in    inbound.Request // what has been read of it
-	views *catalog.Views  // what the caller may see and call; nil: everything
-	at    revision.Revision
+	w  http.ResponseWriter
+	in inbound.Request // what has been read of it
 
 	// What became of it, for metrics, logs and placeholders.
 	outcome outcome.Outcome
@@ -44,24 +36,6 @@ type visit struct {
 	took    time.Duration
 
 	client *session.Client // the session of a legacy client; nil: it is in none
-	speaks revision.Era    // that of the server, as far as it is called
-	waits  *session.Call   // what can be cancelled; nil: nothing
-	asked  bool            // a server has been sent something
-
-	presented []*feed.Caller    // as whom the caller comes to the servers, by their numbers
-	knocked   *callerlists.List // the door's list of the visit's kind, which has let the caller in; nil: none has, or it is used
-	refused   *jsonrpc.Problem  // the door's, of a list
-	renewed   bool              // the guard's credential has been
-	crowded   bool              // a list could not be joined, as too many are
-
-	// Of what is sent to a legacy server.
-	as      *session.Client  // as whom the session with it is opened
-	opened  *session.Opened  // that session
-	within  *session.Session // the client's place in the table, which has it
-	again   bool             // the server is asked once more
-	checked bool             // it has been found out whether the session is lost
-	lost    bool             // the server has lost the session, and is to be asked once more
-	number  []byte           // the id of what it is sent, in place of a modern client's
 
 	status string        // what Cache-Status says besides the name
 	left   time.Duration // of the freshness of a list
@@ -88,7 +62,9 @@ func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
 	views := e.viewsFor(r)
 	header.RemoveConnectionFields(r.Header)
 	now := time.Now()
-	v := &visit{endpoint: e, w: w, r: r, views: views, arrived: now, now: now, in: inbound.Request{Share: e.cache.Work().Share()}}
+	v := &visit{
+		viewer: viewer{endpoint: e, r: r, views: views, arrived: now, now: now}, w: w, in: inbound.Request{Share: e.cache.Work().Share()},
+	}
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		replacer.Map(v.placeholder)
 	}
