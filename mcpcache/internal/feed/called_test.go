@@ -124,9 +124,13 @@ func TestAskedAfterACall(t *testing.T) {
 			if changes {
 				s.Set(tools, "new")
 			}
-			for range 3 {
+			answers, release := s.Script(list), make(chan struct{})
+			s.On(list, waitFor(release, s))
+			for range 3 { // all of them before the server answers
 				f.Asked(tools)
 			}
+			s.On(list, answers)
+			close(release)
 			w.after(2 * w.policy.Refresh)
 			if n := s.Count(list) - before; n != 1 {
 				t.Errorf("the list was fetched %d times", n)
