@@ -162,7 +162,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 		err       error
 		counts    time.Duration
 		other     bool       // it counts for other kinds, too
-		unless    Remembered // with which it does not count
+		unless    Remembered // the failures that leave it out
 		refusedAt time.Duration
 	}{
 		{refused, RefusalCounts, true, NoFailure, RefusalCounts},

@@ -41,7 +41,7 @@ type slot struct {
 
 	mu     sync.Mutex
 	child  *child                // nil: none runs
-	answer []byte                // with which it has said what it is
+	answer []byte                // the answer of the process to initialize
 	waking *flight.Flight[woken] // the start that requests wait for, nil: none
 	closed bool
 }

@@ -20,7 +20,7 @@ type call struct {
 	body    []byte        // as the server is sent it
 	name    string        // of the item that is called, as the server knows it
 	speaks  revision.Era  // that of the server
-	number  []byte        // the id of what a legacy server is sent, in place of a modern client's
+	number  []byte        // the request's id at a legacy server; nil: the server gets the client's id
 	waits   *session.Call // what can be cancelled; nil: nothing
 	asked   bool          // the server has been sent something
 	renewed bool          // the guard's credential has been

@@ -163,6 +163,11 @@ func (c *caller) send(r *http.Request) *received {
 	return a
 }
 
+// beginList is begin of a request for a list.
+func (c *caller) beginList(k revision.Kind) (a *received, leave func()) {
+	return c.begin(c.request(http.MethodPost, "/mcp", c.message(k.Method(), ""), "Mcp-Method", k.Method()))
+}
+
 // begin sends a request whose answer is not waited for: the test goes on once nothing happens any more.
 // The function ends the request, as a client does that goes away.
 func (c *caller) begin(r *http.Request) (a *received, leave func()) {

@@ -141,8 +141,7 @@ func TestEndedToolkitsAskForNobodyGone(t *testing.T) {
 					return lists(w, r, c)
 				})
 				begin := func(who string) (*received, func()) {
-					c := w.calls(modern, "Authorization", "Bearer "+who)
-					return c.begin(c.request(http.MethodPost, "/mcp", c.message("tools/list", ""), "Mcp-Method", "tools/list"))
+					return w.calls(modern, "Authorization", "Bearer "+who).beginList(revision.Tools)
 				}
 				_, leave := begin("ada")
 				waits, leaveLater := begin("bob")

@@ -92,7 +92,7 @@ func TestCallersWaitTogether(t *testing.T) {
 				var waiting []*received
 				var leaves []func()
 				for range 5 {
-					a, leave := c.begin(c.request(http.MethodPost, "/mcp", c.message("tools/list", ""), "Mcp-Method", "tools/list"))
+					a, leave := c.beginList(revision.Tools)
 					waiting, leaves = append(waiting, a), append(leaves, leave)
 				}
 				leaves[0]()
@@ -125,7 +125,7 @@ func TestCallersOfLegacyServersAskOnce(t *testing.T) {
 		c := w.calls(modern, "Authorization", "Bearer ada")
 		asked := make(map[revision.Kind]*received)
 		for _, k := range []revision.Kind{revision.Tools, revision.Prompts, revision.Resources} {
-			a, leave := c.begin(c.request(http.MethodPost, "/mcp", c.message(k.Method(), ""), "Mcp-Method", k.Method()))
+			a, leave := c.beginList(k)
 			defer leave()
 			asked[k] = a
 		}

@@ -108,8 +108,8 @@ func TestServersAreNotSentFieldsOfTheConnection(t *testing.T) {
 	}
 }
 
-// TestOrigins: callers count by themselves once the server has accepted them. Until then they count by the
-// network from which they come.
+// TestOrigins: a caller counts alone once the server has accepted the caller. Until then, all callers of
+// one network count together.
 func TestOrigins(t *testing.T) {
 	v, s := personalViewer(t)
 	origin := func(client string) string {

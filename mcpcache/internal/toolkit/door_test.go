@@ -324,7 +324,7 @@ func TestStreamsEndWithTheirCallers(t *testing.T) {
 					w.Errorf("%s: the stream of a client of %s is over: %v: %s", name, c.at, a.isOver(), a)
 				}
 				door.lets("Bearer good")
-				w.after(callerlists.Within) // for what hangs
+				w.after(callerlists.Within) // the hanging requests end
 			}, "Authorization", "Bearer good")
 		})
 	}

@@ -251,8 +251,8 @@ func (v *viewer) withhold(s *Server, k revision.Kind, part *cache.Entry) {
 	}
 }
 
-// await waits for what a part's fetch brings, in the time that there is. Others may have waited for it that long
-// already. It returns how the server has refused the caller, or nil.
+// await waits for a part's fetch, and takes its answer over. The wait is counted from the beginning of the fetch, so
+// that other requests may have used it up. await returns the server's refusal of the caller, or nil.
 func (v *viewer) await(s *Server, p *part) *client.StatusError {
 	if p.fetch == nil {
 		return nil

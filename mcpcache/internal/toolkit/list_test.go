@@ -298,7 +298,7 @@ func TestListsWaitForMemory(t *testing.T) {
 		if a := c.list(revision.Tools); a.status() != "fwd=uri-miss; stored; collapsed" {
 			t.Errorf("a small list says %s", a)
 		}
-		waiting, leave := c.begin(c.request(http.MethodPost, "/mcp", c.message("resources/list", ""), "Mcp-Method", "resources/list"))
+		waiting, leave := c.beginList(revision.Resources)
 		defer leave()
 		if waiting.isOver() {
 			t.Fatalf("the list does not wait: %s", waiting)
