@@ -19,7 +19,7 @@ var mutations = []mutation{
 		{"internal/exchange/fetch.go", "!fetch.Since(x.question.mark)", "false"},
 	}, found: `collapsed: version \d+ of \S+ is old: version \d+ had been announced`},
 	{name: "store under the old epoch", edits: []replacement{
-		{"internal/exchange/keep.go", "Lifetime: lifetime, Mark: q.mark,", "Lifetime: lifetime, Mark: x.backend.Cache.Mark(q.kind),"},
+		{"internal/exchange/keep.go", "Lifetime: lifetime, Mark: q.mark,", "Lifetime: lifetime, Mark: l.backend.Cache.Mark(q.kind),"},
 	}, found: oldVersion},
 	{name: "ignore the context of lists", edits: []replacement{
 		{"internal/cache/partition.go", "return p == caller || p == caller.Everybody()", "return p != caller || p == caller"},
@@ -31,29 +31,29 @@ var mutations = []mutation{
 		{"internal/header/connection.go", "case values == nil:", "case true:"},
 	}, found: notLetIn + `|the private list of \S+ was given to \S+`},
 	{name: "serve after DELETE", edits: []replacement{
-		{"internal/exchange/tap.go", "x.endSessions()", "_ = x.session"},
-		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
+		{"internal/exchange/forward.go", "t.learner.endSessions()", "_ = t.learner"},
+		{"internal/exchange/learner.go", "if l.r.Method == http.MethodDelete {", "if false {"},
 	}, found: `session s\d+ has ended|the upstream has refused this caller`},
 	{name: "end one session of several", edits: []replacement{
-		{"internal/exchange/admit.go", "for _, id := range x.sessions {", "for _, id := range x.sessions[:min(len(x.sessions), 1)] {"},
+		{"internal/exchange/admit.go", "for _, id := range l.sessions {", "for _, id := range l.sessions[:min(len(l.sessions), 1)] {"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "trust a session after a 400 or a 404", edits: []replacement{
-		{"internal/exchange/learner.go", "l.ended = x.loseSessions() // some servers say 400 of a session that they do not know", "l.ended = nil"},
+		{"internal/exchange/learner.go", "l.ended = l.loseSessions() // some servers say 400 of a session that they do not know", "l.ended = nil"},
 	}, found: `the upstream has refused this caller|the upstream has not let session`},
 	{name: "trust a session that is said to be unknown", edits: []replacement{
 		{"internal/exchange/learner.go", "r.Error.Code == jsonrpc.UnknownSession", "false"},
 	}, by: testOf{"TestSessionsEnd", "./internal/exchange"}},
 	{name: "look away at other paths", edits: []replacement{
-		{"internal/exchange/pass.go", "e.backend.Upstream.ServeHTTP(o, r, next)", "e.backend.Upstream.ServeHTTP(x.below(), r, next)"},
+		{"internal/exchange/pass.go", "fw.backend.Upstream.ServeHTTP(o, fw.r, fw.next)", "fw.backend.Upstream.ServeHTTP(fw.below(), fw.r, fw.next)"},
 	}, found: `the upstream has refused this caller|the upstream has not let session|` + oldVersion},
 	{name: "let a caller in by an error", edits: []replacement{
 		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
 	}, found: notLetIn},
 	{name: "let a caller in by a page", edits: []replacement{
-		{"internal/exchange/learner.go", "x.backend.NoteLanguage(h)", "x.backend.NoteLanguage(h)\n\t\tl.admit()"},
+		{"internal/exchange/learner.go", "l.backend.NoteLanguage(h)", "l.backend.NoteLanguage(h)\n\t\tl.admit()"},
 	}, found: notLetIn},
 	{name: "let a caller in by a read", edits: []replacement{
-		{"internal/exchange/admit.go", "case kind == revision.Reads && x.session == \"\":", "case false:"},
+		{"internal/exchange/admit.go", "case kind == revision.Reads && l.session == \"\":", "case false:"},
 		{"internal/exchange/admit.go", "case kind == revision.Reads:", "case false:"},
 	}, found: notLetIn},
 	{name: "let anonymous callers in because the feed was", edits: []replacement{
@@ -74,13 +74,13 @@ var mutations = []mutation{
 		{"internal/admission/admission.go", "kinds | l.ended[k].kinds", "0"},
 	}, found: `the upstream has refused this caller the kind`},
 	{name: "keep the admission of who was refused a kind", edits: []replacement{
-		{"internal/exchange/admit.go", "if c.Refused().Has(k) && x.offered(k) {", "if c.Refused().Has(k) && x == nil {"},
+		{"internal/exchange/admit.go", "if c.Refused().Has(k) && l.offered(k) {", "if c.Refused().Has(k) && l == nil {"},
 	}, by: testOf{"TestWhichAdmissionIsKept", "./internal/exchange"}},
 	{name: "bar nobody for an error with status 400", edits: []replacement{
 		{"internal/exchange/learner.go", "learn = l.learnRefusal", "learn = func(message.Response) {}"},
 	}, found: notLetIn},
 	{name: "let in a session that ended meanwhile", edits: []replacement{
-		{"internal/exchange/learner.go", "if x.r.Method == http.MethodDelete {", "if false {"},
+		{"internal/exchange/learner.go", "if l.r.Method == http.MethodDelete {", "if false {"},
 	}, found: `session s\d+ has ended|the upstream has refused this caller`},
 	{name: "keep lost sessions", edits: []replacement{
 		{"internal/admission/admission.go", "func (l *Ledger) LoseSessions() { l.lost.Store(l.clock.Add(1)) }", "func (l *Ledger) LoseSessions() {}"},
@@ -98,13 +98,13 @@ var mutations = []mutation{
 		{"internal/exchange/variant.go", "return x.question.variant == cache.Variant{} || x.seen(caller).Agrees(snapshot)", "return true"},
 	}, found: `the list is for clients such as \S+, not \S+`},
 	{name: "share what a client has asked for", edits: []replacement{
-		{"internal/exchange/keep.go", "case x.leftToFeed():", "case false:"},
-		{"internal/exchange/keep.go", "Partition: x.context,", "Partition: x.backend.Settings.Feed.Partition(page.Scope),"},
+		{"internal/exchange/keep.go", "case l.leftToFeed():", "case false:"},
+		{"internal/exchange/keep.go", "Partition: l.context,", "Partition: l.backend.Settings.Feed.Partition(page.Scope),"},
 	}, found: `what #\d+ of \S+ asked for was given to \S+|the private list of`},
 	{name: "wait for a sick upstream", edits: []replacement{
 		{"internal/exchange/lookup.go", "x.fetch(ctx, best, f.fallback != nil, a)", "x.fetch(ctx, best, false, a)"},
 		{"internal/exchange/lookup.go", "case late && f.fallback != nil:", "case late && x == nil:"},
-		{"internal/exchange/tap.go", "	if f.fallback != nil {", "	if f.fallback != nil && x == nil {"},
+		{"internal/exchange/revalidation.go", "time.NewTimer(freshness.StalePatience - time.Since(fw.arrived))", "time.NewTimer(time.Hour)"},
 	}, found: `waited \S+, and there was a copy|became 502`},
 	{name: "wait for a sick upstream once told", edits: []replacement{
 		{"internal/freshness/freshness.go", "told.Notice != nil && told.Lacks:", "told.Notice != nil:"},
@@ -146,16 +146,16 @@ var mutations = []mutation{
 		{"internal/exchange/answer.go", "answer.Write(x.w)", "if x.backend.Cache.Encoded(f.entry, 0, x.now) != nil {\n\t\tanswer.Entry = f.entry\n\t}\n\tanswer.Write(x.w)"},
 	}, found: wasShown},
 	{name: "show what is hidden in an answer of the upstream", edits: []replacement{
-		{"internal/exchange/tap.go", "below: x.below(), x: x,", "below: x.w, x: x,"},
+		{"internal/exchange/forward.go", "below: fw.below(), header", "below: fw.w, header"},
 	}, found: wasShown},
 	{name: "show what is hidden at other paths", edits: []replacement{
-		{"internal/exchange/pass.go", "below: x.below(), learner", "below: x.w, learner"},
+		{"internal/exchange/pass.go", "below: fw.below(), learner", "below: fw.w, learner"},
 	}, found: `at /mcp/ .*` + wasShown},
 	{name: "show what is hidden in a stream that is resumed", edits: []replacement{
-		{"internal/exchange/screen.go", "stream, lists := x.r.Method == http.MethodGet && view.RestrictsAny(),", "stream, lists := false,"},
+		{"internal/exchange/sieve.go", "stream, lists := fw.r.Method == http.MethodGet && view.RestrictsAny(),", "stream, lists := false,"},
 	}, found: `GET .*` + wasShown},
 	{name: "tell of changes of what is hidden", edits: []replacement{
-		{"internal/exchange/screen.go", "policy.Item{Name: uri}).Allowed },", "policy.Item{Name: uri}).Allowed || true },"},
+		{"internal/exchange/sieve.go", "policy.Item{Name: uri}).Allowed },", "policy.Item{Name: uri}).Allowed || true },"},
 	}, found: `there are \d+ events, and not \d+`},
 	{name: "show the view of another", edits: []replacement{
 		{"internal/cache/view.go", "key := v.Key()\n\treturn viewHash(key[:])", "return viewHash{1}"},
@@ -173,7 +173,7 @@ var mutations = []mutation{
 		{"internal/catalog/page.go", "if at.List == [16]byte(e.Body.Digest[:16]) {", "if true {"},
 	}, by: testOf{"TestPagesOfAListThatChanges", "./internal/exchange"}},
 	{name: "keep a list without what is hidden", edits: []replacement{
-		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: x.catalog.Shown(x.r.Context(), &cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, x.view, x.now).Body, Fetched"},
+		{"internal/exchange/keep.go", "Body:      body, Fetched", "Body: l.catalog.Shown(l.r.Context(), &cache.Entry{Kind: q.kind, Revision: q.revision, Body: body}, l.view, l.now).Body, Fetched"},
 	}, found: otherItems},
 	{name: "forward calls of what is hidden", edits: []replacement{
 		{"internal/exchange/guard.go", "policy.Item{Name: n.Name}).Allowed, nil", "policy.Item{Name: n.Name}).Allowed || n.Kind.String() == \"tools\", nil"},
@@ -188,16 +188,16 @@ var mutations = []mutation{
 		{"internal/exchange/endpoint.go", "reason != understood || x.question.kind == revision.Reads {", "reason != understood || false && x.question.kind == revision.Reads {"},
 	}, found: `resources/read .*(` + reached + `|a copy was given of what is hidden)`},
 	{name: "look at the first message of a batch alone", edits: []replacement{
-		{"internal/exchange/guard.go", "for _, n := range found {\n\t\tx.screen", "for _, n := range found[:min(len(found), 1)] {\n\t\tx.screen"},
+		{"internal/exchange/guard.go", "for _, n := range found {\n\t\tg.wantsList", "for _, n := range found[:min(len(found), 1)] {\n\t\tg.wantsList"},
 	}, found: `a batch .*(` + reached + `|` + wasShown + `)`},
 	{name: "go by the header", edits: []replacement{
-		{"internal/exchange/guard.go", "if inbound.Contradicts(x.r.Header, found) {", "if false {"},
-		{"internal/exchange/guard.go", "for _, item := range n.Items {", "for _, item := range n.Items {\n\t\t\tif name := x.r.Header.Get(\"Mcp-Name\"); name != \"\" {\n\t\t\t\titem.Name = name\n\t\t\t}"},
+		{"internal/exchange/guard.go", "if inbound.Contradicts(g.r.Header, found) {", "if false {"},
+		{"internal/exchange/guard.go", "for _, item := range n.Items {", "for _, item := range n.Items {\n\t\t\tif name := g.r.Header.Get(\"Mcp-Name\"); name != \"\" {\n\t\t\t\titem.Name = name\n\t\t\t}"},
 	}, found: reached + `|` + wasShown},
 	{name: "look at the beginning of a long call alone", edits: []replacement{
-		{"internal/exchange/guard.go", "x.in.ReadRest(x.w, x.r, x.endpoint.Settings.MaxCall)", "x.in.ReadRest(x.w, x.r, min(x.endpoint.Settings.MaxCall, x.endpoint.Settings.MaxRequest))"},
-		{"internal/exchange/guard.go", "case d == inbound.TooLarge:", "case d == inbound.TooLarge && x.in.Body.Whole:"},
-		{"internal/exchange/guard.go", "if !inbound.PlainJSON(x.r.Header) {", "if !x.in.Body.Whole {\n\t\treturn nil, nil\n\t}\n\tif !inbound.PlainJSON(x.r.Header) {"},
+		{"internal/exchange/guard.go", "g.in.ReadRest(g.w, g.r, g.endpoint.Settings.MaxCall)", "g.in.ReadRest(g.w, g.r, min(g.endpoint.Settings.MaxCall, g.endpoint.Settings.MaxRequest))"},
+		{"internal/exchange/guard.go", "case d == inbound.TooLarge:", "case d == inbound.TooLarge && g.in.Body.Whole:"},
+		{"internal/exchange/guard.go", "	if !inbound.PlainJSON(g.r.Header) {\n\t\treturn", "	if !g.in.Body.Whole {\n\t\treturn nil, nil\n\t}\n\tif !inbound.PlainJSON(g.r.Header) {\n\t\treturn"},
 	}, found: reached},
 	{name: "take a tool that says nothing for harmless", edits: []replacement{
 		{"internal/message/annotations.go", `said[hintDestructive] != "false"`, `said[hintDestructive] == "true"`},
@@ -206,12 +206,12 @@ var mutations = []mutation{
 		{"internal/jsonrpc/problem.go", `Invalid(InvalidParams, "Unknown prompt: "+name)`, `Invalid(InvalidParams, "Hidden prompt: "+name)`},
 	}, found: `it was refused with`},
 	{name: "refuse whom the upstream has not let in", edits: []replacement{
-		{"internal/exchange/ask.go", "if letIn || header.IsSigned(x.r.Header) {", "if letIn || !header.IsSigned(x.r.Header) {"},
+		{"internal/exchange/ask.go", "if letIn || header.IsSigned(g.r.Header) {", "if letIn || !header.IsSigned(g.r.Header) {"},
 	}, found: `it was refused, and ` + notLetIn},
 	{name: "refuse a session that may be lost", edits: []replacement{
-		{"internal/exchange/ask.go", "case x.screen.turnedAway, x.mayBeLost():", "case x.screen.turnedAway:"},
+		{"internal/exchange/ask.go", "case g.turnedAway, g.mayBeLost():", "case g.turnedAway:"},
 	}, found: `it was refused, and the upstream has lost session`},
 	{name: "refuse whom the upstream has just turned away", edits: []replacement{
-		{"internal/exchange/ask.go", "case x.screen.turnedAway, x.mayBeLost():", "case x.mayBeLost():"},
+		{"internal/exchange/ask.go", "case g.turnedAway, g.mayBeLost():", "case g.mayBeLost():"},
 	}, found: `it was refused in front of the upstream's 40[13]`},
 }

@@ -11,8 +11,8 @@ import (
 
 // giveAddress puts the client's address of the server in the place of the server's own in
 // the header of an answer: in Location (RFC 9110 section 10.2.2) and in the challenge of
-// a refusal. elsewhere says that the request was for another path than the endpoint's.
-func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
+// a refusal.
+func (x *exchange) giveAddress(status int, h http.Header) {
 	hosts, addresses := []string{x.r.Host, site.Of(x.r).Host}, x.backend.Slash().Addresses
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		for i, value := range h["Www-Authenticate"] {
@@ -27,15 +27,15 @@ func (x *exchange) giveAddress(status int, h http.Header, elsewhere bool) {
 	if len(location) != 1 {
 		return
 	}
-	if elsewhere && isAuthorization(location[0]) {
+	if x.elsewhere && isAuthorization(location[0]) {
 		return
 	}
 	prefix := site.StrippedFrom(x.r)
-	if elsewhere && prefix != "" {
+	if x.elsewhere && prefix != "" {
 		hosts = nil // what is on the site outside of the prefix may be meant
 	}
 	reference, ok := addresses.Relative(location[0], prefix, hosts...)
-	if ok && !x.asksForTLS(location[0], reference) {
+	if ok && !asksForTLS(x.r, location[0], reference) {
 		location[0] = reference
 	}
 }
@@ -54,13 +54,13 @@ func isAuthorization(location string) bool {
 
 // asksForTLS reports whether a Location leads to the very request, but over TLS, as that of
 // Django's SECURE_SSL_REDIRECT: without the scheme it would lead there for ever.
-func (x *exchange) asksForTLS(location, reference string) bool {
-	return redirect.IsHTTPS(location) && site.Of(x.r).Scheme == "http" && reference == site.OriginalURL(x.r).RequestURI()
+func asksForTLS(r *http.Request, location, reference string) bool {
+	return redirect.IsHTTPS(location) && site.Of(r).Scheme == "http" && reference == site.OriginalURL(r).RequestURI()
 }
 
 // learnSlash learns from an answer whether the server redirects its endpoint.
-func (x *exchange) learnSlash(status int, h http.Header) {
-	if x.r.URL.Path == x.endpoint.Settings.Path {
-		x.backend.Slash().Learn(x.r.Method, x.r.URL, x.r.Host, status, header.First(h["Location"]))
+func (l *learner) learnSlash(status int, h http.Header) {
+	if l.r.URL.Path == l.endpoint.Settings.Path {
+		l.backend.Slash().Learn(l.r.Method, l.r.URL, l.r.Host, status, header.First(h["Location"]))
 	}
 }

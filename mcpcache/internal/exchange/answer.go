@@ -14,8 +14,8 @@ import (
 // answer writes an entry: a short prefix made for this request, and the bytes that
 // the upstream wrote.
 func (x *exchange) answer(f found) error {
-	if s := x.screen; s != nil && s.client != nil {
-		x.w, x.r = s.client, s.request // what the upstream has answered is not passed on
+	if f.held {
+		defer x.backend.Cache.Release(f.entry)
 	}
 	shown := x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)
 	if shown == nil && f.entry.CanBeShown(x.view) {
@@ -67,7 +67,7 @@ func (x *exchange) answer(f found) error {
 func (x *exchange) holdSoon(f found, room int64) (now found, shown *cache.Entry) {
 	now = f
 	held := x.backend.Cache.HoldSoon(x.r.Context(), freshness.Patience, room, func() *cache.Entry {
-		if x.now = time.Now(); x.screen == nil || x.screen.client == nil { // the server has not just answered it
+		if x.now = time.Now(); f.status == "" { // the server has not just answered it
 			now = x.lookup(x.r.Context(), x.caller())
 		}
 		if now.entry == nil {

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
@@ -26,18 +24,18 @@ const ownID = `"mcp_cache"`
 // ownRequest returns a request of that method and id in the place of the caller's:
 // with its header, session and credentials. params are more members of its params, each with
 // a comma behind it.
-func (x *exchange) ownRequest(method string, id []byte, params string) *http.Request {
-	modern := x.revision().Era() == revision.Modern
+func (g *guard) ownRequest(method string, id []byte, params string) *http.Request {
+	modern := g.revision().Era() == revision.Modern
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	body = append(body, `,"method":"`+method+`","params":{`+params...)
 	if modern {
-		body = append(body, `"_meta":{"io.modelcontextprotocol/protocolVersion":"`+x.revision().String()+`","io.modelcontextprotocol/clientCapabilities":`...)
-		body = append(append(body, x.capabilities()...), '}')
+		body = append(body, `"_meta":{"io.modelcontextprotocol/protocolVersion":"`+g.revision().String()+`","io.modelcontextprotocol/clientCapabilities":`...)
+		body = append(append(body, g.capabilities()...), '}')
 	} else {
 		body = bytes.TrimSuffix(body, []byte(","))
 	}
 	body = append(body, "}}"...)
-	r := x.r.Clone(x.r.Context())
+	r := g.r.Clone(g.r.Context())
 	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.TransferEncoding, r.Trailer = nil, nil
 	h := r.Header
@@ -54,8 +52,8 @@ func (x *exchange) ownRequest(method string, id []byte, params string) *http.Req
 }
 
 // capabilities returns those of a modern client; none if the request does not say them.
-func (x *exchange) capabilities() []byte {
-	client := x.in.Decoded()
+func (g *guard) capabilities() []byte {
+	client := g.in.Decoded()
 	if client == nil || client.Meta.Capabilities == nil {
 		return []byte(none)
 	}
@@ -63,8 +61,8 @@ func (x *exchange) capabilities() []byte {
 }
 
 // send has the upstream answer a request of our own, of that id.
-func (x *exchange) send(a *upstream.Answer, r *http.Request, id []byte, next caddyhttp.Handler) error {
-	return collect(a, r, id, func(r *http.Request) error { return x.backend.Upstream.ServeHTTP(a, r, next) })
+func (g *guard) send(a *upstream.Answer, r *http.Request, id []byte) error {
+	return collect(a, r, id, func(r *http.Request) error { return g.backend.Upstream.ServeHTTP(a, r, g.next) })
 }
 
 // collect has serve answer a request of that id.
@@ -104,36 +102,36 @@ func resultIn(answer *upstream.Answer, id []byte) (result []byte, ok bool) {
 // askDoor makes sure that a refusal of ours does not come before one of the upstream's
 // (promise 4): where it is not known that the upstream has let this caller in, it is
 // asked. If it refuses, its answer is passed on. Of who signs requests that cannot be known.
-func (x *exchange) askDoor(next caddyhttp.Handler, found []message.Naming) (passed bool, err error) {
-	kind, letIn := x.isLetIn(found)
-	if letIn || header.IsSigned(x.r.Header) { // a request of ours would not bear the signature
+func (g *guard) askDoor(found []message.Naming) (passed bool, err error) {
+	kind, letIn := g.isLetIn(found)
+	if letIn || header.IsSigned(g.r.Header) { // a request of ours would not bear the signature
 		return false, nil
 	}
 	id := []byte(ownID)
 	if len(found) == 1 && found[0].ID != nil {
 		id = found[0].ID
 	}
-	answer := upstream.NewAnswer(x.w.Header().Clone(), maxInitialize, x.backend.Cache.Work())
+	answer := upstream.NewAnswer(g.w.Header().Clone(), maxInitialize, g.backend.Cache.Work())
 	defer answer.Close()
-	if err := x.send(answer, x.ownRequest(kind.Method(), id, ""), id, next); err != nil {
+	if err := g.send(answer, g.ownRequest(kind.Method(), id, ""), id); err != nil {
 		return true, err
 	}
-	if !x.turnsAway(answer) {
+	if !g.turnsAway(answer) {
 		return false, nil
 	}
-	x.outcome, x.reason = outcome.Bypass, bypassAdmission
-	l := learner{x: x}
+	g.outcome, g.reason = outcome.Bypass, bypassAdmission
+	l := learner{exchange: g.exchange}
 	l.begin(answer.Status, answer.Header())
 	h := answer.Header()
-	h["Cache-Status"] = append(h["Cache-Status"], forwarded(x.endpoint.status, bypassAdmission, false))
-	x.giveAddress(answer.Status, h, x.screen.elsewhere)
-	return true, x.passOn(answer, nil)
+	h["Cache-Status"] = append(h["Cache-Status"], forwarded(g.endpoint.status, bypassAdmission, false))
+	g.giveAddress(answer.Status, h)
+	return true, passOn(g.w, answer, nil)
 }
 
 // passOn hands on what the upstream has answered to a request of our own. err is what
 // answering has come to.
-func (x *exchange) passOn(answer *upstream.Answer, err error) error {
-	h := x.w.Header()
+func passOn(w http.ResponseWriter, answer *upstream.Answer, err error) error {
+	h := w.Header()
 	clear(h)
 	maps.Copy(h, answer.Header())
 	if err != nil {
@@ -144,21 +142,21 @@ func (x *exchange) passOn(answer *upstream.Answer, err error) error {
 		delete(h, "Content-Type")
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(answer.Body))}
-	x.w.WriteHeader(answer.Status)
-	_, err = x.w.Write(answer.Body)
+	w.WriteHeader(answer.Status)
+	_, err = w.Write(answer.Body)
 	return err
 }
 
 // turnsAway reports whether an answer says that the upstream does not let this caller
 // in, or not here, or that the session is over.
-func (x *exchange) turnsAway(a *upstream.Answer) bool {
+func (g *guard) turnsAway(a *upstream.Answer) bool {
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
 	case http.StatusNotFound:
 		response, err := message.ParseResponse(a.Body)
 		offered := err != nil || response.Error == nil || response.Error.Code != jsonrpc.MethodNotFound
-		return offered && x.session != "" && x.revision().Era() == revision.Legacy
+		return offered && g.session != "" && g.revision().Era() == revision.Legacy
 	}
 	return false
 }
@@ -166,15 +164,15 @@ func (x *exchange) turnsAway(a *upstream.Answer) bool {
 // isLetIn reports whether it is known that the upstream has let this caller in to
 // the lists of what the messages name, and that it has not lost the session since. If
 // not, it returns for which list to ask.
-func (x *exchange) isLetIn(found []message.Naming) (k revision.Kind, letIn bool) {
+func (g *guard) isLetIn(found []message.Naming) (k revision.Kind, letIn bool) {
 	switch {
-	case x.screen.turnedAway, x.mayBeLost():
+	case g.turnedAway, g.mayBeLost():
 		return revision.Tools, false // the list that has hints, and that most servers have
-	case x.screen.letIn, x.screen.silent: // who does not answer refuses nobody
+	case g.letIn, g.silent: // who does not answer refuses nobody
 		return revision.Tools, true
 	}
-	own := x.search
-	own.question.revision = x.streamRevision()
+	own := g.search
+	own.question.revision = g.streamRevision()
 	caller := own.caller()
 	for _, n := range found {
 		for _, item := range n.Items {

@@ -254,7 +254,7 @@ func TestCalledForAllClientsOfACaller(t *testing.T) {
 	caller := f.backend.Admission.Context(f.contextOf(list(one)), revision.V20260728)
 	caller.Doubt(revision.Tools, &admission.Doubt{Mark: f.backend.Cache.Doubt(revision.Tools), Until: time.Now().Add(time.Hour)})
 	x, _ := f.question(t, list(another))
-	x.findVariant(caller)
+	x.findVariant(&x.search, caller)
 	page, err := message.ParsePage([]byte(`{"tools":[{"name":"another"}]}`), revision.Tools)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -93,14 +94,14 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	}
 	refusal := e.Settings.Origins.Refuses(r) // before fields are removed from the header
 	x := e.exchange(w, r)
-	x.begin()
-	defer x.end()
+	x.mapPlaceholders()
+	defer x.conclude()
 	if refusal.Reason != "" {
 		return e.refuse(w, refusal)
 	}
 	err := x.serve(next)
-	if x.unanswered {
-		return x.unreachable(err)
+	if none, is := errors.AsType[unanswered](err); is {
+		return x.unreachable(none.error)
 	}
 	return err
 }
@@ -124,23 +125,22 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 		}
 	}
 	if reason != understood {
-		return x.forward(next, found{reason: reason}, false)
+		return x.answerInstead(x.forward(next, found{reason: reason}, false))
 	}
 	x.backend.AwaitStored(x.r.Context(), x.arrived)
 	caller := x.caller()
-	x.findVariant(caller)
+	x.findVariant(&x.search, caller)
 	f := found{reason: bypassAdmission}
 	if !x.isPageUnknown() {
 		f = x.awaitOwn(x.lookup(x.r.Context(), caller))
 		if f.entry == nil {
 			f.reason = x.blame(f.reason)
-		} else if !x.backend.Cache.Hold(f.entry) {
+		} else if !x.hold(&f) {
 			f = found{}
 		}
 	}
 	switch {
 	case f.entry != nil:
-		defer x.backend.Cache.Release(f.entry)
 		if x.session != "" && !f.stale && !f.fetched && caller.KeepAlive(x.now) {
 			x.keepAlive(next, f)
 		}
@@ -148,7 +148,7 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 	case x.cursor != "":
 		return x.askForList(next, f)
 	}
-	return x.forward(next, f, true)
+	return x.answerInstead(x.forward(next, f, true))
 }
 
 // exchange begins an exchange and routes it to its backend. It removes the header

@@ -15,6 +15,9 @@
 // answer. The tap learns from the whole answer before that: sessions that open and end, admissions,
 // and change notices before their bytes leave. It hands them to the backend.
 //
+// Each stage has a type of its own: search looks a list up, guard finds out what a request names, forwarding
+// asks the upstream, tap passes the answer on, and learner learns from it. What a stage has found, it returns.
+//
 // The package knows nothing of configuration, and nothing of the way in which a backend gets its
 // lists.
 package exchange
@@ -51,6 +54,8 @@ type exchange struct {
 	// ticket orders what is learned from the answer.
 	ticket admission.Ticket
 
+	elsewhere bool // the request is for another path than the endpoint's
+
 	in     inbound.Request // what has been read of the request
 	cursor string          // one of our own, unquoted; "" if there is none
 
@@ -61,13 +66,9 @@ type exchange struct {
 	apart    identity.Difference // what keeps the caller from a public list of the feed; "" if nothing does
 	toolName string              // the tool that is called, once somebody asked
 	hasTool  bool                // somebody has asked; the tool may be ""
-	// unanswered says that the upstream's handler has failed, and nothing was answered.
-	unanswered bool
-	// noticedCall says that what the call may have changed has been noted.
-	noticedCall bool
 
-	view   *policy.View // what the caller may see and call; nil without rules
-	screen *screen      // nil where nothing has to be hidden
+	view      *policy.View // what the caller may see and call; nil without rules
+	wantsList bool         // some message of the request asks for a list; set if rules hide anything
 
 	given  found         // what the cache has answered with
 	left   time.Duration // of its freshness

@@ -17,6 +17,16 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
+// guard finds out what a request names, and whether its caller may see that.
+type guard struct {
+	*exchange
+
+	next caddyhttp.Handler
+	// letIn says that the upstream has given this caller a list that was asked for here, turnedAway that
+	// it has refused to, silent that it has not answered in time.
+	letIn, turnedAway, silent bool
+}
+
 // guard refuses a request that names something which its caller may not see, or of
 // which it is not certain what it names. done says that it has been answered; if not,
 // it may be forwarded.
@@ -29,80 +39,85 @@ func (x *exchange) guard(next caddyhttp.Handler) (done bool, err error) {
 	case !carriesMessage(x.r):
 		return false, nil
 	}
-	x.behindScreen()
-	if passed, err := x.askBeforeLong(next); passed || err != nil {
+	x.in.Share = x.backend.Cache.Work().Share()
+	g := guard{exchange: x, next: next}
+	return g.check()
+}
+
+// check reads the request, and refuses it if it has to.
+func (g *guard) check() (done bool, err error) {
+	if passed, err := g.askBeforeLong(); passed || err != nil {
 		return true, err
 	}
-	if x.screen.elsewhere && !x.mayBecomeMessage() {
+	if g.elsewhere && !g.mayBecomeMessage() {
 		return false, nil
 	}
-	d, err := x.readCall()
+	d, err := g.readCall()
 	if err != nil {
 		return true, err
 	}
-	if d == nil && (x.screen.elsewhere && !x.mayBeMessage() || x.isEmpty()) {
+	if d == nil && (g.elsewhere && !g.mayBeMessage() || g.isEmpty()) {
 		return false, nil
 	}
 	var found []message.Naming
 	if d == nil {
-		found, d = x.read()
+		found, d = g.read()
 	}
 	if d == nil {
-		d, err = x.judge(next, found)
+		d, err = g.judge(found)
 	}
 	passed := false
 	if d != nil && err == nil {
-		passed, err = x.askDoor(next, found)
+		passed, err = g.askDoor(found)
 	}
 	switch {
 	case err != nil:
-		return true, x.unasked(err)
+		return true, g.unasked(err)
 	case d == nil || passed:
 		return passed, nil
 	}
-	return true, x.deny(d, found)
+	return true, g.deny(d, found)
 }
 
 // unasked ends an exchange in which the upstream could not be asked what has to be
 // known first.
-func (x *exchange) unasked(err error) error {
-	x.outcome, x.reason = outcome.Bypass, bypassAdmission
-	if x.screen.elsewhere {
+func (g *guard) unasked(err error) error {
+	g.outcome, g.reason = outcome.Bypass, bypassAdmission
+	if g.elsewhere {
 		return err
 	}
-	h := x.w.Header()
-	h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), forwarded(x.endpoint.status, bypassAdmission, false))
-	x.unanswered = true
-	return err
+	h := g.w.Header()
+	h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), forwarded(g.endpoint.status, bypassAdmission, false))
+	return unanswered{err}
 }
 
 // askBeforeLong reads the beginning of a body. If there is more of it, which takes of
 // the memory that is for all, the caller has to be let in by the upstream first: passed
 // says that its refusal has been passed on.
-func (x *exchange) askBeforeLong(next caddyhttp.Handler) (passed bool, err error) {
-	s := &x.endpoint.Settings
-	if x.r.ContentLength > s.MaxCall && !x.screen.elsewhere {
+func (g *guard) askBeforeLong() (passed bool, err error) {
+	s := &g.endpoint.Settings
+	if g.r.ContentLength > s.MaxCall && !g.elsewhere {
 		return false, nil
 	}
-	if err := x.in.ReadBeginning(x.r, min(s.MaxCall, s.MaxRequest)); err != nil {
+	if err := g.in.ReadBeginning(g.r, min(s.MaxCall, s.MaxRequest)); err != nil {
 		return false, site.Unreadable(err)
 	}
-	if x.in.Body.Whole || x.screen.elsewhere {
+	if g.in.Body.Whole || g.elsewhere {
 		return false, nil
 	}
-	if passed, err = x.askDoor(next, nil); err != nil {
-		return false, x.unasked(err)
+	if passed, err = g.askDoor(nil); err != nil {
+		return false, g.unasked(err)
 	}
 	return passed, nil
 }
 
 // readCall reads the whole body, up to max_call.
-func (x *exchange) readCall() (*jsonrpc.Problem, error) {
-	switch d, err := x.in.ReadRest(x.w, x.r, x.endpoint.Settings.MaxCall); {
+func (g *guard) readCall() (*jsonrpc.Problem, error) {
+	switch d, err := g.in.ReadRest(g.w, g.r, g.endpoint.Settings.MaxCall); {
 	case err != nil:
 		return nil, site.Unreadable(err)
 	case d == inbound.NoRoom:
-		x.w.Header()["Retry-After"] = []string{"1"}
+		g.w.Header()["Retry-After"] = []string{"1"}
 		return jsonrpc.Refused(http.StatusServiceUnavailable, "there is no memory left to find out what the request names"), nil
 	case d == inbound.TooLarge:
 		return jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and what it names has to be certain"), nil
@@ -112,54 +127,54 @@ func (x *exchange) readCall() (*jsonrpc.Problem, error) {
 
 // isEmpty reports whether a request that need not have a body turns out to have none,
 // although its length was not given.
-func (x *exchange) isEmpty() bool { return x.r.Method != http.MethodPost && len(x.in.Body.Bytes) == 0 }
+func (g *guard) isEmpty() bool { return g.r.Method != http.MethodPost && len(g.in.Body.Bytes) == 0 }
 
 // mayBecomeMessage reports whether a request for another path than the endpoint may be one
 // of MCP, by its header and the beginning of its body: what else a server has there, such
 // as uploads, is passed on as it comes.
-func (x *exchange) mayBecomeMessage() bool {
-	return x.isOddJSON() || message.MayBecomeJSON(x.in.Body.Bytes)
+func (g *guard) mayBecomeMessage() bool {
+	return g.isOddJSON() || message.MayBecomeJSON(g.in.Body.Bytes)
 }
 
 // mayBeMessage reports whether a request for another path than the endpoint may be
 // one of MCP: servers take several paths for their endpoint, or have one for the
 // transport of 2024-11-05 too. What is for a server's other routes, such as those of
 // OAuth, is no message.
-func (x *exchange) mayBeMessage() bool { return x.isOddJSON() || message.MayBeRPC(x.in.Body.Bytes) }
+func (g *guard) mayBeMessage() bool { return g.isOddJSON() || message.MayBeRPC(g.in.Body.Bytes) }
 
 // isOddJSON reports whether a body may be JSON in another form than it stands there.
-func (x *exchange) isOddJSON() bool {
-	if x.r.Header["Content-Encoding"] != nil {
+func (g *guard) isOddJSON() bool {
+	if g.r.Header["Content-Encoding"] != nil {
 		return true
 	}
-	media, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
-	return strings.HasSuffix(media, "json") && !inbound.PlainJSON(x.r.Header)
+	media, _, _ := mime.ParseMediaType(g.r.Header.Get("Content-Type"))
+	return strings.HasSuffix(media, "json") && !inbound.PlainJSON(g.r.Header)
 }
 
 // read finds out what the messages of a request name.
-func (x *exchange) read() ([]message.Naming, *jsonrpc.Problem) {
-	if !inbound.PlainJSON(x.r.Header) {
+func (g *guard) read() ([]message.Naming, *jsonrpc.Problem) {
+	if !inbound.PlainJSON(g.r.Header) {
 		return nil, jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request is not plain JSON in UTF-8, and what it names has to be certain")
 	}
-	found, err := message.ParseNaming(x.in.Body.Bytes)
+	found, err := message.ParseNaming(g.in.Body.Bytes)
 	switch {
 	case errors.Is(err, message.ErrMethod):
 		return found, jsonrpc.NoMethod()
 	case err != nil:
 		return found, jsonrpc.Refused(http.StatusBadRequest, err.Error()+": what a request names has to be certain")
 	}
-	if inbound.Contradicts(x.r.Header, found) {
+	if inbound.Contradicts(g.r.Header, found) {
 		return found, jsonrpc.Invalid(jsonrpc.HeaderMismatch, "a header says something else than the message")
 	}
 	return found, nil
 }
 
 // judge returns the refusal of the first item that the caller may not see, or nil.
-func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*jsonrpc.Problem, error) {
+func (g *guard) judge(found []message.Naming) (*jsonrpc.Problem, error) {
 	for _, n := range found {
-		x.screen.lists = x.screen.lists || strings.HasSuffix(n.Method, "/list")
+		g.wantsList = g.wantsList || strings.HasSuffix(n.Method, "/list")
 		for _, item := range n.Items {
-			shown, err := x.maySee(next, item)
+			shown, err := g.maySee(item)
 			missing, none := errors.AsType[noListError](err)
 			switch {
 			case none:
@@ -167,7 +182,7 @@ func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*jsonr
 			case err != nil:
 				return nil, err
 			case !shown:
-				return jsonrpc.Unknown(x.revision().Era(), item.Kind, item.Name), nil
+				return jsonrpc.Unknown(g.revision().Era(), item.Kind, item.Name), nil
 			}
 		}
 	}
@@ -176,11 +191,11 @@ func (x *exchange) judge(next caddyhttp.Handler, found []message.Naming) (*jsonr
 
 // maySee reports whether the caller may see an item. Where rules need that, it has to be in
 // the caller's list, as that is shown: of others nothing is known.
-func (x *exchange) maySee(next caddyhttp.Handler, n message.Named) (bool, error) {
-	if x.view.NeedsList(n.Kind) {
-		return x.isListed(next, n)
+func (g *guard) maySee(n message.Named) (bool, error) {
+	if g.view.NeedsList(n.Kind) {
+		return g.isListed(n)
 	}
-	return x.view.Decide(n.Kind, policy.Item{Name: n.Name}).Allowed, nil
+	return g.view.Decide(n.Kind, policy.Item{Name: n.Name}).Allowed, nil
 }
 
 // carriesMessage reports whether a request may carry a message: some servers let a

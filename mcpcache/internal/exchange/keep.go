@@ -12,14 +12,13 @@ import (
 
 // learnAnswer takes the upstream's answer to a question.
 func (l *learner) learnAnswer(r message.Response) {
-	x := l.x
-	q := &x.question
+	q := &l.question
 	if r.Error != nil {
 		l.bar(r.Error.Code)
-		if x.in.Message.Cursor != nil {
+		if l.in.Message.Cursor != nil {
 			// The cursor is no good any more, so neither are the other pages that
 			// are kept by theirs (CACHE, "Pagination").
-			x.backend.Cache.DropPages(q.kind)
+			l.backend.Cache.DropPages(q.kind)
 		}
 		return
 	}
@@ -29,52 +28,52 @@ func (l *learner) learnAnswer(r message.Response) {
 	}
 	l.admit()
 	if page.Complete {
-		x.keep(page)
+		l.keep(page)
 	}
-	x.returnScout()
+	l.returnScout()
 }
 
 // keep notes which list this caller was given, and keeps it for callers of the same
 // authorization context. Others may share only what the feed has asked for: the
 // answer to a client may repeat what that client sent.
-func (x *exchange) keep(page *message.Page) {
-	q := &x.question
-	if x.isSessionsOwn() {
-		x.resolveDoubt()
+func (l *learner) keep(page *message.Page) {
+	q := &l.question
+	if l.isSessionsOwn() {
+		l.resolveDoubt()
 		return
 	}
 	body := message.Single(q.kind, page)
-	snapshot := x.snapshot()
-	x.learnSeen(page, body, snapshot)
+	snapshot := l.snapshot()
+	l.learnSeen(page, body, snapshot)
 	// Deferred: until this answer is kept, the caller must not get an older copy.
-	defer x.resolveDoubt()
-	lifetime := x.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL)
+	defer l.resolveDoubt()
+	lifetime := l.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL)
 	// Only its own session can get the rest of a legacy list.
 	paged := page.NextCursor != nil && q.revision.Era() == revision.Legacy
 	usable := lifetime > 0 && !paged && (q.kind != revision.Reads || page.HasTTL)
-	x.noteKeeping(page, lifetime, usable)
-	if !x.resolveNotice(page, body) || snapshot != nil && !x.hasOwn() {
+	l.noteKeeping(page, lifetime, usable)
+	if !l.resolveNotice(page, body) || snapshot != nil && !l.hasOwn() {
 		return
 	}
 	switch {
 	case !usable:
-		x.backend.Cache.Forget(q.in(x.context))
+		l.backend.Cache.Forget(q.in(l.context))
 		return
-	case x.leftToFeed():
-		x.readForAll(page)
+	case l.leftToFeed():
+		l.readForAll(page)
 		return
 	}
-	x.backend.Cache.Put(&cache.Entry{
+	l.backend.Cache.Put(&cache.Entry{
 		Kind: q.kind, Revision: q.revision, Variant: q.variant, Detail: bytes.Clone(q.detail),
-		Partition: x.context,
+		Partition: l.context,
 		Body:      body, Fetched: time.Now(), Lifetime: lifetime, Mark: q.mark,
 	})
 }
 
 // hasOwn reports whether an answer to the question is already kept for this
 // caller's credentials, which the new one has to replace.
-func (x *exchange) hasOwn() bool {
-	return !x.leftToFeed() && x.backend.Cache.Get(x.question.in(x.context)) != nil
+func (l *learner) hasOwn() bool {
+	return !l.leftToFeed() && l.backend.Cache.Get(l.question.in(l.context)) != nil
 }
 
 // leftToFeed reports whether the cache keeps only the feed's answers for this caller: the caller has no credentials,
@@ -86,21 +85,21 @@ func (x *search) leftToFeed() bool {
 
 // readForAll has the feed read a resource that an anonymous caller has read and
 // that is public, so that others can be given it.
-func (x *exchange) readForAll(page *message.Page) {
-	q := &x.question
-	f := x.backend.Feeds.Of(q.revision)
-	if f == nil || x.backend.Settings.Feed.FeedOnly || x.context != cache.Anonymous && !q.repeatable || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
+func (l *learner) readForAll(page *message.Page) {
+	q := &l.question
+	f := l.backend.Feeds.Of(q.revision)
+	if f == nil || l.backend.Settings.Feed.FeedOnly || l.context != cache.Anonymous && !q.repeatable || q.kind != revision.Reads || page.Scope != message.ScopePublic ||
 		q.variant != (cache.Variant{}) && q.record == nil {
 		return
 	}
-	f.Read(bytes.Clone(q.detail), x.r.Header.Get("Mcp-Name"), q.record)
+	f.Read(bytes.Clone(q.detail), l.r.Header.Get("Mcp-Name"), q.record)
 }
 
 // resolveDoubt records that the upstream has given this caller the list, which
 // resolves doubts about it. A later page does not: the caller may still have the first one of another list.
-func (x *exchange) resolveDoubt() {
-	q := &x.question
-	if caller := x.caller(); caller != nil && (q.detail == nil || q.kind == revision.Reads) {
+func (l *learner) resolveDoubt() {
+	q := &l.question
+	if caller := l.caller(); caller != nil && (q.detail == nil || q.kind == revision.Reads) {
 		caller.Listed(q.kind, q.mark)
 	}
 }
@@ -109,12 +108,12 @@ func (x *exchange) resolveDoubt() {
 // others are given. If they are the same, the session is treated like others
 // again; if not, the session has a list of its own, now and from then on. It
 // reports whether the answer may be kept.
-func (x *exchange) resolveNotice(page *message.Page, body *message.Body) bool {
-	caller := x.caller()
-	if caller == nil || x.session == "" {
+func (l *learner) resolveNotice(page *message.Page, body *message.Body) bool {
+	caller := l.caller()
+	if caller == nil || l.session == "" {
 		return true
 	}
-	q := &x.question
+	q := &l.question
 	notice := caller.NoticeSeen(q.kind)
 	if notice == nil {
 		return true
@@ -127,8 +126,8 @@ func (x *exchange) resolveNotice(page *message.Page, body *message.Body) bool {
 	if !q.mark.Since(notice.Mark) {
 		return false
 	}
-	switch reference := x.reference(caller); {
-	case reference == nil || !x.backend.Cache.Current(q.kind, reference.Mark):
+	switch reference := l.reference(caller); {
+	case reference == nil || !l.backend.Cache.Current(q.kind, reference.Mark):
 		return false // what others are given is not known yet
 	case own.Agrees(reference):
 		caller.ResolveNotice(q.kind, notice)
@@ -140,12 +139,12 @@ func (x *exchange) resolveNotice(page *message.Page, body *message.Body) bool {
 
 // reference returns what the session's caller would be given from the cache, or
 // nil.
-func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
-	if e := x.snapshot(); e != nil && x.shares(e, caller) {
+func (l *learner) reference(caller *admission.Caller) *cache.Entry {
+	if e := l.snapshot(); e != nil && l.shares(e, caller) {
 		return e
 	}
-	for _, partition := range [...]cache.Partition{x.context, x.context.Everybody()} {
-		if e := x.backend.Cache.Get(x.question.in(partition)); e != nil {
+	for _, partition := range [...]cache.Partition{l.context, l.context.Everybody()} {
+		if e := l.backend.Cache.Get(l.question.in(partition)); e != nil {
 			return e
 		}
 	}
@@ -153,7 +152,7 @@ func (x *exchange) reference(caller *admission.Caller) *cache.Entry {
 }
 
 // returnScout ends the wait of callers for what this exchange learns.
-func (x *exchange) returnScout() {
+func (x *search) returnScout() {
 	if x.scout != nil {
 		x.scout.Land(struct{}{}, nil)
 		x.scout = nil

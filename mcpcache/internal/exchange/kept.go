@@ -31,8 +31,8 @@ const (
 
 // noteKeeping notes whether the answer to a question could be kept. It logs when a
 // list's ttlMs has become 0.
-func (x *exchange) noteKeeping(page *message.Page, lifetime time.Duration, kept bool) {
-	q := &x.question
+func (l *learner) noteKeeping(page *message.Page, lifetime time.Duration, kept bool) {
+	q := &l.question
 	if q.kind == revision.Reads {
 		return // each resource has a ttlMs of its own, most have none
 	}
@@ -43,15 +43,15 @@ func (x *exchange) noteKeeping(page *message.Page, lifetime time.Duration, kept 
 	case kept:
 		state = keepingKept
 	}
-	note := &x.endpoint.keeping[q.revision][q.kind]
+	note := &l.endpoint.keeping[q.revision][q.kind]
 	if note.last.Load() == state || note.last.Swap(state) == state || state != keepingTTLZero {
 		return
 	}
 	said := note.said.Load()
-	if said != 0 && x.now.UnixNano()-said < int64(sayAgain) || !note.said.CompareAndSwap(said, x.now.UnixNano()) {
+	if said != 0 && l.now.UnixNano()-said < int64(sayAgain) || !note.said.CompareAndSwap(said, l.now.UnixNano()) {
 		return
 	}
-	x.endpoint.Logger.Info("list not kept, its ttlMs is 0: every request for it goes to the server; min_ttl would let it be kept",
+	l.endpoint.Logger.Info("list not kept, its ttlMs is 0: every request for it goes to the server; min_ttl would let it be kept",
 		zap.Stringer("kind", q.kind), zap.Stringer("revision", q.revision))
 }
 

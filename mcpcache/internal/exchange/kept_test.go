@@ -20,9 +20,9 @@ func TestNotKeptIsSaidOnce(t *testing.T) {
 	h.Logger = zap.New(core)
 	now := time.Unix(1_800_000_000, 0)
 	give := func(r revision.Revision, k revision.Kind, ttl time.Duration, given bool) {
-		x := &exchange{endpoint: h.Endpoint, search: search{now: now, question: question{kind: k, revision: r}}}
+		l := learner{exchange: &exchange{endpoint: h.Endpoint, search: search{now: now, question: question{kind: k, revision: r}}}}
 		lifetime := h.backend.Settings.Feed.Lifetime(k, ttl, given)
-		x.noteKeeping(&message.Page{TTL: ttl, HasTTL: given}, lifetime, lifetime > 0)
+		l.noteKeeping(&message.Page{TTL: ttl, HasTTL: given}, lifetime, lifetime > 0)
 	}
 	want := func(n int, when string) {
 		t.Helper()

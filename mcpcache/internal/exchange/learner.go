@@ -17,11 +17,13 @@ import (
 // learner learns from one answer of the upstream as it passes: whom it lets in,
 // which changes it announces, which list it holds.
 type learner struct {
-	x     *exchange
-	asked bool // the answer may be kept
-	// elsewhere says that the request is for another path than the endpoint's, mcp
-	// that it may come from an MCP client all the same.
-	elsewhere, mcp bool
+	*exchange
+
+	keeps bool // the answer may be kept
+	// mcp says that a request for another path than the endpoint's may come from an MCP client all the same.
+	mcp bool
+	// noticedCall says that what the call may have changed has been noted.
+	noticedCall bool
 
 	stream  bool // the answer is an event stream
 	watcher sse.Watcher
@@ -56,56 +58,55 @@ const (
 
 // begin is called with the status and the header of the answer.
 func (l *learner) begin(status int, h http.Header) {
-	x := l.x
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		l.refused()
 		return
-	case x.r.Method == http.MethodDelete && status <= 299:
-		x.backend.Feeds.ClientClosed(x.session)
+	case l.r.Method == http.MethodDelete && status <= 299:
+		l.backend.Feeds.ClientClosed(l.session)
 	case status == http.StatusNotFound, status == http.StatusBadRequest:
-		l.ended = x.loseSessions() // some servers say 400 of a session that they do not know
-	case status <= 299 && x.session != "" && x.in.Method != "initialize":
-		x.backend.Admission.Answered(x.session, x.arrived)
+		l.ended = l.loseSessions() // some servers say 400 of a session that they do not know
+	case status <= 299 && l.session != "" && l.in.Method != "initialize":
+		l.backend.Admission.Answered(l.session, l.arrived)
 	}
 	l.stream, l.between = isStream(header.First(h["Content-Type"])), true
 	if l.elsewhere {
 		l.beginElsewhere(status, h)
 		return
 	}
-	l.watcher.Format = sse.FormatOf(x.r.Method == http.MethodGet, h["Content-Type"], h["Content-Encoding"])
-	if x.r.Method != http.MethodPost {
+	l.watcher.Format = sse.FormatOf(l.r.Method == http.MethodGet, h["Content-Type"], h["Content-Encoding"])
+	if l.r.Method != http.MethodPost {
 		return
 	}
 	if l.watcher.Format == sse.Unreadable && !l.stream {
 		l.watcher.Format = sse.Unwatched // it is JSON, in which the answer is all there is
 	}
-	call, refused := x.in.Method == "tools/call", status == http.StatusNotFound || status == http.StatusBadRequest
+	call, refused := l.in.Method == "tools/call", status == http.StatusNotFound || status == http.StatusBadRequest
 	switch {
-	case refused && (l.asked || call): // the modern era's errors
+	case refused && (l.keeps || call): // the modern era's errors
 		l.unjudged = h
 	case status != http.StatusOK:
-	case l.asked:
-		x.backend.NoteLanguage(h)
-		l.start(h, x.backend.Settings.Feed.MaxList, l.learnAnswer)
-	case x.in.Method == "initialize" && x.in.Message.ID != nil:
+	case l.keeps:
+		l.backend.NoteLanguage(h)
+		l.start(h, l.backend.Settings.Feed.MaxList, l.learnAnswer)
+	case l.in.Method == "initialize" && l.in.Message.ID != nil:
 		opened := h.Get("Mcp-Session-Id")
 		l.start(h, maxInitialize, func(r message.Response) { l.learnInitialize(r, opened) })
-	case call, x.sessions != nil:
+	case call, l.sessions != nil:
 		l.ok, l.unjudged = true, h
 	}
 	if status == http.StatusOK {
-		if coding := header.Coding(h); coding != "" && !header.IsSigned(x.r.Header) {
-			x.endpoint.Remarks.Make("the server answers in a content coding that nobody asked for: a list in it lets no caller in, and is not kept",
+		if coding := header.Coding(h); coding != "" && !header.IsSigned(l.r.Header) {
+			l.endpoint.Remarks.Make("the server answers in a content coding that nobody asked for: a list in it lets no caller in, and is not kept",
 				"coding", coding)
 		}
-		x.poke()
+		l.poke()
 	}
 }
 
 // poke tells the feed that the upstream answers.
-func (x *exchange) poke() {
-	if f := x.backend.Feeds.Of(x.revision()); f != nil {
+func (l *learner) poke() {
+	if f := l.backend.Feeds.Of(l.revision()); f != nil {
 		f.Poke()
 	}
 }
@@ -124,19 +125,19 @@ func isStream(contentType string) bool {
 
 // start starts recording.
 func (l *learner) start(h http.Header, limit int64, learn func(message.Response)) {
-	l.record = newRecording(l.x.backend.Cache.Work(), h, l.stream, limit, l.answers, func(r message.Response) {
+	l.record = newRecording(l.backend.Cache.Work(), h, l.stream, limit, l.answers, func(r message.Response) {
 		if r.Error != nil && r.Error.Code == jsonrpc.UnknownSession {
-			l.x.endSessions()
+			l.endSessions()
 		}
 		learn(r)
 	})
-	l.unread = l.asked && l.record == nil && header.Coding(h) == ""
+	l.unread = l.keeps && l.record == nil && header.Coding(h) == ""
 }
 
 // storing reports whether the answer is likely to be kept: a list of which the feed
 // has a snapshot is not, nor what will not be used again.
 func (l *learner) storing() bool {
-	return l.asked && l.record != nil && !l.x.leftToFeed() && l.x.snapshot() == nil && !l.x.isSessionsOwn() && l.x.worthKeeping()
+	return l.keeps && l.record != nil && !l.leftToFeed() && l.snapshot() == nil && !l.isSessionsOwn() && l.worthKeeping()
 }
 
 // read is called with each part of the answer before it is handed on.
@@ -150,7 +151,7 @@ func (l *learner) read(p []byte) {
 	}
 	if l.unjudged != nil && !l.judge(p) {
 		learn := l.learnResult
-		if l.asked {
+		if l.keeps {
 			learn = l.learnRefusal
 		}
 		l.start(l.unjudged, maxResult, learn)
@@ -177,7 +178,7 @@ func (l *learner) excuse(p []byte) {
 	if err != nil || r.Error == nil || r.Error.Code != jsonrpc.MethodNotFound && r.Error.Code != jsonrpc.InvalidParams {
 		return
 	}
-	if asked := l.x.in.Decoded(); asked == nil || !message.SameID(r.ID, asked.ID) {
+	if asked := l.in.Decoded(); asked == nil || !message.SameID(r.ID, asked.ID) {
 		return
 	}
 	for _, undo := range ended {
@@ -189,7 +190,7 @@ func (l *learner) excuse(p []byte) {
 func (l *learner) over() {
 	r := l.record
 	l.record = nil
-	l.unread = l.asked && r.unread
+	l.unread = l.keeps && r.unread
 	if r.isResult {
 		l.letIn()
 	} else {
@@ -210,7 +211,7 @@ func (l *learner) letIn() {
 	if l.unread {
 		l.unread = false
 		l.admit()
-		l.x.returnScout()
+		l.returnScout()
 	}
 }
 
@@ -240,16 +241,15 @@ func (l *learner) end(err error) {
 		l.record.read(true)
 		l.over()
 	}
-	x := l.x
 	if l.ok {
-		x.called()
+		l.called()
 	}
-	if x.r.Method == http.MethodDelete {
+	if l.r.Method == http.MethodDelete {
 		// Again, so that answers to requests sent meanwhile let nobody in.
-		x.endSessions()
+		l.endSessions()
 	}
 	if err != nil && upstream.Refused(err) {
-		for _, f := range x.backend.Feeds.All() {
+		for _, f := range l.backend.Feeds.All() {
 			f.Doubt()
 		}
 	}
@@ -268,7 +268,7 @@ func (l *learner) close() {
 // that is not cached has not been read, so any response is. An error without an id
 // comes from a server that could not read the id.
 func (l *learner) answers(r message.Response) bool {
-	id := l.x.in.Message.ID
+	id := l.in.Message.ID
 	return id == nil || bytes.Equal(r.ID, id) || r.ID == nil && r.Error != nil
 }
 
@@ -280,19 +280,18 @@ func (l *learner) learnResult(r message.Response) {
 	}
 	// The tool is unknown, or its arguments or headers are wrong: the client was
 	// misled by an old list, and will ask for a new one.
-	if l.x.in.Method == "tools/call" && (r.Error.Code == jsonrpc.InvalidParams || r.Error.Code == jsonrpc.HeaderMismatch) {
-		l.x.misled()
+	if l.in.Method == "tools/call" && (r.Error.Code == jsonrpc.InvalidParams || r.Error.Code == jsonrpc.HeaderMismatch) {
+		l.misled()
 	}
 }
 
 // result records that a request which is not cached was answered with a result. It
 // prolongs the admission of a session, but admits nobody.
 func (l *learner) result() {
-	x := l.x
-	if l.ok && x.session != "" {
-		x.backend.Admission.RenewSession(x.session, x.context, 0, x.ticket, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor))
+	if l.ok && l.session != "" {
+		l.backend.Admission.RenewSession(l.session, l.context, 0, l.ticket, identity.AdmittedUntil(l.r, l.now, l.backend.Settings.AdmitFor))
 	}
-	x.called()
+	l.called()
 }
 
 // learnInitialize records that a session was opened, and holds the answer back
@@ -306,17 +305,16 @@ func (l *learner) learnInitialize(r message.Response, session string) {
 	if err != nil || negotiated == revision.Unknown || negotiated.Era() != revision.Legacy {
 		return
 	}
-	x := l.x
-	x.session = session
-	x.question.revision = negotiated
-	x.backend.Feeds.ClientOpened(session, x.arrived)
-	ledger, until := x.backend.Admission, identity.AdmittedUntil(x.r, x.now, x.backend.Settings.AdmitFor)
-	if v, known := x.backend.VariantOfClient(x.in.Body.Bytes); known {
-		ledger.OpenSession(session, x.context, negotiated, v, x.ticket, until)
+	l.session = session
+	l.question.revision = negotiated
+	l.backend.Feeds.ClientOpened(session, l.arrived)
+	ledger, until := l.backend.Admission, identity.AdmittedUntil(l.r, l.now, l.backend.Settings.AdmitFor)
+	if v, known := l.backend.VariantOfClient(l.in.Body.Bytes); known {
+		ledger.OpenSession(session, l.context, negotiated, v, l.ticket, until)
 	} else {
-		ledger.AdmitSession(session, x.context, negotiated, 0, x.ticket, until)
+		ledger.AdmitSession(session, l.context, negotiated, 0, l.ticket, until)
 	}
-	if f := x.feed(); f != nil { // nil of an era that is not spoken, or while the backend ends
-		x.awaitFeed(x.r.Context(), f)
+	if f := l.feed(); f != nil { // nil of an era that is not spoken, or while the backend ends
+		l.awaitFeed(l.r.Context(), f)
 	}
 }

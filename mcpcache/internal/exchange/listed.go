@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
@@ -30,74 +28,74 @@ const listPatience = 30 * time.Second
 // isListed reports whether an item is in the caller's own list, as that is shown. What is not
 // there is looked for in a newer list, unless there is one from within the option refresh.
 // Without a list the error is a [noListError].
-func (x *exchange) isListed(next caddyhttp.Handler, n message.Named) (bool, error) {
-	if !x.view.NeedsHints(n.Kind) && x.wasListed(n) {
+func (g *guard) isListed(n message.Named) (bool, error) {
+	if !g.view.NeedsHints(n.Kind) && g.wasListed(n) {
 		return true, nil
 	}
-	e := x.ownList(n.Kind)
-	if e != nil && x.lists(e, n) {
+	e := g.ownList(n.Kind)
+	if e != nil && g.lists(e, n) {
 		return true, nil
 	}
-	if asked := x.askedLast(n.Kind); asked != nil && x.isRecent(asked) {
-		return x.lists(asked, n), nil
+	if asked := g.askedLast(n.Kind); asked != nil && g.isRecent(asked) {
+		return g.lists(asked, n), nil
 	}
 	if e != nil {
-		newer, isFeeds := x.newerOfFeed(n.Kind, e)
+		newer, isFeeds := g.newerOfFeed(n.Kind, e)
 		switch {
-		case newer != nil && x.lists(newer, n):
+		case newer != nil && g.lists(newer, n):
 			return true, nil
-		case (isFeeds || x.isRecent(e)) && !x.hasActed(n.Kind):
+		case (isFeeds || g.isRecent(e)) && !g.hasActed(n.Kind):
 			return false, nil
 		}
 		// The session, or the caller, may have a list of its own.
 	}
-	asked, err := x.listForCall(next, n.Kind, e != nil)
+	asked, err := g.listForCall(n.Kind, e != nil)
 	switch {
-	case err != nil && e != nil && x.r.Context().Err() == nil:
+	case err != nil && e != nil && g.r.Context().Err() == nil:
 		return false, nil // by the copy
 	case err != nil:
 		return false, err
 	}
-	return x.lists(asked, n), nil
+	return g.lists(asked, n), nil
 }
 
 // hasActed reports whether the session has made calls that may have changed its own list.
-func (x *exchange) hasActed(k revision.Kind) bool {
-	session := x.backend.Admission.Session(x.session)
+func (g *guard) hasActed(k revision.Kind) bool {
+	session := g.backend.Admission.Session(g.session)
 	return session != nil && session.HasActed(k)
 }
 
 // isRecent reports whether a list was fetched within the option refresh.
-func (x *exchange) isRecent(e *cache.Entry) bool {
-	return e.Age(time.Now()) < x.backend.Settings.Feed.Refresh
+func (g *guard) isRecent(e *cache.Entry) bool {
+	return e.Age(time.Now()) < g.backend.Settings.Feed.Refresh
 }
 
 // lists reports whether the caller is shown an item of a list.
-func (x *exchange) lists(e *cache.Entry, n message.Named) bool {
+func (g *guard) lists(e *cache.Entry, n message.Named) bool {
 	var item []byte
 	for one := range e.Each() { // all of them: how long it takes says nothing
 		if message.IsNamed(n.Kind, one, n.Name) {
 			item = one
 		}
 	}
-	return item != nil && x.view.Shows(n.Kind, item)
+	return item != nil && g.view.Shows(n.Kind, item)
 }
 
 // wasListed reports whether the caller would be shown an item of a list in the cache that the
 // caller may be given, of whatever age. If the item is gone, the upstream says so.
-func (x *exchange) wasListed(n message.Named) bool {
-	if e := x.askedLast(n.Kind); e != nil && x.lists(e, n) {
+func (g *guard) wasListed(n message.Named) bool {
+	if e := g.askedLast(n.Kind); e != nil && g.lists(e, n) {
 		return true
 	}
-	own := x.asLister(n.Kind)
+	own := g.cached(n.Kind)
 	if own == nil {
 		return false
 	}
-	c := x.backend.Cache
+	c := g.backend.Cache
 	for _, e := range [...]*cache.Entry{
 		own.snapshot(), c.Get(own.question.in(own.context)), c.Get(own.question.in(own.context.Everybody())),
 	} {
-		if e != nil && x.lists(e, n) {
+		if e != nil && g.lists(e, n) {
 			return true
 		}
 	}
@@ -106,13 +104,13 @@ func (x *exchange) wasListed(n message.Named) bool {
 
 // ownList returns the whole list of a kind that the caller would be given from the cache, or
 // nil.
-func (x *exchange) ownList(k revision.Kind) *cache.Entry {
-	own := x.asLister(k)
+func (g *guard) ownList(k revision.Kind) *cache.Entry {
+	own := g.cached(k)
 	if own == nil {
 		return nil
 	}
 	defer own.returnScout()
-	e := own.lookup(x.r.Context(), own.caller()).entry
+	e := own.lookup(g.r.Context(), own.caller()).entry
 	if e == nil || e.Body.NextCursor != nil {
 		return nil
 	}
@@ -121,56 +119,56 @@ func (x *exchange) ownList(k revision.Kind) *cache.Entry {
 
 // newerOfFeed has the feed look for a list that is newer than e, if that is the feed's, and
 // returns what the caller would be given then.
-func (x *exchange) newerOfFeed(k revision.Kind, e *cache.Entry) (newer *cache.Entry, isFeeds bool) {
-	f := x.backend.Feeds.Of(e.Revision)
-	if f == nil || x.backend.Cache.Pinned(e.Revision, k) != e {
+func (g *guard) newerOfFeed(k revision.Kind, e *cache.Entry) (newer *cache.Entry, isFeeds bool) {
+	f := g.backend.Feeds.Of(e.Revision)
+	if f == nil || g.backend.Cache.Pinned(e.Revision, k) != e {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), freshness.StalePatience)
+	ctx, cancel := context.WithTimeout(g.r.Context(), freshness.StalePatience)
 	defer cancel()
 	f.LookAgain(ctx, k)
-	return x.ownList(k), true
+	return g.ownList(k), true
 }
 
-// asLister returns the exchange in which the caller asks for a list, or nil if that is
-// not certain to be one which the cache may answer.
-func (x *exchange) asLister(k revision.Kind) *exchange {
-	if !x.backend.Settings.Caches(k) {
+// cached returns the search for the caller's own list of a kind, or nil if that is not certain to be one
+// which the cache may answer.
+func (g *guard) cached(k revision.Kind) *search {
+	if !g.backend.Settings.Caches(k) {
 		return nil
 	}
-	return x.lister(k)
+	return g.own(k)
 }
 
-// lister is asLister for a list that the cache may not keep.
-func (x *exchange) lister(k revision.Kind) *exchange {
-	own := &exchange{search: x.search, endpoint: x.endpoint, w: x.w, r: x.r, replacer: x.replacer}
+// own is cached for a list that the cache may not keep.
+func (g *guard) own(k revision.Kind) *search {
+	own := g.search
 	own.scout, own.now = nil, time.Now()
 	q := &own.question
-	*q = question{kind: k, revision: x.streamRevision(), mark: x.backend.Cache.Mark(k)}
+	*q = question{kind: k, revision: g.streamRevision(), mark: g.backend.Cache.Mark(k)}
 	if q.revision == revision.Unknown {
 		return nil
 	}
 	if q.revision.Era() == revision.Modern {
-		q.capabilities, own.session = x.capabilities(), ""
+		q.capabilities, own.session = g.capabilities(), ""
 	}
-	own.findVariant(own.caller())
-	return own
+	g.findVariant(&own, own.caller())
+	return &own
 }
 
 // askedLast returns the list that the upstream was last asked for in the name of this caller, or
 // in its session, because of a call; nil if there is none.
-func (x *exchange) askedLast(k revision.Kind) *cache.Entry {
-	q, ok := x.questionOfCall(k)
+func (g *guard) askedLast(k revision.Kind) *cache.Entry {
+	q, ok := g.questionOfCall(k)
 	if !ok {
 		return nil
 	}
-	return x.backend.Cache.Get(q)
+	return g.backend.Cache.Get(q)
 }
 
 // questionOfCall returns the cache's key for what askedLast returns. It returns false if nothing
 // is kept: nothing tells the caller apart from others.
-func (x *exchange) questionOfCall(k revision.Kind) (cache.Question, bool) {
-	own := x.lister(k)
+func (g *guard) questionOfCall(k revision.Kind) (cache.Question, bool) {
+	own := g.own(k)
 	if own == nil || own.session == "" && own.context.HasNoCredentials() {
 		return cache.Question{}, false
 	}
@@ -183,51 +181,51 @@ func (x *exchange) questionOfCall(k revision.Kind) (cache.Question, bool) {
 // or with the same credentials, share what comes. hasCopy says that there is another list to go
 // by: then the upstream is not waited for as long. Without a whole list the error is a
 // [noListError].
-func (x *exchange) listForCall(next caddyhttp.Handler, k revision.Kind, hasCopy bool) (*cache.Entry, error) {
+func (g *guard) listForCall(k revision.Kind, hasCopy bool) (*cache.Entry, error) {
 	limit := listPatience
 	if hasCopy {
 		limit = freshness.Patience
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
+	ctx, cancel := context.WithTimeout(g.r.Context(), limit)
 	defer cancel()
-	q, keeps := x.questionOfCall(k)
+	q, keeps := g.questionOfCall(k)
 	if keeps {
-		scout, first := x.endpoint.scouts.Join(string(q.Key()))
+		scout, first := g.endpoint.scouts.Join(string(q.Key()))
 		switch {
 		case first:
 			defer scout.Land(struct{}{}, nil)
 		case scout != nil:
 			if _, err := scout.WaitUpTo(ctx, limit); err == nil {
-				if e := x.backend.Cache.Get(q); e != nil {
+				if e := g.backend.Cache.Get(q); e != nil {
 					return e, nil
 				}
 			}
 		}
 	}
 	e := &cache.Entry{
-		Kind: k, Revision: q.Revision, Partition: q.Partition, Variant: q.Variant, Detail: q.Detail, Mark: x.backend.Cache.Mark(k),
+		Kind: k, Revision: q.Revision, Partition: q.Partition, Variant: q.Variant, Detail: q.Detail, Mark: g.backend.Cache.Mark(k),
 	}
-	body, err := x.askForPages(ctx, next, k)
+	body, err := g.askForPages(ctx, k)
 	switch {
 	case err == nil:
-	case x.r.Context().Err() == nil && ctx.Err() != nil:
-		x.screen.silent = true
+	case g.r.Context().Err() == nil && ctx.Err() != nil:
+		g.silent = true
 		return nil, noListError{k}
 	default:
 		return nil, err
 	}
 	if e.Body, e.Fetched = body, time.Now(); keeps {
-		x.backend.Cache.Put(e)
+		g.backend.Cache.Put(e)
 	}
 	return e, nil
 }
 
 // askForPages asks the upstream for all pages of the caller's list.
-func (x *exchange) askForPages(ctx context.Context, next caddyhttp.Handler, k revision.Kind) (*message.Body, error) {
+func (g *guard) askForPages(ctx context.Context, k revision.Kind) (*message.Body, error) {
 	var pages []*message.Page
-	params, left := "", x.backend.Settings.Feed.MaxList
-	for range x.backend.Settings.Feed.MaxPages {
-		page, size, err := x.askForPage(ctx, next, k, params)
+	params, left := "", g.backend.Settings.Feed.MaxList
+	for range g.backend.Settings.Feed.MaxPages {
+		page, size, err := g.askForPage(ctx, k, params)
 		if left -= size; err == nil && left < 0 {
 			err = noListError{k}
 		}
@@ -237,7 +235,7 @@ func (x *exchange) askForPages(ctx context.Context, next caddyhttp.Handler, k re
 		if page == nil {
 			return message.Compose(k, []byte(`"`+k.ItemsKey()+`":[`), nil, []byte("]}}")), nil
 		}
-		x.screen.letIn = true
+		g.letIn = true
 		if pages = append(pages, page); page.NextCursor == nil {
 			body, err := message.Join(k, pages)
 			if err != nil {
@@ -252,14 +250,14 @@ func (x *exchange) askForPages(ctx context.Context, next caddyhttp.Handler, k re
 
 // askForPage asks for a page of a list of the caller's, and returns its size in bytes. The page
 // is nil if the upstream does not have such lists.
-func (x *exchange) askForPage(ctx context.Context, next caddyhttp.Handler, k revision.Kind, params string) (*message.Page, int64, error) {
-	answer := upstream.NewAnswer(make(http.Header), x.backend.Settings.Feed.MaxList, x.backend.Cache.Work())
+func (g *guard) askForPage(ctx context.Context, k revision.Kind, params string) (*message.Page, int64, error) {
+	answer := upstream.NewAnswer(make(http.Header), g.backend.Settings.Feed.MaxList, g.backend.Cache.Work())
 	defer answer.Close()
 	id := []byte(ownID)
-	if err := x.send(answer, x.ownRequest(k.Method(), id, params).WithContext(ctx), id, next); err != nil {
+	if err := g.send(answer, g.ownRequest(k.Method(), id, params).WithContext(ctx), id); err != nil {
 		return nil, 0, err
 	}
-	x.screen.turnedAway = x.screen.turnedAway || x.turnsAway(answer)
+	g.turnedAway = g.turnedAway || g.turnsAway(answer)
 	response, ok := responseIn(answer, id)
 	switch {
 	case ok && response.Error != nil && response.Error.Code == jsonrpc.MethodNotFound && params == "":

@@ -24,12 +24,12 @@ type Look struct {
 // nothing is remembered of the request.
 func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool) {
 	x := e.exchange(w, r)
-	x.begin()
+	x.mapPlaceholders()
 	if reason, err := x.understand(); reason != understood || err != nil {
 		return Look{}, false
 	}
 	caller := x.caller()
-	x.findVariant(caller)
+	x.findVariant(&x.search, caller)
 	if !x.admitted(caller) {
 		return Look{}, false
 	}

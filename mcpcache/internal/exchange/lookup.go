@@ -14,6 +14,8 @@ import (
 type found struct {
 	// entry is to be answered with; nil if the request has to be forwarded.
 	entry *cache.Entry
+	// held says that memory for the entry is taken: [exchange.answer] gives it back.
+	held bool
 	// stale says that the entry is no longer fresh.
 	stale bool
 	// fetched says that the entry was fetched for this caller and others who asked

@@ -39,7 +39,7 @@ func (l *learner) watch(p []byte) {
 			uris = nil
 		}
 	}
-	l.x.noticed(kinds, uris)
+	l.noticed(kinds, uris)
 }
 
 // maxNamed bounds how many resources one part of a stream may name as updated.
@@ -61,55 +61,55 @@ func updatedURIs(events []byte) (uris []string) {
 
 // noticed outdates what a notice on this caller's own stream concerns, kinds and
 // single resources, in all instances, and remembers that the caller has seen it.
-func (x *exchange) noticed(kinds revision.KindSet, resources []string) {
-	x.bump(kinds, outcome.FromClient)
+func (l *learner) noticed(kinds revision.KindSet, resources []string) {
+	l.bump(kinds, outcome.FromClient)
 	if len(resources) > 0 {
-		x.update(resources)
+		l.update(resources)
 		kinds |= revision.SetOf(revision.Reads)
 	}
-	defer x.backend.Fleet.Settle(x.r.Context())
-	caller := x.streamCaller()
+	defer l.backend.Fleet.Settle(l.r.Context())
+	caller := l.streamCaller()
 	if kinds == 0 || caller == nil {
 		return
 	}
 	// Notices for everybody come on the stream that is there for them; one in the
 	// answer to a request is about that request (Streamable HTTP, "Sending
 	// Messages to the Server", 6).
-	own := x.session != "" && x.r.Method == http.MethodPost
+	own := l.session != "" && l.r.Method == http.MethodPost
 	for k := range revision.Kind(revision.NumKinds) {
 		if kinds.Has(k) {
-			caller.SeeNotice(k, admission.NoticeSeen{Mark: x.backend.Cache.Mark(k), Differs: own})
+			caller.SeeNotice(k, admission.NoticeSeen{Mark: l.backend.Cache.Mark(k), Differs: own})
 		}
 	}
 }
 
 // bump marks everything of those kinds as outdated, and tells the observer where the
 // change was noticed.
-func (x *exchange) bump(kinds revision.KindSet, source outcome.Source) {
-	x.backend.Cache.BumpTold(kinds)
-	x.endpoint.Observer.Noticed(kinds, source)
+func (l *learner) bump(kinds revision.KindSet, source outcome.Source) {
+	l.backend.Cache.BumpTold(kinds)
+	l.endpoint.Observer.Noticed(kinds, source)
 }
 
 // update marks what was read of those resources as outdated.
-func (x *exchange) update(resources []string) {
+func (l *learner) update(resources []string) {
 	for _, uri := range resources {
-		x.backend.Cache.Update(uri)
+		l.backend.Cache.Update(uri)
 	}
-	x.endpoint.Observer.Noticed(revision.SetOf(revision.Reads), outcome.FromClient)
+	l.endpoint.Observer.Noticed(revision.SetOf(revision.Reads), outcome.FromClient)
 }
 
 // streamCaller returns what is known of the caller whose stream this is, and
 // remembers a new one. It is nil if that is not possible.
-func (x *exchange) streamCaller() *admission.Caller {
-	ledger := x.backend.Admission
-	r := x.streamRevision()
-	if r.Era() != revision.Legacy || x.session == "" {
-		return ledger.RememberContext(x.context, r)
+func (l *learner) streamCaller() *admission.Caller {
+	ledger := l.backend.Admission
+	r := l.streamRevision()
+	if r.Era() != revision.Legacy || l.session == "" {
+		return ledger.RememberContext(l.context, r)
 	}
-	if known := ledger.Session(x.session); known != nil || header.First(x.r.Header["Mcp-Protocol-Version"]) == "" {
+	if known := ledger.Session(l.session); known != nil || header.First(l.r.Header["Mcp-Protocol-Version"]) == "" {
 		return known
 	}
-	return ledger.RememberSession(x.session, x.context, r)
+	return ledger.RememberSession(l.session, l.context, r)
 }
 
 // streamRevision returns the revision of the caller whose stream this is.

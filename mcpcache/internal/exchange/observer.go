@@ -24,8 +24,8 @@ func (a answered) Tool() string                { return a.tool() }
 func (a answered) Server() string              { return "" }
 func (a answered) Took() time.Duration         { return a.took }
 
-// end reports what has become of the exchange.
-func (x *exchange) end() {
+// conclude reports what has become of the exchange.
+func (x *exchange) conclude() {
 	x.returnScout()
 	x.took = time.Since(x.arrived)
 	x.endpoint.Observer.Answered(answered{x})

@@ -42,15 +42,15 @@ func (x *exchange) AllowPage(h http.Header) {
 // learnCORS takes what an answer of the upstream lets the page do that asked. If it
 // is a refusal that the page may not even read, the upstream has to answer the
 // next one.
-func (x *exchange) learnCORS(status int, h http.Header) {
-	origin := x.r.Header["Origin"]
-	if len(origin) != 1 || x.r.Method != http.MethodPost {
+func (l *learner) learnCORS(status int, h http.Header) {
+	origin := l.r.Header["Origin"]
+	if len(origin) != 1 || l.r.Method != http.MethodPost {
 		return
 	}
 	switch {
 	case status == http.StatusOK:
-		x.backend.CORS.Learn(origin[0], h)
+		l.backend.CORS.Learn(origin[0], h)
 	case status == http.StatusForbidden && h["Access-Control-Allow-Origin"] == nil:
-		x.backend.CORS.Forget(origin[0])
+		l.backend.CORS.Forget(origin[0])
 	}
 }

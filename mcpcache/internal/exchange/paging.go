@@ -92,38 +92,35 @@ func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
 	if err != nil {
 		return x.cursorIsGone() // it has been understood: this does not happen
 	}
-	s := x.behindScreen()
-	s.client, s.request = x.w, x.r
 	answer := upstream.NewAnswer(x.w.Header().Clone(), x.backend.Settings.Feed.MaxList, x.backend.Cache.Work())
 	defer answer.Close()
-	x.w, x.r = answer, x.r.Clone(x.r.Context())
-	x.r.ContentLength = int64(len(body))
-	x.r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.in.Body.Keep() // the request still is in the buffer
-	x.in.Body.Bytes = body
-	x.in.Message.Cursor = nil
-	err = collect(answer, x.r, x.in.Message.ID, func(r *http.Request) error {
-		x.r = r
-		return x.forward(next, f, true)
+	whole := x.inPlace(answer, x.r.Clone(x.r.Context()))
+	whole.r.ContentLength = int64(len(body))
+	whole.r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	whole.in.Body.Bytes, whole.in.Message.Cursor = body, nil
+	x.outcome, x.reason = f.outcome(), f.reason // until the upstream has answered
+	var instead found
+	err = collect(answer, whole.r, x.in.Message.ID, func(r *http.Request) (err error) {
+		whole.r = r
+		instead, err = whole.forward(next, f, true)
+		return err
 	})
-	err = x.closeSieve(err) // of an answer that was left
-	if x.w != http.ResponseWriter(answer) {
-		return err // it has been answered from memory
-	}
-	x.w, x.r = s.client, s.request
-	if err != nil || answer.Status != http.StatusOK {
-		return x.passOn(answer, err)
+	x.search, x.outcome, x.reason = whole.search, whole.outcome, whole.reason
+	switch {
+	case instead.entry != nil:
+		return x.answer(instead)
+	case err != nil || answer.Status != http.StatusOK:
+		return passOn(x.w, answer, err)
 	}
 	x.now = time.Now()
 	switch f, is := x.listIn(answer); {
 	case !is:
-		return x.passOn(answer, nil)
+		return passOn(x.w, answer, nil)
 	case f.entry != nil:
 		return x.answer(f)
 	}
 	// The server cuts its list itself, or it is too long. The feed may have put it together.
-	if f := x.lookup(x.r.Context(), x.caller()); f.entry != nil && x.backend.Cache.Hold(f.entry) {
-		defer x.backend.Cache.Release(f.entry)
+	if f := x.lookup(x.r.Context(), x.caller()); f.entry != nil && x.hold(&f) {
 		return x.answer(f)
 	}
 	return x.cursorIsGone()

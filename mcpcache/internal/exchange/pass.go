@@ -22,29 +22,32 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	x := e.exchange(w, r)
 	defer x.in.Release()
 	x.context = x.identify()
-	if x.view != nil {
-		x.behindScreen().elsewhere = true
-	}
+	x.elsewhere = true
 	if done, err := x.guard(next); done {
 		return err
 	}
-	defer x.openSieve()()
-	x.in.Body.Replay(r)
-	if r.Method == http.MethodDelete {
-		x.endSessions()
+	fw := forwarding{exchange: x, next: next}
+	return fw.filtered(fw.lookOn)
+}
+
+// lookOn hands on a request for another path, and learns from the answer.
+func (fw *forwarding) lookOn() error {
+	fw.in.Body.Replay(fw.r)
+	o := &onlooker{sieved: fw.sieve != nil, below: fw.below(), learner: learner{exchange: fw.exchange}}
+	if fw.r.Method == http.MethodDelete {
+		o.learner.endSessions()
 	}
-	o := &onlooker{below: x.below(), learner: learner{x: x, elsewhere: true}}
-	if o.learner.mcp = landing.SpeaksMCP(r.Header); o.learner.mcp {
-		askPlain(r.Header)
-		if r.Method == http.MethodPost {
-			e.Remarks.Make("MCP requests arrive at another path than the endpoint ("+e.Settings.Path+"), and are passed on without a look into the cache; "+
-				"if that is the endpoint, name it in the upstream URL or in the option endpoint", "path", shownPath(r.URL.Path))
+	if o.learner.mcp = landing.SpeaksMCP(fw.r.Header); o.learner.mcp {
+		askPlain(fw.r.Header)
+		if fw.r.Method == http.MethodPost {
+			fw.endpoint.Remarks.Make("MCP requests arrive at another path than the endpoint ("+fw.endpoint.Settings.Path+"), and are passed on without a look into the cache; "+
+				"if that is the endpoint, name it in the upstream URL or in the option endpoint", "path", shownPath(fw.r.URL.Path))
 		}
 	}
 	defer o.learner.close() // the upstream's handler may abort with a panic
-	err := e.backend.Upstream.ServeHTTP(o, r, next)
+	err := fw.backend.Upstream.ServeHTTP(o, fw.r, fw.next)
 	o.learner.end(err)
-	return x.closeSieve(err)
+	return err
 }
 
 // pathWords are what paths of MCP endpoints are usually made of.
@@ -66,12 +69,11 @@ func shownPath(path string) string {
 // endpoint's. An answer that is not for an MCP client and cannot be read, such as a
 // compressed file of a site, is not taken for a notice.
 func (l *learner) beginElsewhere(status int, header http.Header) {
-	x := l.x
-	l.watcher.Format = sse.FormatOf(l.mcp && x.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
+	l.watcher.Format = sse.FormatOf(l.mcp && l.r.Method == http.MethodGet, header["Content-Type"], header["Content-Encoding"])
 	if !l.mcp && l.watcher.Format == sse.Unreadable {
 		l.watcher.Format = sse.Unwatched
 	}
-	if x.sessions != nil && x.r.Method == http.MethodPost && status == http.StatusOK {
+	if l.sessions != nil && l.r.Method == http.MethodPost && status == http.StatusOK {
 		l.unjudged = header // it may say that there is no such session
 	}
 }
@@ -86,6 +88,7 @@ func (l *learner) idle() bool {
 // bytes before it hands them on.
 type onlooker struct {
 	below       http.ResponseWriter
+	sieved      bool // below is a sieve
 	learner     learner
 	wroteHeader bool
 }
@@ -98,7 +101,7 @@ func (o *onlooker) WriteHeader(status int) {
 	if status >= http.StatusOK && !o.wroteHeader {
 		o.wroteHeader = true
 		o.learner.begin(status, o.below.Header())
-		o.learner.x.giveAddress(status, o.below.Header(), true)
+		o.learner.giveAddress(status, o.below.Header())
 	}
 	o.below.WriteHeader(status)
 }
@@ -117,7 +120,7 @@ func (o *onlooker) ReadFrom(r io.Reader) (int64, error) {
 	if !o.wroteHeader {
 		o.WriteHeader(http.StatusOK)
 	}
-	if s := o.learner.x.screen; o.learner.idle() && (s == nil || s.sieve == nil) {
+	if o.learner.idle() && !o.sieved {
 		return io.Copy(o.below, r)
 	}
 	return io.Copy(struct{ io.Writer }{o}, r)

@@ -11,11 +11,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// begin makes the placeholders of an exchange available to handlers, log formats
+// mapPlaceholders makes the placeholders of an exchange available to handlers, log formats
 // and response headers. They are worked out only when they are used.
-func (x *exchange) begin() {
+func (x *exchange) mapPlaceholders() {
 	if x.replacer != nil {
-		x.replacer.Map(x.placeholder)
+		x.replacer.Map(answered{x}.placeholder)
 	}
 }
 
@@ -26,7 +26,7 @@ func replacerOf(r *http.Request) *caddy.Replacer {
 }
 
 // placeholder is a [caddy.ReplacerFunc].
-func (x *exchange) placeholder(key string) (any, bool) { return outcome.Placeholder(key, answered{x}) }
+func (a answered) placeholder(key string) (any, bool) { return outcome.Placeholder(key, a) }
 
 // revision returns the one that a request names, in its headers if not in its body.
 func (x *exchange) revision() revision.Revision {

@@ -58,7 +58,7 @@ func TestPlaceholders(t *testing.T) {
 			c.x.r = httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", nil)
 			c.x.r.Header = c.header
 			c.x.replacer = replacerOf(c.x.r)
-			c.x.begin()
+			c.x.mapPlaceholders()
 			for key, want := range map[string]string{
 				"outcome": c.outcome, "method": c.method, "kind": c.kind, "era": c.era, "revision": c.revision, "tool": c.tool,
 			} {

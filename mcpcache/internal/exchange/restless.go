@@ -95,7 +95,7 @@ func (x *exchange) noteRestless(name string) {
 
 // leadsNowhere reports whether the upstream has let the client in, and it has not
 // come back in any of the contexts, of which this request's is the last.
-func (x *exchange) leadsNowhere(contexts []cache.Partition) bool {
+func (x *search) leadsNowhere(contexts []cache.Partition) bool {
 	ledger := x.backend.Admission
 	if x.session != "" {
 		session := ledger.Session(x.session)
@@ -126,7 +126,7 @@ func clientOf(x *exchange) []string {
 
 // isElsewhere reports whether a client is not given a list of the feed for no other reason than
 // its Host.
-func (x *exchange) isElsewhere() bool {
+func (x *search) isElsewhere() bool {
 	if x.context == cache.Anonymous || !x.context.IsAnonymous() {
 		return false
 	}

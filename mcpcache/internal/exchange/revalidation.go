@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 )
@@ -51,61 +50,71 @@ type asked struct {
 	session  string
 }
 
-// revalidate asks the upstream. It passes on the upstream's answer if that comes
-// within a second, and gives the fallback otherwise.
-func (x *exchange) revalidate(next caddyhttp.Handler, f found) error {
-	shared, first := x.endpoint.revalidations.Join(x.asked())
+// revalidate asks the upstream, unless another caller is just asking the same. The fallback is the answer
+// if the upstream has not answered within a second.
+func (fw *forwarding) revalidate() (instead found, err error) {
+	shared, first := fw.endpoint.revalidations.Join(fw.sharers())
 	switch {
 	case shared == nil:
-		return x.answerStale(f.fallback)
+		return fw.stale(fw.found.fallback), nil
 	case !first:
-		return x.awaitOther(next, f, shared)
+		return fw.awaitOther(shared)
 	}
+	err = fw.filtered(func() (err error) {
+		instead, err = fw.askWithin(shared)
+		return err
+	})
+	return instead, err
+}
+
+// askWithin asks the upstream, and passes on the answer if that comes within a second.
+func (fw *forwarding) askWithin(shared *flight.Flight[bool]) (instead found, err error) {
 	h := &held{answered: func() { shared.Land(false, nil) }}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(x.r.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(fw.r.Context()))
 	// When no client waits for it any more, time ends it, or the end of the backend.
 	detach := func() {
-		timer, stop := time.AfterFunc(revalidationTimeout, cancel), context.AfterFunc(x.backend.Context(), cancel)
+		timer, stop := time.AfterFunc(revalidationTimeout, cancel), context.AfterFunc(fw.backend.Context(), cancel)
 		context.AfterFunc(ctx, func() { timer.Stop(); stop() })
 	}
-	r := x.start(ctx, cancel, shared, next, f, h)
-	timer := time.NewTimer(freshness.StalePatience - time.Since(x.arrived))
+	r := fw.start(ctx, cancel, shared, h)
+	timer := time.NewTimer(freshness.StalePatience - time.Since(fw.arrived))
 	defer timer.Stop()
 	select {
 	case <-r.done:
 	case <-timer.C:
 		if h.end() {
-			if time.Since(x.now) >= freshness.StalePatience { // otherwise it had waited for others before
-				x.backend.SetHanging(time.Now().Add(hangingFor))
+			if time.Since(fw.now) >= freshness.StalePatience { // otherwise it had waited for others before
+				fw.backend.SetHanging(time.Now().Add(hangingFor))
 			}
 			detach()
-			return x.answerStale(f.fallback)
+			return fw.stale(fw.found.fallback), nil
 		}
-	case <-x.r.Context().Done():
+	case <-fw.r.Context().Done():
 		if h.end() {
 			detach()
-			return x.r.Context().Err()
+			return found{}, fw.r.Context().Err()
 		}
 	}
 	// The answer is being handed on, or has been.
-	stop := context.AfterFunc(x.r.Context(), cancel)
+	stop := context.AfterFunc(fw.r.Context(), cancel)
 	<-r.done
 	stop()
 	if r.panic != nil {
 		panic(r.panic)
 	}
 	if failed, _ := r.Wait(ctx); failed {
-		return x.answerStale(f.fallback)
+		return fw.stale(fw.found.fallback), nil
 	}
-	return r.err
+	return found{}, r.err
 }
 
-func (x *exchange) asked() asked { return asked{string(x.question.in(x.context).Key()), x.session} }
+// sharers returns what the callers of one revalidation have in common.
+func (x *search) sharers() asked { return asked{string(x.question.in(x.context).Key()), x.session} }
 
 // keepAlive has the upstream answer a request, too, that is answered from memory: otherwise it may
 // end the session, which looks idle to it. If it has done that, it says so.
 func (x *exchange) keepAlive(next caddyhttp.Handler, f found) {
-	shared, first := x.endpoint.revalidations.Join(x.asked())
+	shared, first := x.endpoint.revalidations.Join(x.sharers())
 	if !first {
 		return
 	}
@@ -114,20 +123,21 @@ func (x *exchange) keepAlive(next caddyhttp.Handler, f found) {
 	h.end()
 	stop := context.AfterFunc(x.backend.Context(), cancel)
 	context.AfterFunc(ctx, func() { stop() })
-	x.start(ctx, cancel, shared, next, found{fallback: f.entry}, h)
+	fw := forwarding{exchange: x, next: next, found: found{fallback: f.entry}, keeps: true}
+	fw.start(ctx, cancel, shared, h)
 }
 
 // start has the upstream answer in the background, and cancels ctx once that is over.
-func (x *exchange) start(
-	ctx context.Context, cancel func(), shared *flight.Flight[bool], next caddyhttp.Handler, f found, h *held,
-) *revalidation {
+func (fw *forwarding) start(ctx context.Context, cancel func(), shared *flight.Flight[bool], h *held) *revalidation {
 	r := &revalidation{Flight: shared, done: make(chan struct{})}
-	t := x.detached(ctx).tap(f, true)
-	t.header, t.held = x.w.Header().Clone(), h
+	own := *fw
+	own.exchange = fw.detached(ctx)
+	t := own.tap(fw.w.Header().Clone())
+	t.held = h
 	go func() {
 		defer close(r.done)
 		defer cancel()
-		r.run(t, next, h)
+		r.run(t, h)
 	}()
 	return r
 }
@@ -138,11 +148,10 @@ const lingerAnswered = time.Second
 
 // run has the upstream answer t's exchange. The answer is passed on to the client
 // unless the time of h is over.
-func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
-	x := t.x
+func (r *revalidation) run(t *tap, h *held) {
 	failed := true
 	defer func() { r.Land(failed, nil) }()
-	defer x.returnScout()
+	defer t.returnScout()
 	defer t.learner.close()
 	defer func() {
 		p := recover()
@@ -151,10 +160,10 @@ func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 		case !t.withheld && !h.isOver():
 			r.panic = p // the client has to see that its answer ends early
 		default:
-			x.endpoint.Logger.Debug("upstream handler aborted", zap.String("panic", fmt.Sprint(p)))
+			t.endpoint.Logger.Debug("upstream handler aborted", zap.String("panic", fmt.Sprint(p)))
 		}
 	}()
-	err := x.backend.Upstream.ServeHTTP(t, x.r, next)
+	err := t.backend.Upstream.ServeHTTP(t, t.r, t.next)
 	t.learner.end(err)
 	if t.held != nil && t.wroteHeader && !t.withheld {
 		err = t.release(err)
@@ -163,55 +172,44 @@ func (r *revalidation) run(t *tap, next caddyhttp.Handler, h *held) {
 }
 
 // awaitOther waits for a revalidation that another caller has begun.
-func (x *exchange) awaitOther(next caddyhttp.Handler, f found, shared *flight.Flight[bool]) error {
-	ctx, cancel := context.WithDeadline(x.r.Context(), x.arrived.Add(freshness.StalePatience)) // it may have waited already
+func (fw *forwarding) awaitOther(shared *flight.Flight[bool]) (instead found, err error) {
+	ctx, cancel := context.WithDeadline(fw.r.Context(), fw.arrived.Add(freshness.StalePatience)) // it may have waited already
 	defer cancel()
 	failed, err := shared.WaitUpTo(ctx, freshness.StalePatience)
 	switch {
 	case err == nil:
-	case x.r.Context().Err() != nil:
-		return x.r.Context().Err()
+	case fw.r.Context().Err() != nil:
+		return found{}, fw.r.Context().Err()
 	default:
-		return x.answerStale(f.fallback)
+		return fw.stale(fw.found.fallback), nil
 	}
-	x.now = time.Now()
-	caller := x.caller()
-	if !x.admitted(caller) { // the upstream has refused it
-		return x.forward(next, found{reason: bypassAdmission}, true)
+	fw.now = time.Now()
+	caller := fw.caller()
+	if !fw.admitted(caller) { // the upstream has refused it
+		return fw.forward(fw.next, found{reason: bypassAdmission}, true)
 	}
-	now := x.lookup(x.r.Context(), caller)
+	now := fw.lookup(fw.r.Context(), caller)
 	switch {
-	case now.entry != nil && x.backend.Cache.Hold(now.entry):
-		defer x.backend.Cache.Release(now.entry)
-		return x.answer(now)
-	case !failed && time.Since(x.arrived) < freshness.StalePatience:
+	case now.entry != nil && fw.hold(&now):
+		return now, nil
+	case !failed && time.Since(fw.arrived) < freshness.StalePatience:
 		// The answer is not for this caller, or a change was announced meanwhile.
-		return x.forward(next, now, true)
+		return fw.forward(fw.next, now, true)
 	}
-	return x.answerStale(f.fallback)
-}
-
-// answerStale answers with a copy that is no longer fresh.
-func (x *exchange) answerStale(e *cache.Entry) error {
-	if x.backend.Cache.Hold(e) { // if not, there is nothing else to answer with
-		defer x.backend.Cache.Release(e)
-	}
-	return x.answer(found{entry: e, stale: true})
+	return fw.stale(fw.found.fallback), nil
 }
 
 // detached returns a copy of the exchange with a request of its own, which does not
-// end with the client's. Callers that wait for this exchange wait for the copy.
-func (x *exchange) detached(ctx context.Context) *exchange {
-	x.in.Body.Keep() // the answer may be read when the client has gone
-	own := *x
-	x.scout = nil
-	r := x.r.Clone(ctx)
-	r.Body = io.NopCloser(bytes.NewReader(x.in.Body.Bytes))
-	if x.replacer != nil {
+// end with the client's.
+func (fw *forwarding) detached(ctx context.Context) *exchange {
+	own := fw.inPlace(fw.w, fw.r.Clone(ctx))
+	r := own.r
+	r.Body = io.NopCloser(bytes.NewReader(fw.in.Body.Bytes))
+	if fw.replacer != nil {
 		own.replacer = caddy.NewReplacer()
 		values := make(map[string]any)
-		for _, name := range x.backend.Placeholders {
-			if value, known := x.replacer.Get(name); known {
+		for _, name := range fw.backend.Placeholders {
+			if value, known := fw.replacer.Get(name); known {
 				values[name] = value
 			}
 		}
@@ -231,7 +229,7 @@ func (x *exchange) detached(ctx context.Context) *exchange {
 		}
 	}
 	own.r = r
-	return &own
+	return own
 }
 
 // unread is a response writer whose answer nobody reads.

@@ -7,87 +7,36 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 )
 
-// forward hands the request to the upstream as it came, and learns from the
-// answer. asked says that the request is a question whose answer may be kept.
-func (x *exchange) forward(next caddyhttp.Handler, f found, asked bool) error {
-	x.outcome, x.reason = f.outcome(), f.reason
-	x.ticket = x.backend.Admission.Ticket()
-	if asked { // it may have waited, and what was announced meanwhile is in the answer
-		x.question.mark = x.backend.Cache.Mark(x.question.kind)
-	}
-	// An encode handler in front of this one still compresses it for the client.
-	askPlain(x.r.Header)
-	defer x.openSieve()()
-	if x.mayTakeSeat() {
-		return x.closeSieve(x.takeSeat(next, f))
-	}
-	if f.fallback != nil {
-		return x.closeSieve(x.revalidate(next, f))
-	}
-	x.in.Body.Replay(x.r)
-	if x.r.Method == http.MethodDelete {
-		x.endSessions()
-	}
-	t := x.tap(f, asked)
-	defer t.learner.close() // the upstream's handler may abort with a panic
-	if landing.Is(x.r) {
-		defer t.expectVisitor()()
-	}
-	return x.closeSieve(t.finish(t.serve(next)))
-}
-
-// askPlain asks for an answer that is not compressed, as it has to be read on its way. A
-// signature may cover the field that says so (mcp-proxy-for-aws#313): then it stays.
-func askPlain(h http.Header) {
-	if !header.IsSigned(h) {
-		delete(h, "Accept-Encoding")
-	}
-}
-
-// tap returns the writer of the upstream's answer.
-func (x *exchange) tap(f found, asked bool) *tap {
-	return &tap{
-		below: x.below(), x: x, reason: f.reason, fallback: f.fallback,
-		header: x.w.Header(), learner: learner{x: x, asked: asked},
-	}
-}
-
-// serve runs the upstream's handler. If that panics while its answer is withheld,
-// the fallback is given as for any other failure; if it does because what it has is not
-// taken any more, which cannot be filtered, the client is told that.
-func (t *tap) serve(next caddyhttp.Handler) (err error) {
+// serve runs the upstream's handler. A panic of the handler is an error where its answer is withheld, and
+// where the answer cannot be filtered and is not taken any more.
+func (t *tap) serve() (err error) {
 	defer func() {
-		if !t.withheld && !t.x.unpassable() {
+		if !t.withheld && !t.unpassable() {
 			return // the panic goes on
 		}
 		if p := recover(); p != nil {
 			err = fmt.Errorf("upstream handler aborted: %v", p)
 		}
 	}()
-	return t.x.backend.Upstream.ServeHTTP(t, t.x.r, next)
+	return t.backend.Upstream.ServeHTTP(t, t.r, t.next)
 }
 
 // tap is the response writer of a forwarded request. It changes nothing but the
 // Cache-Status header and the server's own address, and learns from bytes before it passes
 // them on. It holds nothing back unless held is set.
 type tap struct {
+	forwarding
+
 	below   http.ResponseWriter
-	x       *exchange
-	reason  bypass
 	learner learner
 
 	header      http.Header
 	wroteHeader bool
-	// fallback is given if the upstream fails; withheld says that it has failed, or shows
-	// a visitor nothing, and that its answer is dropped.
-	fallback *cache.Entry
+	// withheld says that the upstream has failed, or shows a visitor nothing, and that its
+	// answer is dropped.
 	withheld bool
 	// seat says that an answer is withheld by which the upstream may say that it takes one
 	// session at a time.
@@ -115,8 +64,8 @@ func (t *tap) WriteHeader(status int) {
 	}
 	t.wroteHeader = true
 	t.learner.begin(status, t.header)
-	t.x.learnCORS(status, t.header)
-	t.x.learnSlash(status, t.header)
+	t.learner.learnCORS(status, t.header)
+	t.learner.learnSlash(status, t.header)
 	if t.seat && isTaken(status) {
 		t.withheld = true
 		return
@@ -126,7 +75,7 @@ func (t *tap) WriteHeader(status int) {
 		t.leave()
 		return
 	}
-	if t.fallback != nil {
+	if t.found.fallback != nil {
 		if isFailure(status) {
 			t.withheld = true
 			return
@@ -141,11 +90,11 @@ func (t *tap) WriteHeader(status int) {
 
 // passHeader hands the header on.
 func (t *tap) passHeader(status int) {
-	if t.fallback != nil || t.leave != nil || t.seat {
+	if t.found.fallback != nil || t.leave != nil || t.seat {
 		t.replaceHeader()
 	}
 	t.addStatus()
-	t.x.giveAddress(status, t.header, false)
+	t.giveAddress(status, t.header)
 	t.below.WriteHeader(status)
 }
 
@@ -161,9 +110,9 @@ func (t *tap) replaceHeader() {
 // addStatus adds our Cache-Status after those of caches nearer to the origin (RFC
 // 9211 section 2).
 func (t *tap) addStatus() {
-	value := forwarded(t.x.endpoint.status, t.reason, t.learner.storing())
-	if t.reason == understood {
-		value += keptApart(t.x.apart)
+	value := forwarded(t.endpoint.status, t.found.reason, t.learner.storing())
+	if t.found.reason == understood {
+		value += keptApart(t.apart)
 	}
 	present := t.header["Cache-Status"]
 	t.header["Cache-Status"] = append(slices.Clip(present), value)
@@ -211,20 +160,15 @@ func (t *tap) Unwrap() http.ResponseWriter {
 // finish is called when the upstream's handler has returned.
 func (t *tap) finish(err error) error {
 	t.learner.end(err)
-	failed := t.withheld || err != nil && !t.wroteHeader
-	if !failed {
-		return err
-	}
 	switch {
-	case t.fallback != nil:
-		return t.x.answerStale(t.fallback)
 	case t.withheld:
-		return landing.Write(t.x.w, t.x.r, forwarded(t.x.endpoint.status, bypassMethod, false))
+		return landing.Write(t.w, t.r, forwarded(t.endpoint.status, bypassMethod, false))
+	case err == nil || t.wroteHeader:
+		return err
 	}
 	t.header = t.below.Header()
 	t.addStatus()
-	t.x.unanswered = true
-	return err
+	return unanswered{err}
 }
 
 // isFailure reports whether a status says that the upstream cannot answer now

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/admission"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -14,30 +15,29 @@ import (
 // none is how a client without capabilities describes them.
 const none = "{}"
 
-// findVariant finds out the variant of the client that asks.
-func (x *exchange) findVariant(caller *admission.Caller) {
-	x.resolve(caller, x.language())
-	if !x.context.AsksLikeFeed() {
-		x.resolveApart()
+// findVariant finds out the variant of the client, for a search of its own.
+func (x *exchange) findVariant(own *search, caller *admission.Caller) {
+	own.resolve(caller, x.language())
+	if !own.context.AsksLikeFeed() {
+		own.resolveApart(x.backend.Identity.Request(x.r, x.placeholders()))
 	}
 }
 
 // resolveApart makes the variant of the client one of those whose requests ask for something
 // else than the feed. Nothing is known of it if the feed cannot ask the same.
-func (x *exchange) resolveApart() {
+func (x *search) resolveApart(asked client.Request, repeatable bool) {
 	q := &x.question
-	client := variant.Client{Capabilities: []byte(none)}
-	known := q.record != nil || q.variant == cache.Variant{}
+	known := variant.Client{Capabilities: []byte(none)}
+	isKnown := q.record != nil || q.variant == cache.Variant{}
 	if q.record != nil {
-		client = q.record.Client
+		known = q.record.Client
 	}
-	q.record = nil
-	client.Request, q.repeatable = x.backend.Identity.Request(x.r, x.placeholders())
-	if !known || !q.repeatable {
+	q.record, q.repeatable = nil, repeatable
+	if !isKnown || !repeatable {
 		return
 	}
-	client.Asked = x.context.Asked()
-	if q.record = x.backend.Apart.Learn(client); q.record == nil {
+	known.Request, known.Asked = asked, x.context.Asked()
+	if q.record = x.backend.Apart.Learn(known); q.record == nil {
 		return
 	}
 	q.variant = q.record.Key
@@ -79,9 +79,9 @@ func (x *search) resolveSession(caller *admission.Caller, language string) {
 		}
 	}
 	if q.record != nil && language != "" {
-		client := q.record.Client
-		client.Language = language
-		q.record = x.backend.Variants.Learn(client)
+		known := q.record.Client
+		known.Language = language
+		q.record = x.backend.Variants.Learn(known)
 	}
 	if q.record == nil {
 		q.variant = x.backend.UnknownVariant("session", x.session)

@@ -10,9 +10,9 @@ import (
 // expectVisitor prepares the writer for an answer that is of no use in a browser. What it
 // returns has to be called when the upstream's handler has returned.
 func (t *tap) expectVisitor() (done func()) {
-	ctx, cancel := context.WithCancel(t.x.r.Context())
-	t.x.r, t.leave = t.x.r.WithContext(ctx), cancel
-	t.header = t.x.w.Header().Clone() // cookies and the session of what is not shown stay here
+	ctx, cancel := context.WithCancel(t.r.Context())
+	t.r, t.leave = t.r.WithContext(ctx), cancel
+	t.header = t.w.Header().Clone() // cookies and the session of what is not shown stay here
 	return cancel
 }
 

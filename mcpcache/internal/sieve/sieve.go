@@ -226,6 +226,9 @@ func (w *Writer) Finish() error {
 
 // Close gives back what is held, however the answer has ended.
 func (w *Writer) Close() {
+	if w == nil {
+		return
+	}
 	w.whole, w.beginning, w.event = nil, nil, event{}
 	w.share.Release()
 }

@@ -1,0 +1,123 @@
+package exchange
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+)
+
+// forwarding is a request on its way to the upstream, and the answer on its way back.
+type forwarding struct {
+	*exchange
+
+	next  caddyhttp.Handler
+	found found // what the lookup found
+	// keeps says that the answer may be kept: the request is a question of the cache's.
+	keeps bool
+	// sieve takes out of the answer what the caller may not see; nil: the answer goes as it is.
+	sieve *sieve.Writer
+}
+
+// unanswered is the error of an upstream that has answered nothing. The client has got nothing either.
+type unanswered struct{ error }
+
+// forward hands the request to the upstream as it came, and learns from the answer. keeps says that the
+// answer may be kept. If f has a fallback, and the upstream fails or is too slow, nothing is written: then
+// instead has an entry, with which the request has to be answered.
+func (x *exchange) forward(next caddyhttp.Handler, f found, keeps bool) (instead found, err error) {
+	x.outcome, x.reason = f.outcome(), f.reason
+	x.ticket = x.backend.Admission.Ticket()
+	if keeps { // it may have waited, and what was announced meanwhile is in the answer
+		x.question.mark = x.backend.Cache.Mark(x.question.kind)
+	}
+	askPlain(x.r.Header) // an encode handler in front of this one still compresses it for the client
+	fw := forwarding{exchange: x, next: next, found: f, keeps: keeps}
+	if f.fallback != nil {
+		return fw.revalidate()
+	}
+	return found{}, fw.filtered(fw.handOn)
+}
+
+// filtered has ask get the upstream's answer, and takes out of that what the caller may not see.
+func (fw *forwarding) filtered(ask func() error) error {
+	fw.sieve = fw.openSieve()
+	defer fw.sieve.Close()
+	return fw.closeSieve(ask())
+}
+
+// below is the writer that the answer goes to.
+func (fw *forwarding) below() http.ResponseWriter {
+	if fw.sieve != nil {
+		return fw.sieve
+	}
+	return fw.w
+}
+
+// handOn hands the request on, and the answer back.
+func (fw *forwarding) handOn() error {
+	if fw.mayTakeSeat() {
+		return fw.takeSeat()
+	}
+	fw.in.Body.Replay(fw.r)
+	t := fw.tap(fw.w.Header())
+	if fw.r.Method == http.MethodDelete {
+		t.learner.endSessions()
+	}
+	defer t.learner.close() // the upstream's handler may abort with a panic
+	if landing.Is(fw.r) {
+		defer t.expectVisitor()()
+	}
+	return t.finish(t.serve())
+}
+
+// askPlain asks for an answer that is not compressed, as it has to be read on its way. A
+// signature may cover the field that says so (mcp-proxy-for-aws#313): then it stays.
+func askPlain(h http.Header) {
+	if !header.IsSigned(h) {
+		delete(h, "Accept-Encoding")
+	}
+}
+
+// tap returns the writer of the upstream's answer, whose handler sets that header.
+func (fw *forwarding) tap(h http.Header) *tap {
+	return &tap{
+		forwarding: *fw, below: fw.below(), header: h, learner: learner{exchange: fw.exchange, keeps: fw.keeps},
+	}
+}
+
+// answerInstead answers with the entry that forward has returned, if there is one.
+func (x *exchange) answerInstead(instead found, err error) error {
+	if instead.entry != nil {
+		return x.answer(instead)
+	}
+	return err
+}
+
+// stale returns a copy that is no longer fresh, as the result of a lookup.
+func (x *exchange) stale(e *cache.Entry) found {
+	f := found{entry: e, stale: true}
+	x.hold(&f) // if it fails, there is nothing else to answer with
+	return f
+}
+
+// hold takes the memory for an answer with f, which [exchange.answer] gives back. It reports whether there is
+// room.
+func (x *exchange) hold(f *found) bool {
+	f.held = x.backend.Cache.Hold(f.entry)
+	return f.held
+}
+
+// inPlace returns a copy of the exchange in which r takes the place of the client's request, and w gets the
+// answer. Callers that wait for what this exchange learns wait for the copy.
+func (x *exchange) inPlace(w http.ResponseWriter, r *http.Request) *exchange {
+	x.in.Body.Keep() // both have the buffer, and the answer may be read when the client has gone
+	own := *x
+	x.scout = nil
+	own.w, own.r = w, r
+	return &own
+}

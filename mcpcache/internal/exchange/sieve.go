@@ -1,0 +1,83 @@
+package exchange
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+)
+
+// openSieve has what the caller may not see taken out of the answer that the upstream
+// is about to give, if it may have a list in it (a GET stream may: one that is
+// resumed repeats answers), or tell of a resource that has changed: any event stream
+// may do that. Otherwise it returns nil.
+func (fw *forwarding) openSieve() *sieve.Writer {
+	view := fw.view
+	if view == nil {
+		return nil
+	}
+	modern := fw.revision().Era() == revision.Modern
+	stream, lists := fw.r.Method == http.MethodGet && view.RestrictsAny(), fw.answersList(modern)
+	told := view.Restricts(revision.Resources) && (!fw.elsewhere || landing.SpeaksMCP(fw.r.Header))
+	if !stream && !lists && !told {
+		return nil
+	}
+	askPlain(fw.r.Header)
+	o := sieve.Options{
+		Filter: message.Filter{
+			Keep:    view.Shows,
+			Tells:   func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}).Allowed },
+			Private: view.Personal, AddScope: modern,
+		}.Apply,
+		Whole: lists, Get: stream && !fw.elsewhere, Lenient: !stream && !lists,
+		Limit: fw.backend.Settings.Feed.MaxList, Memory: fw.backend.Cache.Work(),
+	}
+	if o.Lenient {
+		o.Glance = sieve.Notice
+	}
+	return sieve.New(fw.w, o)
+}
+
+// answersList reports whether the answer may have a list in it that rules speak of. In the
+// modern era what others may not see must say so of itself, also what was read.
+func (fw *forwarding) answersList(modern bool) bool {
+	k, ok := revision.KindOf(fw.in.Method)
+	return fw.wantsList || ok && (k != revision.Reads && fw.view.Restricts(k) || modern && fw.view.Personal(k))
+}
+
+// unpassable reports whether it is known that the upstream's answer cannot be passed
+// on, and nothing of it has been: what comes is dropped.
+func (fw *forwarding) unpassable() bool {
+	return fw.sieve != nil && fw.sieve.Failed() && !fw.sieve.Started()
+}
+
+// closeSieve ends the filtering of an answer. err is what answering has come to.
+func (fw *forwarding) closeSieve(err error) error {
+	s := fw.sieve
+	if s == nil {
+		return err
+	}
+	failed := s.Failed()
+	finished := s.Finish()
+	if finished == nil || err != nil && !failed {
+		return err
+	}
+	if !errors.Is(finished, sieve.ErrTooLarge) && !errors.Is(finished, sieve.ErrUnreadable) || s.Started() {
+		return errors.Join(err, finished)
+	}
+	return fw.unfiltered(finished.Error())
+}
+
+// unfiltered answers in the place of a list of which it is not certain what is in it.
+func (x *exchange) unfiltered(text string) error {
+	h := x.w.Header()
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag"} {
+		delete(h, name)
+	}
+	return x.writeProblem(jsonrpc.Failed(http.StatusBadGateway, text), x.in.Message.ID)
+}
