@@ -17,13 +17,13 @@ type call struct {
 	*visit // that the client has made
 
 	next    caddyhttp.Handler
-	body    []byte        // as the server is sent it
-	name    string        // of the item that is called, as the server knows it
-	speaks  revision.Era  // that of the server
-	number  []byte        // the request's id at a legacy server; nil: the server gets the client's id
-	waits   *session.Call // what can be cancelled; nil: nothing
-	asked   bool          // the server has been sent something
-	renewed bool          // the guard's credential has been
+	body    []byte            // as the server is sent it
+	name    string            // of the item that is called, as the server knows it
+	speaks  revision.Revision // at which the server is asked
+	number  []byte            // the request's id at a legacy server; nil: the server gets the client's id
+	waits   *session.Call     // what can be cancelled; nil: nothing
+	asked   bool              // the server has been sent something
+	renewed bool              // the guard's credential has been
 }
 
 // attempt returns one more time that the server is asked. again says that it has lost a session before.
@@ -39,8 +39,8 @@ func (c *call) called(a *answer) {
 	if response, err := message.ParseResponse(a.beginning); err == nil && response.Error != nil {
 		code = response.Error.Code
 	}
-	if c.speaks == revision.Modern && c.isOfOtherEra(a.status, code) {
-		if f := c.server.feed(c.at); f != nil {
+	if c.speaks.Era() == revision.Modern && c.isOfOtherEra(a.status, code) {
+		if f := c.server.Feeds.Of(c.speaks); f != nil {
 			f.Doubt()
 		}
 	}
@@ -54,7 +54,7 @@ func (c *call) called(a *answer) {
 			f.Misled(revision.Tools, lists.Doubt(revision.Tools))
 		}
 	}
-	if c.server.ReadOnly(c.server.at(c.at))[c.name] {
+	if c.server.ReadOnly(c.speaks)[c.name] {
 		return
 	}
 	for _, f := range feeds {

@@ -66,9 +66,9 @@ func (v *viewer) presents(s *Server) feed.Caller {
 // accepted lately is one by itself. All others at one address are one together: they may be
 // one stranger with many credentials. Of IPv6 that is a network of 64 bits, which is what a
 // customer has.
-func (v *viewer) origin(s *Server, k revision.Kind) string {
+func (v *viewer) origin(s *Server, at revision.Revision, k revision.Kind) string {
 	c := v.presents(s)
-	if known := s.Admission.Context(c.Context, s.at(v.at)); known != nil && known.Admitted(k, v.now) {
+	if known := s.Admission.Context(c.Context, at); known != nil && known.Admitted(k, v.now) {
 		return string(c.Context.Key())
 	}
 	client, _ := caddyhttp.GetVar(v.r.Context(), caddyhttp.ClientIPVarKey).(string)

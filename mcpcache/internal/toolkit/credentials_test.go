@@ -115,7 +115,7 @@ func TestOrigins(t *testing.T) {
 	origin := func(client string) string {
 		own := *v
 		own.r = v.r.WithContext(context.WithValue(t.Context(), caddyhttp.VarsCtxKey, map[string]any{caddyhttp.ClientIPVarKey: client}))
-		return own.origin(s, revision.Tools)
+		return own.origin(s, s.at(own.at), revision.Tools)
 	}
 	for _, same := range [][2]string{{"192.0.2.1", "::ffff:192.0.2.1"}, {"2001:db8:1:2::3", "2001:db8:1:2:ffff::"}, {"@", "@"}} {
 		if origin(same[0]) != origin(same[1]) {

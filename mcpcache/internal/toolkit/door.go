@@ -80,7 +80,7 @@ func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 		if !door.Settings.Caches(k) {
 			continue
 		}
-		if door.admits(v.presents(door), v.at, k, v.now) {
+		if door.admits(v.presents(door), door.at(v.at), k, v.now) {
 			return true, nil
 		}
 		knock := v.fetchAs(ctx, door, k, callerlists.NoFailure)

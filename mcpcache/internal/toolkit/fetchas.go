@@ -17,9 +17,9 @@ import (
 // fetchAs asks a server for a list as the caller, unless there is a failure that counts. ctx lasts for as
 // long as the list is needed.
 func (v *viewer) fetchAs(ctx context.Context, s *Server, k revision.Kind, counts callerlists.Remembered) callerlists.List {
-	c, r := v.presents(s), v.at
+	c, r, at := v.presents(s), v.at, s.at(v.at)
 	return s.callerLists.Ask(ctx, callerlists.Request{
-		Caller: c.Context, Origin: v.origin(s, k), Era: s.at(r).Era(), Kind: k, Counts: counts,
+		Caller: c.Context, Origin: v.origin(s, at, k), Era: at.Era(), Kind: k, Counts: counts,
 		Fetch: func(ctx context.Context) (*feed.Shown, error) { return s.ask(ctx, c, r, k) },
 	})
 }

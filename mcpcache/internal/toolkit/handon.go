@@ -15,7 +15,7 @@ import (
 // handOn hands the request to the server, over a bridge if that one speaks the other era.
 func (c *call) handOn() error {
 	if c.client == nil {
-		if c.speaks == revision.Modern {
+		if c.speaks.Era() == revision.Modern {
 			return c.sendAlone()
 		}
 		return c.handOver()
@@ -25,14 +25,14 @@ func (c *call) handOn() error {
 		return c.fail(f)
 	}
 	defer s.Leave()
-	if c.speaks == revision.Legacy {
+	if c.speaks.Era() == revision.Legacy {
 		return c.sendInSession(s, c.client)
 	}
 	return c.handOverAlone(s)
 }
 
 // isBridged reports whether the server is of another era than the client.
-func (c *call) isBridged() bool { return c.speaks != c.at.Era() }
+func (c *call) isBridged() bool { return c.speaks.Era() != c.at.Era() }
 
 // sendAlone sends the server the request outside of any session.
 func (c *call) sendAlone() error {
@@ -69,7 +69,7 @@ func (c *call) handOver() error {
 	if c.body, err = bridge.ToLegacy(c.body, c.number); err != nil {
 		return c.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
-	if f := c.server.feed(c.at); client.Shared && (f == nil || !f.Sessionless()) {
+	if f := c.server.Feeds.Of(c.speaks); client.Shared && (f == nil || !f.Sessionless()) {
 		client = client.Once()
 	}
 	if err = c.handOverAs(client); errors.Is(err, errGivesID) {

@@ -213,7 +213,7 @@ func (v *visit) notified(next caddyhttp.Handler) error {
 	if v.in.Method == "notifications/cancelled" {
 		if id, ok := message.ValueAt(v.in.Body.Bytes, "params", "requestId"); ok {
 			if o := v.endpoint.Settings.Sessions.Cancel(v.client.ID, id); o != nil {
-				(&call{visit: v, next: next, speaks: revision.Legacy}).cancel(o, v.in.Body.Bytes)
+				(&call{visit: v, next: next, speaks: revision.LatestLegacy}).cancel(o, v.in.Body.Bytes)
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func (v *viewer) noteGiven(k revision.Kind, g given) {
 	defer g.list.Told.Store(now)
 	for i, server := range v.endpoint.servers {
 		part := g.list.Parts[i]
-		if part == nil || part.Lifetime == 0 || server.Carries.isPersonal() && part != server.pinned(v.at, k) {
+		if part == nil || part.Lifetime == 0 || server.Carries.isPersonal() && part != server.pinned(server.at(v.at), k) {
 			continue
 		}
 		if f := server.Feeds.Of(part.Revision); f != nil {

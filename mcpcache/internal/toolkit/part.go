@@ -68,15 +68,17 @@ func (v *viewer) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 
 // listed returns the list of a server that the caller is shown, of whatever age, or nil.
 func (v *viewer) listed(s *Server, k revision.Kind) *cache.Entry {
+	at := s.at(v.at)
+	pinned := s.pinned(at, k)
 	if !s.Carries.isPersonal() {
-		return s.pinned(v.at, k)
+		return pinned
 	}
-	c, pinned := v.presents(s), s.pinned(v.at, k)
+	c := v.presents(s)
 	if pinned != nil && (c.Context == cache.FeedOnly || c.Context == pinned.Partition) {
 		return pinned // the feed's requests are the caller's
 	}
-	admitted := s.admits(c, v.at, k, v.now)
-	own := s.Cache.Get(cache.Question{Revision: s.at(v.at), Kind: k, Partition: c.Context})
+	admitted := s.admits(c, at, k, v.now)
+	own := s.Cache.Get(cache.Question{Revision: at, Kind: k, Partition: c.Context})
 	if own != nil && own.Body.NextCursor != nil { // the first page, which a handler of the server alone has kept
 		own = nil
 	}
@@ -92,12 +94,12 @@ func (v *viewer) listed(s *Server, k revision.Kind) *cache.Entry {
 	return nil
 }
 
-// admits reports whether the server has accepted the caller lately, for a list of k.
-func (s *Server) admits(c feed.Caller, r revision.Revision, k revision.Kind, now time.Time) bool {
+// admits reports whether the server has accepted the caller lately, for a list of k at a revision.
+func (s *Server) admits(c feed.Caller, at revision.Revision, k revision.Kind, now time.Time) bool {
 	if s.Settings.AdmitAll {
 		return true
 	}
-	known := s.Admission.Context(c.Context, s.at(r))
+	known := s.Admission.Context(c.Context, at)
 	return known != nil && known.Admitted(k, now)
 }
 

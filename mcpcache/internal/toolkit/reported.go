@@ -33,7 +33,7 @@ func (e *Endpoint) Joined(r revision.Revision, k revision.Kind) *cache.Entry {
 func (e *Endpoint) Left(r revision.Revision, k revision.Kind, now time.Time) time.Duration {
 	left := forever
 	for _, s := range e.servers {
-		if part := s.pinned(r, k); part != nil {
+		if part := s.pinned(s.at(r), k); part != nil {
 			left = min(left, s.Cache.Left(part, now))
 		}
 	}

@@ -44,7 +44,7 @@ func (v *visit) route(next caddyhttp.Handler) error {
 			return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error()))
 		}
 	}
-	c := &call{visit: v, next: next, body: body, name: target.Name, speaks: v.server.at(v.at).Era()}
+	c := &call{visit: v, next: next, body: body, name: target.Name, speaks: v.server.at(v.at)}
 	return c.handOn()
 }
 

@@ -145,9 +145,8 @@ func (s *Server) maySpeak(newest revision.Revision) bool {
 // feed returns the one whose lists are shown to clients of the era of r, or nil.
 func (s *Server) feed(r revision.Revision) *feed.Feed { return s.Feeds.Of(s.at(r)) }
 
-// pinned returns the list of a kind that is shown to clients of the era of r, or nil.
-func (s *Server) pinned(r revision.Revision, k revision.Kind) *cache.Entry {
-	at := s.at(r)
+// pinned returns the server's list of a kind at a revision, as clients of either era are shown it, or nil.
+func (s *Server) pinned(at revision.Revision, k revision.Kind) *cache.Entry {
 	if k == revision.Discover && at.Era() == revision.Legacy {
 		return s.described(at)
 	}
@@ -186,7 +185,7 @@ func (s *Server) describing(info *client.ServerInfo, r revision.Revision, to cac
 
 // part returns what there is of a server's list, or nil.
 func (s *Server) part(r revision.Revision, k revision.Kind, now time.Time) *cache.Entry {
-	return s.usable(s.pinned(r, k), now)
+	return s.usable(s.pinned(s.at(r), k), now)
 }
 
 // usable returns a part, which may be nil, if it is not too old to find names in it.

@@ -19,7 +19,7 @@ import (
 // inOtherEra fills in the header of a request to a server of the other era than the client.
 func (c *call) inOtherEra(h http.Header) {
 	h["Accept"] = []string{"application/json, text/event-stream"}
-	if c.speaks == revision.Legacy {
+	if c.speaks.Era() == revision.Legacy {
 		for field := range h {
 			if field == "Mcp-Method" || field == "Mcp-Name" || strings.HasPrefix(field, "Mcp-Param-") {
 				delete(h, field)
