@@ -39,16 +39,8 @@ const (
 // Cache holds the answers of one upstream. All methods may be called from
 // several goroutines at once.
 type Cache struct {
-	epochs [revision.NumKinds]atomic.Uint64
-	// found is how many of those changes another process has found: see [Change.Lists].
-	found [revision.NumKinds]atomic.Uint64
-	// doubts is bumped when one caller needs a list that was asked for after that. It
-	// outdates nothing for others.
-	doubts [revision.NumKinds]atomic.Uint64
-	// pages is bumped when a cursor turns out to be bad, which outdates all pages that
-	// are kept by a cursor.
-	pages   [revision.NumKinds]atomic.Uint64
-	updates updates // of single resources
+	Changes
+
 	pinned  [revision.Count][revision.NumKinds]pin
 	bounded *bounded
 	// compressed has the compressed bytes of entries.
@@ -57,9 +49,8 @@ type Cache struct {
 	pinning sync.Mutex // guards writing to pinned
 
 	// work is the part of the memory for work in progress.
-	work     *budget.Budget
-	reading  reading
-	together together
+	work    *budget.Budget
+	reading reading
 	// readyLimit is how many bytes the lists may take that are ready for views.
 	readyLimit atomic.Int64
 
@@ -76,9 +67,8 @@ type Cache struct {
 	// precompress says that a part of the memory is for compressed bytes.
 	precompress bool
 
-	mu      sync.Mutex
-	watches map[*watch]struct{}
-	onPin   []*pinWatch
+	mu    sync.Mutex // guards onPin
+	onPin []*pinWatch
 }
 
 // pin has the feed's snapshot of a kind and revision, and its compressed bytes, nil if
@@ -109,8 +99,6 @@ type change struct {
 	before, after Mark
 }
 
-type watch struct{ changed func(Change) }
-
 type pinWatch struct {
 	pinned func(r revision.Revision, k revision.Kind, same bool)
 }
@@ -124,53 +112,13 @@ func New(memory int64) (*Cache, error) {
 		return nil, fmt.Errorf("building the cache: %w", err)
 	}
 	c := &Cache{
-		bounded: b, compressed: compressed, memory: memory, work: budget.New(0), watches: make(map[*watch]struct{}),
+		bounded: b, compressed: compressed, memory: memory, work: budget.New(0),
 		reading: reading{line: budget.NewQueue()}, showing: budget.NewQueue(),
 	}
-	c.together.origin = time.Now()
-	for k := range c.epochs {
-		c.epochs[k].Store(firstEpoch)
-	}
+	c.begin()
 	c.share()
 	return c, nil
 }
-
-// Mark returns the present mark of kind k. It is taken before a request is sent, and
-// goes into the entry made of the answer.
-func (c *Cache) Mark(k revision.Kind) Mark {
-	m := Mark{epoch: c.epochs[k].Load(), found: c.found[k].Load(), pages: c.pages[k].Load(), doubts: c.doubts[k].Load()}
-	if k == revision.Reads {
-		m.updates = c.updates.seq.Load()
-	}
-	return m
-}
-
-// Current reports whether no change of k has been announced since m.
-func (c *Cache) Current(k revision.Kind, m Mark) bool { return c.epochs[k].Load() == m.epoch }
-
-// Watch calls changed after every change of kinds until the returned function is called.
-// It must return at once.
-func (c *Cache) Watch(changed func(Change)) (stop func()) {
-	w := &watch{changed: changed}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.watches[w] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.watches, w)
-	}
-}
-
-// Doubt returns a mark for which [Mark.AskedSince] holds only of what is asked for from
-// now on. Nothing is outdated by it.
-func (c *Cache) Doubt(k revision.Kind) Mark {
-	c.doubts[k].Add(1)
-	return c.Mark(k)
-}
-
-// DropPages makes all pages of k that were kept by their cursor outdated.
-func (c *Cache) DropPages(k revision.Kind) { c.pages[k].Add(1) }
 
 // Pin makes e the feed's snapshot of its kind and revision, unless a newer one
 // is pinned. A snapshot is pinned even if it is outdated already: it is still

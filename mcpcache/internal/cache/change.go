@@ -2,6 +2,7 @@ package cache
 
 import (
 	"crypto/sha256"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,15 +78,79 @@ func (t *together) overdue(now time.Time) bool {
 	return until != 0 && int64(now.Sub(t.origin)) >= until
 }
 
+// Changes are what has been announced of one upstream's lists, and what each outdates.
+type Changes struct {
+	epochs [revision.NumKinds]atomic.Uint64
+	// found is how many of those changes another process has found: see [Change.Lists].
+	found [revision.NumKinds]atomic.Uint64
+	// doubts is bumped when one caller needs a list that was asked for after that. It
+	// outdates nothing for others.
+	doubts [revision.NumKinds]atomic.Uint64
+	// pages is bumped when a cursor turns out to be bad, which outdates all pages that
+	// are kept by a cursor.
+	pages    [revision.NumKinds]atomic.Uint64
+	updates  updates // of single resources
+	together together
+
+	watching sync.Mutex // guards watches
+	watches  map[*watch]struct{}
+}
+
+type watch struct{ changed func(Change) }
+
+func (c *Changes) begin() {
+	c.watches, c.together.origin = make(map[*watch]struct{}), time.Now()
+	for k := range c.epochs {
+		c.epochs[k].Store(firstEpoch)
+	}
+}
+
+// Mark returns the present mark of kind k. It is taken before a request is sent, and
+// goes into the entry made of the answer.
+func (c *Changes) Mark(k revision.Kind) Mark {
+	m := Mark{epoch: c.epochs[k].Load(), found: c.found[k].Load(), pages: c.pages[k].Load(), doubts: c.doubts[k].Load()}
+	if k == revision.Reads {
+		m.updates = c.updates.seq.Load()
+	}
+	return m
+}
+
+// Current reports whether no change of k has been announced since m.
+func (c *Changes) Current(k revision.Kind, m Mark) bool { return c.epochs[k].Load() == m.epoch }
+
+// Watch calls changed after every change of kinds until the returned function is called.
+// It must return at once.
+func (c *Changes) Watch(changed func(Change)) (stop func()) {
+	w := &watch{changed: changed}
+	c.watching.Lock()
+	defer c.watching.Unlock()
+	c.watches[w] = struct{}{}
+	return func() {
+		c.watching.Lock()
+		defer c.watching.Unlock()
+		delete(c.watches, w)
+	}
+}
+
+// Doubt returns a mark for which [Mark.AskedSince] holds only of what is asked for from
+// now on. Nothing is outdated by it.
+func (c *Changes) Doubt(k revision.Kind) Mark {
+	c.doubts[k].Add(1)
+	return c.Mark(k)
+}
+
+// DropPages makes all pages of k that were kept by their cursor outdated.
+func (c *Changes) DropPages(k revision.Kind) { c.pages[k].Add(1) }
+
 // Bump records that a change of those kinds has been announced. Everything
 // fetched before is outdated when it returns.
-func (c *Cache) Bump(kinds revision.KindSet) { c.bump(Change{Kinds: kinds}) }
+func (c *Changes) Bump(kinds revision.KindSet) { c.bump(Change{Kinds: kinds}) }
 
 // BumpTold is Bump for a change of which clients are being told, each of whom the caller of this
 // method knows.
-func (c *Cache) BumpTold(kinds revision.KindSet) { c.bump(Change{Kinds: kinds, Told: true}) }
+func (c *Changes) BumpTold(kinds revision.KindSet) { c.bump(Change{Kinds: kinds, Told: true}) }
 
-func (c *Cache) bump(change Change) {
+func (c *Changes) bump(change Change) {
 	if change.Kinds == 0 {
 		return
 	}
@@ -144,26 +209,26 @@ func (c *Cache) hearList(l Listed) {
 }
 
 // IsToldElsewhere reports whether e is the list that clients of another process were told of last.
-func (c *Cache) IsToldElsewhere(e *Entry) bool {
+func (c *Changes) IsToldElsewhere(e *Entry) bool {
 	items := c.together.lists[e.Revision][e.Kind].Load()
 	return items != nil && *items == e.Body.ItemsDigest
 }
 
 // NoteTold records that any caller may know of the changes of k from before m.
-func (c *Cache) NoteTold(k revision.Kind, m Mark) { c.together.told.note(k, m) }
+func (c *Changes) NoteTold(k revision.Kind, m Mark) { c.together.told.note(k, m) }
 
 // MayBeKnown reports whether any caller may know of a change since e was asked for. The clients
 // of another process may have been told, or those of this one before a restart.
-func (c *Cache) MayBeKnown(e *Entry) bool {
+func (c *Changes) MayBeKnown(e *Entry) bool {
 	return e.Mark.BeforeStart() || c.together.told.isBefore(e)
 }
 
 // IsKnownHere reports whether some client of this process was told of a change since e was asked
 // for: see [Cache.BumpTold]. That is of interest for callers whom nobody tells apart from it.
-func (c *Cache) IsKnownHere(e *Entry) bool { return c.together.toldHere.isBefore(e) }
+func (c *Changes) IsKnownHere(e *Entry) bool { return c.together.toldHere.isBefore(e) }
 
 // outdate outdates everything of the kinds of a change.
-func (c *Cache) outdate(change Change) {
+func (c *Changes) outdate(change Change) {
 	if change.Kinds == 0 {
 		return
 	}
@@ -172,12 +237,12 @@ func (c *Cache) outdate(change Change) {
 			c.epochs[k].Add(1)
 		}
 	}
-	c.mu.Lock()
+	c.watching.Lock()
 	watches := make([]*watch, 0, len(c.watches))
 	for w := range c.watches {
 		watches = append(watches, w)
 	}
-	c.mu.Unlock()
+	c.watching.Unlock()
 	for _, w := range watches {
 		w.changed(change)
 	}
@@ -185,10 +250,10 @@ func (c *Cache) outdate(change Change) {
 
 // OnChange has tell called with every change that is announced in this process, once what it
 // outdates is. It must return at once.
-func (c *Cache) OnChange(tell func(Change)) { c.together.tell.Store(&tell) }
+func (c *Changes) OnChange(tell func(Change)) { c.together.tell.Store(&tell) }
 
 // TellOthers has other processes hear of a change that is in the lists here already.
-func (c *Cache) TellOthers(change Change) {
+func (c *Changes) TellOthers(change Change) {
 	if tell := c.together.tell.Load(); tell != nil {
 		(*tell)(change)
 	}
@@ -196,7 +261,7 @@ func (c *Cache) TellOthers(change Change) {
 
 // HearsUntil says until when changes that are announced in other processes are heard of here:
 // nothing is fresh after that, until it is later. The zero time says that they need not be.
-func (c *Cache) HearsUntil(until time.Time) {
+func (c *Changes) HearsUntil(until time.Time) {
 	if until.IsZero() {
 		c.together.until.Store(0)
 		return
@@ -205,6 +270,6 @@ func (c *Cache) HearsUntil(until time.Time) {
 }
 
 // HearsOthers reports whether changes that are announced in other processes are heard of here now.
-func (c *Cache) HearsOthers() bool {
+func (c *Changes) HearsOthers() bool {
 	return c.together.until.Load() != 0 && !c.together.overdue(time.Now())
 }

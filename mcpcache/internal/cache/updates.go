@@ -31,13 +31,13 @@ type updates struct {
 
 // Update records that a change of one resource has been announced. When it returns, all
 // that was read of the resource before is outdated.
-func (c *Cache) Update(uri string) {
+func (c *Changes) Update(uri string) {
 	c.update(uri)
 	c.TellOthers(Change{URIs: []string{uri}, Told: true}) // feeds subscribe to none
 }
 
 // update outdates a resource.
-func (c *Cache) update(uri string) {
+func (c *Changes) update(uri string) {
 	u := &c.updates
 	u.mu.Lock()
 	defer u.mu.Unlock()
