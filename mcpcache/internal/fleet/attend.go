@@ -94,7 +94,7 @@ func (m *Member) tried() { m.once.Do(func() { close(m.first) }) }
 
 // join begins a membership.
 func (a *attendance) join(ctx context.Context) error {
-	since, goesOn := time.Now(), !a.hasEnded()
+	since, goesOn := time.Now(), !a.membership.hasEnded()
 	is, err := ask(ctx, func(ctx context.Context) (stores.Standing, error) { return a.store.Join(ctx, a.at, a.name, life) })
 	if err != nil {
 		return err
@@ -105,10 +105,10 @@ func (a *attendance) join(ctx context.Context) error {
 	defer a.hearing.Unlock()
 	if is.Last != a.heard {
 		// While the membership went on, others have told their clients, unless the store counts anew.
-		a.missed(goesOn && !a.forgotten)
+		a.membership.missed(goesOn && !a.forgotten)
 		a.heard = is.Last
 	}
-	a.renew(since)
+	a.membership.renew(since)
 	a.sendAgain()
 	return nil
 }
@@ -130,7 +130,7 @@ func (a *attendance) hear(h stores.Announcement) {
 		a.hearSecrets(h.Member, said.marks)
 	}
 	if h.Number > a.heard+1 {
-		a.missed(true)
+		a.membership.missed(true)
 	}
 	a.hears(h.Number)
 	signal(a.more)
@@ -142,7 +142,7 @@ func (a *attendance) hears(number uint64) {
 	a.heard = max(a.heard, number)
 	if a.owed != 0 && a.owed <= a.heard {
 		a.owed = 0
-		a.renew(a.asked)
+		a.membership.renew(a.asked)
 	}
 }
 
@@ -160,9 +160,9 @@ func (a *attendance) confirm(ctx context.Context, idle bool) error {
 	switch {
 	case err != nil && !errors.Is(err, stores.ErrNoMember):
 		return err
-	case a.hasEnded() && time.Since(since) > tooLate:
+	case a.membership.hasEnded() && time.Since(since) > tooLate:
 		return errLate
-	case err != nil, a.hasEnded(): // we were paused, or the store has forgotten us
+	case err != nil, a.membership.hasEnded(): // we were paused, or the store has forgotten us
 		return stores.ErrNoMember
 	}
 	a.meet(is.Members)
@@ -175,7 +175,7 @@ func (a *attendance) confirm(ctx context.Context, idle bool) error {
 		a.heard = is.Last
 	}
 	if foreign || idle && a.owed != 0 {
-		a.missed(true)
+		a.membership.missed(true)
 		a.hears(is.Last)
 		signal(a.more)
 	}

@@ -65,16 +65,8 @@ type Member struct {
 	hearing sync.Mutex
 	heard   uint64 // what was announced up to this number has outdated what it concerns; 0: nothing is known
 
-	lives sync.Mutex
-	until time.Time // when the membership ends or has ended; zero: it never began
-	since time.Time // when it began
-	ended bool      // and all is outdated since
-	begun bool      // lists may have been fetched
-	lapse *time.Timer
-	// members are those that the store has told of last, in order. What is there is never changed.
-	members []string
-
-	known introductions
+	membership membership
+	known      introductions
 }
 
 // New returns a member that has c outdated by others, and others by what is announced in c. It
@@ -82,7 +74,7 @@ type Member struct {
 func New(place func() (string, error), c *cache.Cache) *Member {
 	m := &Member{
 		cache: c, place: place, name: newName(hostName()), first: make(chan struct{}), wake: make(chan struct{}, 1),
-		replaced: make(chan struct{}), ended: true,
+		replaced: make(chan struct{}), membership: membership{cache: c, ended: true},
 		known: introductions{met: make(chan struct{}, 1), said: make(map[string][]string), warned: make(map[string]bool)},
 	}
 	c.OnChange(m.tell)
@@ -113,9 +105,7 @@ func (m *Member) Begin(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	m.lives.Lock()
-	defer m.lives.Unlock()
-	m.begun = true
+	m.membership.begin()
 }
 
 // Together reports whether this instance hears of what is announced to others.
@@ -210,14 +200,7 @@ func (m *Member) lasts() {
 
 // leave ends the membership. Nothing is outdated by that: up to now, all changes have been heard.
 func (m *Member) leave(ctx context.Context, store stores.Fleet) {
-	m.lives.Lock()
-	together := time.Now().Before(m.until)
-	if together {
-		m.ended = true
-		m.until = time.Now()
-		m.cache.HearsUntil(time.Time{})
-	}
-	m.lives.Unlock()
+	together := m.membership.leave()
 	place, err := m.place()
 	if err != nil || !together {
 		return
@@ -225,54 +208,6 @@ func (m *Member) leave(ctx context.Context, store stores.Fleet) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), life)
 	defer cancel()
 	_ = guard(func() error { return store.Leave(ctx, place, m.name) }) // or it ends by itself
-}
-
-// renew says that the membership lasts for a life since then: all has been heard that was announced
-// before. Who announces something later waits for longer than that.
-func (m *Member) renew(since time.Time) {
-	m.lives.Lock()
-	defer m.lives.Unlock()
-	if m.ended {
-		m.since = time.Now()
-	}
-	if m.until, m.ended = since.Add(life-margin), false; m.lapse == nil {
-		m.lapse = time.AfterFunc(time.Until(m.until), m.end)
-	} else {
-		m.lapse.Reset(time.Until(m.until))
-	}
-	m.cache.HearsUntil(m.until)
-}
-
-// end has all be outdated when the membership has ended. From then on, this instance goes by what
-// it hears itself.
-func (m *Member) end() {
-	m.lives.Lock()
-	defer m.lives.Unlock()
-	if m.ended || time.Now().Before(m.until) {
-		return
-	}
-	m.ended = true
-	m.cache.Hear(cache.Change{Kinds: everything, Missed: true})
-	m.cache.HearsUntil(time.Time{})
-}
-
-// hasEnded reports whether the membership has ended.
-func (m *Member) hasEnded() bool {
-	m.lives.Lock()
-	defer m.lives.Unlock()
-	return m.ended
-}
-
-// missed outdates everything, as changes of anything may have been announced that were not heard of.
-// told says that some have: then clients may have been told of them. Before lists are fetched, that
-// concerns nothing.
-func (m *Member) missed(told bool) {
-	m.lives.Lock()
-	begun := m.begun
-	m.lives.Unlock()
-	if begun {
-		m.cache.Hear(cache.Change{Kinds: everything, Told: told, Missed: true})
-	}
 }
 
 // guard makes a panic of the store an error.

@@ -63,10 +63,7 @@ func (m *Member) introduce(ctx context.Context) {
 		m.known.mu.Lock()
 		secrets := m.known.secrets
 		m.known.mu.Unlock()
-		m.lives.Lock()
-		alone := len(m.members) < 2
-		m.lives.Unlock()
-		if secrets == nil || alone {
+		if _, members := m.membership.last(); secrets == nil || len(members) < 2 {
 			continue
 		}
 		ring, err := secrets(ctx)
@@ -90,9 +87,7 @@ func (m *Member) hearSecrets(member string, marks []string) {
 		m.ignores("marks of secrets that none has")
 		return
 	}
-	m.lives.Lock()
-	members := m.members
-	m.lives.Unlock()
+	_, members := m.membership.last()
 	m.known.mu.Lock()
 	defer m.known.mu.Unlock()
 	if len(m.known.said) >= maxMembers {

@@ -255,19 +255,11 @@ func (m *Member) announce(ctx context.Context, store stores.Fleet, n news) error
 			wait(ctx, time.Now().Add(life), m.confirmation(is.number))
 		}
 		again := time.Now().Add(pause)
-		if err == nil || ctx.Err() != nil || again.After(last) || again.After(m.untilAlone()) {
+		if err == nil || ctx.Err() != nil || again.After(last) || again.After(m.membership.untilAlone()) {
 			return err
 		}
 		wait(ctx, again, nil)
 	}
-}
-
-// untilAlone returns until when others may be members, if the store is away for all: for a life
-// after this instance has ceased to be one.
-func (m *Member) untilAlone() time.Time {
-	m.lives.Lock()
-	defer m.lives.Unlock()
-	return m.until.Add(life)
 }
 
 // wait waits until then, or for something sooner.

@@ -59,24 +59,26 @@ func (m *Member) Name() string { return m.name }
 
 // Standing returns how this instance stands. It waits for nothing.
 func (m *Member) Standing() Standing {
-	m.lives.Lock()
-	defer m.lives.Unlock()
+	is := &m.membership
+	is.mu.Lock()
+	defer is.mu.Unlock()
 	if !m.Together() {
-		return Standing{Name: m.name, Since: m.until}
+		return Standing{Name: m.name, Since: is.until}
 	}
-	return Standing{Name: m.name, Together: true, Since: m.since, Members: m.members, Strangers: m.strangers(m.members)}
+	return Standing{Name: m.name, Together: true, Since: is.since, Members: is.members, Strangers: m.strangers(is.members)}
 }
 
 // meet notes who is a member.
 func (m *Member) meet(members []string) {
 	members = m.bounded(members)
-	m.lives.Lock()
-	defer m.lives.Unlock()
-	if len(without(members, m.members)) > 0 {
+	is := &m.membership
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	if len(without(members, is.members)) > 0 {
 		signal(m.known.met)
 	}
-	m.forget(without(m.members, members))
-	m.members = members
+	m.forget(without(is.members, members))
+	is.members = members
 }
 
 // without returns those names that are not among others, which are in order.
@@ -96,9 +98,8 @@ type logged struct {
 // logMembers logs that a membership has begun, or that there are other members than before. After a
 // failure that waits until a membership lasts: there may be many that do not.
 func (m *Member) logMembers() {
-	m.lives.Lock()
-	is := logged{m.since, m.members}
-	m.lives.Unlock()
+	var is logged
+	is.since, is.members = m.membership.last()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fields := []zap.Field{zap.String("name", m.name), zap.Strings("members", shown(is.members))}

@@ -47,10 +47,7 @@ type Program struct {
 	limits  atomic.Pointer[Limits]
 	own     *budget.Room                // of messages on their way, as the limits say
 	memory  atomic.Pointer[budget.Room] // that counts: own, or what others share
-	// first is held by a start until one has succeeded: package managers that install one
-	// package at the same time spoil it (npm/cli#8224).
-	first   chan struct{}
-	closing chan struct{} // closed when the program is
+	closing chan struct{}               // closed when the program is
 	// places is how many are taken, by processes and for those to be.
 	places atomic.Int32
 	// awake says that a client has used a process since none ran.
@@ -61,17 +58,28 @@ type Program struct {
 	mu        sync.Mutex
 	sessions  map[string]*session
 	children  map[*child]struct{}
-	starting  int // places that are taken for processes to be
 	woken     []*func(time.Time)
-	since     time.Time      // when the first of the processes was about to start
-	opening   sync.WaitGroup // starts that are not over
+	since     time.Time // when the first of the processes was about to start
+	starts    starts
+	lastExit  *Exit
+	lastDeath *Exit
+	ended     bool
+}
+
+// starts are those of a program's processes.
+type starts struct {
+	// first is held by a start until one has succeeded: package managers that install one
+	// package at the same time spoil it (npm/cli#8224).
+	first chan struct{}
+	under sync.WaitGroup // those that are not over
+
+	// Guarded by Program.mu:
+
+	reserved  int // places that are taken for processes to be
 	succeeded bool
-	// starts are those that have failed, upkeep those of processes that ended before they were of any use
+	// failed are those that have failed, upkeep those of processes that ended before they were of any use
 	// while no client used them.
-	starts, upkeep tries
-	lastExit       *Exit
-	lastDeath      *Exit
-	ended          bool
+	failed, upkeep tries
 }
 
 // New returns a program. command says what to run, at each start. What it says of itself is kept in
@@ -79,7 +87,7 @@ type Program struct {
 func (h *Host) New(command func() (process.Command, error), kind Kind, limits Limits, store Store, logger *zap.Logger) *Program {
 	p := &Program{
 		command: command, host: h, own: budget.NewRoom(0),
-		first:    make(chan struct{}, 1),
+		starts:   starts{first: make(chan struct{}, 1)},
 		closing:  make(chan struct{}),
 		sessions: make(map[string]*session),
 		children: make(map[*child]struct{}),
@@ -157,7 +165,7 @@ func (p *Program) end(stop func(*child)) {
 	}
 	p.modern.endHeld()
 	ending.Wait()
-	p.opening.Wait()
+	p.starts.under.Wait()
 }
 
 // unavailable says why no process can be had now, and when to try again.
@@ -175,7 +183,7 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 	if err := p.reserve(); err != nil {
 		return nil, nil, err
 	}
-	defer p.opening.Done()
+	defer p.starts.under.Done()
 	leave, err := p.queue()
 	if err != nil {
 		p.release()
@@ -204,7 +212,7 @@ func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
 		return nil, nil, p.failed(err, c.lastWords())
 	}
 	p.mu.Lock()
-	p.succeeded, p.starts = true, tries{}
+	p.starts.succeeded, p.starts.failed = true, tries{}
 	p.mu.Unlock()
 	p.counts.starts.Add(1)
 	c.greet()
@@ -222,13 +230,13 @@ func isJudgement(err error) bool {
 // queue waits for its turn to start. leave has to be called when the start is over.
 func (p *Program) queue() (leave func(), err error) {
 	select {
-	case p.first <- struct{}{}:
+	case p.starts.first <- struct{}{}:
 	case <-p.closing:
 		return nil, errEnded
 	}
 	alone := !p.hasSucceeded()
 	if !alone {
-		<-p.first
+		<-p.starts.first
 	}
 	select {
 	case p.host.starts <- struct{}{}:
@@ -243,11 +251,11 @@ func (p *Program) queue() (leave func(), err error) {
 	leave = func() {
 		<-p.host.starts
 		if alone {
-			<-p.first
+			<-p.starts.first
 		}
 	}
 	if err != nil && alone {
-		<-p.first
+		<-p.starts.first
 	}
 	return leave, err
 }
@@ -275,12 +283,12 @@ func (p *Program) place() (leaving *child, err error) {
 	switch {
 	case p.ended:
 		return nil, errEnded
-	case len(p.children)+p.starting < most:
-		p.starting++
+	case len(p.children)+p.starts.reserved < most:
+		p.starts.reserved++
 		if p.places.Add(1) == 1 {
 			p.since = time.Now()
 		}
-		p.opening.Add(1)
+		p.starts.under.Add(1)
 		return nil, nil
 	}
 	var since time.Time
@@ -301,7 +309,7 @@ func (p *Program) place() (leaving *child, err error) {
 func (p *Program) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.starting--
+	p.starts.reserved--
 	p.leave()
 }
 
@@ -319,7 +327,7 @@ func (p *Program) backoff() error {
 	if p.ended {
 		return errEnded
 	}
-	return p.starts.refusal()
+	return p.starts.failed.refusal()
 }
 
 // start starts a process in the place that was reserved.
@@ -335,7 +343,7 @@ func (p *Program) start(s *slot) (*child, error) {
 	running, err := p.host.launcher.Start(command)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.starting--
+	p.starts.reserved--
 	switch {
 	case err != nil:
 		p.leave()
@@ -356,14 +364,14 @@ func (p *Program) failed(err error, lastWords string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.modern.era.found(unknownEra) // another version may have been installed
-	return p.failedAt(&p.starts, err, lastWords)
+	return p.failedAt(&p.starts.failed, err, lastWords)
 }
 
 // useless notes that a process has ended that ran only for the upkeep of lists, and brought none.
 func (p *Program) useless(err error, lastWords string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.failedAt(&p.upkeep, err, lastWords) // whoever asks next is told
+	_ = p.failedAt(&p.starts.upkeep, err, lastWords) // whoever asks next is told
 }
 
 // failedAt is failed for those starts. The lock is held.
@@ -388,20 +396,20 @@ func (p *Program) failedAt(starts *tries, err error, lastWords string) error {
 func (p *Program) works() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.upkeep = tries{}
+	p.starts.upkeep = tries{}
 }
 
 // rests returns why no process is started for the upkeep of lists now; nil if one may be.
 func (p *Program) rests() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.upkeep.refusal()
+	return p.starts.upkeep.refusal()
 }
 
 func (p *Program) hasSucceeded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.succeeded
+	return p.starts.succeeded
 }
 
 // gone forgets a process.

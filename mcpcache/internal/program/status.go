@@ -102,7 +102,7 @@ func (p *Program) Status() Status {
 		Stopped: p.counts.stopped.Load(), Died: p.counts.died.Load(),
 		Skipped: p.counts.skipped.Load(), LastExit: p.lastExit, LastDeath: p.lastDeath,
 	}
-	for _, starts := range [...]tries{p.upkeep, p.starts} {
+	for _, starts := range [...]tries{p.starts.upkeep, p.starts.failed} {
 		if starts.err != nil {
 			status.Failure = &Failure{starts.err.Error(), starts.failed, starts.next}
 		}
@@ -229,7 +229,7 @@ var errRestarted = errors.New("it was restarted")
 // said of itself, is forgotten.
 func (p *Program) Restart() (stopped int) {
 	p.mu.Lock()
-	p.starts, p.upkeep = tries{}, tries{}
+	p.starts.failed, p.starts.upkeep = tries{}, tries{}
 	stopping := make([]*child, 0, len(p.children))
 	for c := range p.children {
 		stopping = append(stopping, c)

@@ -168,8 +168,8 @@ func TestRestart(t *testing.T) {
 		t.Errorf("the session goes on with process %q, it had %q", again, pid)
 	}
 	x.mu.Lock()
-	x.starts = tries{n: 9, err: errors.New("it failed"), next: time.Now().Add(time.Hour)}
-	x.upkeep = x.starts
+	x.starts.failed = tries{n: 9, err: errors.New("it failed"), next: time.Now().Add(time.Hour)}
+	x.starts.upkeep = x.starts.failed
 	x.mu.Unlock()
 	x.Restart()
 	if s := x.Status(); s.Failure != nil {

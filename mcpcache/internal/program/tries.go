@@ -56,7 +56,7 @@ func (t *tries) isNew(f failure) bool {
 func (p *Program) logUsual(message string, fields ...zap.Field) {
 	p.mu.Lock()
 	level := zap.InfoLevel
-	if p.starts.n+p.upkeep.n > 0 {
+	if p.starts.failed.n+p.starts.upkeep.n > 0 {
 		level = zap.DebugLevel
 	}
 	p.mu.Unlock()
