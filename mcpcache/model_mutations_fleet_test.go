@@ -39,6 +39,6 @@ var fleetMutations = []mutation{
 		{"internal/snapshot/snapshot.go", "fetched := said.Fetched.Add(-terms.Ahead)", "fetched := now"},
 	}, found: `it expired \S+ ago|its ttlMs of \d+ is \S+ too long|it was stale for`},
 	{name: "take what another has fetched for what is doubted", edits: []replacement{
-		{"internal/feed/turns.go", "|| own.Mark != f.cache.Mark(k) {", "{"},
+		{"internal/feed/turns.go", "|| own.Mark != f.cache.Mark(l.kind) {", "{"},
 	}, by: testOf{"TestNoTurnForWhatIsDoubted", "./internal/feed"}},
 }

@@ -13,8 +13,8 @@ var mutations = []mutation{
 	{name: "join an old fetch", edits: []replacement{
 		{
 			"internal/feed/demand.go",
-			"return f.cache.Current(k, fetch.mark)\n",
-			"return true\n",
+			"current := l.feed.cache.Current(l.kind, f.mark)\n",
+			"current := true\n",
 		},
 		{"internal/exchange/fetch.go", "!fetch.Since(x.question.mark)", "false"},
 	}, found: `collapsed: version \d+ of \S+ is old: version \d+ had been announced`},
@@ -122,7 +122,7 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
 	}, found: `version \d+ of \S+ (misled this caller|is from before this caller's call)`},
 	{name: "believe in sudden emptiness", edits: []replacement{
-		{"internal/feed/fetching.go", "return !slot.empty.Believes(", "return false && slot.empty.Believes("},
+		{"internal/feed/fetching.go", "return !l.empty.Believes(", "return false && l.empty.Believes("},
 	}, found: `the list became empty for a moment`},
 	{name: "believe in emptiness when it is confirmed at once", edits: []replacement{
 		{"internal/emptiness/watch.go", "return begun.Sub(w.since) >= patience(announced, refresh)", "return true"},

@@ -16,8 +16,8 @@ func (l *learner) admit() {
 	until := identity.AdmittedUntil(l.r, l.now, l.backend.Settings.AdmitFor)
 	kind := l.question.kind
 	answered := revision.SetOf(kind)
-	if f := l.backend.Feeds.Of(r); f != nil && kind != revision.Reads && !f.Offers(kind) {
-		f.Learn(kind)
+	if f := l.backend.Feeds.Of(r); f != nil && kind != revision.Reads && !f.List(kind).Offers() {
+		f.List(kind).Learn()
 	}
 	switch {
 	case kind == revision.Reads && l.session == "":
@@ -57,7 +57,7 @@ func (l *learner) keepAdmission(until time.Time) {
 // knows.
 func (l *learner) offered(k revision.Kind) bool {
 	f := l.backend.Feeds.Of(l.question.revision)
-	return f == nil || f.Offers(k)
+	return f == nil || f.List(k).Offers()
 }
 
 // learnRefusal takes the answer to a question with status 400: an error of the

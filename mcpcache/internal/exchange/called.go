@@ -21,7 +21,7 @@ func (l *learner) misled() {
 	}
 	l.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), outcome.FromCall)
 	for _, f := range b.Feeds.All() {
-		f.Misled(revision.Tools, doubt.Mark)
+		f.List(revision.Tools).Misled(doubt.Mark)
 	}
 }
 
@@ -66,7 +66,7 @@ func (l *learner) called() {
 		}
 		mark, silent := b.Cache.Doubt(k), false
 		for _, f := range feeds {
-			caught, later := f.Called(k, mark)
+			caught, later := f.List(k).Called(mark)
 			silent = silent || caught || later && f == own
 		}
 		if caller != nil {

@@ -121,13 +121,13 @@ func (x *search) whoAsksApart() asking {
 // onlyForClients reports whether the upstream has given clients the list, and not the feed.
 func (x *search) onlyForClients() bool {
 	f := x.backend.Feeds.Of(x.question.revision)
-	return f != nil && f.Learned(x.question.kind)
+	return f != nil && f.List(x.question.kind).Learned()
 }
 
 // join waits for the feed to fetch the list as a client of variant v, or as itself
 // if v is nil. late says that the time was over.
 func (x *search) join(ctx context.Context, f *feed.Feed, v *variant.Record, limit time.Duration, a asker) (e *cache.Entry, late bool) {
-	fetch := f.Demand(x.question.kind, v)
+	fetch := f.List(x.question.kind).Demand(v)
 	if fetch == nil {
 		return nil, false
 	}

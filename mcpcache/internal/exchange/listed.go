@@ -126,7 +126,7 @@ func (g *guard) newerOfFeed(k revision.Kind, e *cache.Entry) (newer *cache.Entry
 	}
 	ctx, cancel := context.WithTimeout(g.r.Context(), freshness.StalePatience)
 	defer cancel()
-	f.LookAgain(ctx, k)
+	f.List(k).LookAgain(ctx)
 	return g.ownList(k), true
 }
 

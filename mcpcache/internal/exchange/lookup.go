@@ -61,7 +61,7 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 		return x.miss(best, a)
 	case fresh:
 		if f := x.backend.Feeds.Of(x.question.revision); f != nil && best == x.snapshot() {
-			f.Asked(x.question.kind)
+			f.List(x.question.kind).Asked()
 		}
 		return x.checked(found{entry: best}, a)
 	case best != nil && x.isExpired(best) && best == x.snapshot() && x.struggling():
@@ -156,9 +156,9 @@ func (x *search) awaitChange(ctx context.Context, a asker) {
 		ctx, cancel := context.WithTimeout(ctx, freshness.StalePatience)
 		defer cancel()
 		if a.doubt.Silent {
-			f.AwaitCalled(ctx, x.question.kind)
+			f.List(x.question.kind).AwaitCalled(ctx)
 		}
-		f.Await(ctx, x.question.kind, a.doubt.Mark)
+		f.List(x.question.kind).Await(ctx, a.doubt.Mark)
 		x.now = time.Now()
 	}
 }
@@ -209,7 +209,7 @@ func (x *search) checked(f found, a asker) found {
 func (x *search) inVain(a asker, own *cache.Seen, e *cache.Entry) bool {
 	k, f := x.question.kind, x.backend.Feeds.Of(x.question.revision)
 	return own.Items == e.Body.ItemsDigest && e.Mark.Since(a.noticeSeen.Mark) && !a.noticeSeen.Differs &&
-		!a.ActedSince(k, own.Mark) && f != nil && f.AnnouncesInVain(k)
+		!a.ActedSince(k, own.Mark) && f != nil && f.List(k).AnnouncesInVain()
 }
 
 // ownChange reports whether e may lack the change behind a notice, which was
@@ -291,7 +291,7 @@ func (x *search) isExpired(e *cache.Entry) bool {
 // the list.
 func (x *search) struggling() bool {
 	f := x.backend.Feeds.Of(x.question.revision)
-	return f != nil && f.Struggling(x.question.kind)
+	return f != nil && f.List(x.question.kind).Struggling()
 }
 
 // verdict says what may be done with e for this caller.

@@ -173,6 +173,6 @@ func (x *search) askAs(r *variant.Record, snapshot *cache.Entry) {
 		return
 	}
 	if f := x.backend.Feeds.Of(q.revision); f != nil {
-		f.Demand(q.kind, r)
+		f.List(q.kind).Demand(r)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// calls is what a feed knows of a list and of calls that may have changed it without a notice. [Feed.Asked] sets
-// asked and due without f.mu; everybody else sets the fields while holding it.
+// calls is what a feed knows of a list and of calls that may have changed it without a notice. [List.Asked] sets
+// asked and due without the feed's mu; everybody else sets the fields while holding it.
 type calls struct {
 	// asked says that clients were given the feed's list since it was last fetched because of calls.
 	asked atomic.Bool
@@ -25,18 +25,18 @@ type calls struct {
 var occasions atomic.Uint64
 
 // Occasions returns a number, never 0, that grows when it matters anew that a client is given a list. While it stays the
-// same, [Feed.Asked] need not be called twice for one list.
+// same, [List.Asked] need not be called twice for one list.
 func Occasions() uint64 { return occasions.Load() + 1 }
 
 // proofEach is how often, after calls, an upstream that claims to announce changes is
 // checked, until it has announced one.
 const proofEach = 10 * time.Second
 
-// Asked tells the feed that a client is given its list of kind k. If the list was not fetched since a call
+// Asked tells the feed that a client is given its list. If the list was not fetched since a call
 // that may have changed it, that is done now, in the background. Otherwise it is done after the next call. So
 // it is done no more often than clients ask; but for lists that have changed without a notice before.
-func (f *Feed) Asked(k revision.Kind) {
-	c := &f.slots[k].calls
+func (l *List) Asked() {
+	c := &l.calls
 	if !c.pending.Load() {
 		if !c.asked.Load() {
 			c.asked.Store(true)
@@ -46,114 +46,113 @@ func (f *Feed) Asked(k revision.Kind) {
 	if !c.due.CompareAndSwap(false, true) {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.look(&f.slots[k], f.policy().Refresh)
-	if f.slots[k].notices.Caught(time.Now()) {
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	l.look(l.feed.policy().Refresh)
+	if l.notices.Caught(time.Now()) {
 		c.asked.Store(true)
 	}
 }
 
 // look has a list fetched that a call may have changed, no sooner than so long after the last fetch began, unless a fetch
-// from after the call is under way. The caller holds f.mu.
-func (f *Feed) look(s *slot, pause time.Duration) {
-	s.notices.Check(time.Now())
-	if s.current(nil, func(fetch *Fetch) bool { return fetch.mark.AskedSince(s.calls.last) }) == nil {
-		f.recheck(s, pause)
+// from after the call is under way. The caller holds the feed's mu.
+func (l *List) look(pause time.Duration) {
+	l.notices.Check(time.Now())
+	if l.current(nil, func(fetch *Fetch) bool { return fetch.mark.AskedSince(l.calls.last) }) == nil {
+		l.recheck(pause)
 	}
 }
 
-// MayBeSilent reports whether a call may change a list without a notice: see [Feed.Called].
+// MayBeSilent reports whether a call may change a list without a notice: see [List.Called].
 func (f *Feed) MayBeSilent() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(revision.Kinds(), func(k revision.Kind) bool { return f.mayBeSilent(k, time.Now()) })
+	now := time.Now()
+	return slices.ContainsFunc(f.lists[:], func(l *List) bool { return l.mayBeSilent(now) })
 }
 
-// mayBeSilent reports whether list k may change without a notice: the upstream does not announce changes,
-// or has been caught, or is due to be checked. The caller holds f.mu.
-func (f *Feed) mayBeSilent(k revision.Kind, now time.Time) bool {
-	s := &f.slots[k]
-	if f.session == nil || !s.offered || k == revision.Discover {
+// mayBeSilent reports whether the list may change without a notice: the upstream does not announce changes,
+// or has been caught, or is due to be checked. The caller holds the feed's mu.
+func (l *List) mayBeSilent(now time.Time) bool {
+	f := l.feed
+	if f.conn == nil || !l.offered || l.kind == revision.Discover {
 		return false
 	}
-	return s.notices.Caught(now) || !f.session.Announces(k) || !f.listening ||
-		!s.notices.Proven(now, max(proofEach, f.policy().Refresh))
+	return l.notices.Caught(now) || !f.conn.Announces(l.kind) || !f.conn.listening ||
+		!l.notices.Proven(now, max(proofEach, f.policy().Refresh))
 }
 
-// Called tells the feed of a call that may have changed list k; m is what [cache.Cache.Doubt] has returned
+// Called tells the feed of a call that may have changed the list; m is what [cache.Cache.Doubt] has returned
 // for it. It concerns upstreams that do not announce changes, or have not done so yet, or have been caught.
 //
 // If a client was given the list since it was last fetched because of calls, it is fetched in the background, as
-// soon as the policy's Refresh allows. Otherwise that is put off until a client is given it, see [Feed.Asked], or whoever
-// has called asks for it, see [Feed.AwaitCalled]. Only a list that has changed without a notice before
+// soon as the policy's Refresh allows. Otherwise that is put off until a client is given it, see [List.Asked], or whoever
+// has called asks for it, see [List.AwaitCalled]. Only a list that has changed without a notice before
 // is fetched all the same, in pauses that grow while nothing changes.
 //
 // Called reports whether the list has ever changed without a notice, and whether the fetch was put off.
-func (f *Feed) Called(k revision.Kind, m cache.Mark) (caught, later bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (l *List) Called(m cache.Mark) (caught, later bool) {
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
 	now := time.Now()
-	if !f.mayBeSilent(k, now) {
+	if !l.mayBeSilent(now) {
 		return false, false
 	}
-	return f.called(k, m, now)
+	return l.called(m, now)
 }
 
-// Misled is [Feed.Called] of a call that has failed since its client may not have known list k as it
+// Misled is [List.Called] of a call that has failed since its client may not have known the list as it
 // is: that of any upstream.
-func (f *Feed) Misled(k revision.Kind, m cache.Mark) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.session != nil && f.slots[k].offered {
-		f.called(k, m, time.Now())
+func (l *List) Misled(m cache.Mark) {
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	if l.feed.conn != nil && l.offered {
+		l.called(m, time.Now())
 	}
 }
 
-// called is Called of a list that may have changed without a notice. The caller holds f.mu.
-func (f *Feed) called(k revision.Kind, m cache.Mark, now time.Time) (caught, later bool) {
-	s := &f.slots[k]
-	s.calls.last = m
-	s.calls.pending.Store(true)
-	s.calls.due.Store(false)
+// called is Called of a list that may have changed without a notice. The caller holds the feed's mu.
+func (l *List) called(m cache.Mark, now time.Time) (caught, later bool) {
+	l.calls.last = m
+	l.calls.pending.Store(true)
+	l.calls.due.Store(false)
 	defer occasions.Add(1)
-	caught = s.notices.Caught(now)
-	switch refresh := f.policy().Refresh; {
-	case s.calls.asked.Swap(false):
-		f.look(s, refresh)
+	caught = l.notices.Caught(now)
+	switch refresh := l.feed.policy().Refresh; {
+	case l.calls.asked.Swap(false):
+		l.look(refresh)
 		return caught, false
 	case caught:
-		f.look(s, s.notices.IdlePause(refresh))
+		l.look(l.notices.IdlePause(refresh))
 	}
 	return caught, true
 }
 
-// AwaitCalled has the list of kind k fetched, if it was not since the last call that may have changed
-// it, and waits for that like [Feed.Await]. It does neither if the fetch is not allowed to begin about now.
-func (f *Feed) AwaitCalled(ctx context.Context, k revision.Kind) {
-	s := &f.slots[k]
-	if !s.calls.pending.Load() {
+// AwaitCalled has the list fetched, if it was not since the last call that may have changed
+// it, and waits for that like [List.Await]. It does neither if the fetch is not allowed to begin about now.
+func (l *List) AwaitCalled(ctx context.Context) {
+	if !l.calls.pending.Load() {
 		return
 	}
-	f.mu.Lock()
-	last := s.calls.last
-	if refresh := f.policy().Refresh; !later(s.started.Add(refresh), s.notBefore).After(time.Now().Add(imminent)) {
-		f.look(s, refresh)
+	l.feed.mu.Lock()
+	last := l.calls.last
+	if refresh := l.feed.policy().Refresh; !later(l.started.Add(refresh), l.notBefore).After(time.Now().Add(imminent)) {
+		l.look(refresh)
 	}
-	f.mu.Unlock()
-	f.Await(ctx, k, last)
+	l.feed.mu.Unlock()
+	l.Await(ctx, last)
 }
 
 // compareCalled records whether a fetch for the feed's own snapshot has found what a call has changed. The
-// caller holds f.mu.
-func (s *slot) compareCalled(before, now *cache.Entry) {
-	called := s.calls.pending.Load() && now.Mark.AskedSince(s.calls.last)
+// caller holds the feed's mu.
+func (l *List) compareCalled(before, now *cache.Entry) {
+	called := l.calls.pending.Load() && now.Mark.AskedSince(l.calls.last)
 	if called {
-		s.calls.pending.Store(false)
-		s.calls.due.Store(false)
+		l.calls.pending.Store(false)
+		l.calls.due.Store(false)
 		occasions.Add(1)
 	}
 	if before != nil {
-		s.notices.Called(called, before.Body.ItemsDigest == now.Body.ItemsDigest)
+		l.notices.Called(called, before.Body.ItemsDigest == now.Body.ItemsDigest)
 	}
 }

@@ -24,7 +24,7 @@ func quietly(t *testing.T, test func(w *world, s *server, f *Feed)) {
 
 // callTools tells a feed of a call.
 func (w *world) callTools(f *Feed) (caught, later bool) {
-	return f.Called(tools, w.cache.Doubt(tools))
+	return f.List(tools).Called(w.cache.Doubt(tools))
 }
 
 // However many calls there are, a list is fetched for them no more often than clients ask for it, nor than the
@@ -49,11 +49,11 @@ func TestCallsAreFollowedAsClientsAsk(t *testing.T) {
 				var asked time.Duration
 				for at := time.Duration(0); at < during; at += c.between {
 					if c.asks != 0 && at >= asked {
-						f.Asked(tools)
+						f.List(tools).Asked()
 						asked = at + c.asks
 					}
 					w.callTools(f)
-					f.Called(revision.Prompts, w.cache.Doubt(revision.Prompts)) // which nobody asks for
+					f.List(revision.Prompts).Called(w.cache.Doubt(revision.Prompts)) // which nobody asks for
 					w.after(c.between)
 				}
 				w.after(w.policy.Refresh)
@@ -71,7 +71,7 @@ func TestFetchesAfterCallsOneByOne(t *testing.T) {
 		before := s.Count(list)
 		s.On(list, hang)
 		for range 2 {
-			f.Asked(tools)
+			f.List(tools).Asked()
 			w.callTools(f)
 			w.after(w.policy.Refresh)
 		}
@@ -87,7 +87,7 @@ func TestPausesAfterCallsGrow(t *testing.T) {
 	quietly(t, func(w *world, s *server, f *Feed) {
 		for _, tool := range []string{"one", "two"} {
 			s.Set(tools, tool)
-			f.Asked(tools)
+			f.List(tools).Asked()
 			w.callTools(f)
 			w.after(w.policy.Refresh)
 			if got := w.cache.Pinned(legacy, tools).Body.Names(); !slices.Equal(got, []string{tool}) {
@@ -127,7 +127,7 @@ func TestAskedAfterACall(t *testing.T) {
 			answers, release := s.Script(list), make(chan struct{})
 			s.On(list, waitFor(release, s))
 			for range 3 { // all of them before the server answers
-				f.Asked(tools)
+				f.List(tools).Asked()
 			}
 			s.On(list, answers)
 			close(release)
@@ -140,7 +140,7 @@ func TestAskedAfterACall(t *testing.T) {
 			if n := s.Count(list) - before; (n == 2) != changes {
 				t.Errorf("after another call, the list was fetched %d times; it has changed: %v", n, changes)
 			}
-			f.Asked(tools)
+			f.List(tools).Asked()
 			w.after(2 * w.policy.Refresh)
 		}
 		if got := w.cache.Pinned(legacy, tools).Body.Names(); !slices.Equal(got, []string{"new"}) {
@@ -157,7 +157,7 @@ func TestAwaitCalled(t *testing.T) {
 			begun := time.Now()
 			ctx, cancel := context.WithTimeout(w.Context(), patience)
 			defer cancel()
-			f.AwaitCalled(ctx, tools)
+			f.List(tools).AwaitCalled(ctx)
 			return time.Since(begun)
 		}
 		before := s.Count(list)

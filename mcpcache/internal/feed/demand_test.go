@@ -46,7 +46,7 @@ func TestCallersShareOneFetch(t *testing.T) {
 				var served atomic.Int64
 				for range 1000 {
 					callers.Go(func() {
-						if e, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err == nil && e.Body.Items == 2 {
+						if e, err := f.List(revision.Tools).Demand(nil).Wait(w.Context()); err == nil && e.Body.Items == 2 {
 							served.Add(1)
 						}
 					})
@@ -54,7 +54,7 @@ func TestCallersShareOneFetch(t *testing.T) {
 				w.after(time.Second)
 				close(release)
 				callers.Wait()
-				if e, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err != nil || e.Body.Items != 2 {
+				if e, err := f.List(revision.Tools).Demand(nil).Wait(w.Context()); err != nil || e.Body.Items != 2 {
 					t.Errorf("who came too late to join got %v, error %v", e, err)
 				}
 				if got := s.Count(list) - before; got != 1 || served.Load() != 1000 {
@@ -77,16 +77,16 @@ func TestCallerAfterAChangeJoinsNoOlderFetch(t *testing.T) {
 			return result(rw, c, `{"tools":[{"name":"old"}]}`)
 		})
 		w.outdate(revision.Tools)
-		old := f.Demand(revision.Tools, nil)
+		old := f.List(revision.Tools).Demand(nil)
 		w.after(gather)
 		s.On(list, gives(`{"tools":[{"name":"new"}]}`))
 		w.outdate(revision.Tools)
 		mark := w.cache.Mark(revision.Tools)
-		young := f.Demand(revision.Tools, nil)
+		young := f.List(revision.Tools).Demand(nil)
 		if young == old || old.Since(mark) {
 			t.Fatal("the caller from after the change joined the older fetch")
 		}
-		if again := f.Demand(revision.Tools, nil); again != young {
+		if again := f.List(revision.Tools).Demand(nil); again != young {
 			t.Error("the next caller does not share the younger one")
 		}
 		if e, err := young.Wait(w.Context()); err != nil || e.Body.Names()[0] != "new" || !young.Since(mark) {
@@ -115,7 +115,7 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 				var fetches []*Fetch
 				for _, f := range feeds {
 					if demanded {
-						fetches = append(fetches, f.Demand(revision.Tools, nil))
+						fetches = append(fetches, f.List(revision.Tools).Demand(nil))
 					}
 				}
 				w.after(gather / 2)
@@ -123,7 +123,7 @@ func TestNoticesAtOnceTakeOneFetch(t *testing.T) {
 				w.outdate(revision.Tools)
 				mark := w.cache.Mark(revision.Tools)
 				for i, f := range feeds {
-					if demanded && f.Demand(revision.Tools, nil) != fetches[i] {
+					if demanded && f.List(revision.Tools).Demand(nil) != fetches[i] {
 						t.Error("who came after the second notice does not share the fetch that has not left")
 					}
 				}
@@ -157,7 +157,7 @@ func TestEndWhileNoticesGather(t *testing.T) {
 		w.after(w.policy.Refresh)
 		before := s.Count(list)
 		w.outdate(revision.Tools)
-		fetch := f.Demand(revision.Tools, nil)
+		fetch := f.List(revision.Tools).Demand(nil)
 		begun := time.Now()
 		w.group.Stop()
 		if took := time.Since(begun); took != 0 || s.Count(list) != before {
@@ -182,7 +182,7 @@ func TestOlderFetchAsksForNoOther(t *testing.T) {
 				for _, release := range []chan struct{}{older, younger} {
 					s.On(list, waitFor(release, s))
 					w.outdate(revision.Tools)
-					f.Demand(revision.Tools, nil)
+					f.List(revision.Tools).Demand(nil)
 					w.after(gather)
 				}
 				first, second := younger, older
@@ -213,13 +213,13 @@ func TestFetchesAreBounded(t *testing.T) {
 		s.On(list, hang)
 		for n := range maxFetches {
 			w.outdate(revision.Tools)
-			if f.Demand(revision.Tools, nil) == nil {
+			if f.List(revision.Tools).Demand(nil) == nil {
 				t.Fatalf("fetch %d of %d was refused", n+1, maxFetches)
 			}
 			w.after(gather)
 		}
 		w.outdate(revision.Tools)
-		if f.Demand(revision.Tools, nil) != nil {
+		if f.List(revision.Tools).Demand(nil) != nil {
 			t.Error("one fetch more was started")
 		}
 		w.after(0)
@@ -242,7 +242,7 @@ func TestWaitersAreBounded(t *testing.T) {
 		release := make(chan struct{})
 		s.On(list, waitFor(release, s))
 		w.outdate(revision.Tools)
-		fetch := f.Demand(revision.Tools, nil)
+		fetch := f.List(revision.Tools).Demand(nil)
 		ctx, leave := context.WithCancel(w.Context())
 		var callers sync.WaitGroup
 		var served, left, refused atomic.Int64
@@ -288,7 +288,7 @@ func TestStalledFetchHoldsNobody(t *testing.T) {
 		release := make(chan struct{})
 		s.On(list, waitFor(release, s))
 		w.outdate(revision.Tools)
-		fetch := f.Demand(revision.Tools, nil)
+		fetch := f.List(revision.Tools).Demand(nil)
 		for _, patience := range []time.Duration{0, time.Millisecond, time.Second} {
 			ctx, cancel := context.WithTimeout(w.Context(), patience)
 			begun := time.Now()
@@ -297,7 +297,7 @@ func TestStalledFetchHoldsNobody(t *testing.T) {
 			}
 			cancel()
 		}
-		if f.Struggling(revision.Prompts) || !f.Struggling(revision.Tools) {
+		if f.List(revision.Prompts).Struggling() || !f.List(revision.Tools).Struggling() {
 			t.Error("not exactly the tools are struggling")
 		}
 		close(release)
@@ -322,15 +322,15 @@ func TestNoDemandWhileFailing(t *testing.T) {
 		f := w.start(modern)
 		s.On(list, status(429, "Retry-After", "60"))
 		w.outdate(revision.Tools)
-		if _, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err == nil {
+		if _, err := f.List(revision.Tools).Demand(nil).Wait(w.Context()); err == nil {
 			t.Fatal("got a list")
 		}
 		w.after(time.Second)
-		if f.Demand(revision.Tools, nil) != nil {
+		if f.List(revision.Tools).Demand(nil) != nil {
 			t.Error("a failing feed is asked again before its time")
 		}
 		w.outdate(revision.Prompts)
-		if f.Demand(revision.Prompts, nil) == nil {
+		if f.List(revision.Prompts).Demand(nil) == nil {
 			t.Error("another kind suffers")
 		}
 		w.after(0)
@@ -338,7 +338,7 @@ func TestNoDemandWhileFailing(t *testing.T) {
 	s = newServer(modern)
 	s.OnAll(refuse)
 	run(t, s, func(w *world) {
-		if w.start(modern).Demand(revision.Tools, nil) != nil {
+		if w.start(modern).List(revision.Tools).Demand(nil) != nil {
 			t.Error("a feed that is not connected is asked")
 		}
 	})
@@ -352,7 +352,7 @@ func TestVariants(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(modern)
 		own := w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
-		if _, err := f.Demand(revision.Tools, v).Wait(w.Context()); err != nil {
+		if _, err := f.List(revision.Tools).Demand(v).Wait(w.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if !v.Seen(modern, revision.Tools).Agrees(own) {
@@ -365,7 +365,7 @@ func TestVariants(t *testing.T) {
 			return result(rw, c, `{"tools":[{"name":"more"}]}`)
 		})
 		w.outdate(revision.Tools)
-		e, err := f.Demand(revision.Tools, v).Wait(w.Context())
+		e, err := f.List(revision.Tools).Demand(v).Wait(w.Context())
 		if err != nil || fmt.Sprint(e.Body.Names()) != "[more]" {
 			t.Fatalf("got %v, error %v", e, err)
 		}

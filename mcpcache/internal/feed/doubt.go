@@ -56,9 +56,9 @@ func (f *Feed) Doubt() {
 		return
 	}
 	f.doubt()
-	for k := range f.slots {
-		if s := &f.slots[k]; s.offered && s.failure == nil {
-			s.hasten(later(time.Now(), s.started.Add(f.policy().Refresh)))
+	for _, l := range f.lists {
+		if l.offered && l.failure == nil {
+			l.hasten(later(time.Now(), l.started.Add(f.policy().Refresh)))
 		}
 	}
 	signal(f.wake)
@@ -68,43 +68,44 @@ func (f *Feed) Doubt() {
 // could not be reached, or has ended the feed's stream, and has not answered since.
 func (f *Feed) Doubted() bool { return f.doubted.Load() != 0 }
 
-// lostBy returns a failure by which the session is lost. If it may be lost, since a kind
-// that was delivered in it is not any more, that is found out, and lose called if it is.
-// The caller holds f.mu.
-func (f *Feed) lostBy(ctx context.Context, s *client.Session, slot *slot, lose context.CancelCauseFunc) error {
-	if slot.failure == nil {
+// lostBy returns a failure by which the session is lost. If it may be lost, since a list
+// that was delivered in it is not any more, that is found out, and the connection ended if it is.
+// The caller holds the feed's mu.
+func (l *List) lostBy(c *connection) error {
+	if l.failure == nil {
 		return nil
 	}
-	err := slot.failure.Err
-	if s.Lost(err) {
-		slot.failure = nil
+	err := l.failure.Err
+	if c.Lost(err) {
+		l.failure = nil
 		return err
 	}
-	if slot.delivered && !f.replacing && s.MayBeLost(err) {
-		slot.delivered, f.replacing = false, true // once
-		f.background.Go(func() { f.openAnother(ctx, s, err, lose) })
+	if l.delivered && !c.replacing && c.MayBeLost(err) {
+		l.delivered, c.replacing = false, true // once
+		l.feed.background.Go(func() { c.openAnother(err) })
 	}
 	return nil
 }
 
-// openAnother opens a session to take the place of s. If that is refused, too, or s is
+// openAnother opens a session to take the place of this one. If that is refused, too, or this one is
 // answered all the same, the session is not what was refused.
-func (f *Feed) openAnother(ctx context.Context, s *client.Session, err error, lose context.CancelCauseFunc) {
-	defer func() { _ = recover() }() // s goes on
-	another, refused := f.open(ctx)
+func (c *connection) openAnother(err error) {
+	f := c.feed
+	defer func() { _ = recover() }() // this session goes on
+	another, refused := f.open(c.ctx)
 	if refused == nil {
-		if answered, _ := ping(ctx, s); answered {
+		if answered, _ := ping(c.ctx, c.Session); answered {
 			f.group.closeSession(another)
 		} else {
 			f.next.Store(another)
 			f.group.lose() // at once: the feed may have to wait before it goes on in the other session
-			lose(err)
+			c.end(err)
 			return
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.replacing = false
+	c.replacing = false
 }
 
 // isAlive reports whether the upstream answers in a session, and returns the answer by

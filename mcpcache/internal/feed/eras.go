@@ -25,7 +25,7 @@ func (f *Feed) awaitTurn(ctx context.Context) {
 		return
 	}
 	f.waits.Store(true)
-	for other := f.untried(); other != nil; other = f.untried() {
+	for other := f.group.untried(revision.Modern); other != nil; other = f.group.untried(revision.Modern) {
 		select {
 		case <-other.Attempted():
 		case <-f.retryNow:
@@ -43,9 +43,9 @@ func (f *Feed) hurry() {
 	}
 }
 
-// untried returns a feed of the other era whose first attempt is not over, or nil.
-func (f *Feed) untried() *Feed {
-	for _, other := range f.group.except(f.revision.Era()) {
+// untried returns a feed of another era than that whose first attempt is not over, or nil.
+func (g *Group) untried(e revision.Era) *Feed {
+	for _, other := range g.except(e) {
 		if !isClosed(other.Attempted()) {
 			return other
 		}

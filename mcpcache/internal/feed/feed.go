@@ -28,6 +28,8 @@ import (
 // Feed is the feed of one revision. Its methods may be called from several
 // goroutines at once.
 type Feed struct {
+	findings
+
 	revision revision.Revision
 	began    time.Time
 	client   *client.Client
@@ -40,12 +42,6 @@ type Feed struct {
 	doubted atomic.Int64
 	// next is a session that was opened to take the place of the present one.
 	next atomic.Pointer[client.Session]
-	// server is the upstream's last description of itself; nil before the first
-	// session.
-	server atomic.Pointer[client.ServerInfo]
-	// unsupported says that the state is [Unsupported], down that all lists fail; delivered,
-	// that the upstream has delivered lists.
-	unsupported, down, delivered atomic.Bool
 	// waits says that the feed waits for those before it sends anything.
 	waits atomic.Bool
 
@@ -59,25 +55,14 @@ type Feed struct {
 	// cannot replace a newer one. It is locked before mu.
 	changing sync.Mutex
 
-	mu        sync.Mutex
-	state     State
-	since     time.Time
-	useless   bool // none of the lists that are offered can be used
-	failure   *Failure
-	absence   absence
-	session   *client.Session
-	ctx       context.Context         // of the session
-	end       context.CancelCauseFunc // ends it
-	ended     chan struct{}           // closed when it has been closed
-	opened    time.Time               // when the session was
-	listening bool
-	refused   bool      // to be listened to, the last time
-	listened  time.Time // when it last began to listen in this session; zero if never
-	variants  map[cache.Variant]*askedVariant
-	reading   int  // reads under way
-	hydrated  bool // the slots say which kinds the session offers
-	replacing bool // a session is being opened to take the place of this one
-	slots     [revision.NumKinds]slot
+	mu      sync.Mutex
+	state   State
+	since   time.Time
+	useless bool // none of the lists that are offered can be used
+	failure *Failure
+	absence absence
+	conn    *connection // nil: the feed is not connected
+	lists   [revision.NumKinds]*List
 
 	// first is closed when every kind has been tried once, or the upstream
 	// could not be reached.
@@ -85,19 +70,49 @@ type Feed struct {
 	firstOnce sync.Once
 }
 
+// findings are what a feed has found out about the upstream. Requests ask for them without waiting.
+type findings struct {
+	// server is the upstream's last description of itself; nil before the first session.
+	server atomic.Pointer[client.ServerInfo]
+	// unsupported says that the state is [Unsupported], down that all lists fail; delivered,
+	// that the upstream has delivered lists.
+	unsupported, down, delivered atomic.Bool
+}
+
+// Server returns what the upstream has said of itself: the result of initialize or
+// server/discover that opened the last session, or that the last refresh of
+// [revision.Discover] brought. It returns nil before the first session. What it
+// returns is not changed afterwards, and stays when the upstream is gone.
+func (f *findings) Server() *client.ServerInfo { return f.server.Load() }
+
+// Speaks reports whether the upstream has spoken the feed's revision, and has not been found
+// to speak it no more.
+func (f *findings) Speaks() bool { return f.server.Load() != nil && !f.unsupported.Load() }
+
+// IsUnsupported reports whether the upstream is known not to speak the feed's revision.
+func (f *findings) IsUnsupported() bool { return f.unsupported.Load() }
+
+// IsDown reports whether the upstream cannot be reached, or gives no list that can be used.
+func (f *findings) IsDown() bool { return f.down.Load() }
+
+// HasDelivered reports whether every list has been asked for once, and not all in vain.
+func (f *findings) HasDelivered() bool { return f.delivered.Load() }
+
 func newFeed(r revision.Revision, g *Group) *Feed {
 	f := &Feed{
 		revision: r, began: time.Now(), cache: g.cache, group: g,
 		wake: make(chan struct{}, 1), retryNow: make(chan struct{}, 1),
 		state: Connecting, since: time.Now(), first: make(chan struct{}),
-		variants: make(map[cache.Variant]*askedVariant),
 	}
 	f.client = g.newClient(r, g.clientPolicy, f.notice)
-	for k := range f.slots {
-		f.slots[k].retry = newRetry()
+	for k := range f.lists {
+		f.lists[k] = &List{feed: f, kind: revision.Kind(k), retry: newRetry()}
 	}
 	return f
 }
+
+// List returns the list of a kind.
+func (f *Feed) List(k revision.Kind) *List { return f.lists[k] }
 
 func (f *Feed) policy() *Policy { return f.group.policy.Load() }
 
@@ -107,25 +122,6 @@ func (f *Feed) Attempted() <-chan struct{} { return f.first }
 
 // Began is when the feed began to run.
 func (f *Feed) Began() time.Time { return f.began }
-
-// Server returns what the upstream has said of itself: the result of initialize or
-// server/discover that opened the last session, or that the last refresh of
-// [revision.Discover] brought. It returns nil before the first session. What it
-// returns is not changed afterwards, and stays when the upstream is gone.
-func (f *Feed) Server() *client.ServerInfo { return f.server.Load() }
-
-// Speaks reports whether the upstream has spoken the feed's revision, and has not been found
-// to speak it no more.
-func (f *Feed) Speaks() bool { return f.server.Load() != nil && !f.unsupported.Load() }
-
-// IsUnsupported reports whether the upstream is known not to speak the feed's revision.
-func (f *Feed) IsUnsupported() bool { return f.unsupported.Load() }
-
-// IsDown reports whether the upstream cannot be reached, or gives no list that can be used.
-func (f *Feed) IsDown() bool { return f.down.Load() }
-
-// HasDelivered reports whether every list has been asked for once, and not all in vain.
-func (f *Feed) HasDelivered() bool { return f.delivered.Load() }
 
 // run connects, serves and connects again until ctx ends.
 func (f *Feed) run(ctx context.Context) {
@@ -175,20 +171,19 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 		f.again = true
 		return err
 	}
-	ended := make(chan struct{})
-	defer close(ended)
+	c := newConnection(ctx, end, f, s)
+	defer close(c.ended)
 	defer f.group.closeSession(s)
 	if f.again && !another && s.HasID() {
 		f.group.lose() // clients' sessions may be gone like the feed's
 	}
 	f.again = true
-	f.connected(ctx, s, end, ended)
+	f.connected(c)
 	f.group.seat.change(func() {}) // who waits for that looks again
-	defer f.endVariants()
+	defer c.endVariants()
 	defer f.disconnected()
-	opened := time.Now()
-	err = f.serve(ctx, s, retry)
-	f.gaveWay(err, opened)
+	err = c.serve(retry)
+	f.gaveWay(err, c.opened)
 	return err
 }
 
@@ -261,9 +256,9 @@ func (f *Feed) Poke() {
 	case client.NoAnswer(f.failure.Err) && time.Since(f.failure.At) >= refresh:
 		signal(f.retryNow)
 	}
-	for k := range f.slots {
-		if s := &f.slots[k]; s.failure != nil && client.NoAnswer(s.failure.Err) && s.due.After(time.Now()) {
-			s.ask(refresh)
+	for _, l := range f.lists {
+		if l.failure != nil && client.NoAnswer(l.failure.Err) && l.due.After(time.Now()) {
+			l.ask(refresh)
 			signal(f.wake)
 		}
 	}
@@ -276,9 +271,9 @@ func (f *Feed) notice(method string) {
 		return
 	}
 	f.mu.Lock()
-	for k := range f.slots {
-		if kinds.Has(revision.Kind(k)) {
-			f.slots[k].notices.Hear()
+	for _, l := range f.lists {
+		if kinds.Has(l.kind) {
+			l.notices.Hear()
 		}
 	}
 	f.mu.Unlock()
@@ -292,17 +287,17 @@ func (f *Feed) notice(method string) {
 // It makes them due. What was missed counts as no notice of the upstream's.
 func (f *Feed) changed(change cache.Change) {
 	f.mu.Lock()
-	for k := range f.slots {
-		if s := &f.slots[k]; change.Kinds.Has(revision.Kind(k)) && s.offered {
-			s.noticeSeen = time.Now()
+	for _, l := range f.lists {
+		if change.Kinds.Has(l.kind) && l.offered {
+			l.noticeSeen = time.Now()
 			if change.Missed {
-				s.missed = s.noticeSeen
+				l.missed = l.noticeSeen
 			} else {
-				s.notices.Notice(s.noticeSeen)
+				l.notices.Notice(l.noticeSeen)
 			}
-			pause := s.notices.Pause(f.policy().Refresh)
-			s.ask(pause)
-			s.variantsDue = later(s.noticeSeen, s.variantsStarted.Add(pause))
+			pause := l.notices.Pause(f.policy().Refresh)
+			l.ask(pause)
+			l.variants.ask(pause)
 		}
 	}
 	f.mu.Unlock()

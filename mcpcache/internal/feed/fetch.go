@@ -14,6 +14,7 @@ import (
 type Fetch struct {
 	*flight.Flight[*cache.Entry]
 
+	list    *List
 	variant *variant.Record // nil is the feed's own
 
 	// Guarded by the feed's mu until the flight has landed:

@@ -20,32 +20,31 @@ import (
 // errEmpty says that a list is empty that had items: see [emptiness.Watch].
 var errEmpty = errors.New("list is empty all of a sudden, asking again")
 
-// fetch fetches a kind in the background, in session s, as a client of variant v
-// asks: a nil one is the feed itself. The caller holds f.mu.
-func (f *Feed) fetch(ctx context.Context, s *client.Session, k revision.Kind, v *variant.Record) *Fetch {
-	fetch := &Fetch{Flight: flight.New[*cache.Entry](), variant: v}
-	slot := &f.slots[k]
-	slot.fetches = append(slot.fetches, fetch)
-	gathered := slot.noticeSeen.Add(f.gather())
-	f.background.Go(func() {
-		defer func() { fetch.Land(fetch.entry, fetch.err) }()
-		asking := s
-		if wait := time.Until(gathered); wait > 0 && !sleep(ctx, wait, nil) {
-			fetch.err = ctx.Err()
+// fetch fetches the list in the background, over a connection, as a client of variant v
+// asks: a nil one is the feed itself. The caller holds the feed's mu.
+func (l *List) fetch(c *connection, v *variant.Record) *Fetch {
+	f := &Fetch{Flight: flight.New[*cache.Entry](), list: l, variant: v}
+	l.fetches = append(l.fetches, f)
+	gathered := l.noticeSeen.Add(l.feed.policy().gather())
+	l.feed.background.Go(func() {
+		defer func() { f.Land(f.entry, f.err) }()
+		asking := c.Session
+		if wait := time.Until(gathered); wait > 0 && !sleep(c.ctx, wait, nil) {
+			f.err = c.ctx.Err()
 		} else {
-			asking, fetch.err = f.sessionAs(ctx, s, v)
+			asking, f.err = c.sessionAs(v)
 		}
-		if fetch.err == nil {
-			f.begin(k, fetch)
-			fetch.entry, fetch.err = f.request(ctx, asking, k, fetch)
+		if f.err == nil {
+			f.begin()
+			f.entry, f.err = f.request(c.ctx, asking)
 		}
 		if v == nil {
-			f.done(ctx, s, k, fetch)
+			f.done(c)
 		} else {
-			f.doneAs(k, fetch)
+			f.doneAs(c)
 		}
 	})
-	return fetch
+	return f
 }
 
 const (
@@ -57,8 +56,8 @@ const (
 	gatherSeveral = 10 * time.Millisecond
 )
 
-func (f *Feed) gather() time.Duration {
-	if turns := f.policy().Turns; turns != nil && turns.Several() {
+func (p *Policy) gather() time.Duration {
+	if p.Turns != nil && p.Turns.Several() {
 		return gatherSeveral
 	}
 	return gather
@@ -66,44 +65,45 @@ func (f *Feed) gather() time.Duration {
 
 // begin marks a fetch as one from after all that has been announced so far. It
 // sends nothing before.
-func (f *Feed) begin(k revision.Kind, fetch *Fetch) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fetch.mark, fetch.begun, fetch.begunAt = f.cache.Mark(k), true, time.Now()
-	if fetch.variant == nil {
-		slot := &f.slots[k]
-		slot.started, slot.due, slot.settled = time.Now(), time.Time{}, false // done says when the next one is due
+func (f *Fetch) begin() {
+	l := f.list
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	f.mark, f.begun, f.begunAt = l.feed.cache.Mark(l.kind), true, time.Now()
+	if f.variant == nil {
+		l.started, l.due, l.settled = time.Now(), time.Time{}, false // done says when the next one is due
 	}
 }
 
 // request asks for a list and makes a snapshot of it. It is as old as the first page, and
 // fresh for as long as the page with the shortest life. A panic is a failure of this
 // fetch only.
-func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, fetch *Fetch) (e *cache.Entry, err error) {
+func (f *Fetch) request(ctx context.Context, s *client.Session) (e *cache.Entry, err error) {
+	l := f.list
 	defer func() {
 		if p := recover(); p != nil {
-			e, err = nil, fmt.Errorf("fetching %s panicked: %v", k, p)
+			e, err = nil, fmt.Errorf("fetching %s panicked: %v", l.kind, p)
 		}
 	}()
-	request := client.ListRequest{Kind: k, As: identityOf(fetch.variant), Patient: fetch.variant == nil}
-	if own := f.cache.Pinned(f.revision, k); own != nil {
+	request := client.ListRequest{Kind: l.kind, As: identityOf(f.variant), Patient: f.variant == nil}
+	if own := l.pinned(); own != nil {
 		request.Before = own.Size()
 	}
-	policy := f.policy()
-	fetch.times = policy.Of(k)
+	policy := l.feed.policy()
+	f.times = policy.Of(l.kind)
 	list, err := s.List(outgoing.WithUpkeep(ctx), request)
 	if err != nil {
 		return nil, client.Brief(err)
 	}
-	fetch.server = list.Server
-	lifetime := fetch.times.MaxTTL
+	f.server = list.Server
+	lifetime := f.times.MaxTTL
 	for _, page := range list.Pages {
-		lifetime = min(lifetime, policy.Lifetime(k, page.TTL, page.HasTTL))
+		lifetime = min(lifetime, policy.Lifetime(l.kind, page.TTL, page.HasTTL))
 	}
 	return &cache.Entry{
-		Kind: k, Revision: f.revision, Variant: keyOf(fetch.variant),
-		Body: list.Body, Fetched: list.First, Asked: fetch.begunAt, Mark: fetch.mark,
-		Lifetime: lifetime, Partition: policy.partitionFor(list.Body.Scope, fetch.variant),
+		Kind: l.kind, Revision: l.feed.revision, Variant: keyOf(f.variant),
+		Body: list.Body, Fetched: list.First, Asked: f.begunAt, Mark: f.mark,
+		Lifetime: lifetime, Partition: policy.partitionFor(list.Body.Scope, f.variant),
 	}, nil
 }
 
@@ -111,52 +111,52 @@ func (f *Feed) request(ctx context.Context, s *client.Session, k revision.Kind, 
 // what the feed itself was given, the feed's snapshot serves both from now on;
 // otherwise it is that variant's. What clients of the variant were given
 // themselves decides: a list that is not theirs is given to nobody.
-func (f *Feed) doneAs(k revision.Kind, fetch *Fetch) {
+func (f *Fetch) doneAs(c *connection) {
+	l, v := f.list, f.variant
 	defer func() { // whoever does not join this fetch any more finds what it brought
-		f.mu.Lock()
-		f.slots[k].remove(fetch)
-		f.mu.Unlock()
+		l.feed.mu.Lock()
+		l.remove(f)
+		l.feed.mu.Unlock()
 	}()
-	v := fetch.variant
-	if fetch.err != nil {
-		f.forgetSession(v)
+	if f.err != nil {
+		c.forgetSession(v)
 		return
 	}
-	e := fetch.entry
-	v.SeePublic(f.revision, k, e.Partition.IsPublic())
-	if !v.AsksLikeFeed() && (e.Partition == cache.FeedOnly || k != revision.Discover && e.Body.Items == 0) {
-		fetch.entry, fetch.err = nil, errNobodys
-		v.Conflict(f.revision, k, fetch.mark) // not to ask again and again
+	e := f.entry
+	v.SeePublic(l.feed.revision, l.kind, e.Partition.IsPublic())
+	if !v.AsksLikeFeed() && (e.Partition == cache.FeedOnly || l.kind != revision.Discover && e.Body.Items == 0) {
+		f.entry, f.err = nil, errNobodys
+		v.Conflict(l.feed.revision, l.kind, f.mark) // not to ask again and again
 		return
 	}
-	if k != revision.Discover && !v.Believes(e, fetch.begunAt, f.policy().Refresh) {
-		fetch.entry, fetch.err = nil, errEmpty
+	if l.kind != revision.Discover && !v.Believes(e, f.begunAt, l.feed.policy().Refresh) {
+		f.entry, f.err = nil, errEmpty
 		return
 	}
-	seen := &cache.Seen{Items: e.Body.ItemsDigest, Mark: fetch.mark, At: e.Fetched}
-	own := f.ownFor(k, v)
+	seen := &cache.Seen{Items: e.Body.ItemsDigest, Mark: f.mark, At: e.Fetched}
+	own := l.ownFor(v)
 	if !v.Confirm(seen, e, own) {
-		fetch.entry, fetch.err = nil, errConflict
-		if given := v.Seen(f.revision, k); given == nil || !given.At.After(fetch.begunAt) {
-			v.Conflict(f.revision, k, fetch.mark) // otherwise the list may have changed meanwhile
+		f.entry, f.err = nil, errConflict
+		if given := v.Seen(l.feed.revision, l.kind); given == nil || !given.At.After(f.begunAt) {
+			v.Conflict(l.feed.revision, l.kind, f.mark) // otherwise the list may have changed meanwhile
 		}
 		return
 	}
 	switch {
 	case own == nil || !seen.Agrees(own):
-		f.cache.Put(e)
-	case own.Body.Digest == e.Body.Digest && own.Mark.Since(fetch.mark):
-		fetch.entry = own // callers who read slowly need not keep another copy
+		l.feed.cache.Put(e)
+	case own.Body.Digest == e.Body.Digest && own.Mark.Since(f.mark):
+		f.entry = own // callers who read slowly need not keep another copy
 	}
 }
 
 // ownFor returns the feed's snapshot, with which the list of a variant may be compared; nil
 // if there is none, or if the clients of the variant ask for something else.
-func (f *Feed) ownFor(k revision.Kind, v *variant.Record) *cache.Entry {
+func (l *List) ownFor(v *variant.Record) *cache.Entry {
 	if v != nil && !v.AsksLikeFeed() {
 		return nil
 	}
-	return f.cache.Pinned(f.revision, k)
+	return l.pinned()
 }
 
 // errNobodys says that a list is not shared that was fetched for all who ask for something
@@ -169,37 +169,38 @@ var errNobodys = errors.New("the list that such requests bring is empty, or the 
 var errConflict = errors.New("clients of one variant are given different lists")
 
 // done publishes what a fetch brought, and says when the next one is due.
-func (f *Feed) done(ctx context.Context, s *client.Session, k revision.Kind, fetch *Fetch) {
+func (f *Fetch) done(c *connection) {
+	l := f.list
 	// Whatever comes of it, there is room for the next fetch.
-	defer signal(f.wake)
-	before := f.cache.Pinned(f.revision, k)
-	f.mu.Lock()
-	slot := &f.slots[k]
-	slot.remove(fetch)
-	defer slot.announceDone(f)
-	if ctx.Err() != nil || f.session != s || !slot.offered {
-		f.mu.Unlock()
+	defer signal(l.feed.wake)
+	before := l.pinned()
+	l.feed.mu.Lock()
+	l.remove(f)
+	defer l.announceDone()
+	if c.ctx.Err() != nil || l.feed.conn != c || !l.offered {
+		l.feed.mu.Unlock()
 		// The session is over, or nobody wants the kind any more: that is
 		// nobody's failure.
 		return
 	}
-	f.conclude(slot, k, fetch, before)
-	slot.come(f.cache.Pinned(f.revision, k), fetch.err)
-	slot.attempted = true
-	took := time.Since(slot.started)
-	f.mu.Unlock()
-	f.report(k, before, fetch, took)
-	f.noteProgress()
+	l.conclude(f, before)
+	l.come(l.pinned(), f.err)
+	l.attempted = true
+	took := time.Since(l.started)
+	l.feed.mu.Unlock()
+	f.report(before, took)
+	l.feed.noteProgress()
 }
 
 // conclude pins what a fetch brought, or notes why it failed, and says when the
-// next one is due. The caller holds f.mu.
-func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache.Entry) {
-	empty := fetch.err == nil && !fetch.elsewhere && f.suspicious(slot, before, fetch)
+// next one is due. The caller holds the feed's mu.
+func (l *List) conclude(fetch *Fetch, before *cache.Entry) {
+	f := l.feed
+	empty := fetch.err == nil && !fetch.elsewhere && l.suspicious(before, fetch)
 	if empty {
 		fetch.entry, fetch.err = nil, errEmpty
 	} else {
-		slot.empty.Full()
+		l.empty.Full()
 	}
 	switch {
 	case fetch.err == nil:
@@ -208,109 +209,110 @@ func (f *Feed) conclude(slot *slot, k revision.Kind, fetch *Fetch, before *cache
 			return // what is newer has said when the next one is due
 		}
 		if fetch.server != nil {
-			f.describe(fetch.server)
+			f.conn.describe(fetch.server)
 		}
-		f.compareSilence(slot, k, before, fetch.entry)
-		f.compareNotices(slot, k, before, fetch.entry)
-		slot.compareCalled(before, fetch.entry)
+		l.compareSilence(before, fetch.entry)
+		l.compareNotices(before, fetch.entry)
+		l.compareCalled(before, fetch.entry)
 		if !fetch.elsewhere {
-			f.trust(slot.started)
+			f.trust(l.started)
 		}
-		slot.failure, slot.times = nil, fetch.times
-		slot.rested()
-		slot.delivered, slot.trial, slot.learned = true, false, false
-		slot.retry.Reset()
-		f.schedule(slot, k, fetch.entry)
-	case slot.trial:
-		f.offer(k, false)
-	case slot.learned, before == nil && client.NotOffered(fetch.err):
+		l.failure, l.times = nil, fetch.times
+		l.rested()
+		l.delivered, l.trial.on, l.trial.learned = true, false, false
+		l.retry.Reset()
+		l.schedule(fetch.entry)
+	case l.trial.on:
+		l.offer(false)
+	case l.trial.learned, before == nil && client.NotOffered(fetch.err):
 		// The server advertises the capability but not this method, or has it only for
 		// clients that can do more than the feed.
-		slot.failure, slot.settled = nil, true
-		slot.due = time.Now().Add(early(f.policy().Of(k).TTL))
+		l.failure, l.settled = nil, true
+		l.due = time.Now().Add(early(f.policy().Of(l.kind).TTL))
 	default:
 		now := time.Now()
 		f.doubtIfGone(fetch.err)
-		slot.failure, slot.settled = &Failure{Stage: k.String(), Err: fetch.err, At: now}, f.hasGiven()
-		slot.notBefore = now.Add(client.RetryAfter(fetch.err))
+		l.failure, l.settled = &Failure{Stage: l.kind.String(), Err: fetch.err, At: now}, f.hasGiven()
+		l.notBefore = now.Add(client.RetryAfter(fetch.err))
 		if empty {
 			refresh := f.policy().Refresh
-			slot.due = later(slot.empty.Next(!f.cache.Current(k, before.Mark), refresh), slot.started.Add(refresh))
+			l.due = later(l.empty.Next(!f.cache.Current(l.kind, before.Mark), refresh), l.started.Add(refresh))
 			return
 		}
-		aged := fetch.aged && slot.due.IsZero()
-		slot.due = later(now.Add(slot.retry.NextBackOff()), slot.notBefore)
+		aged := fetch.aged && l.due.IsZero()
+		l.due = later(now.Add(l.retry.NextBackOff()), l.notBefore)
 		if aged {
-			slot.aged = slot.due // another instance may have more luck
+			l.aged = l.due // another instance may have more luck
 		}
 	}
 }
 
-// schedule says when a kind that has just been fetched is due again. The
-// caller holds f.mu.
-func (f *Feed) schedule(slot *slot, k revision.Kind, e *cache.Entry) {
-	p := f.policy()
+// schedule says when the list, which has just been fetched, is due again. The
+// caller holds the feed's mu.
+func (l *List) schedule(e *cache.Entry) {
+	p := l.feed.policy()
 	life := e.Lifetime
 	if life == 0 {
 		// Never fresh: the copy only has to be recent enough for bad times.
-		life = p.Of(k).TTL
+		life = p.Of(l.kind).TTL
 	}
-	due := later(e.Fetched.Add(early(life)), slot.started.Add(p.Refresh))
-	if slot.dueByAge() { // which is that of the list before
-		slot.due = time.Time{}
+	due := later(e.Fetched.Add(early(life)), l.started.Add(p.Refresh))
+	if l.dueByAge() { // which is that of the list before
+		l.due = time.Time{}
 	}
 	// Something may have asked for another fetch while this one was under way.
-	slot.hasten(due)
-	slot.aged = due
+	l.hasten(due)
+	l.aged = due
 	switch {
-	case slot.refreshing():
-	case slot.times != p.Of(k):
-		slot.due = slot.started.Add(p.Refresh)
-	case !f.cache.Current(k, e.Mark):
-		slot.due = slot.started.Add(slot.notices.Pause(p.Refresh))
+	case l.refreshing():
+	case l.times != p.Of(l.kind):
+		l.due = l.started.Add(p.Refresh)
+	case !l.feed.cache.Current(l.kind, e.Mark):
+		l.due = l.started.Add(l.notices.Pause(p.Refresh))
 	}
 }
 
 // suspicious reports whether an empty answer still has to be confirmed. before is
 // the list as it was, or nil.
-func (f *Feed) suspicious(slot *slot, before *cache.Entry, fetch *Fetch) bool {
+func (l *List) suspicious(before *cache.Entry, fetch *Fetch) bool {
 	now := fetch.entry
 	if now.Kind == revision.Discover || now.Body.Items > 0 || before == nil || before.Body.Items == 0 {
 		return false
 	}
-	return !slot.empty.Believes(fetch.begunAt, !f.cache.Current(now.Kind, before.Mark), f.policy().Refresh)
+	return !l.empty.Believes(fetch.begunAt, !l.feed.cache.Current(now.Kind, before.Mark), l.feed.policy().Refresh)
 }
 
 // report tells the observer what a fetch has brought, and the log if it is new.
-func (f *Feed) report(k revision.Kind, before *cache.Entry, fetch *Fetch, took time.Duration) {
-	observer := f.policy().Observer
-	if fetch.err != nil {
+func (f *Fetch) report(before *cache.Entry, took time.Duration) {
+	l := f.list
+	observer := l.feed.policy().Observer
+	if f.err != nil {
 		if observer != nil {
-			observer.Refreshed(f.revision, k, took, false, fetch.err)
+			observer.Refreshed(l.feed.revision, l.kind, took, false, f.err)
 		}
 		return
 	}
-	published := fetch.entry
-	if fetch.overtaken {
+	published := f.entry
+	if f.overtaken {
 		published = before
 	}
-	fetch.change = compare(before, published)
-	if observer != nil && !fetch.elsewhere {
-		observer.Refreshed(f.revision, k, took, fetch.change.Same, nil)
+	f.change = compare(before, published)
+	if observer != nil && !f.elsewhere {
+		observer.Refreshed(l.feed.revision, l.kind, took, f.change.Same, nil)
 	}
-	if fetch.change.Same {
+	if f.change.Same {
 		return
 	}
-	f.announce(k, before, fetch)
+	l.announce(before, f)
 	if again := published.Body.Repeated; len(again) > 0 && (before == nil || !slices.Equal(again, before.Body.Repeated)) {
-		f.group.logger.Load().Warn("list has items of one name, and is kept as it is", zap.Stringer("kind", k), zap.Strings("names", again))
+		l.feed.group.logger.Load().Warn("list has items of one name, and is kept as it is", zap.Stringer("kind", l.kind), zap.Strings("names", again))
 	}
-	f.group.logger.Load().Info("list refreshed",
-		zap.Stringer("kind", k), zap.Stringer("revision", f.revision),
-		zap.Int("items", fetch.change.Items), zap.Int("added", len(fetch.change.Added)),
-		zap.Int("removed", len(fetch.change.Removed)), zap.Int("changed", len(fetch.change.Changed)),
-		zap.Int("more", fetch.change.More))
+	l.feed.group.logger.Load().Info("list refreshed",
+		zap.Stringer("kind", l.kind), zap.Stringer("revision", l.feed.revision),
+		zap.Int("items", f.change.Items), zap.Int("added", len(f.change.Added)),
+		zap.Int("removed", len(f.change.Removed)), zap.Int("changed", len(f.change.Changed)),
+		zap.Int("more", f.change.More))
 	if observer != nil {
-		observer.Changed(fetch.change)
+		observer.Changed(f.change)
 	}
 }

@@ -243,12 +243,12 @@ func TestLearnedKind(t *testing.T) {
 			run(t, s, func(w *world) {
 				f := w.start(legacy)
 				w.after(time.Minute)
-				if f.Offers(revision.Prompts) {
+				if f.List(revision.Prompts).Offers() {
 					t.Fatal("prompts are offered")
 				}
 				s.On("prompts/list", answer)
 				for range 10 {
-					f.Learn(revision.Prompts)
+					f.List(revision.Prompts).Learn()
 					w.after(time.Second)
 				}
 				if answer == nil {
@@ -257,7 +257,7 @@ func TestLearnedKind(t *testing.T) {
 				w.wantState(f, Ready)
 				w.wantCalls("prompts/list", 2)
 				w.set(func(*Policy) {})
-				if !f.Offers(revision.Prompts) {
+				if !f.List(revision.Prompts).Offers() {
 					t.Error("it was forgotten by a reload")
 				}
 				w.wantCalls("initialize", 1)

@@ -145,7 +145,7 @@ func TestListsThatAreRefused(t *testing.T) {
 					w.wantState(f, Ready)
 					s.On(list, tt.answer)
 					w.after(w.policy.Refresh)
-					_, err := f.Refresh(w.Context(), revision.Tools)
+					_, err := f.List(revision.Tools).Refresh(w.Context())
 					w.after(0)
 					if tt.want == errNone {
 						if err != nil {
@@ -256,7 +256,7 @@ func TestKindsThatAreNotOffered(t *testing.T) {
 		w.wantCalls("prompts/list", 1) // once, to make sure
 		w.wantCalls("resources/list", 0)
 		w.wantCalls("server/discover", 1) // to connect, not to keep
-		if f.Demand(revision.Prompts, nil) != nil || f.Demand(revision.Discover, nil) != nil {
+		if f.List(revision.Prompts).Demand(nil) != nil || f.List(revision.Discover).Demand(nil) != nil {
 			t.Error("a kind that is not kept can be demanded")
 		}
 		if got := f.Status().NotOffered; !slices.Equal(got, []revision.Kind{revision.Prompts}) {

@@ -17,7 +17,7 @@ func TestPanicIsAnErrorOfItsFetch(t *testing.T) {
 		f := w.start(modern)
 		w.set(func(p *Policy) { p.Guard = &clienttest.Guard{Put: func(*http.Request) error { panic("oops") }} })
 		w.outdate(revision.Tools)
-		_, err := f.Demand(revision.Tools, nil).Wait(w.Context())
+		_, err := f.List(revision.Tools).Demand(nil).Wait(w.Context())
 		if err == nil || !strings.Contains(err.Error(), "panicked") {
 			t.Errorf("got error %v", err)
 		}
@@ -63,7 +63,7 @@ func TestPanicsEndNothing(t *testing.T) {
 				w.set(func(p *Policy) { p.Refresh = 10 * time.Second })
 				p.left.Store(1)
 				w.outdate(revision.Tools)
-				_, err := f.Demand(revision.Tools, nil).Wait(w.Context())
+				_, err := f.List(revision.Tools).Demand(nil).Wait(w.Context())
 				if err == nil || !strings.Contains(err.Error(), "panicked: oops") {
 					t.Errorf("got error %v", err)
 				}

@@ -1,10 +1,7 @@
 package feed
 
 import (
-	"context"
-
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -20,25 +17,26 @@ const maxReads = 4
 func (f *Feed) Read(uri []byte, name string, v *variant.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.session == nil || f.revision.Era() != revision.Modern || f.reading >= maxReads {
+	c := f.conn
+	if c == nil || f.revision.Era() != revision.Modern || c.reading >= maxReads {
 		return
 	}
-	f.reading++
-	ctx, s := f.ctx, f.session
+	c.reading++
 	f.background.Go(func() {
 		defer func() {
 			_ = recover() // the next one reads again
 			f.mu.Lock()
-			f.reading--
+			c.reading--
 			f.mu.Unlock()
 		}()
-		f.read(ctx, s, uri, name, v)
+		c.read(uri, name, v)
 	})
 }
 
-func (f *Feed) read(ctx context.Context, s *client.Session, uri []byte, name string, v *variant.Record) {
+func (c *connection) read(uri []byte, name string, v *variant.Record) {
+	f := c.feed
 	mark := f.cache.Mark(revision.Reads)
-	read, err := s.ReadAnonymously(ctx, uri, name, identityOf(v))
+	read, err := c.ReadAnonymously(c.ctx, uri, name, identityOf(v))
 	if err != nil {
 		return
 	}

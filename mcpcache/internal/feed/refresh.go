@@ -18,17 +18,17 @@ var ErrNotFeeding = errors.New("feed is not connected or does not keep this kind
 // had ended.
 var errDisconnected = errors.New("feed was disconnected before the refresh ended")
 
-// Refresh fetches a kind now, or joins a fetch that is under way, and returns what has
+// Refresh fetches the list now, or joins a fetch that is under way, and returns what has
 // changed.
-func (f *Feed) Refresh(ctx context.Context, k revision.Kind) (Change, error) {
-	unchanged := Change{Kind: k, Revision: f.revision}
-	fetch := f.refreshNow(k)
+func (l *List) Refresh(ctx context.Context) (Change, error) {
+	unchanged := Change{Kind: l.kind, Revision: l.feed.revision}
+	fetch := l.refreshNow()
 	if fetch == nil {
 		return unchanged, ErrNotFeeding
 	}
 	_, err := fetch.Wait(ctx)
 	switch {
-	case err != nil && client.NotOffered(err) && f.cache.Pinned(f.revision, k) == nil:
+	case err != nil && client.NotOffered(err) && l.pinned() == nil:
 		return unchanged, ErrNotFeeding
 	case err != nil:
 		return unchanged, err
@@ -38,44 +38,44 @@ func (f *Feed) Refresh(ctx context.Context, k revision.Kind) (Change, error) {
 	return fetch.change, nil
 }
 
-func (f *Feed) refreshNow(k revision.Kind) *Fetch {
+func (l *List) refreshNow() *Fetch {
+	f := l.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &f.slots[k]
-	if f.session == nil || !s.offered {
+	if f.conn == nil || !l.offered {
 		return nil
 	}
-	if fetch := s.current(nil, f.isCurrent(k)); fetch != nil {
+	if fetch := l.current(nil, (*Fetch).isCurrent); fetch != nil {
 		return fetch
 	}
-	return f.fetch(f.ctx, f.session, k, nil)
+	return l.fetch(f.conn, nil)
 }
 
-// Recheck has a kind fetched in the background, as soon as the policy's Refresh allows.
-func (f *Feed) Recheck(k revision.Kind) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.recheck(&f.slots[k], f.policy().Refresh)
+// Recheck has the list fetched in the background, as soon as the policy's Refresh allows.
+func (l *List) Recheck() {
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	l.recheck(l.feed.policy().Refresh)
 }
 
-// recheck has a kind fetched in the background, no sooner than so long after the last fetch began. The caller
-// holds f.mu.
-func (f *Feed) recheck(s *slot, pause time.Duration) {
-	if f.session == nil || !s.offered {
+// recheck has the list fetched in the background, no sooner than so long after the last fetch began. The caller
+// holds the feed's mu.
+func (l *List) recheck(pause time.Duration) {
+	if l.feed.conn == nil || !l.offered {
 		return
 	}
-	if at := later(s.started.Add(pause), s.notBefore); s.failure == nil {
-		s.hasten(later(time.Now(), at))
+	if at := later(l.started.Add(pause), l.notBefore); l.failure == nil {
+		l.hasten(later(time.Now(), at))
 	}
-	signal(f.wake)
+	signal(l.feed.wake)
 }
 
-// LookAgain has a kind fetched again, as soon as the policy's Refresh allows. It waits for that
+// LookAgain has the list fetched again, as soon as the policy's Refresh allows. It waits for that
 // if it is under way or imminent, and no longer than ctx lasts.
-func (f *Feed) LookAgain(ctx context.Context, k revision.Kind) {
-	mark := f.cache.Doubt(k)
-	f.Recheck(k)
-	f.Await(ctx, k, mark)
+func (l *List) LookAgain(ctx context.Context) {
+	mark := l.feed.cache.Doubt(l.kind)
+	l.Recheck()
+	l.Await(ctx, mark)
 }
 
 // imminent is how soon a fetch must be due to be waited for.
@@ -84,16 +84,16 @@ const imminent = 100 * time.Millisecond
 // Await waits until the feed has a snapshot that was asked for after m was returned by
 // [cache.Cache.Doubt], until ctx ends, or until no fetch is under way or imminent. It
 // returns the snapshot, which may still be an earlier one.
-func (f *Feed) Await(ctx context.Context, k revision.Kind, m cache.Mark) *cache.Entry {
+func (l *List) Await(ctx context.Context, m cache.Mark) *cache.Entry {
+	f := l.feed
 	for {
 		f.mu.Lock()
-		s := &f.slots[k]
-		if s.nextDone == nil {
-			s.nextDone = make(chan struct{})
+		if l.nextDone == nil {
+			l.nextDone = make(chan struct{})
 		}
-		next, coming := s.nextDone, f.session != nil && s.offered && s.fetchesBy(time.Now().Add(imminent))
+		next, coming := l.nextDone, f.conn != nil && l.offered && l.fetchesBy(time.Now().Add(imminent))
 		f.mu.Unlock()
-		e := f.cache.Pinned(f.revision, k)
+		e := f.cache.Pinned(f.revision, l.kind)
 		if !coming || e == nil || e.Mark.AskedSince(m) {
 			return e
 		}

@@ -193,7 +193,7 @@ func TestEmptyAllOfASudden(t *testing.T) {
 				if tt.notice {
 					s.Notify("notifications/tools/list_changed")
 					w.after(gather)
-				} else if _, err := f.Refresh(w.Context(), revision.Tools); !errors.Is(err, errEmpty) {
+				} else if _, err := f.List(revision.Tools).Refresh(w.Context()); !errors.Is(err, errEmpty) {
 					t.Errorf("the first empty list gave %v", err)
 				}
 				first := time.Now()
@@ -233,14 +233,14 @@ func TestEmptyAndFailing(t *testing.T) {
 		f := w.start(modern)
 		w.after(w.policy.Refresh)
 		s.Set(revision.Tools)
-		if _, err := f.Refresh(w.Context(), revision.Tools); !errors.Is(err, errEmpty) {
+		if _, err := f.List(revision.Tools).Refresh(w.Context()); !errors.Is(err, errEmpty) {
 			t.Errorf("the first empty list gave %v", err)
 		}
 		s.On(list, status(http.StatusServiceUnavailable))
 		w.after(20 * time.Second)
 		s.On(list, nil)
 		for range 14 {
-			if _, err := f.Refresh(w.Context(), revision.Tools); !errors.Is(err, errEmpty) {
+			if _, err := f.List(revision.Tools).Refresh(w.Context()); !errors.Is(err, errEmpty) {
 				t.Errorf("an empty list after failures gave %v", err)
 			}
 			w.wantItems(modern, revision.Tools, "tools_a", "tools_b")
@@ -346,7 +346,7 @@ func TestChangeDuringAFetch(t *testing.T) {
 			<-release
 			return result(rw, c, `{"tools":[{"name":"old"}]}`)
 		})
-		go func() { _, _ = f.Refresh(w.Context(), revision.Tools) }()
+		go func() { _, _ = f.List(revision.Tools).Refresh(w.Context()) }()
 		w.after(0)
 		s.Notify("notifications/tools/list_changed")
 		w.after(0)
@@ -375,7 +375,7 @@ func TestStrugglesUntilTheSessionDelivers(t *testing.T) {
 		s.On(listening[legacy], func(rw http.ResponseWriter, req *http.Request, c call) error {
 			if s.Count("initialize") > sessions {
 				asked = true
-				if !f.Struggling(revision.Tools) {
+				if !f.List(revision.Tools).Struggling() {
 					t.Error("it does not struggle before it asks in its session")
 				}
 			}
@@ -384,8 +384,8 @@ func TestStrugglesUntilTheSessionDelivers(t *testing.T) {
 		s.Forget()
 		s.Cut()
 		w.after(time.Minute)
-		if !asked || f.Struggling(revision.Tools) {
-			t.Errorf("it has a new session: %v; it struggles when it is well: %v", asked, f.Struggling(revision.Tools))
+		if !asked || f.List(revision.Tools).Struggling() {
+			t.Errorf("it has a new session: %v; it struggles when it is well: %v", asked, f.List(revision.Tools).Struggling())
 		}
 	})
 }

@@ -205,16 +205,16 @@ func (g *Group) ClientOpened(session string, sent time.Time) {
 func (f *Feed) checkSeat() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.session == nil {
+	c := f.conn
+	if c == nil {
 		return false
 	}
-	ctx, s, end := f.ctx, f.session, f.end
 	f.background.Go(func() {
 		defer func() { _ = recover() }() // then the end of the session shows it
 		asked := time.Now()
-		switch alive, lost := isAlive(ctx, s); {
+		switch alive, lost := isAlive(c.ctx, c.Session); {
 		case lost != nil:
-			end(lost)
+			c.end(lost)
 			return
 		case alive:
 			f.trust(asked)
@@ -248,7 +248,7 @@ func (g *Group) seated() *Feed {
 func (f *Feed) hasSeat() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.session != nil && f.session.HasID()
+	return f.conn != nil && f.conn.HasID()
 }
 
 // MayHoldSeat reports whether a client may be refused a session because a feed has one,
@@ -265,7 +265,7 @@ func (g *Group) MayHoldSeat() bool {
 func (f *Feed) isOpening() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.session == nil
+	return f.conn == nil
 }
 
 // vainFor is how long no feed gives way again after that did not help.
@@ -313,14 +313,14 @@ func (g *Group) awaitOpening(ctx context.Context) {
 // giveWay ends the feed's session, if the upstream has given it one.
 func (f *Feed) giveWay(ctx context.Context) {
 	f.mu.Lock()
-	s, end, ended := f.session, f.end, f.ended
+	c := f.conn
 	f.mu.Unlock()
-	if s == nil || !s.HasID() {
+	if c == nil || !c.HasID() {
 		return
 	}
-	end(errYielded)
+	c.end(errYielded)
 	select {
-	case <-ended:
+	case <-c.ended:
 	case <-ctx.Done():
 	}
 }

@@ -24,39 +24,39 @@ const acknowledgeTimeout = time.Second
 // opened without delay: some servers end every stream after a while.
 const steady = 5 * time.Second
 
-// serve keeps the kinds right for as long as the session lasts, and returns
+// serve keeps the lists right for as long as the session lasts, and returns
 // why it ended.
-func (f *Feed) serve(ctx context.Context, s *client.Session, retry *backoff.ExponentialBackOff) error {
-	ctx, lose := context.WithCancelCause(ctx)
+func (c *connection) serve(retry *backoff.ExponentialBackOff) error {
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	defer lose(nil)
-	if s.Listens() {
+	defer c.end(nil)
+	if c.Listens() {
 		opened := make(chan struct{})
-		listening.Go(func() { f.listen(ctx, s, lose, opened) })
-		sleep(ctx, acknowledgeTimeout, opened)
+		listening.Go(func() { c.listen(opened) })
+		sleep(c.ctx, acknowledgeTimeout, opened)
 	}
-	f.hydrate(s)
+	c.hydrate()
 	for {
-		next, lost := f.step(ctx, s, lose)
+		next, lost := c.step()
 		if lost != nil {
 			return lost
 		}
-		if f.isIn(Ready) {
+		if c.feed.isIn(Ready) {
 			retry.Reset()
 		}
-		if sleep(ctx, next, f.wake); ctx.Err() != nil {
-			return context.Cause(ctx)
+		if sleep(c.ctx, next, c.feed.wake); c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
 		}
 	}
 }
 
 // listen keeps a stream of notices open. Whenever one opens, everything is
 // fetched: what changed before that was announced to nobody.
-func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.CancelCauseFunc, opened chan struct{}) {
+func (c *connection) listen(opened chan struct{}) {
+	f := c.feed
 	defer func() {
 		if p := recover(); p != nil {
-			lose(fmt.Errorf("listening panicked: %v", p))
+			c.end(fmt.Errorf("listening panicked: %v", p))
 		}
 	}()
 	tried := sync.OnceFunc(func() { close(opened) })
@@ -66,47 +66,47 @@ func (f *Feed) listen(ctx context.Context, s *client.Session, lose context.Cance
 	for {
 		begun := time.Now()
 		var wasOpen atomic.Bool
-		err := s.Listen(ctx, func() {
+		err := c.Listen(c.ctx, func() {
 			wasOpen.Store(true)
 			f.trust(begun)
-			if s.AnnouncesAny() {
-				f.setListening(true, false)
-				f.fetchAll(s) // the first time, hydrating does that
+			if c.AnnouncesAny() {
+				c.setListening(true, false)
+				c.fetchAll() // the first time, hydrating does that
 			}
 			tried()
-		}, func() { f.Recheck(revision.Discover) })
+		}, func() { f.List(revision.Discover).Recheck() })
 		tried()
 		refused := client.IsAnswer(err)
-		f.setListening(false, refused)
-		if ctx.Err() != nil || errors.Is(err, client.ErrNoStream) {
+		c.setListening(false, refused)
+		if c.ctx.Err() != nil || errors.Is(err, client.ErrNoStream) {
 			return
 		}
 		ask := cut && refused
-		if wasOpen.Load() || ask && s.Lost(err) {
+		if wasOpen.Load() || ask && c.Lost(err) {
 			f.doubt()
 		}
 		if wasOpen.Load() {
 			ask, cut = true, true
-			f.fetchAll(s)
+			c.fetchAll()
 			refusals.Reset()
 		}
 		if time.Since(begun) >= steady {
 			retry.Reset()
 		}
 		if ask {
-			f.Recheck(revision.Discover) // which a server that was redeployed may answer otherwise
+			f.List(revision.Discover).Recheck() // which a server that was redeployed may answer otherwise
 		}
 		// The answer to a POST decides whether the session goes on, once after the end of
 		// a stream, and once after the first refusal of another.
-		if ask && !f.fetchOne(s) && s.Lost(err) {
-			lose(err)
+		if ask && !c.fetchOne() && c.Lost(err) {
+			c.end(err)
 			return
 		}
 		pause := retry
 		if refused {
 			pause, cut = refusals, false
 		}
-		sleep(ctx, max(pause.NextBackOff(), client.RetryAfter(err)), f.retryNow)
+		sleep(c.ctx, max(pause.NextBackOff(), client.RetryAfter(err)), f.retryNow)
 	}
 }
 
@@ -121,33 +121,35 @@ var errDescribed = errors.New("upstream offers or announces something else now")
 
 // describe takes over what a modern upstream says of itself now. If that is about other
 // lists or changes than before, such as after it was redeployed, the feed begins anew. If
-// it has refused to be listened to, it is asked again. The caller holds f.mu.
-func (f *Feed) describe(now *client.ServerInfo) {
-	f.server.Store(now)
-	before := f.session.Server()
+// it has refused to be listened to, it is asked again. The caller holds the feed's mu.
+func (c *connection) describe(now *client.ServerInfo) {
+	c.feed.server.Store(now)
+	before := c.Server()
 	switch {
 	case !maps.Equal(before.Capabilities, now.Capabilities), !maps.Equal(before.ListChanged, now.ListChanged):
-		f.end(errDescribed)
-	case f.session.Listens() && f.refused:
-		signal(f.retryNow)
+		c.end(errDescribed)
+	case c.Listens() && c.refused:
+		signal(c.feed.retryNow)
 	}
 }
 
-// hydrate marks every kind that the upstream offers and the operator wants as
+// hydrate marks every list that the upstream offers and the operator wants as
 // due now. What failed on an earlier session is forgotten with it. However fast
-// callers have the kinds fetched, nobody sees a later state before this one.
-func (f *Feed) hydrate(s *client.Session) {
+// callers have the lists fetched, nobody sees a later state before this one.
+func (c *connection) hydrate() {
+	f := c.feed
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
-	f.hydrated = true
+	c.hydrated = true
 	restored := f.restored()
 	for _, k := range revision.Kinds() {
-		f.offer(k, f.policy().Kinds.Has(k) && s.Offers(k))
+		l := f.List(k)
+		l.offer(f.policy().Kinds.Has(k) && c.Offers(k))
 		if restored {
-			f.slots[k].attempted, f.slots[k].settled = true, true
+			l.attempted, l.settled = true, true
 		} else {
-			f.try(s, k)
+			l.try()
 		}
 	}
 	state, failure := f.derive()
@@ -159,64 +161,65 @@ func (f *Feed) hydrate(s *client.Session) {
 // long they are fresh: what was fetched before lives by what counted then.
 func (f *Feed) reconsider() {
 	f.mu.Lock()
-	if !f.hydrated {
+	if !f.conn.isHydrated() {
 		f.mu.Unlock()
 		return // the next hydrate takes it over
 	}
 	p := f.policy()
 	for _, k := range revision.Kinds() {
-		slot := &f.slots[k]
-		switch wanted := p.Kinds.Has(k) && (slot.offered || f.session.Offers(k)); {
-		case wanted != slot.offered:
-			f.offer(k, wanted)
-		case wanted && slot.failure == nil && slot.times != Times{} && slot.times != p.Of(k):
-			slot.ask(p.Refresh)
+		l := f.List(k)
+		switch wanted := p.Kinds.Has(k) && (l.offered || f.conn.Offers(k)); {
+		case wanted != l.offered:
+			l.offer(wanted)
+		case wanted && l.failure == nil && l.times != Times{} && l.times != p.Of(k):
+			l.ask(p.Refresh)
 		}
-		f.try(f.session, k)
+		l.try()
 	}
 	f.mu.Unlock()
 	f.noteProgress()
 	signal(f.wake)
 }
 
-// offer has kind k fetched, or forgets it. The caller holds f.mu.
-func (f *Feed) offer(k revision.Kind, offered bool) {
-	slot := &f.slots[k]
-	slot.offered, slot.attempted = offered, !offered
-	slot.delivered, slot.trial, slot.learned = false, false, false
-	slot.failure = nil
-	slot.come(nil, ErrNotFeeding)
-	slot.empty.Full()
-	slot.due = later(time.Now(), slot.notBefore)
+// offer has the list fetched, or forgets it. The caller holds the feed's mu.
+func (l *List) offer(offered bool) {
+	l.offered, l.attempted = offered, !offered
+	l.delivered, l.trial.on, l.trial.learned = false, false, false
+	l.failure = nil
+	l.come(nil, ErrNotFeeding)
+	l.empty.Full()
+	l.due = later(time.Now(), l.notBefore)
 	if !offered {
-		f.cache.Unpin(f.revision, k)
+		l.feed.cache.Unpin(l.feed.revision, l.kind)
 	}
 }
 
-// fetchAll marks every offered kind as due now.
-func (f *Feed) fetchAll(s *client.Session) {
+// fetchAll marks every list that is offered as due now.
+func (c *connection) fetchAll() {
+	f := c.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.session != s {
+	if f.conn != c {
 		return
 	}
-	for k := range f.slots {
-		if slot := &f.slots[k]; slot.offered && s.Announces(revision.Kind(k)) {
-			slot.ask(f.policy().Refresh)
-			slot.variantsDue = later(time.Now(), slot.variantsStarted.Add(f.policy().Refresh))
+	for _, l := range f.lists {
+		if l.offered && c.Announces(l.kind) {
+			l.ask(f.policy().Refresh)
+			l.variants.ask(f.policy().Refresh)
 		}
 	}
 	signal(f.wake)
 }
 
-// fetchOne marks the first offered kind as due now: that is enough to find out
+// fetchOne marks the first list that is offered as due now: that is enough to find out
 // whether the server still knows the session. It returns false if there is none.
-func (f *Feed) fetchOne(s *client.Session) bool {
+func (c *connection) fetchOne() bool {
+	f := c.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for k := range f.slots {
-		if slot := &f.slots[k]; slot.offered && !slot.trial && f.session == s {
-			slot.ask(f.policy().Refresh)
+	for _, l := range f.lists {
+		if l.offered && !l.trial.on && f.conn == c {
+			l.ask(f.policy().Refresh)
 			signal(f.wake)
 			return true
 		}
@@ -229,41 +232,40 @@ func (f *Feed) fetchOne(s *client.Session) bool {
 //
 // One list is fetched at a time: a bridge to a slow program answers one after another
 // (supergateway#142), and some servers count requests (cartesia-mcp#80).
-func (f *Feed) step(ctx context.Context, s *client.Session, lose context.CancelCauseFunc) (time.Duration, error) {
+func (c *connection) step() (time.Duration, error) {
+	f := c.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := time.Hour
 	now := time.Now()
-	var most *slot // the one that has been due for longest
-	var kind revision.Kind
+	var most *List // the one that has been due for longest
 	busy := false
-	for k := range f.slots {
-		slot := &f.slots[k]
-		if !slot.offered {
+	for _, l := range f.lists {
+		if !l.offered {
 			continue
 		}
-		if err := f.lostBy(ctx, s, slot, lose); err != nil {
+		if err := l.lostBy(c); err != nil {
 			return 0, err
 		}
-		if wait := f.refreshVariants(ctx, s, revision.Kind(k), now); wait > 0 {
+		if wait := l.refreshVariants(c, now); wait > 0 {
 			next = min(next, wait)
 		}
-		busy = busy || slot.turning || slot.refreshing()
-		switch wait := slot.due.Sub(now); {
-		case slot.due.IsZero():
+		busy = busy || l.turning || l.refreshing()
+		switch wait := l.due.Sub(now); {
+		case l.due.IsZero():
 		case wait > 0:
 			next = min(next, wait)
-		case f.rests(revision.Kind(k)): // until it is woken
-		case most == nil || most.trial && !slot.trial || slot.trial == most.trial && slot.due.Before(most.due):
-			most, kind = slot, revision.Kind(k)
+		case l.rests(): // until it is woken
+		case most == nil || most.trial.on && !l.trial.on || l.trial.on == most.trial.on && l.due.Before(most.due):
+			most = l
 		}
 	}
 	switch {
 	case most == nil || busy:
-	case f.aged(kind) != nil:
-		f.takeTurn(ctx, s, kind, f.aged(kind))
+	case most.dueForAge() != nil:
+		most.takeTurn(c, most.dueForAge())
 	default:
-		f.fetch(ctx, s, kind, nil)
+		most.fetch(c, nil)
 	}
 	return next, nil // the end of a fetch wakes whoever waits for its turn
 }

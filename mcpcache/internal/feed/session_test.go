@@ -82,7 +82,7 @@ func TestSessionLostByManyIsOpenedOnce(t *testing.T) {
 		w.after(time.Minute)
 		f.mu.Lock()
 		for _, k := range w.server.Kinds {
-			f.slots[k].failure = &Failure{Stage: k.String(), Err: &client.StatusError{Status: 404}, At: time.Now()}
+			f.lists[k].failure = &Failure{Stage: k.String(), Err: &client.StatusError{Status: 404}, At: time.Now()}
 		}
 		f.mu.Unlock()
 		signal(f.wake)
@@ -145,7 +145,7 @@ func TestStopAtAnyTime(t *testing.T) {
 				run(t, s, func(w *world) {
 					f := w.start(r)
 					w.after(time.Second)
-					fetch := f.Demand(revision.Tools, nil)
+					fetch := f.List(revision.Tools).Demand(nil)
 					begun := time.Now()
 					w.group.Stop()
 					if took := time.Since(begun); took > 0 {
@@ -235,7 +235,7 @@ func TestKindsAreTakenOver(t *testing.T) {
 				s.On("prompts/list", waitFor(release, s))
 				w.after(w.policy.Refresh)
 				w.outdate(revision.Prompts)
-				fetch := f.Demand(revision.Prompts, nil)
+				fetch := f.List(revision.Prompts).Demand(nil)
 				w.after(0)
 				w.set(func(p *Policy) { p.Kinds = tools })
 				close(release)
@@ -244,7 +244,7 @@ func TestKindsAreTakenOver(t *testing.T) {
 				}
 				w.after(time.Hour)
 				w.wantState(f, Ready)
-				if w.cache.Pinned(r, revision.Prompts) != nil || f.Demand(revision.Prompts, nil) != nil {
+				if w.cache.Pinned(r, revision.Prompts) != nil || f.List(revision.Prompts).Demand(nil) != nil {
 					t.Error("prompts are kept although nobody wants them")
 				}
 				w.wantItems(r, revision.Tools, "tools_a", "tools_b")

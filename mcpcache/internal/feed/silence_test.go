@@ -38,7 +38,7 @@ func TestSilentServersAreCaught(t *testing.T) {
 		"announces late": {false, func(s *server, w *world) {
 			w.after(w.policy.Refresh)
 			s.Set(tools, "new")
-			w.group.Of(legacy).Recheck(tools)
+			w.group.Of(legacy).List(tools).Recheck()
 			w.after(time.Second)
 			s.Notify(toolsChanged)
 			w.after(w.policy.TTL)
@@ -46,7 +46,7 @@ func TestSilentServersAreCaught(t *testing.T) {
 		"announces too late": {false, func(s *server, w *world) {
 			w.after(w.policy.Refresh)
 			s.Set(tools, "new")
-			w.group.Of(legacy).Recheck(tools)
+			w.group.Of(legacy).List(tools).Recheck()
 			w.after(time.Second + time.Millisecond)
 			s.Notify(toolsChanged)
 			w.after(w.policy.TTL)
@@ -92,32 +92,32 @@ func TestAwait(t *testing.T) {
 		w.after(w.policy.Refresh)
 		s.Set(tools, "new")
 		mark := w.cache.Doubt(tools)
-		f.Recheck(tools)
-		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || e.Body.Names()[0] != "new" {
+		f.List(tools).Recheck()
+		if e := f.List(tools).Await(w.Context(), mark); !e.Mark.AskedSince(mark) || e.Body.Names()[0] != "new" {
 			t.Errorf("got %v", e.Body.Names())
 		}
 		mark = w.cache.Doubt(tools)
-		f.Recheck(tools) // as soon as the last fetch is long enough ago
+		f.List(tools).Recheck() // as soon as the last fetch is long enough ago
 		begun := time.Now()
-		if e := f.Await(w.Context(), tools, mark); e.Mark.AskedSince(mark) || time.Since(begun) != 0 {
+		if e := f.List(tools).Await(w.Context(), mark); e.Mark.AskedSince(mark) || time.Since(begun) != 0 {
 			t.Errorf("with nothing under way, got %v after %s", e.Body.Names(), time.Since(begun))
 		}
 		w.after(w.policy.Refresh - imminent)
-		if e := f.Await(w.Context(), tools, mark); !e.Mark.AskedSince(mark) || time.Since(begun) != w.policy.Refresh {
+		if e := f.List(tools).Await(w.Context(), mark); !e.Mark.AskedSince(mark) || time.Since(begun) != w.policy.Refresh {
 			t.Errorf("shortly before the fetch, got %v after %s", e.Body.Names(), time.Since(begun))
 		}
 		w.after(w.policy.Refresh)
 		s.On(list, hang)
 		mark = w.cache.Doubt(tools)
-		f.Recheck(tools)
+		f.List(tools).Recheck()
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
 		begun = time.Now()
-		if e := f.Await(ctx, tools, mark); e.Mark.AskedSince(mark) || time.Since(begun) != time.Second {
+		if e := f.List(tools).Await(ctx, mark); e.Mark.AskedSince(mark) || time.Since(begun) != time.Second {
 			t.Errorf("while the server hangs, got %v after %s", e.Body.Names(), time.Since(begun))
 		}
 		w.group.Stop()
-		if f.Await(w.Context(), tools, mark) == nil {
+		if f.List(tools).Await(w.Context(), mark) == nil {
 			t.Error("a feed that has ended takes the list away")
 		}
 	})
@@ -147,15 +147,15 @@ func TestWhoMayBeSilent(t *testing.T) {
 				for i, pause := range []time.Duration{0, 0, proofEach} {
 					w.after(pause)
 					f.mu.Lock()
-					may := f.mayBeSilent(tools, time.Now())
+					may := f.List(tools).mayBeSilent(time.Now())
 					f.mu.Unlock()
 					if may != c.want[i] {
 						t.Errorf("time %d: may be silent %v, want %v", i, may, c.want[i])
 					}
-					f.Asked(tools) // so that the next call has it fetched
-					f.Called(tools, w.cache.Doubt(tools))
+					f.List(tools).Asked() // so that the next call has it fetched
+					f.List(tools).Called(w.cache.Doubt(tools))
 				}
-				if _, later := f.Called(revision.Discover, w.cache.Doubt(revision.Discover)); later || !f.MayBeSilent() {
+				if _, later := f.List(revision.Discover).Called(w.cache.Doubt(revision.Discover)); later || !f.MayBeSilent() {
 					t.Error("there is no notice for discover, or the other lists are forgotten")
 				}
 			})

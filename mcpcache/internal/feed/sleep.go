@@ -37,12 +37,12 @@ func (g *Group) Anew() {
 
 func (f *Feed) anew() {
 	f.mu.Lock()
-	if f.session == nil {
+	if f.conn == nil {
 		signal(f.retryNow)
 	}
-	for k := range f.slots {
-		f.slots[k].notBefore = time.Time{} // it was said by the one before
-		f.slots[k].started = time.Time{}
+	for _, l := range f.lists {
+		l.notBefore = time.Time{} // it was said by the one before
+		l.started = time.Time{}
 	}
 	f.mu.Unlock()
 	f.woken(time.Now())
@@ -51,60 +51,58 @@ func (f *Feed) anew() {
 func (f *Feed) woken(since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.hydrated {
+	if !f.conn.isHydrated() {
 		return // that fetches all
 	}
 	for _, k := range revision.Kinds() {
-		f.try(f.session, k)
-		if slot := &f.slots[k]; slot.offered && slot.started.Before(since) {
-			slot.woken, slot.settled = since, false
-			slot.ask(f.policy().Refresh)
+		l := f.List(k)
+		if l.try(); l.offered && l.started.Before(since) {
+			l.woken, l.settled = since, false
+			l.ask(f.policy().Refresh)
 		}
 	}
 	signal(f.wake)
 }
 
 // rested notes that the upstream has been asked: if since it was woken, it may sleep again.
-func (s *slot) rested() {
-	if !s.started.Before(s.woken) {
-		s.woken = time.Time{}
+func (l *List) rested() {
+	if !l.started.Before(l.woken) {
+		l.woken = time.Time{}
 	}
 }
 
 // asleep reports whether the upstream sleeps.
-func (f *Feed) asleep() bool {
-	sleeper := f.policy().Sleeper
-	return sleeper != nil && sleeper.Asleep()
-}
+func (p *Policy) asleep() bool { return p.Sleeper != nil && p.Sleeper.Asleep() }
 
 // announce tells of a change that a fetch has brought, and of which no notice came: it may have
 // happened while the upstream slept.
-func (f *Feed) announce(k revision.Kind, before *cache.Entry, fetch *Fetch) {
-	sleeper, method := f.policy().Sleeper, revision.ChangeOf(k)
+func (l *List) announce(before *cache.Entry, fetch *Fetch) {
+	sleeper, method := l.feed.policy().Sleeper, revision.ChangeOf(l.kind)
 	if sleeper != nil && method != "" && before != nil && !fetch.overtaken && before.Mark.SameEpoch(fetch.mark) {
 		sleeper.Announce(method)
 	}
 }
 
-// rests reports whether a kind is not asked for now, though it is due, as that would wake the
-// upstream. The caller holds f.mu.
-func (f *Feed) rests(k revision.Kind) bool {
-	slot, own := &f.slots[k], f.cache.Pinned(f.revision, k)
-	known := slot.settled
+// rests reports whether the list is not asked for now, though it is due, as that would wake the
+// upstream. The caller holds the feed's mu.
+func (l *List) rests() bool {
+	f := l.feed
+	own := f.cache.Pinned(f.revision, l.kind)
+	known := l.settled
 	if own != nil {
-		known = f.cache.Current(k, own.Mark)
+		known = f.cache.Current(l.kind, own.Mark)
 	}
-	return known && slot.woken.IsZero() && f.asleep()
+	return known && l.woken.IsZero() && f.policy().asleep()
 }
 
 // hasGiven reports whether the upstream has given any list.
 func (f *Feed) hasGiven() bool {
-	return slices.ContainsFunc(revision.Kinds(), func(k revision.Kind) bool { return f.cache.Pinned(f.revision, k) != nil })
+	return slices.ContainsFunc(f.lists[:], func(l *List) bool { return l.pinned() != nil })
 }
 
 // restored reports whether there are lists from before a restart, so that the upstream need not
 // wake. Of what there is none it had none, or it is asked when somebody wants to know. The caller
 // holds f.mu.
 func (f *Feed) restored() bool {
-	return slices.ContainsFunc(revision.Kinds(), f.rests)
+	return slices.ContainsFunc(f.lists[:], (*List).rests)
 }

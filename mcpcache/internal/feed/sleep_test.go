@@ -124,7 +124,7 @@ func TestSleepersAfterARestart(t *testing.T) {
 		for _, method := range []string{list, "prompts/list", "resources/list"} {
 			w.wantCalls(method, 0)
 		}
-		if _, err := f.Refresh(w.Context(), revision.Tools); err != nil {
+		if _, err := f.List(revision.Tools).Refresh(w.Context()); err != nil {
 			t.Errorf("refreshing: %v", err)
 		}
 		synctest.Wait() // or the feed, which looks at all lists now, may see that the upstream is awake

@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -46,26 +45,25 @@ func (f *Feed) Status() Status {
 	defer f.mu.Unlock()
 	status := Status{
 		Revision: f.revision, State: f.state, Since: f.since, Hydrated: f.complete(),
-		Listening: f.listening, Failure: f.failure, Unanswered: f.client.Unanswered(),
+		Listening: f.conn != nil && f.conn.listening, Failure: f.failure, Unanswered: f.client.Unanswered(),
 	}
 	now := time.Now()
-	for k := range f.slots {
-		slot := &f.slots[k]
-		if slot.notices.Caught(now) && slot.offered {
-			status.Silent = append(status.Silent, revision.Kind(k))
+	for _, l := range f.lists {
+		if l.notices.Caught(now) && l.offered {
+			status.Silent = append(status.Silent, l.kind)
 		}
-		if slot.notices.InVain() && slot.offered {
-			status.InVain = append(status.InVain, revision.Kind(k))
+		if l.notices.InVain() && l.offered {
+			status.InVain = append(status.InVain, l.kind)
 		}
-		if f.hydrated && slot.triedFor != nil && !slot.offered {
-			status.NotOffered = append(status.NotOffered, revision.Kind(k))
+		if f.conn.isHydrated() && l.trial.offered != nil && !l.offered {
+			status.NotOffered = append(status.NotOffered, l.kind)
 		}
-		if slot.failure != nil && status.Failure == nil {
-			status.Failure = slot.failure
+		if l.failure != nil && status.Failure == nil {
+			status.Failure = l.failure
 		}
-		next, asks := slot.due, slot.offered && !f.rests(revision.Kind(k))
-		if slot.refreshing() {
-			next, asks = slot.started, true
+		next, asks := l.due, l.offered && !l.rests()
+		if l.refreshing() {
+			next, asks = l.started, true
 		}
 		if asks && !next.IsZero() && (status.Next.IsZero() || next.Before(status.Next)) {
 			status.Next = next
@@ -78,10 +76,9 @@ func (f *Feed) Status() Status {
 // caller holds f.mu.
 func (f *Feed) complete() bool {
 	copies := false
-	for k := range f.slots {
-		slot := &f.slots[k]
-		pinned := f.cache.Pinned(f.revision, revision.Kind(k)) != nil
-		if slot.offered && !slot.attempted && !pinned {
+	for _, l := range f.lists {
+		pinned := f.cache.Pinned(f.revision, l.kind) != nil
+		if l.offered && !l.attempted && !pinned {
 			return false
 		}
 		copies = copies || pinned
@@ -89,29 +86,29 @@ func (f *Feed) complete() bool {
 	return copies || f.state == Ready
 }
 
-// Struggling reports whether the upstream does not deliver a kind: it cannot be
+// Struggling reports whether the upstream does not deliver the list: it cannot be
 // reached, its last answer could not be used, or the next has not come yet. A feed that
 // yields does not ask.
-func (f *Feed) Struggling(k revision.Kind) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	slot := &f.slots[k]
-	return !slot.attempted && f.state != Yielding || slot.failure != nil || slot.refreshing()
+func (l *List) Struggling() bool {
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	return !l.attempted && l.feed.state != Yielding || l.failure != nil || l.refreshing()
 }
 
-// Offers reports whether the upstream has kind k, as far as the feed knows.
-func (f *Feed) Offers(k revision.Kind) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.session == nil || f.slots[k].offered && !f.slots[k].trial
+// Offers reports whether the upstream has the list, as far as the feed knows.
+func (l *List) Offers() bool {
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	return l.feed.conn == nil || l.offered && !l.trial.on
 }
 
-// Lacks reports whether the upstream is known not to have kind k: it does not offer it, or
+// Lacks reports whether the upstream is known not to have the list: it does not offer it, or
 // does not speak the feed's revision.
-func (f *Feed) Lacks(k revision.Kind) bool {
+func (l *List) Lacks() bool {
+	f := l.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.unsupported.Load() || f.hydrated && !f.slots[k].offered
+	return f.unsupported.Load() || f.conn.isHydrated() && !l.offered
 }
 
 // Sessionless reports whether the upstream has opened the feed's session without an id: it
@@ -119,22 +116,20 @@ func (f *Feed) Lacks(k revision.Kind) bool {
 func (f *Feed) Sessionless() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.session != nil && !f.session.HasID()
+	return f.conn != nil && !f.conn.HasID()
 }
 
 // Owner is the authorization context of the feed itself.
 func (f *Feed) Owner() cache.Partition { return f.policy().owner() }
 
-// connected records that the session is open.
-func (f *Feed) connected(ctx context.Context, s *client.Session, end context.CancelCauseFunc, ended chan struct{}) {
+// connected records that a session is open.
+func (f *Feed) connected(c *connection) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
-	f.session, f.ctx, f.end, f.ended = s, ctx, end, ended
-	f.opened, f.listened = time.Now(), time.Time{}
-	f.failure, f.absence, f.replacing = nil, absence{}, false
+	f.conn, f.failure, f.absence = c, nil, absence{}
 	f.doubted.Store(0)
-	f.server.Store(s.Server())
+	f.server.Store(c.Server())
 	f.mu.Unlock()
 	f.enter(Hydrating, nil)
 }
@@ -144,22 +139,13 @@ func (f *Feed) disconnected() {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.mu.Lock()
-	f.session, f.ctx, f.end, f.ended, f.listening, f.hydrated = nil, nil, nil, nil, false, false
-	for k := range f.slots {
-		f.slots[k].due, f.slots[k].attempted = time.Time{}, false
-		f.slots[k].come(nil, errDisconnected)
+	f.conn = nil
+	for _, l := range f.lists {
+		l.due, l.attempted = time.Time{}, false
+		l.come(nil, errDisconnected)
 	}
 	f.mu.Unlock()
 	f.enter(Connecting, nil)
-}
-
-func (f *Feed) setListening(on, refused bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.refused = refused
-	if f.listening = on; on {
-		f.listened = time.Now()
-	}
 }
 
 // fail records that the upstream could not be reached.
@@ -192,7 +178,7 @@ func (f *Feed) noteProgress() {
 	defer f.changing.Unlock()
 	f.mu.Lock()
 	state, failure := f.derive()
-	hydrated := f.hydrated
+	hydrated := f.conn.isHydrated()
 	f.mu.Unlock()
 	if hydrated {
 		f.enter(state, failure)
@@ -203,17 +189,16 @@ func (f *Feed) noteProgress() {
 func (f *Feed) derive() (State, *Failure) {
 	var failure *Failure
 	offered, failing := 0, 0
-	for k := range f.slots {
-		slot := &f.slots[k]
+	for _, l := range f.lists {
 		switch {
-		case !slot.offered:
+		case !l.offered:
 			continue
-		case !slot.attempted:
+		case !l.attempted:
 			return Hydrating, nil
-		case slot.failure != nil:
+		case l.failure != nil:
 			failing++
-			if failure == nil || client.Refused(slot.failure.Err) {
-				failure = slot.failure
+			if failure == nil || client.Refused(l.failure.Err) {
+				failure = l.failure
 			}
 		}
 		offered++

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -26,12 +25,13 @@ const (
 	turnPatience = 5 * time.Second
 )
 
-// aged returns the feed's list if it is due again for its age alone, and another instance may
+// dueForAge returns the feed's list if it is due again for its age alone, and another instance may
 // fetch the next: no change has been announced since, nor is one suspected. Otherwise it
-// returns nil. The caller holds f.mu.
-func (f *Feed) aged(k revision.Kind) *cache.Entry {
-	own := f.cache.Pinned(f.revision, k)
-	if f.policy().Turns == nil || own == nil || k == revision.Discover || !f.slots[k].dueByAge() || own.Mark != f.cache.Mark(k) {
+// returns nil. The caller holds the feed's mu.
+func (l *List) dueForAge() *cache.Entry {
+	f := l.feed
+	own := f.cache.Pinned(f.revision, l.kind)
+	if f.policy().Turns == nil || own == nil || l.kind == revision.Discover || !l.dueByAge() || own.Mark != f.cache.Mark(l.kind) {
 		return nil
 	}
 	return own
@@ -43,32 +43,33 @@ func waitsFor(own *cache.Entry) bool {
 }
 
 // takeTurn fetches a list that comes after own in the background, unless another instance has
-// fetched that, or does. The caller holds f.mu.
-func (f *Feed) takeTurn(ctx context.Context, s *client.Session, k revision.Kind, own *cache.Entry) {
-	slot, due := &f.slots[k], f.slots[k].due
-	slot.turning = true
+// fetched that, or does. The caller holds the feed's mu.
+func (l *List) takeTurn(c *connection, own *cache.Entry) {
+	f := l.feed
+	due := l.due
+	l.turning = true
 	f.background.Go(func() {
-		e, end := f.policy().Turns.Turn(ctx, own)
+		e, end := f.policy().Turns.Turn(c.ctx, own)
 		var fetch *Fetch
 		f.mu.Lock()
-		slot.turning = false
+		l.turning = false
 		switch {
-		case !slot.dueByAge() || !slot.due.Equal(due) || !slot.offered || f.session != s:
+		case !l.dueByAge() || !l.due.Equal(due) || !l.offered || f.conn != c:
 			e = nil // there is another reason to fetch it by now, or none any more
 		case e == nil && (end != nil || !waitsFor(own)):
-			fetch = f.fetch(ctx, s, k, nil)
+			fetch = l.fetch(c, nil)
 			fetch.aged = true
 		default:
-			slot.due = time.Now().Add(turnPause) // unless done says otherwise
-			slot.aged = slot.due
-			if slot.coming == nil {
-				slot.coming = &Fetch{Flight: flight.New[*cache.Entry](), begun: true, mark: own.Mark}
+			l.due = time.Now().Add(turnPause) // unless done says otherwise
+			l.aged = l.due
+			if l.coming == nil {
+				l.coming = &Fetch{Flight: flight.New[*cache.Entry](), begun: true, mark: own.Mark}
 			}
 		}
 		f.mu.Unlock()
 		signal(f.wake)
 		if e != nil {
-			f.done(ctx, s, k, f.another(own, e))
+			l.another(own, e).done(c)
 		}
 		if fetch != nil {
 			<-fetch.Landed()
@@ -80,32 +81,32 @@ func (f *Feed) takeTurn(ctx context.Context, s *client.Session, k revision.Kind,
 }
 
 // comingFrom returns what brings the list that another instance fetches, for callers who may
-// as well wait for that; otherwise nil. The caller holds f.mu.
-func (f *Feed) comingFrom(k revision.Kind) *Fetch {
-	if f.aged(k) == nil {
+// as well wait for that; otherwise nil. The caller holds the feed's mu.
+func (l *List) comingFrom() *Fetch {
+	if l.dueForAge() == nil {
 		return nil
 	}
-	return f.slots[k].coming
+	return l.coming
 }
 
 // come gives those who wait for another instance what there is instead: the list as it is now,
-// or why there is none. The caller holds f.mu.
-func (s *slot) come(e *cache.Entry, err error) {
-	if s.coming == nil {
+// or why there is none. The caller holds the feed's mu.
+func (l *List) come(e *cache.Entry, err error) {
+	if l.coming == nil {
 		return
 	}
 	if err == nil {
-		s.coming.mark = e.Mark
+		l.coming.mark = e.Mark
 	}
-	s.coming.Land(e, err)
-	s.coming = nil
+	l.coming.Land(e, err)
+	l.coming = nil
 }
 
 // another is a fetch that has brought what another instance has fetched since own was. That is
 // as new as own to who has heard of a change: it may have been asked for before that.
-func (f *Feed) another(own, e *cache.Entry) *Fetch {
-	policy := f.policy()
+func (l *List) another(own, e *cache.Entry) *Fetch {
+	policy := l.feed.policy()
 	e.Mark, e.Lifetime = own.Mark, policy.Lifetime(e.Kind, e.Lifetime, e.Body.HasTTL)
 	e.Partition = policy.Partition(e.Body.Scope)
-	return &Fetch{mark: own.Mark, elsewhere: true, times: policy.Of(e.Kind), entry: e}
+	return &Fetch{list: l, mark: own.Mark, elsewhere: true, times: policy.Of(e.Kind), entry: e}
 }

@@ -198,8 +198,8 @@ func TestClientsWaitForAnotherInstance(t *testing.T) {
 				u, f := w.startBehindOthers()
 				w.after(w.policy.TTL)
 				w.server.Set(revision.Tools, "new")
-				coming := f.Demand(revision.Tools, nil)
-				if other := f.Demand(revision.Tools, nil); other != coming {
+				coming := f.List(revision.Tools).Demand(nil)
+				if other := f.List(revision.Tools).Demand(nil); other != coming {
 					t.Error("two clients do not wait for the same")
 				}
 				w.wantCalls(list, 1)
@@ -288,11 +288,11 @@ func TestTurnEndsAfterTheFetch(t *testing.T) {
 func TestNoTurnsForChanges(t *testing.T) {
 	for name, happens := range map[string]func(w *world, f *Feed){
 		"a notice":            func(w *world, _ *Feed) { w.server.Notify(toolsChanged) },
-		"a change by a call":  func(_ *world, f *Feed) { f.Recheck(revision.Tools) },
+		"a change by a call":  func(_ *world, f *Feed) { f.List(revision.Tools).Recheck() },
 		"a client's failure":  func(_ *world, f *Feed) { f.Doubt() },
 		"a stream that ended": func(w *world, _ *Feed) { w.server.Cut() },
-		"a client that waits": func(w *world, f *Feed) { w.outdate(revision.Tools); f.Demand(revision.Tools, nil) },
-		"an operator":         func(w *world, f *Feed) { go func() { _, _ = f.Refresh(w.Context(), revision.Tools) }() },
+		"a client that waits": func(w *world, f *Feed) { w.outdate(revision.Tools); f.List(revision.Tools).Demand(nil) },
+		"an operator":         func(w *world, f *Feed) { go func() { _, _ = f.List(revision.Tools).Refresh(w.Context()) }() },
 	} {
 		for when, sofar := range map[string]time.Duration{"in time": 2 * time.Minute, "while another fetches": 5*time.Minute + time.Second} {
 			t.Run(name+" "+when, func(t *testing.T) {
@@ -328,11 +328,11 @@ func TestNoTurnForWhatIsOverdue(t *testing.T) {
 			<-busy // one list at a time
 			return result(rw, c, `{"prompts":[]}`)
 		})
-		f.Recheck(revision.Prompts)
+		f.List(revision.Prompts).Recheck()
 		w.after(turnPause)
 		asked := u.count(revision.Tools)
 		w.after(turnPause)
-		f.Recheck(revision.Tools)
+		f.List(revision.Tools).Recheck()
 		close(busy)
 		w.after(turnPause)
 		w.wantCalls(list, 2)
@@ -346,7 +346,7 @@ func TestNoTurnAfterAFailure(t *testing.T) {
 	run(t, s, func(w *world) {
 		u, f := w.startBehindOthers()
 		s.On(list, failure(500, -32603, "broken"))
-		f.Recheck(revision.Tools)
+		f.List(revision.Tools).Recheck()
 		w.after(time.Minute)
 		s.On(list, nil)
 		s.Set(revision.Tools, "new")
@@ -380,11 +380,11 @@ func TestChangeDuringATurn(t *testing.T) {
 		w.wantCalls(list, 1)
 		s.Set(revision.Tools, "new")
 		w.outdate(revision.Tools)
-		e, err := f.Demand(revision.Tools, nil).Wait(w.Context())
+		e, err := f.List(revision.Tools).Demand(nil).Wait(w.Context())
 		if err != nil || e.Body.Names()[0] != "new" {
 			t.Fatalf("a client was given %v, %v", e, err)
 		}
-		f.Recheck(revision.Prompts)
+		f.List(revision.Prompts).Recheck()
 		w.after(w.policy.Refresh)
 		if n := u.count(revision.Tools); n != 1 {
 			t.Errorf("whose turn it is was asked %d times at once", n)
@@ -395,7 +395,7 @@ func TestChangeDuringATurn(t *testing.T) {
 
 		w.after(w.policy.TTL)
 		w.outdate(revision.Tools)
-		if _, err := f.Demand(revision.Tools, nil).Wait(w.Context()); err != nil {
+		if _, err := f.List(revision.Tools).Demand(nil).Wait(w.Context()); err != nil {
 			t.Fatal(err)
 		}
 		going <- ours
@@ -403,7 +403,7 @@ func TestChangeDuringATurn(t *testing.T) {
 		w.wantCalls(list, 3) // nobody needs another
 
 		w.after(w.policy.TTL)
-		f.Recheck(revision.Tools)
+		f.List(revision.Tools).Recheck()
 		s.Set(revision.Tools, "changed")
 		going <- func(*cache.Entry) (*cache.Entry, func()) { return w.elsewhere("old"), nil }
 		w.after(w.policy.Refresh)
@@ -411,7 +411,7 @@ func TestChangeDuringATurn(t *testing.T) {
 
 		w.after(w.policy.TTL)
 		w.outdate(revision.Tools)
-		f.Recheck(revision.Tools)
+		f.List(revision.Tools).Recheck()
 		ended := false
 		going <- func(*cache.Entry) (*cache.Entry, func()) { return nil, func() { ended = true } }
 		u.set(ours)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
@@ -81,57 +80,56 @@ func identityOf(v *variant.Record) *client.Identity {
 }
 
 // mayAskAs reports whether the feed may ask for a variant, and keeps a place for
-// it. The caller holds f.mu.
-func (f *Feed) mayAskAs(v *variant.Record) bool {
+// it. The caller holds the feed's mu.
+func (c *connection) mayAskAs(v *variant.Record) bool {
 	if v == nil {
 		return true
 	}
 	now := time.Now()
-	if a := f.variants[v.Key]; a != nil {
+	if a := c.variants[v.Key]; a != nil {
 		a.used = now
 		return !now.Before(a.notBefore)
 	}
-	if len(f.variants) >= maxVariants && !f.dropIdle(now) {
+	if len(c.variants) >= maxVariants && !c.dropIdle(now) {
 		return false
 	}
-	f.variants[v.Key] = &askedVariant{record: v, used: now}
+	c.variants[v.Key] = &askedVariant{record: v, used: now}
 	return true
 }
 
 // refreshVariants fetches the lists of variants that differ from the feed's and are in
 // use, if that is due after a notice. It returns how long it is until then; 0 if it is
-// not going to be due. The caller holds f.mu.
-func (f *Feed) refreshVariants(ctx context.Context, s *client.Session, k revision.Kind, now time.Time) time.Duration {
-	slot := &f.slots[k]
-	if slot.variantsDue.IsZero() {
+// not going to be due. The caller holds the feed's mu.
+func (l *List) refreshVariants(c *connection, now time.Time) time.Duration {
+	if l.variants.due.IsZero() {
 		return 0
 	}
-	if wait := slot.variantsDue.Sub(now); wait > 0 {
+	if wait := l.variants.due.Sub(now); wait > 0 {
 		return wait
 	}
-	slot.variantsDue, slot.variantsStarted = time.Time{}, now
-	for _, a := range f.variants {
+	l.variants.due, l.variants.started = time.Time{}, now
+	for _, a := range c.variants {
 		switch {
-		case !a.record.Differed(f.revision, k), !a.record.UsedSince(now.Add(-variantIdle)):
+		case !a.record.Differed(l.feed.revision, l.kind), !a.record.UsedSince(now.Add(-variantIdle)):
 		case now.Before(a.notBefore):
-			if slot.variantsDue.IsZero() || a.notBefore.Before(slot.variantsDue) {
-				slot.variantsDue = a.notBefore
+			if l.variants.due.IsZero() || a.notBefore.Before(l.variants.due) {
+				l.variants.due = a.notBefore
 			}
-		case len(slot.fetches) < maxFetches && slot.current(a.record, f.isCurrent(k)) == nil:
-			f.fetch(ctx, s, k, a.record)
+		case len(l.fetches) < maxFetches && l.current(a.record, (*Fetch).isCurrent) == nil:
+			l.fetch(c, a.record)
 		}
 	}
-	if slot.variantsDue.IsZero() {
+	if l.variants.due.IsZero() {
 		return 0
 	}
-	return slot.variantsDue.Sub(now)
+	return l.variants.due.Sub(now)
 }
 
 // dropIdle makes room for another variant, if there is one that the feed has not
-// asked for lately. The caller holds f.mu.
-func (f *Feed) dropIdle(now time.Time) bool {
+// asked for lately. The caller holds the feed's mu.
+func (c *connection) dropIdle(now time.Time) bool {
 	var found *askedVariant
-	for _, a := range f.variants {
+	for _, a := range c.variants {
 		if a.fetches == 0 && now.Sub(a.used) >= a.idle() && (found == nil || a.used.Before(found.used)) {
 			found = a
 		}
@@ -139,21 +137,21 @@ func (f *Feed) dropIdle(now time.Time) bool {
 	if found == nil {
 		return false
 	}
-	delete(f.variants, found.record.Key)
-	f.endVariant(found)
+	delete(c.variants, found.record.Key)
+	c.endVariant(found)
 	return true
 }
 
 // sessionAs returns the session in which the feed asks as a client of variant v: its own
 // if v is nil, or if the upstream has no sessions.
-func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Record) (*client.Session, error) {
-	if v == nil || !own.HasID() {
-		return own, nil
+func (c *connection) sessionAs(v *variant.Record) (*client.Session, error) {
+	if v == nil || !c.HasID() {
+		return c.Session, nil
 	}
-	f.mu.Lock()
-	a := f.variants[v.Key]
+	c.feed.mu.Lock()
+	a := c.variants[v.Key]
 	if a == nil { // it was dropped meanwhile
-		f.mu.Unlock()
+		c.feed.mu.Unlock()
 		return nil, errDisconnected
 	}
 	a.fetches++
@@ -161,39 +159,40 @@ func (f *Feed) sessionAs(ctx context.Context, own *client.Session, v *variant.Re
 	if first {
 		a.opened = make(chan struct{})
 	}
-	f.mu.Unlock()
+	c.feed.mu.Unlock()
 	defer func() {
-		f.mu.Lock()
+		c.feed.mu.Lock()
 		a.fetches--
-		f.mu.Unlock()
+		c.feed.mu.Unlock()
 	}()
 	if first {
-		f.openFor(ctx, own, a)
+		c.openFor(a)
 	}
 	select {
 	case <-a.opened:
 		return a.session, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
 	}
 }
 
 // openFor opens the session of a variant, and listens in it: what such a client is shown
 // may change after it was opened. A panic is a failure of that alone.
-func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant) {
+func (c *connection) openFor(a *askedVariant) {
 	defer close(a.opened)
 	defer func() {
 		if p := recover(); p != nil {
 			a.session, a.err = nil, fmt.Errorf("opening a session as another client panicked: %v", p)
 		}
 	}()
-	ctx, a.end = context.WithCancel(ctx)
-	if a.session, a.err = f.openAs(ctx, a.record); a.err != nil || !own.Listens() || !a.session.Listens() {
+	ctx, end := context.WithCancel(c.ctx)
+	a.end = end
+	if a.session, a.err = c.feed.openAs(ctx, a.record); a.err != nil || !c.Listens() || !a.session.Listens() {
 		return
 	}
 	opened := make(chan struct{})
 	done := sync.OnceFunc(func() { close(opened) })
-	f.background.Go(func() {
+	c.feed.background.Go(func() {
 		defer func() { _ = recover() }() // fetches go on, notices come on the feed's own stream
 		defer done()
 		wasOpen := false
@@ -202,7 +201,7 @@ func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant
 			done()
 		}, func() {})
 		if wasOpen {
-			f.renewSession(ctx, a)
+			c.renewSession(ctx, a)
 		}
 	})
 	sleep(ctx, acknowledgeTimeout, opened)
@@ -210,43 +209,43 @@ func (f *Feed) openFor(ctx context.Context, own *client.Session, a *askedVariant
 
 // forgetSession ends the session of a variant after a fetch in it has failed. The next
 // fetch opens another, after variantRetry.
-func (f *Feed) forgetSession(v *variant.Record) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if a := f.variants[v.Key]; a != nil && a.fetches == 0 {
+func (c *connection) forgetSession(v *variant.Record) {
+	c.feed.mu.Lock()
+	defer c.feed.mu.Unlock()
+	if a := c.variants[v.Key]; a != nil && a.fetches == 0 {
 		now := time.Now()
-		f.variants[v.Key] = &askedVariant{record: v, used: now, notBefore: now.Add(variantRetry)}
-		f.endVariant(a)
+		c.variants[v.Key] = &askedVariant{record: v, used: now, notBefore: now.Add(variantRetry)}
+		c.endVariant(a)
 	}
 }
 
 // renewSession has the lists of a variant fetched in a new session, since the stream of
 // its session has ended: changes since then were not announced in it.
-func (f *Feed) renewSession(ctx context.Context, a *askedVariant) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if ctx.Err() != nil || f.variants[a.record.Key] != a {
+func (c *connection) renewSession(ctx context.Context, a *askedVariant) {
+	c.feed.mu.Lock()
+	defer c.feed.mu.Unlock()
+	if ctx.Err() != nil || c.variants[a.record.Key] != a {
 		return
 	}
 	now := time.Now()
-	next := now.Add(max(f.policy().Refresh, time.Second))
-	f.variants[a.record.Key] = &askedVariant{record: a.record, used: a.used, notBefore: next}
-	f.endVariant(a)
-	for k := range f.slots {
-		if slot := &f.slots[k]; slot.offered {
-			slot.variantsDue = later(slot.variantsDue, next)
+	next := now.Add(max(c.feed.policy().Refresh, time.Second))
+	c.variants[a.record.Key] = &askedVariant{record: a.record, used: a.used, notBefore: next}
+	c.endVariant(a)
+	for _, l := range c.feed.lists {
+		if l.offered {
+			l.variants.due = later(l.variants.due, next)
 		}
 	}
-	signal(f.wake)
+	signal(c.feed.wake)
 }
 
 // endVariant ends the session of a variant, if it has one, in the background. The
-// caller holds f.mu and has taken the variant out of f.variants.
-func (f *Feed) endVariant(a *askedVariant) {
+// caller holds the feed's mu and has taken the variant off the list.
+func (c *connection) endVariant(a *askedVariant) {
 	if a.opened == nil {
 		return
 	}
-	f.background.Go(func() {
+	c.feed.background.Go(func() {
 		defer func() { _ = recover() }() // the upstream ends the session by itself
 		<-a.opened
 		if a.end == nil {
@@ -254,17 +253,17 @@ func (f *Feed) endVariant(a *askedVariant) {
 		}
 		a.end()
 		if a.session != nil {
-			f.group.closeSession(a.session)
+			c.feed.group.closeSession(a.session)
 		}
 	})
 }
 
 // endVariants ends the sessions of all variants.
-func (f *Feed) endVariants() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, a := range f.variants {
-		f.endVariant(a)
+func (c *connection) endVariants() {
+	c.feed.mu.Lock()
+	defer c.feed.mu.Unlock()
+	for _, a := range c.variants {
+		c.endVariant(a)
 	}
-	clear(f.variants)
+	clear(c.variants)
 }

@@ -53,7 +53,7 @@ func byCapabilities(s *server) {
 
 func (w *world) demand(f *Feed, v *variant.Record) string {
 	w.Helper()
-	fetch := f.Demand(revision.Tools, v)
+	fetch := f.List(revision.Tools).Demand(v)
 	if fetch == nil {
 		return "nobody asks"
 	}
@@ -127,7 +127,7 @@ func TestVariantsOfAFeedAreBounded(t *testing.T) {
 				}
 				before := s.Count(list)
 				for n := maxVariants; n < 100; n++ {
-					if f.Demand(revision.Tools, table.Learn(nthClient(n))) != nil {
+					if f.List(revision.Tools).Demand(table.Learn(nthClient(n))) != nil {
 						t.Fatalf("the feed asks for variant %d", n)
 					}
 				}
@@ -138,8 +138,8 @@ func TestVariantsOfAFeedAreBounded(t *testing.T) {
 				if got := w.demand(f, table.Learn(nthClient(100))); got != "tools_a tools_b" {
 					t.Errorf("once there is room, another variant got %q", got)
 				}
-				if len(f.variants) != maxVariants {
-					t.Errorf("the feed asks for %d variants", len(f.variants))
+				if len(f.conn.variants) != maxVariants {
+					t.Errorf("the feed asks for %d variants", len(f.conn.variants))
 				}
 			})
 		})
@@ -153,12 +153,12 @@ func TestFailingVariantIsLeftAlone(t *testing.T) {
 	run(t, s, func(w *world) {
 		f := w.start(legacy)
 		s.On("initialize", status(500))
-		if _, err := f.Demand(revision.Tools, v).Wait(w.Context()); err == nil {
+		if _, err := f.List(revision.Tools).Demand(v).Wait(w.Context()); err == nil {
 			t.Fatal("no session could be opened, and yet there is a list")
 		}
 		before := s.Count("initialize")
 		for range 10 {
-			if f.Demand(revision.Tools, v) != nil {
+			if f.List(revision.Tools).Demand(v) != nil {
 				t.Fatal("the feed asks again at once")
 			}
 		}
@@ -213,7 +213,7 @@ func TestSessionOfAVariantHangs(t *testing.T) {
 			<-r.Context().Done()
 			return r.Context().Err()
 		})
-		first, second := f.Demand(revision.Tools, v), f.Demand(revision.Prompts, v)
+		first, second := f.List(revision.Tools).Demand(v), f.List(revision.Prompts).Demand(v)
 		if first == nil || second == nil {
 			t.Fatal("nobody asks")
 		}
@@ -328,7 +328,7 @@ func TestListGivenMeanwhile(t *testing.T) {
 		for range 5 {
 			release := make(chan struct{})
 			s.On(list, waitFor(release, s))
-			fetch := f.Demand(revision.Tools, v)
+			fetch := f.List(revision.Tools).Demand(v)
 			w.after(time.Second)
 			given := &cache.Seen{Items: [32]byte{9}, Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true}
 			v.See(modern, revision.Tools, given, own)
@@ -342,13 +342,13 @@ func TestListGivenMeanwhile(t *testing.T) {
 			w.after(0)
 		}
 		s.On(list, hang)
-		before := f.Demand(revision.Tools, v)
+		before := f.List(revision.Tools).Demand(v)
 		w.after(time.Second)
-		if f.Demand(revision.Tools, v) != before {
+		if f.List(revision.Tools).Demand(v) != before {
 			t.Error("two fetches are under way for the same")
 		}
 		v.See(modern, revision.Tools, &cache.Seen{Mark: w.cache.Mark(revision.Tools), At: time.Now(), ByClient: true}, own)
-		if f.Demand(revision.Tools, v) == before {
+		if f.List(revision.Tools).Demand(v) == before {
 			t.Error("who comes after a client's list joins the fetch from before it")
 		}
 	})

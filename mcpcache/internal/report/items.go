@@ -87,7 +87,7 @@ const NotFetched = "no feed has fetched it yet"
 // noSnapshot says that there is no copy of a list, and whether there may be one later.
 func noSnapshot(s Source, k revision.Kind) error {
 	for _, f := range s.Feeds().All() {
-		if f.Status().State != feed.Unsupported && f.Offers(k) {
+		if f.Status().State != feed.Unsupported && f.List(k).Offers() {
 			return trouble(NotFound, "there is no snapshot of %s: %s", k, NotFetched)
 		}
 	}

@@ -40,7 +40,7 @@ func Refresh(ctx context.Context, s Source, kinds []revision.Kind) ([]Refreshed,
 		for _, f := range server.Feeds().All() {
 			for _, k := range kinds {
 				wg.Go(func() {
-					change, err := f.Refresh(ctx, k)
+					change, err := f.List(k).Refresh(ctx)
 					if errors.Is(err, feed.ErrNotFeeding) {
 						return
 					}

@@ -82,7 +82,7 @@ func (v *viewer) noteGiven(k revision.Kind, g given) {
 			continue
 		}
 		if f := server.Feeds.Of(part.Revision); f != nil {
-			f.Asked(k)
+			f.List(k).Asked()
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (v *viewer) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 		return v.fetchAs(v.r.Context(), s, k, counts)
 	}
 	if f := s.feed(v.at); f != nil {
-		if demanded := f.Demand(k, nil); demanded != nil {
+		if demanded := f.List(k).Demand(nil); demanded != nil {
 			return demanded
 		}
 	}

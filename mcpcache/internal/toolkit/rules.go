@@ -125,7 +125,7 @@ func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), freshness.StalePatience)
 	defer cancel()
-	f.LookAgain(ctx, k)
+	f.List(k).LookAgain(ctx)
 	v.now = time.Now()
 	return true
 }

@@ -216,7 +216,7 @@ func (s *Server) isLacking(r revision.Revision, k revision.Kind) bool {
 	case !k.In(at): // it describes itself once it is reached
 		return false
 	case f.IsUnsupported(): // it answers in no era: that says nothing of its lists
-	case f.Lacks(k):
+	case f.List(k).Lacks():
 		s.lacks[r.Era()][k].Store(true)
 		return true
 	}

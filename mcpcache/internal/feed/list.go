@@ -7,7 +7,9 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/announce"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptiness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
@@ -16,36 +18,33 @@ import (
 // before it too, and one from after.
 const maxFetches = 8
 
-// slot is what a feed knows of one kind.
-type slot struct {
+// List is the list of one kind, as a feed keeps it. Its methods may be called from several goroutines at
+// once, and its fields are guarded by the feed's mu.
+type List struct {
+	timing
+
+	feed *Feed
+	kind revision.Kind
+
 	offered    bool // the upstream has it and the operator wants it
 	attempted  bool // fetched at least once since the feed connected
 	delivered  bool // fetched at least once with success since then
 	fetches    []*Fetch
 	noticeSeen time.Time // when a change was last announced
 	missed     time.Time // when one may last have been announced that was not heard of
-	started    time.Time // when the last fetch began
-	due        time.Time // when the next one is due, zero if none is planned
-	aged       time.Time // when it is for no other reason than the list's age
 	turning    bool      // it is being found out whether another instance fetches it
 	coming     *Fetch    // what waits for another instance to fetch it, or nil
-	notBefore  time.Time // until when the upstream wants to be left alone
 	retry      *backoff.ExponentialBackOff
 	failure    *Failure
 	notices    announce.Record
 	calls      calls
-	// variantsDue is when the lists of variants are to be fetched again, zero if
-	// they are not; variantsStarted is when they last were.
-	variantsDue, variantsStarted time.Time
+	// variants says when the lists of variants are to be fetched again.
+	variants timing
 	// nextDone is closed when the next fetch for the feed's own snapshot ends.
 	nextDone chan struct{}
 	// times are those that the last snapshot's lifetime is by.
 	times Times
-	// trial says that the kind is asked for though it was not offered, triedFor what was
-	// offered then: see [Feed.try]. learned says that a client was given it, and the feed
-	// has not been yet: see [Feed.Learn].
-	trial, learned bool
-	triedFor       map[string]bool
+	trial trial
 	// woken is when the upstream was woken last, zero once it has been asked since. settled says that
 	// it is not woken for a list that it has not given: it gives others, or slept when the feed
 	// connected.
@@ -55,10 +54,38 @@ type slot struct {
 	empty emptiness.Watch
 }
 
+// timing is when a list was last fetched, and when it is to be fetched again.
+type timing struct {
+	started   time.Time // when the last fetch began
+	due       time.Time // when the next one is due, zero if none is planned
+	aged      time.Time // when it is for no other reason than the list's age
+	notBefore time.Time // until when the upstream wants to be left alone
+}
+
+// ask makes the next fetch due: now, unless the last one began less than
+// pause ago or the upstream wants to be left alone.
+func (t *timing) ask(pause time.Duration) {
+	t.due = later(later(time.Now(), t.started.Add(pause)), t.notBefore)
+}
+
+// hasten makes the next fetch due at that time, unless it is due sooner.
+func (t *timing) hasten(at time.Time) {
+	t.aged = time.Time{}
+	if t.due.IsZero() || at.Before(t.due) {
+		t.due = at
+	}
+}
+
+// dueByAge reports whether the next fetch is due for no other reason than the list's age.
+func (t *timing) dueByAge() bool { return !t.due.IsZero() && t.due.Equal(t.aged) }
+
+// pinned returns the list as the feed was given it last, or nil.
+func (l *List) pinned() *cache.Entry { return l.feed.cache.Pinned(l.feed.revision, l.kind) }
+
 // current returns the fetch that brings what is newest, or nil. is says so of one
 // that has begun.
-func (s *slot) current(v *variant.Record, is func(*Fetch) bool) *Fetch {
-	for _, f := range s.fetches {
+func (l *List) current(v *variant.Record, is func(*Fetch) bool) *Fetch {
+	for _, f := range l.fetches {
 		if keyOf(f.variant) == keyOf(v) && (!f.begun || is(f)) {
 			return f
 		}
@@ -66,47 +93,30 @@ func (s *slot) current(v *variant.Record, is func(*Fetch) bool) *Fetch {
 	return nil
 }
 
-// ask makes the next fetch due: now, unless the last one began less than
-// pause ago or the upstream wants to be left alone.
-func (s *slot) ask(pause time.Duration) {
-	s.due = later(later(time.Now(), s.started.Add(pause)), s.notBefore)
-}
-
-// hasten makes the next fetch due at that time, unless it is due sooner.
-func (s *slot) hasten(at time.Time) {
-	s.aged = time.Time{}
-	if s.due.IsZero() || at.Before(s.due) {
-		s.due = at
-	}
-}
-
-// dueByAge reports whether the next fetch is due for no other reason than the list's age.
-func (s *slot) dueByAge() bool { return !s.due.IsZero() && s.due.Equal(s.aged) }
-
 // refreshing reports whether the feed's own snapshot is being fetched.
-func (s *slot) refreshing() bool {
-	return slices.ContainsFunc(s.fetches, func(f *Fetch) bool { return f.variant == nil })
+func (l *List) refreshing() bool {
+	return slices.ContainsFunc(l.fetches, func(f *Fetch) bool { return f.variant == nil })
 }
 
 // fetchesBy reports whether a fetch of the feed's own snapshot is under way, or
 // due by then.
-func (s *slot) fetchesBy(t time.Time) bool {
-	return s.refreshing() || !s.due.IsZero() && !s.due.After(t)
+func (l *List) fetchesBy(t time.Time) bool {
+	return l.refreshing() || !l.due.IsZero() && !l.due.After(t)
 }
 
 // announceDone wakes those who wait for the feed's own snapshot.
-func (s *slot) announceDone(f *Feed) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s.nextDone != nil {
-		close(s.nextDone)
-		s.nextDone = nil
+func (l *List) announceDone() {
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	if l.nextDone != nil {
+		close(l.nextDone)
+		l.nextDone = nil
 	}
 }
 
 // remove takes a fetch that is done off the list.
-func (s *slot) remove(f *Fetch) {
-	s.fetches = slices.DeleteFunc(s.fetches, func(other *Fetch) bool { return other == f })
+func (l *List) remove(f *Fetch) {
+	l.fetches = slices.DeleteFunc(l.fetches, func(other *Fetch) bool { return other == f })
 }
 
 // newRetry says how long to wait between attempts: from a quarter of a
