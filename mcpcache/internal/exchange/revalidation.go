@@ -157,7 +157,7 @@ func (r *revalidation) run(t *tap, h *held) {
 		p := recover()
 		switch {
 		case p == nil:
-		case !t.withheld && !h.isOver():
+		case !t.withheld && t.held == nil:
 			r.panic = p // the client has to see that its answer ends early
 		default:
 			t.endpoint.Logger.Debug("upstream handler aborted", zap.String("panic", fmt.Sprint(p)))

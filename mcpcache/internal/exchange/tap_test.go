@@ -55,6 +55,15 @@ func TestFallback(t *testing.T) {
 			_ = failsWith(503)(w, r)
 			panic(http.ErrAbortHandler)
 		},
+		"abort at once": func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) },
+		"abort in the JSON": func(w http.ResponseWriter, r *http.Request) error {
+			_ = answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"result":{"tools":[`)(w, r)
+			panic(http.ErrAbortHandler)
+		},
+		"abort in an event": func(w http.ResponseWriter, r *http.Request) error {
+			_ = answering(200, "text/event-stream", noticeOf("message")+`data: {"jsonrpc":"2.0","id":1,`)(w, r)
+			panic(http.ErrAbortHandler)
+		},
 		"flushed 503": func(w http.ResponseWriter, r *http.Request) error {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return http.NewResponseController(w).Flush()
@@ -127,16 +136,22 @@ func TestFailureWithoutACopy(t *testing.T) {
 	}
 }
 
-// A handler that aborts an answer that is on its way aborts it for the client.
+// A handler that aborts an answer aborts it for the client, if there is no copy or the client has the beginning of the
+// answer.
 func TestAbortGoesOn(t *testing.T) {
-	for name, before := range map[string]stand{
-		"at once":          func(http.ResponseWriter, *http.Request) error { return nil },
-		"after its header": failsWith(http.StatusOK),
+	withoutCopy := func(t *testing.T) *face { return newFace(t, config{Gate: duration(0)}) }
+	for name, c := range map[string]struct {
+		face   func(*testing.T) *face
+		before stand
+	}{
+		"at once":          {withoutCopy, func(http.ResponseWriter, *http.Request) error { return nil }},
+		"after its header": {withoutCopy, failsWith(http.StatusOK)},
+		"in a long answer": {fallbackFace, answering(200, "application/json", `{"x":"`+strings.Repeat("x", maxHeld))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fallbackFace(t)
+			f := c.face(t)
 			f.upstreamIs(func(w http.ResponseWriter, r *http.Request) error {
-				_ = before(w, r)
+				_ = c.before(w, r)
 				panic(http.ErrAbortHandler)
 			})
 			defer func() {
