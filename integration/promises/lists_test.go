@@ -233,3 +233,48 @@ func sickServerSlowsNobody(t *testing.T, s *site) {
 		}
 	}
 }
+
+// TestCallersKeepTheirLists has the server fail, or cut the connection in the middle of a list that is a single
+// caller's. The caller is given its last list. A program has no such lists.
+func TestCallersKeepTheirLists(t *testing.T) {
+	for _, in := range []column{ofOne, ofSeveral, overRedis} {
+		for _, era := range eras {
+			for _, at := range placesOf(in, era) {
+				if at.program || era == across && !at.several {
+					continue // see notLetIn and notAcross
+				}
+				t.Run(fmt.Sprintf("%s, %s", in, at), func(t *testing.T) {
+					if at.fleet {
+						t.Parallel() // each Caddy is a process
+					}
+					callersKeepTheirLists(t, newSite(t, at))
+				})
+			}
+		}
+	}
+}
+
+func callersKeepTheirLists(t *testing.T, s *site) {
+	s.SetHints(scripted.PrivateBrief)
+	s.SetPrivateList("Bearer a", scripted.ToolsList, scripted.Items(scripted.ToolsList, "of a", 3))
+	options := []string{"ttl 300ms"}
+	if s.several {
+		options = append(options, "authorization forward")
+	}
+	s.begin(options...)
+	for _, c := range s.clients("Bearer a") {
+		for name, fails := range map[string]scripted.Script{
+			"fails": scripted.Status(http.StatusServiceUnavailable), "is cut": scripted.HalfBody,
+		} {
+			s.SetScript(scripted.ToolsList, nil)
+			s.awaitMark(c, "of a")
+			s.SetScript(scripted.ToolsList, fails)
+			c.AwaitList(scripted.ToolsList, "a list that is stale", func(a *fixture.Answer) bool {
+				if !s.isWhole(a, "of a") {
+					t.Errorf("when the list %s, its caller is given %s", name, a)
+				}
+				return a.CacheStatus().Detail == "stale"
+			})
+		}
+	}
+}

@@ -51,6 +51,8 @@ const (
 	PublicHour  = `"ttlMs":3600000,"cacheScope":"public"`
 	PrivateHour = `"ttlMs":3600000,"cacheScope":"private"`
 	PublicBrief = `"ttlMs":300,"cacheScope":"public"`
+	// PrivateBrief is PublicBrief for lists of single callers.
+	PrivateBrief = `"ttlMs":300,"cacheScope":"private"`
 )
 
 // SDKDefault is what the TypeScript, Python and FastMCP servers of the modern
