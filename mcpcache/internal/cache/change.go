@@ -132,8 +132,8 @@ func (c *Changes) Watch(changed func(Change)) (stop func()) {
 	}
 }
 
-// Doubt returns a mark for which [Mark.AskedSince] holds only of what is asked for from
-// now on. Nothing is outdated by it.
+// Doubt returns a mark that is later than all lists that were asked for so far: see [Mark.AskedSince]. It
+// outdates nothing.
 func (c *Changes) Doubt(k revision.Kind) Mark {
 	c.doubts[k].Add(1)
 	return c.Mark(k)

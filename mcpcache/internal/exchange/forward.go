@@ -27,8 +27,8 @@ type forwarding struct {
 type unanswered struct{ error }
 
 // forward hands the request to the upstream as it came, and learns from the answer. keeps says that the
-// answer may be kept. If f has a fallback, and the upstream fails or is too slow, nothing is written: then
-// instead has an entry, with which the request has to be answered.
+// answer may be kept. If f has a fallback, and the upstream fails or is too slow, forward writes nothing: its
+// caller answers with the entry in instead.
 func (x *exchange) forward(next caddyhttp.Handler, f found, keeps bool) (instead found, err error) {
 	x.outcome, x.reason = f.outcome(), f.reason
 	x.ticket = x.backend.Admission.Ticket()
@@ -113,7 +113,7 @@ func (x *exchange) hold(f *found) bool {
 }
 
 // inPlace returns a copy of the exchange in which r takes the place of the client's request, and w gets the
-// answer. Callers that wait for what this exchange learns wait for the copy.
+// answer. Other callers who wait for this exchange wait for the copy from then on.
 func (x *exchange) inPlace(w http.ResponseWriter, r *http.Request) *exchange {
 	x.in.Body.Keep() // both have the buffer, and the answer may be read when the client has gone
 	own := *x

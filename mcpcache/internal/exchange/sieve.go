@@ -73,7 +73,7 @@ func (fw *forwarding) closeSieve(err error) error {
 	return fw.unfiltered(finished.Error())
 }
 
-// unfiltered answers in the place of a list of which it is not certain what is in it.
+// unfiltered answers with an error in the place of a list that could not be filtered.
 func (x *exchange) unfiltered(text string) error {
 	h := x.w.Header()
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag"} {

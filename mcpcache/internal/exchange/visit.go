@@ -12,7 +12,7 @@ import (
 func (t *tap) expectVisitor() (done func()) {
 	ctx, cancel := context.WithCancel(t.r.Context())
 	t.r, t.leave = t.r.WithContext(ctx), cancel
-	t.header = t.w.Header().Clone() // cookies and the session of what is not shown stay here
+	t.header = t.w.Header().Clone() // an answer that is not shown leaves its cookies and its session here
 	return cancel
 }
 

@@ -68,8 +68,9 @@ func (f *Feed) Doubt() {
 // could not be reached, or has ended the feed's stream, and has not answered since.
 func (f *Feed) Doubted() bool { return f.doubted.Load() != 0 }
 
-// lostBy returns a failure by which the session is lost. If it may be lost, since a list
-// that was delivered in it is not any more, that is found out, and the connection ended if it is.
+// lostBy returns the failure of the list if the session is lost by that, and nil otherwise. If a list fails that
+// the session has delivered, the session may be lost. The feed finds that out in the background, and ends the
+// connection if it is.
 // The caller holds the feed's mu.
 func (l *List) lostBy(c *connection) error {
 	if l.failure == nil {
