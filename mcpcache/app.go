@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/exit"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/instance"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/reported"
 )
 
@@ -36,7 +36,7 @@ func (*app) CaddyModule() caddy.ModuleInfo {
 }
 
 func newApp() *app {
-	return &app{backends: exit.NewGroup(keeper.ShutdownTimeout), instance: instance.Name}
+	return &app{backends: exit.NewGroup(persist.ShutdownTimeout), instance: instance.Name}
 }
 
 // Provision implements [caddy.Provisioner].

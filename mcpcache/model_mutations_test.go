@@ -125,7 +125,7 @@ var mutations = []mutation{
 		{"internal/feed/fetching.go", "return !l.empty.Believes(", "return false && l.empty.Believes("},
 	}, found: `the list became empty for a moment`},
 	{name: "believe in emptiness when it is confirmed at once", edits: []replacement{
-		{"internal/emptiness/watch.go", "return begun.Sub(w.since) >= patience(announced, refresh)", "return true"},
+		{"internal/emptylist/watch.go", "return begun.Sub(w.since) >= patience(announced, refresh)", "return true"},
 	}, found: `the list became empty for a moment`},
 	{name: "believe in a variant's sudden emptiness", edits: []replacement{
 		{"internal/variant/list.go", "case l.full != nil && !l.empty.Believes(", "case false && l.empty.Believes("},

@@ -21,13 +21,13 @@ const (
 // only packages of floors below its own. A new package gets its place here.
 var floors = [][]string{
 	// One job each, needing nobody.
-	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptiness", "flight", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance", "remark", "pace", "version", "exit"},
+	{"revision", "sse", "encoded/splice", "qvalue", "redact", "budget", "terminal", "header", "origin", "emptylist", "flight", "announce", "secret", "secretfile", "nearest", "outage", "process", "instance", "warnings", "pace", "version", "exit"},
 	// What guests are given in a Caddyfile.
 	{"options", "placeholder"},
 	// What two rooms agree on, without knowing each other: our client and the
 	// transport; those whose requests may be sent elsewhere; what is sealed and what is kept
 	// of it by callers.
-	{"outgoing", "redirect", "seal"},
+	{"requesthint", "redirect", "seal"},
 	// The errors of the protocol; what has become of a request.
 	{"jsonrpc", "outcome"},
 	// The protocol's bytes; what is known of compressed bodies; the one way out
@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"inbound"},
 	// Entries and their epochs; how we speak with an upstream; what of its answers a
 	// client is given; programs as servers.
-	{"cache", "client", "sieve", "program"},
+	{"cache", "client", "responsefilter", "program"},
 	// The site that a request has come to; the bytes of answers from memory.
 	{"site", "reply"},
 	// The page of people.
@@ -45,9 +45,9 @@ var floors = [][]string{
 	// What is known of who asks, of clients that may be shown different lists, of
 	// clients that were let in, of what callers may see; the form in which snapshots are
 	// stored; header fields by which no caller is known again; who may be given a stale copy.
-	{"identity", "variant", "admission", "policy", "snapshot", "restless", "freshness"},
+	{"identity", "variant", "admission", "policy", "snapshot", "volatileheaders", "freshness"},
 	// When to fetch; what outlives the process; what instances that share it tell each other.
-	{"feed", "keeper", "fleet"},
+	{"feed", "persist", "fleet"},
 	// Everything of one upstream.
 	{"backend"},
 	// The list that a caller sees, and who is told of its changes; sessions and eras on both

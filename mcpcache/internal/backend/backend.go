@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/encoded"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/upstream"
@@ -35,7 +35,7 @@ type Backend struct {
 	// Apart has the variants of clients whose requests ask for something else than the feeds.
 	Apart  *variant.Table
 	Feeds  *feed.Group
-	Keeper *keeper.Keeper
+	Keeper *persist.Keeper
 	Fleet  *fleet.Member
 	// Compressor compresses what the cache wants compressed.
 	Compressor *encoded.Compressor
@@ -74,7 +74,7 @@ func New(key, endpointURL string, t *Tenant) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{
-		Messages: budget.NewRoom(0), Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: keeper.New(key, t.Instance, c),
+		Messages: budget.NewRoom(0), Cache: c, Admission: admission.New(admission.DefaultCapacity), Keeper: persist.New(key, t.Instance, c),
 		stored: make(chan struct{}), ended: make(chan struct{}),
 	}
 	b.Fleet = fleet.New(b.Keeper.Place, c)

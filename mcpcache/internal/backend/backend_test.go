@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache/cachetest"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores/storetest"
 )
@@ -76,8 +76,8 @@ func TestFeedsDoNotWaitForAStore(t *testing.T) {
 				start := time.Now()
 				s.Detach()
 				s.await(t)
-				if took := time.Since(start); took > keeper.ShutdownTimeout {
-					t.Errorf("the end took %v, more than %v", took, keeper.ShutdownTimeout)
+				if took := time.Since(start); took > persist.ShutdownTimeout {
+					t.Errorf("the end took %v, more than %v", took, persist.ShutdownTimeout)
 				}
 			})
 		})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -29,7 +29,7 @@ type Tenant struct {
 	Identity identity.Rules
 	Store    stores.Store
 	// Secrets are those with which instances seal what they share in Store.
-	Secrets keeper.Secrets
+	Secrets persist.Secrets
 	// Sleeper is the server if it sleeps while nobody uses it; nil if it never does.
 	Sleeper Sleeper
 	// Instance names this instance of Caddy if the backend is its alone; nil if not.

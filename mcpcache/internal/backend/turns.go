@@ -6,12 +6,12 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 )
 
 // turns says which instance fetches, while this one hears of the changes that others know of.
 type turns struct {
-	*keeper.Keeper
+	*persist.Keeper
 
 	fleet *fleet.Member
 }
@@ -29,7 +29,7 @@ func (t turns) Several() bool { return t.fleet.Together() }
 
 // FleetState returns how the store is that instances share, or nil if it is not shared, and how this
 // one stands among them.
-func (b *Backend) FleetState() (*keeper.Fleet, fleet.Standing) {
+func (b *Backend) FleetState() (*persist.Fleet, fleet.Standing) {
 	f, standing := b.Keeper.Fleet(), b.Fleet.Standing()
 	if f != nil && !standing.Together {
 		f.Trouble = cmp.Or(b.Fleet.Failure(), f.Trouble)

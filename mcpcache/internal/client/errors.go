@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outage"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
 // Refused reports whether err says that the upstream refused our credential, or that the
@@ -47,7 +47,7 @@ func Answered(err error) bool {
 
 // Unreachable reports whether err says that the upstream took no connection, or ended it
 // without an answer: it may have been stopped or restarted.
-func Unreachable(err error) bool { return errors.Is(err, outgoing.ErrUnreachable) }
+func Unreachable(err error) bool { return errors.Is(err, requesthint.ErrUnreachable) }
 
 // NoAnswer reports whether err says that a request got no answer from the upstream.
 func NoAnswer(err error) bool { return Unreachable(err) || errors.Is(err, context.DeadlineExceeded) }

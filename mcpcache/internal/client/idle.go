@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
 // errIdle says that nothing has arrived on a stream for its idle timeout: the connection
@@ -20,7 +20,7 @@ type idleKey struct{}
 // up once no byte of its answer has arrived for d. Comments that a server sends
 // to keep a stream alive count as bytes.
 func withIdleTimeout(ctx context.Context, d time.Duration) context.Context {
-	return outgoing.WithStream(context.WithValue(ctx, idleKey{}, d))
+	return requesthint.WithStream(context.WithValue(ctx, idleKey{}, d))
 }
 
 // idleWatch cancels a request on which nothing has arrived in time. The nil

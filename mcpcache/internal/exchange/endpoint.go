@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/volatileheaders"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -57,7 +57,7 @@ type Endpoint struct {
 	// Rules say what callers may see and call; nil: everything.
 	Rules Rules
 	// Remarks are made of what requests show.
-	Remarks *remark.Remarks
+	Remarks *warnings.Remarks
 	// Paging cuts lists into pages; nil: they are one page each.
 	Paging *Paging
 
@@ -67,7 +67,7 @@ type Endpoint struct {
 	status   outcome.CacheStatus
 	requests message.Templates
 	keeping  keeping
-	restless *restless.Headers
+	restless *volatileheaders.Headers
 
 	revalidations flight.Group[asked, bool]
 	scouts        flight.Group[string, struct{}] // of authorization contexts, by the cache's keys
@@ -76,8 +76,8 @@ type Endpoint struct {
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o outcome.Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
-		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
-		status: outcome.NewCacheStatus(s.Name), restless: restless.New(),
+		Settings: s, Observer: o, Logger: l, Remarks: warnings.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
+		status: outcome.NewCacheStatus(s.Name), restless: volatileheaders.New(),
 		revalidations: flight.Group[asked, bool]{Max: maxRevalidations}, scouts: flight.Group[string, struct{}]{Max: maxScouts},
 	}
 }

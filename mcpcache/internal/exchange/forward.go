@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/responsefilter"
 )
 
 // forwarding is a request on its way to the upstream, and the answer on its way back.
@@ -20,7 +20,7 @@ type forwarding struct {
 	// keeps says that the answer may be kept: the request is a question of the cache's.
 	keeps bool
 	// sieve takes out of the answer what the caller may not see; nil: the answer goes as it is.
-	sieve *sieve.Writer
+	sieve *responsefilter.Writer
 }
 
 // unanswered is the error of an upstream that has answered nothing. The client has got nothing either.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/identity"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/volatileheaders"
 )
 
 // maxHeaderName is how much of a header's name is logged.
@@ -43,7 +43,7 @@ func (x *exchange) blame(reason bypass) bypass {
 				rest = append(rest, part)
 			}
 		}
-		sent := restless.Sent{Client: clientOf(x), Name: name, Values: rest, Context: x.context, At: x.now}
+		sent := volatileheaders.Sent{Client: clientOf(x), Name: name, Values: rest, Context: x.context, At: x.now}
 		if x.endpoint.restless.Watch(sent, x.leadsNowhere) {
 			blamed = true
 			x.noteRestless(name)

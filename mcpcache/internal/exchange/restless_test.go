@@ -13,8 +13,8 @@ import (
 	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/restless"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/volatileheaders"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -24,7 +24,7 @@ func watchedFace(t *testing.T, c config) (*face, *zaptest.ObservedLogs) {
 	t.Helper()
 	f := newFace(t, c)
 	core, logs := zaptest.New(zapcore.InfoLevel)
-	f.Remarks = remark.New(zap.New(core))
+	f.Remarks = warnings.New(zap.New(core))
 	f.upstreamIs(listing("a"))
 	return f, logs
 }
@@ -46,9 +46,9 @@ const someClient = "192.0.2.1:1234"
 
 func TestRestlessHeaderIsNamedOnce(t *testing.T) {
 	f, logs := watchedFace(t, config{})
-	for i := range 3 * restless.NewValues {
+	for i := range 3 * volatileheaders.NewValues {
 		want := "fwd=bypass; detail=admission"
-		if i >= restless.NewValues-1 {
+		if i >= volatileheaders.NewValues-1 {
 			want = "fwd=bypass; detail=header"
 		}
 		// Each request may come on a connection of its own.
@@ -64,7 +64,7 @@ func TestRestlessHeaderIsNamedOnce(t *testing.T) {
 		t.Errorf("without the header: %s", got)
 	}
 	f, logs = watchedFace(t, config{Harmless: []string{"X-Nonce"}})
-	for i := range 3 * restless.NewValues {
+	for i := range 3 * volatileheaders.NewValues {
 		if got := detailOf(t, f, someClient, "X-Nonce", fmt.Sprint(i), "X-Steady", "a"); strings.HasPrefix(got, "hit") != (i > 0) {
 			t.Errorf("request %d, called harmless: %s", i, got)
 		}
@@ -76,7 +76,7 @@ func TestRestlessHeaderIsNamedOnce(t *testing.T) {
 
 // Whether there is a caller behind each value is seen by whether it comes again.
 func TestWhatIsRestless(t *testing.T) {
-	const callers = 4 * restless.NewValues
+	const callers = 4 * volatileheaders.NewValues
 	refuse := stand(func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusUnauthorized)
 		return nil
@@ -122,26 +122,26 @@ func TestWhatIsRestless(t *testing.T) {
 			}
 		}, []string{"X-Nonce", "X-Time"}},
 		"many clients at once": {config{}, nil, func(t *testing.T, f *face) {
-			for i := range restless.NewValues {
-				for j := range 2 * restless.NumTrails {
+			for i := range volatileheaders.NewValues {
+				for j := range 2 * volatileheaders.NumTrails {
 					detailOf(t, f, fmt.Sprintf("192.0.%d.%d:1", j/256, j%256), "X-Nonce", fmt.Sprint(i, j))
 				}
 			}
 		}, []string{"X-Nonce"}},
 		"one less than enough": {config{}, nil, func(t *testing.T, f *face) {
-			for i := range restless.NewValues - 1 {
+			for i := range volatileheaders.NewValues - 1 {
 				detailOf(t, f, someClient, "X-Nonce", fmt.Sprint(i))
 			}
 		}, nil},
 		"again and again the same": {config{}, refuse, func(t *testing.T, f *face) {
 			for i := range callers {
-				detailOf(t, f, someClient, "X-Nonce", fmt.Sprint(i%(restless.NewValues-1)))
+				detailOf(t, f, someClient, "X-Nonce", fmt.Sprint(i%(volatileheaders.NewValues-1)))
 			}
 		}, nil},
 		"in a session": {config{}, nil, func(t *testing.T, f *face) {
 			ledger := f.backend.Admission
 			ledger.AdmitSession("s", cache.Anonymous, revision.V20251125, 0, ledger.Ticket(), time.Now().Add(time.Hour))
-			for i := range restless.NewValues {
+			for i := range volatileheaders.NewValues {
 				r := legacyRequest(revision.V20251125, "s", "tools/list")
 				r.Header.Set("X-Nonce", fmt.Sprint(i))
 				f.serve(t, r)
@@ -172,7 +172,7 @@ func sameNames(got, want []string) bool {
 // eachNew asks with a new value of that header each time.
 func eachNew(name string) func(*testing.T, *face) {
 	return func(t *testing.T, f *face) {
-		for i := range 4 * restless.NewValues {
+		for i := range 4 * volatileheaders.NewValues {
 			detailOf(t, f, someClient, name, fmt.Sprint(i))
 		}
 	}
@@ -181,13 +181,13 @@ func eachNew(name string) func(*testing.T, *face) {
 // Clients can make up headers; neither the log nor the memory grows with them.
 func TestRestlessIsBounded(t *testing.T) {
 	f, logs := watchedFace(t, config{})
-	for n := range 2 * restless.MaxFound {
-		for i := range restless.NewValues {
+	for n := range 2 * volatileheaders.MaxFound {
+		for i := range volatileheaders.NewValues {
 			detailOf(t, f, someClient, fmt.Sprintf("X-Made-Up-%d-%s", n, strings.Repeat("a", maxHeaderName)), fmt.Sprint(i))
 		}
 	}
-	if logs.Len() != restless.MaxFound {
-		t.Errorf("%d lines are logged; want %d", logs.Len(), restless.MaxFound)
+	if logs.Len() != volatileheaders.MaxFound {
+		t.Errorf("%d lines are logged; want %d", logs.Len(), volatileheaders.MaxFound)
 	}
 	for _, entry := range logs.All() {
 		if name := entry.ContextMap()["header"].(string); len(name) > maxHeaderName {

@@ -9,14 +9,14 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/responsefilter"
 )
 
 // openSieve has what the caller may not see taken out of the answer that the upstream
 // is about to give, if it may have a list in it (a GET stream may: one that is
 // resumed repeats answers), or tell of a resource that has changed: any event stream
 // may do that. Otherwise it returns nil.
-func (fw *forwarding) openSieve() *sieve.Writer {
+func (fw *forwarding) openSieve() *responsefilter.Writer {
 	view := fw.view
 	if view == nil {
 		return nil
@@ -28,7 +28,7 @@ func (fw *forwarding) openSieve() *sieve.Writer {
 		return nil
 	}
 	askPlain(fw.r.Header)
-	o := sieve.Options{
+	o := responsefilter.Options{
 		Filter: message.Filter{
 			Keep:    view.Shows,
 			Tells:   func(uri string) bool { return view.Decide(revision.Resources, policy.Item{Name: uri}).Allowed },
@@ -38,9 +38,9 @@ func (fw *forwarding) openSieve() *sieve.Writer {
 		Limit: fw.backend.Settings.Feed.MaxList, Memory: fw.backend.Cache.Work(),
 	}
 	if o.Lenient {
-		o.Glance = sieve.Notice
+		o.Glance = responsefilter.Notice
 	}
-	return sieve.New(fw.w, o)
+	return responsefilter.New(fw.w, o)
 }
 
 // answersList reports whether the answer may have a list in it that rules speak of. In the
@@ -67,7 +67,7 @@ func (fw *forwarding) closeSieve(err error) error {
 	if finished == nil || err != nil && !failed {
 		return err
 	}
-	if !errors.Is(finished, sieve.ErrTooLarge) && !errors.Is(finished, sieve.ErrUnreadable) || s.Started() {
+	if !errors.Is(finished, responsefilter.ErrTooLarge) && !errors.Is(finished, responsefilter.ErrUnreadable) || s.Started() {
 		return errors.Join(err, finished)
 	}
 	return fw.unfiltered(finished.Error())

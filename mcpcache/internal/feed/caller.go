@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/version"
 )
@@ -114,7 +114,7 @@ func (g *Group) listFor(ctx context.Context, s *client.Session, k revision.Kind,
 	e = &cache.Entry{Kind: k, Revision: s.Revision(), Partition: c.Context, Mark: mark, Fetched: time.Now(), Lifetime: p.Lifetime(k, 0, false)}
 	var list *client.List
 	if s.Revision().Era() == revision.Modern || s.Offers(k) {
-		list, err = s.List(outgoing.WithUpkeep(ctx), client.ListRequest{Kind: k, Patient: true})
+		list, err = s.List(requesthint.WithUpkeep(ctx), client.ListRequest{Kind: k, Patient: true})
 	}
 	switch {
 	case err != nil && !client.NotOffered(err):

@@ -20,7 +20,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -204,7 +204,7 @@ func (f *Feed) openAs(ctx context.Context, v *variant.Record) (*client.Session, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Open(outgoing.WithUpkeep(ctx)); err != nil {
+	if err := s.Open(requesthint.WithUpkeep(ctx)); err != nil {
 		f.group.closeSession(s)
 		return nil, err
 	}

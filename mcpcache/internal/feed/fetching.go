@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -91,7 +91,7 @@ func (f *Fetch) request(ctx context.Context, s *client.Session) (e *cache.Entry,
 	}
 	policy := l.feed.policy()
 	f.times = policy.Of(l.kind)
-	list, err := s.List(outgoing.WithUpkeep(ctx), request)
+	list, err := s.List(requesthint.WithUpkeep(ctx), request)
 	if err != nil {
 		return nil, client.Brief(err)
 	}

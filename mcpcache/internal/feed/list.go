@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/announce"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptiness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptylist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
@@ -51,7 +51,7 @@ type List struct {
 	woken   time.Time
 	settled bool
 	// empty is what is known of a list that is empty all of a sudden.
-	empty emptiness.Watch
+	empty emptylist.Watch
 }
 
 // timing is when a list was last fetched, and when it is to be fetched again.

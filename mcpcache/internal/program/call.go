@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
 // maxQueued is how many bytes of messages wait for a client that reads slowly. A single message
@@ -51,7 +51,7 @@ type call struct {
 
 // newCall returns that of a request.
 func (p *Program) newCall(r *http.Request, m *inbound.Request) *call {
-	asked := &call{id: bytes.Clone(m.Message.ID), answer: newStream(p.memory.Load()), streams: takesStream(r), upkeep: outgoing.IsUpkeep(r.Context())}
+	asked := &call{id: bytes.Clone(m.Message.ID), answer: newStream(p.memory.Load()), streams: takesStream(r), upkeep: requesthint.IsUpkeep(r.Context())}
 	if token, ok := message.ValueAt(m.Body.Bytes, "params", "_meta", "progressToken"); ok {
 		asked.token = bytes.Clone(token)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -149,7 +149,7 @@ func (p *Program) initialize(r *http.Request, body []byte, request *message.Requ
 			return refuse(r, id, jsonrpc.Invalid(jsonrpc.InvalidParams, "initialize has no params."+member)), nil
 		}
 	}
-	s, err := p.newSession(bytes.Clone(body), outgoing.IsUpkeep(r.Context()))
+	s, err := p.newSession(bytes.Clone(body), requesthint.IsUpkeep(r.Context()))
 	if err != nil {
 		return p.unanswered(r, request, err), nil
 	}

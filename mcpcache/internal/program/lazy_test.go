@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -338,7 +338,7 @@ func TestRecordsAreBounded(t *testing.T) {
 // upkeep sends a request for the upkeep of lists.
 func (v *visitor) upkeep(body string) *http.Response {
 	v.t.Helper()
-	res, err := v.sendAs(outgoing.WithUpkeep(v.t.Context()), http.MethodPost, body, "application/json, text/event-stream")
+	res, err := v.sendAs(requesthint.WithUpkeep(v.t.Context()), http.MethodPost, body, "application/json, text/event-stream")
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
 // owner is what a process runs for: a session, all sessions, or all requests without one. Its
@@ -58,7 +58,7 @@ var errForgotten = errors.New("session has ended")
 // on if ctx ends.
 func (s *slot) awake(ctx context.Context) (*child, []byte, error) {
 	var rests error
-	if outgoing.IsUpkeep(ctx) {
+	if requesthint.IsUpkeep(ctx) {
 		rests = s.program.rests()
 	}
 	s.mu.Lock()

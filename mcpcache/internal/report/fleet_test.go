@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -22,28 +22,28 @@ func TestFleetIsDescribed(t *testing.T) {
 	members := []string{"a", "b"}
 	together := fleet.Standing{Name: "a", Together: true, Since: since, Members: members}
 	alone, never := fleet.Standing{Name: "a", Since: since}, fleet.Standing{Name: "a"}
-	leases := []keeper.Lease{{Revision: revision.V20251125, Kind: revision.ResourceTemplates, Holder: "b"}}
+	leases := []persist.Lease{{Revision: revision.V20251125, Kind: revision.ResourceTemplates, Holder: "b"}}
 	for name, c := range map[string]struct {
-		store *keeper.Fleet
+		store *persist.Fleet
 		is    fleet.Standing
 		want  *report.Fleet
 	}{
 		"not shared": {nil, never, nil},
-		"together":   {&keeper.Fleet{State: there}, together, &report.Fleet{State: "together", Since: since, Members: members}},
-		"asking": {&keeper.Fleet{State: there, Leases: leases}, together, &report.Fleet{
+		"together":   {&persist.Fleet{State: there}, together, &report.Fleet{State: "together", Since: since, Members: members}},
+		"asking": {&persist.Fleet{State: there, Leases: leases}, together, &report.Fleet{
 			State: "together", Since: since, Members: members, Leases: []report.Lease{{Revision: "2025-11-25", Kind: "resource_templates", Holder: "b"}},
 		}},
-		"alone since then":       {&keeper.Fleet{State: there, Trouble: full}, alone, &report.Fleet{State: "alone", Since: since, Failure: "out of memory"}},
-		"alone from the start":   {&keeper.Fleet{State: there}, never, &report.Fleet{State: "alone", Since: before}},
-		"away":                   {&keeper.Fleet{State: away, Trouble: full}, never, &report.Fleet{State: "away", Since: before, Failure: "connection refused"}},
-		"away, and told of late": {&keeper.Fleet{State: away}, alone, &report.Fleet{State: "away", Since: since, Failure: "connection refused"}},
-		"away for a moment":      {&keeper.Fleet{State: away}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "connection refused"}},
-		"full":                   {&keeper.Fleet{State: there, Trouble: full}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "out of memory"}},
+		"alone since then":       {&persist.Fleet{State: there, Trouble: full}, alone, &report.Fleet{State: "alone", Since: since, Failure: "out of memory"}},
+		"alone from the start":   {&persist.Fleet{State: there}, never, &report.Fleet{State: "alone", Since: before}},
+		"away":                   {&persist.Fleet{State: away, Trouble: full}, never, &report.Fleet{State: "away", Since: before, Failure: "connection refused"}},
+		"away, and told of late": {&persist.Fleet{State: away}, alone, &report.Fleet{State: "away", Since: since, Failure: "connection refused"}},
+		"away for a moment":      {&persist.Fleet{State: away}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "connection refused"}},
+		"full":                   {&persist.Fleet{State: there, Trouble: full}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "out of memory"}},
 		"with other secrets": {
-			&keeper.Fleet{State: there}, fleet.Standing{Name: "a", Together: true, Since: since, Members: members, Strangers: []string{"b"}},
+			&persist.Fleet{State: there}, fleet.Standing{Name: "a", Together: true, Since: since, Members: members, Strangers: []string{"b"}},
 			&report.Fleet{State: "together", Since: since, Members: members, OtherSecrets: []string{"b"}},
 		},
-		"with other keys": {&keeper.Fleet{State: there, Ignored: 3}, together, &report.Fleet{State: "together", Since: since, Members: members, Ignored: 3}},
+		"with other keys": {&persist.Fleet{State: there, Ignored: 3}, together, &report.Fleet{State: "together", Since: since, Members: members, Ignored: 3}},
 	} {
 		source := reporttest.New(t, "fleet")
 		source.Together, source.Standing = c.store, c.is

@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -39,7 +39,7 @@ type Source interface {
 	Remarks() []string
 	// Fleet is how the store is that several instances share, and how this one stands among them;
 	// nil if the store is this one's own, and of a toolkit.
-	Fleet() (*keeper.Fleet, fleet.Standing)
+	Fleet() (*persist.Fleet, fleet.Standing)
 	// Feeds are those of the upstream: sources with the same ones are in front
 	// of the same upstream. A toolkit has none of its own.
 	Feeds() *feed.Group

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
@@ -34,7 +34,7 @@ type Server struct {
 	Picked bool
 	Tenant *backend.Tenant
 	// Made are the remarks of the server's own endpoint; nil for one of several servers.
-	Made *remark.Remarks
+	Made *warnings.Remarks
 	// Counted counts the answers from the cache.
 	Counted *telemetry.Telemetry
 	// Rules are nil if there are none.
@@ -69,7 +69,7 @@ func (s *Server) Remarks() []string {
 }
 
 // Fleet implements [report.Source].
-func (s *Server) Fleet() (*keeper.Fleet, fleet.Standing) { return s.Tenant.FleetState() }
+func (s *Server) Fleet() (*persist.Fleet, fleet.Standing) { return s.Tenant.FleetState() }
 
 // Replicas implements [report.Source].
 func (s *Server) Replicas() []string { return s.URLs }

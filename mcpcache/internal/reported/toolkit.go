@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
@@ -39,7 +39,7 @@ func (*Toolkit) Program() report.Program { return nil }
 func (t *Toolkit) Remarks() []string { return t.Endpoint.Remarks.Texts() }
 
 // Fleet implements [report.Source].
-func (*Toolkit) Fleet() (*keeper.Fleet, fleet.Standing) { return nil, fleet.Standing{} }
+func (*Toolkit) Fleet() (*persist.Fleet, fleet.Standing) { return nil, fleet.Standing{} }
 
 // Replicas implements [report.Source].
 func (*Toolkit) Replicas() []string { return nil }

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
@@ -34,7 +34,7 @@ var metricNames = []string{
 
 func TestMetricsAreNamedWell(t *testing.T) {
 	source := goLive(t, "named")
-	source.Runs, source.Together = new(reporttest.Program), new(keeper.Fleet)
+	source.Runs, source.Together = new(reporttest.Program), new(persist.Fleet)
 	eventless("named")
 	source.Pin(t, revision.V20260728, revision.Tools, time.Second, `{"name":"a"}`)
 	countRefresh("named", revision.Tools, "changed", time.Second)
@@ -86,9 +86,9 @@ func TestProgramsAreCounted(t *testing.T) {
 // Where a store is shared, it is told whether instances are together, and how many.
 func TestFleetIsCounted(t *testing.T) {
 	goLive(t, "its own")
-	goLive(t, "alone").Together = new(keeper.Fleet)
+	goLive(t, "alone").Together = new(persist.Fleet)
 	together := goLive(t, "together")
-	together.Together = new(keeper.Fleet)
+	together.Together = new(persist.Fleet)
 	together.Standing = fleet.Standing{Together: true, Members: []string{"a", "b", "c"}}
 	got := series(t, registered(t))
 	want := map[string]float64{

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redact"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/responsefilter"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -34,7 +34,7 @@ type answer struct {
 	watcher  sse.Watcher
 	// turned is how the client gets it over a bridge, plain how without one; nil: not at all.
 	turned *turned
-	plain  *sieve.Writer
+	plain  *responsefilter.Writer
 	// beginning is that of a JSON answer, as long as it may be all of it.
 	beginning []byte
 	// held is a status that the client has not been given yet: see [answer.holds]; 0 for none.
@@ -106,7 +106,7 @@ func (a *answer) begin(status int) {
 		a.turned = a.turn(status)
 		return
 	}
-	a.plain = sieve.New(a.attempt.w, a.attempt.sieving(a.watcher.Format))
+	a.plain = responsefilter.New(a.attempt.w, a.attempt.sieving(a.watcher.Format))
 	a.plain.WriteHeader(status)
 }
 

@@ -49,7 +49,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/remark"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
@@ -90,7 +90,7 @@ type Endpoint struct {
 	Observer outcome.Observer
 	Logger   *zap.Logger
 	// Remarks are made of what requests show.
-	Remarks *remark.Remarks
+	Remarks *warnings.Remarks
 
 	servers    []*Server
 	door       *Server          // nil: there is none
@@ -130,7 +130,7 @@ func New(s Settings, servers []*Server, o outcome.Observer, l *zap.Logger) (*End
 		server.path, server.Host, server.number = address.Path, cmp.Or(server.Host, address.Host), i
 	}
 	e := &Endpoint{
-		Settings: s, Observer: o, Logger: l, Remarks: remark.New(l), servers: servers, cache: own, status: outcome.NewCacheStatus(s.Name), most: most(s.Rules, servers),
+		Settings: s, Observer: o, Logger: l, Remarks: warnings.New(l), servers: servers, cache: own, status: outcome.NewCacheStatus(s.Name), most: most(s.Rules, servers),
 	}
 	e.varies = varying(e.most)
 	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.most)

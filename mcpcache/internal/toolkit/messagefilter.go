@@ -7,7 +7,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sieve"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/responsefilter"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
@@ -106,9 +106,9 @@ func (c *call) ownResponse(response []byte, alone bool) []byte {
 // sieving says how the filter is applied to an answer of a server of the client's era, in that format.
 // What begins as a response is passed on as it comes, but a read of which rules have something to
 // say.
-func (t *attempt) sieving(f sse.Format) sieve.Options {
-	o := sieve.Options{
-		Filter: t.messageFilter(f == sse.JSON), Lenient: true, Glance: sieve.Notice, Other: t.isOther,
+func (t *attempt) sieving(f sse.Format) responsefilter.Options {
+	o := responsefilter.Options{
+		Filter: t.messageFilter(f == sse.JSON), Lenient: true, Glance: responsefilter.Notice, Other: t.isOther,
 		Limit: t.endpoint.Settings.Limits.List, Memory: t.endpoint.bridged,
 	}
 	if t.in.Method == "resources/read" && t.at.Era() == revision.Modern && t.views.Personal(revision.Reads) {

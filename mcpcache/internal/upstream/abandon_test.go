@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
 // patient is a handler that writes an answer in parts, one each step, and
@@ -72,7 +72,7 @@ func TestAbandonedAnswers(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if tt.stream {
-					ctx = outgoing.WithStream(ctx)
+					ctx = requesthint.WithStream(ctx)
 				}
 				p := &patient{parts: tt.parts, step: tt.step, done: make(chan struct{})}
 				res, err := through(handler(p.serve)).RoundTrip(newRequest(ctx, t, tt.method, endpoint, ""))

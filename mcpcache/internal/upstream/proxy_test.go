@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-mcp/mcp-cache/integration/fixture"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
 // proxied returns a transport through a real reverse_proxy to a real server.
@@ -84,7 +84,7 @@ func TestProxyAbandoned(t *testing.T) {
 			})
 			ctx := t.Context()
 			if stream {
-				ctx = outgoing.WithStream(ctx)
+				ctx = requesthint.WithStream(ctx)
 			}
 			res := post(ctx, t, rt)
 			res.Body.Close()

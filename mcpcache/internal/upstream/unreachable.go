@@ -7,20 +7,20 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
-// unreachableError is an [outgoing.ErrUnreachable] with the text of its cause.
+// unreachableError is an [requesthint.ErrUnreachable] with the text of its cause.
 type unreachableError struct{ cause error }
 
 func (e *unreachableError) Error() string { return e.cause.Error() }
 
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-func (e *unreachableError) Is(target error) bool { return target == outgoing.ErrUnreachable }
+func (e *unreachableError) Is(target error) bool { return target == requesthint.ErrUnreachable }
 
 // Unreachable reports whether that error of a handler means
-// [outgoing.ErrUnreachable]: reverse_proxy says so with status 502.
+// [requesthint.ErrUnreachable]: reverse_proxy says so with status 502.
 func Unreachable(err error) bool {
 	failed, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && failed.StatusCode == http.StatusBadGateway

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outgoing"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
 // responseWriter turns what a handler writes into an [http.Response]. The body
@@ -106,7 +106,7 @@ func (w *responseWriter) abandon() {
 		w.cancel()
 		return
 	}
-	if w.req.Method != http.MethodPost || outgoing.IsStream(w.req.Context()) {
+	if w.req.Method != http.MethodPost || requesthint.IsStream(w.req.Context()) {
 		w.cancel()
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptiness"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/emptylist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
@@ -39,7 +39,7 @@ type list struct {
 	// of the variant, nil if there was none; empty is what is known of those
 	// without any that have come since. Guarded by mu.
 	full  *cache.Mark
-	empty emptiness.Watch
+	empty emptylist.Watch
 }
 
 // listOf names one list of a variant.
@@ -146,7 +146,7 @@ func (r *Record) Private(rev revision.Revision, k revision.Kind) bool {
 }
 
 // Believes reports whether e, which was fetched as a client of the variant and
-// asked for at begun, may be what its clients are given: see [emptiness.Watch].
+// asked for at begun, may be what its clients are given: see [emptylist.Watch].
 func (r *Record) Believes(e *cache.Entry, begun time.Time, refresh time.Duration) bool {
 	l := &r.lists[e.Revision][e.Kind]
 	l.mu.Lock()

@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/keeper"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
@@ -40,7 +40,7 @@ type Source struct {
 	// Remarked is what Remarks returns.
 	Remarked []string
 	// Together and Standing are what Fleet returns.
-	Together *keeper.Fleet
+	Together *persist.Fleet
 	Standing fleet.Standing
 	// Ruled is the policy; nil: none.
 	Ruled *Policy
@@ -118,7 +118,7 @@ func (s *Source) Program() report.Program { return s.Runs }
 func (s *Source) Remarks() []string { return s.Remarked }
 
 // Fleet implements [report.Source].
-func (s *Source) Fleet() (*keeper.Fleet, fleet.Standing) { return s.Together, s.Standing }
+func (s *Source) Fleet() (*persist.Fleet, fleet.Standing) { return s.Together, s.Standing }
 
 // Replicas implements [report.Source].
 func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.Others...) }

@@ -1,0 +1,74 @@
+// Package warnings keeps what operators are told of requests that do not get what somebody may have
+// wanted them to: each thing is logged once, counted, and then told by the status. It knows nothing
+// of requests.
+package warnings
+
+import (
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// MaxValues is how many values of one remark are told apart, because clients can make them up.
+	MaxValues = 16
+	// maxValue is how many bytes of a value are told.
+	maxValue = 128
+)
+
+// Remarks are those of one handler. All methods may be called from several goroutines at once.
+type Remarks struct {
+	logger *zap.Logger
+
+	mu   sync.Mutex
+	made []*made
+}
+
+// made is a remark that has been made, about one value.
+type made struct {
+	text, name, value string
+	times             int
+}
+
+// New returns one in which there are none.
+func New(l *zap.Logger) *Remarks { return &Remarks{logger: l} }
+
+// Make makes a remark about the value of something of that name, such as a header. The first time
+// it is logged. Of more than [MaxValues] values the others are one, which is not logged.
+func (r *Remarks) Make(text, name, value string) {
+	value = value[:min(len(value), maxValue)]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	values := 0
+	for _, m := range r.made {
+		if m.text == text && (m.value == value || values == MaxValues) {
+			m.times++
+			return
+		}
+		if m.text == text {
+			values++
+		}
+	}
+	if values == MaxValues {
+		r.made = append(r.made, &made{text, name, "others", 1})
+		return
+	}
+	r.made = append(r.made, &made{text, name, value, 1})
+	r.logger.Warn(text, zap.String(name, value))
+}
+
+// Texts returns the remarks that were made, each with its value and how often it was made.
+func (r *Remarks) Texts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	texts := make([]string, len(r.made))
+	for i, m := range r.made {
+		times := "once"
+		if m.times > 1 {
+			times = fmt.Sprintf("%d times", m.times)
+		}
+		texts[i] = fmt.Sprintf("%s (%s: %s, %s)", m.text, m.name, m.value, times)
+	}
+	return texts
+}
