@@ -90,7 +90,7 @@ func (u *upstream) provision(ctx caddy.Context, name string) error {
 func (u *upstream) answer(ctx caddy.Context, cursors *seal.Source[*cursor.Sealer]) {
 	u.endpoint = exchange.New(u.settings.exchange, u.backend, u.telemetry.Requests(), u.logger)
 	if u.addressFromRequest != "" {
-		u.endpoint.Remarks.Make("which server is asked depends on the request, so the feed cannot know it: lists are kept for each caller alone; "+
+		u.endpoint.Warnings.Warn("which server is asked depends on the request, so the feed cannot know it: lists are kept for each caller alone; "+
 			"a mcp_cache for each server, picked by matchers, shares them", "upstream", u.addressFromRequest)
 	}
 	if cursors != nil {
@@ -115,7 +115,7 @@ func (u *upstream) attach(ctx caddy.Context) error {
 		Tenant: u.backend, Counted: u.telemetry, Rules: u.rules,
 	}
 	if u.endpoint != nil {
-		u.reported.Made = u.endpoint.Remarks
+		u.reported.Made = u.endpoint.Warnings
 	}
 	u.app.servers = append(u.app.servers, u.reported)
 	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {

@@ -19,7 +19,7 @@ func (x *exchange) giveAddress(status int, h http.Header) {
 			told, inside := site.ChallengeFor(x.r, value, addresses, hosts...)
 			h["Www-Authenticate"][i] = told
 			for _, host := range inside {
-				x.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
+				x.endpoint.Warnings.Warn(redirect.Inside, "resource_metadata", host)
 			}
 		}
 	}

@@ -127,7 +127,7 @@ func TestMetadata(t *testing.T) {
 			}
 		}
 	}
-	if texts := f.Remarks.Texts(); len(texts) != 1 || !strings.HasSuffix(texts[0], "public URL of this endpoint (resource_metadata: 10.0.0.6:3001, 2 times)") {
+	if texts := f.Warnings.Texts(); len(texts) != 1 || !strings.HasSuffix(texts[0], "public URL of this endpoint (resource_metadata: 10.0.0.6:3001, 2 times)") {
 		t.Errorf("remarks: %q", texts)
 	}
 	value := `Bearer resource_metadata="http://` + internal + `/"`

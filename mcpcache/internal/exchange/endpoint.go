@@ -18,9 +18,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/redirect"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/volatileheaders"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/volatileheaders"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 )
 
 // Settings are the options of a handler that are about requests, whichever server
@@ -56,18 +56,18 @@ type Endpoint struct {
 	Logger   *zap.Logger
 	// Rules say what callers may see and call; nil: everything.
 	Rules Rules
-	// Remarks are made of what requests show.
-	Remarks *warnings.Remarks
+	// Warnings are made of what requests show.
+	Warnings *warnings.Log
 	// Paging cuts lists into pages; nil: they are one page each.
 	Paging *Paging
 
-	backend  *backend.Tenant
-	twin     string           // the path that the server may redirect the endpoint to
-	catalog  *catalog.Catalog // the lists as callers see them
-	status   outcome.CacheStatus
-	requests message.Templates
-	keeping  keeping
-	restless *volatileheaders.Headers
+	backend         *backend.Tenant
+	twin            string           // the path that the server may redirect the endpoint to
+	catalog         *catalog.Catalog // the lists as callers see them
+	status          outcome.CacheStatus
+	requests        message.Templates
+	keeping         keeping
+	volatileHeaders *volatileheaders.Watcher
 
 	revalidations flight.Group[asked, bool]
 	scouts        flight.Group[string, struct{}] // of authorization contexts, by the cache's keys
@@ -76,8 +76,8 @@ type Endpoint struct {
 // New returns an endpoint in front of a server.
 func New(s Settings, t *backend.Tenant, o outcome.Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
-		Settings: s, Observer: o, Logger: l, Remarks: warnings.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
-		status: outcome.NewCacheStatus(s.Name), restless: volatileheaders.New(),
+		Settings: s, Observer: o, Logger: l, Warnings: warnings.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
+		status: outcome.NewCacheStatus(s.Name), volatileHeaders: volatileheaders.New(),
 		revalidations: flight.Group[asked, bool]{Max: maxRevalidations}, scouts: flight.Group[string, struct{}]{Max: maxScouts},
 	}
 }
@@ -183,7 +183,7 @@ func (e *Endpoint) route() *backend.Tenant { return e.backend }
 // refuse answers 403 with a JSON-RPC error, so that no client takes it for a
 // server of another era.
 func (e *Endpoint) refuse(w http.ResponseWriter, refusal origin.Refusal) error {
-	e.Remarks.Make(refusal.Remark())
+	e.Warnings.Warn(refusal.Remark())
 	body := jsonrpc.Refused(http.StatusForbidden, refusal.Reason).Append(nil, nil)
 	w.Header()["Content-Type"] = []string{"application/json"}
 	w.Header()["Cache-Status"] = []string{e.status.Own("origin")}

@@ -97,7 +97,7 @@ func (l *learner) begin(status int, h http.Header) {
 	}
 	if status == http.StatusOK {
 		if coding := header.Coding(h); coding != "" && !header.IsSigned(l.r.Header) {
-			l.endpoint.Remarks.Make("the server answers in a content coding that nobody asked for: a list in it lets no caller in, and is not kept",
+			l.endpoint.Warnings.Warn("the server answers in a content coding that nobody asked for: a list in it lets no caller in, and is not kept",
 				"coding", coding)
 		}
 		l.poke()

@@ -40,7 +40,7 @@ func (fw *forwarding) lookOn() error {
 	if o.learner.mcp = landing.SpeaksMCP(fw.r.Header); o.learner.mcp {
 		askPlain(fw.r.Header)
 		if fw.r.Method == http.MethodPost {
-			fw.endpoint.Remarks.Make("MCP requests arrive at another path than the endpoint ("+fw.endpoint.Settings.Path+"), and are passed on without a look into the cache; "+
+			fw.endpoint.Warnings.Warn("MCP requests arrive at another path than the endpoint ("+fw.endpoint.Settings.Path+"), and are passed on without a look into the cache; "+
 				"if that is the endpoint, name it in the upstream URL or in the option endpoint", "path", shownPath(fw.r.URL.Path))
 		}
 	}

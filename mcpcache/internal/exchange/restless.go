@@ -44,7 +44,7 @@ func (x *exchange) blame(reason bypass) bypass {
 			}
 		}
 		sent := volatileheaders.Sent{Client: clientOf(x), Name: name, Values: rest, Context: x.context, At: x.now}
-		if x.endpoint.restless.Watch(sent, x.leadsNowhere) {
+		if x.endpoint.volatileHeaders.Watch(sent, x.leadsNowhere) {
 			blamed = true
 			x.noteRestless(name)
 		}
@@ -56,7 +56,7 @@ func (x *exchange) blame(reason bypass) bypass {
 }
 
 func (x *exchange) noteHost() {
-	x.endpoint.Remarks.Make("lists are not shared with clients that reach the server by another Host than the feed ("+
+	x.endpoint.Warnings.Warn("lists are not shared with clients that reach the server by another Host than the feed ("+
 		x.backend.Identity.Host+"); if it shows them the same lists, name theirs in the option host, too", "host", x.r.Host)
 }
 
@@ -70,10 +70,10 @@ func (x *exchange) noteApart() {
 	var name string
 	switch x.apart, name = x.backend.Identity.Difference(x.r, x.placeholders()); x.apart {
 	case identity.Header:
-		x.endpoint.Remarks.Make("public lists are kept apart for each value of a request header; "+
+		x.endpoint.Warnings.Warn("public lists are kept apart for each value of a request header; "+
 			"if the server does not go by it, name it in the option harmless", "header", name[:min(len(name), maxHeaderName)])
 	case identity.Query:
-		x.endpoint.Remarks.Make("public lists are kept apart for each query of the URL; "+
+		x.endpoint.Warnings.Warn("public lists are kept apart for each query of the URL; "+
 			"if the server does not go by it, take it away in front of the cache (uri query -NAME)", "query", name)
 	case identity.Host:
 		x.noteHost()
@@ -90,7 +90,7 @@ func (x *exchange) noteRestless(name string) {
 	case identity.IsCredential(name):
 		remedy = "if the server does not need it, have it deleted in front, or not copied there"
 	}
-	x.endpoint.Remarks.Make("lists are not answered from the cache: a request header has a new value in each request; "+remedy, "header", name)
+	x.endpoint.Warnings.Warn("lists are not answered from the cache: a request header has a new value in each request; "+remedy, "header", name)
 }
 
 // leadsNowhere reports whether the upstream has let the client in, and it has not

@@ -13,9 +13,9 @@ import (
 	zaptest "go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/volatileheaders"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/volatileheaders"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 )
 
 // watchedFace is a face in front of a server that lists something private, with
@@ -24,7 +24,7 @@ func watchedFace(t *testing.T, c config) (*face, *zaptest.ObservedLogs) {
 	t.Helper()
 	f := newFace(t, c)
 	core, logs := zaptest.New(zapcore.InfoLevel)
-	f.Remarks = warnings.New(zap.New(core))
+	f.Warnings = warnings.New(zap.New(core))
 	f.upstreamIs(listing("a"))
 	return f, logs
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/landing"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/policy"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/responsefilter"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
 // openSieve has what the caller may not see taken out of the answer that the upstream

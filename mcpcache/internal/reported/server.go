@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/ruleset"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/telemetry"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 )
 
 // Server shows one server: the server of a handler, or one of several.
@@ -34,7 +34,7 @@ type Server struct {
 	Picked bool
 	Tenant *backend.Tenant
 	// Made are the remarks of the server's own endpoint; nil for one of several servers.
-	Made *warnings.Remarks
+	Made *warnings.Log
 	// Counted counts the answers from the cache.
 	Counted *telemetry.Telemetry
 	// Rules are nil if there are none.

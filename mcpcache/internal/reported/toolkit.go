@@ -36,7 +36,7 @@ func (*Toolkit) Upstream() string { return "" }
 func (*Toolkit) Program() report.Program { return nil }
 
 // Remarks implements [report.Source].
-func (t *Toolkit) Remarks() []string { return t.Endpoint.Remarks.Texts() }
+func (t *Toolkit) Remarks() []string { return t.Endpoint.Warnings.Texts() }
 
 // Fleet implements [report.Source].
 func (*Toolkit) Fleet() (*persist.Fleet, fleet.Standing) { return nil, fleet.Standing{} }

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/program"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report/reporttest"

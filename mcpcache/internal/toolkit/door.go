@@ -127,7 +127,7 @@ func (v *visit) turnAway(status int, challenges []string) *jsonrpc.Problem {
 		var inside []string
 		told[i], inside = site.ChallengeFor(v.r, challenge, door.Slash().Addresses, door.Host, v.r.Host, site.Of(v.r).Host)
 		for _, host := range inside {
-			v.endpoint.Remarks.Make(redirect.Inside, "resource_metadata", host)
+			v.endpoint.Warnings.Warn(redirect.Inside, "resource_metadata", host)
 		}
 	}
 	if len(told) > 0 {

@@ -49,10 +49,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/origin"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/outcome"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/seal"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/session"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/warnings"
 )
 
 // Settings are the options of a toolkit. See the options of the same names.
@@ -89,8 +89,8 @@ type Endpoint struct {
 	Settings Settings
 	Observer outcome.Observer
 	Logger   *zap.Logger
-	// Remarks are made of what requests show.
-	Remarks *warnings.Remarks
+	// Warnings are made of what requests show.
+	Warnings *warnings.Log
 
 	servers    []*Server
 	door       *Server          // nil: there is none
@@ -130,7 +130,7 @@ func New(s Settings, servers []*Server, o outcome.Observer, l *zap.Logger) (*End
 		server.path, server.Host, server.number = address.Path, cmp.Or(server.Host, address.Host), i
 	}
 	e := &Endpoint{
-		Settings: s, Observer: o, Logger: l, Remarks: warnings.New(l), servers: servers, cache: own, status: outcome.NewCacheStatus(s.Name), most: most(s.Rules, servers),
+		Settings: s, Observer: o, Logger: l, Warnings: warnings.New(l), servers: servers, cache: own, status: outcome.NewCacheStatus(s.Name), most: most(s.Rules, servers),
 	}
 	e.varies = varying(e.most)
 	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.most)
@@ -200,7 +200,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 
 // refuse refuses a request of a foreign page, or by a name that was made to lead here.
 func (v *visit) refuse(foreign origin.Refusal) error {
-	v.endpoint.Remarks.Make(foreign.Remark())
+	v.endpoint.Warnings.Warn(foreign.Remark())
 	v.status = statusOrigin
 	return v.fail(jsonrpc.Refused(http.StatusForbidden, foreign.Reason))
 }

@@ -24,12 +24,12 @@ const (
 	cold = time.Minute
 )
 
-// Headers are those that have been watched. All methods may be called from several goroutines
+// Watcher are those that have been watched. All methods may be called from several goroutines
 // at once.
 //
 // A header is found when one client has sent [NewValues] new values of it in a row, and was let
 // in by the upstream each time but never came back with the same one.
-type Headers struct {
+type Watcher struct {
 	seed maphash.Seed
 
 	mu sync.Mutex
@@ -60,14 +60,14 @@ type Sent struct {
 }
 
 // New returns one of which nothing is known.
-func New() *Headers {
-	return &Headers{seed: maphash.MakeSeed(), found: make(map[string]bool)}
+func New() *Watcher {
+	return &Watcher{seed: maphash.MakeSeed(), found: make(map[string]bool)}
 }
 
 // Watch notes a header, and reports whether it is known to be restless. leadsNowhere reports
 // whether the upstream has let the client in, and it has not come back in any of the
 // authorization contexts of its last requests.
-func (h *Headers) Watch(s Sent, leadsNowhere func([]cache.Partition) bool) bool {
+func (h *Watcher) Watch(s Sent, leadsNowhere func([]cache.Partition) bool) bool {
 	key, value := h.hash(append(s.Client, s.Name)), h.hash(s.Values)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *trail) add(value uint64, context cache.Partition) (enough bool) {
 }
 
 // hash returns a hash that is not 0.
-func (h *Headers) hash(texts []string) uint64 {
+func (h *Watcher) hash(texts []string) uint64 {
 	var sum maphash.Hash
 	sum.SetSeed(h.seed)
 	for _, text := range texts {

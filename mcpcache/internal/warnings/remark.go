@@ -17,31 +17,31 @@ const (
 	maxValue = 128
 )
 
-// Remarks are those of one handler. All methods may be called from several goroutines at once.
-type Remarks struct {
+// Log are those of one handler. All methods may be called from several goroutines at once.
+type Log struct {
 	logger *zap.Logger
 
-	mu   sync.Mutex
-	made []*made
+	mu       sync.Mutex
+	warnings []*warning
 }
 
-// made is a remark that has been made, about one value.
-type made struct {
+// warning is a remark that has been made, about one value.
+type warning struct {
 	text, name, value string
 	times             int
 }
 
 // New returns one in which there are none.
-func New(l *zap.Logger) *Remarks { return &Remarks{logger: l} }
+func New(l *zap.Logger) *Log { return &Log{logger: l} }
 
-// Make makes a remark about the value of something of that name, such as a header. The first time
+// Warn makes a remark about the value of something of that name, such as a header. The first time
 // it is logged. Of more than [MaxValues] values the others are one, which is not logged.
-func (r *Remarks) Make(text, name, value string) {
+func (r *Log) Warn(text, name, value string) {
 	value = value[:min(len(value), maxValue)]
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	values := 0
-	for _, m := range r.made {
+	for _, m := range r.warnings {
 		if m.text == text && (m.value == value || values == MaxValues) {
 			m.times++
 			return
@@ -51,19 +51,19 @@ func (r *Remarks) Make(text, name, value string) {
 		}
 	}
 	if values == MaxValues {
-		r.made = append(r.made, &made{text, name, "others", 1})
+		r.warnings = append(r.warnings, &warning{text, name, "others", 1})
 		return
 	}
-	r.made = append(r.made, &made{text, name, value, 1})
+	r.warnings = append(r.warnings, &warning{text, name, value, 1})
 	r.logger.Warn(text, zap.String(name, value))
 }
 
 // Texts returns the remarks that were made, each with its value and how often it was made.
-func (r *Remarks) Texts() []string {
+func (r *Log) Texts() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	texts := make([]string, len(r.made))
-	for i, m := range r.made {
+	texts := make([]string, len(r.warnings))
+	for i, m := range r.warnings {
 		times := "once"
 		if m.times > 1 {
 			times = fmt.Sprintf("%d times", m.times)

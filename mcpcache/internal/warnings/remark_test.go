@@ -14,10 +14,10 @@ func TestRemarksAreLoggedOnceAndCounted(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	r := New(zap.New(core))
 	for range 3 {
-		r.Make("refused", "origin", "https://a.example")
+		r.Warn("refused", "origin", "https://a.example")
 	}
-	r.Make("refused", "origin", "https://b.example")
-	r.Make("odd", "header", "X-New")
+	r.Warn("refused", "origin", "https://b.example")
+	r.Warn("odd", "header", "X-New")
 	want := []string{
 		"refused (origin: https://a.example, 3 times)", "refused (origin: https://b.example, once)", "odd (header: X-New, once)",
 	}
@@ -34,9 +34,9 @@ func TestRemarksAreBounded(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	r := New(zap.New(core))
 	for n := range 1000 {
-		r.Make("refused", "origin", fmt.Sprint(n, strings.Repeat("x", 10*maxValue)))
+		r.Warn("refused", "origin", fmt.Sprint(n, strings.Repeat("x", 10*maxValue)))
 	}
-	r.Make("odd", "header", "X-New")
+	r.Warn("odd", "header", "X-New")
 	texts := r.Texts()
 	if len(texts) != MaxValues+2 || logs.Len() != MaxValues+1 {
 		t.Fatalf("%d remarks are kept, %d logged", len(texts), logs.Len())
