@@ -21,9 +21,9 @@ import (
 // ID tells a session from all others.
 type ID [16]byte
 
-// Client is what the Mcp-Session-Id of a client has sealed: as which client sessions are
+// Claims is what the Mcp-Session-Id of a client has sealed: as which client sessions are
 // opened with servers.
-type Client struct {
+type Claims struct {
 	ID       ID
 	Revision revision.Revision
 	Expires  time.Time // in whole seconds
@@ -50,16 +50,16 @@ const (
 var answering = []string{"roots", "sampling", "elicitation", "tasks"}
 
 // New returns the session of a client that has sent that initialize.
-func New(initialize []byte, r revision.Revision, expires time.Time) (Client, error) {
+func New(initialize []byte, r revision.Revision, expires time.Time) (Claims, error) {
 	said, err := message.ParseClient(initialize)
 	if err != nil {
-		return Client{}, err
+		return Claims{}, err
 	}
 	capabilities, err := offered(said.Capabilities)
 	if err != nil {
-		return Client{}, fmt.Errorf("capabilities: %w", err)
+		return Claims{}, fmt.Errorf("capabilities: %w", err)
 	}
-	c := Client{
+	c := Claims{
 		Revision: r, Expires: expires, Capabilities: capabilities, Name: cut(said.Name, maxName),
 		Version: cut(message.StringAt(initialize, "params", "clientInfo", "version"), maxVersion),
 	}
@@ -69,12 +69,12 @@ func New(initialize []byte, r revision.Revision, expires time.Time) (Client, err
 
 // Of returns as which client sessions are opened with legacy servers for a modern client,
 // which has none itself: for all its requests the same. whose says whose they are.
-func Of(whose string, capabilities []byte, name, version string) (Client, error) {
+func Of(whose string, capabilities []byte, name, version string) (Claims, error) {
 	capabilities, err := offered(capabilities)
 	if err != nil {
-		return Client{}, fmt.Errorf("clientCapabilities: %w", err)
+		return Claims{}, fmt.Errorf("clientCapabilities: %w", err)
 	}
-	c := Client{Revision: revision.LatestLegacy, Capabilities: capabilities, Name: cut(name, maxName), Version: cut(version, maxVersion)}
+	c := Claims{Revision: revision.LatestLegacy, Capabilities: capabilities, Name: cut(name, maxName), Version: cut(version, maxVersion)}
 	parts := []byte("modern")
 	for _, part := range []string{whose, string(c.Capabilities), c.Name, c.Version} {
 		parts = append(binary.AppendUvarint(parts, uint64(len(part))), part...)
@@ -85,15 +85,15 @@ func Of(whose string, capabilities []byte, name, version string) (Client, error)
 }
 
 // Once returns the same client for a single request.
-func (c *Client) Once() *Client {
+func (c *Claims) Once() *Claims {
 	once := *c
 	once.Shared, once.once = false, true
 	_, _ = rand.Read(once.ID[:]) // crypto/rand never returns an error
 	return &once
 }
 
-// IsOnce reports whether the client is for a single request: see [Client.Once].
-func (c *Client) IsOnce() bool { return c.once }
+// IsOnce reports whether the client is for a single request: see [Claims.Once].
+func (c *Claims) IsOnce() bool { return c.once }
 
 // offered returns what servers are told of a client's capabilities.
 func offered(capabilities []byte) ([]byte, error) {
@@ -125,7 +125,7 @@ func cut(text string, most int) string {
 func NewSealer(secrets secret.Ring) *seal.Sealer { return seal.New(secrets, "session") }
 
 // Seal returns the Mcp-Session-Id of a session, of use to that principal alone.
-func (c *Client) Seal(s *seal.Sealer, principal string) string {
+func (c *Claims) Seal(s *seal.Sealer, principal string) string {
 	plain := append(make([]byte, 0, 64+len(c.Capabilities)), c.ID[:]...)
 	plain = append(plain, byte(c.Revision)) // revisions are numbered by age: the number of one stays
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.Expires.Unix()))
@@ -143,17 +143,17 @@ var ErrOver = errors.New("the session has expired")
 
 // Open returns the session of an Mcp-Session-Id. It is [seal.ErrForeign] if it was not
 // sealed here for that principal, and [ErrOver] if it has expired.
-func Open(s *seal.Sealer, text, principal string, now time.Time) (c Client, err error) {
+func Open(s *seal.Sealer, text, principal string, now time.Time) (c Claims, err error) {
 	if len(text) > MaxText {
-		return Client{}, seal.ErrForeign
+		return Claims{}, seal.ErrForeign
 	}
 	plain, err := s.Open(text, []byte(principal))
 	if err != nil {
-		return Client{}, err
+		return Claims{}, err
 	}
 	const fixed = len(c.ID) + 1 + 8
 	if len(plain) < fixed {
-		return Client{}, seal.ErrForeign
+		return Claims{}, seal.ErrForeign
 	}
 	c.ID, c.Revision = ID(plain[:len(c.ID)]), revision.Revision(plain[len(c.ID)])
 	c.Expires = time.Unix(int64(binary.BigEndian.Uint64(plain[len(c.ID)+1:])), 0)
@@ -162,16 +162,16 @@ func Open(s *seal.Sealer, text, principal string, now time.Time) (c Client, err 
 	for i := range parts {
 		size, n := binary.Uvarint(plain)
 		if n <= 0 || size > uint64(len(plain)-n) {
-			return Client{}, seal.ErrForeign // of a later version of this module
+			return Claims{}, seal.ErrForeign // of a later version of this module
 		}
 		parts[i], plain = string(plain[n:n+int(size)]), plain[n+int(size):]
 	}
 	c.Capabilities, c.Name, c.Version = []byte(parts[0]), parts[1], parts[2]
 	switch {
 	case c.Revision == revision.Unknown || c.Revision.Era() != revision.Legacy:
-		return Client{}, seal.ErrForeign
+		return Claims{}, seal.ErrForeign
 	case !now.Before(c.Expires):
-		return Client{}, ErrOver
+		return Claims{}, ErrOver
 	}
 	return c, nil
 }

@@ -27,15 +27,15 @@ func TestClient(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for name, tt := range map[string]struct {
 		capabilities, info string
-		want               Client
+		want               Claims
 	}{
-		"nothing":   {`{}`, `{"name":"x","version":"1"}`, Client{Capabilities: []byte(`{}`), Name: "x", Version: "1"}},
-		"answering": {`{"roots":{"listChanged":true},"sampling":{},"elicitation":{},"tasks":{}}`, `{"name":"x"}`, Client{Capabilities: []byte(`{}`), Name: "x"}},
+		"nothing":   {`{}`, `{"name":"x","version":"1"}`, Claims{Capabilities: []byte(`{}`), Name: "x", Version: "1"}},
+		"answering": {`{"roots":{"listChanged":true},"sampling":{},"elicitation":{},"tasks":{}}`, `{"name":"x"}`, Claims{Capabilities: []byte(`{}`), Name: "x"}},
 		"extensions": {`{ "extensions" : {"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}},"sampling":{},"experimental":{"n":1}}`, `{"name":"x","version":"1"}`,
-			Client{Capabilities: []byte(`{"experimental":{"n":1},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`), Name: "x", Version: "1"}},
-		"512 bytes":  {`{"a":"` + strings.Repeat("x", 504) + `"}`, `{"name":"x"}`, Client{Capabilities: []byte(`{"a":"` + strings.Repeat("x", 504) + `"}`), Name: "x"}},
-		"513 bytes":  {`{"a":"` + strings.Repeat("x", 505) + `"}`, `{"name":"x"}`, Client{Capabilities: []byte(`{}`), Name: "x"}},
-		"long names": {`{}`, fmt.Sprintf(`{"name":%q,"version":%q}`, long, long), Client{Capabilities: []byte(`{}`), Name: long[:64], Version: long[:32]}},
+			Claims{Capabilities: []byte(`{"experimental":{"n":1},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`), Name: "x", Version: "1"}},
+		"512 bytes":  {`{"a":"` + strings.Repeat("x", 504) + `"}`, `{"name":"x"}`, Claims{Capabilities: []byte(`{"a":"` + strings.Repeat("x", 504) + `"}`), Name: "x"}},
+		"513 bytes":  {`{"a":"` + strings.Repeat("x", 505) + `"}`, `{"name":"x"}`, Claims{Capabilities: []byte(`{}`), Name: "x"}},
+		"long names": {`{}`, fmt.Sprintf(`{"name":%q,"version":%q}`, long, long), Claims{Capabilities: []byte(`{}`), Name: long[:64], Version: long[:32]}},
 	} {
 		c, err := New(initialize(tt.capabilities, tt.info), revision.V20250618, now.Add(time.Hour))
 		if err != nil {
@@ -114,7 +114,7 @@ func TestForeign(t *testing.T) {
 // The id that a session has depends on nothing but the secret and what is sealed: instances
 // that share a secret read each other's, whatever their versions.
 func TestTextStays(t *testing.T) {
-	c := Client{ID: ID{1}, Revision: revision.V20251125, Expires: now, Capabilities: []byte(`{}`), Name: "x", Version: "1"}
+	c := Claims{ID: ID{1}, Revision: revision.V20251125, Expires: now, Capabilities: []byte(`{}`), Name: "x", Version: "1"}
 	const want = "C8PYGQGKAWdefMDFtPkgiHq21Xhh18QmICKg-qk3y0XToEcH0FrKzfsGN0XosaVufinriScKQOpST9DEz1e-Z7ZZ6Q"
 	if text := c.Seal(sealer, "ada"); text != want {
 		t.Errorf("it is %s", text)
@@ -134,7 +134,7 @@ func BenchmarkOpen(b *testing.B) {
 
 // TestOf: a caller who is known is the same client in each request, and nobody else.
 func TestOf(t *testing.T) {
-	of := func(whose, capabilities, name, version string) Client {
+	of := func(whose, capabilities, name, version string) Claims {
 		t.Helper()
 		c, err := Of(whose, []byte(capabilities), name, version)
 		if err != nil || c.Revision != revision.LatestLegacy {
@@ -146,7 +146,7 @@ func TestOf(t *testing.T) {
 	if same := of("ada", `{"a":{},"b":{}}`, "n", "1"); same.ID != one.ID || string(same.Capabilities) != `{"a":{},"b":{}}` {
 		t.Errorf("%+v is another client than %+v", same, one)
 	}
-	for name, other := range map[string]Client{
+	for name, other := range map[string]Claims{
 		"user": of("bob", `{"a":{},"b":{}}`, "n", "1"), "capabilities": of("ada", `{}`, "n", "1"),
 		"name": of("ada", `{"a":{},"b":{}}`, "m", "1"), "version": of("ada", `{"a":{},"b":{}}`, "n", "2"), "split": of("ad", `{"a":{},"b":{}}`, "an", "1"),
 		"once": *one.Once(),

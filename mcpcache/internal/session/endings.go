@@ -13,11 +13,11 @@ const (
 type endings struct {
 	mu      sync.Mutex
 	running int
-	waiting []*Opened
+	waiting []*Upstream
 }
 
 // add has a session end, in its turn.
-func (e *endings) add(o *Opened) {
+func (e *endings) add(o *Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -30,14 +30,14 @@ func (e *endings) add(o *Opened) {
 }
 
 // run ends a session, and then those that wait.
-func (e *endings) run(o *Opened) {
+func (e *endings) run(o *Upstream) {
 	for ; o != nil; o = e.next() {
 		o.finish()
 	}
 }
 
 // next returns the one that has waited longest, nil if none waits: then its caller ends none.
-func (e *endings) next() (o *Opened) {
+func (e *endings) next() (o *Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.waiting) == 0 {

@@ -21,7 +21,7 @@ const (
 //
 // A session that was not lost is looked at again after ten seconds at the earliest, or with sure at once if the server
 // answers pings.
-func (s *Session) Renew(ctx context.Context, o *Opened, server Server, sure, gone bool) (lost bool) {
+func (s *Entry) Renew(ctx context.Context, o *Upstream, server Dialer, sure, gone bool) (lost bool) {
 	o.checking.Lock()
 	defer o.checking.Unlock()
 	if o.lost || !s.has(o) || time.Now().Before(o.trusted) && (!sure || o.noPings) {
@@ -33,7 +33,7 @@ func (s *Session) Renew(ctx context.Context, o *Opened, server Server, sure, gon
 	if !refused {
 		return false
 	}
-	other := newOpened(server)
+	other := newUpstream(server)
 	s.open(other, server)
 	if other.err != nil {
 		o.trusted, o.noPings = time.Now().Add(retryEvery), false
@@ -55,14 +55,14 @@ func (s *Session) Renew(ctx context.Context, o *Opened, server Server, sure, gon
 	return o.lost
 }
 
-func ping(ctx context.Context, server Server, o *Opened) (answered, refused bool) {
+func ping(ctx context.Context, server Dialer, o *Upstream) (answered, refused bool) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	return server.Ping(ctx, o.Session)
 }
 
 // has reports whether requests to the server are still sent in that session.
-func (s *Session) has(o *Opened) bool {
+func (s *Entry) has(o *Upstream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.servers[o.Server] == o
@@ -70,7 +70,7 @@ func (s *Session) has(o *Opened) bool {
 
 // replace has requests to the server sent in another session. It reports false, and does nothing, if they are not sent
 // in that one any more.
-func (s *Session) replace(o, by *Opened) bool {
+func (s *Entry) replace(o, by *Upstream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.servers[o.Server] != o {

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 )
 
-// Session is what is open for the session of a client, and remembered of it.
-type Session struct {
+// Entry is what is open for the session of a client, and remembered of it.
+type Entry struct {
 	table *Table
 	id    ID
 	place *list.Element
@@ -23,28 +23,28 @@ type Session struct {
 	mu      sync.Mutex
 	closed  bool
 	level   string // of log messages; "" for none chosen
-	servers map[string]*Opened
+	servers map[string]*Upstream
 	calls   map[string]*Call // by the ids of requests, as written
 	// abandoned are requests that nobody waits for any more, in order.
 	abandoned []*Call
 }
 
-// Opened is a session of a client with a server.
-type Opened struct {
+// Upstream is a session of a client with a server.
+type Upstream struct {
 	// Server is its name.
 	Server string
 	// Session is the server's, and ID what it calls it; "" if it does not.
 	Session *client.Session
 	ID      string
 
-	key   any
-	end   func(*client.Session)
-	ready chan struct{} // closed when the session is open, or cannot be opened
-	err   error
+	key        any
+	endSession func(*client.Session)
+	ready      chan struct{} // closed when the session is open, or cannot be opened
+	err        error
 
-	logs    bool       // the server takes a level of log messages
-	telling sync.Mutex // the server which level is wanted
-	told    string     // that it was told last; telling is held
+	takesLevel   bool       // the server takes a level of log messages
+	sendingLevel sync.Mutex // the server which level is wanted
+	sentLevel    string     // that it was told last; telling is held
 
 	checking sync.Mutex
 	trusted  time.Time // until when it is not looked at again; checking is held
@@ -52,8 +52,8 @@ type Opened struct {
 	lost     bool      // checking is held
 }
 
-// Server is one with which sessions are opened.
-type Server struct {
+// Dialer is one with which sessions are opened.
+type Dialer struct {
 	Name string
 	// Key tells it from others of the same name, before and after a reload.
 	Key any
@@ -66,7 +66,7 @@ type Server struct {
 }
 
 // Leave ends a use of the session.
-func (s *Session) Leave() {
+func (s *Entry) Leave() {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	s.users--
@@ -76,10 +76,10 @@ func (s *Session) Leave() {
 // ErrEnded says that a client's session was ended.
 var ErrEnded = errors.New("the session was ended")
 
-// With returns the session with a server. If there is none, it is opened, once for all who
+// Dial returns the session with a server. If there is none, it is opened, once for all who
 // wait for it. It is [ErrEnded] if the client has ended its own.
-func (s *Session) With(ctx context.Context, server Server) (*Opened, error) {
-	o := s.with(server)
+func (s *Entry) Dial(ctx context.Context, server Dialer) (*Upstream, error) {
+	o := s.upstream(server)
 	if o == nil {
 		return nil, ErrEnded
 	}
@@ -91,7 +91,7 @@ func (s *Session) With(ctx context.Context, server Server) (*Opened, error) {
 	}
 }
 
-func (s *Session) with(server Server) *Opened {
+func (s *Entry) upstream(server Dialer) *Upstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -104,14 +104,14 @@ func (s *Session) with(server Server) *Opened {
 	if o != nil {
 		s.table.closing.add(o) // of what the server was before a reload
 	}
-	o = newOpened(server)
+	o = newUpstream(server)
 	s.servers[server.Name] = o
 	go s.open(o, server)
 	return o
 }
 
-func newOpened(server Server) *Opened {
-	return &Opened{Server: server.Name, key: server.Key, end: server.End, ready: make(chan struct{})}
+func newUpstream(server Dialer) *Upstream {
+	return &Upstream{Server: server.Name, key: server.Key, endSession: server.End, ready: make(chan struct{})}
 }
 
 // errPanicked says that opening a session has.
@@ -119,26 +119,26 @@ var errPanicked = errors.New("opening a session panicked")
 
 // open opens a session with a server. It does not end with the request that asked for it, as
 // others may wait for it too.
-func (s *Session) open(o *Opened, server Server) {
+func (s *Entry) open(o *Upstream, server Dialer) {
 	func() {
 		defer close(o.ready)
 		o.err = errPanicked
 		defer func() { _ = recover() }() // the error says so
 		if o.Session, o.err = server.Open(context.Background()); o.err == nil {
-			o.ID, o.logs = o.Session.ID(), o.Session.Server().Capabilities["logging"]
+			o.ID, o.takesLevel = o.Session.ID(), o.Session.Server().Capabilities["logging"]
 			o.Session.Trim()
-			s.tell(o) // before it is called for the first time
+			s.sendLevel(o) // before it is called for the first time
 		}
 	}()
 	if o.err != nil {
 		s.forget(o)
 		return
 	}
-	s.tell(o) // what has changed meanwhile
+	s.sendLevel(o) // what has changed meanwhile
 }
 
 // forget has the next request to the server open another session with it.
-func (s *Session) forget(o *Opened) {
+func (s *Entry) forget(o *Upstream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.servers[o.Server] == o {
@@ -152,16 +152,16 @@ const maxAbandoned = 32
 
 // Call is a request of a client that waits for its answer.
 type Call struct {
-	session   *Session
+	session   *Entry
 	id        string
 	cancel    context.CancelFunc // while no server has the request
-	opened    *Opened            // the session of the server that has it; nil: none does yet
+	upstream  *Upstream          // the session of the server that has it; nil: none does yet
 	cancelled bool
 }
 
 // Begin notes that a request waits for its answer, until [Call.Done]. Before [Call.Send], who
 // cancels it has cancel called.
-func (s *Session) Begin(request []byte, cancel context.CancelFunc) *Call {
+func (s *Entry) Begin(request []byte, cancel context.CancelFunc) *Call {
 	c := &Call{session: s, id: string(request), cancel: cancel}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,10 +171,10 @@ func (s *Session) Begin(request []byte, cancel context.CancelFunc) *Call {
 
 // Send notes that the request goes to a server now, or with nil that it has none any more. It reports false if it was cancelled, and
 // must not.
-func (c *Call) Send(o *Opened) bool {
+func (c *Call) Send(o *Upstream) bool {
 	c.session.mu.Lock()
 	defer c.session.mu.Unlock()
-	c.opened = o
+	c.upstream = o
 	return !c.cancelled
 }
 
@@ -193,7 +193,7 @@ func (c *Call) Done(answered bool) {
 	if s.calls[c.id] != c {
 		return
 	}
-	if answered || c.opened == nil {
+	if answered || c.upstream == nil {
 		delete(s.calls, c.id)
 		return
 	}
@@ -208,7 +208,7 @@ func (c *Call) Done(answered bool) {
 
 // SetLevel has the servers that the client has sessions with, now or later, send messages of
 // that level and above. They are told in the background.
-func (s *Session) SetLevel(level string) {
+func (s *Entry) SetLevel(level string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.level = level
@@ -216,7 +216,7 @@ func (s *Session) SetLevel(level string) {
 		select {
 		case <-o.ready:
 			if o.err == nil {
-				go s.tell(o)
+				go s.sendLevel(o)
 			}
 		default: // it is told when it is open
 		}
@@ -224,7 +224,7 @@ func (s *Session) SetLevel(level string) {
 }
 
 // Level returns the level that the client has chosen last; "" for none.
-func (s *Session) Level() string {
+func (s *Entry) Level() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.level
@@ -232,7 +232,7 @@ func (s *Session) Level() string {
 
 // End ends the session with the servers, in the background, and leaves it. It keeps its place
 // until they have ended theirs. It is for what is used once.
-func (s *Session) End() {
+func (s *Entry) End() {
 	go func() {
 		defer s.Leave()
 		for _, o := range s.close() {
@@ -243,33 +243,33 @@ func (s *Session) End() {
 }
 
 // finish ends a session with a server.
-func (o *Opened) finish() {
+func (o *Upstream) finish() {
 	defer func() { _ = recover() }() // the server ends the session by itself
 	<-o.ready
 	if o.err == nil {
-		o.end(o.Session)
+		o.endSession(o.Session)
 	}
 }
 
-// tell tells a server which level is wanted now, if it has not been told and can log.
-func (s *Session) tell(o *Opened) {
+// sendLevel tells a server which level is wanted now, if it has not been told and can log.
+func (s *Entry) sendLevel(o *Upstream) {
 	defer func() { _ = recover() }() // the level is as it was
-	if !o.logs {
+	if !o.takesLevel {
 		return
 	}
-	o.telling.Lock()
-	defer o.telling.Unlock()
+	o.sendingLevel.Lock()
+	defer o.sendingLevel.Unlock()
 	s.mu.Lock()
 	level, closed := s.level, s.closed
 	s.mu.Unlock()
-	if level != o.told && !closed {
-		o.told = level
+	if level != o.sentLevel && !closed {
+		o.sentLevel = level
 		_ = o.Session.SetLevel(context.Background(), level) // the client is not told what single servers make of it
 	}
 }
 
 // close returns what is open for the session, of which nothing is any more.
-func (s *Session) close() (open []*Opened) {
+func (s *Entry) close() (open []*Upstream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

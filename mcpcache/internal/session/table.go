@@ -18,8 +18,8 @@ type Table struct {
 	Secret secret.Secret
 
 	mu       sync.Mutex
-	most     int
-	sessions map[ID]*Session
+	limit    int
+	sessions map[ID]*Entry
 	used     list.List // of *Session; the one used longest ago is last
 	ended    map[ID]struct{}
 	endings  []ID // as a ring, once there are as many as are remembered
@@ -36,14 +36,14 @@ var ErrFull = errors.New("there are too many sessions in use")
 
 // NewTable returns an empty table.
 func NewTable() *Table {
-	return &Table{Secret: secret.New(), sessions: make(map[ID]*Session), ended: make(map[ID]struct{})}
+	return &Table{Secret: secret.New(), sessions: make(map[ID]*Entry), ended: make(map[ID]struct{})}
 }
 
-// SetMost sets how many sessions there may be.
-func (t *Table) SetMost(n int) {
+// SetLimit sets how many sessions there may be.
+func (t *Table) SetLimit(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.most = n
+	t.limit = n
 }
 
 // Len returns how many sessions there are.
@@ -53,10 +53,10 @@ func (t *Table) Len() int {
 	return len(t.sessions)
 }
 
-// Use returns a client's session, which is in use until [Session.Leave] and ends at a time, if that is not zero.
+// Use returns a client's session, which is in use until [Entry.Leave] and ends at a time, if that is not zero.
 // If there is no room for it, the idle one that was used longest ago ends. With none, it is [ErrFull]. It is [ErrEnded]
 // if the session is known to have been ended.
-func (t *Table) Use(id ID, until time.Time) (*Session, error) {
+func (t *Table) Use(id ID, until time.Time) (*Entry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ended := t.ended[id]; ended {
@@ -64,14 +64,14 @@ func (t *Table) Use(id ID, until time.Time) (*Session, error) {
 	}
 	s := t.sessions[id]
 	if s == nil {
-		for len(t.sessions) >= t.most {
+		for len(t.sessions) >= t.limit {
 			idle := t.idle()
 			if idle == nil {
 				return nil, ErrFull
 			}
 			t.remove(idle)
 		}
-		s = &Session{table: t, id: id, servers: make(map[string]*Opened), calls: make(map[string]*Call)}
+		s = &Entry{table: t, id: id, servers: make(map[string]*Upstream), calls: make(map[string]*Call)}
 		s.place = t.used.PushFront(s)
 		t.sessions[id] = s
 		if !until.IsZero() {
@@ -84,9 +84,9 @@ func (t *Table) Use(id ID, until time.Time) (*Session, error) {
 }
 
 // idle returns the session that nobody uses and that was used longest ago, or nil.
-func (t *Table) idle() *Session {
+func (t *Table) idle() *Entry {
 	for e := t.used.Back(); e != nil; e = e.Prev() {
-		if s := e.Value.(*Session); s.users == 0 {
+		if s := e.Value.(*Entry); s.users == 0 {
 			return s
 		}
 	}
@@ -94,28 +94,28 @@ func (t *Table) idle() *Session {
 }
 
 // expire ends a session whose time is over, once nobody uses it any more.
-func (t *Table) expire(s *Session) {
+func (t *Table) expire(s *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.over = true
 	t.endIfOver(s)
 }
 
-func (t *Table) endIfOver(s *Session) {
+func (t *Table) endIfOver(s *Entry) {
 	if s.over && s.users == 0 && t.sessions[s.id] == s {
 		t.remove(s)
 	}
 }
 
 // remove takes a session out of the table, and ends it with the servers.
-func (t *Table) remove(s *Session) {
+func (t *Table) remove(s *Entry) {
 	t.drop(s)
 	for _, o := range s.close() {
 		t.closing.add(o)
 	}
 }
 
-func (t *Table) drop(s *Session) {
+func (t *Table) drop(s *Entry) {
 	if t.sessions[s.id] == s {
 		delete(t.sessions, s.id)
 		t.used.Remove(s.place)
@@ -126,7 +126,7 @@ func (t *Table) drop(s *Session) {
 }
 
 // forget takes a session out of the table that has ended.
-func (t *Table) forget(s *Session) {
+func (t *Table) forget(s *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drop(s)
@@ -170,7 +170,7 @@ func (t *Table) Ended(id ID) bool {
 
 // Cancel returns the session with the server that works on a request of a client, or nil. It
 // does so once. If the server does not have the request yet, it is never sent.
-func (t *Table) Cancel(id ID, request []byte) *Opened {
+func (t *Table) Cancel(id ID, request []byte) *Upstream {
 	t.mu.Lock()
 	s := t.sessions[id]
 	t.mu.Unlock()
@@ -185,8 +185,8 @@ func (t *Table) Cancel(id ID, request []byte) *Opened {
 	}
 	delete(s.calls, c.id)
 	c.cancelled = true
-	if c.opened == nil {
+	if c.upstream == nil {
 		c.cancel()
 	}
-	return c.opened
+	return c.upstream
 }

@@ -21,8 +21,8 @@ type desk struct {
 	fail           func() error // nil: it does not
 }
 
-func (d *desk) server(name string, key any) Server {
-	return Server{Name: name, Key: key, Open: func(context.Context) (*client.Session, error) {
+func (d *desk) server(name string, key any) Dialer {
+	return Dialer{Name: name, Key: key, Open: func(context.Context) (*client.Session, error) {
 		d.mu.Lock()
 		fail := d.fail
 		d.opened++
@@ -43,7 +43,7 @@ func (d *desk) server(name string, key any) Server {
 	}}
 }
 
-func use(t *testing.T, table *Table, id byte) *Session {
+func use(t *testing.T, table *Table, id byte) *Entry {
 	t.Helper()
 	s, err := table.Use(ID{id}, time.Time{})
 	if err != nil {
@@ -55,7 +55,7 @@ func use(t *testing.T, table *Table, id byte) *Session {
 func TestTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
-		table.SetMost(2)
+		table.SetLimit(2)
 		want := func(opened, closed, sessions int) {
 			t.Helper()
 			synctest.Wait()
@@ -67,15 +67,15 @@ func TestTable(t *testing.T) {
 		one := use(t, table, 1)
 		for range 10 { // one is opened for all of them
 			waiting.Go(func() {
-				if o, err := one.With(t.Context(), d.server("a", 1)); err != nil || o.Server != "a" {
+				if o, err := one.Dial(t.Context(), d.server("a", 1)); err != nil || o.Server != "a" {
 					t.Errorf("a session with %+v, %v", o, err)
 				}
 			})
 		}
 		waiting.Wait()
 		want(1, 0, 1)
-		_, _ = one.With(t.Context(), d.server("b", 1))
-		_, _ = one.With(t.Context(), d.server("b", 2)) // it is another since a reload
+		_, _ = one.Dial(t.Context(), d.server("b", 1))
+		_, _ = one.Dial(t.Context(), d.server("b", 2)) // it is another since a reload
 		want(3, 1, 1)
 		two := use(t, table, 2)
 		if _, err := table.Use(ID{3}, time.Time{}); !errors.Is(err, ErrFull) {
@@ -88,11 +88,11 @@ func TestTable(t *testing.T) {
 		use(t, table, 3).Leave()
 		use(t, table, 4).Leave() // the first was used longest ago
 		want(3, 3, 2)
-		if _, err := one.With(t.Context(), d.server("a", 1)); !errors.Is(err, ErrEnded) {
+		if _, err := one.Dial(t.Context(), d.server("a", 1)); !errors.Is(err, ErrEnded) {
 			t.Errorf("a session that has gone opens another: %v", err)
 		}
 		again := use(t, table, 1)
-		_, _ = again.With(t.Context(), d.server("a", 1))
+		_, _ = again.Dial(t.Context(), d.server("a", 1))
 		table.End(ID{1})
 		table.End(ID{1})
 		again.Leave()
@@ -112,16 +112,16 @@ func TestTable(t *testing.T) {
 func TestOpeningFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
-		table.SetMost(1)
+		table.SetLimit(1)
 		s := use(t, table, 1)
 		refused := errors.New("refused")
 		d.fail = func() error { return refused }
-		if _, err := s.With(t.Context(), d.server("a", 1)); !errors.Is(err, refused) {
+		if _, err := s.Dial(t.Context(), d.server("a", 1)); !errors.Is(err, refused) {
 			t.Errorf("it is %v", err)
 		}
 		synctest.Wait()
 		d.fail = func() error { panic("open") }
-		if _, err := s.With(t.Context(), d.server("a", 1)); !errors.Is(err, errPanicked) {
+		if _, err := s.Dial(t.Context(), d.server("a", 1)); !errors.Is(err, errPanicked) {
 			t.Errorf("it is %v", err)
 		}
 		synctest.Wait()
@@ -130,11 +130,11 @@ func TestOpeningFails(t *testing.T) {
 		d.fail = func() error { <-release; return nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.With(ctx, d.server("a", 1)); !errors.Is(err, context.Canceled) {
+		if _, err := s.Dial(ctx, d.server("a", 1)); !errors.Is(err, context.Canceled) {
 			t.Errorf("it is %v", err)
 		}
 		close(release)
-		if _, err := s.With(t.Context(), d.server("a", 1)); err != nil || d.opened != 3 {
+		if _, err := s.Dial(t.Context(), d.server("a", 1)); err != nil || d.opened != 3 {
 			t.Errorf("%d were opened, %v", d.opened, err)
 		}
 	})
@@ -144,9 +144,9 @@ func TestOpeningFails(t *testing.T) {
 // any more. What no server has is never sent.
 func TestCancel(t *testing.T) {
 	d, table := new(desk), NewTable()
-	table.SetMost(1)
+	table.SetLimit(1)
 	s := use(t, table, 1)
-	o, err := s.With(t.Context(), d.server("a", 1))
+	o, err := s.Dial(t.Context(), d.server("a", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestCancel(t *testing.T) {
 		return c
 	}
 	c := begin(`1`)
-	for name, got := range map[string]*Opened{
+	for name, got := range map[string]*Upstream{
 		"of another session": table.Cancel(ID{2}, []byte(`1`)), "of another id": table.Cancel(ID{1}, []byte(`"1"`)),
 	} {
 		if got != nil {
@@ -196,19 +196,19 @@ func TestCancel(t *testing.T) {
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
-		table.SetMost(1)
+		table.SetLimit(1)
 		place, server, asked := use(t, table, 1), d.server("a", 1), 0
 		pings := func(*client.Session) (answered, refused bool) { return true, false }
 		server.Ping = func(_ context.Context, s *client.Session) (answered, refused bool) { asked++; return pings(s) }
-		with := func() *Opened {
-			o, err := place.With(t.Context(), server)
+		with := func() *Upstream {
+			o, err := place.Dial(t.Context(), server)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return o
 		}
 		first := with()
-		renew := func(name string, o *Opened, sure, gone, lost bool, pings, opened int) {
+		renew := func(name string, o *Upstream, sure, gone, lost bool, pings, opened int) {
 			t.Helper()
 			asked = 0
 			if got := place.Renew(t.Context(), o, server, sure, gone); got != lost || asked != pings || d.opened != opened {
@@ -270,13 +270,13 @@ func TestRenew(t *testing.T) {
 func TestEndInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
-		table.SetMost(1)
+		table.SetLimit(1)
 		opening := make(chan struct{})
 		d.fail = func() error { <-opening; return nil }
 		place := use(t, table, 1)
 		var calling sync.WaitGroup
 		calling.Go(func() {
-			if _, err := place.With(t.Context(), d.server("a", 1)); err != nil || d.closed != 0 {
+			if _, err := place.Dial(t.Context(), d.server("a", 1)); err != nil || d.closed != 0 {
 				t.Errorf("a call under way gave %v, %d sessions were closed", err, d.closed)
 			}
 		})
@@ -299,7 +299,7 @@ func TestEndInUse(t *testing.T) {
 func TestSessionsEndInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
-		table.SetMost(100)
+		table.SetLimit(100)
 		server := d.server("a", 1)
 		end := server.End
 		server.End = func(s *client.Session) {
@@ -308,7 +308,7 @@ func TestSessionsEndInTurn(t *testing.T) {
 		}
 		for id := range byte(100) {
 			s := use(t, table, id)
-			if _, err := s.With(t.Context(), server); err != nil {
+			if _, err := s.Dial(t.Context(), server); err != nil {
 				t.Fatal(err)
 			}
 			s.Leave()
@@ -328,13 +328,13 @@ func TestSessionsEndInTurn(t *testing.T) {
 func TestSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
-		table.SetMost(3)
-		opened := func(id byte, until time.Time) *Session {
+		table.SetLimit(3)
+		opened := func(id byte, until time.Time) *Entry {
 			s, err := table.Use(ID{id}, until)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.With(t.Context(), d.server("a", 1)); err != nil {
+			if _, err := s.Dial(t.Context(), d.server("a", 1)); err != nil {
 				t.Fatal(err)
 			}
 			return s
@@ -365,7 +365,7 @@ func TestSessionsExpire(t *testing.T) {
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, table := new(desk), NewTable()
-		table.SetMost(1)
+		table.SetLimit(1)
 		ending := make(chan struct{})
 		server := d.server("a", 1)
 		end := server.End
@@ -374,7 +374,7 @@ func TestEnd(t *testing.T) {
 			end(s)
 		}
 		one := use(t, table, 1)
-		if _, err := one.With(t.Context(), server); err != nil {
+		if _, err := one.Dial(t.Context(), server); err != nil {
 			t.Fatal(err)
 		}
 		one.End()

@@ -27,7 +27,7 @@ func NewClients() *Clients {
 // Bound sets how many clients may have sessions open, how many may listen, and how many bytes
 // messages may take.
 func (c *Clients) Bound(clients int, messages int64) {
-	c.Sessions.SetMost(clients)
+	c.Sessions.SetLimit(clients)
 	c.Board.SetMost(clients)
 	c.Messages.SetLimit(messages)
 }

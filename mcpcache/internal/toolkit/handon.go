@@ -42,7 +42,7 @@ func (c *call) sendAlone() error {
 
 // handOverAlone hands a legacy client's request to a modern server. It ends if the client
 // cancels it (2026-07-28, "Streamable HTTP", "Cancellation").
-func (c *call) handOverAlone(s *session.Session) (err error) {
+func (c *call) handOverAlone(s *session.Entry) (err error) {
 	c.body, err = bridge.ToModern(c.body, bridge.Client{
 		Capabilities: c.client.Capabilities, Name: c.client.Name, Version: c.client.Version, Level: s.Level(),
 	})
@@ -78,7 +78,7 @@ func (c *call) handOver() error {
 	return err
 }
 
-func (c *call) handOverAs(client *session.Client) error {
+func (c *call) handOverAs(client *session.Claims) error {
 	s, f := c.use(client)
 	if f != nil {
 		return c.fail(f)
@@ -92,7 +92,7 @@ func (c *call) handOverAs(client *session.Client) error {
 }
 
 // caller returns as whom sessions are opened for a modern client.
-func (v *visit) caller() (*session.Client, error) {
+func (v *visit) caller() (*session.Claims, error) {
 	info := func(member string) string {
 		return message.StringAt(v.in.Body.Bytes, "params", "_meta", message.MetaClientInfo, member)
 	}

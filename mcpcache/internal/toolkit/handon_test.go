@@ -217,7 +217,7 @@ func TestSessionlessServers(t *testing.T) {
 // be, is told to try again. Sessions that are idle give their places to others.
 func TestNoMoreSessionsThanThereMayBe(t *testing.T) {
 	eachPair(t, func(w *world, c *caller, m *member) {
-		w.Settings.Sessions.SetMost(1)
+		w.Settings.Sessions.SetLimit(1)
 		m.On("tools/call", clienttest.Hang)
 		first, leave := c.begin(c.calling("one__tools_a"))
 		defer leave()

@@ -28,22 +28,22 @@ func (c *call) isCancelled() bool { return c.waits != nil && c.waits.Cancelled()
 // place is where a server is asked for a client: in a session of the table, and in the session
 // with the server that is open there. The zero value is outside of any.
 type place struct {
-	as     *session.Client // as whom the session with the server is opened
-	within *session.Session
-	opened *session.Opened
+	as     *session.Claims // as whom the session with the server is opened
+	within *session.Entry
+	opened *session.Upstream
 }
 
 // sendInSession sends the server the request in the session that is open with it for that client. If
 // the server has lost it, and cannot have done what was asked, the request is sent once more in
 // another. It is [errGivesID], and nothing is answered, if there is no such session for many clients.
-func (c *call) sendInSession(s *session.Session, client *session.Client) error {
+func (c *call) sendInSession(s *session.Entry, client *session.Claims) error {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
 	c.waits = s.Begin(c.sentID(), cancel)
 	at := place{as: client, within: s}
 	defer func() { c.gone(at.opened) }()
 	for again := false; ; again = true {
-		o, err := s.With(ctx, c.endpoint.sessions(c.server, client, c.presents(c.server)))
+		o, err := s.Dial(ctx, c.endpoint.sessions(c.server, client, c.presents(c.server)))
 		switch {
 		case c.isCancelled() || err == nil && !c.waits.Send(o):
 			return c.fail(cancelled)
@@ -79,7 +79,7 @@ func (c *call) sentID() []byte {
 // gone ends the wait for an answer in a session with the server, if there was one, also if reverse_proxy
 // aborts. A legacy client that gives up may say so later; a modern one does by going away (2026-07-28,
 // "Streamable HTTP", "Cancellation").
-func (c *call) gone(o *session.Opened) {
+func (c *call) gone(o *session.Upstream) {
 	left := c.r.Context().Err() != nil
 	c.waits.Done(!left || c.client == nil)
 	if left && c.client == nil && o != nil {
@@ -100,8 +100,8 @@ type sessionKey struct {
 }
 
 // sessions returns how sessions of a client with the server are opened, for that caller.
-func (e *Endpoint) sessions(s *Server, c *session.Client, caller feed.Caller) session.Server {
-	return session.Server{
+func (e *Endpoint) sessions(s *Server, c *session.Claims, caller feed.Caller) session.Dialer {
+	return session.Dialer{
 		Name: s.Name, Key: sessionKey{s.Backend, caller.Guarded},
 		Open: func(ctx context.Context) (*client.Session, error) {
 			opened, err := s.Feeds.OpenFor(ctx, min(c.Revision, s.at(c.Revision)), &client.Identity{
@@ -136,7 +136,7 @@ func (c *call) notOpened(err error) *jsonrpc.Problem {
 }
 
 // inSession fills in the header of a request in a session with a server.
-func inSession(h http.Header, o *session.Opened) {
+func inSession(h http.Header, o *session.Upstream) {
 	if o.ID != "" {
 		h["Mcp-Session-Id"] = []string{o.ID}
 	}
@@ -148,7 +148,7 @@ const cancelWithin = 5 * time.Second
 
 // cancel tells the server that works on a request of the client that nobody waits for it, with
 // that notification. One without sessions could take it for another client's request.
-func (c *call) cancel(o *session.Opened, notification []byte) {
+func (c *call) cancel(o *session.Upstream, notification []byte) {
 	if o.ID == "" {
 		return
 	}

@@ -223,7 +223,7 @@ func (v *visit) notified(next caddyhttp.Handler) error {
 }
 
 // use returns a session's place in the table. It has to be left.
-func (v *visit) use(of *session.Client) (*session.Session, *jsonrpc.Problem) {
+func (v *visit) use(of *session.Claims) (*session.Entry, *jsonrpc.Problem) {
 	s, err := v.endpoint.Settings.Sessions.Use(of.ID, of.Expires)
 	switch {
 	case errors.Is(err, session.ErrEnded):

@@ -258,7 +258,7 @@ func TestNotificationsOfLegacyClients(t *testing.T) {
 // A client is told to try again while as many sessions are in use as may be. It is answered once one of them is idle.
 func TestSessionsWithoutAPlace(t *testing.T) {
 	one := serves("one", legacy)
-	runWith(t, setup{settings: func(s *Settings) { s.Sessions.SetMost(1) }}, func(w *world) {
+	runWith(t, setup{settings: func(s *Settings) { s.Sessions.SetLimit(1) }}, func(w *world) {
 		first, second := w.calls(legacy), w.calls(legacy)
 		one.On("tools/call", clienttest.Hang)
 		_, leave := first.begin(first.request(http.MethodPost, "/mcp", first.message("tools/call", `"name":"one__tools_a"`)))

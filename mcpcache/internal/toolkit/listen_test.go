@@ -130,7 +130,7 @@ func TestClientsAreNotToldOfTheBeginning(t *testing.T) {
 func TestStreamEndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(t, t.Context())
-		s.v.client = &session.Client{Expires: s.v.arrived.Add(time.Hour)}
+		s.v.client = &session.Claims{Expires: s.v.arrived.Add(time.Hour)}
 		s.run()
 		if took := time.Since(s.v.arrived); took != time.Hour {
 			t.Errorf("it ends after %v", took)

@@ -35,7 +35,7 @@ type visit struct {
 	tool    string
 	took    time.Duration
 
-	client *session.Client // the session of a legacy client; nil: it is in none
+	client *session.Claims // the session of a legacy client; nil: it is in none
 
 	status string        // what Cache-Status says besides the name
 	left   time.Duration // of the freshness of a list

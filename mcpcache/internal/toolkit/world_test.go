@@ -198,7 +198,7 @@ func newWorld(t *testing.T, with setup, members []*member) *world {
 		Memory: 8 << 20, Gate: 2 * time.Second, Origins: origins, Version: "1", SessionTTL: time.Hour, Sessions: session.NewTable(),
 		Sealer: func() *seal.Sealer { return sealer }, Settled: ready, Tried: ready, Board: notices.NewBoard(),
 	}
-	s.Sessions.SetMost(100)
+	s.Sessions.SetLimit(100)
 	s.Board.SetMost(100)
 	if with.rules != nil {
 		s.Rules = policytest.Parse(t, with.rules...)
