@@ -28,7 +28,7 @@ type call struct {
 	// streams says that the client takes other messages than the answer.
 	streams bool
 	answer  *stream
-	session *session // whose it is; nil: of none
+	session *clientSession // whose it is; nil: of none
 	modern  bool
 	// subscribes says that the answer is the end of a subscription; logs, that log messages
 	// are asked for.

@@ -39,7 +39,7 @@ func (r *refusal) Error() string { return "it refused initialize: " + r.err.Erro
 type child struct {
 	program *Program
 	process *process.Process
-	slot    *slot
+	slot    *processSlot
 	since   time.Time
 	outbox  chan *input // which wait with their clients
 	replies replies
@@ -63,7 +63,7 @@ type child struct {
 	why              error // it is ended; nil: it has ended by itself, or is not needed
 }
 
-func newChild(p *Program, running *process.Process, s *slot) *child {
+func newChild(p *Program, running *process.Process, s *processSlot) *child {
 	c := &child{
 		program: p, process: running, slot: s, since: time.Now(),
 		outbox: make(chan *input), replies: newReplies(), gone: make(chan struct{}),
@@ -84,7 +84,7 @@ func (c *child) initialize(request []byte, timeout time.Duration) ([]byte, error
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errSlow)
 	defer cancel()
 	asked := &call{answer: newStream(nil)}
-	if err := c.ask(ctx, request, asked); err != nil {
+	if err := c.sendRequest(ctx, request, asked); err != nil {
 		return nil, err
 	}
 	first, _ := asked.answer.next(timeout, ctx.Done())
@@ -107,9 +107,9 @@ func (c *child) initialize(request []byte, timeout time.Duration) ([]byte, error
 	return response.Result, nil
 }
 
-// ask sends a request, with an id and a progress token of our own. Answers come on the call's
+// sendRequest sends a request, with an id and a progress token of our own. Answers come on the call's
 // stream.
-func (c *child) ask(ctx context.Context, request []byte, asked *call) error {
+func (c *child) sendRequest(ctx context.Context, request []byte, asked *call) error {
 	c.mu.Lock()
 	if err := asked.refused(c.ending); err != nil {
 		c.mu.Unlock()
@@ -178,7 +178,7 @@ func (c *child) read() {
 	c.mu.Unlock()
 	close(c.gone)
 	c.slot.forget(c) // after that, as who is about to give it to the slot looks
-	c.slot.owner.lost(c)
+	c.slot.owner.handleExit(c)
 	text := fmt.Sprintf("program %s ended before it answered: %s", c.program.called(), c.exit())
 	for _, asked := range calls {
 		if asked.quiet {
@@ -209,10 +209,10 @@ func (c *child) receive(line []byte) {
 	case envelope.Method == "notifications/progress" && envelope.ID == nil:
 		c.progressed(line)
 	case envelope.ID != nil:
-		c.slot.owner.asks(c, line, envelope)
+		c.slot.owner.handleRequest(c, line, envelope)
 	case c.settling.Load() && revision.IsListChanged(envelope.Method):
 	default:
-		c.slot.owner.hears(c, line, envelope.Method)
+		c.slot.owner.handleNotification(c, line, envelope.Method)
 	}
 }
 
@@ -306,7 +306,7 @@ func (c *child) progressed(line []byte) {
 
 // latest returns the stream of the last request of a session whose client takes messages; nil:
 // none.
-func (c *child) latest(s *session) *stream {
+func (c *child) latest(s *clientSession) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var last uint64
@@ -322,7 +322,7 @@ func (c *child) latest(s *session) *stream {
 }
 
 // of returns our id of a call of a session, 0 if there is none.
-func (c *child) of(s *session, id []byte) uint64 {
+func (c *child) of(s *clientSession, id []byte) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for number, asked := range c.calls {

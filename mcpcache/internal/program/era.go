@@ -142,7 +142,7 @@ func (m *modern) greet(c *child, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errSlow)
 	defer cancel()
 	asked := &call{answer: newStream(nil)}
-	err := c.ask(ctx, discover, asked)
+	err := c.sendRequest(ctx, discover, asked)
 	var answer []byte
 	pinged := false
 	if err == nil {
@@ -180,7 +180,7 @@ func (m *modern) discovered(ctx context.Context, c *child, asked *call) (answer 
 	ping := &call{answer: newStream(nil)}
 	if answer == nil && !last && ctx.Err() == nil {
 		pinged = true
-		err = c.ask(ctx, pinging, ping)
+		err = c.sendRequest(ctx, pinging, ping)
 	}
 	for answer == nil && err == nil && !last && ctx.Err() == nil {
 		if pong, _ := ping.answer.take(); pong.message != nil && isResult(pong.message) { // modern servers know no ping

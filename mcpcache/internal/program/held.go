@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// held is a subscription to changes of lists. It outlasts processes: none runs for its sake, and
+// listSubscription is a subscription to changes of lists. It outlasts processes: none runs for its sake, and
 // each that runs is asked for it.
-type held struct {
+type listSubscription struct {
 	call    *call
 	request []byte
 	lists   map[string]bool // capabilities of the lists that it is about
@@ -55,10 +55,10 @@ func listsOf(request []byte) map[string]bool {
 
 // hold answers a subscription. If no process runs, and the program has said what it announces, none
 // is started: the next one is asked.
-func (m *modern) hold(r *http.Request, h *held) (*http.Response, error) {
+func (m *modern) hold(r *http.Request, h *listSubscription) (*http.Response, error) {
 	h.call.quiet = true
 	m.mu.Lock()
-	m.held[h] = struct{}{}
+	m.listSubscriptions[h] = struct{}{}
 	m.mu.Unlock()
 	release := func() { m.release(h) }
 	if announced := m.announces(); announced != nil && m.slot.asleep() { // one that wakes from now on is asked
@@ -87,7 +87,7 @@ func (m *modern) hold(r *http.Request, h *held) (*http.Response, error) {
 }
 
 // take reports whether a process is to be asked for a subscription: it has not been.
-func (m *modern) take(c *child, h *held) bool {
+func (m *modern) take(c *child, h *listSubscription) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if h.child == c {
@@ -98,9 +98,9 @@ func (m *modern) take(c *child, h *held) bool {
 }
 
 // release ends a subscription whose client does not listen any more.
-func (m *modern) release(h *held) {
+func (m *modern) release(h *listSubscription) {
 	m.mu.Lock()
-	delete(m.held, h)
+	delete(m.listSubscriptions, h)
 	c := h.child
 	m.mu.Unlock()
 	h.call.answer.end()
@@ -113,7 +113,7 @@ func (m *modern) release(h *held) {
 func (m *modern) endHeld() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for h := range m.held {
+	for h := range m.listSubscriptions {
 		h.call.answer.end()
 	}
 }
@@ -148,7 +148,7 @@ func (m *modern) record(request, answer []byte) {
 }
 
 // acknowledgement returns the first message of a subscription (2026-07-28, "Subscriptions").
-func (h *held) acknowledgement(announced map[string]bool) []byte {
+func (h *listSubscription) acknowledgement(announced map[string]bool) []byte {
 	granted := make(map[string]bool)
 	for name, capability := range filters {
 		if h.lists[capability] && announced[capability] {
@@ -164,7 +164,7 @@ func (h *held) acknowledgement(announced map[string]bool) []byte {
 func (m *modern) greeted(c *child) (messages []*again) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for h := range m.held {
+	for h := range m.listSubscriptions {
 		h.child, h.outlasts = c, h.call.acknowledged.Load()
 		messages = append(messages, &again{h.request, h.call})
 	}
@@ -178,7 +178,7 @@ func (*modern) watches() bool { return false }
 func (m *modern) replaces() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for h := range m.held {
+	for h := range m.listSubscriptions {
 		if h.outlasts {
 			return true
 		}
@@ -188,15 +188,15 @@ func (m *modern) replaces() bool {
 
 // restarted implements [owner].
 func (m *modern) restarted(c *child) {
-	m.tell(func(h *held) bool { return h.child == c && h.outlasts }, allChanges...)
+	m.announce(func(h *listSubscription) bool { return h.child == c && h.outlasts }, allChanges...)
 }
 
-// tell tells those that are told of changes that the program announces.
-func (m *modern) tell(told func(*held) bool, methods ...string) {
+// announce tells those that are told of changes that the program announces.
+func (m *modern) announce(told func(*listSubscription) bool, methods ...string) {
 	announced := m.announces()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for h := range m.held {
+	for h := range m.listSubscriptions {
 		if !told(h) || !h.call.acknowledged.Load() {
 			continue
 		}
@@ -210,11 +210,11 @@ func (m *modern) tell(told func(*held) bool, methods ...string) {
 	}
 }
 
-// lost implements [owner]. A subscription that the client does not know to be one ends.
-func (m *modern) lost(c *child) {
+// handleExit implements [owner]. A subscription that the client does not know to be one ends.
+func (m *modern) handleExit(c *child) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for h := range m.held {
+	for h := range m.listSubscriptions {
 		if h.child == c && !h.call.acknowledged.Load() {
 			h.call.answer.end()
 		}

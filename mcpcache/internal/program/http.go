@@ -124,7 +124,7 @@ func (p *Program) post(r *http.Request) (*http.Response, error) {
 }
 
 // sessionOf returns the session that a request is about, or how it is refused.
-func (p *Program) sessionOf(r *http.Request, id []byte) (*session, *http.Response) {
+func (p *Program) sessionOf(r *http.Request, id []byte) (*clientSession, *http.Response) {
 	name := r.Header.Get(sessionHeader)
 	if name == "" {
 		return nil, refuse(r, id, jsonrpc.Refused(http.StatusBadRequest, "Mcp-Session-Id is missing: a client has to open a session with initialize"))
@@ -168,7 +168,7 @@ func (p *Program) initialize(r *http.Request, body []byte, request *message.Requ
 	case s.shares():
 		said = sharedResult(said, body)
 	}
-	s.tells(said)
+	s.noteIntroduction(said)
 	res := answer(r, http.StatusOK, result(id, said))
 	res.Header.Set(sessionHeader, s.id)
 	return res, nil
@@ -176,7 +176,7 @@ func (p *Program) initialize(r *http.Request, body []byte, request *message.Requ
 
 // said returns the result of the session's initialize, or the answer by which the program refuses
 // it: as recorded, or of a process.
-func (s *session) said(ctx context.Context) (result, refused []byte, err error) {
+func (s *clientSession) said(ctx context.Context) (result, refused []byte, err error) {
 	if known, ok := s.recorded(); ok {
 		s.touch()
 		return known.Result, known.Refusal, nil
@@ -189,7 +189,7 @@ func (s *session) said(ctx context.Context) (result, refused []byte, err error) 
 }
 
 // request has the session's process answer a request.
-func (s *session) request(r *http.Request, m *inbound.Request) (*http.Response, error) {
+func (s *clientSession) request(r *http.Request, m *inbound.Request) (*http.Response, error) {
 	s.touch()
 	request := &m.Message
 	if own := s.keptFromProcess(request, m.Body.Bytes); own != nil {
@@ -204,7 +204,7 @@ func (s *session) request(r *http.Request, m *inbound.Request) (*http.Response, 
 	var calls []*call
 	defer func() { s.settled(calls) }()
 	subscribed := s.subscribing(request, m.Body.Bytes)
-	res, err := s.slot.ask(r, m, func() *call {
+	res, err := s.slot.callProcess(r, m, func() *call {
 		asked := s.program.newCall(r, m)
 		asked.session, asked.answered = s, subscribed
 		calls = append(calls, asked)
@@ -224,10 +224,10 @@ func (s *session) request(r *http.Request, m *inbound.Request) (*http.Response, 
 	return s.program.unanswered(r, request, err), nil
 }
 
-// ask has the process answer a request. If it has ended before it was sent the request, another
+// callProcess has the process answer a request. If it has ended before it was sent the request, another
 // one does. newCall is called for each of them; begin before it is sent the request. Once it has been
 // sent, its memory is given back.
-func (s *slot) ask(r *http.Request, m *inbound.Request, newCall func() *call, begin func() error) (*http.Response, error) {
+func (s *processSlot) callProcess(r *http.Request, m *inbound.Request, newCall func() *call, begin func() error) (*http.Response, error) {
 	for range 3 {
 		asked := newCall()
 		c, _, err := s.awake(r.Context())
@@ -235,7 +235,7 @@ func (s *slot) ask(r *http.Request, m *inbound.Request, newCall func() *call, be
 			err = begin()
 		}
 		if err == nil {
-			err = c.ask(r.Context(), m.Body.Bytes, asked)
+			err = c.sendRequest(r.Context(), m.Body.Bytes, asked)
 		}
 		switch {
 		case err == nil && r.Context().Err() != nil:

@@ -69,7 +69,7 @@ func (c *child) leave(asked *call) {
 	if asked.modern && c.calls[asked.number] == asked {
 		delete(c.calls, asked.number)
 		line := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, asked.number)
-		go func() { _ = c.tell(context.Background(), line) }()
+		go func() { _ = c.sendMessage(context.Background(), line) }()
 	}
 	c.rest(asked)
 }

@@ -43,8 +43,8 @@ func withNumbers(request []byte, id uint64, progress bool) ([][]byte, error) {
 	return [][]byte{before, number, between, number, afterToken}, err
 }
 
-// tell sends what is no request.
-func (c *child) tell(ctx context.Context, line []byte) error {
+// sendMessage sends what is no request.
+func (c *child) sendMessage(ctx context.Context, line []byte) error {
 	return c.send(ctx, &input{line: [][]byte{line}})
 }
 

@@ -16,11 +16,11 @@ import (
 // modern is the one process for all requests without a session. What is told apart by them is
 // that process's: a process is no conversation (2026-07-28, "Base Protocol", "Statelessness").
 type modern struct {
-	slot *slot
+	slot *processSlot
 	era  era
 
-	mu   sync.Mutex
-	held map[*held]struct{}
+	mu                sync.Mutex
+	listSubscriptions map[*listSubscription]struct{}
 }
 
 // alone reports whether the program is not to have sessions.
@@ -38,13 +38,13 @@ func (m *modern) refuseSession(r *http.Request, from *inbound.Request) *http.Res
 	return refuse(r, request.ID, jsonrpc.Unsupported(requested, revision.LatestModern.String()))
 }
 
-// asks implements [owner].
-func (*modern) asks(c *child, _ []byte, e message.Envelope) {
+// handleRequest implements [owner].
+func (*modern) handleRequest(c *child, _ []byte, e message.Envelope) {
 	c.refuse(e, "a server sends no requests at this revision")
 }
 
-// hears implements [owner]. A message of a subscription names it.
-func (m *modern) hears(c *child, line []byte, method string) {
+// handleNotification implements [owner]. A message of a subscription names it.
+func (m *modern) handleNotification(c *child, line []byte, method string) {
 	switch method {
 	case "notifications/cancelled":
 		if asked := c.subscription(line, "params", "requestId"); asked != nil {
@@ -139,9 +139,9 @@ func (m *modern) post(r *http.Request, from *inbound.Request) (*http.Response, e
 	var res *http.Response
 	var err error
 	if lists := listsOf(body); subscribes && lazy && lists != nil && len(body) <= maxRemembered {
-		res, err = m.hold(r, &held{call: asked(), request: bytes.Clone(body), lists: lists})
+		res, err = m.hold(r, &listSubscription{call: asked(), request: bytes.Clone(body), lists: lists})
 	} else {
-		res, err = m.slot.ask(r, from, asked, func() error { return nil })
+		res, err = m.slot.callProcess(r, from, asked, func() error { return nil })
 	}
 	switch {
 	case err == nil || r.Context().Err() != nil:

@@ -39,7 +39,7 @@ type Kind struct {
 type Program struct {
 	command func() (process.Command, error)
 	host    *Host
-	shared  *slot // of all sessions; nil: each has its own
+	shared  *processSlot // of all sessions; nil: each has its own
 	modern  *modern
 	records records
 	logger  atomic.Pointer[zap.Logger]
@@ -56,7 +56,7 @@ type Program struct {
 	kept   atomic.Int64 // bytes that sessions keep for their next processes
 
 	mu        sync.Mutex
-	sessions  map[string]*session
+	sessions  map[string]*clientSession
 	children  map[*child]struct{}
 	woken     []*func(time.Time)
 	since     time.Time // when the first of the processes was about to start
@@ -73,21 +73,21 @@ func (h *Host) New(command func() (process.Command, error), kind Kind, limits Li
 		command: command, host: h, own: budget.NewRoom(0),
 		starts:   starts{first: make(chan struct{}, 1)},
 		closing:  make(chan struct{}),
-		sessions: make(map[string]*session),
+		sessions: make(map[string]*clientSession),
 		children: make(map[*child]struct{}),
 	}
 	if kind.Share && kind.Era == "" {
 		kind.Era = revision.Legacy.String()
 	}
 	if kind.Share {
-		p.shared = &slot{program: p, owner: &shared{p}}
+		p.shared = &processSlot{program: p, owner: &shared{p}}
 	}
 	p.records = records{program: p, store: store, answers: make(map[recordKey]record)}
 	p.modern = &modern{
-		era:  era{fixed: kind.Era != "", speaks: eraOf(kind.Era), silence: usualSilence, changed: p.records.change},
-		held: make(map[*held]struct{}),
+		era:               era{fixed: kind.Era != "", speaks: eraOf(kind.Era), silence: usualSilence, changed: p.records.change},
+		listSubscriptions: make(map[*listSubscription]struct{}),
 	}
-	p.modern.slot = &slot{program: p, owner: p.modern}
+	p.modern.slot = &processSlot{program: p, owner: p.modern}
 	p.SetName("")
 	p.Configure(limits, logger)
 	h.mu.Lock()
@@ -134,7 +134,7 @@ func (p *Program) end(stop func(*child)) {
 		close(p.closing)
 	}
 	sessions := p.sessions
-	p.sessions = make(map[string]*session)
+	p.sessions = make(map[string]*clientSession)
 	var ending sync.WaitGroup
 	for c := range p.children {
 		ending.Go(func() {
@@ -163,7 +163,7 @@ func (u *unavailable) Error() string { return u.reason }
 var errEnded = errors.New("program is ended: Caddy stops, or has another configuration")
 
 // open starts a process for a slot, and returns the answer with which it was greeted. It goes on if nobody waits any more: what a package manager has begun would be lost.
-func (p *Program) open(s *slot) (c *child, answer []byte, err error) {
+func (p *Program) open(s *processSlot) (c *child, answer []byte, err error) {
 	if err := p.reserve(); err != nil {
 		return nil, nil, err
 	}
@@ -212,7 +212,7 @@ func isJudgement(err error) bool {
 }
 
 // start starts a process in the place that was reserved.
-func (p *Program) start(s *slot) (*child, error) {
+func (p *Program) start(s *processSlot) (*child, error) {
 	command, err := p.command()
 	if err != nil {
 		p.release()

@@ -36,16 +36,16 @@ type lineRoom struct {
 	// isTooLong says that there is never memory for the line.
 	isTooLong bool
 
-	mu   sync.Mutex
-	turn turn
+	mu     sync.Mutex
+	growth growth
 }
 
-// turn says whether a line may grow.
-type turn int
+// growth says whether a line may grow.
+type growth int
 
 const (
-	notYet turn = iota
-	inTurn
+	notYet growth = iota
+	growing
 	paused // for so long that others had their turn
 )
 
@@ -63,17 +63,17 @@ func (l *lineRoom) fits(size int) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.turn == paused {
+	if l.growth == paused {
 		l.share.Overdraw(more)
 		return true
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(l.running, l.left)
 	defer cancel()
-	if l.turn == notYet && l.room.Enter(ctx, roomPatience) {
-		l.turn = inTurn
+	if l.growth == notYet && l.room.Enter(ctx, roomPatience) {
+		l.growth = growing
 	}
-	fits := l.turn == inTurn && l.share.GrowSoon(ctx, more)
+	fits := l.growth == growing && l.share.GrowSoon(ctx, more)
 	l.left -= time.Since(began)
 	l.stall.Reset(stalled)
 	return fits
@@ -83,8 +83,8 @@ func (l *lineRoom) fits(size int) bool {
 func (l *lineRoom) pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.turn == inTurn {
-		l.turn = paused
+	if l.growth == growing {
+		l.growth = paused
 		l.room.Leave()
 	}
 }
@@ -97,7 +97,7 @@ func (l *lineRoom) end() {
 	l.stall.Stop()
 	l.pause()
 	l.share.Release()
-	l.room, l.turn = nil, notYet
+	l.room, l.growth = nil, notYet
 }
 
 // lacksRoom deals with a line of which there is only the beginning, as there was no memory for more: its call

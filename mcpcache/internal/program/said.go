@@ -15,23 +15,23 @@ import (
 // session, which so is none any more.
 var errOther = errors.New("the program is another one than before: the client has to open another session with initialize")
 
-// told is what the client of a session was told of the program.
-type told struct {
+// introduction is what the client of a session was told of the program.
+type introduction struct {
 	offers  description
 	logs    bool     // it takes a level of log messages
 	changes []string // the notifications of changes of lists that there may be
 }
 
-// tells notes what the client is told.
-func (s *session) tells(result []byte) {
-	known := &told{offers: offers(result)}
+// noteIntroduction notes what the client is told.
+func (s *clientSession) noteIntroduction(result []byte) {
+	known := &introduction{offers: offers(result)}
 	if info, err := message.ParseServerInfo(result); err == nil {
 		known.logs = info.Capabilities["logging"]
 		known.changes = changesOf(func(capability string) bool { return info.ListChanged[capability] })
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = known
+	s.introduction = known
 }
 
 // changesOf returns the notifications of changes of the lists that announced reports of their
@@ -45,20 +45,20 @@ func changesOf(announced func(capability string) bool) (methods []string) {
 	return methods
 }
 
-// knows returns what the client was told; nil before that.
-func (s *session) knows() *told {
+// introduced returns what the client was told; nil before that.
+func (s *clientSession) introduced() *introduction {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.told
+	return s.introduction
 }
 
 // Announce sends a notification that a list has changed to all clients that listen for it, if the
 // program has said that it does that.
 func (p *Program) Announce(method string) {
 	for _, s := range p.known() {
-		s.tell(method)
+		s.announce(method)
 	}
-	p.modern.tell(func(*held) bool { return true }, method)
+	p.modern.announce(func(*listSubscription) bool { return true }, method)
 }
 
 // allChanges are the notifications that lists have changed.
@@ -66,15 +66,15 @@ var allChanges = []string{
 	revision.ChangeOf(revision.Tools), revision.ChangeOf(revision.Prompts), revision.ChangeOf(revision.Resources),
 }
 
-// tell tells a client that listens of changes that the program announces.
-func (s *session) tell(methods ...string) {
+// announce tells a client that listens of changes that the program announces.
+func (s *clientSession) announce(methods ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.told == nil || s.unrelated == nil {
+	if s.introduction == nil || s.unrelated == nil {
 		return
 	}
 	for _, method := range methods {
-		if slices.Contains(s.told.changes, method) {
+		if slices.Contains(s.introduction.changes, method) {
 			s.unrelated.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, method))
 		}
 	}
@@ -98,7 +98,7 @@ func (p *Program) greet(c *child, request []byte, timeout time.Duration) ([]byte
 
 // recorded returns how a process has answered the session's initialize before. It reports false if
 // one has to be asked, or is there anyway.
-func (s *session) recorded() (known record, ok bool) {
+func (s *clientSession) recorded() (known record, ok bool) {
 	if !s.program.limits.Load().Lazy || s.slot.running() != nil {
 		return record{}, false
 	}
@@ -110,8 +110,8 @@ func (s *session) recorded() (known record, ok bool) {
 
 // answersAsleep answers what needs no process while none runs. It returns nil if one has to be
 // asked.
-func (s *session) answersAsleep(request *message.Request, body []byte) ([]byte, error) {
-	known := s.knows()
+func (s *clientSession) answersAsleep(request *message.Request, body []byte) ([]byte, error) {
+	known := s.introduced()
 	if !s.program.limits.Load().Lazy || known == nil {
 		return nil, nil
 	}

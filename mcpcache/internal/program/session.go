@@ -18,8 +18,8 @@ const maxAsked = 1000
 // maxRemembered is how many bytes of messages are kept of a session for its next process.
 const maxRemembered = 128 << 10
 
-// session is that of a client. While nobody needs it, it has no process.
-type session struct {
+// clientSession is that of a client. While nobody needs it, it has no process.
+type clientSession struct {
 	id      string
 	program *Program
 	// initialize is the request that has opened it, for the next process.
@@ -27,21 +27,21 @@ type session struct {
 	upkeep     bool // it is opened for the upkeep of lists
 
 	// slot has its process: of its own, or that of all sessions.
-	slot *slot
+	slot *processSlot
 
-	mu          sync.Mutex
-	used        time.Time
-	closed      bool
-	told        *told                    // nil: not yet
-	initialized []byte                   // the notification; nil: not yet
-	level       []byte                   // the last request for a level of log messages
-	subscribed  map[string]*subscription // by URI
-	remembered  int                      // bytes of these
-	kept        int64                    // bytes of these and of initialize, which count while the session is known
-	waiting     map[*call]struct{}       // that have not been sent yet, or not answered
-	unrelated   *stream                  // what is no part of an answer; nil: nobody listens
-	asked       map[uint64]asked
-	lastAsked   uint64
+	mu           sync.Mutex
+	used         time.Time
+	closed       bool
+	introduction *introduction            // nil: not yet
+	initialized  []byte                   // the notification; nil: not yet
+	level        []byte                   // the last request for a level of log messages
+	subscribed   map[string]*subscription // by URI
+	remembered   int                      // bytes of these
+	kept         int64                    // bytes of these and of initialize, which count while the session is known
+	waiting      map[*call]struct{}       // that have not been sent yet, or not answered
+	unrelated    *stream                  // what is no part of an answer; nil: nobody listens
+	asked        map[uint64]asked
+	lastAsked    uint64
 }
 
 // asked is a request of a process to the client.
@@ -51,10 +51,10 @@ type asked struct {
 }
 
 // greet implements [owner].
-func (s *session) greet(c *child, timeout time.Duration) ([]byte, error) {
+func (s *clientSession) greet(c *child, timeout time.Duration) ([]byte, error) {
 	answer, err := s.program.greet(c, s.initialize, timeout)
 	_, refused := errors.AsType[*refusal](err)
-	if known := s.knows(); known != nil && (refused || err == nil && known.offers != offers(answer)) {
+	if known := s.introduced(); known != nil && (refused || err == nil && known.offers != offers(answer)) {
 		return nil, errOther
 	}
 	if err == nil {
@@ -64,7 +64,7 @@ func (s *session) greet(c *child, timeout time.Duration) ([]byte, error) {
 }
 
 // greeted implements [owner].
-func (s *session) greeted(*child) (messages []*again) {
+func (s *clientSession) greeted(*child) (messages []*again) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.initialized == nil {
@@ -81,28 +81,28 @@ func (s *session) greeted(*child) (messages []*again) {
 }
 
 // watches implements [owner]: the client listens for what becomes of a resource.
-func (s *session) watches() bool {
+func (s *clientSession) watches() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.subscribed) > 0 && s.unrelated != nil && s.unrelated.isOpen()
 }
 
 // replaces implements [owner].
-func (s *session) replaces() bool { return s.knows() != nil }
+func (s *clientSession) replaces() bool { return s.introduced() != nil }
 
 // restarted implements [owner].
-func (s *session) restarted(*child) { s.tell(allChanges...) }
+func (s *clientSession) restarted(*child) { s.announce(allChanges...) }
 
 // remember keeps what a later process has to be sent again, of a request or a notification
 // that is handed on. It is an error if there is no room for that.
-func (s *session) remember(method string, body []byte) error {
+func (s *clientSession) remember(method string, body []byte) error {
 	err := s.note(method, body)
 	s.program.trim()
 	return err
 }
 
 // note is remember without regard to other sessions.
-func (s *session) note(method string, body []byte) error {
+func (s *clientSession) note(method string, body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch method {
@@ -119,7 +119,7 @@ func (s *session) note(method string, body []byte) error {
 }
 
 // keep puts a message in the place of another one. The lock is held.
-func (s *session) keep(at *[]byte, body []byte) error {
+func (s *clientSession) keep(at *[]byte, body []byte) error {
 	size := s.remembered - len(*at) + len(body)
 	if size > maxRemembered {
 		return errMemory
@@ -130,7 +130,7 @@ func (s *session) keep(at *[]byte, body []byte) error {
 }
 
 // count adds to the bytes that are kept. The lock is held.
-func (s *session) count(more int) {
+func (s *clientSession) count(more int) {
 	s.remembered += more
 	if !s.closed {
 		s.kept += int64(more)
@@ -140,8 +140,8 @@ func (s *session) count(more int) {
 
 var errMemory = fmt.Errorf("subscriptions of a session, and what else its next process is sent, are larger than %d KiB", maxRemembered>>10)
 
-// lost implements [owner].
-func (s *session) lost(c *child) {
+// handleExit implements [owner].
+func (s *clientSession) handleExit(c *child) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, a := range s.asked {
@@ -153,7 +153,7 @@ func (s *session) lost(c *child) {
 
 // lastUse returns when the session was used, and whether it has no process. A client that listens
 // uses it.
-func (s *session) lastUse() (used time.Time, asleep bool) {
+func (s *clientSession) lastUse() (used time.Time, asleep bool) {
 	s.mu.Lock()
 	if used = s.used; s.unrelated != nil && s.unrelated.isOpen() {
 		used = time.Now()
@@ -163,14 +163,14 @@ func (s *session) lastUse() (used time.Time, asleep bool) {
 }
 
 // waits says that a call may be cancelled from now on.
-func (s *session) waits(asked *call) {
+func (s *clientSession) waits(asked *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[asked] = struct{}{}
 }
 
 // settled says that calls are answered, or that what follows is on their streams.
-func (s *session) settled(calls []*call) {
+func (s *clientSession) settled(calls []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, asked := range calls {
@@ -179,20 +179,20 @@ func (s *session) settled(calls []*call) {
 }
 
 // touch notes that the session is used.
-func (s *session) touch() {
+func (s *clientSession) touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = time.Now()
 }
 
 // awake returns the session's process, which is started if there is none.
-func (s *session) awake(ctx context.Context) (*child, []byte, error) {
+func (s *clientSession) awake(ctx context.Context) (*child, []byte, error) {
 	s.touch()
 	return s.slot.awake(ctx)
 }
 
 // close ends the session: its stream, and its process.
-func (s *session) close() {
+func (s *clientSession) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.program.kept.Add(-s.kept)
@@ -208,7 +208,7 @@ func (s *session) close() {
 
 // listen returns a stream of what is no part of an answer. One that is there ends: its client
 // has lost it.
-func (s *session) listen() *stream {
+func (s *clientSession) listen() *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = time.Now()
@@ -224,7 +224,7 @@ func (s *session) listen() *stream {
 
 // put hands a message that is no answer to the client: on the stream of the last request, or on
 // that of none. With first that of none comes first. It reports whether there is one.
-func (s *session) put(c *child, line []byte, unrelatedFirst bool) bool {
+func (s *clientSession) put(c *child, line []byte, unrelatedFirst bool) bool {
 	s.mu.Lock()
 	unrelated := s.unrelated
 	s.mu.Unlock()
@@ -244,9 +244,9 @@ func (s *session) put(c *child, line []byte, unrelatedFirst bool) bool {
 	return false
 }
 
-// hears takes a notification of the process. What a request makes happen is told beside its
+// handleNotification takes a notification of the process. What a request makes happen is told beside its
 // answer; what changes by itself is not.
-func (s *session) hears(c *child, line []byte, method string) {
+func (s *clientSession) handleNotification(c *child, line []byte, method string) {
 	if method == "notifications/cancelled" {
 		if line = s.cancelledAsk(c, line); line == nil {
 			return
@@ -257,7 +257,7 @@ func (s *session) hears(c *child, line []byte, method string) {
 
 // cancelledAsk returns a process's cancellation of a request to the client, with our id; nil if
 // it was not handed on.
-func (s *session) cancelledAsk(c *child, line []byte) []byte {
+func (s *clientSession) cancelledAsk(c *child, line []byte) []byte {
 	id, ok := message.ValueAt(line, "params", "requestId")
 	if !ok {
 		return nil
@@ -277,8 +277,8 @@ func (s *session) cancelledAsk(c *child, line []byte) []byte {
 	return nil
 }
 
-// asks takes a request of the process to its client.
-func (s *session) asks(c *child, line []byte, e message.Envelope) {
+// handleRequest takes a request of the process to its client.
+func (s *clientSession) handleRequest(c *child, line []byte, e message.Envelope) {
 	const deaf = "the client does not listen for requests now"
 	if e.Method == "ping" {
 		c.refuse(e, deaf)
@@ -303,7 +303,7 @@ func (s *session) asks(c *child, line []byte, e message.Envelope) {
 
 // answers hands the client's answer to the process that has asked. One that is late, or that
 // nobody has asked for, is dropped.
-func (s *session) answers(ctx context.Context, body, id []byte) error {
+func (s *clientSession) answers(ctx context.Context, body, id []byte) error {
 	number, ok := message.Number(id)
 	if !ok {
 		return nil
@@ -320,14 +320,14 @@ func (s *session) answers(ctx context.Context, body, id []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := a.child.tell(ctx, line); !errors.Is(err, errGone) {
+	if err := a.child.sendMessage(ctx, line); !errors.Is(err, errGone) {
 		return err
 	}
 	return nil
 }
 
 // notify hands a notification of the client on. A process that does not run needs none.
-func (s *session) notify(ctx context.Context, body []byte, method string) error {
+func (s *clientSession) notify(ctx context.Context, body []byte, method string) error {
 	s.touch()
 	if method == "notifications/cancelled" {
 		return s.cancel(ctx, body)
@@ -339,7 +339,7 @@ func (s *session) notify(ctx context.Context, body []byte, method string) error 
 	if c == nil || s.shares() {
 		return nil // a process of all sessions knows of no client
 	}
-	if err := c.tell(ctx, body); !errors.Is(err, errGone) {
+	if err := c.sendMessage(ctx, body); !errors.Is(err, errGone) {
 		return err
 	}
 	return nil
@@ -347,7 +347,7 @@ func (s *session) notify(ctx context.Context, body []byte, method string) error 
 
 // cancel hands on that a request is cancelled. Its answer ends here: a process that has heard
 // of it sends none.
-func (s *session) cancel(ctx context.Context, body []byte) error {
+func (s *clientSession) cancel(ctx context.Context, body []byte) error {
 	id, ok := message.ValueAt(body, "params", "requestId")
 	if !ok {
 		return nil
@@ -374,7 +374,7 @@ func (s *session) cancel(ctx context.Context, body []byte) error {
 	if cancelled := c.settle(number); cancelled != nil {
 		cancelled.fail(errCancelled.Error())
 	}
-	if err := c.tell(ctx, line); !errors.Is(err, errGone) {
+	if err := c.sendMessage(ctx, line); !errors.Is(err, errGone) {
 		return err
 	}
 	return nil

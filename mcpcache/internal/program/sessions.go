@@ -16,7 +16,7 @@ const (
 
 // newSession returns a session that is known from now on. If there are too many, or they keep too much, that
 // which was not used for the longest time is forgotten.
-func (p *Program) newSession(initialize []byte, upkeep bool) (*session, error) {
+func (p *Program) newSession(initialize []byte, upkeep bool) (*clientSession, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -26,12 +26,12 @@ func (p *Program) newSession(initialize []byte, upkeep bool) (*session, error) {
 		return nil, &unavailable{fmt.Sprintf("program %s has no room for another session: %d are in use", p.called(), len(p.sessions)), firstRetry}
 	}
 	p.kept.Add(int64(len(initialize)))
-	s := &session{
+	s := &clientSession{
 		id: rand.Text(), program: p, initialize: initialize, upkeep: upkeep, kept: int64(len(initialize)), used: time.Now(),
 		asked: make(map[uint64]asked), subscribed: make(map[string]*subscription), waiting: make(map[*call]struct{}),
 	}
 	if s.slot = p.shared; s.slot == nil {
-		s.slot = &slot{program: p, owner: s}
+		s.slot = &processSlot{program: p, owner: s}
 	}
 	p.sessions[s.id] = s
 	return s, nil
@@ -53,7 +53,7 @@ func (p *Program) trim() {
 // whether that is so: those with a process are not forgotten. The lock is held.
 func (p *Program) makeRoom(sessions int, bytes int64) bool {
 	for {
-		var oldest *session
+		var oldest *clientSession
 		var since time.Time
 		for id, s := range p.sessions {
 			used, asleep := s.lastUse()
@@ -78,21 +78,21 @@ func (p *Program) makeRoom(sessions int, bytes int64) bool {
 }
 
 // session returns the session of that id, nil if there is none.
-func (p *Program) session(id string) *session {
+func (p *Program) session(id string) *clientSession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sessions[id]
 }
 
 // known returns the sessions there are.
-func (p *Program) known() []*session {
+func (p *Program) known() []*clientSession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Values(p.sessions))
 }
 
 // forget ends a session.
-func (p *Program) forget(s *session) {
+func (p *Program) forget(s *clientSession) {
 	p.mu.Lock()
 	delete(p.sessions, s.id)
 	p.mu.Unlock()

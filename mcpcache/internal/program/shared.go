@@ -34,7 +34,7 @@ func (s *shared) greet(c *child, timeout time.Duration) ([]byte, error) {
 		return nil, err
 	}
 	for _, session := range s.program.known() {
-		if known := session.knows(); known != nil && (refused || known.offers != offers(sharedResult(answer, session.initialize))) {
+		if known := session.introduced(); known != nil && (refused || known.offers != offers(sharedResult(answer, session.initialize))) {
 			s.program.forget(session)
 		}
 	}
@@ -43,18 +43,18 @@ func (s *shared) greet(c *child, timeout time.Duration) ([]byte, error) {
 
 // watches implements [owner].
 func (s *shared) watches() bool {
-	return slices.ContainsFunc(s.program.known(), (*session).watches)
+	return slices.ContainsFunc(s.program.known(), (*clientSession).watches)
 }
 
 // replaces implements [owner].
 func (s *shared) replaces() bool {
-	return slices.ContainsFunc(s.program.known(), (*session).replaces)
+	return slices.ContainsFunc(s.program.known(), (*clientSession).replaces)
 }
 
 // restarted implements [owner].
 func (s *shared) restarted(*child) {
 	for _, session := range s.program.known() {
-		session.tell(allChanges...)
+		session.announce(allChanges...)
 	}
 }
 
@@ -75,14 +75,14 @@ func (s *shared) greeted(*child) []*again {
 	return messages
 }
 
-// asks implements [owner].
-func (*shared) asks(c *child, _ []byte, e message.Envelope) {
+// handleRequest implements [owner].
+func (*shared) handleRequest(c *child, _ []byte, e message.Envelope) {
 	c.refuse(e, "several clients share this process: none can be asked")
 }
 
-// hears implements [owner]. Changes of lists concern all sessions, those of a resource the ones that
+// handleNotification implements [owner]. Changes of lists concern all sessions, those of a resource the ones that
 // have subscribed to it. Of anything else nobody knows whom it concerns.
-func (s *shared) hears(c *child, line []byte, method string) {
+func (s *shared) handleNotification(c *child, line []byte, method string) {
 	uri := ""
 	if method == "notifications/resources/updated" {
 		uri = message.StringAt(line, "params", "uri")
@@ -97,7 +97,7 @@ func (s *shared) hears(c *child, line []byte, method string) {
 }
 
 // left ends the subscriptions of a session that has ended and that no other one has.
-func (s *shared) left(gone *session) {
+func (s *shared) left(gone *clientSession) {
 	c := gone.slot.running()
 	if c == nil {
 		return
@@ -114,7 +114,7 @@ func (s *shared) left(gone *session) {
 
 // isSubscribed reports whether a session has that subscription.
 func (s *shared) isSubscribed(uri string) bool {
-	return slices.ContainsFunc(s.program.known(), func(session *session) bool { return session.subscription(uri) })
+	return slices.ContainsFunc(s.program.known(), func(session *clientSession) bool { return session.subscription(uri) })
 }
 
 // unsubscribe returns a request.
@@ -123,8 +123,8 @@ func unsubscribe(uri string) []byte {
 	return line
 }
 
-// lost implements [owner].
-func (*shared) lost(*child) {}
+// handleExit implements [owner].
+func (*shared) handleExit(*child) {}
 
 // sharedResult returns the result of initialize for a client, of what the process has said. The
 // client is answered at the revision that it knows, if that is older than the process's.
@@ -142,11 +142,11 @@ func sharedResult(result, initialize []byte) []byte {
 }
 
 // shares reports whether the session's process is that of all sessions.
-func (s *session) shares() bool { return s.slot.owner != owner(s) }
+func (s *clientSession) shares() bool { return s.slot.owner != owner(s) }
 
 // keptFromProcess answers what must not reach a process that others share: a subscription ends when
 // the last session that has it ends it. It returns nil if the process is asked.
-func (s *session) keptFromProcess(request *message.Request, body []byte) []byte {
+func (s *clientSession) keptFromProcess(request *message.Request, body []byte) []byte {
 	if !s.shares() || string(request.Method) != "resources/unsubscribe" {
 		return nil
 	}

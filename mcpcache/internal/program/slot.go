@@ -26,16 +26,16 @@ type owner interface {
 	// restarted says that such a process runs: what changed meanwhile was announced to nobody, and
 	// nobody but clients can tell.
 	restarted(c *child)
-	// asks takes a request of the process.
-	asks(c *child, line []byte, e message.Envelope)
-	// hears takes a notification of the process, but for those of progress.
-	hears(c *child, line []byte, method string)
-	// lost says that the process has ended.
-	lost(c *child)
+	// handleRequest takes a request of the process.
+	handleRequest(c *child, line []byte, e message.Envelope)
+	// handleNotification takes a notification of the process, but for those of progress.
+	handleNotification(c *child, line []byte, method string)
+	// handleExit says that the process has ended.
+	handleExit(c *child)
 }
 
-// slot has one process at most, which is started when it is needed.
-type slot struct {
+// processSlot has one process at most, which is started when it is needed.
+type processSlot struct {
 	program *Program
 	owner   owner
 
@@ -56,7 +56,7 @@ var errForgotten = errors.New("session has ended")
 
 // awake returns the process, and how it was greeted. It is started if there is none; the start goes
 // on if ctx ends.
-func (s *slot) awake(ctx context.Context) (*child, []byte, error) {
+func (s *processSlot) awake(ctx context.Context) (*child, []byte, error) {
 	var rests error
 	if requesthint.IsUpkeep(ctx) {
 		rests = s.program.rests()
@@ -89,7 +89,7 @@ func (s *slot) awake(ctx context.Context) (*child, []byte, error) {
 }
 
 // wake starts a process, and has it know what the one before knew.
-func (s *slot) wake(w *flight.Flight[woken], before *child) {
+func (s *processSlot) wake(w *flight.Flight[woken], before *child) {
 	if before != nil {
 		<-before.gone // two at a time might not bear each other
 	}
@@ -128,7 +128,7 @@ const settling = time.Second
 
 // settle has a process know what the one before knew. Of one that takes the place of another, it is no
 // news that its lists are others than before it started, which some say each time.
-func (s *slot) settle(c *child, before []*again) {
+func (s *processSlot) settle(c *child, before []*again) {
 	replaces := s.owner.replaces()
 	c.settling.Store(replaces)
 	for _, message := range before {
@@ -139,7 +139,7 @@ func (s *slot) settle(c *child, before []*again) {
 	}
 	if _, modern := s.owner.(*modern); !modern && len(before) > 0 { // that knows no ping
 		ping := &call{answer: newStream(nil)}
-		if c.ask(context.Background(), pinging, ping) == nil { // what it says before it answers, it says of its start
+		if c.sendRequest(context.Background(), pinging, ping) == nil { // what it says before it answers, it says of its start
 			ping.answer.next(settling, c.gone)
 		}
 	}
@@ -160,25 +160,25 @@ func (c *child) repeat(a *again) {
 	asked := a.call
 	if asked == nil {
 		if _, isRequest := message.ValueAt(a.line, "id"); !isRequest {
-			_ = c.tell(context.Background(), a.line)
+			_ = c.sendMessage(context.Background(), a.line)
 			return
 		}
 		asked = &call{answer: newStream(nil), left: true}
 	}
-	if err := c.ask(context.Background(), a.line, asked); err != nil && !asked.acknowledged.Load() {
+	if err := c.sendRequest(context.Background(), a.line, asked); err != nil && !asked.acknowledged.Load() {
 		asked.answer.end()
 	}
 }
 
 // running returns the process, nil if none runs.
-func (s *slot) running() *child {
+func (s *processSlot) running() *child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child
 }
 
 // forget forgets a process that has ended.
-func (s *slot) forget(c *child) {
+func (s *processSlot) forget(c *child) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.child == c {
@@ -187,14 +187,14 @@ func (s *slot) forget(c *child) {
 }
 
 // asleep reports whether no process runs, and none is about to.
-func (s *slot) asleep() bool {
+func (s *processSlot) asleep() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child == nil && s.waking == nil
 }
 
 // close ends the process. There will be no other.
-func (s *slot) close() {
+func (s *processSlot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

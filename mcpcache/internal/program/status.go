@@ -181,10 +181,10 @@ func (c *child) works() {
 func (c *child) isUseless() bool {
 	died := c.died()
 	switch owner := c.slot.owner.(type) {
-	case *session:
+	case *clientSession:
 		died = died && owner.upkeep
 	case *shared:
-		died = died && !slices.ContainsFunc(c.program.known(), func(s *session) bool { return !s.upkeep })
+		died = died && !slices.ContainsFunc(c.program.known(), func(s *clientSession) bool { return !s.upkeep })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ type subscription struct {
 
 // subscribe keeps a subscription that the process is about to be asked for. It is an error if there is no room for
 // it. The lock is held.
-func (s *session) subscribe(uri string, request []byte) error {
+func (s *clientSession) subscribe(uri string, request []byte) error {
 	to := s.subscribed[uri]
 	if to == nil {
 		to = new(subscription)
@@ -28,7 +28,7 @@ func (s *session) subscribe(uri string, request []byte) error {
 }
 
 // unsubscribe forgets a subscription. The lock is held.
-func (s *session) unsubscribe(uri string) {
+func (s *clientSession) unsubscribe(uri string) {
 	if to := s.subscribed[uri]; to != nil {
 		s.count(-len(to.request))
 		delete(s.subscribed, uri)
@@ -37,7 +37,7 @@ func (s *session) unsubscribe(uri string) {
 
 // subscribing returns what takes the answer to a request for a subscription, which may be none; nil for other
 // requests.
-func (s *session) subscribing(request *message.Request, body []byte) func(answer []byte) {
+func (s *clientSession) subscribing(request *message.Request, body []byte) func(answer []byte) {
 	if string(request.Method) != "resources/subscribe" {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (s *session) subscribing(request *message.Request, body []byte) func(answer
 }
 
 // subscription reports whether the session has a subscription, or has asked for it.
-func (s *session) subscription(uri string) bool {
+func (s *clientSession) subscription(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.subscribed[uri] != nil
@@ -64,7 +64,7 @@ func (s *session) subscription(uri string) bool {
 
 // subscribesTo reports whether a session has subscribed to a resource, or to one that it is a part of
 // (2025-11-25, schema, "ResourceUpdatedNotification"): the parts of a resource are behind a slash.
-func (s *session) subscribesTo(uri string) bool {
+func (s *clientSession) subscribesTo(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for whole, to := range s.subscribed {
