@@ -107,7 +107,7 @@ func (at *modelInstance) serveServers() {
 }
 
 // member is the server as one of the toolkit's.
-func (at *modelInstance) member() *backend.Tenant {
+func (at *modelInstance) member() *backend.Ref {
 	for _, s := range at.toolkit.several.servers {
 		if s.Name == at.w.cfg.name {
 			return s.backend

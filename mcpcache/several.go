@@ -135,7 +135,7 @@ func (s *several) provisionServers(ctx caddy.Context, name string) ([]*toolkit.S
 		}
 		servers[i] = &toolkit.Server{
 			Name: u.Name, Prefix: configured.prefix(), URL: u.urls[0], Host: u.feedHost, EndsSessions: configured.SessionLost == End,
-			LendsCredentials: u.settings.exchange.LendsCredentials, Carries: configured.carries(u.guard), Rules: ruling(u.rules), Observer: u.telemetry.Routed(), Tenant: u.backend,
+			LendsCredentials: u.settings.exchange.LendsCredentials, Carries: configured.carries(u.guard), Rules: ruling(u.rules), Observer: u.telemetry.Routed(), Ref: u.backend,
 		}
 	}
 	return servers, nil

@@ -32,7 +32,7 @@ import (
 )
 
 // pool holds the backends, which may outlive a configuration. See
-// [backend.Tenant.Acquire].
+// [backend.Ref.Acquire].
 var pool = caddy.NewUsagePool()
 
 // upstream is one MCP server as it is set up: the server of a handler, or one of several.
@@ -54,7 +54,7 @@ type upstream struct {
 	addressFromRequest string   // of the server, if it depends on the request; "" if it does not
 	feedHost           string   // the Host of the feeds' requests; "" if clients' Hosts do not reach the server
 
-	backend   *backend.Tenant
+	backend   *backend.Ref
 	telemetry *telemetry.Telemetry
 	endpoint  *exchange.Endpoint // nil in a toolkit, which has one for all of its servers
 	reported  *reported.Server
@@ -112,7 +112,7 @@ func (u *upstream) attach(ctx caddy.Context) error {
 	u.backend.Attach()
 	u.reported = &reported.Server{
 		Called: u.settings.exchange.Name, URLs: u.urls, Runs: u.program, Picked: u.addressFromRequest != "",
-		Tenant: u.backend, Counted: u.telemetry, Rules: u.rules,
+		Backend: u.backend, Counted: u.telemetry, Rules: u.rules,
 	}
 	if u.endpoint != nil {
 		u.reported.Made = u.endpoint.Warnings
@@ -297,7 +297,7 @@ func (u *upstream) findFeedHost() error {
 // placeholders that tell callers apart.
 func (u *upstream) acquire(config upstreamconfig.Config, key backend.Key, telling []string) error {
 	placeholders := config.Placeholders()
-	u.backend = &backend.Tenant{
+	u.backend = &backend.Ref{
 		Upstream: u.handler, Settings: u.settings.backend, Placeholders: placeholders, Store: u.store, Logger: u.logger,
 		Sleeper: u.sleeper(),
 		Identity: identity.Rules{

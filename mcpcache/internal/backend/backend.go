@@ -62,13 +62,13 @@ type Backend struct {
 	ended   chan struct{}
 
 	mu      sync.Mutex
-	tenants []*Tenant
+	tenants []*Ref
 }
 
 // New returns the backend of the server that key stands for, without tenants yet.
 // It takes settings, instance and logger from t. The feeds send their requests to
 // endpointURL.
-func New(key, endpointURL string, t *Tenant) (*Backend, error) {
+func New(key, endpointURL string, t *Ref) (*Backend, error) {
 	c, err := cache.New(t.Settings.Memory)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (b *Backend) apply() {
 	}
 	newest := b.tenants[len(b.tenants)-1]
 	policy := newest.Settings.Feed
-	policy.Turns = turns{b.Keeper, b.Fleet}
+	policy.Leases = leases{b.Keeper, b.Fleet}
 	memory, precompress := int64(0), false
 	for _, t := range b.tenants {
 		policy.Kinds |= t.Settings.Kinds

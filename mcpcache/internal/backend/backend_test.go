@@ -27,9 +27,9 @@ func (s stand) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Han
 
 // newTenant returns a user of a backend of its own, which ends with the test.
 // Its server is down.
-func newTenant(tb testing.TB) *Tenant {
+func newTenant(tb testing.TB) *Ref {
 	tb.Helper()
-	t := &Tenant{
+	t := &Ref{
 		Upstream: stand(func(http.ResponseWriter, *http.Request) error {
 			return caddyhttp.Error(http.StatusBadGateway, errors.New("down"))
 		}),
@@ -97,7 +97,7 @@ func TestNeighbourWithoutCompression(t *testing.T) {
 			for _, precompress := range wanted {
 				s := Defaults()
 				s.Precompress = precompress
-				tenant := &Tenant{Backend: b, Settings: s, Store: storetest.NewTrial(), Logger: zap.NewNop()}
+				tenant := &Ref{Backend: b, Settings: s, Store: storetest.NewTrial(), Logger: zap.NewNop()}
 				tenant.Attach()
 				defer tenant.Detach()
 			}

@@ -22,7 +22,7 @@ import (
 
 // instance is one of several that share a store, in front of one server.
 type instance struct {
-	*Tenant
+	*Ref
 
 	store *storetest.Shared
 	lists atomic.Int64 // of tools that it has asked for
@@ -36,7 +36,7 @@ func newFleet(t *testing.T, server *clienttest.Server, n int, ttl time.Duration)
 	var fleet []*instance
 	for range n {
 		one := &instance{store: &storetest.Shared{Trial: store, Ahead: time.Hour}}
-		one.Tenant = &Tenant{
+		one.Ref = &Ref{
 			Settings: Defaults(), Logger: zap.NewNop(), Store: one.store,
 			Secrets: func(context.Context) (secret.Ring, error) { return key, nil },
 			Upstream: stand(func(w http.ResponseWriter, r *http.Request) error {
@@ -48,7 +48,7 @@ func newFleet(t *testing.T, server *clienttest.Server, n int, ttl time.Duration)
 		}
 		one.Settings.Feed.TTL = ttl
 		var err error
-		if one.Backend, err = New("upstream", "http://upstream.test/mcp", one.Tenant); err != nil {
+		if one.Backend, err = New("upstream", "http://upstream.test/mcp", one.Ref); err != nil {
 			t.Fatal(err)
 		}
 		one.Attach()

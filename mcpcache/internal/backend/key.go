@@ -32,7 +32,7 @@ type Key struct {
 	Client    string   `json:",omitempty"`
 }
 
-// Of returns the key for [Tenant.Acquire]. identities tell apart the guards and programs that have
+// Of returns the key for [Ref.Acquire]. identities tell apart the guards and programs that have
 // the same configuration. An error says why the configuration is no JSON.
 func (k Key) Of(identities ...string) (string, error) {
 	text, err := json.Marshal(k)

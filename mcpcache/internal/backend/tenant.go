@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// Tenant is one handler's part in a backend.
-type Tenant struct {
-	// Backend is what the tenants of a server share. [Tenant.Acquire] sets it.
+// Ref is one handler's part in a backend.
+type Ref struct {
+	// Backend is what the tenants of a server share. [Ref.Acquire] sets it.
 	*Backend
 
 	// Upstream is the handler that reaches the server.
@@ -24,7 +24,7 @@ type Tenant struct {
 	Settings *Settings
 	// Placeholders are the names of the placeholders that Upstream uses.
 	Placeholders []string
-	// Identity tells the callers of the server apart. [Tenant.Acquire] sets its
+	// Identity tells the callers of the server apart. [Ref.Acquire] sets its
 	// secret.
 	Identity identity.Rules
 	Store    stores.Store
@@ -53,10 +53,10 @@ type Sleeper interface {
 }
 
 // Acquire takes the backend that key stands for from the pool, or makes it. Each
-// call that succeeds must be followed by a [Tenant.Release]. A new configuration
+// call that succeeds must be followed by a [Ref.Release]. A new configuration
 // acquires before the old one releases, so that snapshots, feeds and admissions
 // survive a reload that keeps the server.
-func (t *Tenant) Acquire(pool *caddy.UsagePool, key, endpointURL string) error {
+func (t *Ref) Acquire(pool *caddy.UsagePool, key, endpointURL string) error {
 	value, _, err := pool.LoadOrNew(key, func() (caddy.Destructor, error) {
 		return New(key, endpointURL, t)
 	})
@@ -70,7 +70,7 @@ func (t *Tenant) Acquire(pool *caddy.UsagePool, key, endpointURL string) error {
 
 // Attach makes the tenant's handler and settings the ones in use. They stay so
 // until another tenant attaches, or until Detach takes them away again.
-func (t *Tenant) Attach() {
+func (t *Ref) Attach() {
 	b := t.Backend
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,11 +83,11 @@ func (t *Tenant) Attach() {
 }
 
 // Detach takes the tenant's handler and settings out of use.
-func (t *Tenant) Detach() {
+func (t *Ref) Detach() {
 	b := t.Backend
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tenants = slices.DeleteFunc(b.tenants, func(other *Tenant) bool { return other == t })
+	b.tenants = slices.DeleteFunc(b.tenants, func(other *Ref) bool { return other == t })
 	if t.unwatch != nil {
 		t.unwatch()
 	}
@@ -96,7 +96,7 @@ func (t *Tenant) Detach() {
 
 // Release gives the backend back. With its last tenant the backend ends: ended is
 // closed when it has. Otherwise ended is nil.
-func (t *Tenant) Release() (ended <-chan struct{}, err error) {
+func (t *Ref) Release() (ended <-chan struct{}, err error) {
 	last, err := t.pool.Delete(t.Key)
 	t.Key = ""
 	if last {

@@ -9,23 +9,23 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 )
 
-// turns says which instance fetches, while this one hears of the changes that others know of.
-type turns struct {
+// leases says which instance fetches, while this one hears of the changes that others know of.
+type leases struct {
 	*persist.Keeper
 
 	fleet *fleet.Member
 }
 
-// Turn implements [feed.Turns].
-func (t turns) Turn(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func()) {
+// Lease implements [feed.Leases].
+func (t leases) Lease(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func()) {
 	if !t.fleet.Together() {
 		return nil, func() {}
 	}
-	return t.Keeper.Turn(ctx, t.fleet.Name(), own)
+	return t.Keeper.Lease(ctx, t.fleet.Name(), own)
 }
 
-// Several implements [feed.Turns].
-func (t turns) Several() bool { return t.fleet.Together() }
+// Several implements [feed.Leases].
+func (t leases) Several() bool { return t.fleet.Together() }
 
 // FleetState returns how the store is that instances share, or nil if it is not shared, and how this
 // one stands among them.

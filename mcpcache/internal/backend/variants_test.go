@@ -27,7 +27,7 @@ func TestClientsOfSleepersAreKept(t *testing.T) {
 				first := newTenant(t)
 				first.Backend.await(t)
 				first.Sleeper = sleeper
-				restarted := func() *Tenant {
+				restarted := func() *Ref {
 					next := *first
 					var err error
 					if next.Backend, err = New("upstream", "http://localhost/mcp", &next); err != nil {

@@ -26,14 +26,14 @@ type unanswered struct {
 	telling sync.WaitGroup
 }
 
-// ask sends a request, and waits for its answer for as long as ctx lasts.
+// sendRequest sends a request, and waits for its answer for as long as ctx lasts.
 //
 // A legacy server does not take a closed connection for a cancellation (2025-11-25,
 // "Sending Messages to the Server"), and some exit if they cannot deliver their answer
 // (supergateway#165). So such a server is told that nobody waits any more, and the
 // connection stays open for leftFor. A modern server is told by the connection's end,
 // and initialize must not be cancelled ("Cancellation").
-func (s *Session) ask(ctx context.Context, id int64, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+func (s *Session) sendRequest(ctx context.Context, id int64, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	if s.client.Revision.Era() == revision.Modern || r.Method == string(mcp.MethodInitialize) {
 		return s.transport.SendRequest(ctx, r)
 	}

@@ -90,7 +90,7 @@ func TestCapture(t *testing.T) {
 		for _, piece := range []int{1 << 10, 1 << 20} {
 			for _, sized := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %d, %t", name, piece, sized), func(t *testing.T) {
-					c := &capture{claim: &claim{turn: NewTurn()}, limit: 1 << 20}
+					c := &capture{claim: &claim{slot: NewReadSlot()}, limit: 1 << 20}
 					c.ask(7)
 					got, err := c.receive(t, replying{tt.contentType, tt.body, sized, piece})
 					if err != nil || got != tt.want {
@@ -99,7 +99,7 @@ func TestCapture(t *testing.T) {
 					if taken := c.taken(); taken != tt.taken {
 						t.Errorf("took %.200q, want %.200q", taken, tt.taken)
 					}
-					if held := len(c.claim.turn) == 1; held != tt.long {
+					if held := len(c.claim.slot) == 1; held != tt.long {
 						t.Errorf("the turn was taken: %t", held)
 					}
 				})
@@ -148,7 +148,7 @@ func TestCaptureHoldsNothingBack(t *testing.T) {
 				answer := roundTrip(func(*http.Request) (*http.Response, error) {
 					return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {eventType}}, Body: r}, nil
 				})
-				i := &capture{claim: &claim{turn: NewTurn()}}
+				i := &capture{claim: &claim{slot: NewReadSlot()}}
 				req, err := http.NewRequestWithContext(withCapture(t.Context(), i), http.MethodPost, "http://upstream.test", nil)
 				if err != nil {
 					t.Fatal(err)
@@ -187,7 +187,7 @@ func TestCaptureRefuses(t *testing.T) {
 			"nothing in it":  `{"jsonrpc":"2.0","id":7,"result":null,"error":null}`,
 		} {
 			for contentType, text := range map[string]string{jsonType: body, eventType: "data: " + body + "\n\n"} {
-				c := &capture{claim: &claim{turn: NewTurn()}}
+				c := &capture{claim: &claim{slot: NewReadSlot()}}
 				c.ask(7)
 				got, err := c.receive(t, replying{contentType, text, false, 1 << 20})
 				if contentType == eventType && len(text) < longMessage { // the library may ignore it
@@ -201,7 +201,7 @@ func TestCaptureRefuses(t *testing.T) {
 			}
 		}
 	}
-	c := &capture{claim: &claim{turn: NewTurn()}}
+	c := &capture{claim: &claim{slot: NewReadSlot()}}
 	if _, err := c.receive(t, replying{jsonType, "", false, 1}); !errors.Is(err, errEmpty) {
 		t.Errorf("of nothing: %v", err)
 	}
@@ -210,7 +210,7 @@ func TestCaptureRefuses(t *testing.T) {
 // A length that no answer may have is not believed.
 func TestCaptureBelievesNoLength(t *testing.T) {
 	long, result := exactly(longMessage + 1)
-	c := &capture{claim: &claim{turn: NewTurn()}, limit: 1 << 20}
+	c := &capture{claim: &claim{slot: NewReadSlot()}, limit: 1 << 20}
 	c.ask(7)
 	lying := roundTrip(func(req *http.Request) (*http.Response, error) {
 		res, err := replying{jsonType, long, false, 1 << 20}.RoundTrip(req)

@@ -41,9 +41,9 @@ type Config struct {
 	URL string
 	// Base carries the requests to the upstream.
 	Base http.RoundTripper
-	// Turn has the clients of an upstream, which share one, read one long list at a
+	// ReadSlot has the clients of an upstream, which share one, read one long list at a
 	// time.
-	Turn Turn
+	ReadSlot ReadSlot
 	// Policy returns what is in force.
 	Policy func() Policy
 	// OnNotice is called with the method of each notification, on whatever stream it

@@ -42,7 +42,7 @@ func (s *Session) List(ctx context.Context, r ListRequest) (*List, error) {
 	policy := s.client.Policy()
 	p := pageReader{
 		ListRequest: r, session: s, limit: policy.MaxList + messageOverhead,
-		claim: &claim{turn: s.client.Turn, patient: r.Patient},
+		claim: &claim{slot: s.client.ReadSlot, patient: r.Patient},
 		walk:  message.Walk{Kind: r.Kind, Era: s.client.Revision.Era(), MaxPages: policy.MaxPages, MaxBytes: policy.MaxList},
 	}
 	defer p.claim.release()

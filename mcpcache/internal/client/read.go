@@ -16,7 +16,7 @@ import (
 func (s *Session) ReadAnonymously(ctx context.Context, uri []byte, name string, as *Identity) (*List, error) {
 	ctx, cancel := context.WithTimeout(withoutGuard(ctx), RequestTimeout)
 	defer cancel()
-	c := claim{turn: s.client.Turn}
+	c := claim{slot: s.client.ReadSlot}
 	defer c.release()
 	ctx = withCapture(ctx, &capture{claim: &c, limit: s.client.Policy().MaxList + messageOverhead})
 	params := map[string]any{"uri": json.RawMessage(uri)}

@@ -164,7 +164,7 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 	number := s.nextID.Add(1)
 	kept.ask(number)
 	id := mcp.NewRequestId(number)
-	res, err := s.ask(ctx, number, transport.JSONRPCRequest{
+	res, err := s.sendRequest(ctx, number, transport.JSONRPCRequest{
 		JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params, Header: header,
 	})
 	switch {

@@ -9,7 +9,7 @@ import (
 
 const (
 	// longMessage is the size in bytes above which a message is read only when it is its
-	// list's turn, see [Turn].
+	// list's turn, see [ReadSlot].
 	longMessage = 64 << 10
 	// longList is the size in bytes above which a list is long: only one such
 	// list of an upstream is fetched at a time.
@@ -20,16 +20,16 @@ const (
 // fetched, and it was not to wait.
 var errBusy = errors.New("another long list of the upstream is being fetched")
 
-// Turn has the clients of an upstream read one long list at a time, because a list takes
+// ReadSlot has the clients of an upstream read one long list at a time, because a list takes
 // more memory while it arrives than when it is kept. A nil Turn does not limit them.
-type Turn chan struct{}
+type ReadSlot chan struct{}
 
-// NewTurn returns a turn that nobody has.
-func NewTurn() Turn { return make(Turn, 1) }
+// NewReadSlot returns a turn that nobody has.
+func NewReadSlot() ReadSlot { return make(ReadSlot, 1) }
 
 // claim is the claim of one list to the turn. The zero value needs none.
 type claim struct {
-	turn Turn
+	slot ReadSlot
 	// patient claims wait; others are given up at once.
 	patient bool
 
@@ -43,7 +43,7 @@ type claim struct {
 func (c *claim) take(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held || c.turn == nil {
+	if c.held || c.slot == nil {
 		return nil
 	}
 	if c.over {
@@ -51,7 +51,7 @@ func (c *claim) take(ctx context.Context) error {
 	}
 	if !c.patient {
 		select {
-		case c.turn <- struct{}{}:
+		case c.slot <- struct{}{}:
 			c.held = true
 			return nil
 		default:
@@ -59,7 +59,7 @@ func (c *claim) take(ctx context.Context) error {
 		}
 	}
 	select {
-	case c.turn <- struct{}{}:
+	case c.slot <- struct{}{}:
 		c.held = true
 		return nil
 	case <-ctx.Done():
@@ -74,6 +74,6 @@ func (c *claim) release() {
 	c.over = true
 	if c.held {
 		c.held = false
-		<-c.turn
+		<-c.slot
 	}
 }

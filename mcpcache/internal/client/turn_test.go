@@ -61,8 +61,8 @@ func TestLongListsTakeTurns(t *testing.T) {
 
 func TestTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := NewTurn()
-		first, impatient, patient := claim{turn: turn}, claim{turn: turn}, claim{turn: turn, patient: true}
+		turn := NewReadSlot()
+		first, impatient, patient := claim{slot: turn}, claim{slot: turn}, claim{slot: turn, patient: true}
 		for range 2 {
 			if first.take(t.Context()) != nil {
 				t.Fatal("nobody else has the turn, and yet it cannot be taken")

@@ -79,7 +79,7 @@ func run(t *testing.T, r revision.Revision, s *server, test func(w *world)) {
 		}
 		w.transport.Use(s)
 		w.client = New(Config{
-			Revision: r, URL: "http://upstream.test/mcp", Base: &w.transport, Turn: NewTurn(),
+			Revision: r, URL: "http://upstream.test/mcp", Base: &w.transport, ReadSlot: NewReadSlot(),
 			Policy: func() Policy { return w.policy },
 			OnNotice: func(method string) {
 				w.mu.Lock()

@@ -61,7 +61,7 @@ type Endpoint struct {
 	// Paging cuts lists into pages; nil: they are one page each.
 	Paging *Paging
 
-	backend         *backend.Tenant
+	backend         *backend.Ref
 	twin            string           // the path that the server may redirect the endpoint to
 	catalog         *catalog.Catalog // the lists as callers see them
 	status          outcome.CacheStatus
@@ -74,7 +74,7 @@ type Endpoint struct {
 }
 
 // New returns an endpoint in front of a server.
-func New(s Settings, t *backend.Tenant, o outcome.Observer, l *zap.Logger) *Endpoint {
+func New(s Settings, t *backend.Ref, o outcome.Observer, l *zap.Logger) *Endpoint {
 	return &Endpoint{
 		Settings: s, Observer: o, Logger: l, Warnings: warnings.New(l), backend: t, twin: redirect.Twin(s.Path), catalog: catalog.Of(t.Cache),
 		status: outcome.NewCacheStatus(s.Name), volatileHeaders: volatileheaders.New(),
@@ -178,7 +178,7 @@ func (e *Endpoint) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 }
 
 // route returns the backend that a request goes to: the only one.
-func (e *Endpoint) route() *backend.Tenant { return e.backend }
+func (e *Endpoint) route() *backend.Ref { return e.backend }
 
 // refuse answers 403 with a JSON-RPC error, so that no client takes it for a
 // server of another era.

@@ -52,7 +52,7 @@ func duration(d time.Duration) *time.Duration { return new(d) }
 
 // tenant returns the settings of requests, and what uses a server that upstream
 // stands for.
-func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Tenant) {
+func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Ref) {
 	tb.Helper()
 	s, b := Defaults(), backend.Defaults()
 	s.Name, s.MaxRequest = cmp.Or(c.Name, s.Name), cmp.Or(c.MaxRequest, s.MaxRequest)
@@ -73,7 +73,7 @@ func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Tenant
 		}
 		b.Feed.Kinds = b.Kinds
 	}
-	t := &backend.Tenant{Upstream: upstream, Settings: b, Store: storetest.NewTrial(), Logger: zap.NewNop()}
+	t := &backend.Ref{Upstream: upstream, Settings: b, Store: storetest.NewTrial(), Logger: zap.NewNop()}
 	t.Identity.Partition = c.Partition
 	var err error
 	if s.Origins, err = origin.Parse(c.Origins); err != nil {
@@ -111,7 +111,7 @@ func (unobserved) Noticed(revision.KindSet, outcome.Source) {}
 // has started: what is pinned, the test has pinned.
 type face struct {
 	*Endpoint
-	backend *backend.Tenant
+	backend *backend.Ref
 
 	requests atomic.Int64 // that clients' requests made of the upstream
 	mu       sync.Mutex

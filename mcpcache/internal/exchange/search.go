@@ -16,7 +16,7 @@ import (
 type search struct {
 	catalog *catalog.Catalog
 	// backend is what answers the request.
-	backend *backend.Tenant
+	backend *backend.Ref
 	// arrived is when the request arrived; now is later if it has waited since.
 	arrived, now time.Time
 

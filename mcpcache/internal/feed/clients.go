@@ -61,7 +61,7 @@ func (g *Group) openingPolicy() client.Policy {
 // newClient returns a client of the upstream.
 func (g *Group) newClient(r revision.Revision, policy func() client.Policy, onNotice func(method string)) *client.Client {
 	return client.New(client.Config{
-		Revision: r, URL: g.url, Base: g.base, Turn: g.turn, Policy: policy, OnNotice: onNotice,
+		Revision: r, URL: g.url, Base: g.base, ReadSlot: g.readSlot, Policy: policy, OnNotice: onNotice,
 	})
 }
 

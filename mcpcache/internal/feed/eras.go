@@ -16,10 +16,10 @@ import (
 // connection (copilot-cli#4809). So the legacy era is tried first, which such servers
 // speak, and one that gave no answer for the other is asked for that ever more seldom.
 
-// awaitTurn waits, in a modern feed whose upstream has not shown the era, until the feeds
+// awaitFirstEra waits, in a modern feed whose upstream has not shown the era, until the feeds
 // of the legacy era have found out whether the upstream speaks that, or a client has
 // shown the modern one.
-func (f *Feed) awaitTurn(ctx context.Context) {
+func (f *Feed) awaitFirstEra(ctx context.Context) {
 	defer f.waits.Store(false)
 	if f.revision.Era() == revision.Legacy || f.spoken() {
 		return

@@ -136,7 +136,7 @@ func (f *Feed) run(ctx context.Context) {
 	defer f.firstOnce.Do(func() { close(f.first) })
 	retry := newRetry()
 	if f.waits.Load() {
-		f.awaitTurn(ctx)
+		f.awaitFirstEra(ctx)
 	}
 	for ctx.Err() == nil {
 		err := f.connectAndServe(ctx, retry)
@@ -144,7 +144,7 @@ func (f *Feed) run(ctx context.Context) {
 			return
 		}
 		if sleep(ctx, f.pause(err, retry), f.retryNow) {
-			f.awaitTurn(ctx)
+			f.awaitFirstEra(ctx)
 		}
 	}
 }

@@ -57,7 +57,7 @@ const (
 )
 
 func (p *Policy) gather() time.Duration {
-	if p.Turns != nil && p.Turns.Several() {
+	if p.Leases != nil && p.Leases.Several() {
 		return gatherSeveral
 	}
 	return gather

@@ -19,13 +19,13 @@ import (
 // revision of each era that is spoken has one from the start, others get one when a
 // client uses them.
 type Group struct {
-	url    string
-	base   http.RoundTripper
-	cache  *cache.Cache
-	turn   client.Turn
-	lose   func()
-	policy atomic.Pointer[Policy]
-	logger atomic.Pointer[zap.Logger]
+	url      string
+	base     http.RoundTripper
+	cache    *cache.Cache
+	readSlot client.ReadSlot
+	lose     func()
+	policy   atomic.Pointer[Policy]
+	logger   atomic.Pointer[zap.Logger]
 
 	feeds [revision.Count]atomic.Pointer[Feed]
 	seat  seat
@@ -41,7 +41,7 @@ type Group struct {
 // sent before Run. lose is called whenever the upstream may have lost its sessions; it
 // must return at once.
 func NewGroup(url string, base http.RoundTripper, c *cache.Cache, lose func(), p *Policy, logger *zap.Logger) *Group {
-	g := &Group{url: url, base: base, cache: c, turn: client.NewTurn(), lose: lose}
+	g := &Group{url: url, base: base, cache: c, readSlot: client.NewReadSlot(), lose: lose}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.Set(p, logger)
 	return g
@@ -61,7 +61,7 @@ func (g *Group) Set(p *Policy, logger *zap.Logger) {
 }
 
 // Run starts the feeds that run from the start, unless they run already: that of the legacy
-// era, and then the modern one, which waits for it. See [Feed.awaitTurn].
+// era, and then the modern one, which waits for it. See [Feed.awaitFirstEra].
 func (g *Group) Run() {
 	g.start(revision.LatestLegacy, false)
 	g.start(revision.LatestModern, true)

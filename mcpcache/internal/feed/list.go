@@ -32,7 +32,7 @@ type List struct {
 	fetches    []*Fetch
 	noticeSeen time.Time // when a change was last announced
 	missed     time.Time // when one may last have been announced that was not heard of
-	turning    bool      // it is being found out whether another instance fetches it
+	leasing    bool      // it is being found out whether another instance fetches it
 	coming     *Fetch    // what waits for another instance to fetch it, or nil
 	retry      *backoff.ExponentialBackOff
 	failure    *Failure

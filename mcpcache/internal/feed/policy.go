@@ -51,8 +51,8 @@ type Policy struct {
 	Observer Observer
 	// Sleeper is the upstream if it sleeps while nobody uses it; nil if it never does.
 	Sleeper Sleeper
-	// Turns says which of several instances fetches lists; nil if there is only one.
-	Turns Turns
+	// Leases says which of several instances fetches lists; nil if there is only one.
+	Leases Leases
 }
 
 // Times say how long lists are fresh.

@@ -250,7 +250,7 @@ func (c *connection) step() (time.Duration, error) {
 		if wait := l.refreshVariants(c, now); wait > 0 {
 			next = min(next, wait)
 		}
-		busy = busy || l.turning || l.refreshing()
+		busy = busy || l.leasing || l.refreshing()
 		switch wait := l.due.Sub(now); {
 		case l.due.IsZero():
 		case wait > 0:
@@ -263,7 +263,7 @@ func (c *connection) step() (time.Duration, error) {
 	switch {
 	case most == nil || busy:
 	case most.dueForAge() != nil:
-		most.takeTurn(c, most.dueForAge())
+		most.takeLease(c, most.dueForAge())
 	default:
 		most.fetch(c, nil)
 	}

@@ -9,20 +9,20 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Turns says which of several instances fetches a list for all of them.
-type Turns interface {
-	// Turn returns the list that another instance has fetched since own was, or nothing while
+// Leases says which of several instances fetches a list for all of them.
+type Leases interface {
+	// Lease returns the list that another instance has fetched since own was, or nothing while
 	// one does, or else end: then the caller fetches it, and calls end after that.
-	Turn(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func())
+	Lease(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func())
 	// Several reports whether there may be other instances, which tell this one of changes.
 	Several() bool
 }
 
 const (
-	// turnPause is how often a feed looks whether what another instance fetches is there.
-	turnPause = 250 * time.Millisecond
-	// turnPatience is how long after its list went stale it fetches by itself.
-	turnPatience = 5 * time.Second
+	// leasePause is how often a feed looks whether what another instance fetches is there.
+	leasePause = 250 * time.Millisecond
+	// leasePatience is how long after its list went stale it fetches by itself.
+	leasePatience = 5 * time.Second
 )
 
 // dueForAge returns the feed's list if it is due again for its age alone, and another instance may
@@ -31,7 +31,7 @@ const (
 func (l *List) dueForAge() *cache.Entry {
 	f := l.feed
 	own := f.cache.Pinned(f.revision, l.kind)
-	if f.policy().Turns == nil || own == nil || l.kind == revision.Discover || !l.dueByAge() || own.Mark != f.cache.Mark(l.kind) {
+	if f.policy().Leases == nil || own == nil || l.kind == revision.Discover || !l.dueByAge() || own.Mark != f.cache.Mark(l.kind) {
 		return nil
 	}
 	return own
@@ -39,20 +39,20 @@ func (l *List) dueForAge() *cache.Entry {
 
 // waitsFor reports whether it is worth to wait for what another instance fetches after own.
 func waitsFor(own *cache.Entry) bool {
-	return own.Lifetime == 0 || -own.Left(time.Now()) <= turnPatience
+	return own.Lifetime == 0 || -own.Left(time.Now()) <= leasePatience
 }
 
-// takeTurn fetches a list that comes after own in the background, unless another instance has
+// takeLease fetches a list that comes after own in the background, unless another instance has
 // fetched that, or does. The caller holds the feed's mu.
-func (l *List) takeTurn(c *connection, own *cache.Entry) {
+func (l *List) takeLease(c *connection, own *cache.Entry) {
 	f := l.feed
 	due := l.due
-	l.turning = true
+	l.leasing = true
 	f.background.Go(func() {
-		e, end := f.policy().Turns.Turn(c.ctx, own)
+		e, end := f.policy().Leases.Lease(c.ctx, own)
 		var fetch *Fetch
 		f.mu.Lock()
-		l.turning = false
+		l.leasing = false
 		switch {
 		case !l.dueByAge() || !l.due.Equal(due) || !l.offered || f.conn != c:
 			e = nil // there is another reason to fetch it by now, or none any more
@@ -60,7 +60,7 @@ func (l *List) takeTurn(c *connection, own *cache.Entry) {
 			fetch = l.fetch(c, nil)
 			fetch.aged = true
 		default:
-			l.due = time.Now().Add(turnPause) // unless done says otherwise
+			l.due = time.Now().Add(leasePause) // unless done says otherwise
 			l.aged = l.due
 			if l.coming == nil {
 				l.coming = &Fetch{Flight: flight.New[*cache.Entry](), begun: true, mark: own.Mark}

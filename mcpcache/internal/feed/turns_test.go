@@ -17,14 +17,14 @@ import (
 // turn is an answer to the question whose turn it is.
 type turn func(own *cache.Entry) (e *cache.Entry, end func())
 
-// turns says what is asked of it, and answers as it is told.
-type turns struct {
+// leases says what is asked of it, and answers as it is told.
+type leases struct {
 	mu     sync.Mutex
 	asked  map[revision.Kind]int
 	answer turn
 }
 
-func (u *turns) Turn(_ context.Context, own *cache.Entry) (e *cache.Entry, end func()) {
+func (u *leases) Lease(_ context.Context, own *cache.Entry) (e *cache.Entry, end func()) {
 	u.mu.Lock()
 	u.asked[own.Kind]++
 	answer := u.answer
@@ -36,13 +36,13 @@ func (u *turns) Turn(_ context.Context, own *cache.Entry) (e *cache.Entry, end f
 }
 
 // count returns how often it was asked about a kind.
-func (u *turns) count(k revision.Kind) int {
+func (u *leases) count(k revision.Kind) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.asked[k]
 }
 
-func (u *turns) set(answer turn) {
+func (u *leases) set(answer turn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.answer = answer
@@ -55,21 +55,21 @@ func ours(*cache.Entry) (e *cache.Entry, end func()) { return nil, func() {} }
 func others(*cache.Entry) (e *cache.Entry, end func()) { return nil, nil }
 
 // useTurns has the feeds ask u.
-func (w *world) useTurns(u *turns) {
+func (w *world) useTurns(u *leases) {
 	u.asked = make(map[revision.Kind]int)
-	w.policy.Turns = u
+	w.policy.Leases = u
 	w.set(func(*Policy) {})
 }
 
 // startBehindOthers starts a feed while another instance fetches whatever is due.
-func (w *world) startBehindOthers() (*turns, *Feed) {
-	u := &turns{answer: others}
+func (w *world) startBehindOthers() (*leases, *Feed) {
+	u := &leases{answer: others}
 	w.useTurns(u)
 	return u, w.start(modern)
 }
 
 // wantTurns fails unless it was asked so often whose turn it is to fetch the tools.
-func (w *world) wantTurns(u *turns, want int) {
+func (w *world) wantTurns(u *leases, want int) {
 	w.Helper()
 	if got := u.count(revision.Tools); got != want {
 		w.Errorf("it was asked %d times whose turn it is, want %d", got, want)
@@ -126,7 +126,7 @@ func quiet() *server {
 // how long it is fresh, which is as we see it, and for what is said of the upstream.
 func TestListOfAnotherInstance(t *testing.T) {
 	run(t, quiet(), func(w *world) {
-		u := &turns{answer: func(*cache.Entry) (*cache.Entry, func()) { return w.elsewhere("other"), nil }}
+		u := &leases{answer: func(*cache.Entry) (*cache.Entry, func()) { return w.elsewhere("other"), nil }}
 		w.useTurns(u)
 		var refreshed, changed atomic.Int64
 		w.set(func(p *Policy) { p.Observer = watching{&refreshed, &changed} })
@@ -160,12 +160,12 @@ func TestListOfAnotherInstance(t *testing.T) {
 func TestWaitsForAnotherInstance(t *testing.T) {
 	run(t, quiet(), func(w *world) {
 		u, f := w.startBehindOthers()
-		w.after(w.policy.TTL + turnPatience)
+		w.after(w.policy.TTL + leasePatience)
 		w.wantCalls(list, 1)
-		if n := u.count(revision.Tools); n < int(turnPatience/turnPause) {
+		if n := u.count(revision.Tools); n < int(leasePatience/leasePause) {
 			t.Errorf("it looked only %d times", n)
 		}
-		w.after(2 * turnPause)
+		w.after(2 * leasePause)
 		w.wantCalls(list, 2)
 		w.wantState(f, Ready)
 		w.after(w.policy.TTL / 2)
@@ -179,19 +179,19 @@ func TestWaitsForAnotherInstance(t *testing.T) {
 // there is then, unless a change has been announced.
 func TestClientsWaitForAnotherInstance(t *testing.T) {
 	for name, c := range map[string]struct {
-		happens func(w *world, f *Feed, u *turns)
+		happens func(w *world, f *Feed, u *leases)
 		want    string
 		calls   int
 	}{
-		"it has the list": {func(w *world, _ *Feed, u *turns) {
+		"it has the list": {func(w *world, _ *Feed, u *leases) {
 			u.set(func(*cache.Entry) (*cache.Entry, func()) { return w.elsewhere("other"), nil })
 		}, "other", 1},
-		"it dies":             {func(_ *world, _ *Feed, u *turns) { u.set(ours) }, "new", 2},
-		"it takes its time":   {func(w *world, _ *Feed, _ *turns) { w.after(turnPatience) }, "new", 2},
-		"a client is told":    {func(w *world, _ *Feed, _ *turns) { w.outdate(revision.Tools) }, "new", 2},
-		"the upstream fails":  {func(w *world, _ *Feed, u *turns) { w.server.On(list, failure(500, -32603, "")); u.set(ours) }, "", 2},
-		"the feed ends":       {func(w *world, _ *Feed, _ *turns) { w.group.Stop() }, "", 1},
-		"nobody wants it now": {func(w *world, _ *Feed, _ *turns) { w.set(func(p *Policy) { p.Kinds = 0 }) }, "", 1},
+		"it dies":             {func(_ *world, _ *Feed, u *leases) { u.set(ours) }, "new", 2},
+		"it takes its time":   {func(w *world, _ *Feed, _ *leases) { w.after(leasePatience) }, "new", 2},
+		"a client is told":    {func(w *world, _ *Feed, _ *leases) { w.outdate(revision.Tools) }, "new", 2},
+		"the upstream fails":  {func(w *world, _ *Feed, u *leases) { w.server.On(list, failure(500, -32603, "")); u.set(ours) }, "", 2},
+		"the feed ends":       {func(w *world, _ *Feed, _ *leases) { w.group.Stop() }, "", 1},
+		"nobody wants it now": {func(w *world, _ *Feed, _ *leases) { w.set(func(p *Policy) { p.Kinds = 0 }) }, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, quiet(), func(w *world) {
@@ -204,7 +204,7 @@ func TestClientsWaitForAnotherInstance(t *testing.T) {
 				}
 				w.wantCalls(list, 1)
 				c.happens(w, f, u)
-				w.after(2 * turnPause)
+				w.after(2 * leasePause)
 				e, err := coming.Wait(w.Context())
 				if (err != nil) != (c.want == "") || err == nil && (e.Body.Names()[0] != c.want || !coming.Since(e.Mark)) {
 					t.Errorf("a client is given %v, %v", e, err)
@@ -222,7 +222,7 @@ func TestClientsWaitForAnotherInstance(t *testing.T) {
 func TestAnswersThatOvertake(t *testing.T) {
 	run(t, quiet(), func(w *world) {
 		begun := time.Now()
-		u := &turns{}
+		u := &leases{}
 		w.useTurns(u)
 		give := func(name string, after time.Duration) {
 			u.set(func(own *cache.Entry) (*cache.Entry, func()) {
@@ -255,7 +255,7 @@ func TestTurnEndsAfterTheFetch(t *testing.T) {
 	s := quiet()
 	run(t, s, func(w *world) {
 		var ended atomic.Int64
-		u := &turns{answer: func(own *cache.Entry) (*cache.Entry, func()) {
+		u := &leases{answer: func(own *cache.Entry) (*cache.Entry, func()) {
 			return nil, func() {
 				ended.Add(1)
 				if now := w.cache.Pinned(modern, revision.Tools); now == own || s.Count(list) != 2 {
@@ -307,7 +307,7 @@ func TestNoTurnsForChanges(t *testing.T) {
 					asked := u.count(revision.Tools)
 					s.Set(revision.Tools, "new")
 					happens(w, f)
-					w.after(turnPause / 2)
+					w.after(leasePause / 2)
 					w.wantItems(modern, revision.Tools, "new")
 					w.wantCalls(list, 2)
 					w.wantTurns(u, asked)
@@ -329,12 +329,12 @@ func TestNoTurnForWhatIsOverdue(t *testing.T) {
 			return result(rw, c, `{"prompts":[]}`)
 		})
 		f.List(revision.Prompts).Recheck()
-		w.after(turnPause)
+		w.after(leasePause)
 		asked := u.count(revision.Tools)
-		w.after(turnPause)
+		w.after(leasePause)
 		f.List(revision.Tools).Recheck()
 		close(busy)
-		w.after(turnPause)
+		w.after(leasePause)
 		w.wantCalls(list, 2)
 		w.wantTurns(u, asked)
 	})
@@ -373,7 +373,7 @@ func TestChangeDuringATurn(t *testing.T) {
 	s := quiet()
 	run(t, s, func(w *world) {
 		going := make(chan turn)
-		u := &turns{answer: func(own *cache.Entry) (*cache.Entry, func()) { return (<-going)(own) }}
+		u := &leases{answer: func(own *cache.Entry) (*cache.Entry, func()) { return (<-going)(own) }}
 		w.useTurns(u)
 		f := w.start(modern)
 		w.after(w.policy.TTL)
@@ -427,7 +427,7 @@ func TestChangeDuringATurn(t *testing.T) {
 func TestTurnAfterTheEnd(t *testing.T) {
 	run(t, quiet(), func(w *world) {
 		going, ended := make(chan struct{}), false
-		w.useTurns(&turns{answer: func(*cache.Entry) (*cache.Entry, func()) {
+		w.useTurns(&leases{answer: func(*cache.Entry) (*cache.Entry, func()) {
 			<-going
 			return nil, func() { ended = true }
 		}})
@@ -443,5 +443,5 @@ func TestTurnAfterTheEnd(t *testing.T) {
 	})
 }
 
-// Several implements [Turns].
-func (u *turns) Several() bool { return false }
+// Several implements [Leases].
+func (u *leases) Several() bool { return false }

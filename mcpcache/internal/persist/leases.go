@@ -45,8 +45,8 @@ func (kp *Keeper) forgetHolder(key slotKey) {
 	delete(kp.leases, key)
 }
 
-// held returns the leases that there are, as far as is known. The caller holds kp.mu.
-func (kp *Keeper) held() (leases []Lease) {
+// currentLeases returns the leases that there are, as far as is known. The caller holds kp.mu.
+func (kp *Keeper) currentLeases() (leases []Lease) {
 	for _, key := range slotKeys() {
 		is, known := kp.leases[key]
 		if known && (is.until.IsZero() || time.Now().Before(is.until)) {

@@ -33,7 +33,7 @@ type Fleet struct {
 // Fleet returns how the store is, or nil if it is not shared.
 func (kp *Keeper) Fleet() *Fleet {
 	kp.mu.Lock()
-	shared, fleet := kp.store.shared, &Fleet{Trouble: cmp.Or(kp.failed, kp.unleased, kp.unread), Ignored: kp.ignored, Leases: kp.held()}
+	shared, fleet := kp.store.shared, &Fleet{Trouble: cmp.Or(kp.failed, kp.unleased, kp.unread), Ignored: kp.ignored, Leases: kp.currentLeases()}
 	kp.mu.Unlock()
 	if shared == nil {
 		return nil

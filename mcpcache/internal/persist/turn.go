@@ -19,11 +19,11 @@ const (
 	// that has not extends it.
 	leaseLife  = 3 * time.Second
 	extendEach = time.Second
-	// turnTimeout is how long an instance waits for the store, before it fetches by itself.
-	turnTimeout = 2 * time.Second
+	// leaseTimeout is how long an instance waits for the store, before it fetches by itself.
+	leaseTimeout = 2 * time.Second
 )
 
-// Turn says who fetches the list that comes after own, as that is due again. Of instances that
+// Lease says who fetches the list that comes after own, as that is due again. Of instances that
 // share a store it is one: the others take its list from there, as it is after own. If that is
 // there, Turn returns it. If another is about to fetch it, Turn returns nothing, and is to be
 // called again. Otherwise it is up to the caller, who calls end once the list is pinned, or
@@ -31,16 +31,16 @@ const (
 //
 // The list that is returned was asked for after own was. Its Lifetime is what another has
 // found, and its Mark is that of own. Others are told that instance fetches, if it does.
-func (kp *Keeper) Turn(ctx context.Context, instance string, own *cache.Entry) (e *cache.Entry, end func()) {
+func (kp *Keeper) Lease(ctx context.Context, instance string, own *cache.Entry) (e *cache.Entry, end func()) {
 	store, _ := kp.current()
 	fleet, can := store.shared.(stores.Fleet)
 	if !can || !snapshot.Shareable(own) {
 		return nil, func() {}
 	}
-	asking, cancel := context.WithTimeout(ctx, turnTimeout)
+	asking, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	key := slotKey{own.Revision, own.Kind}
-	e, lease, err := kp.turn(asking, instance, store, fleet, own)
+	e, lease, err := kp.lease(asking, instance, store, fleet, own)
 	held := errors.Is(err, stores.ErrHeld)
 	kp.reportLease(asking, err)
 	kp.noteHolder(key, instance, lease, err)
@@ -53,8 +53,8 @@ func (kp *Keeper) Turn(ctx context.Context, instance string, own *cache.Entry) (
 	return nil, kp.hold(ctx, store, key, lease)
 }
 
-// turn returns a list that another instance has fetched since own was, or the lease.
-func (kp *Keeper) turn(ctx context.Context, instance string, store *boundedStore, fleet stores.Fleet, own *cache.Entry) (*cache.Entry, stores.Lease, error) {
+// lease returns a list that another instance has fetched since own was, or the lease.
+func (kp *Keeper) lease(ctx context.Context, instance string, store *boundedStore, fleet stores.Fleet, own *cache.Entry) (*cache.Entry, stores.Lease, error) {
 	place, err := kp.place()
 	if err != nil {
 		return nil, nil, err
@@ -111,7 +111,7 @@ func (kp *Keeper) newer(ctx context.Context, store *boundedStore, own *cache.Ent
 // list, unless ctx has ended, as the keeper saves at its end; then the lease ends.
 func (kp *Keeper) hold(ctx context.Context, store *boundedStore, key slotKey, lease stores.Lease) (end func()) {
 	ask := func(do func(context.Context) error) error {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTimeout)
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
 		defer cancel()
 		return store.ask(asking, func() error { return do(asking) })
 	}
@@ -135,7 +135,7 @@ func (kp *Keeper) hold(ctx context.Context, store *boundedStore, key slotKey, le
 	return func() {
 		defer close(ended)
 		defer kp.forgetHolder(key)
-		kp.save(ctx, turnTimeout)
+		kp.save(ctx, leaseTimeout)
 	}
 }
 

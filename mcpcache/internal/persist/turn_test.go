@@ -60,7 +60,7 @@ const leaseFailed = "agreeing with other instances on who fetches failed: this o
 func (m *member) turn(when, want string) (e *cache.Entry, end func()) {
 	m.t.Helper()
 	synctest.Wait()
-	e, end = m.Turn(m.t.Context(), m.name(), m.own())
+	e, end = m.Lease(m.t.Context(), m.name(), m.own())
 	if end != nil {
 		end = sync.OnceFunc(end)
 		m.t.Cleanup(end)
@@ -81,7 +81,7 @@ func (m *member) turn(when, want string) (e *cache.Entry, end func()) {
 // settled takes the list that is newest, if another instance has that.
 func (m *member) settled() {
 	m.t.Helper()
-	if e, end := m.Turn(m.t.Context(), m.name(), m.own()); e != nil {
+	if e, end := m.Lease(m.t.Context(), m.name(), m.own()); e != nil {
 		m.fetched(e)
 	} else {
 		end()

@@ -32,7 +32,7 @@ func feedGivesUp(t *testing.T, o Options, era revision.Era) bool {
 	way := new(http.Transport)
 	defer way.CloseIdleConnections()
 	s, err := feeds.New(feeds.Config{
-		Revision: latest[era], URL: o.URL, Base: way, Turn: feeds.NewTurn(), OnNotice: func(string) {},
+		Revision: latest[era], URL: o.URL, Base: way, ReadSlot: feeds.NewReadSlot(), OnNotice: func(string) {},
 		Policy: func() feeds.Policy { return feeds.Policy{MaxList: o.MaxList, MaxPages: o.MaxPages} },
 	}).NewSession(nil)
 	if err != nil {

@@ -31,5 +31,5 @@ func WarnOfNamesakes(servers []*Server, logger *zap.Logger) {
 
 // same reports whether two servers are one to operators.
 func (s *Server) same(other *Server) bool {
-	return s.Tenant.Feeds == other.Tenant.Feeds && s.Rules.Same(other.Rules)
+	return s.Backend.Feeds == other.Backend.Feeds && s.Rules.Same(other.Rules)
 }

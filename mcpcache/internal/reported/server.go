@@ -31,8 +31,8 @@ type Server struct {
 		fmt.Stringer
 	}
 	// Picked is true if the request picks the server. The feeds then have no lists.
-	Picked bool
-	Tenant *backend.Tenant
+	Picked  bool
+	Backend *backend.Ref
 	// Made are the remarks of the server's own endpoint; nil for one of several servers.
 	Made *warnings.Log
 	// Counted counts the answers from the cache.
@@ -69,17 +69,17 @@ func (s *Server) Remarks() []string {
 }
 
 // Fleet implements [report.Source].
-func (s *Server) Fleet() (*persist.Fleet, fleet.Standing) { return s.Tenant.FleetState() }
+func (s *Server) Fleet() (*persist.Fleet, fleet.Standing) { return s.Backend.FleetState() }
 
 // Replicas implements [report.Source].
 func (s *Server) Replicas() []string { return s.URLs }
 
 // Feeds implements [report.Source].
-func (s *Server) Feeds() *feed.Group { return s.Tenant.Feeds }
+func (s *Server) Feeds() *feed.Group { return s.Backend.Feeds }
 
 // Ready implements [report.Source].
 func (s *Server) Ready() bool {
-	return s.Picked || s.Tenant.Feeds.Hydrated()
+	return s.Picked || s.Backend.Feeds.Hydrated()
 }
 
 // Servers implements [report.Source].
@@ -99,12 +99,12 @@ func (*Server) Conflicts() []report.Conflict { return nil }
 
 // Pinned implements [report.Source].
 func (s *Server) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {
-	return s.Tenant.Cache.Pinned(at, k)
+	return s.Backend.Cache.Pinned(at, k)
 }
 
 // Left implements [report.Source].
 func (s *Server) Left(e *cache.Entry, now time.Time) time.Duration {
-	return s.Tenant.Cache.Left(e, now)
+	return s.Backend.Cache.Left(e, now)
 }
 
 // Hits implements [report.Source].
@@ -118,18 +118,18 @@ func (s *Server) Policy() report.Policy {
 }
 
 // Shown implements [report.Source].
-func (s *Server) Shown() []cache.ShownList { return s.Tenant.Cache.ShownLists() }
+func (s *Server) Shown() []cache.ShownList { return s.Backend.Cache.ShownLists() }
 
 // Callers implements [report.Source].
 func (s *Server) Callers() int {
-	remembered, _ := s.Tenant.Admission.Count()
+	remembered, _ := s.Backend.Admission.Count()
 	return remembered
 }
 
 // Purge implements [report.Source].
 func (s *Server) Purge() {
-	s.Tenant.Cache.Purge()
-	s.Tenant.Admission.Purge()
+	s.Backend.Cache.Purge()
+	s.Backend.Admission.Purge()
 }
 
 // Interface guard

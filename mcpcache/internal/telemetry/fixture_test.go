@@ -42,7 +42,7 @@ func eventless(name string) *Telemetry {
 // of requests.
 func endpoint(t *testing.T, tells *Telemetry) *exchange.Endpoint {
 	t.Helper()
-	tenant := &backend.Tenant{
+	tenant := &backend.Ref{
 		Upstream: caddyhttp.MiddlewareHandler(nothing{}), Settings: backend.Defaults(),
 		Store: storetest.NewTrial(), Logger: zap.NewNop(),
 	}

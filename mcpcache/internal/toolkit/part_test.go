@@ -17,7 +17,7 @@ import (
 // personalViewer returns the caller of a request, and a server that may show each caller another list.
 func personalViewer(t *testing.T) (*viewer, *Server) {
 	t.Helper()
-	tenant := &backend.Tenant{Settings: backend.Defaults(), Logger: zap.NewNop()}
+	tenant := &backend.Ref{Settings: backend.Defaults(), Logger: zap.NewNop()}
 	tenant.Settings.AdmitAll = true
 	if err := tenant.Acquire(caddy.NewUsagePool(), "key", "http://upstream.test/mcp"); err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func personalViewer(t *testing.T) (*viewer, *Server) {
 		}
 		<-ended
 	})
-	s := &Server{Tenant: tenant, Carries: Carries{From: "Authorization"}}
+	s := &Server{Ref: tenant, Carries: Carries{From: "Authorization"}}
 	return &viewer{
 		endpoint: &Endpoint{servers: []*Server{s}}, at: revision.LatestModern, now: time.Now(),
 		r: &http.Request{Header: http.Header{"Authorization": {"Bearer a"}}},

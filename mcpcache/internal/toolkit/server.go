@@ -36,7 +36,7 @@ type Server struct {
 	Rules Rules
 	// Observer is told of what is handed to it.
 	Observer outcome.Observer
-	*backend.Tenant
+	*backend.Ref
 
 	number      int // in the toolkit
 	path        string

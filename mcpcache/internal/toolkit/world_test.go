@@ -221,9 +221,9 @@ func newWorld(t *testing.T, with setup, members []*member) *world {
 func (m *member) attach(t *testing.T, l *zap.Logger) {
 	t.Helper()
 	m.settings.Feed.Endpoint = m.of.URL
-	m.of.Tenant = &backend.Tenant{Upstream: m.Server, Settings: m.settings, Store: m.store, Logger: l}
+	m.of.Ref = &backend.Ref{Upstream: m.Server, Settings: m.settings, Store: m.store, Logger: l}
 	var err error
-	if m.of.Backend, err = backend.New(m.of.Name, m.of.URL, m.of.Tenant); err != nil {
+	if m.of.Backend, err = backend.New(m.of.Name, m.of.URL, m.of.Ref); err != nil {
 		t.Fatal(err)
 	}
 	m.of.Identity.Secret = m.of.Secret
