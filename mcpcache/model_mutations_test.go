@@ -47,7 +47,7 @@ var mutations = []mutation{
 		{"internal/exchange/pass.go", "fw.backend.Upstream.ServeHTTP(o, fw.r, fw.next)", "fw.backend.Upstream.ServeHTTP(fw.below(), fw.r, fw.next)"},
 	}, found: `the upstream has refused this caller|the upstream has not let session|` + oldVersion},
 	{name: "let a caller in by an error", edits: []replacement{
-		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "l.admit()"},
+		{"internal/exchange/keep.go", "l.revoke(r.Error.Code)", "l.admit()"},
 	}, found: notLetIn},
 	{name: "let a caller in by a page", edits: []replacement{
 		{"internal/exchange/learner.go", "l.backend.NoteLanguage(h)", "l.backend.NoteLanguage(h)\n\t\tl.admit()"},
@@ -64,7 +64,7 @@ var mutations = []mutation{
 		},
 	}, found: notLetIn},
 	{name: "bar nobody for an error", edits: []replacement{
-		{"internal/exchange/keep.go", "l.bar(r.Error.Code)", "_ = r.Error.Code"},
+		{"internal/exchange/keep.go", "l.revoke(r.Error.Code)", "_ = r.Error.Code"},
 	}, found: notLetIn},
 	{name: "let a caller in to lists by server/discover", edits: []replacement{
 		{"internal/admission/caller.go", "if answered == onlyDiscover {", "if false {"},
@@ -86,7 +86,7 @@ var mutations = []mutation{
 		{"internal/admission/admission.go", "func (l *Ledger) LoseSessions() { l.lost.Store(l.clock.Add(1)) }", "func (l *Ledger) LoseSessions() {}"},
 	}, found: `the upstream has lost session s\d+`},
 	{name: "trust the upstream after an outage", edits: []replacement{
-		{"internal/feed/doubt.go", "return f.doubted.Load() != 0", "return false"},
+		{"internal/feed/doubt.go", "return f.suspected.Load() != 0", "return false"},
 	}, found: `the upstream has lost session s\d+`},
 	{name: "ignore what clients say of themselves", edits: []replacement{
 		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language, string(c.Asked[:])}", "{c.Language, string(c.Asked[:])}"},
@@ -116,10 +116,10 @@ var mutations = []mutation{
 		{"internal/snapshot/snapshot.go", "if !said.Announced {", "if true {"},
 	}, found: `version \d+ of \S+ is old`},
 	{name: "have all pay for one mistake", edits: []replacement{
-		{"internal/exchange/called.go", "doubt := &admission.Doubt{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := &admission.Doubt{"},
+		{"internal/exchange/called.go", "doubt := &admission.PendingChange{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := &admission.PendingChange{"},
 	}, found: `the mistake of another has cost it a hit`},
 	{name: "give a misled caller the same list", edits: []replacement{
-		{"internal/exchange/lookup.go", "case a.doubt.Misled:\n\t\treturn true", "case a.doubt.Misled:\n\t\treturn false"},
+		{"internal/exchange/lookup.go", "case a.pending.Misled:\n\t\treturn true", "case a.pending.Misled:\n\t\treturn false"},
 	}, found: `version \d+ of \S+ (misled this caller|is from before this caller's call)`},
 	{name: "believe in sudden emptiness", edits: []replacement{
 		{"internal/feed/fetching.go", "return !l.empty.Believes(", "return false && l.empty.Believes("},

@@ -46,8 +46,8 @@ func (w *world) prospectOf(x *call, u *upstream) (p prospect) {
 	found := look.Entry
 	_, own := x.before.own[x.session]
 	freshness := u.backend.Cache.Freshness(found, now)
-	p.fresh = look.Fresh && freshness == cache.Fresh && look.Doubt == nil && look.NoticeSeen == nil && !own &&
-		(x.session == "" || !u.backend.Feeds.Doubted())
+	p.fresh = look.Fresh && freshness == cache.Fresh && look.Pending == nil && look.NoticeSeen == nil && !own &&
+		(x.session == "" || !u.backend.Feeds.SuspectsSessions())
 	if e := u.backend.Cache.Pinned(x.c.rev, x.kind); e != nil {
 		p.snapshot = e.Body.ItemsDigest
 	}

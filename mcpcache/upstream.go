@@ -190,7 +190,7 @@ func (u *upstream) connect(ctx caddy.Context) (err error) {
 func (u *upstream) read(config upstreamconfig.Config) {
 	feed := &u.settings.backend.Feed
 	u.addressFromRequest = config.AddressFromRequest()
-	feed.Blind = u.addressFromRequest != ""
+	feed.NoServer = u.addressFromRequest != ""
 	feed.Sent = config.Credentials()
 	u.settings.exchange.LendsCredentials = upstreamconfig.AnyShared(feed.Sent)
 	var direct bool

@@ -140,7 +140,7 @@ func (l *Ledger) AnswerContext(c cache.Partition, r revision.Revision, answered 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if present.barred.Load() < uint64(t) {
+	if present.revoked.Load() < uint64(t) {
 		present.refused.And(^uint32(answered))
 	}
 }
@@ -262,12 +262,12 @@ func (l *Ledger) EndSession(id string) (undo func()) {
 		return func() {}
 	}
 	defer l.mu.Unlock()
-	until, discover, barred, now := caller.until.Load(), caller.discover.Load(), caller.barred.Load(), l.clock.Add(1)
-	caller.bar(now, 0, false)
+	until, discover, barred, now := caller.until.Load(), caller.discover.Load(), caller.revoked.Load(), l.clock.Add(1)
+	caller.revoke(now, 0, false)
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if caller.barred.CompareAndSwap(now, barred) {
+		if caller.revoked.CompareAndSwap(now, barred) {
 			caller.until.CompareAndSwap(0, until)
 			caller.discover.CompareAndSwap(0, discover)
 		}
@@ -278,7 +278,7 @@ func (l *Ledger) EndSession(id string) (undo func()) {
 // session.
 func (l *Ledger) RefuseSession(id string, kinds revision.KindSet) {
 	if id != "" && len(id) <= maxSessionID {
-		l.bar(key{session: id}, kinds, false)
+		l.revoke(key{session: id}, kinds, false)
 	}
 }
 
@@ -287,7 +287,7 @@ func (l *Ledger) RefuseSession(id string, kinds revision.KindSet) {
 // server/discover alone bars them from that alone.
 func (l *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds revision.KindSet) {
 	if r != revision.Unknown {
-		l.bar(key{context: c, revision: r}, kinds, kinds == onlyDiscover)
+		l.revoke(key{context: c, revision: r}, kinds, kinds == onlyDiscover)
 	}
 }
 
@@ -297,9 +297,9 @@ func (l *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds rev
 func (l *Ledger) RefuseKind(id string, c cache.Partition, r revision.Revision, k revision.Kind) {
 	switch {
 	case id != "" && len(id) <= maxSessionID:
-		l.bar(key{session: id}, revision.SetOf(k), true)
+		l.revoke(key{session: id}, revision.SetOf(k), true)
 	case id == "" && r != revision.Unknown:
-		l.bar(key{context: c, revision: r}, revision.SetOf(k), true)
+		l.revoke(key{context: c, revision: r}, revision.SetOf(k), true)
 	}
 }
 
@@ -307,13 +307,13 @@ func (l *Ledger) RefuseKind(id string, c cache.Partition, r revision.Revision, k
 // were used for.
 func (l *Ledger) Revoke(c cache.Partition) {
 	for _, r := range revision.All() {
-		l.bar(key{context: c, revision: r}, 0, false)
+		l.revoke(key{context: c, revision: r}, 0, false)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id := range l.sessions[c] {
 		if caller := l.load(key{session: id}); caller != nil && caller.Context == c {
-			caller.bar(l.clock.Add(1), 0, false)
+			caller.revoke(l.clock.Add(1), 0, false)
 		}
 	}
 	delete(l.sessions, c)
@@ -345,22 +345,22 @@ func (l *Ledger) unindex(k key, c cache.Partition) {
 	}
 }
 
-// bar bars a caller, who was refused lists of those kinds, if any: from all
+// revoke bars a caller, who was refused lists of those kinds, if any: from all
 // lists, or from those alone.
-func (l *Ledger) bar(k key, kinds revision.KindSet, alone bool) {
+func (l *Ledger) revoke(k key, kinds revision.KindSet, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Add(1)
 	if c := l.load(k); c != nil {
-		c.bar(now, kinds, alone)
+		c.revoke(now, kinds, alone)
 		return
 	}
-	l.end(k, refusal{now, kinds | l.ended[k].kinds})
+	l.noteRefusal(k, refusal{now, kinds | l.ended[k].kinds})
 }
 
-// end records what is known of refusals of k, who is not remembered. The caller
+// noteRefusal records what is known of refusals of k, who is not remembered. The caller
 // holds l.mu.
-func (l *Ledger) end(k key, known refusal) {
+func (l *Ledger) noteRefusal(k key, known refusal) {
 	if _, present := l.ended[k]; !present && len(l.ended) >= maxEnded {
 		clear(l.ended)
 		l.floor = l.clock.Load()
@@ -381,7 +381,7 @@ func (l *Ledger) makeRoom() {
 		l.unindex(k.(key), v.(*Caller).Context)
 		l.crowded++
 		if known := v.(*Caller).refusal(); known.barred > l.floor || known.kinds != 0 {
-			l.end(k.(key), known)
+			l.noteRefusal(k.(key), known)
 		}
 		return false
 	})

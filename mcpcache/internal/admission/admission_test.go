@@ -332,42 +332,42 @@ func TestAdmissionIsExtended(t *testing.T) {
 // asks for lasts as long as by itself.
 func TestDoubtsTogether(t *testing.T) {
 	now := time.Now()
-	misled, silent := Doubt{Misled: true}, Doubt{Silent: true}
-	announced := Doubt{Until: now.Add(time.Second)}
+	misled, silent := PendingChange{Misled: true}, PendingChange{Silent: true}
+	announced := PendingChange{Until: now.Add(time.Second)}
 	for name, c := range map[string]struct {
-		doubts []Doubt
+		doubts []PendingChange
 		// lasting says that the doubt is there when its time is over, listed that
 		// it still is once the upstream has answered a list.
 		lasting, listed bool
 	}{
-		"misled":                 {[]Doubt{misled}, true, false},
-		"silent":                 {[]Doubt{silent}, true, true},
-		"announced":              {[]Doubt{announced}, false, true},
-		"misled, announced":      {[]Doubt{misled, announced}, true, true},
-		"announced, misled":      {[]Doubt{announced, misled}, true, true},
-		"silent, announced":      {[]Doubt{silent, announced}, true, true},
-		"announced, silent":      {[]Doubt{announced, silent}, true, true},
-		"twice announced":        {[]Doubt{announced, announced}, false, true},
-		"silent, misled, silent": {[]Doubt{silent, misled, silent}, true, true},
+		"misled":                 {[]PendingChange{misled}, true, false},
+		"silent":                 {[]PendingChange{silent}, true, true},
+		"announced":              {[]PendingChange{announced}, false, true},
+		"misled, announced":      {[]PendingChange{misled, announced}, true, true},
+		"announced, misled":      {[]PendingChange{announced, misled}, true, true},
+		"silent, announced":      {[]PendingChange{silent, announced}, true, true},
+		"announced, silent":      {[]PendingChange{announced, silent}, true, true},
+		"twice announced":        {[]PendingChange{announced, announced}, false, true},
+		"silent, misled, silent": {[]PendingChange{silent, misled, silent}, true, true},
 	} {
 		var caller Caller
 		for _, d := range c.doubts {
-			caller.Doubt(revision.Tools, &d)
+			caller.NotePending(revision.Tools, &d)
 		}
-		if caller.Doubted(revision.Prompts, now) != nil || caller.Doubted(revision.Tools, now.Add(time.Second)) == nil {
+		if caller.Pending(revision.Prompts, now) != nil || caller.Pending(revision.Tools, now.Add(time.Second)) == nil {
 			t.Errorf("%s: nothing is doubted, or prompts too", name)
 		}
 		caller.Listed(revision.Tools, cache.Mark{})
-		if got := caller.Doubted(revision.Tools, now) != nil; got != c.listed {
+		if got := caller.Pending(revision.Tools, now) != nil; got != c.listed {
 			t.Errorf("%s: doubted after a list: %v", name, got)
 		}
-		if d := caller.Doubted(revision.Tools, now); d != nil && d.Misled {
+		if d := caller.Pending(revision.Tools, now); d != nil && d.Misled {
 			t.Errorf("%s: misled after a list", name)
 		}
 		for _, d := range c.doubts {
-			caller.Doubt(revision.Tools, &d)
+			caller.NotePending(revision.Tools, &d)
 		}
-		if got := caller.Doubted(revision.Tools, now.Add(time.Second+1)) != nil; got != c.lasting {
+		if got := caller.Pending(revision.Tools, now.Add(time.Second+1)) != nil; got != c.lasting {
 			t.Errorf("%s: doubted when the time is over: %v", name, got)
 		}
 	}

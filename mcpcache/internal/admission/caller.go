@@ -23,8 +23,8 @@ type Caller struct {
 	// [revision.KindSet].
 	refused atomic.Uint32
 
-	let    atomic.Uint64 // the ticket of the last request whose answer let it in
-	barred atomic.Uint64 // answers with tickets up to this one do not admit
+	let     atomic.Uint64 // the ticket of the last request whose answer let it in
+	revoked atomic.Uint64 // answers with tickets up to this one do not admit
 	// heard is when the upstream last answered in the session, kept when it was last sent a
 	// request for no other reason, in Unix nanoseconds.
 	heard, kept atomic.Int64
@@ -36,8 +36,8 @@ type Caller struct {
 	opened  atomic.Pointer[cache.Asked]
 
 	noticesSeen [revision.NumKinds]atomic.Pointer[NoticeSeen]
-	doubt       [revision.NumKinds]atomic.Pointer[Doubt]
-	acted       [revision.NumKinds]atomic.Pointer[Doubt] // the last one, which stays
+	pending     [revision.NumKinds]atomic.Pointer[PendingChange]
+	acted       [revision.NumKinds]atomic.Pointer[PendingChange] // the last one, which stays
 	seen        [revision.NumKinds]atomic.Pointer[cache.Seen]
 
 	returned atomic.Bool
@@ -55,9 +55,9 @@ type NoticeSeen struct {
 	Differs bool
 }
 
-// Doubt is why a list that is fresh for everybody else may not be what this
+// PendingChange is why a list that is fresh for everybody else may not be what this
 // caller expects: something that it did itself.
-type Doubt struct {
+type PendingChange struct {
 	// Mark is when it did: what was asked for since is beyond doubt.
 	Mark cache.Mark
 	// Misled says that the upstream refused a call that the caller had made by the
@@ -71,7 +71,7 @@ type Doubt struct {
 }
 
 // after returns this doubt together with an earlier one.
-func (d Doubt) after(earlier *Doubt) Doubt {
+func (d PendingChange) after(earlier *PendingChange) PendingChange {
 	if earlier != nil {
 		d.Misled, d.Silent = d.Misled || earlier.Misled, d.Silent || earlier.Silent
 		if d.Until.Before(earlier.Until) {
@@ -107,10 +107,10 @@ func (c *Caller) admittedTo(answered revision.KindSet) *atomic.Int64 {
 	return &c.until
 }
 
-// bar ends what a refusal of those kinds ends: with alone the admission to those,
+// revoke ends what a refusal of those kinds ends: with alone the admission to those,
 // else to everything. Whoever calls it holds the ledger's lock.
-func (c *Caller) bar(now uint64, kinds revision.KindSet, alone bool) {
-	c.barred.Store(now)
+func (c *Caller) revoke(now uint64, kinds revision.KindSet, alone bool) {
+	c.revoked.Store(now)
 	c.refused.Or(uint32(kinds))
 	if !alone {
 		c.until.Store(0)
@@ -120,11 +120,11 @@ func (c *Caller) bar(now uint64, kinds revision.KindSet, alone bool) {
 	}
 }
 
-func (c *Caller) refusal() refusal { return refusal{c.barred.Load(), c.Refused()} }
+func (c *Caller) refusal() refusal { return refusal{c.revoked.Load(), c.Refused()} }
 
 // restore takes over what was known of refusals of the caller.
 func (c *Caller) restore(known refusal) {
-	c.barred.Store(known.barred)
+	c.revoked.Store(known.barred)
 	c.refused.Store(uint32(known.kinds))
 }
 
@@ -160,19 +160,19 @@ func (c *Caller) inherit(from *Caller) {
 	c.heard.Store(from.heard.Load())
 	for k := range from.noticesSeen {
 		c.noticesSeen[k].Store(from.noticesSeen[k].Load())
-		c.doubt[k].Store(from.doubt[k].Load())
+		c.pending[k].Store(from.pending[k].Load())
 		c.acted[k].Store(from.acted[k].Load())
 	}
 }
 
-// Doubt records why a list of k may not be what this caller expects. It keeps d, and adds to
+// NotePending records why a list of k may not be what this caller expects. It keeps d, and adds to
 // it what earlier doubts say.
-func (c *Caller) Doubt(k revision.Kind, d *Doubt) {
+func (c *Caller) NotePending(k revision.Kind, d *PendingChange) {
 	given := *d
 	for {
-		earlier := c.doubt[k].Load()
+		earlier := c.pending[k].Load()
 		*d = given.after(earlier)
-		if c.doubt[k].CompareAndSwap(earlier, d) {
+		if c.pending[k].CompareAndSwap(earlier, d) {
 			c.acted[k].Store(d)
 			return
 		}
@@ -199,11 +199,11 @@ func (c *Caller) ActedSince(k revision.Kind, m cache.Mark) bool {
 	return d != nil && !m.AskedSince(d.Mark)
 }
 
-// Doubted returns why a list of k may not be what this caller expects, or nil.
-func (c *Caller) Doubted(k revision.Kind, now time.Time) *Doubt {
-	d := c.doubt[k].Load()
+// Pending returns why a list of k may not be what this caller expects, or nil.
+func (c *Caller) Pending(k revision.Kind, now time.Time) *PendingChange {
+	d := c.pending[k].Load()
 	if d != nil && !d.Misled && !d.Silent && now.After(d.Until) {
-		c.ResolveDoubt(k, d)
+		c.ResolvePending(k, d)
 		return nil
 	}
 	return d
@@ -212,13 +212,15 @@ func (c *Caller) Doubted(k revision.Kind, now time.Time) *Doubt {
 // Listed records that the upstream has given the caller a list of k that was asked
 // for at m.
 func (c *Caller) Listed(k revision.Kind, m cache.Mark) {
-	if d := c.doubt[k].Load(); d != nil && m.AskedSince(d.Mark) {
-		c.doubt[k].CompareAndSwap(d, &Doubt{Mark: d.Mark, Silent: d.Silent, Until: d.Until})
+	if d := c.pending[k].Load(); d != nil && m.AskedSince(d.Mark) {
+		c.pending[k].CompareAndSwap(d, &PendingChange{Mark: d.Mark, Silent: d.Silent, Until: d.Until})
 	}
 }
 
-// ResolveDoubt forgets a doubt. A later one stays.
-func (c *Caller) ResolveDoubt(k revision.Kind, d *Doubt) { c.doubt[k].CompareAndSwap(d, nil) }
+// ResolvePending forgets a doubt. A later one stays.
+func (c *Caller) ResolvePending(k revision.Kind, d *PendingChange) {
+	c.pending[k].CompareAndSwap(d, nil)
+}
 
 // See records which list of k the upstream gave to this caller. It is of use for a
 // session whose variant is not known.

@@ -96,12 +96,12 @@ type Request struct {
 	// Counts says which failures count.
 	Counts Remembered
 	// Fetch asks the server, as the caller. ctx lasts for [Within] at most.
-	Fetch func(ctx context.Context) (*feed.Shown, error)
+	Fetch func(ctx context.Context) (*feed.CallerLists, error)
 }
 
 // asked is one question that the server works on.
 type asked struct {
-	*flight.Flight[*feed.Shown]
+	*flight.Flight[*feed.CallerLists]
 
 	question question
 	origin   string
@@ -151,7 +151,7 @@ func (l *Lists) Ask(ctx context.Context, r Request) List {
 		l.use(ctx, joined)
 		return List{joined, r.Kind, l.cache}
 	}
-	a := &asked{Flight: flight.New[*feed.Shown](), question: q, origin: r.Origin}
+	a := &asked{Flight: flight.New[*feed.CallerLists](), question: q, origin: r.Origin}
 	for _, k := range revision.Kinds() {
 		a.marks[k] = l.cache.Mark(k)
 	}
@@ -237,7 +237,7 @@ func (l *Lists) makePlace(origin string) bool {
 }
 
 // fetch asks the server, and gives the result to all who wait.
-func (l *Lists) fetch(ctx context.Context, a *asked, ask func(context.Context) (*feed.Shown, error)) {
+func (l *Lists) fetch(ctx context.Context, a *asked, ask func(context.Context) (*feed.CallerLists, error)) {
 	defer a.end(nil)
 	within, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()

@@ -62,11 +62,11 @@ func (s *server) ask(ctx context.Context, change ...func(*Request)) List {
 	for _, change := range change {
 		change(&r)
 	}
-	r.Fetch = func(ctx context.Context) (*feed.Shown, error) {
+	r.Fetch = func(ctx context.Context) (*feed.CallerLists, error) {
 		s.asked++
 		select {
 		case err := <-s.answer:
-			shown := new(feed.Shown)
+			shown := new(feed.CallerLists)
 			shown.Lists[r.Kind] = &cache.Entry{Body: &message.Body{Items: s.asked}}
 			return shown, err
 		case <-ctx.Done():

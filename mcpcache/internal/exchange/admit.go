@@ -68,8 +68,8 @@ func (l *learner) learnRefusal(r message.Response) {
 	}
 }
 
-// bar records that the upstream has refused this caller a list.
-func (l *learner) bar(code int) {
+// revoke records that the upstream has refused this caller a list.
+func (l *learner) revoke(code int) {
 	q := &l.question
 	if q.kind == revision.Reads {
 		return // resources/read is not a list
@@ -123,7 +123,7 @@ func (l *learner) endSessions() (undo []func()) {
 // loseSessions is endSessions for a request to which the upstream says that it does not know the
 // session: it may end sessions that look idle, since they only have hits.
 func (l *learner) loseSessions() (undo []func()) {
-	if l.session != "" && !l.backend.Feeds.Doubted() {
+	if l.session != "" && !l.backend.Feeds.SuspectsSessions() {
 		undo = append(undo, l.backend.Admission.Lost(l.session, l.arrived))
 	}
 	return append(undo, l.endSessions()...)

@@ -13,8 +13,8 @@ import (
 
 // answer writes an entry: a short prefix made for this request, and the bytes that
 // the upstream wrote.
-func (x *exchange) answer(f found) error {
-	if f.held {
+func (x *exchange) answer(f lookupResult) error {
+	if f.hasMemory {
 		defer x.backend.Cache.Release(f.entry)
 	}
 	shown := x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)
@@ -47,7 +47,7 @@ func (x *exchange) answer(f found) error {
 	case left <= 0: // of a server that sleeps
 		left = x.backend.Cache.Left(f.entry, x.now)
 	}
-	x.given, x.left = f, left
+	x.answered, x.left = f, left
 	answer := reply.Reply{
 		Asker: x, ID: x.in.Message.ID, Entry: shown, TTL: ttlOf(f.entry, left), Stream: x.question.stream,
 		Accept: x.r.Header["Accept-Encoding"], Now: x.now, Values: &x.values,
@@ -64,7 +64,7 @@ func (x *exchange) answer(f found) error {
 // then, as a change may have been announced or the caller refused meanwhile, and holds it as the
 // caller is shown it. It returns nil if the caller cannot be given a list. Such a request is not
 // forwarded: to hide items in the server's answer takes as much memory.
-func (x *exchange) holdSoon(f found, room int64) (now found, shown *cache.Entry) {
+func (x *exchange) holdSoon(f lookupResult, room int64) (now lookupResult, shown *cache.Entry) {
 	now = f
 	held := x.backend.Cache.HoldSoon(x.r.Context(), freshness.Patience, room, func() *cache.Entry {
 		if x.now = time.Now(); f.status == "" { // the server has not just answered it
@@ -95,7 +95,7 @@ func (x *exchange) noRoom() error {
 
 // AppendStatus implements [reply.Asker].
 func (x *exchange) AppendStatus(dst []byte) []byte {
-	return appendHit(dst, x.endpoint.status, x.given, x.left)
+	return appendHit(dst, x.endpoint.status, x.answered, x.left)
 }
 
 // ttlOf returns the ttlMs of an answer: what is left of the upstream's, or -1 if

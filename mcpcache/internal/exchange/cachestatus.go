@@ -19,7 +19,7 @@ func forwarded(s outcome.CacheStatus, reason bypass, stored bool) string {
 }
 
 // appendHit appends the Cache-Status of an answer from memory that is fresh for left.
-func appendHit(dst []byte, s outcome.CacheStatus, f found, left time.Duration) []byte {
+func appendHit(dst []byte, s outcome.CacheStatus, f lookupResult, left time.Duration) []byte {
 	switch {
 	case f.status != "":
 		return append(dst, f.status...)

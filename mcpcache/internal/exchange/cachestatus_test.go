@@ -10,8 +10,8 @@ import (
 
 func TestCacheStatus(t *testing.T) {
 	s := outcome.NewCacheStatus("mcp_cache")
-	hit := found{entry: &cache.Entry{}}
-	stale := found{entry: &cache.Entry{}, stale: true}
+	hit := lookupResult{entry: &cache.Entry{}}
+	stale := lookupResult{entry: &cache.Entry{}, stale: true}
 	for want, got := range map[string]string{
 		"mcp_cache; hit; ttl=297":                    string(appendHit(nil, s, hit, 297*time.Second+999*time.Millisecond)),
 		"mcp_cache; hit; ttl=0":                      string(appendHit(nil, s, hit, time.Millisecond)),
@@ -22,7 +22,7 @@ func TestCacheStatus(t *testing.T) {
 		"mcp_cache; fwd=uri-miss":                    forwarded(s, understood, false),
 		"mcp_cache; fwd=bypass; detail=cursor":       forwarded(s, bypassCursor, false),
 		"mcp_cache; fwd=bypass; detail=accept":       forwarded(s, bypassAccept, true),
-		"mcp_cache; fwd=uri-miss; stored; collapsed": string(appendHit(nil, s, found{entry: &cache.Entry{}, fetched: true}, time.Hour)),
+		"mcp_cache; fwd=uri-miss; stored; collapsed": string(appendHit(nil, s, lookupResult{entry: &cache.Entry{}, fetched: true}, time.Hour)),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -15,9 +15,9 @@ import (
 // the same list as before, and the feed checks whether it has changed.
 func (l *learner) misled() {
 	b := l.backend
-	doubt := &admission.Doubt{Mark: b.Cache.Doubt(revision.Tools), Misled: true}
+	doubt := &admission.PendingChange{Mark: b.Cache.Doubt(revision.Tools), Misled: true}
 	if caller := l.marked(); caller != nil {
-		caller.Doubt(revision.Tools, doubt)
+		caller.NotePending(revision.Tools, doubt)
 	}
 	l.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), outcome.FromCall)
 	for _, f := range b.Feeds.All() {
@@ -59,7 +59,7 @@ func (l *learner) called() {
 		return
 	}
 	kinds, until, own := revision.Kinds(), time.Now().Add(noticeLag), b.Feeds.Of(l.revision())
-	doubts := make([]admission.Doubt, len(kinds))
+	doubts := make([]admission.PendingChange, len(kinds))
 	for i, k := range kinds {
 		if k == revision.Discover {
 			continue
@@ -70,8 +70,8 @@ func (l *learner) called() {
 			silent = silent || caught || later && f == own
 		}
 		if caller != nil {
-			doubts[i] = admission.Doubt{Mark: mark, Silent: silent, Until: until}
-			caller.Doubt(k, &doubts[i])
+			doubts[i] = admission.PendingChange{Mark: mark, Silent: silent, Until: until}
+			caller.NotePending(k, &doubts[i])
 		}
 	}
 }

@@ -67,9 +67,9 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 	s := outcome.NewCacheStatus("mcp_cache")
 	entry := &cache.Entry{}
 	can := []string{
-		string(appendHit(nil, s, found{entry: entry}, 297*time.Second)),
-		string(appendHit(nil, s, found{entry: entry, stale: true}, -12*time.Second)),
-		string(appendHit(nil, s, found{entry: entry, fetched: true}, 0)),
+		string(appendHit(nil, s, lookupResult{entry: entry}, 297*time.Second)),
+		string(appendHit(nil, s, lookupResult{entry: entry, stale: true}, -12*time.Second)),
+		string(appendHit(nil, s, lookupResult{entry: entry, fetched: true}, 0)),
 		forwarded(s, understood, true),
 		forwarded(s, understood, false),
 		forwarded(s, understood, false) + keptApart("…"),

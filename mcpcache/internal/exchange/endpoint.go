@@ -125,18 +125,18 @@ func (x *exchange) serve(next caddyhttp.Handler) error {
 		}
 	}
 	if reason != understood {
-		return x.answerInstead(x.forward(next, found{reason: reason}, false))
+		return x.answerInstead(x.forward(next, lookupResult{reason: reason}, false))
 	}
 	x.backend.AwaitStored(x.r.Context(), x.arrived)
 	caller := x.caller()
 	x.findVariant(&x.search, caller)
-	f := found{reason: bypassAdmission}
+	f := lookupResult{reason: bypassAdmission}
 	if !x.isPageUnknown() {
 		f = x.awaitOwn(x.lookup(x.r.Context(), caller))
 		if f.entry == nil {
 			f.reason = x.blame(f.reason)
 		} else if !x.hold(&f) {
-			f = found{}
+			f = lookupResult{}
 		}
 	}
 	switch {

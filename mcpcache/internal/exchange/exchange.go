@@ -70,9 +70,9 @@ type exchange struct {
 	view      *policy.View // what the caller may see and call; nil without rules
 	wantsList bool         // some message of the request asks for a list; set if rules hide anything
 
-	given  found         // what the cache has answered with
-	left   time.Duration // of its freshness
-	values header.Values // of the answer
+	answered lookupResult  // what the cache has answered with
+	left     time.Duration // of its freshness
+	values   header.Values // of the answer
 }
 
 // bypass is why a request is forwarded without a look into the cache. It is a
@@ -132,7 +132,7 @@ func (x *exchange) understand() (bypass, error) {
 	if reason := x.decode(); reason != understood {
 		return reason, nil
 	}
-	return x.ask(), nil
+	return x.askUpstream(), nil
 }
 
 // identify finds out who asks.
@@ -169,8 +169,8 @@ var reasons = [...]bypass{
 	inbound.NoRevision: bypassRevision, inbound.OtherRevision: bypassRevision, inbound.NoCapabilities: bypassRevision, inbound.OtherMethod: bypassRevision,
 }
 
-// ask makes a question of a decoded request.
-func (x *exchange) ask() bypass {
+// askUpstream makes a question of a decoded request.
+func (x *exchange) askUpstream() bypass {
 	q := &x.question
 	kind, cached := revision.KindOf(x.in.Method)
 	if !cached {

@@ -15,12 +15,12 @@ import (
 type forwarding struct {
 	*exchange
 
-	next  caddyhttp.Handler
-	found found // what the lookup found
+	next     caddyhttp.Handler
+	lookedUp lookupResult // what the lookup found
 	// keeps says that the answer may be kept: the request is a question of the cache's.
 	keeps bool
-	// sieve takes out of the answer what the caller may not see; nil: the answer goes as it is.
-	sieve *responsefilter.Writer
+	// filter takes out of the answer what the caller may not see; nil: the answer goes as it is.
+	filter *responsefilter.Writer
 }
 
 // unanswered is the error of an upstream that has answered nothing. The client has got nothing either.
@@ -29,31 +29,31 @@ type unanswered struct{ error }
 // forward hands the request to the upstream as it came, and learns from the answer. keeps says that the
 // answer may be kept. If f has a fallback, and the upstream fails or is too slow, forward writes nothing: its
 // caller answers with the entry in instead.
-func (x *exchange) forward(next caddyhttp.Handler, f found, keeps bool) (instead found, err error) {
+func (x *exchange) forward(next caddyhttp.Handler, f lookupResult, keeps bool) (instead lookupResult, err error) {
 	x.outcome, x.reason = f.outcome(), f.reason
 	x.ticket = x.backend.Admission.Ticket()
 	if keeps { // it may have waited, and what was announced meanwhile is in the answer
 		x.question.mark = x.backend.Cache.Mark(x.question.kind)
 	}
 	askPlain(x.r.Header) // an encode handler in front of this one still compresses it for the client
-	fw := forwarding{exchange: x, next: next, found: f, keeps: keeps}
+	fw := forwarding{exchange: x, next: next, lookedUp: f, keeps: keeps}
 	if f.fallback != nil {
 		return fw.revalidate()
 	}
-	return found{}, fw.filtered(fw.handOn)
+	return lookupResult{}, fw.filtered(fw.handOn)
 }
 
 // filtered has ask get the upstream's answer, and takes out of that what the caller may not see.
 func (fw *forwarding) filtered(ask func() error) error {
-	fw.sieve = fw.openSieve()
-	defer fw.sieve.Close()
-	return fw.closeSieve(ask())
+	fw.filter = fw.openFilter()
+	defer fw.filter.Close()
+	return fw.closeFilter(ask())
 }
 
 // below is the writer that the answer goes to.
 func (fw *forwarding) below() http.ResponseWriter {
-	if fw.sieve != nil {
-		return fw.sieve
+	if fw.filter != nil {
+		return fw.filter
 	}
 	return fw.w
 }
@@ -91,7 +91,7 @@ func (fw *forwarding) tap(h http.Header) *tap {
 }
 
 // answerInstead answers with the entry that forward has returned, if there is one.
-func (x *exchange) answerInstead(instead found, err error) error {
+func (x *exchange) answerInstead(instead lookupResult, err error) error {
 	if instead.entry != nil {
 		return x.answer(instead)
 	}
@@ -99,17 +99,17 @@ func (x *exchange) answerInstead(instead found, err error) error {
 }
 
 // stale returns a copy that is no longer fresh, as the result of a lookup.
-func (x *exchange) stale(e *cache.Entry) found {
-	f := found{entry: e, stale: true}
+func (x *exchange) stale(e *cache.Entry) lookupResult {
+	f := lookupResult{entry: e, stale: true}
 	x.hold(&f) // if it fails, there is nothing else to answer with
 	return f
 }
 
 // hold takes the memory for an answer with f, which [exchange.answer] gives back. It reports whether there is
 // room.
-func (x *exchange) hold(f *found) bool {
-	f.held = x.backend.Cache.Hold(f.entry)
-	return f.held
+func (x *exchange) hold(f *lookupResult) bool {
+	f.hasMemory = x.backend.Cache.Hold(f.entry)
+	return f.hasMemory
 }
 
 // inPlace returns a copy of the exchange in which r takes the place of the client's request, and w gets the

@@ -64,7 +64,7 @@ func (g *guard) check() (done bool, err error) {
 		found, d = g.read()
 	}
 	if d == nil {
-		d, err = g.judge(found)
+		d, err = g.judgeCall(found)
 	}
 	passed := false
 	if d != nil && err == nil {
@@ -169,8 +169,8 @@ func (g *guard) read() ([]message.Naming, *jsonrpc.Problem) {
 	return found, nil
 }
 
-// judge returns the refusal of the first item that the caller may not see, or nil.
-func (g *guard) judge(found []message.Naming) (*jsonrpc.Problem, error) {
+// judgeCall returns the refusal of the first item that the caller may not see, or nil.
+func (g *guard) judgeCall(found []message.Naming) (*jsonrpc.Problem, error) {
 	for _, n := range found {
 		g.wantsList = g.wantsList || strings.HasSuffix(n.Method, "/list")
 		for _, item := range n.Items {

@@ -13,9 +13,9 @@ const maxHeld = 64 << 10
 // again to find out whether it has been restarted.
 const hangingFor = 5 * time.Second
 
-// held is an answer of the upstream that is held back until it is complete, so
+// heldAnswer is an answer of the upstream that is held back until it is complete, so
 // that a stale copy can be given in its place after a second.
-type held struct {
+type heldAnswer struct {
 	status int
 	data   []byte
 	state  atomic.Uint32
@@ -30,11 +30,11 @@ const (
 	heldOver
 )
 
-// end ends the time of a held answer, unless it is being handed on.
-func (h *held) end() bool { return h.state.CompareAndSwap(heldBack, heldOver) }
+// timeOut ends the time of a held answer, unless it is being handed on.
+func (h *heldAnswer) timeOut() bool { return h.state.CompareAndSwap(heldBack, heldOver) }
 
 // isOver reports whether the time of a held answer is over.
-func (h *held) isOver() bool { return h != nil && h.state.Load() == heldOver }
+func (h *heldAnswer) isOver() bool { return h != nil && h.state.Load() == heldOver }
 
 // hold keeps a part of the answer. It hands everything on if it is too much, or on a
 // stream as soon as the answer is there, as that may stay open (toolhive#2403).

@@ -14,7 +14,7 @@ import (
 func (l *learner) learnAnswer(r message.Response) {
 	q := &l.question
 	if r.Error != nil {
-		l.bar(r.Error.Code)
+		l.revoke(r.Error.Code)
 		if l.in.Message.Cursor != nil {
 			// The cursor is no good any more, so neither are the other pages that
 			// are kept by theirs (CACHE, "Pagination").
@@ -39,14 +39,14 @@ func (l *learner) learnAnswer(r message.Response) {
 func (l *learner) keep(page *message.Page) {
 	q := &l.question
 	if l.isSessionsOwn() {
-		l.resolveDoubt()
+		l.resolvePending()
 		return
 	}
 	body := message.Single(q.kind, page)
 	snapshot := l.snapshot()
 	l.learnSeen(page, body, snapshot)
 	// Deferred: until this answer is kept, the caller must not get an older copy.
-	defer l.resolveDoubt()
+	defer l.resolvePending()
 	lifetime := l.backend.Settings.Feed.Lifetime(q.kind, page.TTL, page.HasTTL)
 	// Only its own session can get the rest of a legacy list.
 	paged := page.NextCursor != nil && q.revision.Era() == revision.Legacy
@@ -95,9 +95,9 @@ func (l *learner) readForAll(page *message.Page) {
 	f.Read(bytes.Clone(q.detail), l.r.Header.Get("Mcp-Name"), q.record)
 }
 
-// resolveDoubt records that the upstream has given this caller the list, which
+// resolvePending records that the upstream has given this caller the list, which
 // resolves doubts about it. A later page does not: the caller may still have the first one of another list.
-func (l *learner) resolveDoubt() {
+func (l *learner) resolvePending() {
 	q := &l.question
 	if caller := l.caller(); caller != nil && (q.detail == nil || q.kind == revision.Reads) {
 		caller.Listed(q.kind, q.mark)

@@ -149,7 +149,7 @@ func (l *learner) read(p []byte) {
 	if l.watcher.Format != sse.Unwatched {
 		l.watch(p)
 	}
-	if l.unjudged != nil && !l.judge(p) {
+	if l.unjudged != nil && !l.judgeAnswer(p) {
 		learn := l.learnResult
 		if l.keeps {
 			learn = l.learnRefusal
@@ -160,7 +160,7 @@ func (l *learner) read(p []byte) {
 	switch {
 	case l.record == nil:
 		l.glance(p, starts)
-	case l.record.limit == maxResult && l.record.empty() && starts && l.judge(p):
+	case l.record.limit == maxResult && l.record.empty() && starts && l.judgeAnswer(p):
 	case !l.record.write(p):
 		l.over()
 	}
@@ -215,9 +215,9 @@ func (l *learner) letIn() {
 	}
 }
 
-// judge reports whether the beginning of a message already shows that it is a
+// judgeAnswer reports whether the beginning of a message already shows that it is a
 // result. Most are, and need not be recorded.
-func (l *learner) judge(p []byte) bool {
+func (l *learner) judgeAnswer(p []byte) bool {
 	if !l.isResult(p) {
 		return false
 	}
@@ -235,8 +235,8 @@ func (l *learner) isResult(p []byte) bool {
 	return message.Judge(p[:min(len(p), maxBeginning)]) == message.IsResult
 }
 
-// end is called when the upstream's handler has returned.
-func (l *learner) end(err error) {
+// finish is called when the upstream's handler has returned.
+func (l *learner) finish(err error) {
 	if err == nil && l.record != nil {
 		l.record.read(true)
 		l.over()
@@ -250,7 +250,7 @@ func (l *learner) end(err error) {
 	}
 	if err != nil && upstream.Refused(err) {
 		for _, f := range l.backend.Feeds.All() {
-			f.Doubt()
+			f.SuspectSession()
 		}
 	}
 }

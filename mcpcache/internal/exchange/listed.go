@@ -87,7 +87,7 @@ func (g *guard) wasListed(n message.Named) bool {
 	if e := g.askedLast(n.Kind); e != nil && g.lists(e, n) {
 		return true
 	}
-	own := g.cached(n.Kind)
+	own := g.cachedSearch(n.Kind)
 	if own == nil {
 		return false
 	}
@@ -105,7 +105,7 @@ func (g *guard) wasListed(n message.Named) bool {
 // ownList returns the whole list of a kind that the caller would be given from the cache, or
 // nil.
 func (g *guard) ownList(k revision.Kind) *cache.Entry {
-	own := g.cached(k)
+	own := g.cachedSearch(k)
 	if own == nil {
 		return nil
 	}
@@ -130,17 +130,17 @@ func (g *guard) newerOfFeed(k revision.Kind, e *cache.Entry) (newer *cache.Entry
 	return g.ownList(k), true
 }
 
-// cached returns the search for the caller's own list of a kind, or nil if that is not certain to be one
+// cachedSearch returns the search for the caller's own list of a kind, or nil if that is not certain to be one
 // which the cache may answer.
-func (g *guard) cached(k revision.Kind) *search {
+func (g *guard) cachedSearch(k revision.Kind) *search {
 	if !g.backend.Settings.Caches(k) {
 		return nil
 	}
-	return g.own(k)
+	return g.ownSearch(k)
 }
 
-// own is cached for a list that the cache may not keep.
-func (g *guard) own(k revision.Kind) *search {
+// ownSearch is cached for a list that the cache may not keep.
+func (g *guard) ownSearch(k revision.Kind) *search {
 	own := g.search
 	own.scout, own.now = nil, time.Now()
 	q := &own.question
@@ -168,7 +168,7 @@ func (g *guard) askedLast(k revision.Kind) *cache.Entry {
 // questionOfCall returns the cache's key for what askedLast returns. It returns false if nothing
 // is kept: nothing tells the caller apart from others.
 func (g *guard) questionOfCall(k revision.Kind) (cache.Question, bool) {
-	own := g.own(k)
+	own := g.ownSearch(k)
 	if own == nil || own.session == "" && own.context.HasNoCredentials() {
 		return cache.Question{}, false
 	}

@@ -16,7 +16,7 @@ type Look struct {
 	// NoticeSeen is not nil if the caller has seen a notice about the list, Doubt
 	// if it may have changed the list itself.
 	NoticeSeen *admission.NoticeSeen
-	Doubt      *admission.Doubt
+	Pending    *admission.PendingChange
 }
 
 // Look looks up a request, whose body it reads. ok is false if the request would be
@@ -35,9 +35,9 @@ func (e *Endpoint) Look(w http.ResponseWriter, r *http.Request) (l Look, ok bool
 	}
 	a := asker{Caller: caller}
 	if caller != nil {
-		a.noticeSeen, a.doubt = caller.NoticeSeen(x.question.kind), caller.Doubted(x.question.kind, x.now)
+		a.noticeSeen, a.pending = caller.NoticeSeen(x.question.kind), caller.Pending(x.question.kind, x.now)
 	}
-	l = Look{NoticeSeen: a.noticeSeen, Doubt: a.doubt}
+	l = Look{NoticeSeen: a.noticeSeen, Pending: a.pending}
 	if l.Entry, l.Fresh = x.freshest(a); l.Entry == nil {
 		l.Entry = x.substitute()
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// found is the result of a lookup.
-type found struct {
+// lookupResult is the result of a lookup.
+type lookupResult struct {
 	// entry is to be answered with; nil if the request has to be forwarded.
 	entry *cache.Entry
-	// held says that memory for the entry is taken: [exchange.answer] gives it back.
-	held bool
+	// hasMemory says that memory for the entry is taken: [exchange.answer] gives it back.
+	hasMemory bool
 	// stale says that the entry is no longer fresh.
 	stale bool
 	// fetched says that the entry was fetched for this caller and others who asked
@@ -39,20 +39,20 @@ type asker struct {
 	*admission.Caller // nil if nothing is known
 
 	noticeSeen *admission.NoticeSeen
-	doubt      *admission.Doubt
+	pending    *admission.PendingChange
 }
 
 // lookup looks for an answer that this caller may be given; caller is nil if nothing
 // is known of it. The question has been understood, and the client resolved. It
 // may wait for a fetch.
-func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
+func (x *search) lookup(ctx context.Context, caller *admission.Caller) lookupResult {
 	if !x.admitted(caller) {
-		return found{reason: bypassAdmission}
+		return lookupResult{reason: bypassAdmission}
 	}
 	a := asker{Caller: caller}
 	if caller != nil {
 		caller.Return()
-		a.noticeSeen, a.doubt = caller.NoticeSeen(x.question.kind), caller.Doubted(x.question.kind, x.arrived)
+		a.noticeSeen, a.pending = caller.NoticeSeen(x.question.kind), caller.Pending(x.question.kind, x.arrived)
 	}
 	x.awaitChange(ctx, a)
 	best, fresh := x.freshest(a)
@@ -63,34 +63,34 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) found {
 		if f := x.backend.Feeds.Of(x.question.revision); f != nil && best == x.snapshot() {
 			f.List(x.question.kind).Asked()
 		}
-		return x.checked(found{entry: best}, a)
+		return x.checked(lookupResult{entry: best}, a)
 	case best != nil && x.isExpired(best) && best == x.snapshot() && x.struggling():
 		// The upstream does not deliver, so nobody waits for it. (Only of a list that
 		// the feed fetches can that be known.)
-		return x.checked(found{entry: best, stale: true}, a)
+		return x.checked(lookupResult{entry: best, stale: true}, a)
 	}
 	f := x.miss(best, a)
 	e, late := x.fetch(ctx, best, f.fallback != nil, a)
 	switch {
 	case e != nil:
-		return x.checked(found{entry: e, fetched: true}, a)
+		return x.checked(lookupResult{entry: e, fetched: true}, a)
 	case late && f.fallback != nil:
-		return found{entry: f.fallback, stale: true}
+		return lookupResult{entry: f.fallback, stale: true}
 	}
-	f.none = best == nil && f.fallback == nil && a.noticeSeen == nil && a.doubt == nil
+	f.none = best == nil && f.fallback == nil && a.noticeSeen == nil && a.pending == nil
 	return f
 }
 
 // miss returns that the request is to be forwarded, and with which fallback.
-func (x *search) miss(best *cache.Entry, a asker) found {
+func (x *search) miss(best *cache.Entry, a asker) lookupResult {
 	if best == nil {
 		// The list of clients of another variant is better than none.
 		best = x.substitute()
 	}
 	if best == nil || !x.backend.Settings.Stale.MayStandIn(x.verdict(best, a)) {
-		return found{}
+		return lookupResult{}
 	}
-	return found{fallback: best}
+	return lookupResult{fallback: best}
 }
 
 // caller returns what is known of the session that asks, or of the authorization
@@ -142,23 +142,23 @@ func (x *search) admitted(caller *admission.Caller) bool {
 // mayBeLost reports whether the upstream may have lost the session and has to be
 // asked. It is not asked while it is known not to answer.
 func (x *search) mayBeLost() bool {
-	return x.session != "" && x.backend.Feeds.Doubted() && !x.backend.Hanging(x.now)
+	return x.session != "" && x.backend.Feeds.SuspectsSessions() && !x.backend.Hanging(x.now)
 }
 
 // awaitChange waits for the feed to fetch what a call of this caller may have
 // changed: for a second at most, and only if the fetch is under way or about to
 // begin.
 func (x *search) awaitChange(ctx context.Context, a asker) {
-	if a.doubt == nil || a.doubt.Misled {
+	if a.pending == nil || a.pending.Misled {
 		return
 	}
 	if f := x.backend.Feeds.Of(x.question.revision); f != nil && x.snapshot() != nil {
 		ctx, cancel := context.WithTimeout(ctx, freshness.StalePatience)
 		defer cancel()
-		if a.doubt.Silent {
+		if a.pending.Silent {
 			f.List(x.question.kind).AwaitCalled(ctx)
 		}
-		f.List(x.question.kind).Await(ctx, a.doubt.Mark)
+		f.List(x.question.kind).Await(ctx, a.pending.Mark)
 		x.now = time.Now()
 	}
 }
@@ -167,15 +167,15 @@ func (x *search) awaitChange(ctx context.Context, a asker) {
 // Then the upstream has to answer, unless it is known not to.
 func (x *search) inDoubt(best *cache.Entry, a asker) bool {
 	switch {
-	case a.doubt == nil:
+	case a.pending == nil:
 		return false
-	case a.doubt.Misled:
+	case a.pending.Misled:
 		return true
-	case best != nil && best.Mark.AskedSince(a.doubt.Mark):
+	case best != nil && best.Mark.AskedSince(a.pending.Mark):
 		// The doubt stays while a notice may come: for another client of this caller, which has other
 		// capabilities, the cache may have a list from before the call.
-		if x.now.After(a.doubt.Until) {
-			a.ResolveDoubt(x.question.kind, a.doubt)
+		if x.now.After(a.pending.Until) {
+			a.ResolvePending(x.question.kind, a.pending)
 		}
 		return false
 	}
@@ -186,7 +186,7 @@ func (x *search) inDoubt(best *cache.Entry, a asker) bool {
 // gets a list that has changed. Legacy lists may differ by session: if the list
 // of its variant has not changed with the notice, the change was this session's
 // own, and the upstream has to answer.
-func (x *search) checked(f found, a asker) found {
+func (x *search) checked(f lookupResult, a asker) lookupResult {
 	if a.noticeSeen == nil || x.session == "" {
 		return f
 	}
@@ -197,7 +197,7 @@ func (x *search) checked(f found, a asker) found {
 		return f
 	}
 	if x.ownChange(a.noticeSeen, f.entry) {
-		return found{reason: bypassChanged}
+		return lookupResult{reason: bypassChanged}
 	}
 	a.ResolveNotice(x.question.kind, a.noticeSeen)
 	return f

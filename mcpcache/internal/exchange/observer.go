@@ -37,7 +37,7 @@ func (x *exchange) conclude() {
 }
 
 // outcome returns what becomes of a request whose lookup found f.
-func (f found) outcome() outcome.Outcome {
+func (f lookupResult) outcome() outcome.Outcome {
 	switch {
 	case f.reason != understood:
 		return outcome.Bypass

@@ -16,7 +16,7 @@ const maxScouts = 256
 // the same credentials, waits until it is kept, and looks again: nobody is given
 // what would not be given a moment later too. Lists that are not kept are each
 // caller's to ask for.
-func (x *exchange) awaitOwn(f found) found {
+func (x *exchange) awaitOwn(f lookupResult) lookupResult {
 	if !f.none || x.scout != nil || x.leftToFeed() || x.question.detail != nil || !x.worthKeeping() {
 		return f
 	}

@@ -65,7 +65,7 @@ func (x *exchange) owner(partition cache.Partition) []byte {
 
 // page returns the part of a list, as the caller is shown it, that was asked for; nil if
 // the cursor leads nowhere.
-func (x *exchange) page(f found, shown *cache.Entry) *cache.Entry {
+func (x *exchange) page(f lookupResult, shown *cache.Entry) *cache.Entry {
 	p := x.endpoint.Paging
 	if p == nil {
 		return shown
@@ -87,7 +87,7 @@ func (x *exchange) page(f found, shown *cache.Entry) *cache.Entry {
 // the list as if it were for the first page, and with the same consequences: the caller is
 // let in or not, what has expired is fetched, and if that fails a copy may do. The page is cut
 // of what comes.
-func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
+func (x *exchange) askForList(next caddyhttp.Handler, f lookupResult) error {
 	body, err := message.WithoutCursor(x.in.Body.Bytes)
 	if err != nil {
 		return x.cursorIsGone() // it has been understood: this does not happen
@@ -99,7 +99,7 @@ func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
 	whole.r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	whole.in.Body.Bytes, whole.in.Message.Cursor = body, nil
 	x.outcome, x.reason = f.outcome(), f.reason // until the upstream has answered
-	var instead found
+	var instead lookupResult
 	err = collect(answer, whole.r, x.in.Message.ID, func(r *http.Request) (err error) {
 		whole.r = r
 		instead, err = whole.forward(next, f, true)
@@ -128,21 +128,21 @@ func (x *exchange) askForList(next caddyhttp.Handler, f found) error {
 
 // listIn returns the whole list that the upstream has answered, as it is to be answered
 // with; without an entry if it is only a part. It reports whether there is a list at all.
-func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
+func (x *exchange) listIn(answer *upstream.Answer) (f lookupResult, is bool) {
 	if answer.Cut {
 		l := learner{stream: isStream(answer.Header().Get("Content-Type"))}
-		return found{}, l.isResult(answer.Body)
+		return lookupResult{}, l.isResult(answer.Body)
 	}
 	result, ok := resultIn(answer, x.in.Message.ID)
 	if !ok {
-		return found{}, false
+		return lookupResult{}, false
 	}
 	page, err := message.ParsePage(result, x.question.kind)
 	if err != nil {
-		return found{}, false
+		return lookupResult{}, false
 	}
 	if page.NextCursor != nil || !page.Complete {
-		return found{}, true
+		return lookupResult{}, true
 	}
 	q := &x.question
 	e := &cache.Entry{
@@ -153,7 +153,7 @@ func (x *exchange) listIn(answer *upstream.Answer) (f found, is bool) {
 	if _, err := x.sealer().Open(x.cursor, x.owner(x.context.Everybody())); err == nil {
 		e.Partition = x.context.Everybody() // that of the list that was cut before
 	}
-	return found{entry: e, reason: x.reason, status: strings.Join(answer.Header()["Cache-Status"], ", ")}, true
+	return lookupResult{entry: e, reason: x.reason, status: strings.Join(answer.Header()["Cache-Status"], ", ")}, true
 }
 
 // cursorIsGone answers a client whose cursor leads nowhere (2025-03-26 and later,

@@ -33,7 +33,7 @@ func (e *Endpoint) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 // lookOn hands on a request for another path, and learns from the answer.
 func (fw *forwarding) lookOn() error {
 	fw.in.Body.Replay(fw.r)
-	o := &onlooker{sieved: fw.sieve != nil, below: fw.below(), learner: learner{exchange: fw.exchange}}
+	o := &onlooker{filtered: fw.filter != nil, below: fw.below(), learner: learner{exchange: fw.exchange}}
 	if fw.r.Method == http.MethodDelete {
 		o.learner.endSessions()
 	}
@@ -46,7 +46,7 @@ func (fw *forwarding) lookOn() error {
 	}
 	defer o.learner.close() // the upstream's handler may abort with a panic
 	err := fw.backend.Upstream.ServeHTTP(o, fw.r, fw.next)
-	o.learner.end(err)
+	o.learner.finish(err)
 	return err
 }
 
@@ -88,7 +88,7 @@ func (l *learner) idle() bool {
 // bytes before it hands them on.
 type onlooker struct {
 	below       http.ResponseWriter
-	sieved      bool // below is a sieve
+	filtered    bool // below is a sieve
 	learner     learner
 	wroteHeader bool
 }
@@ -120,7 +120,7 @@ func (o *onlooker) ReadFrom(r io.Reader) (int64, error) {
 	if !o.wroteHeader {
 		o.WriteHeader(http.StatusOK)
 	}
-	if o.learner.idle() && !o.sieved {
+	if o.learner.idle() && !o.filtered {
 		return io.Copy(o.below, r)
 	}
 	return io.Copy(struct{ io.Writer }{o}, r)

@@ -52,11 +52,11 @@ type asked struct {
 
 // revalidate asks the upstream, unless another caller is just asking the same. The fallback is the answer
 // if the upstream has not answered within a second.
-func (fw *forwarding) revalidate() (instead found, err error) {
+func (fw *forwarding) revalidate() (instead lookupResult, err error) {
 	shared, first := fw.endpoint.revalidations.Join(fw.sharers())
 	switch {
 	case shared == nil:
-		return fw.stale(fw.found.fallback), nil
+		return fw.stale(fw.lookedUp.fallback), nil
 	case !first:
 		return fw.awaitOther(shared)
 	}
@@ -68,8 +68,8 @@ func (fw *forwarding) revalidate() (instead found, err error) {
 }
 
 // askWithin asks the upstream, and passes on the answer if that comes within a second.
-func (fw *forwarding) askWithin(shared *flight.Flight[bool]) (instead found, err error) {
-	h := &held{answered: func() { shared.Land(false, nil) }}
+func (fw *forwarding) askWithin(shared *flight.Flight[bool]) (instead lookupResult, err error) {
+	h := &heldAnswer{answered: func() { shared.Land(false, nil) }}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(fw.r.Context()))
 	// When no client waits for it any more, time ends it, or the end of the backend.
 	detach := func() {
@@ -82,17 +82,17 @@ func (fw *forwarding) askWithin(shared *flight.Flight[bool]) (instead found, err
 	select {
 	case <-r.done:
 	case <-timer.C:
-		if h.end() {
+		if h.timeOut() {
 			if time.Since(fw.now) >= freshness.StalePatience { // otherwise it had waited for others before
 				fw.backend.SetHanging(time.Now().Add(hangingFor))
 			}
 			detach()
-			return fw.stale(fw.found.fallback), nil
+			return fw.stale(fw.lookedUp.fallback), nil
 		}
 	case <-fw.r.Context().Done():
-		if h.end() {
+		if h.timeOut() {
 			detach()
-			return found{}, fw.r.Context().Err()
+			return lookupResult{}, fw.r.Context().Err()
 		}
 	}
 	// The answer is being handed on, or has been.
@@ -103,9 +103,9 @@ func (fw *forwarding) askWithin(shared *flight.Flight[bool]) (instead found, err
 		panic(r.panic)
 	}
 	if failed, _ := r.Wait(ctx); failed {
-		return fw.stale(fw.found.fallback), nil
+		return fw.stale(fw.lookedUp.fallback), nil
 	}
-	return found{}, r.err
+	return lookupResult{}, r.err
 }
 
 // sharers returns what the callers of one revalidation have in common.
@@ -113,22 +113,22 @@ func (x *search) sharers() asked { return asked{string(x.question.in(x.context).
 
 // keepAlive has the upstream answer a request, too, that is answered from memory: otherwise it may
 // end the session, which looks idle to it. If it has done that, it says so.
-func (x *exchange) keepAlive(next caddyhttp.Handler, f found) {
+func (x *exchange) keepAlive(next caddyhttp.Handler, f lookupResult) {
 	shared, first := x.endpoint.revalidations.Join(x.sharers())
 	if !first {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), revalidationTimeout)
-	h := &held{answered: func() { shared.Land(false, nil); time.AfterFunc(lingerAnswered, cancel) }}
-	h.end()
+	h := &heldAnswer{answered: func() { shared.Land(false, nil); time.AfterFunc(lingerAnswered, cancel) }}
+	h.timeOut()
 	stop := context.AfterFunc(x.backend.Context(), cancel)
 	context.AfterFunc(ctx, func() { stop() })
-	fw := forwarding{exchange: x, next: next, found: found{fallback: f.entry}, keeps: true}
+	fw := forwarding{exchange: x, next: next, lookedUp: lookupResult{fallback: f.entry}, keeps: true}
 	fw.start(ctx, cancel, shared, h)
 }
 
 // start has the upstream answer in the background, and cancels ctx once that is over.
-func (fw *forwarding) start(ctx context.Context, cancel func(), shared *flight.Flight[bool], h *held) *revalidation {
+func (fw *forwarding) start(ctx context.Context, cancel func(), shared *flight.Flight[bool], h *heldAnswer) *revalidation {
 	r := &revalidation{Flight: shared, done: make(chan struct{})}
 	own := *fw
 	own.exchange = fw.detached(ctx)
@@ -148,7 +148,7 @@ const lingerAnswered = time.Second
 
 // run has the upstream answer t's exchange. The answer is passed on to the client
 // unless the time of h is over.
-func (r *revalidation) run(t *tap, h *held) {
+func (r *revalidation) run(t *tap, h *heldAnswer) {
 	failed := true
 	defer func() { r.Land(failed, nil) }()
 	defer t.returnScout()
@@ -164,7 +164,7 @@ func (r *revalidation) run(t *tap, h *held) {
 		}
 	}()
 	err := t.backend.Upstream.ServeHTTP(t, t.r, t.next)
-	t.learner.end(err)
+	t.learner.finish(err)
 	if t.held != nil && t.wroteHeader && !t.withheld {
 		err = t.release(err)
 	}
@@ -172,21 +172,21 @@ func (r *revalidation) run(t *tap, h *held) {
 }
 
 // awaitOther waits for a revalidation that another caller has begun.
-func (fw *forwarding) awaitOther(shared *flight.Flight[bool]) (instead found, err error) {
+func (fw *forwarding) awaitOther(shared *flight.Flight[bool]) (instead lookupResult, err error) {
 	ctx, cancel := context.WithDeadline(fw.r.Context(), fw.arrived.Add(freshness.StalePatience)) // it may have waited already
 	defer cancel()
 	failed, err := shared.WaitUpTo(ctx, freshness.StalePatience)
 	switch {
 	case err == nil:
 	case fw.r.Context().Err() != nil:
-		return found{}, fw.r.Context().Err()
+		return lookupResult{}, fw.r.Context().Err()
 	default:
-		return fw.stale(fw.found.fallback), nil
+		return fw.stale(fw.lookedUp.fallback), nil
 	}
 	fw.now = time.Now()
 	caller := fw.caller()
 	if !fw.admitted(caller) { // the upstream has refused it
-		return fw.forward(fw.next, found{reason: bypassAdmission}, true)
+		return fw.forward(fw.next, lookupResult{reason: bypassAdmission}, true)
 	}
 	now := fw.lookup(fw.r.Context(), caller)
 	switch {
@@ -196,7 +196,7 @@ func (fw *forwarding) awaitOther(shared *flight.Flight[bool]) (instead found, er
 		// The answer is not for this caller, or a change was announced meanwhile.
 		return fw.forward(fw.next, now, true)
 	}
-	return fw.stale(fw.found.fallback), nil
+	return fw.stale(fw.lookedUp.fallback), nil
 }
 
 // detached returns a copy of the exchange with a request of its own, which does not

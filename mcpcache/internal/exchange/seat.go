@@ -7,7 +7,7 @@ import (
 // mayTakeSeat reports whether this is an initialize that may be refused because the feed
 // has the only session that the upstream takes.
 func (fw *forwarding) mayTakeSeat() bool {
-	return fw.in.Method == "initialize" && fw.in.Body.Whole && fw.in.Message.ID != nil && fw.backend.Feeds.MayHoldSeat()
+	return fw.in.Method == "initialize" && fw.in.Body.Whole && fw.in.Message.ID != nil && fw.backend.Feeds.MayBlockClients()
 }
 
 // takeSeat hands an initialize on. If it is refused, the feed ends its session, and the
@@ -15,7 +15,7 @@ func (fw *forwarding) mayTakeSeat() bool {
 func (fw *forwarding) takeSeat() error {
 	fw.in.Body.Replay(fw.r)
 	t := fw.tap(fw.w.Header().Clone())
-	t.seat = true
+	t.awaitsSession = true
 	defer t.learner.close() // the upstream's handler may abort with a panic
 	err := t.serve()
 	if !t.withheld {

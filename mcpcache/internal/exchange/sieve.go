@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// openSieve has what the caller may not see taken out of the answer that the upstream
+// openFilter has what the caller may not see taken out of the answer that the upstream
 // is about to give, if it may have a list in it (a GET stream may: one that is
 // resumed repeats answers), or tell of a resource that has changed: any event stream
 // may do that. Otherwise it returns nil.
-func (fw *forwarding) openSieve() *responsefilter.Writer {
+func (fw *forwarding) openFilter() *responsefilter.Writer {
 	view := fw.view
 	if view == nil {
 		return nil
@@ -53,12 +53,12 @@ func (fw *forwarding) answersList(modern bool) bool {
 // unpassable reports whether it is known that the upstream's answer cannot be passed
 // on, and nothing of it has been: what comes is dropped.
 func (fw *forwarding) unpassable() bool {
-	return fw.sieve != nil && fw.sieve.Failed() && !fw.sieve.Started()
+	return fw.filter != nil && fw.filter.Failed() && !fw.filter.Started()
 }
 
-// closeSieve ends the filtering of an answer. err is what answering has come to.
-func (fw *forwarding) closeSieve(err error) error {
-	s := fw.sieve
+// closeFilter ends the filtering of an answer. err is what answering has come to.
+func (fw *forwarding) closeFilter(err error) error {
+	s := fw.filter
 	if s == nil {
 		return err
 	}

@@ -38,14 +38,14 @@ type tap struct {
 	// withheld says that the upstream has failed, or shows a visitor nothing, and that its
 	// answer is dropped.
 	withheld bool
-	// seat says that an answer is withheld by which the upstream may say that it takes one
+	// awaitsSession says that an answer is withheld by which the upstream may say that it takes one
 	// session at a time.
-	seat bool
+	awaitsSession bool
 	// leave ends the request, if that is of a browser, whose user is told what is here in
 	// the place of an answer that is no page. It is nil otherwise.
 	leave context.CancelFunc
 	// held is not nil while the upstream's answer is held back, for a second at most.
-	held *held
+	held *heldAnswer
 }
 
 // Header implements [http.ResponseWriter].
@@ -66,7 +66,7 @@ func (t *tap) WriteHeader(status int) {
 	t.learner.begin(status, t.header)
 	t.learner.learnCORS(status, t.header)
 	t.learner.learnSlash(status, t.header)
-	if t.seat && isTaken(status) {
+	if t.awaitsSession && isTaken(status) {
 		t.withheld = true
 		return
 	}
@@ -75,7 +75,7 @@ func (t *tap) WriteHeader(status int) {
 		t.leave()
 		return
 	}
-	if t.found.fallback != nil {
+	if t.lookedUp.fallback != nil {
 		if isFailure(status) {
 			t.withheld = true
 			return
@@ -90,7 +90,7 @@ func (t *tap) WriteHeader(status int) {
 
 // passHeader hands the header on.
 func (t *tap) passHeader(status int) {
-	if t.found.fallback != nil || t.leave != nil || t.seat {
+	if t.lookedUp.fallback != nil || t.leave != nil || t.awaitsSession {
 		t.replaceHeader()
 	}
 	t.addStatus()
@@ -110,8 +110,8 @@ func (t *tap) replaceHeader() {
 // addStatus adds our Cache-Status after those of caches nearer to the origin (RFC
 // 9211 section 2).
 func (t *tap) addStatus() {
-	value := forwarded(t.endpoint.status, t.found.reason, t.learner.storing())
-	if t.found.reason == understood {
+	value := forwarded(t.endpoint.status, t.lookedUp.reason, t.learner.storing())
+	if t.lookedUp.reason == understood {
 		value += keptApart(t.apart)
 	}
 	present := t.header["Cache-Status"]
@@ -159,7 +159,7 @@ func (t *tap) Unwrap() http.ResponseWriter {
 
 // finish is called when the upstream's handler has returned.
 func (t *tap) finish(err error) error {
-	t.learner.end(err)
+	t.learner.finish(err)
 	switch {
 	case t.withheld:
 		return landing.Write(t.w, t.r, forwarded(t.endpoint.status, bypassMethod, false))

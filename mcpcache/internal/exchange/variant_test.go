@@ -182,7 +182,7 @@ func TestSessionsInDoubt(t *testing.T) {
 		}
 		f.backend.Feeds.Start(legacy)
 		synctest.Wait()
-		f.backend.Feeds.Of(legacy).Doubt()
+		f.backend.Feeds.Of(legacy).SuspectSession()
 		f.upstreamIs(answering(http.StatusNotFound, "text/plain", ""))
 		if code, status := list("lost"); code != http.StatusNotFound {
 			t.Errorf("the lost session got %d, %q", code, status)

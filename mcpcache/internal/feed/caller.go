@@ -24,8 +24,8 @@ type Caller struct {
 	Context cache.Partition
 }
 
-// Shown is what the upstream shows a caller.
-type Shown struct {
+// CallerLists is what the upstream shows a caller.
+type CallerLists struct {
 	// Revision is the one that it was asked at.
 	Revision revision.Revision
 	// Lists are those that were asked for; an empty one where the upstream does not have it.
@@ -36,13 +36,13 @@ type Shown struct {
 	Server *client.ServerInfo
 }
 
-// ShowTo asks the upstream for a list as a caller, at revision r or in the legacy era at the
+// FetchAs asks the upstream for a list as a caller, at revision r or in the legacy era at the
 // one that it proposes instead. There, all lists are asked for in one session, which ends
 // with that. known says that it is known to speak the revision.
-func (g *Group) ShowTo(ctx context.Context, r revision.Revision, k revision.Kind, c Caller, known bool) (*Shown, error) {
+func (g *Group) FetchAs(ctx context.Context, r revision.Revision, k revision.Kind, c Caller, known bool) (*CallerLists, error) {
 	as := &client.Identity{Name: "mcp_cache", Version: version.Own(), Capabilities: []byte("{}"), Credentials: c.Credentials, Guarded: c.Guarded}
 	if r.Era() == revision.Legacy {
-		return g.showAll(ctx, r, k, c, as)
+		return g.fetchAllAs(ctx, r, k, c, as)
 	}
 	s, err := g.newClient(r, g.clientPolicy, func(method string) { g.cache.Bump(revision.Changed(method)) }).NewSession(as)
 	if err != nil {
@@ -56,7 +56,7 @@ func (g *Group) ShowTo(ctx context.Context, r revision.Revision, k revision.Kind
 	if err = open(ctx); err != nil {
 		return nil, err
 	}
-	shown := &Shown{Revision: r}
+	shown := &CallerLists{Revision: r}
 	list, has, err := g.listFor(ctx, s, k, c)
 	if has {
 		shown.Answered = revision.SetOf(k)
@@ -65,8 +65,8 @@ func (g *Group) ShowTo(ctx context.Context, r revision.Revision, k revision.Kind
 	return shown, err
 }
 
-// showAll asks for the list of k, and for all others on that occasion.
-func (g *Group) showAll(ctx context.Context, r revision.Revision, k revision.Kind, c Caller, as *client.Identity) (*Shown, error) {
+// fetchAllAs asks for the list of k, and for all others on that occasion.
+func (g *Group) fetchAllAs(ctx context.Context, r revision.Revision, k revision.Kind, c Caller, as *client.Identity) (*CallerLists, error) {
 	s, err := g.open(ctx, r, as, g.clientPolicy)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (g *Group) showAll(ctx context.Context, r revision.Revision, k revision.Kin
 			g.CloseFor(s)
 		}()
 	}()
-	shown := &Shown{Revision: s.Revision(), Server: s.Server()}
+	shown := &CallerLists{Revision: s.Revision(), Server: s.Server()}
 	var (
 		all sync.WaitGroup
 		mu  sync.Mutex // guards shown and err

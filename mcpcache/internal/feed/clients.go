@@ -20,7 +20,7 @@ func (g *Group) OpenFor(ctx context.Context, r revision.Revision, as *client.Ide
 // open is OpenFor, for a session whose answers have the bounds of that policy.
 func (g *Group) open(ctx context.Context, r revision.Revision, as *client.Identity, policy func() client.Policy) (*client.Session, error) {
 	s, err := g.openAt(ctx, r, as, policy)
-	if isTaken(err) && g.MayHoldSeat() {
+	if isTaken(err) && g.MayBlockClients() {
 		done := g.GiveWay(ctx)
 		s, err = g.openAt(ctx, r, as, policy)
 		done()

@@ -10,29 +10,29 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// doubt records that the upstream may have been restarted, and lost its sessions. Its
+// suspectSession records that the upstream may have been restarted, and lost its sessions. Its
 // next answer to a legacy feed shows whether it has; a modern one has no session to
 // find out by.
-func (f *Feed) doubt() {
+func (f *Feed) suspectSession() {
 	if f.revision.Era() == revision.Legacy {
-		f.doubted.CompareAndSwap(0, time.Now().UnixNano())
+		f.suspected.CompareAndSwap(0, time.Now().UnixNano())
 	}
 }
 
-// doubtIfGone calls doubt if err says that the upstream cannot be reached.
-func (f *Feed) doubtIfGone(err error) {
+// suspectIfGone calls doubt if err says that the upstream cannot be reached.
+func (f *Feed) suspectIfGone(err error) {
 	if client.Unreachable(err) {
-		f.doubt()
+		f.suspectSession()
 	}
 }
 
-// doubtAfter decides what a failure to connect means for the sessions of clients. If
+// suspectAfter decides what a failure to connect means for the sessions of clients. If
 // the upstream cannot be reached, they are in doubt. If it refuses this feed, in whatever
 // way, no later answer would end an earlier doubt: then they count as lost.
-func (f *Feed) doubtAfter(err error, state State) {
+func (f *Feed) suspectAfter(err error, state State) {
 	if state == Down {
-		f.doubtIfGone(err)
-	} else if f.doubted.Swap(0) != 0 {
+		f.suspectIfGone(err)
+	} else if f.suspected.Swap(0) != 0 {
 		f.group.lose()
 	}
 }
@@ -40,22 +40,22 @@ func (f *Feed) doubtAfter(err error, state State) {
 // trust records that the upstream has answered, in the feed's session, a request that
 // was sent at that time: a doubt from before is over.
 func (f *Feed) trust(asked time.Time) {
-	f.group.seat.trusted(asked)
-	if since := f.doubted.Load(); since != 0 && asked.UnixNano() >= since {
-		f.doubted.CompareAndSwap(since, 0)
+	f.group.single.trusted(asked)
+	if since := f.suspected.Load(); since != 0 && asked.UnixNano() >= since {
+		f.suspected.CompareAndSwap(since, 0)
 	}
 }
 
-// Doubt tells the feed that a client could not connect to the upstream, so that the
+// SuspectSession tells the feed that a client could not connect to the upstream, so that the
 // feed finds out whether it has been restarted. A feed of a revision that the upstream
 // does not speak ignores it.
-func (f *Feed) Doubt() {
+func (f *Feed) SuspectSession() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == Unsupported {
 		return
 	}
-	f.doubt()
+	f.suspectSession()
 	for _, l := range f.lists {
 		if l.offered && l.failure == nil {
 			l.hasten(later(time.Now(), l.started.Add(f.policy().Refresh)))
@@ -64,9 +64,9 @@ func (f *Feed) Doubt() {
 	signal(f.wake)
 }
 
-// Doubted reports whether it is uncertain that the upstream still has its sessions: it
+// SuspectsSession reports whether it is uncertain that the upstream still has its sessions: it
 // could not be reached, or has ended the feed's stream, and has not answered since.
-func (f *Feed) Doubted() bool { return f.doubted.Load() != 0 }
+func (f *Feed) SuspectsSession() bool { return f.suspected.Load() != 0 }
 
 // lostBy returns the failure of the list if the session is lost by that, and nil otherwise. If a list fails that
 // the session has delivered, the session may be lost. The feed finds that out in the background, and ends the

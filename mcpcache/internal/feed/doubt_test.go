@@ -36,7 +36,7 @@ func TestSessionsAreLost(t *testing.T) {
 			run(t, s, func(w *world) {
 				f := w.start(legacy)
 				w.after(time.Minute)
-				if w.lost != 0 || w.group.Doubted() {
+				if w.lost != 0 || w.group.SuspectsSessions() {
 					t.Fatal("nothing has happened, and sessions are lost or in doubt")
 				}
 				restart(s, w)
@@ -44,7 +44,7 @@ func TestSessionsAreLost(t *testing.T) {
 				if w.lost == 0 {
 					t.Error("sessions are not said to be lost")
 				}
-				if w.group.Doubted() {
+				if w.group.SuspectsSessions() {
 					t.Error("the server has answered, and is doubted still")
 				}
 			})
@@ -64,14 +64,14 @@ func TestEndedStreamIsADoubt(t *testing.T) {
 		s.On(list, hang)
 		s.Cut()
 		w.after(0)
-		if !w.group.Doubted() {
+		if !w.group.SuspectsSessions() {
 			t.Error("the stream has ended, and nobody doubts")
 		}
 		s.On("GET", nil)
 		s.On(list, nil)
 		w.after(time.Minute)
-		if w.group.Doubted() || w.lost != 0 {
-			t.Errorf("the session is known still: doubted %v, lost %d", w.group.Doubted(), w.lost)
+		if w.group.SuspectsSessions() || w.lost != 0 {
+			t.Errorf("the session is known still: doubted %v, lost %d", w.group.SuspectsSessions(), w.lost)
 		}
 	})
 }
@@ -85,19 +85,19 @@ func TestRefusedStreamIsADoubt(t *testing.T) {
 		s.On("GET", status(404))
 		s.Cut()
 		w.after(0)
-		if w.group.Doubted() {
+		if w.group.SuspectsSessions() {
 			t.Fatal("lists have been answered since the stream ended, and the server is doubted")
 		}
 		s.OnAll(hang)
 		s.On("GET", status(404))
 		w.after(time.Minute)
-		if !w.group.Doubted() {
+		if !w.group.SuspectsSessions() {
 			t.Error("the next stream is refused, and nobody doubts")
 		}
 		s.OnAll(nil)
 		w.after(time.Minute)
-		if w.group.Doubted() || w.lost != 0 {
-			t.Errorf("the session is known still: doubted %v, lost %d", w.group.Doubted(), w.lost)
+		if w.group.SuspectsSessions() || w.lost != 0 {
+			t.Errorf("the session is known still: doubted %v, lost %d", w.group.SuspectsSessions(), w.lost)
 		}
 	})
 }
@@ -109,16 +109,16 @@ func TestClientsDoubt(t *testing.T) {
 		f := w.start(legacy)
 		w.after(time.Minute)
 		before := s.Count(list)
-		f.Doubt()
-		if !w.group.Doubted() {
+		f.SuspectSession()
+		if !w.group.SuspectsSessions() {
 			t.Error("not doubted")
 		}
 		w.after(time.Second)
-		if w.group.Doubted() || s.Count(list) == before {
-			t.Errorf("doubted %v, after %d lists", w.group.Doubted(), s.Count(list)-before)
+		if w.group.SuspectsSessions() || s.Count(list) == before {
+			t.Errorf("doubted %v, after %d lists", w.group.SuspectsSessions(), s.Count(list)-before)
 		}
 		s.Forget()
-		f.Doubt()
+		f.SuspectSession()
 		w.after(2 * time.Second)
 		if w.lost != 1 {
 			t.Errorf("sessions were said to be lost %d times", w.lost)
@@ -148,23 +148,23 @@ func TestNoSessionNoDoubt(t *testing.T) {
 				w.start(modern)
 				w.start(legacy)
 				w.after(time.Second)
-				if !w.group.Doubted() {
+				if !w.group.SuspectsSessions() {
 					t.Error("nobody has doubted")
 				}
 				s.OnAll(nil)
 				s.On(tt.method, tt.answer)
 				w.after(10 * time.Second)
-				if w.group.Doubted() || w.lost == 0 {
-					t.Errorf("after the outage: doubted %v, sessions were said to be lost %d times", w.group.Doubted(), w.lost)
+				if w.group.SuspectsSessions() || w.lost == 0 {
+					t.Errorf("after the outage: doubted %v, sessions were said to be lost %d times", w.group.SuspectsSessions(), w.lost)
 				}
 				if w.group.Of(legacy).Status().State == NeedsAuthorization {
 					return
 				}
 				for _, f := range w.group.All() {
-					f.Doubt()
+					f.SuspectSession()
 				}
 				w.after(2 * time.Second)
-				if w.group.Doubted() {
+				if w.group.SuspectsSessions() {
 					t.Error("the server has answered, and is doubted still")
 				}
 			})

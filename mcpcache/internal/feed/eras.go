@@ -91,12 +91,12 @@ func isUnsupported(err error) bool {
 	return said || shown
 }
 
-// judge decides what it means that no session could be opened, and returns err or what
+// explainFailure decides what it means that no session could be opened, and returns err or what
 // takes its place. alone says that no feed of the other era worked when the attempt
 // began: what fails then may be the whole upstream. An upstream that has failed that way
 // once is not asked more often because its other era fails, too, as it does after an
 // exit.
-func (f *Feed) judge(err error, alone bool) error {
+func (f *Feed) explainFailure(err error, alone bool) error {
 	if isUnsupported(err) || client.RetryAfter(err) > 0 || f.spoken() || isOwnFault(err) {
 		return err
 	}
@@ -134,11 +134,11 @@ type absence struct {
 	shown bool
 }
 
-// shown has the upstream asked for the revision at once, because it has answered a client
+// retryShownEra has the upstream asked for the revision at once, because it has answered a client
 // of it. For each time that was in vain, clients have to show it for twice as long, up to
 // a lifetime: some servers answer such requests without speaking the revision. The caller
 // holds f.mu.
-func (f *Feed) shown(refresh time.Duration) {
+func (f *Feed) retryShownEra(refresh time.Duration) {
 	patience := max(refresh, f.absence.patience)
 	if time.Since(f.failure.At) < patience {
 		return

@@ -121,7 +121,7 @@ func TestEraIsNotOffered(t *testing.T) {
 						for _, f := range w.group.except(era.Era()) {
 							w.wantState(f, Ready)
 						}
-						if w.group.Doubted() {
+						if w.group.SuspectsSessions() {
 							t.Error("it counts as one that may have lost its sessions")
 						}
 					})

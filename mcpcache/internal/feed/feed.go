@@ -37,9 +37,9 @@ type Feed struct {
 	group    *Group // has what all feeds of the upstream share
 	// again says that this is not the first attempt to connect.
 	again bool
-	// doubted is since when it is uncertain whether the upstream still has its
+	// suspected is since when it is uncertain whether the upstream still has its
 	// sessions, in Unix nanoseconds; 0 if it is not.
-	doubted atomic.Int64
+	suspected atomic.Int64
 	// next is a session that was opened to take the place of the present one.
 	next atomic.Pointer[client.Session]
 	// waits says that the feed waits for those before it sends anything.
@@ -159,12 +159,12 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	}()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer f.group.seat.leave(f)
+	defer f.group.single.leave(f)
 	alone := !slices.ContainsFunc(f.group.except(f.revision.Era()), (*Feed).works)
 	another := f.next.Load() != nil // then clients' sessions count as lost already
 	s, err := f.open(ctx)
 	if err != nil {
-		err = f.judge(err, alone)
+		err = f.explainFailure(err, alone)
 		if ctx.Err() == nil {
 			f.fail("connect", err)
 		}
@@ -179,7 +179,7 @@ func (f *Feed) connectAndServe(ctx context.Context, retry *backoff.ExponentialBa
 	}
 	f.again = true
 	f.connected(c)
-	f.group.seat.change(func() {}) // who waits for that looks again
+	f.group.single.change(func() {}) // who waits for that looks again
 	defer c.endVariants()
 	defer f.disconnected()
 	err = c.serve(retry)
@@ -192,7 +192,7 @@ func (f *Feed) open(ctx context.Context) (*client.Session, error) {
 	if s := f.next.Swap(nil); s != nil {
 		return s, nil
 	}
-	if err := f.awaitSeat(ctx); err != nil {
+	if err := f.awaitSingleSession(ctx); err != nil {
 		return nil, err
 	}
 	return f.openAs(ctx, nil)
@@ -252,7 +252,7 @@ func (f *Feed) Poke() {
 	switch {
 	case f.failure == nil:
 	case isUnsupported(f.failure.Err):
-		f.shown(refresh)
+		f.retryShownEra(refresh)
 	case client.NoAnswer(f.failure.Err) && time.Since(f.failure.At) >= refresh:
 		signal(f.retryNow)
 	}

@@ -231,7 +231,7 @@ func (l *List) conclude(fetch *Fetch, before *cache.Entry) {
 		l.due = time.Now().Add(early(f.policy().Of(l.kind).TTL))
 	default:
 		now := time.Now()
-		f.doubtIfGone(fetch.err)
+		f.suspectIfGone(fetch.err)
 		l.failure, l.settled = &Failure{Stage: l.kind.String(), Err: fetch.err, At: now}, f.hasGiven()
 		l.notBefore = now.Add(client.RetryAfter(fetch.err))
 		if empty {

@@ -77,8 +77,8 @@ func TestStreamRefusedForAWhile(t *testing.T) {
 				if before > 12 || s.Count(list) > 8 {
 					t.Errorf("%d streams and %d lists were asked for", before, s.Count(list))
 				}
-				if w.lost != 0 || f.Doubted() {
-					t.Errorf("sessions are said to be lost %d times, in doubt: %v", w.lost, f.Doubted())
+				if w.lost != 0 || f.SuspectsSession() {
+					t.Errorf("sessions are said to be lost %d times, in doubt: %v", w.lost, f.SuspectsSession())
 				}
 			})
 		})

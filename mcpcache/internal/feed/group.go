@@ -27,8 +27,8 @@ type Group struct {
 	policy   atomic.Pointer[Policy]
 	logger   atomic.Pointer[zap.Logger]
 
-	feeds [revision.Count]atomic.Pointer[Feed]
-	seat  seat
+	feeds  [revision.Count]atomic.Pointer[Feed]
+	single singleSession
 
 	mu      sync.Mutex
 	ctx     context.Context
@@ -117,10 +117,10 @@ func (g *Group) Hydrated() bool {
 	return slices.ContainsFunc(g.All(), func(f *Feed) bool { return f.Status().Hydrated })
 }
 
-// Doubted reports whether [Feed.Doubted] is true of any feed.
-func (g *Group) Doubted() bool {
+// SuspectsSessions reports whether [Feed.SuspectsSession] is true of any feed.
+func (g *Group) SuspectsSessions() bool {
 	for r := range g.feeds {
-		if f := g.feeds[r].Load(); f != nil && f.Doubted() {
+		if f := g.feeds[r].Load(); f != nil && f.SuspectsSession() {
 			return true
 		}
 	}

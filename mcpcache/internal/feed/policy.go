@@ -28,8 +28,8 @@ type Policy struct {
 	// Eras are those that the feeds speak; none at all stand for both. They are the
 	// same for as long as the feeds run.
 	Eras []revision.Era
-	// Blind says that nobody knows which server a feed should ask: none runs.
-	Blind bool
+	// NoServer says that nobody knows which server a feed should ask: none runs.
+	NoServer bool
 	// Times are those of all kinds.
 	Times
 	// ByKind has the times of single kinds; where one is 0, that in Times counts.
@@ -67,7 +67,7 @@ type Times struct {
 
 // speaks reports whether the feeds speak that era.
 func (p *Policy) speaks(e revision.Era) bool {
-	return !p.Blind && (len(p.Eras) == 0 || slices.Contains(p.Eras, e))
+	return !p.NoServer && (len(p.Eras) == 0 || slices.Contains(p.Eras, e))
 }
 
 // Of returns the times of kind k. Contents of resources have the MaxTTL of the list of

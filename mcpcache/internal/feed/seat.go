@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// seat is what is known of how many sessions a legacy upstream takes at a time. Some take
+// singleSession is what is known of how many sessions a legacy upstream takes at a time. Some take
 // a single one: a further initialize is refused, or ends the session before
 // (dynatrace-mcp#134, mcp-discord#41, qmd#286). There the feeds give way to clients. All
 // feeds of an upstream have one seat. Once a session of a client and one of a feed have
 // lived beside each other, nothing of it counts any more.
-type seat struct {
+type singleSession struct {
 	mu     sync.Mutex
 	shared bool // there is room for more than one
 	single bool // there is not
@@ -42,7 +42,7 @@ type seat struct {
 }
 
 // change changes the seat and wakes who waits for it.
-func (s *seat) change(how func()) {
+func (s *singleSession) change(how func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	how()
@@ -55,7 +55,7 @@ func (s *seat) change(how func()) {
 // take takes the seat for a feed, or returns a channel that is closed when to try again. It
 // is time for that after the pause, too, if there is one. single says that the feed has to
 // wait since there is only one.
-func (s *seat) take(f *Feed) (changed <-chan struct{}, pause time.Duration, single bool) {
+func (s *singleSession) take(f *Feed) (changed <-chan struct{}, pause time.Duration, single bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.single {
@@ -70,7 +70,7 @@ func (s *seat) take(f *Feed) (changed <-chan struct{}, pause time.Duration, sing
 }
 
 // next returns a channel that is closed at the next change. The caller holds s.mu.
-func (s *seat) next() <-chan struct{} {
+func (s *singleSession) next() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
@@ -78,7 +78,7 @@ func (s *seat) next() <-chan struct{} {
 }
 
 // leave gives a feed's seat back.
-func (s *seat) leave(f *Feed) {
+func (s *singleSession) leave(f *Feed) {
 	s.change(func() {
 		if s.feed == f {
 			s.feed, s.left = nil, time.Now()
@@ -88,16 +88,16 @@ func (s *seat) leave(f *Feed) {
 }
 
 // checked records that a feed does not find out anything any more. The caller holds s.mu.
-func (s *seat) checked(f *Feed) {
+func (s *singleSession) checked(f *Feed) {
 	if s.checking == f {
 		s.checking = nil
 	}
 }
 
-// awaitSeat waits until a feed may open a session.
-func (f *Feed) awaitSeat(ctx context.Context) error {
+// awaitSingleSession waits until a feed may open a session.
+func (f *Feed) awaitSingleSession(ctx context.Context) error {
 	for f.revision.Era() == revision.Legacy {
-		changed, pause, single := f.group.seat.take(f)
+		changed, pause, single := f.group.single.take(f)
 		if changed == nil {
 			break
 		}
@@ -126,8 +126,8 @@ const leftPause = 2 * time.Second
 func (f *Feed) yielding() {
 	f.changing.Lock()
 	defer f.changing.Unlock()
-	f.doubted.Store(0) // the upstream has not been restarted
-	f.enter(Yielding, nil)
+	f.suspected.Store(0) // the upstream has not been restarted
+	f.setState(Yielding, nil)
 }
 
 // gaveWay finds out whether a session that was opened at that time has ended for a
@@ -135,16 +135,16 @@ func (f *Feed) yielding() {
 func (f *Feed) gaveWay(err error, opened time.Time) {
 	yielded := errors.Is(err, errYielded)
 	noticed := time.Now()
-	if doubted := f.doubted.Load(); doubted != 0 {
+	if doubted := f.suspected.Load(); doubted != 0 {
 		noticed = time.Unix(0, doubted)
 	}
-	f.group.seat.change(func() {
-		f.group.seat.checked(f)
+	f.group.single.change(func() {
+		f.group.single.checked(f)
 		if yielded || client.Refused(err) { // a refused account says nothing of sessions
 			return
 		}
-		f.group.seat.lost = noticed
-		if f.group.seat.opened.After(opened) {
+		f.group.single.lost = noticed
+		if f.group.single.opened.After(opened) {
 			f.group.conclude()
 		}
 	})
@@ -155,7 +155,7 @@ func (f *Feed) gaveWay(err error, opened time.Time) {
 // session takes the place of another, those of other clients are gone, too. The caller
 // holds the seat's mu.
 func (g *Group) conclude() {
-	s := &g.seat
+	s := &g.single
 	if !s.single && !s.shared && s.holder != "" && !s.lost.Before(s.sent) {
 		s.single = true
 		g.logger.Load().Warn("the upstream takes one session at a time: the feed gives way to clients")
@@ -166,7 +166,7 @@ func (g *Group) conclude() {
 }
 
 // trusted records that a feed's session has answered a request that was sent at that time.
-func (s *seat) trusted(asked time.Time) {
+func (s *singleSession) trusted(asked time.Time) {
 	s.change(func() {
 		if s.holder != "" && asked.After(s.opened) {
 			s.shared, s.single = true, false
@@ -183,9 +183,9 @@ func (g *Group) ClientOpened(session string, sent time.Time) {
 	if session == "" {
 		return
 	}
-	f, check := g.seated(), false
-	g.seat.change(func() {
-		s := &g.seat
+	f, check := g.withSession(), false
+	g.single.change(func() {
+		s := &g.single
 		s.holder, s.sent, s.opened = session, sent, time.Now()
 		if s.giving {
 			s.giving, s.lost = false, s.opened
@@ -195,14 +195,14 @@ func (g *Group) ClientOpened(session string, sent time.Time) {
 			s.checking = f
 		}
 	})
-	if check && !f.checkSeat() {
-		g.seat.change(func() { g.seat.checked(f) })
+	if check && !f.checkSession() {
+		g.single.change(func() { g.single.checked(f) })
 	}
 }
 
-// checkSeat finds out, in the background, whether the feed still has its session. It
+// checkSession finds out, in the background, whether the feed still has its session. It
 // returns false if it has none.
-func (f *Feed) checkSeat() bool {
+func (f *Feed) checkSession() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.conn
@@ -219,46 +219,46 @@ func (f *Feed) checkSeat() bool {
 		case alive:
 			f.trust(asked)
 		}
-		f.group.seat.change(func() { f.group.seat.checked(f) })
+		f.group.single.change(func() { f.group.single.checked(f) })
 	})
 	return true
 }
 
 // ClientClosed tells the feeds that a client has ended its session.
 func (g *Group) ClientClosed(session string) {
-	g.seat.change(func() {
-		if g.seat.holder == session {
-			g.seat.holder, g.seat.left = "", time.Now()
+	g.single.change(func() {
+		if g.single.holder == session {
+			g.single.holder, g.single.left = "", time.Now()
 		}
 	})
 }
 
-// seated returns a feed that has a session, or nil.
-func (g *Group) seated() *Feed {
+// withSession returns a feed that has a session, or nil.
+func (g *Group) withSession() *Feed {
 	for _, f := range g.All() {
-		if f.hasSeat() {
+		if f.hasSession() {
 			return f
 		}
 	}
 	return nil
 }
 
-// hasSeat reports whether the feed has a session that the upstream knows: a modern one
+// hasSession reports whether the feed has a session that the upstream knows: a modern one
 // never has.
-func (f *Feed) hasSeat() bool {
+func (f *Feed) hasSession() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.conn != nil && f.conn.HasID()
 }
 
-// MayHoldSeat reports whether a client may be refused a session because a feed has one,
+// MayBlockClients reports whether a client may be refused a session because a feed has one,
 // or is opening one.
-func (g *Group) MayHoldSeat() bool {
-	g.seat.mu.Lock()
-	f := g.seat.feed
-	open := !g.seat.shared && !g.seat.giving && !time.Now().Before(g.seat.notBefore)
-	g.seat.mu.Unlock()
-	return open && f != nil && (f.hasSeat() || f.isOpening())
+func (g *Group) MayBlockClients() bool {
+	g.single.mu.Lock()
+	f := g.single.feed
+	open := !g.single.shared && !g.single.giving && !time.Now().Before(g.single.notBefore)
+	g.single.mu.Unlock()
+	return open && f != nil && (f.hasSession() || f.isOpening())
 }
 
 // isOpening reports whether the feed has no session yet.
@@ -274,15 +274,15 @@ const vainFor = time.Minute
 // GiveWay ends the sessions of all feeds, since a client was refused one. The client's
 // initialize is then to be sent again, and done to be called after that.
 func (g *Group) GiveWay(ctx context.Context) (done func()) {
-	g.seat.change(func() { g.seat.giving = true })
+	g.single.change(func() { g.single.giving = true })
 	g.awaitOpening(ctx)
 	for _, f := range g.All() {
 		f.giveWay(ctx)
 	}
 	return func() {
-		g.seat.change(func() {
-			if g.seat.giving { // nobody has opened a session
-				g.seat.giving, g.seat.notBefore = false, time.Now().Add(vainFor)
+		g.single.change(func() {
+			if g.single.giving { // nobody has opened a session
+				g.single.giving, g.single.notBefore = false, time.Now().Add(vainFor)
 			}
 		})
 	}
@@ -297,9 +297,9 @@ func (g *Group) awaitOpening(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, openingTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
-		g.seat.mu.Lock()
-		f, changed := g.seat.feed, g.seat.next()
-		g.seat.mu.Unlock()
+		g.single.mu.Lock()
+		f, changed := g.single.feed, g.single.next()
+		g.single.mu.Unlock()
 		if f == nil || !f.isOpening() {
 			return
 		}

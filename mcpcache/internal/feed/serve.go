@@ -83,7 +83,7 @@ func (c *connection) listen(opened chan struct{}) {
 		}
 		ask := cut && refused
 		if wasOpen.Load() || ask && c.Lost(err) {
-			f.doubt()
+			f.suspectSession()
 		}
 		if wasOpen.Load() {
 			ask, cut = true, true
@@ -154,7 +154,7 @@ func (c *connection) hydrate() {
 	}
 	state, failure := f.derive()
 	f.mu.Unlock()
-	f.enter(state, failure)
+	f.setState(state, failure)
 }
 
 // reconsider takes over a change of the kinds that the operator wants, and of how

@@ -128,10 +128,10 @@ func (f *Feed) connected(c *connection) {
 	defer f.changing.Unlock()
 	f.mu.Lock()
 	f.conn, f.failure, f.absence = c, nil, absence{}
-	f.doubted.Store(0)
+	f.suspected.Store(0)
 	f.server.Store(c.Server())
 	f.mu.Unlock()
-	f.enter(Hydrating, nil)
+	f.setState(Hydrating, nil)
 }
 
 // disconnected records that the session is over.
@@ -145,7 +145,7 @@ func (f *Feed) disconnected() {
 		l.come(nil, errDisconnected)
 	}
 	f.mu.Unlock()
-	f.enter(Connecting, nil)
+	f.setState(Connecting, nil)
 }
 
 // fail records that the upstream could not be reached.
@@ -168,8 +168,8 @@ func (f *Feed) fail(stage string, err error) {
 	f.mu.Lock()
 	f.failure = failure
 	f.mu.Unlock()
-	f.doubtAfter(err, state)
-	f.enter(state, failure)
+	f.suspectAfter(err, state)
+	f.setState(state, failure)
 }
 
 // noteProgress derives the state and enters it, if the feed is connected.
@@ -181,7 +181,7 @@ func (f *Feed) noteProgress() {
 	hydrated := f.conn.isHydrated()
 	f.mu.Unlock()
 	if hydrated {
-		f.enter(state, failure)
+		f.setState(state, failure)
 	}
 }
 
@@ -222,9 +222,9 @@ func (f *Feed) isIn(states ...State) bool {
 	return slices.Contains(states, f.state)
 }
 
-// enter changes the state, and reports and logs that if it is another one. The first that
+// setState changes the state, and reports and logs that if it is another one. The first that
 // does not lead on to another by itself ends the first attempt. The caller holds f.changing.
-func (f *Feed) enter(state State, failure *Failure) {
+func (f *Feed) setState(state State, failure *Failure) {
 	if state != Connecting && state != Hydrating {
 		defer f.firstOnce.Do(func() { close(f.first) })
 	}

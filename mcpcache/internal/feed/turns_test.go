@@ -289,7 +289,7 @@ func TestNoTurnsForChanges(t *testing.T) {
 	for name, happens := range map[string]func(w *world, f *Feed){
 		"a notice":            func(w *world, _ *Feed) { w.server.Notify(toolsChanged) },
 		"a change by a call":  func(_ *world, f *Feed) { f.List(revision.Tools).Recheck() },
-		"a client's failure":  func(_ *world, f *Feed) { f.Doubt() },
+		"a client's failure":  func(_ *world, f *Feed) { f.SuspectSession() },
 		"a stream that ended": func(w *world, _ *Feed) { w.server.Cut() },
 		"a client that waits": func(w *world, f *Feed) { w.outdate(revision.Tools); f.List(revision.Tools).Demand(nil) },
 		"an operator":         func(w *world, f *Feed) { go func() { _, _ = f.List(revision.Tools).Refresh(w.Context()) }() },

@@ -41,7 +41,7 @@ func (c *call) called(a *answer) {
 	}
 	if c.speaks.Era() == revision.Modern && c.isOfOtherEra(a.status, code) {
 		if f := c.server.Feeds.Of(c.speaks); f != nil {
-			f.Doubt()
+			f.SuspectSession()
 		}
 	}
 	if c.in.Method != "tools/call" {

@@ -20,12 +20,12 @@ func (v *viewer) fetchAs(ctx context.Context, s *Server, k revision.Kind, counts
 	c, r, at := v.presents(s), v.at, s.at(v.at)
 	return s.callerLists.Ask(ctx, callerlists.Request{
 		Caller: c.Context, Origin: v.origin(s, at, k), Era: at.Era(), Kind: k, Counts: counts,
-		Fetch: func(ctx context.Context) (*feed.Shown, error) { return s.ask(ctx, c, r, k) },
+		Fetch: func(ctx context.Context) (*feed.CallerLists, error) { return s.ask(ctx, c, r, k) },
 	})
 }
 
 // ask asks the server for a list as a caller, for clients of the era of r, and keeps what comes.
-func (s *Server) ask(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.Shown, error) {
+func (s *Server) ask(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.CallerLists, error) {
 	ticket := s.Admission.Ticket()
 	shown, err := s.askInEras(ctx, c, r, k)
 	switch {
@@ -73,7 +73,7 @@ func (s *Server) bar(of cache.Partition, r revision.Revision) {
 // askInEras asks at the revision at which the server is shown to clients of the era of r; if
 // it is not known yet whether it speaks that, at the other era's, too. The answer always has
 // a revision.
-func (s *Server) askInEras(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.Shown, error) {
+func (s *Server) askInEras(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.CallerLists, error) {
 	at := s.at(r)
 	known := s.spoken(at) == at || s.lastShownAt() == at
 	shown, err := s.askAt(ctx, at, k, c, known)
@@ -84,13 +84,13 @@ func (s *Server) askInEras(ctx context.Context, c feed.Caller, r revision.Revisi
 		}
 	}
 	if shown == nil {
-		shown = &feed.Shown{Revision: at}
+		shown = &feed.CallerLists{Revision: at}
 	}
 	return shown, err
 }
 
 // askAt asks at one revision. A panic is a failure of that server.
-func (s *Server) askAt(ctx context.Context, at revision.Revision, k revision.Kind, c feed.Caller, known bool) (shown *feed.Shown, err error) {
+func (s *Server) askAt(ctx context.Context, at revision.Revision, k revision.Kind, c feed.Caller, known bool) (shown *feed.CallerLists, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			shown, err = nil, fmt.Errorf("asking for the lists of a caller panicked: %v", p)
@@ -100,7 +100,7 @@ func (s *Server) askAt(ctx context.Context, at revision.Revision, k revision.Kin
 	if k == revision.Discover && at.Era() == revision.Legacy {
 		wanted = revision.Tools
 	}
-	shown, err = s.Feeds.ShowTo(ctx, at, wanted, c, known)
+	shown, err = s.Feeds.FetchAs(ctx, at, wanted, c, known)
 	if err == nil && shown.Server != nil {
 		lifetime := s.Settings.Feed.Lifetime(revision.Discover, 0, false)
 		shown.Lists[revision.Discover] = s.describing(shown.Server, shown.Revision, c.Context, lifetime)
