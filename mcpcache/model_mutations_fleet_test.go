@@ -6,13 +6,13 @@ var fleetMutations = []mutation{
 		{"internal/fleet/send.go", "wait(ctx, time.Now().Add(life), m.confirmation(is.number))", "_ = is.number"},
 	}, found: oldVersion + `|and this caller was told`},
 	{name: "confirm before lists are outdated", edits: []replacement{
-		{"internal/fleet/attend.go", "a.cache.Hear(said.Change)", "time.AfterFunc(10*time.Millisecond, func() { a.cache.Hear(said.Change) })"},
+		{"internal/fleet/attend.go", "a.cache.Receive(said.Change)", "time.AfterFunc(10*time.Millisecond, func() { a.cache.Receive(said.Change) })"},
 	}, found: oldVersion + `|and this caller was told`},
 	{name: "look away from what was lost", edits: []replacement{
 		{"internal/fleet/attend.go", "	if h.Number > a.heard+1 {\n\t\ta.membership.missed(true)", "	if h.Number > a.heard+1 {\n\t\t_ = h"},
 	}, by: testOf{"TestLostAnnouncement", "./internal/fleet"}},
 	{name: "keep lists when a membership ends", edits: []replacement{
-		{"internal/fleet/membership.go", "m.ended = true\n\tm.cache.Hear(cache.Change{Kinds: everything, Missed: true})", "m.ended = true"},
+		{"internal/fleet/membership.go", "m.ended = true\n\tm.cache.Receive(cache.Change{Kinds: everything, Missed: true})", "m.ended = true"},
 	}, by: testOf{"TestHangingStore", "./internal/fleet"}},
 	{name: "join and trust what there is", edits: []replacement{
 		{"internal/fleet/attend.go", "		a.membership.missed(goesOn && !a.forgotten)", "		_ = goesOn"},

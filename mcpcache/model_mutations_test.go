@@ -140,7 +140,7 @@ var mutations = []mutation{
 		{"internal/exchange/lookup.go", "return !x.backend.Hanging(x.now)", "return false"},
 	}, found: `lacks what this caller's call has changed|is from before this caller's call`},
 	{name: "show what is hidden in a copy", edits: []replacement{
-		{"internal/exchange/answer.go", "shown := x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)", "shown := f.entry"},
+		{"internal/exchange/answer.go", "shown := x.catalog.VisibleTo(x.r.Context(), f.entry, x.view, x.now)", "shown := f.entry"},
 	}, found: wasShown},
 	{name: "show what is hidden in a compressed copy", edits: []replacement{
 		{"internal/exchange/answer.go", "answer.Write(x.w)", "if x.backend.Cache.Encoded(f.entry, 0, x.now) != nil {\n\t\tanswer.Entry = f.entry\n\t}\n\tanswer.Write(x.w)"},

@@ -54,7 +54,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/part.go", "own == nil || !own.Fetched.After(pinned.Fetched)", "own == nil || v != nil"},
 	}, by: ofToolkit("TestToolkitRulesGoByTheCallersList")},
 	{name: "let hidden items keep their names", edits: []replacement{
-		{"internal/catalog/joined.go", "if !c.views.shows(c.kind, server, item, seen) {", "if !c.views.shows(c.kind, server, item, seen) {\n\t\tl.targets[shown] = Target{server, name}"},
+		{"internal/catalog/joined.go", "if !c.views.allows(c.kind, server, item, seen) {", "if !c.views.allows(c.kind, server, item, seen) {\n\t\tl.targets[shown] = Target{server, name}"},
 	}, by: ofToolkit("TestToolkitRulesFreeNames")},
 	{name: "go by a header that a client has removed", edits: []replacement{
 		{"internal/toolkit/visit.go", "views := e.viewsFor(r)\n\theader.RemoveConnectionFields(r.Header)", "header.RemoveConnectionFields(r.Header)\n\tviews := e.viewsFor(r)"},
@@ -93,13 +93,13 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/list.go", "case p.verdict == freshness.Withheld:", "case server == nil:"},
 	}, found: toldOld + `|` + oldVersion + `|it was stale for|it expired \S+ ago`, several: true},
 	{name: "take no caller of several servers for told", edits: []replacement{
-		{"internal/toolkit/announce.go", "s.Cache.NoteTold(k, s.Cache.Mark(k))", "_ = s"},
+		{"internal/toolkit/announce.go", "s.Cache.NoteNotified(k, s.Cache.Mark(k))", "_ = s"},
 	}, found: toldOld, several: true},
 	{name: "take no caller of several servers for one of a single server", edits: []replacement{
 		{"internal/freshness/freshness.go", "return t.Anyone && c.IsKnownHere(e) ||", "return"},
 	}, found: toldOld, several: true},
 	{name: "give callers of several servers what was before a restart", edits: []replacement{
-		{"internal/cache/change.go", "return e.Mark.BeforeStart() || c.together.told", "return c.together.told"},
+		{"internal/cache/change.go", "return e.Mark.BeforeStart() || c.together.notified", "return c.together.notified"},
 	}, found: toldOld, several: true},
 	{name: "ignore after_notice", edits: []replacement{
 		{"internal/freshness/freshness.go", "case p.AfterNotice, e.Kind", "case p.AfterNotice && now.IsZero(), e.Kind"},
@@ -117,7 +117,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/list.go", "left = p.entry.Left(v.now)", "left = p.entry.Left(v.arrived)"},
 	}, found: `its ttlMs of \d+ is \S+ too long`, several: true},
 	{name: "tell no other instance of a list that clients are told of", edits: []replacement{
-		{"internal/toolkit/announce.go", "s.Cache.TellOthers(cache.Change{Lists:", "_ = (cache.Change{Lists:"},
+		{"internal/toolkit/announce.go", "s.Cache.PublishChange(cache.Change{Lists:", "_ = (cache.Change{Lists:"},
 	}, found: toldOld + `|` + oldVersion, several: true},
 	{name: "keep a list that is another one elsewhere", edits: []replacement{
 		{"internal/cache/change.go", "c.outdate(Change{Kinds: revision.SetOf(l.Kind), Told: true, Missed: true})", "_ = e"},

@@ -54,10 +54,10 @@ type Cache struct {
 	// readyLimit is how many bytes the lists may take that are ready for views.
 	readyLimit atomic.Int64
 
-	// showing is where large lists are made for views. passing are those that could not be kept,
-	// while somebody uses them: weak pointers to entries by shownAs.
-	showing budget.Queue
-	passing sync.Map
+	// filtering is where large lists are made for views. passing are those that could not be kept,
+	// while somebody uses them: weak pointers to entries by filteredKey.
+	filtering budget.Queue
+	passing   sync.Map
 
 	// asleep reports whether the upstream sleeps; nil: it never does.
 	asleep atomic.Pointer[func() bool]
@@ -76,12 +76,12 @@ type Cache struct {
 type pin struct {
 	entry      atomic.Pointer[Entry]
 	compressed atomic.Pointer[encoded.Body]
-	// shown is the snapshot as the callers of some views are shown it; for a moment also
+	// filtered is the snapshot as the callers of some views are shown it; for a moment also
 	// the one that it replaces. nil if there are none.
-	shown atomic.Pointer[[]*shown]
+	filtered atomic.Pointer[[]*filteredList]
 	// ready are those of the snapshot alone, whose compressed bytes are held. Guarded by
 	// Cache.pinning.
-	ready []*shown
+	ready []*filteredList
 
 	// change is when the entry's bytes took the place of others, nil if it is not known
 	// what the upstream had before. restored says that the entry is from before a
@@ -113,7 +113,7 @@ func New(memory int64) (*Cache, error) {
 	}
 	c := &Cache{
 		bounded: b, compressed: compressed, memory: memory, work: budget.New(0),
-		reading: reading{line: budget.NewQueue()}, showing: budget.NewQueue(),
+		reading: reading{line: budget.NewQueue()}, filtering: budget.NewQueue(),
 	}
 	c.begin()
 	c.share()
@@ -184,11 +184,11 @@ func (c *Cache) pin(e *Entry, restored bool, mayReplace func(*Entry) bool) (old 
 		p.change = &change{before: old.Mark, after: e.Mark}
 	}
 	p.restored = restored
-	body, made := c.compressed.Hold(e), c.showPinned(p, e)
+	body, made := c.compressed.Hold(e), c.filterPinned(p, e)
 	p.publish(slices.Concat(made, p.ready)) // nobody is to wait for what is shown of either
 	p.entry.Store(e)
 	c.compressed.Release(p.compressed.Swap(body))
-	c.replaceShown(p, made)
+	c.replaceFiltered(p, made)
 	now := time.Now()
 	restless := old != nil && old.Body.Digest != e.Body.Digest && p.rest.Changed(now)
 	c.compressPinned(p, restless, now)
@@ -222,7 +222,7 @@ func (c *Cache) Unpin(r revision.Revision, k revision.Kind) {
 	p.entry.Store(nil)
 	p.change = nil
 	c.compressed.Release(p.compressed.Swap(nil))
-	c.replaceShown(p, nil)
+	c.replaceFiltered(p, nil)
 }
 
 // Pinned returns the feed's snapshot, or nil.
@@ -334,7 +334,7 @@ func (c *Cache) Close() {
 	for r := range c.pinned {
 		for k := range c.pinned[r] {
 			c.pinned[r][k].rest.Stop()
-			c.replaceShown(&c.pinned[r][k], nil)
+			c.replaceFiltered(&c.pinned[r][k], nil)
 		}
 	}
 	c.pinning.Unlock()

@@ -29,17 +29,17 @@ type Change struct {
 // together is what the caches of several processes need to know, which tell each other of
 // changes.
 type together struct {
-	// tell is told of each change that was announced in this process; nil: nobody is.
-	tell atomic.Pointer[func(Change)]
+	// publish is told of each change that was announced in this process; nil: nobody is.
+	publish atomic.Pointer[func(Change)]
 	// until is until when this cache hears of the others' changes, as nanoseconds after origin;
 	// 0: it need not.
 	until  atomic.Int64
 	origin time.Time
-	// told holds, for each kind, the moment of the last change that any caller may know of:
+	// notified holds, for each kind, the moment of the last change that any caller may know of:
 	// clients of another process were told, or clients whom nobody tells apart here.
-	told marks
-	// toldHere is the same of clients of this process whom some ways tell apart, and others do not.
-	toldHere marks
+	notified marks
+	// notifiedHere is the same of clients of this process whom some ways tell apart, and others do not.
+	notifiedHere marks
 	// lists are the items of the lists that clients of another process were told of last.
 	lists [revision.Count][revision.NumKinds]atomic.Pointer[[sha256.Size]byte]
 }
@@ -83,9 +83,9 @@ type Changes struct {
 	epochs [revision.NumKinds]atomic.Uint64
 	// found is how many of those changes another process has found: see [Change.Lists].
 	found [revision.NumKinds]atomic.Uint64
-	// doubts is bumped when one caller needs a list that was asked for after that. It
+	// suspicions is bumped when one caller needs a list that was asked for after that. It
 	// outdates nothing for others.
-	doubts [revision.NumKinds]atomic.Uint64
+	suspicions [revision.NumKinds]atomic.Uint64
 	// pages is bumped when a cursor turns out to be bad, which outdates all pages that
 	// are kept by a cursor.
 	pages    [revision.NumKinds]atomic.Uint64
@@ -108,7 +108,7 @@ func (c *Changes) begin() {
 // Mark returns the present mark of kind k. It is taken before a request is sent, and
 // goes into the entry made of the answer.
 func (c *Changes) Mark(k revision.Kind) Mark {
-	m := Mark{epoch: c.epochs[k].Load(), found: c.found[k].Load(), pages: c.pages[k].Load(), doubts: c.doubts[k].Load()}
+	m := Mark{epoch: c.epochs[k].Load(), found: c.found[k].Load(), pages: c.pages[k].Load(), doubts: c.suspicions[k].Load()}
 	if k == revision.Reads {
 		m.updates = c.updates.seq.Load()
 	}
@@ -132,10 +132,10 @@ func (c *Changes) Watch(changed func(Change)) (stop func()) {
 	}
 }
 
-// Doubt returns a mark that is later than all lists that were asked for so far: see [Mark.AskedSince]. It
+// Suspect returns a mark that is later than all lists that were asked for so far: see [Mark.AskedSince]. It
 // outdates nothing.
-func (c *Changes) Doubt(k revision.Kind) Mark {
-	c.doubts[k].Add(1)
+func (c *Changes) Suspect(k revision.Kind) Mark {
+	c.suspicions[k].Add(1)
 	return c.Mark(k)
 }
 
@@ -157,16 +157,16 @@ func (c *Changes) bump(change Change) {
 	c.outdate(change)
 	for k := range revision.Kind(revision.NumKinds) {
 		if change.Told && change.Kinds.Has(k) {
-			c.together.toldHere.note(k, c.Mark(k))
+			c.together.notifiedHere.note(k, c.Mark(k))
 		}
 	}
-	c.TellOthers(change)
+	c.PublishChange(change)
 }
 
-// Hear records a change that was announced in another process. OnChange does not tell of it.
-func (c *Cache) Hear(change Change) {
+// Receive records a change that was announced in another process. OnChange does not tell of it.
+func (c *Cache) Receive(change Change) {
 	for _, l := range change.Lists {
-		c.hearList(l)
+		c.receiveList(l)
 	}
 	if !change.Again {
 		c.outdate(change)
@@ -182,21 +182,21 @@ func (c *Cache) Hear(change Change) {
 	}
 	for k := range revision.Kind(revision.NumKinds) {
 		if change.Kinds.Has(k) {
-			c.NoteTold(k, c.Mark(k))
+			c.NoteNotified(k, c.Mark(k))
 		}
 	}
 }
 
-// hearList records that clients of another process are being told of a list. If the feed's list here is
+// receiveList records that clients of another process are being told of a list. If the feed's list here is
 // another one, all of its kind is outdated: the upstream may have announced nothing. That is left out where
 // a change has been announced since: then it is outdated, or newer than the one that clients are told of.
-func (c *Cache) hearList(l Listed) {
+func (c *Cache) receiveList(l Listed) {
 	c.together.lists[l.Revision][l.Kind].Store(&l.Items)
 	if e := c.Pinned(l.Revision, l.Kind); e != nil {
 		isCurrent := c.Current(l.Kind, e.Mark)
 		switch {
 		case e.Body.ItemsDigest == l.Items:
-			c.NoteTold(l.Kind, e.Mark)
+			c.NoteNotified(l.Kind, e.Mark)
 			return
 		case isCurrent && l.Outdated:
 			return
@@ -205,27 +205,27 @@ func (c *Cache) hearList(l Listed) {
 			c.outdate(Change{Kinds: revision.SetOf(l.Kind), Told: true, Missed: true})
 		}
 	}
-	c.NoteTold(l.Kind, c.Mark(l.Kind))
+	c.NoteNotified(l.Kind, c.Mark(l.Kind))
 }
 
-// IsToldElsewhere reports whether e is the list that clients of another process were told of last.
-func (c *Changes) IsToldElsewhere(e *Entry) bool {
+// IsNotifiedElsewhere reports whether e is the list that clients of another process were told of last.
+func (c *Changes) IsNotifiedElsewhere(e *Entry) bool {
 	items := c.together.lists[e.Revision][e.Kind].Load()
 	return items != nil && *items == e.Body.ItemsDigest
 }
 
-// NoteTold records that any caller may know of the changes of k from before m.
-func (c *Changes) NoteTold(k revision.Kind, m Mark) { c.together.told.note(k, m) }
+// NoteNotified records that any caller may know of the changes of k from before m.
+func (c *Changes) NoteNotified(k revision.Kind, m Mark) { c.together.notified.note(k, m) }
 
 // MayBeKnown reports whether any caller may know of a change since e was asked for. The clients
 // of another process may have been told, or those of this one before a restart.
 func (c *Changes) MayBeKnown(e *Entry) bool {
-	return e.Mark.BeforeStart() || c.together.told.isBefore(e)
+	return e.Mark.BeforeStart() || c.together.notified.isBefore(e)
 }
 
 // IsKnownHere reports whether some client of this process was told of a change since e was asked
 // for: see [Cache.BumpTold]. That is of interest for callers whom nobody tells apart from it.
-func (c *Changes) IsKnownHere(e *Entry) bool { return c.together.toldHere.isBefore(e) }
+func (c *Changes) IsKnownHere(e *Entry) bool { return c.together.notifiedHere.isBefore(e) }
 
 // outdate outdates everything of the kinds of a change.
 func (c *Changes) outdate(change Change) {
@@ -250,11 +250,11 @@ func (c *Changes) outdate(change Change) {
 
 // OnChange has tell called with every change that is announced in this process, once what it
 // outdates is. It must return at once.
-func (c *Changes) OnChange(tell func(Change)) { c.together.tell.Store(&tell) }
+func (c *Changes) OnChange(tell func(Change)) { c.together.publish.Store(&tell) }
 
-// TellOthers has other processes hear of a change that is in the lists here already.
-func (c *Changes) TellOthers(change Change) {
-	if tell := c.together.tell.Load(); tell != nil {
+// PublishChange has other processes hear of a change that is in the lists here already.
+func (c *Changes) PublishChange(change Change) {
+	if tell := c.together.publish.Load(); tell != nil {
 		(*tell)(change)
 	}
 }

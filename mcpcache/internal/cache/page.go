@@ -9,7 +9,7 @@ import (
 
 // Page returns a part of a list: of its items size from the one of number from on. next is
 // the cursor of the next page, a raw JSON string; nil: it is the last one. With keep, it is
-// kept in the bounded store. Only its bytes are to be used, as of what [Cache.Shown] returns.
+// kept in the bounded store. Only its bytes are to be used, as of what [Cache.VisibleTo] returns.
 func (c *Cache) Page(e *Entry, from, size int, next []byte, keep bool) *Entry {
 	q := e.question()
 	q.view = pageHash(e.view, from, size, next)

@@ -22,7 +22,7 @@ func TestPages(t *testing.T) {
 		want []string
 	}{
 		"as it came": {list, all}, "in parts": {c.Get(toolsOf(contextNumber(1))), all},
-		"as a view shows it": {c.Shown(t.Context(), list, odd{}, start), oddOf(all)},
+		"as a view shows it": {c.VisibleTo(t.Context(), list, odd{}, start), oddOf(all)},
 	} {
 		pages := make(map[string]*Entry)
 		for _, next := range []string{"", `"n"`, `"m"`} {

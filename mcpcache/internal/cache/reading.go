@@ -146,7 +146,7 @@ func (c *Cache) Release(e *Entry) {
 // for a view.
 func (c *Cache) isPinned(e *Entry) bool {
 	if e.view != (viewHash{}) {
-		ready := c.pinned[e.Revision][e.Kind].findShown(e.view, e.of)
+		ready := c.pinned[e.Revision][e.Kind].findFiltered(e.view, e.of)
 		return ready != nil && ready.entry != nil && ready.entry.Body == e.Body
 	}
 	pinned := c.Pinned(e.Revision, e.Kind)

@@ -33,7 +33,7 @@ type updates struct {
 // that was read of the resource before is outdated.
 func (c *Changes) Update(uri string) {
 	c.update(uri)
-	c.TellOthers(Change{URIs: []string{uri}, Told: true}) // feeds subscribe to none
+	c.PublishChange(Change{URIs: []string{uri}, Told: true}) // feeds subscribe to none
 }
 
 // update outdates a resource.

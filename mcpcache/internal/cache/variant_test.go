@@ -48,7 +48,7 @@ func TestSeen(t *testing.T) {
 func TestAskedSince(t *testing.T) {
 	c := newCache(t, 1<<20)
 	before := c.Mark(revision.Tools)
-	doubt := c.Doubt(revision.Tools)
+	doubt := c.Suspect(revision.Tools)
 	if before.AskedSince(doubt) || !c.Mark(revision.Tools).AskedSince(doubt) {
 		t.Error("what was asked for before a doubt is beyond it, or what came after is not")
 	}

@@ -27,14 +27,14 @@ type View interface {
 }
 
 const (
-	// maxShown is for how many views a pinned list is ready, as long as there is memory.
+	// maxFiltered is for how many views a pinned list is ready, as long as there is memory.
 	// Lists of others are in the bounded store.
-	maxShown = 64
-	// showPatience is how long a large list waits until it is its turn to be made.
-	showPatience = 5 * time.Second
-	// idleShown is how long callers of a view must not have asked for a list before those
+	maxFiltered = 64
+	// filterPatience is how long a large list waits until it is its turn to be made.
+	filterPatience = 5 * time.Second
+	// idleFiltered is how long callers of a view must not have asked for a list before those
 	// of another may take its place.
-	idleShown = time.Minute
+	idleFiltered = time.Minute
 )
 
 // viewHash stands for a view in the bounded store. Zero: the list is as it came.
@@ -45,8 +45,8 @@ func hashOf(v View) viewHash {
 	return viewHash(key[:])
 }
 
-// shown is a pinned list as the callers of one view are shown it.
-type shown struct {
+// filteredList is a pinned list as the callers of one view are shown it.
+type filteredList struct {
 	view       View
 	hash       viewHash      // of the view
 	of         [32]byte      // the digest of the list as it came
@@ -55,93 +55,93 @@ type shown struct {
 	// used is when somebody last asked for it, in Unix seconds; 0: nobody has since it
 	// was made.
 	used atomic.Int64
-	hits atomic.Uint64 // see [ShownList]
+	hits atomic.Uint64 // see [FilteredList]
 }
 
 // touch notes that somebody has asked for it.
-func (s *shown) touch(now time.Time) {
+func (s *filteredList) touch(now time.Time) {
 	s.hits.Add(1)
 	if second := now.Unix(); s.used.Load() != second {
 		s.used.Store(second)
 	}
 }
 
-// Shown returns e as the callers of v are shown it: e itself if that is how it came. Only
+// VisibleTo returns e as the callers of v are shown it: e itself if that is how it came. Only
 // its bytes are to be used: when it was fetched, and for how long it is fresh, is what e
-// says. It returns nil if nobody can say what is shown, see [Entry.CanBeShown]. Large lists
+// says. It returns nil if nobody can say what is shown, see [Entry.CanBeFiltered]. Large lists
 // are made one after another: it also returns nil if ctx ends, or five seconds, before it is
 // this one's turn.
-func (c *Cache) Shown(ctx context.Context, e *Entry, v View, now time.Time) *Entry {
+func (c *Cache) VisibleTo(ctx context.Context, e *Entry, v View, now time.Time) *Entry {
 	if !e.restrictedBy(v) && !e.sharedDespite(v) {
 		return e
 	}
 	q := e.question()
 	q.view = hashOf(v)
 	p := &c.pinned[e.Revision][e.Kind]
-	if s := p.findShown(q.view, e.Body.Digest); s != nil {
+	if s := p.findFiltered(q.view, e.Body.Digest); s != nil {
 		s.touch(now)
 		return s.entry
 	}
-	s, full := c.addShown(p, e, v, now)
+	s, full := c.addFiltered(p, e, v, now)
 	switch {
 	case s != nil:
 		return s.entry
 	case !full && e.content == nil:
-		return show(e, v)
+		return filter(e, v)
 	}
-	if kept := c.keptShown(e, q); kept != nil {
+	if kept := c.keptFiltered(e, q); kept != nil {
 		return kept
 	}
 	if e.Size() > largeBody {
-		return c.showLarge(ctx, e, v, q)
+		return c.filterLarge(ctx, e, v, q)
 	}
-	made := show(e, v)
+	made := filter(e, v)
 	if made != nil {
 		c.Put(made)
 	}
 	return made
 }
 
-// keptShown returns what is kept of e as that question asks for it, or nil.
-func (c *Cache) keptShown(e *Entry, q Question) *Entry {
+// keptFiltered returns what is kept of e as that question asks for it, or nil.
+func (c *Cache) keptFiltered(e *Entry, q Question) *Entry {
 	if kept := c.Get(q); kept != nil && kept.of == e.Body.Digest {
 		return kept
 	}
 	return nil
 }
 
-// shownAs tells lists apart that are shown to the callers of some view.
-type shownAs struct {
+// filteredKey tells lists apart that are shown to the callers of some view.
+type filteredKey struct {
 	at   revision.Revision
 	kind revision.Kind
 	view viewHash
 	of   [32]byte // the digest of the list as it came
 }
 
-// showLarge is [Cache.Shown] of a large list, as that question asks for it. Such lists are
+// filterLarge is [Cache.VisibleTo] of a large list, as that question asks for it. Such lists are
 // made one at a time. What cannot be kept is shared by all who use it meanwhile.
-func (c *Cache) showLarge(ctx context.Context, e *Entry, v View, q Question) *Entry {
-	if !c.showing.Enter(ctx, showPatience) {
+func (c *Cache) filterLarge(ctx context.Context, e *Entry, v View, q Question) *Entry {
+	if !c.filtering.Enter(ctx, filterPatience) {
 		return nil
 	}
-	defer c.showing.Leave()
-	if kept := c.keptShown(e, q); kept != nil { // it has been made meanwhile
+	defer c.filtering.Leave()
+	if kept := c.keptFiltered(e, q); kept != nil { // it has been made meanwhile
 		return kept
 	}
-	as := shownAs{e.Revision, e.Kind, q.view, e.Body.Digest}
+	as := filteredKey{e.Revision, e.Kind, q.view, e.Body.Digest}
 	if used := c.passes(as); used != nil {
 		return used
 	}
-	made := show(e, v)
+	made := filter(e, v)
 	if made != nil && !c.Put(made) {
 		c.passing.Store(as, weak.Make(made))
-		runtime.AddCleanup(made, c.forgetShown, as)
+		runtime.AddCleanup(made, c.forgetFiltered, as)
 	}
 	return made
 }
 
 // passes returns what could not be kept and is in use, or nil.
-func (c *Cache) passes(as shownAs) *Entry {
+func (c *Cache) passes(as filteredKey) *Entry {
 	used, ok := c.passing.Load(as)
 	if !ok {
 		return nil
@@ -149,8 +149,8 @@ func (c *Cache) passes(as shownAs) *Entry {
 	return used.(weak.Pointer[Entry]).Value()
 }
 
-// forgetShown is called when nobody uses a list any more that could not be kept.
-func (c *Cache) forgetShown(as shownAs) {
+// forgetFiltered is called when nobody uses a list any more that could not be kept.
+func (c *Cache) forgetFiltered(as filteredKey) {
 	if used, ok := c.passing.Load(as); ok && used.(weak.Pointer[Entry]).Value() == nil {
 		c.passing.CompareAndDelete(as, used)
 	}
@@ -165,9 +165,9 @@ func (e *Entry) sharedDespite(v View) bool {
 	return v.Personal(e.Kind) && (e.Body.Scope == message.ScopePublic || e.Body.Scope == message.ScopeUnset && e.Revision.Era() == revision.Modern)
 }
 
-// show makes e as the callers of v are shown it. It returns nil if that cannot be done, see
-// [Entry.CanBeShown].
-func show(e *Entry, v View) *Entry {
+// filter makes e as the callers of v are shown it. It returns nil if that cannot be done, see
+// [Entry.CanBeFiltered].
+func filter(e *Entry, v View) *Entry {
 	f, ok := e.framed(v)
 	if !ok {
 		return nil
@@ -181,9 +181,9 @@ func show(e *Entry, v View) *Entry {
 	return &made
 }
 
-// CanBeShown reports whether the cache can hide items of e from the callers of v. It cannot if e
+// CanBeFiltered reports whether the cache can hide items of e from the callers of v. It cannot if e
 // has a second list in it, which may have hidden items, too.
-func (e *Entry) CanBeShown(v View) bool {
+func (e *Entry) CanBeFiltered(v View) bool {
 	_, ok := e.framed(v)
 	return ok
 }
@@ -232,8 +232,8 @@ func (e *Entry) takeApart() (before []byte, items iter.Seq[[]byte], after []byte
 	return before, e.Body.Each(), after
 }
 
-// ShownList is a pinned list that is ready as the callers of one view are shown it.
-type ShownList struct {
+// FilteredList is a pinned list that is ready as the callers of one view are shown it.
+type FilteredList struct {
 	// View is the key of the view, see [View].
 	View     [32]byte
 	Revision revision.Revision
@@ -245,18 +245,18 @@ type ShownList struct {
 	Hits uint64
 }
 
-// ShownLists returns all of them.
-func (c *Cache) ShownLists() []ShownList {
-	var lists []ShownList
+// FilteredLists returns all of them.
+func (c *Cache) FilteredLists() []FilteredList {
+	var lists []FilteredList
 	for r := range c.pinned {
 		for k := range c.pinned[r] {
-			ready, pinned := c.pinned[r][k].shown.Load(), c.pinned[r][k].entry.Load()
+			ready, pinned := c.pinned[r][k].filtered.Load(), c.pinned[r][k].entry.Load()
 			if ready == nil || pinned == nil {
 				continue
 			}
 			for _, s := range *ready {
 				if s.entry != nil && s.of == pinned.Body.Digest {
-					lists = append(lists, ShownList{
+					lists = append(lists, FilteredList{
 						View: s.view.Key(), Revision: pinned.Revision, Kind: pinned.Kind,
 						Items: s.entry.Body.Items, Bytes: s.entry.Size(), Hits: s.hits.Load(),
 					})
@@ -267,9 +267,9 @@ func (c *Cache) ShownLists() []ShownList {
 	return lists
 }
 
-// findShown returns what is ready for a view of the list that has that digest, or nil.
-func (p *pin) findShown(view viewHash, of [32]byte) *shown {
-	ready := p.shown.Load()
+// findFiltered returns what is ready for a view of the list that has that digest, or nil.
+func (p *pin) findFiltered(view viewHash, of [32]byte) *filteredList {
+	ready := p.filtered.Load()
 	if ready == nil {
 		return nil
 	}
@@ -281,27 +281,27 @@ func (p *pin) findShown(view viewHash, of [32]byte) *shown {
 	return nil
 }
 
-// addShown makes e ready for a view, if its bytes are pinned at p. full says that so many
+// addFiltered makes e ready for a view, if its bytes are pinned at p. full says that so many
 // other views are in use.
-func (c *Cache) addShown(p *pin, e *Entry, v View, now time.Time) (s *shown, full bool) {
+func (c *Cache) addFiltered(p *pin, e *Entry, v View, now time.Time) (s *filteredList, full bool) {
 	if !p.has(e) {
 		return nil, false
 	}
 	c.pinning.Lock()
 	defer c.pinning.Unlock()
-	if s := p.findShown(hashOf(v), e.Body.Digest); s != nil {
+	if s := p.findFiltered(hashOf(v), e.Body.Digest); s != nil {
 		s.touch(now)
 		return s, false
 	}
 	if !p.has(e) {
 		return nil, false
 	}
-	for len(p.ready) >= maxShown || c.readyBytes()+int64(e.Size()) > c.readyLimit.Load() {
+	for len(p.ready) >= maxFiltered || c.readyBytes()+int64(e.Size()) > c.readyLimit.Load() {
 		if !c.dropIdle(p, now) {
 			return nil, true
 		}
 	}
-	s = c.makeShown(e, v)
+	s = c.makeFiltered(e, v)
 	s.touch(now)
 	p.ready = append(slices.Clip(p.ready), s)
 	p.publish(p.ready)
@@ -317,11 +317,11 @@ func (c *Cache) dropIdle(p *pin, now time.Time) bool {
 	if len(p.ready) == 0 {
 		return false
 	}
-	oldest := slices.MinFunc(p.ready, func(a, b *shown) int { return int(a.used.Load() - b.used.Load()) })
-	if now.Unix()-oldest.used.Load() < int64(idleShown/time.Second) {
+	oldest := slices.MinFunc(p.ready, func(a, b *filteredList) int { return int(a.used.Load() - b.used.Load()) })
+	if now.Unix()-oldest.used.Load() < int64(idleFiltered/time.Second) {
 		return false
 	}
-	p.ready = slices.DeleteFunc(slices.Clone(p.ready), func(s *shown) bool { return s == oldest })
+	p.ready = slices.DeleteFunc(slices.Clone(p.ready), func(s *filteredList) bool { return s == oldest })
 	p.publish(p.ready)
 	c.compressed.Release(oldest.compressed)
 	return true
@@ -332,13 +332,13 @@ func (c *Cache) dropIdle(p *pin, now time.Time) bool {
 func (c *Cache) readyBytes() (bytes int64) {
 	for r := range c.pinned {
 		for k := range c.pinned[r] {
-			bytes += shownBytes(c.pinned[r][k].ready)
+			bytes += filteredBytes(c.pinned[r][k].ready)
 		}
 	}
 	return bytes
 }
 
-func shownBytes(lists []*shown) (bytes int64) {
+func filteredBytes(lists []*filteredList) (bytes int64) {
 	for _, s := range lists {
 		if s.entry != nil {
 			bytes += int64(s.entry.Size())
@@ -353,30 +353,30 @@ func (p *pin) has(e *Entry) bool {
 	return last != nil && last.Body.Digest == e.Body.Digest
 }
 
-// makeShown makes e as the callers of a view are shown it, and holds its compressed bytes.
-func (c *Cache) makeShown(e *Entry, v View) *shown {
-	s := &shown{view: v, hash: hashOf(v), of: e.Body.Digest, entry: show(e, v)}
+// makeFiltered makes e as the callers of a view are shown it, and holds its compressed bytes.
+func (c *Cache) makeFiltered(e *Entry, v View) *filteredList {
+	s := &filteredList{view: v, hash: hashOf(v), of: e.Body.Digest, entry: filter(e, v)}
 	if s.entry != nil {
 		s.compressed = c.compressed.Hold(s.entry)
 	}
 	return s
 }
 
-// showPinned makes e ready for the views whose callers have asked for what is pinned at
+// filterPinned makes e ready for the views whose callers have asked for what is pinned at
 // p, before it is pinned there. What is ready already, of the same bytes, stays as it is.
-// The caller holds c.pinning, and has to hand the result to [Cache.replaceShown].
-func (c *Cache) showPinned(p *pin, e *Entry) []*shown {
-	var made []*shown
-	room := c.readyLimit.Load() - c.readyBytes() + shownBytes(p.ready)
+// The caller holds c.pinning, and has to hand the result to [Cache.replaceFiltered].
+func (c *Cache) filterPinned(p *pin, e *Entry) []*filteredList {
+	var made []*filteredList
+	room := c.readyLimit.Load() - c.readyBytes() + filteredBytes(p.ready)
 	for _, s := range p.ready {
 		switch {
 		case s.of == e.Body.Digest:
 			if s.entry != nil {
-				c.compressed.Hold(s.entry) // replaceShown releases it
+				c.compressed.Hold(s.entry) // replaceFiltered releases it
 			}
 			made = append(made, s)
-		case s.used.Load() != 0 && shownBytes(made)+int64(e.Size()) <= room:
-			again := c.makeShown(e, s.view)
+		case s.used.Load() != 0 && filteredBytes(made)+int64(e.Size()) <= room:
+			again := c.makeFiltered(e, s.view)
 			again.hits.Store(s.hits.Load())
 			made = append(made, again)
 		}
@@ -385,16 +385,16 @@ func (c *Cache) showPinned(p *pin, e *Entry) []*shown {
 }
 
 // publish has hits find what is ready.
-func (p *pin) publish(ready []*shown) {
+func (p *pin) publish(ready []*filteredList) {
 	if len(ready) == 0 {
-		p.shown.Store(nil)
+		p.filtered.Store(nil)
 		return
 	}
-	p.shown.Store(&ready)
+	p.filtered.Store(&ready)
 }
 
-// replaceShown puts what is ready in the place of what was. The caller holds c.pinning.
-func (c *Cache) replaceShown(p *pin, made []*shown) {
+// replaceFiltered puts what is ready in the place of what was. The caller holds c.pinning.
+func (c *Cache) replaceFiltered(p *pin, made []*filteredList) {
 	p.publish(made)
 	for _, old := range p.ready {
 		c.compressed.Release(old.compressed)

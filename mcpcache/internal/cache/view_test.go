@@ -95,20 +95,20 @@ func TestShown(t *testing.T) {
 		{"empty", c.list(toolsOf(Public), listOf(t), 0), string(listOf(t).Bytes), 0},
 		{"page", c.list(Question{Revision: revision.V20260728, Kind: revision.Tools, Detail: []byte(`"1"`)}, listOf(t, toolsFrom(0, 4)...), 0), onlyOdd(t, 0, 4), 4},
 	} {
-		if got := c.Shown(t.Context(), tt.of, v, start); got.text() != tt.want || got.Size() != len(tt.want) || got.Body.HasTTL != tt.of.Body.HasTTL {
+		if got := c.VisibleTo(t.Context(), tt.of, v, start); got.text() != tt.want || got.Size() != len(tt.want) || got.Body.HasTTL != tt.of.Body.HasTTL {
 			t.Errorf("%s: got %s\nwant %s", tt.name, got.text(), tt.want)
 		}
 		asked = 0
-		if again := c.Shown(t.Context(), tt.of, v, start); again.text() != tt.want || asked != tt.again {
+		if again := c.VisibleTo(t.Context(), tt.of, v, start); again.text() != tt.want || asked != tt.again {
 			t.Errorf("%s: shown again, %d items are looked at, want %d", tt.name, asked, tt.again)
 		}
-		if got := c.Shown(t.Context(), tt.of, nothing{}, start); strings.Contains(got.text(), "tool_") || got.Body.Items != 0 {
+		if got := c.VisibleTo(t.Context(), tt.of, nothing{}, start); strings.Contains(got.text(), "tool_") || got.Body.Items != 0 {
 			t.Errorf("%s: another view is shown %s", tt.name, got.text())
 		}
 	}
 	read := c.entry(Question{Revision: revision.V20260728, Kind: revision.Reads, Detail: []byte(`"a"`)}, `"contents":[]}}`, 0)
 	prompts := c.entry(Question{Revision: revision.V20260728, Kind: revision.Prompts}, `"prompts":[]}}`, 0)
-	if c.Shown(t.Context(), read, v, start) != read || c.Shown(t.Context(), prompts, v, start) != prompts {
+	if c.VisibleTo(t.Context(), read, v, start) != read || c.VisibleTo(t.Context(), prompts, v, start) != prompts {
 		t.Error("what rules say nothing of is not shown as it is")
 	}
 	checkBooks(t, c)
@@ -123,19 +123,19 @@ func TestShownIsReadyBeforeItIsPinned(t *testing.T) {
 	v := odd{func() { check() }}
 	first := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 10)...), 0)
 	c.Pin(first)
-	ready := c.Shown(t.Context(), first, v, start)
+	ready := c.VisibleTo(t.Context(), first, v, start)
 	check = func() {
 		if c.Pinned(revision.V20260728, revision.Tools) != first {
 			t.Fatal("a list is pinned before it is ready")
 		}
-		if c.Shown(t.Context(), first, v, start) != ready {
+		if c.VisibleTo(t.Context(), first, v, start) != ready {
 			t.Fatal("what was ready of the old list is gone before that is")
 		}
 	}
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(10, 10)...), time.Second))
 	check = func() { t.Fatal("it is made again") }
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(10, 10)...), 2*time.Second)) // the same bytes
-	got := c.Shown(t.Context(), c.Pinned(revision.V20260728, revision.Tools), v, start)
+	got := c.VisibleTo(t.Context(), c.Pinned(revision.V20260728, revision.Tools), v, start)
 	if want := onlyOdd(t, 10, 10); got.text() != want {
 		t.Errorf("got %s\nwant %s", got.text(), want)
 	}
@@ -144,12 +144,12 @@ func TestShownIsReadyBeforeItIsPinned(t *testing.T) {
 	check = func() { t.Fatal("it is made though nobody has asked") }
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(30, 10)...), 4*time.Second))
 	p := &c.pinned[revision.V20260728][revision.Tools]
-	if p.shown.Load() != nil {
+	if p.filtered.Load() != nil {
 		t.Error("what nobody has asked for is ready")
 	}
-	c.Shown(t.Context(), c.Pinned(revision.V20260728, revision.Tools), nothing{}, start)
+	c.VisibleTo(t.Context(), c.Pinned(revision.V20260728, revision.Tools), nothing{}, start)
 	c.Unpin(revision.V20260728, revision.Tools)
-	if p.shown.Load() != nil {
+	if p.filtered.Load() != nil {
 		t.Error("a list is ready of what is not offered any more")
 	}
 }
@@ -163,29 +163,29 @@ func TestViewsOfAPinnedListAreBounded(t *testing.T) {
 	ask := func(number byte, at time.Time) (made int) {
 		t.Helper()
 		v := some{odd{func() { made++ }}, number}
-		if got, want := c.Shown(t.Context(), e, v, at).text(), onlyOdd(t, 0, 10); got != want {
+		if got, want := c.VisibleTo(t.Context(), e, v, at).text(), onlyOdd(t, 0, 10); got != want {
 			t.Errorf("view %d: got %s", number, got)
 		}
-		if ready := len(c.pinned[e.Revision][e.Kind].ready); ready > maxShown {
-			t.Fatalf("the list is ready for %d views, more than %d", ready, maxShown)
+		if ready := len(c.pinned[e.Revision][e.Kind].ready); ready > maxFiltered {
+			t.Fatalf("the list is ready for %d views, more than %d", ready, maxFiltered)
 		}
 		return made
 	}
-	for n := range byte(maxShown + 10) {
+	for n := range byte(maxFiltered + 10) {
 		ask(n, start.Add(time.Duration(n)*time.Millisecond))
 	}
-	for n := range byte(maxShown + 10) {
+	for n := range byte(maxFiltered + 10) {
 		if ask(n, start.Add(time.Second)) != 0 {
 			t.Errorf("it is made again for view %d", n)
 		}
 	}
-	later := start.Add(time.Second + idleShown)
-	for n := range byte(maxShown - 1) {
+	later := start.Add(time.Second + idleFiltered)
+	for n := range byte(maxFiltered - 1) {
 		ask(n, later) // all but the last are in use
 	}
 	ask(200, later)
 	p := &c.pinned[e.Revision][e.Kind]
-	if p.findShown(hashOf(some{number: 200}), e.Digest()) == nil || p.findShown(hashOf(some{number: maxShown - 1}), e.Digest()) != nil {
+	if p.findFiltered(hashOf(some{number: 200}), e.Digest()) == nil || p.findFiltered(hashOf(some{number: maxFiltered - 1}), e.Digest()) != nil {
 		t.Error("the idle view has not made room")
 	}
 	checkBooks(t, c)
@@ -197,14 +197,14 @@ func TestViewsAreSmall(t *testing.T) {
 	e := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 1000)...), 0)
 	c.Pin(e)
 	size := int64(0)
-	for n := range byte(maxShown) {
-		size += c.Shown(t.Context(), e, some{number: n}, start).Body.Footprint()
+	for n := range byte(maxFiltered) {
+		size += c.VisibleTo(t.Context(), e, some{number: n}, start).Body.Footprint()
 	}
 	c.compress(t)
 	if size += c.compressed.Bytes(); size > 40<<20 {
 		t.Errorf("they take %d bytes", size)
 	}
-	t.Logf("%d views of %d tools take %.1f MiB", maxShown, c.Shown(t.Context(), e, some{}, start).Body.Items, float64(size)/(1<<20))
+	t.Logf("%d views of %d tools take %.1f MiB", maxFiltered, c.VisibleTo(t.Context(), e, some{}, start).Body.Items, float64(size)/(1<<20))
 }
 
 // What others may be shown otherwise says that it is private, whatever it said.
@@ -229,7 +229,7 @@ func TestShownIsPrivate(t *testing.T) {
 		for i, r := range []revision.Revision{revision.V20260728, revision.V20251125} {
 			e := list(r, result)
 			for range 2 {
-				if got := c.Shown(t.Context(), e, own{}, start); got.text() != want[i] || (got == e) != (e.text() == want[i]) {
+				if got := c.VisibleTo(t.Context(), e, own{}, start); got.text() != want[i] || (got == e) != (e.text() == want[i]) {
 					t.Errorf("%s at %s: got %s\nwant %s", result, r, got.text(), want[i])
 				}
 				c.Pin(e)
@@ -238,7 +238,7 @@ func TestShownIsPrivate(t *testing.T) {
 		}
 	}
 	read := c.entry(Question{Revision: revision.V20260728, Kind: revision.Reads, Detail: []byte(`"a"`)}, `"contents":[]}}`, 0)
-	if got, want := c.Shown(t.Context(), read, own{}, start).text(), `"contents":[],"cacheScope":"private"}}`; got != want {
+	if got, want := c.VisibleTo(t.Context(), read, own{}, start).text(), `"contents":[],"cacheScope":"private"}}`; got != want {
 		t.Errorf("a read: got %s\nwant %s", got, want)
 	}
 }
@@ -248,7 +248,7 @@ func TestShownIsCompressed(t *testing.T) {
 	c := compressing(t, 64<<20)
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(0, 20)...), 0))
 	e := c.Pinned(revision.V20260728, revision.Tools)
-	shown := c.Shown(t.Context(), e, odd{}, start)
+	shown := c.VisibleTo(t.Context(), e, odd{}, start)
 	if done := c.compress(t); done != 2 {
 		t.Fatalf("%d lists are compressed, want the pinned one and that which is shown", done)
 	}
@@ -271,10 +271,10 @@ func TestShownIsOfTheSameBytes(t *testing.T) {
 	c := newCache(t, 64<<20)
 	q := toolsOf(contextNumber(1))
 	c.Put(c.list(q, listOf(t, toolsFrom(0, 10)...), 0))
-	c.Shown(t.Context(), c.Get(q), odd{}, start)
+	c.VisibleTo(t.Context(), c.Get(q), odd{}, start)
 	c.Put(c.list(q, listOf(t, toolsFrom(10, 10)...), 0))
 	for range 2 {
-		if got, want := c.Shown(t.Context(), c.Get(q), odd{}, start).text(), onlyOdd(t, 10, 10); got != want {
+		if got, want := c.VisibleTo(t.Context(), c.Get(q), odd{}, start).text(), onlyOdd(t, 10, 10); got != want {
 			t.Errorf("got %s\nwant %s", got, want)
 		}
 	}
@@ -297,13 +297,13 @@ func TestOtherListsAreNotShown(t *testing.T) {
 		}
 		e := c.list(toolsOf(Public), message.Single(revision.Tools, page), 0)
 		c.Pin(e)
-		if got := c.Shown(t.Context(), e, odd{}, start); got != nil {
+		if got := c.VisibleTo(t.Context(), e, odd{}, start); got != nil {
 			t.Errorf("%s is shown as %s", result, got.text())
 		}
 		own := *e
 		own.Partition = contextNumber(1)
 		c.Put(&own)
-		if got := c.Shown(t.Context(), c.Get(toolsOf(contextNumber(1))), odd{}, start); got != nil {
+		if got := c.VisibleTo(t.Context(), c.Get(toolsOf(contextNumber(1))), odd{}, start); got != nil {
 			t.Errorf("%s of a caller's own is shown as %s", result, got.text())
 		}
 	}
@@ -333,15 +333,15 @@ func TestShownWhileListsChange(t *testing.T) {
 				if e == nil {
 					continue
 				}
-				if got := c.Shown(t.Context(), e, odd{}, start); !bytes.Equal(got.Body.Bytes, slices.Concat(pick(e, isOdd)...)) {
+				if got := c.VisibleTo(t.Context(), e, odd{}, start); !bytes.Equal(got.Body.Bytes, slices.Concat(pick(e, isOdd)...)) {
 					t.Errorf("got %s", got.text())
 					return
 				}
-				if got := c.Shown(t.Context(), e, nothing{}, start); got.Body.Items != 0 {
+				if got := c.VisibleTo(t.Context(), e, nothing{}, start); got.Body.Items != 0 {
 					t.Errorf("got %s", got.text())
 					return
 				}
-				if shown := c.Shown(t.Context(), e, odd{}, start); c.Encoded(shown, encoded.Plain, start) != nil {
+				if shown := c.VisibleTo(t.Context(), e, odd{}, start); c.Encoded(shown, encoded.Plain, start) != nil {
 					t.Error("compressed, though nobody does that")
 				}
 			}
@@ -373,18 +373,18 @@ func TestShownLists(t *testing.T) {
 	c := newCache(t, 64<<20)
 	pinned := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 10)...), 0)
 	c.Pin(pinned)
-	if got := c.ShownLists(); len(got) != 0 {
+	if got := c.FilteredLists(); len(got) != 0 {
 		t.Errorf("before anybody asked there are %+v", got)
 	}
 	for range 3 {
-		c.Shown(t.Context(), pinned, odd{}, start)
+		c.VisibleTo(t.Context(), pinned, odd{}, start)
 	}
 	c.Pin(c.list(toolsOf(Public), listOf(t, toolsFrom(0, 20)...), 0))
-	c.Shown(t.Context(), c.Pinned(pinned.Revision, revision.Tools), odd{}, start)
-	c.Shown(t.Context(), c.Pinned(pinned.Revision, revision.Tools), nothing{}, start)
-	got := c.ShownLists()
-	slices.SortFunc(got, func(a, b ShownList) int { return bytes.Compare(a.View[:], b.View[:]) })
-	want := []ShownList{
+	c.VisibleTo(t.Context(), c.Pinned(pinned.Revision, revision.Tools), odd{}, start)
+	c.VisibleTo(t.Context(), c.Pinned(pinned.Revision, revision.Tools), nothing{}, start)
+	got := c.FilteredLists()
+	slices.SortFunc(got, func(a, b FilteredList) int { return bytes.Compare(a.View[:], b.View[:]) })
+	want := []FilteredList{
 		{View: odd{}.Key(), Revision: pinned.Revision, Kind: revision.Tools, Items: 10, Bytes: len(onlyOdd(t, 0, 20)), Hits: 4},
 		{View: nothing{}.Key(), Revision: pinned.Revision, Kind: revision.Tools, Bytes: len(listOf(t).Bytes), Hits: 1},
 	}
@@ -392,7 +392,7 @@ func TestShownLists(t *testing.T) {
 		t.Errorf("there are %+v, want %+v", got, want)
 	}
 	c.Unpin(pinned.Revision, revision.Tools)
-	if got := c.ShownLists(); len(got) != 0 {
+	if got := c.FilteredLists(); len(got) != 0 {
 		t.Errorf("of a list that is gone there are %+v", got)
 	}
 }
@@ -407,7 +407,7 @@ func TestLargeListsOfViewsAreBounded(t *testing.T) {
 	p := &c.pinned[e.Revision][e.Kind]
 	ask := func(number byte, at time.Time) (shown *Entry, made int) {
 		t.Helper()
-		shown = c.Shown(t.Context(), e, some{odd{func() { made++ }}, number}, at)
+		shown = c.VisibleTo(t.Context(), e, some{odd{func() { made++ }}, number}, at)
 		if got := c.readyBytes(); got > c.readyLimit.Load() {
 			t.Fatalf("%d bytes are ready, more than %d", got, c.readyLimit.Load())
 		}
@@ -421,8 +421,8 @@ func TestLargeListsOfViewsAreBounded(t *testing.T) {
 	if !c.isPinned(first) || c.isPinned(second) {
 		t.Error("not exactly what is ready is always in memory")
 	}
-	third, _ := ask(2, start.Add(idleShown)) // by then nobody uses the first
-	if !c.isPinned(third) || p.findShown(hashOf(some{number: 1}), e.Digest()) != nil {
+	third, _ := ask(2, start.Add(idleFiltered)) // by then nobody uses the first
+	if !c.isPinned(third) || p.findFiltered(hashOf(some{number: 1}), e.Digest()) != nil {
 		t.Error("an idle view has not made room")
 	}
 	larger := c.list(toolsOf(Public), listOf(t, toolsFrom(0, 400)...), time.Second)
@@ -434,24 +434,24 @@ func TestLargeListsOfViewsAreBounded(t *testing.T) {
 		t.Error("what was given has changed")
 	}
 	runtime.KeepAlive(second)
-	if !c.showing.Enter(t.Context(), 0) {
+	if !c.filtering.Enter(t.Context(), 0) {
 		t.Fatal("a list is being made")
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if v := (some{odd{}, 9}); c.Shown(gone, larger, v, start) != nil || !larger.CanBeShown(v) {
+	if v := (some{odd{}, 9}); c.VisibleTo(gone, larger, v, start) != nil || !larger.CanBeFiltered(v) {
 		t.Error("a list is made for a caller who has gone")
 	}
-	c.showing.Leave()
+	c.filtering.Leave()
 	for len(c.passingNow()) > 0 { // until the test's own deadline
 		runtime.GC()
 	}
 }
 
 // passingNow returns what could not be kept and is in use.
-func (c *Cache) passingNow() (all []shownAs) {
+func (c *Cache) passingNow() (all []filteredKey) {
 	c.passing.Range(func(as, _ any) bool {
-		all = append(all, as.(shownAs))
+		all = append(all, as.(filteredKey))
 		return true
 	})
 	return all

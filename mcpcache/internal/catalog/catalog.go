@@ -24,17 +24,17 @@ type Catalog struct {
 func Of(c *cache.Cache) *Catalog { return &Catalog{cache: c} }
 
 // List returns the feed's snapshot of a list, which everybody whom its partition
-// admits may be given, or nil. It is as it came: see [Catalog.Shown].
+// admits may be given, or nil. It is as it came: see [Catalog.VisibleTo].
 func (c *Catalog) List(r revision.Revision, k revision.Kind) *cache.Entry {
 	return c.cache.Pinned(r, k)
 }
 
-// Shown returns an answer as the callers of a view see it, which is e itself where nothing
+// VisibleTo returns an answer as the callers of a view see it, which is e itself where nothing
 // is hidden; of a nil view always. It returns nil if that cannot be said: see
-// [cache.Cache.Shown].
-func (c *Catalog) Shown(ctx context.Context, e *cache.Entry, v *policy.View, now time.Time) *cache.Entry {
+// [cache.Cache.VisibleTo].
+func (c *Catalog) VisibleTo(ctx context.Context, e *cache.Entry, v *policy.View, now time.Time) *cache.Entry {
 	if v == nil {
 		return e
 	}
-	return c.cache.Shown(ctx, e, v, now)
+	return c.cache.VisibleTo(ctx, e, v, now)
 }

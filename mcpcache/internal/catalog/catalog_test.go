@@ -22,7 +22,7 @@ func TestCatalogOfOne(t *testing.T) {
 	}
 	e := cachetest.Tools(t, 3)
 	one.Pin(e)
-	if c.List(revision.V20260728, revision.Tools) != e || c.Shown(t.Context(), e, nil, time.Now()) != e {
+	if c.List(revision.V20260728, revision.Tools) != e || c.VisibleTo(t.Context(), e, nil, time.Now()) != e {
 		t.Error("what is handed out is not the pinned entry itself")
 	}
 	if c.List(revision.V20251125, revision.Tools) != nil || c.List(revision.V20260728, revision.Prompts) != nil {

@@ -239,7 +239,7 @@ func (c *composing) add(item []byte, server int) []byte {
 	}
 	seen := seenAs(c.kind, name, prefix, c.limits.Name)
 	shown := seen.Name
-	if !c.views.shows(c.kind, server, item, seen) {
+	if !c.views.allows(c.kind, server, item, seen) {
 		return nil
 	}
 	if hasPrefixes(c.kind) {

@@ -72,9 +72,9 @@ func (v *Views) Tells(server int, uri string) bool {
 	return v.Allows(revision.Resources, Target{server, uri}, policy.Item{Name: uri})
 }
 
-// shows reports whether an item of a server is listed, as written there, that callers see by
+// allows reports whether an item of a server is listed, as written there, that callers see by
 // those names.
-func (v *Views) shows(k revision.Kind, server int, item []byte, named policy.Item) bool {
+func (v *Views) allows(k revision.Kind, server int, item []byte, named policy.Item) bool {
 	if !v.Restricts(k, server) {
 		return true
 	}

@@ -17,8 +17,8 @@ func (x *exchange) answer(f lookupResult) error {
 	if f.hasMemory {
 		defer x.backend.Cache.Release(f.entry)
 	}
-	shown := x.catalog.Shown(x.r.Context(), f.entry, x.view, x.now)
-	if shown == nil && f.entry.CanBeShown(x.view) {
+	shown := x.catalog.VisibleTo(x.r.Context(), f.entry, x.view, x.now)
+	if shown == nil && f.entry.CanBeFiltered(x.view) {
 		return x.noRoom()
 	}
 	if shown == nil {
@@ -73,7 +73,7 @@ func (x *exchange) holdSoon(f lookupResult, room int64) (now lookupResult, shown
 		if now.entry == nil {
 			return nil
 		}
-		if shown = x.catalog.Shown(x.r.Context(), now.entry, x.view, x.now); shown != nil {
+		if shown = x.catalog.VisibleTo(x.r.Context(), now.entry, x.view, x.now); shown != nil {
 			shown = x.page(now, shown)
 		}
 		return shown

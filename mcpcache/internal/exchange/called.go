@@ -15,7 +15,7 @@ import (
 // the same list as before, and the feed checks whether it has changed.
 func (l *learner) misled() {
 	b := l.backend
-	doubt := &admission.PendingChange{Mark: b.Cache.Doubt(revision.Tools), Misled: true}
+	doubt := &admission.PendingChange{Mark: b.Cache.Suspect(revision.Tools), Misled: true}
 	if caller := l.marked(); caller != nil {
 		caller.NotePending(revision.Tools, doubt)
 	}
@@ -64,7 +64,7 @@ func (l *learner) called() {
 		if k == revision.Discover {
 			continue
 		}
-		mark, silent := b.Cache.Doubt(k), false
+		mark, silent := b.Cache.Suspect(k), false
 		for _, f := range feeds {
 			caught, later := f.List(k).Called(mark)
 			silent = silent || caught || later && f == own

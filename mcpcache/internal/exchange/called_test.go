@@ -99,7 +99,7 @@ func TestDoubtedList(t *testing.T) {
 		f.forwarded(t, list(session), "old")
 	}
 	caller := f.backend.Admission.Session("caller")
-	caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
+	caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Suspect(revision.Tools), Silent: true})
 	if f.forwarded(t, list("other"), "new") {
 		t.Error("another session lost its hit")
 	}
@@ -228,7 +228,7 @@ func TestVariantsListDoesNotComeBack(t *testing.T) {
 		t.Fatal("what the feed has brought for the variant was not given")
 	}
 	caller := f.backend.Admission.Session("s")
-	caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
+	caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Suspect(revision.Tools), Silent: true})
 	if !f.forwarded(t, list(), "new") {
 		t.Error("after a call, the variant's list from before it was given")
 	}
@@ -252,7 +252,7 @@ func TestCalledForAllClientsOfACaller(t *testing.T) {
 	f.letIn(t, "Bearer caller")
 	f.forwarded(t, list(another), "another")
 	caller := f.backend.Admission.Context(f.contextOf(list(one)), revision.V20260728)
-	caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Doubt(revision.Tools), Until: time.Now().Add(time.Hour)})
+	caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Suspect(revision.Tools), Until: time.Now().Add(time.Hour)})
 	x, _ := f.question(t, list(another))
 	x.findVariant(&x.search, caller)
 	page, err := message.ParsePage([]byte(`{"tools":[{"name":"another"}]}`), revision.Tools)
@@ -388,7 +388,7 @@ func TestOwnListFromBeforeACall(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer a")
 		caller := f.backend.Admission.Context(f.contextOf(r), revision.V20260728)
 		calls := func() {
-			caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Doubt(revision.Tools), Silent: true})
+			caller.NotePending(revision.Tools, &admission.PendingChange{Mark: f.backend.Cache.Suspect(revision.Tools), Silent: true})
 		}
 		calls()
 		if w := list(changed); !strings.Contains(w.Body.String(), `"new"`) {

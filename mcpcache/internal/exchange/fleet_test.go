@@ -95,11 +95,11 @@ func TestToldElsewhere(t *testing.T) {
 			f.pinned(t, r, cache.Public, time.Hour, 0, "old")
 			f.session(t, "s", r)
 			f.upstreamIs(failsWith(http.StatusServiceUnavailable))
-			f.backend.Cache.Hear(cache.Change{Kinds: revision.SetOf(revision.Tools), Told: tt.told})
+			f.backend.Cache.Receive(cache.Change{Kinds: revision.SetOf(revision.Tools), Told: tt.told})
 			if w := f.serve(t, legacyRequest(r, "s", "tools/list")); w.Code != tt.want {
 				t.Errorf("got %d, %s, want %d", w.Code, w.Body, tt.want)
 			}
-			f.backend.Cache.Hear(cache.Change{Kinds: revision.SetOf(revision.Prompts), Told: true})
+			f.backend.Cache.Receive(cache.Change{Kinds: revision.SetOf(revision.Prompts), Told: true})
 			f.pinned(t, r, cache.Public, time.Minute, 2*time.Minute, "expired")
 			if w := f.serve(t, legacyRequest(r, "s", "tools/list")); w.Code != http.StatusOK {
 				t.Errorf("of what has only expired since, got %d, %s", w.Code, w.Body)

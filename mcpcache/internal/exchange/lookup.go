@@ -258,7 +258,7 @@ func (x *search) freshest(a asker) (best *cache.Entry, fresh bool) {
 		if e == nil {
 			continue
 		}
-		shown := snapshot == nil && !x.isSharedApart(e) || q.record == nil || q.record.Shown(e, snapshot)
+		shown := snapshot == nil && !x.isSharedApart(e) || q.record == nil || q.record.IsLatest(e, snapshot)
 		if shown && c.Freshness(e, x.now) == cache.Fresh {
 			return e, true
 		}

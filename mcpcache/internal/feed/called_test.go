@@ -24,7 +24,7 @@ func quietly(t *testing.T, test func(w *world, s *server, f *Feed)) {
 
 // callTools tells a feed of a call.
 func (w *world) callTools(f *Feed) (caught, later bool) {
-	return f.List(tools).Called(w.cache.Doubt(tools))
+	return f.List(tools).Called(w.cache.Suspect(tools))
 }
 
 // However many calls there are, a list is fetched for them no more often than clients ask for it, nor than the
@@ -53,7 +53,7 @@ func TestCallsAreFollowedAsClientsAsk(t *testing.T) {
 						asked = at + c.asks
 					}
 					w.callTools(f)
-					f.List(revision.Prompts).Called(w.cache.Doubt(revision.Prompts)) // which nobody asks for
+					f.List(revision.Prompts).Called(w.cache.Suspect(revision.Prompts)) // which nobody asks for
 					w.after(c.between)
 				}
 				w.after(w.policy.Refresh)

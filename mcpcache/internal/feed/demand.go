@@ -59,7 +59,7 @@ func (l *List) fresh(v *variant.Record) *cache.Entry {
 	policy := f.policy()
 	for _, partition := range [...]cache.Partition{policy.partitionFor(message.ScopePrivate, v), cache.EverybodyWho(askedBy(v))} {
 		e := f.cache.Get(cache.Question{Revision: f.revision, Kind: l.kind, Partition: partition, Variant: keyOf(v)})
-		if e != nil && f.cache.Freshness(e, now) == cache.Fresh && (v == nil || v.Shown(e, own)) {
+		if e != nil && f.cache.Freshness(e, now) == cache.Fresh && (v == nil || v.IsLatest(e, own)) {
 			return e
 		}
 	}

@@ -111,7 +111,7 @@ func TestMissedChangesAreNoNotices(t *testing.T) {
 				const often = 5
 				before := s.Count(list)
 				for range often {
-					w.cache.Hear(cache.Change{Kinds: revision.SetOf(revision.Tools), Missed: true})
+					w.cache.Receive(cache.Change{Kinds: revision.SetOf(revision.Tools), Missed: true})
 					w.after(2 * w.policy.Refresh)
 				}
 				if n := s.Count(list) - before; n != often {

@@ -73,7 +73,7 @@ func (l *List) recheck(pause time.Duration) {
 // LookAgain has the list fetched again, as soon as the policy's Refresh allows. It waits for that
 // if it is under way or imminent, and no longer than ctx lasts.
 func (l *List) LookAgain(ctx context.Context) {
-	mark := l.feed.cache.Doubt(l.kind)
+	mark := l.feed.cache.Suspect(l.kind)
 	l.Recheck()
 	l.Await(ctx, mark)
 }

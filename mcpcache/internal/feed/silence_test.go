@@ -91,12 +91,12 @@ func TestAwait(t *testing.T) {
 		f := w.start(legacy)
 		w.after(w.policy.Refresh)
 		s.Set(tools, "new")
-		mark := w.cache.Doubt(tools)
+		mark := w.cache.Suspect(tools)
 		f.List(tools).Recheck()
 		if e := f.List(tools).Await(w.Context(), mark); !e.Mark.AskedSince(mark) || e.Body.Names()[0] != "new" {
 			t.Errorf("got %v", e.Body.Names())
 		}
-		mark = w.cache.Doubt(tools)
+		mark = w.cache.Suspect(tools)
 		f.List(tools).Recheck() // as soon as the last fetch is long enough ago
 		begun := time.Now()
 		if e := f.List(tools).Await(w.Context(), mark); e.Mark.AskedSince(mark) || time.Since(begun) != 0 {
@@ -108,7 +108,7 @@ func TestAwait(t *testing.T) {
 		}
 		w.after(w.policy.Refresh)
 		s.On(list, hang)
-		mark = w.cache.Doubt(tools)
+		mark = w.cache.Suspect(tools)
 		f.List(tools).Recheck()
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
@@ -153,9 +153,9 @@ func TestWhoMayBeSilent(t *testing.T) {
 						t.Errorf("time %d: may be silent %v, want %v", i, may, c.want[i])
 					}
 					f.List(tools).Asked() // so that the next call has it fetched
-					f.List(tools).Called(w.cache.Doubt(tools))
+					f.List(tools).Called(w.cache.Suspect(tools))
 				}
-				if _, later := f.List(revision.Discover).Called(w.cache.Doubt(revision.Discover)); later || !f.MayBeSilent() {
+				if _, later := f.List(revision.Discover).Called(w.cache.Suspect(revision.Discover)); later || !f.MayBeSilent() {
 					t.Error("there is no notice for discover, or the other lists are forgotten")
 				}
 			})

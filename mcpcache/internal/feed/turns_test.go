@@ -361,7 +361,7 @@ func TestNoTurnForWhatIsDoubted(t *testing.T) {
 	s := quiet()
 	run(t, s, func(w *world) {
 		u, _ := w.startBehindOthers()
-		w.cache.Doubt(revision.Tools)
+		w.cache.Suspect(revision.Tools)
 		w.after(w.policy.TTL)
 		w.wantCalls(list, 2)
 		w.wantTurns(u, 0)

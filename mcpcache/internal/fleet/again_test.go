@@ -111,15 +111,15 @@ func TestToldLater(t *testing.T) {
 		if fleet[1].cache.MayBeKnown(before[1]) {
 			t.Error("before clients are told, they are taken for told")
 		}
-		fleet[0].cache.TellOthers(again)
+		fleet[0].cache.PublishChange(again)
 		fleet[0].Settle(t.Context())
 		wantFresh(t, "once clients are told", fleet, since, true)
 		if c := fleet[1].cache; !c.MayBeKnown(before[1]) || c.MayBeKnown(since[1]) {
 			t.Errorf("of what is older, callers may know: %v; of what is newer: %v", c.MayBeKnown(before[1]), c.MayBeKnown(since[1]))
 		}
 		for name, tell := range map[string]func(){
-			"first": func() { fleet[0].cache.TellOthers(again); fleet[0].cache.Bump(revision.SetOf(revision.Tools)) },
-			"last":  func() { fleet[0].cache.Bump(revision.SetOf(revision.Tools)); fleet[0].cache.TellOthers(again) },
+			"first": func() { fleet[0].cache.PublishChange(again); fleet[0].cache.Bump(revision.SetOf(revision.Tools)) },
+			"last":  func() { fleet[0].cache.Bump(revision.SetOf(revision.Tools)); fleet[0].cache.PublishChange(again) },
 		} {
 			since = of(fleet, revision.Tools)
 			tell()
@@ -162,7 +162,7 @@ func TestListElsewhere(t *testing.T) {
 				fleet[1].Settle(t.Context())
 				since, prompts := of(fleet, revision.Tools), of(fleet, revision.Prompts)
 				pin(!c.outdated)
-				fleet[0].cache.TellOthers(cache.Change{Lists: []cache.Listed{{
+				fleet[0].cache.PublishChange(cache.Change{Lists: []cache.Listed{{
 					Revision: revision.LatestModern, Kind: revision.Tools, Items: sha256.Sum256([]byte("a")), Outdated: c.newer,
 				}}})
 				fleet[0].Settle(t.Context())
@@ -171,7 +171,7 @@ func TestListElsewhere(t *testing.T) {
 				wantFresh(t, "another kind", fleet, prompts, true)
 				e := fleet[1].fetched(revision.Tools)
 				e.Body = &bodies.Body{ItemsDigest: sha256.Sum256([]byte(c.has))}
-				if told := fleet[1].cache.IsToldElsewhere(e); told != (c.has == "a") {
+				if told := fleet[1].cache.IsNotifiedElsewhere(e); told != (c.has == "a") {
 					t.Errorf("whether clients were told of %q: %v", c.has, told)
 				}
 				older, recent := fleet[1].cache.MayBeKnown(before[1]), fleet[1].cache.MayBeKnown(since[1])

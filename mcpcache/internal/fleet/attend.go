@@ -126,7 +126,7 @@ func (a *attendance) hear(h stores.Announcement) {
 			a.ignores("a message that is too long")
 		}
 		said := decode(h.Message)
-		a.cache.Hear(said.Change)
+		a.cache.Receive(said.Change)
 		a.hearSecrets(h.Member, said.marks)
 	}
 	if h.Number > a.heard+1 {

@@ -53,7 +53,7 @@ func (m *membership) end() {
 		return
 	}
 	m.ended = true
-	m.cache.Hear(cache.Change{Kinds: everything, Missed: true})
+	m.cache.Receive(cache.Change{Kinds: everything, Missed: true})
 	m.cache.HearsUntil(time.Time{})
 }
 
@@ -72,7 +72,7 @@ func (m *membership) missed(told bool) {
 	begun := m.begun
 	m.mu.Unlock()
 	if begun {
-		m.cache.Hear(cache.Change{Kinds: everything, Told: told, Missed: true})
+		m.cache.Receive(cache.Change{Kinds: everything, Told: told, Missed: true})
 	}
 }
 

@@ -16,7 +16,7 @@ func TestVerdict(t *testing.T) {
 	bump := func(c *cache.Cache) { c.Bump(revision.SetOf(revision.Tools)) }
 	bumpTold := func(c *cache.Cache) { c.BumpTold(revision.SetOf(revision.Tools)) }
 	heard := func(told bool) func(*cache.Cache) {
-		return func(c *cache.Cache) { c.Hear(cache.Change{Kinds: revision.SetOf(revision.Tools), Told: told}) }
+		return func(c *cache.Cache) { c.Receive(cache.Change{Kinds: revision.SetOf(revision.Tools), Told: told}) }
 	}
 	for name, tt := range map[string]struct {
 		policy   freshness.Policy
@@ -51,7 +51,7 @@ func TestVerdict(t *testing.T) {
 		"told before a restart":                        {policy: freshness.Policy{IfError: day}, restored: true, want: freshness.Withheld},
 		"told before, after":                           {policy: freshness.Policy{IfError: day, AfterNotice: true}, restored: true, want: freshness.Outdated, standsIn: true},
 		"server/discover, told": {policy: freshness.Policy{IfError: day}, kind: revision.Discover, happens: func(c *cache.Cache) {
-			c.Hear(cache.Change{Kinds: revision.SetOf(revision.Discover), Told: true, Missed: true})
+			c.Receive(cache.Change{Kinds: revision.SetOf(revision.Discover), Told: true, Missed: true})
 		}, want: freshness.Outdated, standsIn: true},
 	} {
 		c, err := cache.New(1 << 20)

@@ -68,7 +68,7 @@ func describeRules(status *Status, source Source) {
 	for _, r := range status.Rules {
 		status.Warnings = append(status.Warnings, r.warnings()...)
 	}
-	status.Views = describeViews(p, source.Shown())
+	status.Views = describeViews(p, source.FilteredLists())
 }
 
 // warnings says what there is to be warned of with a rule.
@@ -84,7 +84,7 @@ func (r Rule) warnings() (texts []string) {
 }
 
 // describeViews returns the views that are in use, those with the most hits first.
-func describeViews(p Policy, shown []cache.ShownList) []View {
+func describeViews(p Policy, shown []cache.FilteredList) []View {
 	rules := make(map[[32]byte][]int)
 	for _, v := range p.Set().Views() {
 		// Rules that say the same have the same key, whichever of them it is of.
@@ -92,7 +92,7 @@ func describeViews(p Policy, shown []cache.ShownList) []View {
 			rules[v.Key()] = v.Rules()
 		}
 	}
-	byKey := make(map[[32]byte][]cache.ShownList)
+	byKey := make(map[[32]byte][]cache.FilteredList)
 	for _, list := range shown {
 		if _, own := rules[list.View]; own { // not another handler's
 			byKey[list.View] = append(byKey[list.View], list)
@@ -116,7 +116,7 @@ func (v *View) hits() (n uint64) {
 }
 
 // describeShown describes the lists of a view.
-func describeShown(lists []cache.ShownList) []ShownList {
+func describeShown(lists []cache.FilteredList) []ShownList {
 	described := make([]ShownList, len(lists))
 	for i, list := range lists {
 		described[i] = ShownList{list.Kind.String(), list.Revision.String(), list.Items, list.Bytes, list.Hits}

@@ -67,8 +67,8 @@ type Source interface {
 	Hits(r revision.Revision, k revision.Kind) uint64
 	// Policy is the rules of who may see what, or nil if there are none.
 	Policy() Policy
-	// Shown are the feeds' snapshots as callers are shown them.
-	Shown() []cache.ShownList
+	// FilteredLists are the feeds' snapshots as callers are shown them.
+	FilteredLists() []cache.FilteredList
 	// Callers is how many sessions and authorization contexts are remembered.
 	Callers() int
 	// Purge forgets what was kept for callers, and whom the upstream has

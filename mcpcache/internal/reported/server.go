@@ -117,8 +117,8 @@ func (s *Server) Policy() report.Policy {
 	return s.Rules.Policy()
 }
 
-// Shown implements [report.Source].
-func (s *Server) Shown() []cache.ShownList { return s.Backend.Cache.ShownLists() }
+// FilteredLists implements [report.Source].
+func (s *Server) FilteredLists() []cache.FilteredList { return s.Backend.Cache.FilteredLists() }
 
 // Callers implements [report.Source].
 func (s *Server) Callers() int {

@@ -100,9 +100,9 @@ func (t *Toolkit) Policy() report.Policy {
 	return t.Rules.Policy()
 }
 
-// Shown implements [report.Source]. A list of a toolkit is made by the rules of several servers, so
+// FilteredLists implements [report.Source]. A list of a toolkit is made by the rules of several servers, so
 // no single view has it.
-func (*Toolkit) Shown() []cache.ShownList { return nil }
+func (*Toolkit) FilteredLists() []cache.FilteredList { return nil }
 
 // Callers implements [report.Source].
 func (*Toolkit) Callers() int { return 0 }

@@ -64,7 +64,7 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 			}
 		}
 		set(partitionsGauge, float64(source.Callers()), name)
-		shown, bytes := source.Shown(), 0
+		shown, bytes := source.FilteredLists(), 0
 		for _, list := range shown {
 			bytes += list.Bytes
 		}

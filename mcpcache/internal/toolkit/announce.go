@@ -95,16 +95,16 @@ func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now publi
 			last = before.list.Parts[i]
 		}
 		if s.Carries.isPersonal() {
-			s.Cache.NoteTold(k, s.Cache.Mark(k))
+			s.Cache.NoteNotified(k, s.Cache.Mark(k))
 			if before.list != nil && before.ofCallers != now.ofCallers {
-				s.Cache.TellOthers(cache.Change{Kinds: revision.SetOf(k), Told: true, Again: true})
+				s.Cache.PublishChange(cache.Change{Kinds: revision.SetOf(k), Told: true, Again: true})
 			}
 		}
 		if part != nil {
-			s.Cache.NoteTold(k, part.Mark)
+			s.Cache.NoteNotified(k, part.Mark)
 		}
 		if part != nil && (last == nil || part.Body.ItemsDigest != last.Body.ItemsDigest) {
-			s.Cache.TellOthers(cache.Change{Lists: []cache.Listed{{
+			s.Cache.PublishChange(cache.Change{Lists: []cache.Listed{{
 				Revision: part.Revision, Kind: k, Items: part.Body.ItemsDigest, Outdated: s.Cache.Mark(k).Announced() != part.Mark.Announced(),
 			}}})
 		}
@@ -154,7 +154,7 @@ func (e *Endpoint) isAnnounced(before, now *catalog.List) bool {
 			return true
 		case part.Mark.Announced() != last.Mark.Announced():
 			return true
-		case part.Body.ItemsDigest != last.Body.ItemsDigest && e.servers[i].Cache.IsToldElsewhere(part):
+		case part.Body.ItemsDigest != last.Body.ItemsDigest && e.servers[i].Cache.IsNotifiedElsewhere(part):
 			return true
 		}
 	}

@@ -51,7 +51,7 @@ func (c *call) called(a *answer) {
 	if code == jsonrpc.InvalidParams || code == jsonrpc.HeaderMismatch {
 		c.server.Observer.Noticed(revision.SetOf(revision.Tools), outcome.FromCall)
 		for _, f := range feeds {
-			f.List(revision.Tools).Misled(lists.Doubt(revision.Tools))
+			f.List(revision.Tools).Misled(lists.Suspect(revision.Tools))
 		}
 	}
 	if c.server.ReadOnly(c.speaks)[c.name] {
@@ -59,7 +59,7 @@ func (c *call) called(a *answer) {
 	}
 	for _, f := range feeds {
 		for _, k := range revision.Kinds() {
-			f.List(k).Called(lists.Doubt(k))
+			f.List(k).Called(lists.Suspect(k))
 		}
 	}
 }

@@ -74,12 +74,12 @@ func (r *Record) See(rev revision.Revision, k revision.Kind, s *cache.Seen, snap
 	l := &r.lists[rev][k]
 	earlier := l.seen.Swap(s)
 	l.compare(s, snapshot)
-	r.tell(earlier, s, snapshot)
+	r.reportAgreement(earlier, s, snapshot)
 }
 
-// tell tells who wants to know if clients of the variant are given a snapshot, and were not before.
+// reportAgreement tells who wants to know if clients of the variant are given a snapshot, and were not before.
 // snapshot may be nil.
-func (r *Record) tell(earlier, now *cache.Seen, snapshot *cache.Entry) {
+func (r *Record) reportAgreement(earlier, now *cache.Seen, snapshot *cache.Entry) {
 	if r.agreed != nil && snapshot != nil && now.Agrees(snapshot) && !earlier.Agrees(snapshot) {
 		r.agreed(snapshot.Revision, snapshot.Kind)
 	}
@@ -96,7 +96,7 @@ func (r *Record) Confirm(s *cache.Seen, e, snapshot *cache.Entry) bool {
 		}
 		if l.seen.CompareAndSwap(earlier, s) {
 			l.compare(s, snapshot)
-			r.tell(earlier, s, snapshot)
+			r.reportAgreement(earlier, s, snapshot)
 			return true
 		}
 	}
@@ -116,11 +116,11 @@ func (l *list) compare(s *cache.Seen, snapshot *cache.Entry) {
 	}
 }
 
-// Shown reports whether e is what clients of the variant were last given, and the
+// IsLatest reports whether e is what clients of the variant were last given, and the
 // feed's snapshot still has the items that it had when that was compared with it.
 // Otherwise the upstream has changed something, and the variant's list may have
 // changed too.
-func (r *Record) Shown(e, snapshot *cache.Entry) bool {
+func (r *Record) IsLatest(e, snapshot *cache.Entry) bool {
 	l := &r.lists[e.Revision][e.Kind]
 	base := l.base.Load()
 	return l.seen.Load().Agrees(e) && (base == nil || snapshot == nil || *base == snapshot.Body.ItemsDigest)

@@ -108,15 +108,15 @@ func TestClientHasTheLastWord(t *testing.T) {
 	}
 	r := new(Record)
 	fetched := &cache.Seen{Items: [32]byte{1}}
-	if !r.Confirm(fetched, entry(1), entry(1)) || r.Seen(rev, tools) != fetched || !r.Shown(entry(1), entry(1)) {
+	if !r.Confirm(fetched, entry(1), entry(1)) || r.Seen(rev, tools) != fetched || !r.IsLatest(entry(1), entry(1)) {
 		t.Error("what was fetched for clients that were given nothing does not count")
 	}
-	if r.Shown(entry(1), entry(2)) {
+	if r.IsLatest(entry(1), entry(2)) {
 		t.Error("the feed's snapshot has changed since, and the list counts still")
 	}
 	given := &cache.Seen{Items: [32]byte{2}, ByClient: true}
 	r.See(rev, tools, given, entry(2))
-	if r.Confirm(fetched, entry(1), entry(2)) || r.Seen(rev, tools) != given || r.Shown(entry(1), entry(2)) || !r.Shown(entry(2), entry(2)) {
+	if r.Confirm(fetched, entry(1), entry(2)) || r.Seen(rev, tools) != given || r.IsLatest(entry(1), entry(2)) || !r.IsLatest(entry(2), entry(2)) {
 		t.Error("what was fetched has replaced what a client was given")
 	}
 	if !r.Confirm(&cache.Seen{Items: [32]byte{2}}, entry(2), entry(2)) {

@@ -168,11 +168,11 @@ func (s *Source) Policy() report.Policy {
 
 // Show has a caller be shown a snapshot.
 func (s *Source) Show(e *cache.Entry, v *policy.View) {
-	s.cache.Shown(context.Background(), e, v, time.Now())
+	s.cache.VisibleTo(context.Background(), e, v, time.Now())
 }
 
-// Shown implements [report.Source].
-func (s *Source) Shown() []cache.ShownList { return s.cache.ShownLists() }
+// FilteredLists implements [report.Source].
+func (s *Source) FilteredLists() []cache.FilteredList { return s.cache.FilteredLists() }
 
 // Callers implements [report.Source].
 func (s *Source) Callers() int { return s.Remembered }
