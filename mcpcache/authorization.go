@@ -78,8 +78,8 @@ func (s *Server) authorization() Authorization {
 }
 
 // carries returns the parts of a caller's request that the server receives. guard is the server's.
-func (s *Server) carries(guard guards.Guard) toolkit.Carries {
-	c := toolkit.Carries{}
+func (s *Server) carries(guard guards.Guard) toolkit.Credentials {
+	c := toolkit.Credentials{}
 	for _, name := range s.Headers {
 		c.Headers = append(c.Headers, http.CanonicalHeaderKey(name))
 	}

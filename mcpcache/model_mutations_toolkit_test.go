@@ -11,7 +11,7 @@ var toolkitMutations = []mutation{
 		{"internal/catalog/views.go", "return v.All.Decide(k, named).Allowed\n", "return seen.Hints == named.Hints\n"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "route what rules hide", edits: []replacement{
-		{"internal/toolkit/route.go", "target, f := v.judge(k, target, name)\n\tif f != nil {", "target, f := v.judge(k, target, name)\n\tif f != nil && v == nil {"},
+		{"internal/toolkit/route.go", "target, f := v.resolve(k, target, name)\n\tif f != nil {", "target, f := v.resolve(k, target, name)\n\tif f != nil && v == nil {"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "share lists that rules make different", edits: []replacement{
 		{"internal/toolkit/credentials.go", "return catalog.CallerOf(v.views.AppendKey(key))", "return catalog.CallerOf(key)"},
@@ -45,7 +45,7 @@ var toolkitMutations = []mutation{
 		{"internal/identity/asked.go", "if mayHoldCredential(r.URL.RawQuery) {", "if r.URL == nil {"},
 	}, by: testOf{"TestFeedRepeatsNoSecrets", "../integration/lists"}},
 	{name: "keep the lists of a caller whom a server refuses", edits: []replacement{
-		{"internal/toolkit/answer.go", "\ta.attempt.bar(s)\n", ""},
+		{"internal/toolkit/answer.go", "\ta.attempt.revoke(s)\n", ""},
 	}, by: ofToolkit("TestRefusalEndsLists")},
 	{name: "let an acceptance outlive the caller's token", edits: []replacement{
 		{"internal/identity/expiry.go", "!lasting.IsZero() && lasting.Before(until)", "lasting.After(until)"},
@@ -66,7 +66,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/answer.go", "a.write(a.hiding.Next(p, false))", "a.write(p)"},
 	}, by: ofToolkit("TestToolkitActsAsItsGuard")},
 	{name: "let everybody past the door", edits: []replacement{
-		{"internal/toolkit/door.go", "known, failure := v.knock(v.r.Context())", "known, failure := true, v.r.Context().Err()"},
+		{"internal/toolkit/door.go", "known, failure := v.authenticate(v.r.Context())", "known, failure := true, v.r.Context().Err()"},
 	}, by: ofToolkit("TestToolkitDoor")},
 	{name: "share the lists of single callers", edits: []replacement{
 		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields, guarded)", "Context: s.Identity.OfFields(nil, guarded)"},

@@ -77,7 +77,7 @@ func (s *several) provision(ctx caddy.Context) (err error) {
 		Limits: catalog.Limits{List: b.Feed.MaxList, Name: cmp.Or(s.NameLimit, defaultNameLimit), Callers: joined},
 		Gate:   b.Gate, Precompress: b.Precompress, Origins: x.Origins, Version: version.Own(),
 		SessionTTL: cmp.Or(time.Duration(s.SessionTTL), defaultSessionTTL), Sessions: s.clients.Sessions,
-		Sealer: s.ids.Sealer, Settled: s.ids.Settled(), Tried: s.ids.Tried(), Board: s.clients.Board, Door: door, Rules: ruling(s.rules),
+		Sealer: s.ids.Sealer, Settled: s.ids.Settled(), Tried: s.ids.Tried(), Broker: s.clients.Broker, Door: door, Rules: ruling(s.rules),
 	}, servers, told.Requests(), s.logger)
 	if err != nil {
 		told.Stop()
@@ -135,7 +135,7 @@ func (s *several) provisionServers(ctx caddy.Context, name string) ([]*toolkit.S
 		}
 		servers[i] = &toolkit.Server{
 			Name: u.Name, Prefix: configured.prefix(), URL: u.urls[0], Host: u.feedHost, EndsSessions: configured.SessionLost == End,
-			LendsCredentials: u.settings.exchange.LendsCredentials, Carries: configured.carries(u.guard), Rules: ruling(u.rules), Observer: u.telemetry.Routed(), Ref: u.backend,
+			LendsCredentials: u.settings.exchange.LendsCredentials, Credentials: configured.carries(u.guard), Rules: ruling(u.rules), Observer: u.telemetry.Routed(), Ref: u.backend,
 		}
 	}
 	return servers, nil
@@ -231,5 +231,5 @@ func (s *several) openClients(ctx caddy.Context, name string) (err error) {
 		}
 	}
 	s.ids.Use(s.clients.Sessions.Secret)
-	return exit.Before(ctx, s.clients.Board.End)
+	return exit.Before(ctx, s.clients.Broker.End)
 }

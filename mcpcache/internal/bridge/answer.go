@@ -33,9 +33,9 @@ type Message struct {
 	Code int
 }
 
-// Turn returns what the client is given of a response or a notification. What nobody could
+// Translate returns what the client is given of a response or a notification. What nobody could
 // make sense of is left out.
-func (a *Answer) Turn(data []byte) Message {
+func (a *Answer) Translate(data []byte) Message {
 	switch method := message.StringAt(data, "method"); {
 	case method == "":
 		return a.response(data)

@@ -88,7 +88,7 @@ func TestTurn(t *testing.T) {
 		"to legacy, its id":                {Answer{ID: []byte(`"a\u0062"`), Sent: []byte(`"a\u0062"`)}, `{"jsonrpc":"2.0","id":"ab","result":{}}`, `{"jsonrpc":"2.0","id":"a\u0062","result":{}}`, Message{Final: true}},
 		"to legacy, two values":            {legacy, `{"jsonrpc":"2.0","id":7,"result":{}}{}`, ``, Message{}},
 	} {
-		got := tt.by.Turn([]byte(tt.data))
+		got := tt.by.Translate([]byte(tt.data))
 		if string(got.Bytes) != tt.want || got.Final != tt.m.Final || got.Code != tt.m.Code {
 			t.Errorf("%s: got %s, %+v; want %s", name, got.Bytes, got, tt.want)
 		}

@@ -26,7 +26,7 @@ type Joined struct {
 	about   About
 	limits  Limits
 	cache   *cache.Cache
-	most    *Views // of a caller who may see as much as anybody
+	widest  *Views // of a caller who may see as much as anybody
 	callers callers
 	lists   [revision.Count][revision.NumKinds]struct {
 		joining sync.Mutex
@@ -106,7 +106,7 @@ const (
 // own. Nobody may see more than most show.
 func NewJoined(servers []Joining, about About, limits Limits, own *cache.Cache, most *Views) *Joined {
 	return &Joined{
-		servers: servers, about: about, limits: limits, cache: own, most: most,
+		servers: servers, about: about, limits: limits, cache: own, widest: most,
 		callers: callers{limit: limits.Callers / 2, hold: own.HoldCompressed, large: budget.NewQueue()},
 	}
 }
@@ -132,7 +132,7 @@ func (j *Joined) Join(r revision.Revision, k revision.Kind, parts []*cache.Entry
 	if last != nil && slices.EqualFunc(last.Parts, parts, alike) {
 		l = last.of(parts)
 	} else {
-		l = j.newList(r, k, parts, message.ScopePublic, j.most)
+		l = j.newList(r, k, parts, message.ScopePublic, j.widest)
 		j.cache.Pin(l.Entry)
 	}
 	at.last.Store(l)

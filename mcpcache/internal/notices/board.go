@@ -27,12 +27,12 @@ const Pause = time.Minute
 // ErrFull says that as many clients listen as may.
 var ErrFull = errors.New("too many clients listen")
 
-// Board has the lists as clients see them, and the clients that listen for changes. It
+// Broker has the lists as clients see them, and the clients that listen for changes. It
 // outlives the configurations that publish on it. Its methods may be called from several
 // goroutines at once.
-type Board struct {
+type Broker struct {
 	mu         sync.Mutex
-	most       int
+	limit      int
 	ended      bool
 	publishers []*Publisher // the last one counts
 	lists      [2][revision.NumKinds]list
@@ -43,26 +43,26 @@ type Board struct {
 
 // list is what clients of an era see of a kind.
 type list struct {
-	known bool
-	now   Digest
-	told  Digest    // the list that they were told of last
-	quiet time.Time // until then, the board tells clients only of changes that a server has announced
+	known    bool
+	now      Digest
+	notified Digest    // the list that they were told of last
+	quiet    time.Time // until then, the board tells clients only of changes that a server has announced
 }
 
-// NewBoard returns a board of which nothing is known.
-func NewBoard() *Board {
-	return &Board{listeners: make(map[*Listener]struct{}), ofSession: make(map[[16]byte][]*Listener), numbers: time.Now().UnixNano()}
+// NewBroker returns a board of which nothing is known.
+func NewBroker() *Broker {
+	return &Broker{listeners: make(map[*Listener]struct{}), ofSession: make(map[[16]byte][]*Listener), numbers: time.Now().UnixNano()}
 }
 
-// SetMost sets how many clients may listen.
-func (b *Board) SetMost(n int) {
+// SetLimit sets how many clients may listen.
+func (b *Broker) SetLimit(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.most = n
+	b.limit = n
 }
 
 // Len returns how many clients listen.
-func (b *Board) Len() int {
+func (b *Broker) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.listeners)
@@ -70,13 +70,13 @@ func (b *Board) Len() int {
 
 // Publisher publishes the lists of one configuration.
 type Publisher struct {
-	board *Board
-	again func()
+	broker *Broker
+	again  func()
 }
 
 // Publisher returns one that counts from now on, until it is closed, or another one is
 // there. again is called when it counts once more; it must return at once.
-func (b *Board) Publisher(again func()) *Publisher {
+func (b *Broker) Publisher(again func()) *Publisher {
 	p := &Publisher{b, again}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *Board) Publisher(again func()) *Publisher {
 
 // Close has the one before it count again, if there is one.
 func (p *Publisher) Close() {
-	b := p.board
+	b := p.broker
 	b.mu.Lock()
 	b.publishers = slices.DeleteFunc(b.publishers, func(other *Publisher) bool { return other == p })
 	var last *Publisher
@@ -100,11 +100,11 @@ func (p *Publisher) Close() {
 }
 
 // Publish says which items clients of an era see of a kind from now on, and reports whether those who
-// listen are to be told: see [Publisher.Tell]. announced says that a server has announced a change
+// listen are to be told: see [Publisher.Notify]. announced says that a server has announced a change
 // since the last time, perhaps one that was found before that, or that servers are there, or
 // are not, all of a sudden. It has to be called again after the pause.
 func (p *Publisher) Publish(e revision.Era, k revision.Kind, items Digest, announced bool) (news bool) {
-	b := p.board
+	b := p.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !p.counts() {
@@ -112,11 +112,11 @@ func (p *Publisher) Publish(e revision.Era, k revision.Kind, items Digest, annou
 	}
 	l := &b.lists[e][k]
 	if !l.known {
-		l.known, l.told = true, items
+		l.known, l.notified = true, items
 	}
 	l.now = items
 	switch {
-	case l.told == items:
+	case l.notified == items:
 		return false
 	case announced:
 		return true
@@ -127,15 +127,15 @@ func (p *Publisher) Publish(e revision.Era, k revision.Kind, items Digest, annou
 	return true
 }
 
-// Tell tells those who listen that a list has changed.
-func (p *Publisher) Tell(e revision.Era, k revision.Kind) {
-	b := p.board
+// Notify tells those who listen that a list has changed.
+func (p *Publisher) Notify(e revision.Era, k revision.Kind) {
+	b := p.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !p.counts() {
 		return
 	}
-	b.lists[e][k].told = b.lists[e][k].now
+	b.lists[e][k].notified = b.lists[e][k].now
 	for listener := range b.listeners {
 		if listener.era == e && b.isNewest(listener) {
 			listener.add(topicOf(k))
@@ -145,7 +145,7 @@ func (p *Publisher) Tell(e revision.Era, k revision.Kind) {
 
 // counts reports whether p is the last one. The caller holds b.mu.
 func (p *Publisher) counts() bool {
-	b := p.board
+	b := p.broker
 	return !b.ended && len(b.publishers) > 0 && b.publishers[len(b.publishers)-1] == p
 }
 
@@ -159,7 +159,7 @@ func topicOf(k revision.Kind) revision.Kind {
 }
 
 // End ends all streams, and there are no more.
-func (b *Board) End() {
+func (b *Broker) End() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true
@@ -169,7 +169,7 @@ func (b *Board) End() {
 }
 
 // EndSession ends the streams of a session.
-func (b *Board) EndSession(id [16]byte) {
+func (b *Broker) EndSession(id [16]byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.ofSession[id] {

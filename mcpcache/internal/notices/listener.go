@@ -12,7 +12,7 @@ import (
 // Listener is a client that listens. Its stream has few bytes to wait for it: it is told
 // once of each kind, however often that changes.
 type Listener struct {
-	board   *Board
+	broker  *Broker
 	era     revision.Era
 	wants   revision.KindSet
 	session *[16]byte // nil: it is in none
@@ -42,14 +42,14 @@ const MostOfSession = 4
 
 // Listen adds a client that listens. It has to be closed. It is [ErrFull] if there are too
 // many.
-func (b *Board) Listen(to Listening) (*Listener, error) {
+func (b *Broker) Listen(to Listening) (*Listener, error) {
 	l := &Listener{
-		board: b, era: to.Era, wants: to.Wants, session: to.Session,
+		broker: b, era: to.Era, wants: to.Wants, session: to.Session,
 		changed: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.listeners) >= b.most {
+	if len(b.listeners) >= b.limit {
 		return nil, ErrFull
 	}
 	if b.ended {
@@ -73,7 +73,7 @@ func (b *Board) Listen(to Listening) (*Listener, error) {
 // Close ends the listening. What the client has not been told of is for the stream before it,
 // if its session has one.
 func (l *Listener) Close() {
-	b := l.board
+	b := l.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.listeners, l)
@@ -102,7 +102,7 @@ func (l *Listener) Ended() <-chan struct{} { return l.ended }
 // Take returns what the client is to be told now: of these kinds, the lists have changed. id
 // is for the last of the events that say so: who has not had that one is told again.
 func (l *Listener) Take() (kinds []revision.Kind, id string) {
-	b := l.board
+	b := l.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range Kinds {
@@ -116,7 +116,7 @@ func (l *Listener) Take() (kinds []revision.Kind, id string) {
 
 // isNewest reports whether what clients are told goes to that one of a session's streams. The
 // caller holds b.mu.
-func (b *Board) isNewest(l *Listener) bool {
+func (b *Broker) isNewest(l *Listener) bool {
 	if l.session == nil {
 		return true
 	}
@@ -154,11 +154,11 @@ const short = 5
 
 // eventID returns the id of an event: which lists clients have been told of, and a number that
 // no other event has. The caller holds b.mu.
-func (b *Board) eventID(e revision.Era) string {
+func (b *Broker) eventID(e revision.Era) string {
 	b.numbers++
 	state := make([]byte, 0, short*len(Kinds))
 	for _, k := range Kinds {
-		state = append(state, b.lists[e][k].told[:short]...)
+		state = append(state, b.lists[e][k].notified[:short]...)
 	}
 	return base64.RawURLEncoding.EncodeToString(state) + "." + strconv.FormatInt(b.numbers, 36)
 }
@@ -177,10 +177,10 @@ func stateOf(id string) []byte {
 
 // changedSince returns the kinds of which clients have been told something since the event of
 // that id. The caller holds b.mu.
-func (b *Board) changedSince(e revision.Era, id string) (kinds []revision.Kind) {
+func (b *Broker) changedSince(e revision.Era, id string) (kinds []revision.Kind) {
 	state := stateOf(id)
 	for i, k := range Kinds {
-		if string(state[i*short:(i+1)*short]) != string(b.lists[e][k].told[:short]) {
+		if string(state[i*short:(i+1)*short]) != string(b.lists[e][k].notified[:short]) {
 			kinds = append(kinds, topicOf(k))
 		}
 	}

@@ -13,21 +13,21 @@ var all = revision.SetOf(Kinds[:]...)
 
 // fixture is a board with one publisher.
 type fixture struct {
-	*Board
+	*Broker
 	*Publisher
 	t *testing.T
 }
 
 func newFixture(t *testing.T) *fixture {
-	b := NewBoard()
-	b.SetMost(100)
+	b := NewBroker()
+	b.SetLimit(100)
 	return &fixture{b, b.Publisher(func() {}), t}
 }
 
 // shows publishes a list that has the items of that name, and tells of it if that is news.
 func (f *fixture) shows(k revision.Kind, items byte, announced bool) {
 	if f.Publish(revision.Legacy, k, Digest{items}, announced) {
-		f.Tell(revision.Legacy, k)
+		f.Notify(revision.Legacy, k)
 	}
 }
 
@@ -197,8 +197,8 @@ func hasEnded(l *Listener) bool {
 }
 
 func TestTheLastPublisherCounts(t *testing.T) {
-	b := NewBoard()
-	b.SetMost(1)
+	b := NewBroker()
+	b.SetLimit(1)
 	again := 0
 	before := &fixture{b, b.Publisher(func() { again++ }), t}
 	before.shows(revision.Tools, 1, true)

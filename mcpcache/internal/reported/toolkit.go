@@ -78,7 +78,7 @@ func (t *Toolkit) Conflicts() []report.Conflict {
 func (t *Toolkit) Sessions() int { return t.Endpoint.Settings.Sessions.Len() }
 
 // Listeners implements [report.Source].
-func (t *Toolkit) Listeners() int { return t.Endpoint.Settings.Board.Len() }
+func (t *Toolkit) Listeners() int { return t.Endpoint.Settings.Broker.Len() }
 
 // Pinned implements [report.Source].
 func (t *Toolkit) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {

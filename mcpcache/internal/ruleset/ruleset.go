@@ -47,8 +47,8 @@ func (s *Rules) Watch(path string, failed func(), lists func() []*catalog.List, 
 // Run logs the patterns of rules that match nothing of the lists, until ctx ends.
 func (s *Rules) Run(ctx context.Context) { s.use.run(ctx) }
 
-// Most returns the view of a caller who may see as much as anybody.
-func (s *Rules) Most() *policy.View { return s.set.Most() }
+// Widest returns the view of a caller who may see as much as anybody.
+func (s *Rules) Widest() *policy.View { return s.set.Most() }
 
 // Same reports whether both have the same rules, whatever their matchers. Without rules, they are
 // nil.

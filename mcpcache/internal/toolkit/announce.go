@@ -13,24 +13,24 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// lookEvery is how often the lists are looked at for what is no change of a server's list:
+// reconcileEvery is how often the lists are looked at for what is no change of a server's list:
 // one that is too old to be given any more, or an era that a server has given up.
-const lookEvery = time.Second
+const reconcileEvery = time.Second
 
 // announce joins the servers' lists whenever one of them has changed, and has those who listen
 // told, until ctx ends. Before that, all servers get the time of the gate to be there.
 func (e *Endpoint) announce(ctx context.Context) {
 	for _, s := range e.servers {
-		stop := s.Cache.OnPin(func(revision.Revision, revision.Kind, bool) { e.lookSoon() })
+		stop := s.Cache.OnPin(func(revision.Revision, revision.Kind, bool) { e.reconcileSoon() })
 		defer stop()
 	}
 	for _, r := range eras {
 		e.await(ctx, r, e.servers)
 	}
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		e.look(ctx)
+		e.reconcile(ctx)
 		select {
 		case <-e.changed:
 		case <-tick.C:
@@ -39,27 +39,27 @@ func (e *Endpoint) announce(ctx context.Context) {
 	}
 }
 
-// lookSoon has the lists looked at.
-func (e *Endpoint) lookSoon() {
+// reconcileSoon has the lists looked at.
+func (e *Endpoint) reconcileSoon() {
 	select {
 	case e.changed <- struct{}{}:
 	default:
 	}
 }
 
-// look publishes the lists as they are now.
-func (e *Endpoint) look(ctx context.Context) {
-	e.looking <- struct{}{}
-	defer func() { <-e.looking }()
+// reconcile publishes the lists as they are now.
+func (e *Endpoint) reconcile(ctx context.Context) {
+	e.reconciling <- struct{}{}
+	defer func() { <-e.reconciling }()
 	now := time.Now()
 	for _, r := range eras {
 		for _, k := range notices.Kinds {
-			l, seen, told := published{e.given(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k], &e.told[r.Era()][k]
+			l, seen, told := published{e.joinNow(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k], &e.notified[r.Era()][k]
 			first := seen.list == nil
 			news := e.publisher().Publish(r.Era(), k, l.digest(), first || e.isAnnounced(seen.list, l.list) || seen.ofCallers != l.ofCallers)
 			if news {
 				e.agree(ctx, k, *told, l)
-				e.publisher().Tell(r.Era(), k)
+				e.publisher().Notify(r.Era(), k)
 			}
 			if *seen = l; first || news {
 				*told = l
@@ -68,17 +68,17 @@ func (e *Endpoint) look(ctx context.Context) {
 	}
 }
 
-// given returns the list of what the servers have now, without the parts that clients were given
+// joinNow returns the list of what the servers have now, without the parts that clients were given
 // a list without. Those are in the next one, if they are there again.
-func (e *Endpoint) given(r revision.Revision, k revision.Kind, now time.Time) *catalog.List {
+func (e *Endpoint) joinNow(r revision.Revision, k revision.Kind, now time.Time) *catalog.List {
 	parts := e.parts(r, k, now)
 	for i, s := range e.servers {
-		if s.Carries.isPersonal() || !s.withheld[r.Era()][k].Load() {
+		if s.Credentials.isPersonal() || !s.withheld[r.Era()][k].Load() {
 			continue
 		}
 		if s.verdict(parts[i], now) != freshness.Withheld {
 			s.withheld[r.Era()][k].Store(false)
-			e.lookSoon()
+			e.reconcileSoon()
 		}
 		parts[i] = nil
 	}
@@ -94,7 +94,7 @@ func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now publi
 		if before.list != nil {
 			last = before.list.Parts[i]
 		}
-		if s.Carries.isPersonal() {
+		if s.Credentials.isPersonal() {
 			s.Cache.NoteNotified(k, s.Cache.Mark(k))
 			if before.list != nil && before.ofCallers != now.ofCallers {
 				s.Cache.PublishChange(cache.Change{Kinds: revision.SetOf(k), Told: true, Again: true})
@@ -127,7 +127,7 @@ func (e *Endpoint) ofCallers(k revision.Kind) (d notices.Digest) {
 	}
 	var epochs []byte
 	for _, s := range e.servers {
-		if s.Carries.isPersonal() {
+		if s.Credentials.isPersonal() {
 			epochs = binary.BigEndian.AppendUint64(epochs, s.Cache.Mark(k).Announced())
 			epochs = binary.BigEndian.AppendUint64(epochs, s.returned[k].Load())
 		}

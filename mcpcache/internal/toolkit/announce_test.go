@@ -190,7 +190,7 @@ func TestChangesOfCallersLists(t *testing.T) {
 		defer leave()
 		for n, want := range [][]string{{"tools"}, {"tools", "tools"}} {
 			one.Notify(revision.ChangeOf(revision.Tools))
-			w.after(lookEvery)
+			w.after(reconcileEvery)
 			a.wantHeard(w, "soon", want...)
 			if asked := one.listsOf("ada"); asked != n+1 {
 				t.Errorf("before the caller lists, the server was asked %d times", asked)

@@ -32,9 +32,9 @@ type answer struct {
 	// replaced says that the client has been given something else.
 	replaced bool
 	watcher  sse.Watcher
-	// turned is how the client gets it over a bridge, plain how without one; nil: not at all.
-	turned *turned
-	plain  *responsefilter.Writer
+	// translation is how the client gets it over a bridge, plain how without one; nil: not at all.
+	translation *translation
+	plain       *responsefilter.Writer
 	// beginning is that of a JSON answer, as long as it may be all of it.
 	beginning []byte
 	// held is a status that the client has not been given yet: see [answer.holds]; 0 for none.
@@ -103,7 +103,7 @@ func (a *answer) begin(status int) {
 	a.attempt.AllowPage(h)
 	a.watcher.Format = sse.FormatOf(false, a.header["Content-Type"], a.header["Content-Encoding"])
 	if a.attempt.isBridged() {
-		a.turned = a.turn(status)
+		a.translation = a.translate(status)
 		return
 	}
 	a.plain = responsefilter.New(a.attempt.w, a.attempt.sieving(a.watcher.Format))
@@ -115,8 +115,8 @@ func (a *answer) pass(p []byte) error {
 	switch {
 	case a.replaced:
 		return nil
-	case a.turned != nil:
-		return a.turned.write(p)
+	case a.translation != nil:
+		return a.translation.write(p)
 	}
 	_, err := a.plain.Write(p)
 	return err
@@ -125,8 +125,8 @@ func (a *answer) pass(p []byte) error {
 // finish gives the client what is left of the answer, of which nothing more comes.
 func (a *answer) finish() error {
 	switch {
-	case a.turned != nil:
-		a.turned.finish()
+	case a.translation != nil:
+		a.translation.finish()
 	case a.plain != nil:
 		err := a.plain.Finish()
 		if err != nil && !a.plain.Started() {
@@ -141,8 +141,8 @@ func (a *answer) finish() error {
 
 // forget gives back what the answer has of the memory, also if reverse_proxy aborts.
 func (a *answer) forget() {
-	if a.turned != nil {
-		a.turned.share.Release()
+	if a.translation != nil {
+		a.translation.share.Release()
 	}
 	if a.plain != nil {
 		a.plain.Close()
@@ -186,9 +186,9 @@ func (a *answer) failed(status int) *jsonrpc.Problem {
 	case status != http.StatusUnauthorized && status != http.StatusForbidden:
 		return s.failed(status)
 	}
-	a.attempt.bar(s)
+	a.attempt.revoke(s)
 	if s == a.attempt.endpoint.door {
-		return a.attempt.turnAway(status, a.secrets.Texts(a.header["Www-Authenticate"]))
+		return a.attempt.reject(status, a.secrets.Texts(a.header["Www-Authenticate"]))
 	}
 	return s.refusing(status)
 }
@@ -268,7 +268,7 @@ func (a *answer) FlushError() error {
 		a.WriteHeader(http.StatusOK)
 	}
 	switch {
-	case a.held != 0, a.turned != nil && a.turned.isWhole():
+	case a.held != 0, a.translation != nil && a.translation.isWhole():
 		return nil
 	case a.plain != nil:
 		return http.NewResponseController(a.plain).Flush() // unless it is held back

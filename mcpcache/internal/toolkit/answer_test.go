@@ -170,7 +170,7 @@ func guarded(m *member) {
 		r.Header.Set("Authorization", "Bearer "+theToken)
 		return nil
 	}}
-	m.of.Carries.Guard, m.settings.Feed.Guard = guard, guard
+	m.of.Credentials.Guard, m.settings.Feed.Guard = guard, guard
 }
 
 // TestTheGuardsCredentialIsHidden: a client is given asterisks where a server repeats the credential of its guard, in
@@ -213,7 +213,7 @@ func TestAnswersThatEndLikeACredential(t *testing.T) {
 		m.On("tools/call", replies(http.StatusOK, "application/json", aResult))
 		c.call("one__tools_a").want(w, "a call", http.StatusOK, 0)
 	}, func(m *member) {
-		m.of.Carries.Guard = &clienttest.Guard{Put: func(r *http.Request) error {
+		m.of.Credentials.Guard = &clienttest.Guard{Put: func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer }-a-token-of-guards")
 			return nil
 		}}

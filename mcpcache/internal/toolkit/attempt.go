@@ -31,7 +31,7 @@ type attempt struct {
 // the session: then the client has been given nothing, and the call can be sent once more.
 func (t *attempt) send() (lost bool, err error) {
 	t.outcome, t.status = outcome.Routed, statusRouted
-	r := t.outgoing()
+	r := t.request()
 	s := t.server
 	before := r.Header.Clone()
 	err = s.authorize(r)
@@ -43,7 +43,7 @@ func (t *attempt) send() (lost bool, err error) {
 	a := &answer{attempt: t, header: make(http.Header), secrets: secrets, hiding: secrets.Filter()}
 	defer t.called(a)
 	defer a.forget()
-	if err = a.ask(r); err == nil {
+	if err = a.askAgain(r); err == nil {
 		t.endpoint.note(s, noAnswer, nil)
 	}
 	if a.wrote {
@@ -69,7 +69,7 @@ func (t *attempt) send() (lost bool, err error) {
 // has failed.
 func (t *attempt) conclude(a *answer, err error) error {
 	switch {
-	case a.turned != nil, err == nil && a.wrote:
+	case a.translation != nil, err == nil && a.wrote:
 		return a.finish()
 	case err == nil || a.wrote:
 	case t.isCancelled():
@@ -81,8 +81,8 @@ func (t *attempt) conclude(a *answer, err error) error {
 	return err
 }
 
-// outgoing returns the request as the server is sent it.
-func (t *attempt) outgoing() *http.Request {
+// request returns the request as the server is sent it.
+func (t *attempt) request() *http.Request {
 	t.in.Body.Keep() // a transport may read a request's body after it has answered
 	s := t.server
 	ctx := t.r.Context()
@@ -99,7 +99,7 @@ func (t *attempt) outgoing() *http.Request {
 	r.RequestURI = path
 	r.Host = s.Host
 	r.Header = passedOn(t.r.Header)
-	maps.Copy(r.Header, t.presents(s).Credentials)
+	maps.Copy(r.Header, t.callerAt(s).Credentials)
 	if t.isBridged() {
 		t.inOtherEra(r.Header)
 	}
@@ -129,16 +129,16 @@ func withOwnVars(ctx context.Context) context.Context {
 	return ctx
 }
 
-// ask has the server answer a request. What breaks off on its way over the bridge, or while it is held back, is
+// askAgain has the server answer a request. What breaks off on its way over the bridge, or while it is held back, is
 // answered by us; elsewhere, reverse_proxy aborts the client's connection.
-func (a *answer) ask(r *http.Request) error {
+func (a *answer) askAgain(r *http.Request) error {
 	defer func() {
 		p := recover()
 		if p == nil {
 			return
 		}
 		aborted, _ := p.(error)
-		if a.broken = a.held != 0; !a.broken && a.turned == nil || !errors.Is(aborted, http.ErrAbortHandler) {
+		if a.broken = a.held != 0; !a.broken && a.translation == nil || !errors.Is(aborted, http.ErrAbortHandler) {
 			panic(p)
 		}
 	}()

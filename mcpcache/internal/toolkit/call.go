@@ -14,7 +14,7 @@ import (
 
 // call is a request that is for one of the servers.
 type call struct {
-	*visit // that the client has made
+	*request // that the client has made
 
 	next    caddyhttp.Handler
 	body    []byte            // as the server is sent it

@@ -283,7 +283,7 @@ func TestCallersAreShownChanges(t *testing.T) {
 // A server has each of its fields of the caller's header, and no other server has any of them.
 func TestCallersAreKnownByTheirFields(t *testing.T) {
 	one, open := serves("one", modern).personal(), serves("open", modern)
-	one.of.Carries = Carries{From: "X-Key", Headers: []string{"X-Tenant"}}
+	one.of.Credentials = Credentials{From: "X-Key", Headers: []string{"X-Tenant"}}
 	run(t, func(w *world) {
 		c := w.calls(modern, "X-Key", "Bearer key", "X-Tenant", "blue", "Authorization", "Bearer own")
 		c.list(revision.Tools)

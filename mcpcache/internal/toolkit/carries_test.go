@@ -20,16 +20,16 @@ import (
 // is opened and ended, and no others.
 func TestCredentialsReachWhomTheyAreFor(t *testing.T) {
 	for name, tt := range map[string]struct {
-		carries Carries
+		carries Credentials
 		want    http.Header
 	}{
-		"nothing":                   {Carries{}, http.Header{}},
-		"the Authorization":         {Carries{From: "Authorization"}, http.Header{"Authorization": {"Bearer caller"}}},
-		"another field as that":     {Carries{From: "X-Token"}, http.Header{"Authorization": {"Bearer x"}}},
-		"a field that is not there": {Carries{From: "X-Other"}, http.Header{}},
-		"a field by its name":       {Carries{Headers: []string{"X-Token", "X-Other"}}, http.Header{"X-Token": {"Bearer x"}}},
+		"nothing":                   {Credentials{}, http.Header{}},
+		"the Authorization":         {Credentials{From: "Authorization"}, http.Header{"Authorization": {"Bearer caller"}}},
+		"another field as that":     {Credentials{From: "X-Token"}, http.Header{"Authorization": {"Bearer x"}}},
+		"a field that is not there": {Credentials{From: "X-Other"}, http.Header{}},
+		"a field by its name":       {Credentials{Headers: []string{"X-Token", "X-Other"}}, http.Header{"X-Token": {"Bearer x"}}},
 		"the Authorization and a field": {
-			Carries{From: "Authorization", Headers: []string{"X-Token"}}, http.Header{"Authorization": {"Bearer caller"}, "X-Token": {"Bearer x"}},
+			Credentials{From: "Authorization", Headers: []string{"X-Token"}}, http.Header{"Authorization": {"Bearer caller"}, "X-Token": {"Bearer x"}},
 		},
 	} {
 		eachPairNamed(t, name, func(w *world, c *caller, m *member) {
@@ -53,7 +53,7 @@ func TestCredentialsReachWhomTheyAreFor(t *testing.T) {
 					}
 				}
 			})
-		}, func(m *member) { m.of.Carries = tt.carries })
+		}, func(m *member) { m.of.Credentials = tt.carries })
 	}
 }
 
@@ -96,9 +96,9 @@ func TestGuardsRenewCredentials(t *testing.T) {
 	} {
 		eachPairNamed(t, name, func(w *world, c *caller, m *member) {
 			sent := m.records()
-			m.of.Carries.Guard = tt.guard
+			m.of.Credentials.Guard = tt.guard
 			if g, ok := tt.guard.(*clienttest.Guard); ok {
-				m.of.Carries.Guard = &clienttest.Guard{Renewals: g.Renewals} // one for each pair
+				m.of.Credentials.Guard = &clienttest.Guard{Renewals: g.Renewals} // one for each pair
 			}
 			m.On("tools/call", func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
 				if r.Header.Get("Authorization") != tt.accepts {
@@ -123,7 +123,7 @@ func TestGuardsRenewCredentials(t *testing.T) {
 				w.Errorf("the call is sent as %s and as %s", all[0], all[1])
 			}
 			want := guards.Challenge{Status: tt.status, Endpoint: m.of.URL, WWWAuthenticate: []string{"Bearer realm=x"}}
-			g, renews := m.of.Carries.Guard.(*clienttest.Guard)
+			g, renews := m.of.Credentials.Guard.(*clienttest.Guard)
 			if renews && tt.status == 401 && (!reflect.DeepEqual(g.Renewed, []guards.Challenge{want}) || g.Used[0] != "Bearer t0") {
 				w.Errorf("the guard is told of %+v and %q", g.Renewed, g.Used)
 			}
@@ -136,7 +136,7 @@ func TestGuardsRenewCredentials(t *testing.T) {
 func TestGuardsWithoutCredentials(t *testing.T) {
 	eachPair(t, func(w *world, c *caller, m *member) {
 		c.call("one__tools_a").wantOf(w, "one")
-		m.of.Carries.Guard = &clienttest.Guard{Put: func(*http.Request) error { return guards.ErrUnauthorized }}
+		m.of.Credentials.Guard = &clienttest.Guard{Put: func(*http.Request) error { return guards.ErrUnauthorized }}
 		for range 2 {
 			a := c.call("one__tools_a")
 			a.want(w, "a call", http.StatusBadGateway, -32603)
@@ -163,7 +163,7 @@ func TestRefusedCallersAreToldWhose(t *testing.T) {
 // it has set on the first one, which a transport may read still.
 func TestRequestsHaveTheirOwnVariables(t *testing.T) {
 	eachPair(t, func(w *world, c *caller, m *member) {
-		m.of.Carries.Guard = &clienttest.Guard{Renewals: 1}
+		m.of.Credentials.Guard = &clienttest.Guard{Renewals: 1}
 		var all []map[string]any
 		m.On("tools/call", func(w http.ResponseWriter, r *http.Request, c clienttest.Call) error {
 			vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)

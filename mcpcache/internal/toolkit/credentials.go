@@ -19,9 +19,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Carries says what of a caller's request a server is sent, besides the message and what is
+// Credentials says what of a caller's request a server is sent, besides the message and what is
 // harmless. The zero value is nothing.
-type Carries struct {
+type Credentials struct {
 	// From is the field of the header whose values become the Authorization: that itself where
 	// the caller's own is passed on, "" for none.
 	From string
@@ -32,10 +32,10 @@ type Carries struct {
 }
 
 // isPersonal reports whether the server may tell callers apart.
-func (c *Carries) isPersonal() bool { return c.From != "" || len(c.Headers) > 0 }
+func (c *Credentials) isPersonal() bool { return c.From != "" || len(c.Headers) > 0 }
 
-// credentials returns what of a caller's header the server is sent.
-func (c *Carries) credentials(h http.Header) http.Header {
+// of returns what of a caller's header the server is sent.
+func (c *Credentials) of(h http.Header) http.Header {
 	sent := make(http.Header)
 	for _, name := range c.Headers {
 		if values := h[name]; len(values) > 0 {
@@ -48,16 +48,16 @@ func (c *Carries) credentials(h http.Header) http.Header {
 	return sent
 }
 
-// presents returns as whom the caller comes to a server.
-func (v *viewer) presents(s *Server) feed.Caller {
-	if v.presented == nil {
-		v.presented = make([]*feed.Caller, len(v.endpoint.servers))
+// callerAt returns as whom the caller comes to a server.
+func (v *viewer) callerAt(s *Server) feed.Caller {
+	if v.callers == nil {
+		v.callers = make([]*feed.Caller, len(v.endpoint.servers))
 	}
-	known := v.presented[s.number]
+	known := v.callers[s.number]
 	if known == nil {
-		fields, guarded := s.Carries.credentials(v.r.Header), s.Carries.Guard != nil
+		fields, guarded := s.Credentials.of(v.r.Header), s.Credentials.Guard != nil
 		known = &feed.Caller{Credentials: fields, Guarded: guarded, Context: s.Identity.OfFields(fields, guarded)}
-		v.presented[s.number] = known
+		v.callers[s.number] = known
 	}
 	return *known
 }
@@ -67,7 +67,7 @@ func (v *viewer) presents(s *Server) feed.Caller {
 // one stranger with many credentials. Of IPv6 that is a network of 64 bits, which is what a
 // customer has.
 func (v *viewer) origin(s *Server, at revision.Revision, k revision.Kind) string {
-	c := v.presents(s)
+	c := v.callerAt(s)
 	if known := s.Admission.Context(c.Context, at); known != nil && known.Admitted(k, v.now) {
 		return string(c.Context.Key())
 	}
@@ -87,8 +87,8 @@ func (v *viewer) origin(s *Server, at revision.Revision, k revision.Kind) string
 func (v *viewer) whose() []byte {
 	hash := sha256.New()
 	for _, s := range v.endpoint.servers {
-		if s.Carries.isPersonal() {
-			hash.Write(v.presents(s).Context.Key())
+		if s.Credentials.isPersonal() {
+			hash.Write(v.callerAt(s).Context.Key())
 		}
 	}
 	return hash.Sum(nil)
@@ -106,7 +106,7 @@ func (v *viewer) lister() catalog.Caller {
 // isKnown reports whether a server is sent something by which it may know the caller.
 func (v *viewer) isKnown() bool {
 	return v.endpoint.personal && slices.ContainsFunc(v.endpoint.servers, func(s *Server) bool {
-		return len(v.presents(s).Credentials) > 0
+		return len(v.callerAt(s).Credentials) > 0
 	})
 }
 
@@ -150,22 +150,22 @@ func passedOn(h http.Header) http.Header {
 
 // authorize puts the guard's credential on a request, where the server wants it on callers'.
 func (s *Server) authorize(r *http.Request) error {
-	if s.Carries.Guard == nil {
+	if s.Credentials.Guard == nil {
 		return nil
 	}
-	return client.Authorize(s.Carries.Guard, r)
+	return client.Authorize(s.Credentials.Guard, r)
 }
 
 // mayRenew reports whether the guard can try another credential, since one was refused.
 func (c *call) mayRenew(status int) bool {
-	_, can := c.server.Carries.Guard.(guards.Renewer)
+	_, can := c.server.Credentials.Guard.(guards.Renewer)
 	return can && status == http.StatusUnauthorized && !c.renewed
 }
 
 // renew has the guard renew the credential on a request that was refused.
 func (c *call) renew(r *http.Request, challenges []string) error {
 	c.renewed = true
-	err := client.Renew(c.r.Context(), c.server.Carries.Guard.(guards.Renewer), r, guards.Challenge{
+	err := client.Renew(c.r.Context(), c.server.Credentials.Guard.(guards.Renewer), r, guards.Challenge{
 		Status: http.StatusUnauthorized, Endpoint: c.server.Settings.Feed.Endpoint, WWWAuthenticate: challenges,
 	})
 	if err != nil {
@@ -177,9 +177,9 @@ func (c *call) renew(r *http.Request, challenges []string) error {
 // refusesWhom says in plain words whom a server refuses by a 401 or 403.
 func (s *Server) refusesWhom() string {
 	switch {
-	case s.Carries.Guard != nil:
+	case s.Credentials.Guard != nil:
 		return "the credential of its guard"
-	case s.Carries.isPersonal():
+	case s.Credentials.isPersonal():
 		return "the caller's credentials"
 	}
 	return "requests without credentials"

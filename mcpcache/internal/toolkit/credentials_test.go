@@ -129,7 +129,7 @@ func TestOrigins(t *testing.T) {
 	}
 	stranger := origin("192.0.2.1")
 	until := identity.AdmittedUntil(v.r, v.now, time.Minute)
-	s.Admission.AdmitContext(v.presents(s).Context, revision.LatestModern, revision.SetOf(revision.Tools), s.Admission.Ticket(), until)
+	s.Admission.AdmitContext(v.callerAt(s).Context, revision.LatestModern, revision.SetOf(revision.Tools), s.Admission.Ticket(), until)
 	if known := origin("192.0.2.1"); known == stranger || known != origin("192.0.2.2") {
 		t.Errorf("a known caller counts as %q", known)
 	}

@@ -17,10 +17,10 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 	}
 	e := &Endpoint{status: outcome.NewCacheStatus("mcp_cache")}
 	for _, said := range []string{
-		string((&visit{viewer: viewer{endpoint: e}, outcome: outcome.Hit, left: 297 * time.Second}).AppendStatus(nil)),
-		string((&visit{viewer: viewer{endpoint: e}, outcome: outcome.Miss}).AppendStatus(nil)),
-		string((&visit{viewer: viewer{endpoint: e}, outcome: outcome.Stale, left: -12 * time.Second, status: statusStale}).AppendStatus(nil)),
-		string((&visit{viewer: viewer{endpoint: e}, outcome: outcome.Hit, status: statusPartial}).AppendStatus(nil)),
+		string((&request{viewer: viewer{endpoint: e}, outcome: outcome.Hit, left: 297 * time.Second}).AppendStatus(nil)),
+		string((&request{viewer: viewer{endpoint: e}, outcome: outcome.Miss}).AppendStatus(nil)),
+		string((&request{viewer: viewer{endpoint: e}, outcome: outcome.Stale, left: -12 * time.Second, status: statusStale}).AppendStatus(nil)),
+		string((&request{viewer: viewer{endpoint: e}, outcome: outcome.Hit, status: statusPartial}).AppendStatus(nil)),
 		e.status.Name + statusRouted,
 		e.status.Name + statusOwn,
 		e.status.Name + statusOrigin,

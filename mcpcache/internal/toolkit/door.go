@@ -18,26 +18,26 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
-// knocks are the lists by one of which the door is asked whether it lets a caller in: some
+// authenticationKinds are the lists by one of which the door is asked whether it lets a caller in: some
 // servers answer everybody what they are, but list for those alone whom they know.
-var knocks = []revision.Kind{revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates}
+var authenticationKinds = []revision.Kind{revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates}
 
-// enter has the caller be let in by the server that is the door, unless it has done that
+// admit has the caller be let in by the server that is the door, unless it has done that
 // lately. It returns that one's refusal, or nil.
-func (v *visit) enter() *jsonrpc.Problem {
+func (v *request) admit() *jsonrpc.Problem {
 	door := v.endpoint.door
 	if door == nil {
 		return nil
 	}
 	v.awaitServers([]*Server{door})
-	known, failure := v.knock(v.r.Context())
+	known, failure := v.authenticate(v.r.Context())
 	if known {
 		return nil
 	}
 	if status := statusOf(failure); status != nil { // it answers
 		v.endpoint.note(door, closedDoor, nil)
 		v.status = statusAdmission
-		return v.turnAway(status.Status, status.WWWAuthenticate)
+		return v.reject(status.Status, status.WWWAuthenticate)
 	}
 	v.endpoint.note(door, closedDoor, failure)
 	if failure == nil {
@@ -47,11 +47,11 @@ func (v *visit) enter() *jsonrpc.Problem {
 	return door.doesNotAnswer(failure)
 }
 
-// enterBeforeLong has the caller be let in before more than the beginning of a long body is read, which
+// admitBeforeLong has the caller be let in before more than the beginning of a long body is read, which
 // takes of the memory that is for all. The message is not known yet, so the header says in which era the
 // door is asked. Without a revision there, that is the legacy one. If the message turns out to be of the
 // other era, the door has to let the caller in there as well.
-func (v *visit) enterBeforeLong() *jsonrpc.Problem {
+func (v *request) admitBeforeLong() *jsonrpc.Problem {
 	if v.in.Body.Whole {
 		return nil
 	}
@@ -59,18 +59,18 @@ func (v *visit) enterBeforeLong() *jsonrpc.Problem {
 	if _, legacy := inbound.LegacyRevision(v.r.Header); legacy {
 		v.at = revision.LatestLegacy
 	}
-	f := v.enter()
+	f := v.admit()
 	if f == nil {
 		v.at = revision.Unknown // until the message says it
 	}
 	return f
 }
 
-// knock asks the door for a list, unless it is known to have let the caller in lately. It returns why
+// authenticate asks the door for a list, unless it is known to have let the caller in lately. It returns why
 // the caller is not in.
-func (v *visit) knock(ctx context.Context) (known bool, failure error) {
+func (v *request) authenticate(ctx context.Context) (known bool, failure error) {
 	door := v.endpoint.door
-	asked := knocks
+	asked := authenticationKinds
 	wanted, lists := revision.KindOf(v.in.Method)
 	if lists && wanted != revision.Discover {
 		asked = append([]revision.Kind{wanted}, asked...)
@@ -80,7 +80,7 @@ func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 		if !door.Settings.Caches(k) {
 			continue
 		}
-		if door.admits(v.presents(door), door.at(v.at), k, v.now) {
+		if door.admits(v.callerAt(door), door.at(v.at), k, v.now) {
 			return true, nil
 		}
 		knock := v.fetchAs(ctx, door, k, callerlists.NoFailure)
@@ -89,7 +89,7 @@ func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 		switch {
 		case err == nil && shown.Answered != 0:
 			if lists && k == wanted {
-				v.knocked = &knock
+				v.admittedBy = &knock
 			}
 			return false, nil
 		case err != nil:
@@ -102,25 +102,25 @@ func (v *visit) knock(ctx context.Context) (known bool, failure error) {
 	return false, failure
 }
 
-// knockWithin is how long the door may take to say whether a caller who listens is still in.
-const knockWithin = 5 * time.Second
+// authenticateWithin is how long the door may take to say whether a caller who listens is still in.
+const authenticateWithin = 5 * time.Second
 
-// isTurnedAway reports whether the door has refused a caller whom it had let in.
-func (v *visit) isTurnedAway() bool {
+// isRejected reports whether the door has refused a caller whom it had let in.
+func (v *request) isRejected() bool {
 	if v.endpoint.door == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), knockWithin)
+	ctx, cancel := context.WithTimeout(v.r.Context(), authenticateWithin)
 	defer cancel()
 	v.now = time.Now()
-	_, failure := v.knock(ctx)
+	_, failure := v.authenticate(ctx)
 	return statusOf(failure) != nil
 }
 
 var errNoList = errors.New("the server has no list by which it could let anybody in")
 
-// turnAway is the refusal of a caller whom the door does not let in.
-func (v *visit) turnAway(status int, challenges []string) *jsonrpc.Problem {
+// reject is the refusal of a caller whom the door does not let in.
+func (v *request) reject(status int, challenges []string) *jsonrpc.Problem {
 	door := v.endpoint.door
 	told := make([]string, len(challenges))
 	for i, challenge := range challenges {
@@ -136,26 +136,26 @@ func (v *visit) turnAway(status int, challenges []string) *jsonrpc.Problem {
 	return jsonrpc.Refused(status, fmt.Sprintf("the MCP server %q refuses the caller's credentials", door.Name))
 }
 
-// turnedAway returns the refusal of a caller whom the door has refused something that it was
+// rejected returns the refusal of a caller whom the door has refused something that it was
 // asked for on its behalf; nil if another server has, or the door something else.
-func (v *visit) turnedAway(s *Server, err error) *jsonrpc.Problem {
+func (v *request) rejected(s *Server, err error) *jsonrpc.Problem {
 	status := statusOf(err)
 	if status == nil {
 		return nil
 	}
-	v.bar(s)
+	v.revoke(s)
 	if s != v.endpoint.door {
 		return nil
 	}
-	return v.turnAway(status.Status, status.WWWAuthenticate)
+	return v.reject(status.Status, status.WWWAuthenticate)
 }
 
-// bar ends the lists of a server for a caller whose request it has refused, until it accepts the
+// revoke ends the lists of a server for a caller whose request it has refused, until it accepts the
 // caller anew. A server other than the door that is sent nothing of the caller's has not refused
 // the caller.
-func (v *viewer) bar(s *Server) {
-	if c := v.presents(s); s == v.endpoint.door || len(c.Credentials) > 0 {
-		s.bar(c.Context, s.at(v.at))
+func (v *viewer) revoke(s *Server) {
+	if c := v.callerAt(s); s == v.endpoint.door || len(c.Credentials) > 0 {
+		s.revoke(c.Context, s.at(v.at))
 	}
 }
 

@@ -164,7 +164,7 @@ func TestADoorWithoutLists(t *testing.T) {
 		wantDoorLogged(w, "door does not answer")
 	}, func(m *member) {
 		m.Kinds = nil
-		for _, k := range knocks {
+		for _, k := range authenticationKinds {
 			m.On(k.Method(), clienttest.Failure(http.StatusOK, -32601, ""))
 		}
 		m.On("initialize", nil)

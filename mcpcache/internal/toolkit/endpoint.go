@@ -19,7 +19,7 @@
 // legacy server, too. Clients that listen for changes hear of a change once the new list is joined.
 //
 // The configuration of each server says which of the caller's credentials it receives: see
-// [passedOn] and [Carries]. A server that receives any is asked for lists with them. These lists are
+// [passedOn] and [Credentials]. A server that receives any is asked for lists with them. These lists are
 // that caller's alone, and are joined for it. One of the servers may be the door, which has to let
 // every caller in.
 //
@@ -80,8 +80,8 @@ type Settings struct {
 	Door string
 	// Rules are those beside the servers; nil: there are none.
 	Rules Rules
-	// Board has the clients that listen for changes.
-	Board *notices.Board
+	// Broker has the clients that listen for changes.
+	Broker *notices.Broker
 }
 
 // Endpoint answers the requests of clients. It is made by [New].
@@ -95,7 +95,7 @@ type Endpoint struct {
 	servers    []*Server
 	door       *Server          // nil: there is none
 	personal   bool             // servers may show single callers other lists
-	most       *catalog.Views   // of a caller who may see as much as anybody; nil: there are no rules
+	widest     *catalog.Views   // of a caller who may see as much as anybody; nil: there are no rules
 	varies     revision.KindSet // of which rules have callers see different items
 	catalog    *catalog.Joined
 	cache      *cache.Cache   // of the joined lists
@@ -106,11 +106,11 @@ type Endpoint struct {
 	status     outcome.CacheStatus
 	end        context.CancelFunc
 
-	changed   chan struct{} // a server's list has changed
-	publisher func() *notices.Publisher
-	looking   chan struct{}                   // is full while somebody looks, which may take seconds (synctest waits for no mutex)
-	seen      [2][revision.NumKinds]published // the lists at the last look; looking is full
-	told      [2][revision.NumKinds]published // the lists that clients were told of last; looking is full
+	changed     chan struct{} // a server's list has changed
+	publisher   func() *notices.Publisher
+	reconciling chan struct{}                   // is full while somebody looks, which may take seconds (synctest waits for no mutex)
+	seen        [2][revision.NumKinds]published // the lists at the last look; looking is full
+	notified    [2][revision.NumKinds]published // the lists that clients were told of last; looking is full
 }
 
 // New returns an endpoint in front of several servers. It has to be closed.
@@ -130,13 +130,13 @@ func New(s Settings, servers []*Server, o outcome.Observer, l *zap.Logger) (*End
 		server.path, server.Host, server.number = address.Path, cmp.Or(server.Host, address.Host), i
 	}
 	e := &Endpoint{
-		Settings: s, Observer: o, Logger: l, Warnings: warnings.New(l), servers: servers, cache: own, status: outcome.NewCacheStatus(s.Name), most: most(s.Rules, servers),
+		Settings: s, Observer: o, Logger: l, Warnings: warnings.New(l), servers: servers, cache: own, status: outcome.NewCacheStatus(s.Name), widest: widestViews(s.Rules, servers),
 	}
-	e.varies = varying(e.most)
-	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.most)
+	e.varies = varying(e.widest)
+	e.catalog = catalog.NewJoined(joining, catalog.About{Name: s.Name, Version: s.Version}, s.Limits, own, e.widest)
 	for _, server := range servers {
 		server.callerLists = callerlists.New(server.Cache)
-		e.personal = e.personal || server.Carries.isPersonal()
+		e.personal = e.personal || server.Credentials.isPersonal()
 		if server.Name == s.Door {
 			e.door = server
 		}
@@ -144,9 +144,9 @@ func New(s Settings, servers []*Server, o outcome.Observer, l *zap.Logger) (*End
 	e.bridged = budget.New(s.Memory / 2)
 	e.compressor = encoded.NewCompressor(own.Wanted(), func() *zap.Logger { return l })
 	e.end = func() {}
-	e.changed, e.looking = make(chan struct{}, 1), make(chan struct{}, 1)
+	e.changed, e.reconciling = make(chan struct{}, 1), make(chan struct{}, 1)
 	// A configuration that is never in force publishes nothing.
-	e.publisher = sync.OnceValue(func() *notices.Publisher { return s.Board.Publisher(e.lookSoon) })
+	e.publisher = sync.OnceValue(func() *notices.Publisher { return s.Broker.Publisher(e.reconcileSoon) })
 	return e, nil
 }
 
@@ -191,7 +191,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	case http.MethodGet:
 		return v.get()
 	case http.MethodDelete:
-		return v.end()
+		return v.endSession()
 	case http.MethodOptions:
 		return v.preflight()
 	}
@@ -199,14 +199,14 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 }
 
 // refuse refuses a request of a foreign page, or by a name that was made to lead here.
-func (v *visit) refuse(foreign origin.Refusal) error {
+func (v *request) refuse(foreign origin.Refusal) error {
 	v.endpoint.Warnings.Warn(foreign.Remark())
 	v.status = statusOrigin
 	return v.fail(jsonrpc.Refused(http.StatusForbidden, foreign.Reason))
 }
 
 // notAllowed refuses a method of HTTP.
-func (v *visit) notAllowed(text, allowed string) error {
+func (v *request) notAllowed(text, allowed string) error {
 	v.w.Header()["Allow"] = []string{allowed}
 	return v.fail(jsonrpc.Refused(http.StatusMethodNotAllowed, text))
 }

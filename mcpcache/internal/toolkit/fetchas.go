@@ -17,21 +17,21 @@ import (
 // fetchAs asks a server for a list as the caller, unless there is a failure that counts. ctx lasts for as
 // long as the list is needed.
 func (v *viewer) fetchAs(ctx context.Context, s *Server, k revision.Kind, counts callerlists.Remembered) callerlists.List {
-	c, r, at := v.presents(s), v.at, s.at(v.at)
+	c, r, at := v.callerAt(s), v.at, s.at(v.at)
 	return s.callerLists.Ask(ctx, callerlists.Request{
 		Caller: c.Context, Origin: v.origin(s, at, k), Era: at.Era(), Kind: k, Counts: counts,
-		Fetch: func(ctx context.Context) (*feed.CallerLists, error) { return s.ask(ctx, c, r, k) },
+		Fetch: func(ctx context.Context) (*feed.CallerLists, error) { return s.fetchAs(ctx, c, r, k) },
 	})
 }
 
-// ask asks the server for a list as a caller, for clients of the era of r, and keeps what comes.
-func (s *Server) ask(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.CallerLists, error) {
+// fetchAs asks the server for a list as a caller, for clients of the era of r, and keeps what comes.
+func (s *Server) fetchAs(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.CallerLists, error) {
 	ticket := s.Admission.Ticket()
-	shown, err := s.askInEras(ctx, c, r, k)
+	shown, err := s.fetchInEras(ctx, c, r, k)
 	switch {
 	case err == nil:
 	case client.Refused(err):
-		s.bar(c.Context, shown.Revision)
+		s.revoke(c.Context, shown.Revision)
 		return nil, err
 	default:
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Server) ask(ctx context.Context, c feed.Caller, r revision.Revision, k 
 		until := identity.AdmittedUntil(&http.Request{Header: c.Credentials}, time.Now(), s.Settings.AdmitFor)
 		s.Admission.AdmitContext(c.Context, shown.Revision, shown.Answered, ticket, until)
 	}
-	s.shownAt.Store(uint32(shown.Revision))
+	s.answeredAt.Store(uint32(shown.Revision))
 	for _, list := range shown.Lists {
 		if list != nil {
 			s.Cache.Put(list)
@@ -50,8 +50,8 @@ func (s *Server) ask(ctx context.Context, c feed.Caller, r revision.Revision, k 
 	return shown, nil
 }
 
-// lastShownAt returns the revision at which a caller was answered last, or [revision.Unknown].
-func (s *Server) lastShownAt() revision.Revision { return revision.Revision(s.shownAt.Load()) }
+// lastAnsweredAt returns the revision at which a caller was answered last, or [revision.Unknown].
+func (s *Server) lastAnsweredAt() revision.Revision { return revision.Revision(s.answeredAt.Load()) }
 
 // deliver notes that the server has shown a caller a list. Clients of the era of r hear of that if
 // one was given a list without it.
@@ -61,8 +61,8 @@ func (s *Server) deliver(r revision.Revision, k revision.Kind) {
 	}
 }
 
-// bar has a caller be let in anew: the server has refused the credentials.
-func (s *Server) bar(of cache.Partition, r revision.Revision) {
+// revoke has a caller be let in anew: the server has refused the credentials.
+func (s *Server) revoke(of cache.Partition, r revision.Revision) {
 	if of.IsAnonymous() {
 		s.Admission.RefuseContext(of, r, 0)
 		return
@@ -70,16 +70,16 @@ func (s *Server) bar(of cache.Partition, r revision.Revision) {
 	s.Admission.Revoke(of)
 }
 
-// askInEras asks at the revision at which the server is shown to clients of the era of r; if
+// fetchInEras asks at the revision at which the server is shown to clients of the era of r; if
 // it is not known yet whether it speaks that, at the other era's, too. The answer always has
 // a revision.
-func (s *Server) askInEras(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.CallerLists, error) {
+func (s *Server) fetchInEras(ctx context.Context, c feed.Caller, r revision.Revision, k revision.Kind) (*feed.CallerLists, error) {
 	at := s.at(r)
-	known := s.spoken(at) == at || s.lastShownAt() == at
-	shown, err := s.askAt(ctx, at, k, c, known)
+	known := s.spoken(at) == at || s.lastAnsweredAt() == at
+	shown, err := s.fetchAt(ctx, at, k, c, known)
 	if err != nil && !known && s.maySpeak(otherOf(at)) && !client.Refused(err) && !client.Unreachable(err) && ctx.Err() == nil {
 		at = otherOf(at)
-		if other, failure := s.askAt(ctx, at, k, c, false); failure == nil || client.Refused(failure) {
+		if other, failure := s.fetchAt(ctx, at, k, c, false); failure == nil || client.Refused(failure) {
 			shown, err = other, failure
 		}
 	}
@@ -89,8 +89,8 @@ func (s *Server) askInEras(ctx context.Context, c feed.Caller, r revision.Revisi
 	return shown, err
 }
 
-// askAt asks at one revision. A panic is a failure of that server.
-func (s *Server) askAt(ctx context.Context, at revision.Revision, k revision.Kind, c feed.Caller, known bool) (shown *feed.CallerLists, err error) {
+// fetchAt asks at one revision. A panic is a failure of that server.
+func (s *Server) fetchAt(ctx context.Context, at revision.Revision, k revision.Kind, c feed.Caller, known bool) (shown *feed.CallerLists, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			shown, err = nil, fmt.Errorf("asking for the lists of a caller panicked: %v", p)

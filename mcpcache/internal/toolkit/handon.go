@@ -92,7 +92,7 @@ func (c *call) handOverAs(client *session.Claims) error {
 }
 
 // caller returns as whom sessions are opened for a modern client.
-func (v *visit) caller() (*session.Claims, error) {
+func (v *request) caller() (*session.Claims, error) {
 	info := func(member string) string {
 		return message.StringAt(v.in.Body.Bytes, "params", "_meta", message.MetaClientInfo, member)
 	}

@@ -43,7 +43,7 @@ func (c *call) sendInSession(s *session.Entry, client *session.Claims) error {
 	at := place{as: client, within: s}
 	defer func() { c.gone(at.opened) }()
 	for again := false; ; again = true {
-		o, err := s.Dial(ctx, c.endpoint.sessions(c.server, client, c.presents(c.server)))
+		o, err := s.Dial(ctx, c.endpoint.sessions(c.server, client, c.callerAt(c.server)))
 		switch {
 		case c.isCancelled() || err == nil && !c.waits.Send(o):
 			return c.fail(cancelled)
@@ -124,7 +124,7 @@ func (e *Endpoint) sessions(s *Server, c *session.Claims, caller feed.Caller) se
 func (c *call) notOpened(err error) *jsonrpc.Problem {
 	c.endpoint.note(c.server, notOpening, err)
 	if status := statusOf(err); status != nil {
-		if f := c.turnedAway(c.server, err); f != nil {
+		if f := c.rejected(c.server, err); f != nil {
 			return f
 		}
 		return c.server.refusing(status.Status)
@@ -161,7 +161,7 @@ func (c *call) cancel(o *session.Upstream, notification []byte) {
 		return
 	}
 	c.body, c.name = notification, ""
-	r := c.attempt(place{opened: o}, true).outgoing()
+	r := c.attempt(place{opened: o}, true).request()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelWithin)
 	defer cancel()
 	r = r.WithContext(ctx)

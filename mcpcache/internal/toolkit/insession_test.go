@@ -283,7 +283,7 @@ func TestCancellationsHaveTheGuardsCredential(t *testing.T) {
 		leave()
 		_, leave = c.begin(c.calling("one__tools_a"))
 		defer leave()
-		m.of.Carries.Guard = &clienttest.Guard{Put: func(*http.Request) error { return guards.ErrUnauthorized }}
+		m.of.Credentials.Guard = &clienttest.Guard{Put: func(*http.Request) error { return guards.ErrUnauthorized }}
 		c.cancel(fmt.Sprint(c.sent)).want(w, "the notification", http.StatusAccepted, 0)
 		if n := m.Count("notifications/cancelled"); n != 1 {
 			w.Errorf("the server is told %d times", n)

@@ -23,7 +23,7 @@ import (
 
 // isLegacy reports whether a message is one of a legacy client: it names no revision in its
 // _meta, nor a modern or unknown one in its header.
-func (v *visit) isLegacy() bool {
+func (v *request) isLegacy() bool {
 	if v.in.Message.Meta.Revision != nil {
 		return false
 	}
@@ -35,9 +35,9 @@ func (v *visit) isLegacy() bool {
 }
 
 // legacy answers a message of a legacy client.
-func (v *visit) legacy(next caddyhttp.Handler) error {
+func (v *request) legacy(next caddyhttp.Handler) error {
 	v.at = revision.LatestLegacy
-	if f := v.enter(); f != nil {
+	if f := v.admit(); f != nil {
 		return v.fail(f)
 	}
 	if v.in.Method == "initialize" && v.in.Message.ID != nil {
@@ -64,7 +64,7 @@ func (v *visit) legacy(next caddyhttp.Handler) error {
 
 // initialize opens a session: the id that the client is given has sealed all that has to be
 // known of it (2025-11-25, "Lifecycle", "Initialization").
-func (v *visit) initialize() error {
+func (v *request) initialize() error {
 	e := v.endpoint
 	v.at = revision.Parse(message.StringAt(v.in.Body.Bytes, "params", "protocolVersion"))
 	if v.at == revision.Unknown || v.at.Era() != revision.Legacy {
@@ -85,7 +85,7 @@ func (v *visit) initialize() error {
 func (e *Endpoint) described() [][]byte {
 	results := make([][]byte, len(e.servers))
 	for i, s := range e.servers {
-		if f := s.feed(revision.LatestLegacy); f != nil && f.Server() != nil && !s.Carries.isPersonal() {
+		if f := s.feed(revision.LatestLegacy); f != nil && f.Server() != nil && !s.Credentials.isPersonal() {
 			results[i] = f.Server().Result
 		}
 	}
@@ -94,10 +94,10 @@ func (e *Endpoint) described() [][]byte {
 
 // principal returns whose a session is: of this toolkit, and of the user whom handlers in
 // front have found out, if any. It is of no use to anybody else, nor elsewhere.
-func (v *visit) principal() string { return v.endpoint.Settings.Name + "\n" + v.user() }
+func (v *request) principal() string { return v.endpoint.Settings.Name + "\n" + v.user() }
 
 // user returns who handlers in front have found out that the client is; "" if they have not.
-func (v *visit) user() string {
+func (v *request) user() string {
 	replacer, ok := v.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return ""
@@ -112,7 +112,7 @@ const secretsWithin = 5 * time.Second
 
 // awaitSealer waits for the secrets of sessions during the first attempt to load them, for so long at most. It
 // reports whether the secrets are there.
-func (v *visit) awaitSealer(most time.Duration) bool {
+func (v *request) awaitSealer(most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(v.r.Context(), most)
 	defer cancel()
 	settings := &v.endpoint.Settings
@@ -130,7 +130,7 @@ func (v *visit) awaitSealer(most time.Duration) bool {
 }
 
 // resume finds out which session the request is in.
-func (v *visit) resume() *jsonrpc.Problem {
+func (v *request) resume() *jsonrpc.Problem {
 	v.at = revision.LatestLegacy
 	ids := v.r.Header["Mcp-Session-Id"]
 	if len(ids) != 1 || ids[0] == "" {
@@ -152,13 +152,13 @@ func (v *visit) resume() *jsonrpc.Problem {
 	return nil
 }
 
-// end ends a session (2025-11-25, "Streamable HTTP", "Session Management" 5).
-func (v *visit) end() error {
+// endSession ends a session (2025-11-25, "Streamable HTTP", "Session Management" 5).
+func (v *request) endSession() error {
 	if f := v.resume(); f != nil {
 		return v.fail(f)
 	}
 	v.endpoint.endSession(v.client.ID)
-	v.own()
+	v.ownSession()
 	v.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -166,18 +166,18 @@ func (v *visit) end() error {
 // endSession ends the session of a client for good.
 func (e *Endpoint) endSession(id session.ID) {
 	e.Settings.Sessions.End(id)
-	e.Settings.Board.EndSession(id)
+	e.Settings.Broker.EndSession(id)
 }
 
-// own fills in the header of an answer of ours that is no list.
-func (v *visit) own() {
+// ownSession fills in the header of an answer of ours that is no list.
+func (v *request) ownSession() {
 	h := v.w.Header()
 	h["Cache-Status"] = []string{v.endpoint.status.Name + statusOwn}
 	v.AllowPage(h)
 }
 
 // result answers with a result.
-func (v *visit) result(result []byte) error {
+func (v *request) result(result []byte) error {
 	body := slices.Concat(message.AppendPrefix(nil, v.in.Message.ID, -1, false), result[1:], []byte("}"))
 	h, contentType := v.w.Header(), "application/json"
 	if stream, _ := inbound.Accepts(v.r.Header["Accept"]); stream {
@@ -187,13 +187,13 @@ func (v *visit) result(result []byte) error {
 	}
 	h["Content-Type"] = []string{contentType}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	v.own()
+	v.ownSession()
 	_, err := v.w.Write(body)
 	return err
 }
 
 // setLevel remembers which log messages the client wants. Servers are told of it.
-func (v *visit) setLevel() error {
+func (v *request) setLevel() error {
 	level := message.StringAt(v.in.Body.Bytes, "params", "level")
 	if !slices.Contains(message.LogLevels, level) {
 		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "level is none of "+strings.Join(message.LogLevels, ", ")))
@@ -209,21 +209,21 @@ func (v *visit) setLevel() error {
 
 // notified takes a notification of a client, or an answer. Servers do not ask clients, and of
 // notifications they need the end of a request that they are working on.
-func (v *visit) notified(next caddyhttp.Handler) error {
+func (v *request) notified(next caddyhttp.Handler) error {
 	if v.in.Method == "notifications/cancelled" {
 		if id, ok := message.ValueAt(v.in.Body.Bytes, "params", "requestId"); ok {
 			if o := v.endpoint.Settings.Sessions.Cancel(v.client.ID, id); o != nil {
-				(&call{visit: v, next: next, speaks: revision.LatestLegacy}).cancel(o, v.in.Body.Bytes)
+				(&call{request: v, next: next, speaks: revision.LatestLegacy}).cancel(o, v.in.Body.Bytes)
 			}
 		}
 	}
-	v.own()
+	v.ownSession()
 	v.w.WriteHeader(http.StatusAccepted)
 	return nil
 }
 
 // use returns a session's place in the table. It has to be left.
-func (v *visit) use(of *session.Claims) (*session.Entry, *jsonrpc.Problem) {
+func (v *request) use(of *session.Claims) (*session.Entry, *jsonrpc.Problem) {
 	s, err := v.endpoint.Settings.Sessions.Use(of.ID, of.Expires)
 	switch {
 	case errors.Is(err, session.ErrEnded):

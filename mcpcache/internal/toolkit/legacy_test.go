@@ -40,7 +40,7 @@ func TestSessionsAwaitSecrets(t *testing.T) {
 				}
 				e := &Endpoint{Settings: Settings{Settled: closedIn(c.settled), Tried: closedIn(c.tried)}}
 				synctest.Wait()
-				v, began := &visit{viewer: viewer{endpoint: e, r: httptest.NewRequest("POST", "/mcp", nil)}}, time.Now()
+				v, began := &request{viewer: viewer{endpoint: e, r: httptest.NewRequest("POST", "/mcp", nil)}}, time.Now()
 				if got, took := v.awaitSealer(secretsWithin), time.Since(began); got != c.want || took != c.after {
 					t.Errorf("got %v after %v, want %v after %v", got, took, c.want, c.after)
 				}

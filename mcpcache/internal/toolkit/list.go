@@ -23,7 +23,7 @@ import (
 const shortPatience = 250 * time.Millisecond
 
 // list answers with a joined list.
-func (v *visit) list() error {
+func (v *request) list() error {
 	k, _ := revision.KindOf(v.in.Method)
 	v.kind = k
 	if v.in.Message.Cursor != nil {
@@ -34,13 +34,13 @@ func (v *visit) list() error {
 	switch {
 	case g.refused != nil:
 		v.outcome, v.status = outcome.Bypass, statusAdmission
-		return v.fail(v.turnAway(g.refused.Status, g.refused.WWWAuthenticate))
+		return v.fail(v.reject(g.refused.Status, g.refused.WWWAuthenticate))
 	case g.list == nil:
 		v.outcome = outcome.Bypass
 		return v.fail(v.noRoom("there is no memory left for a list of that size: try again"))
 	}
 	v.outcome, v.status, v.left = g.outcome, g.status, g.left
-	v.noteGiven(k, g)
+	v.noteServed(k, g)
 	defer e.cache.Release(g.list.Entry)
 	defer runtime.KeepAlive(g.list) // others find it meanwhile
 	ttl := time.Duration(-1)        // which legacy lists have none of
@@ -60,8 +60,8 @@ func (v *visit) list() error {
 	return nil
 }
 
-// given is the list that a caller is given.
-type given struct {
+// listAnswer is the list that a caller is given.
+type listAnswer struct {
 	list    *catalog.List       // nil: there is no memory for it, or the caller is refused
 	outcome outcome.Outcome     // how it was come by
 	status  string              // what Cache-Status says besides
@@ -69,8 +69,8 @@ type given struct {
 	refused *client.StatusError // by the door; nil: the caller is not
 }
 
-// noteGiven tells the feeds that a client is given their lists, which are parts of that one.
-func (v *viewer) noteGiven(k revision.Kind, g given) {
+// noteServed tells the feeds that a client is given their lists, which are parts of that one.
+func (v *viewer) noteServed(k revision.Kind, g listAnswer) {
 	now := feed.Occasions()
 	if g.outcome != outcome.Hit || g.list.Told.Load() == now {
 		return
@@ -78,7 +78,7 @@ func (v *viewer) noteGiven(k revision.Kind, g given) {
 	defer g.list.Told.Store(now)
 	for i, server := range v.endpoint.servers {
 		part := g.list.Parts[i]
-		if part == nil || part.Lifetime == 0 || server.Carries.isPersonal() && part != server.pinned(server.at(v.at), k) {
+		if part == nil || part.Lifetime == 0 || server.Credentials.isPersonal() && part != server.pinned(server.at(v.at), k) {
 			continue
 		}
 		if f := server.Feeds.Of(part.Revision); f != nil {
@@ -88,10 +88,10 @@ func (v *viewer) noteGiven(k revision.Kind, g given) {
 }
 
 // take returns the list that the caller is given, which has to be released.
-func (v *viewer) take(k revision.Kind) given {
+func (v *viewer) take(k revision.Kind) listAnswer {
 	own := v.endpoint.cache
 	g := v.current(k)
-	v.knocked = nil // it may be large, and counts nowhere
+	v.admittedBy = nil // it may be large, and counts nowhere
 	if g.list == nil || own.Hold(g.list.Entry) {
 		return g
 	}
@@ -99,7 +99,7 @@ func (v *viewer) take(k revision.Kind) given {
 }
 
 // takeLater is take once there are so many bytes of memory for the list.
-func (v *viewer) takeLater(k revision.Kind, room int64) (g given) {
+func (v *viewer) takeLater(k revision.Kind, room int64) (g listAnswer) {
 	held := v.endpoint.cache.HoldSoon(v.r.Context(), v.endpoint.firstPatience(), room, func() *cache.Entry {
 		v.now = time.Now()
 		if g = v.current(k); g.list == nil {
@@ -114,13 +114,13 @@ func (v *viewer) takeLater(k revision.Kind, room int64) (g given) {
 }
 
 // current returns the list of a kind as the caller is given it now: see [viewer.join].
-func (v *viewer) current(k revision.Kind) given {
+func (v *viewer) current(k revision.Kind) listAnswer {
 	l := v.last(k)
 	left, ok := v.isFresh(l, k)
 	if !ok {
 		return v.freshen(k)
 	}
-	return given{list: l, outcome: outcome.Hit, left: left}
+	return listAnswer{list: l, outcome: outcome.Hit, left: left}
 }
 
 // isFresh reports whether a list is what it would be if it were joined now of parts that
@@ -177,7 +177,7 @@ type part struct {
 // freshen joins a list of the servers' parts as they are now. It waits for those that have
 // to be fetched, all at the same time, and takes their last ones if they do not come. A part
 // that lacks a change of which any caller may know is left out then.
-func (v *viewer) freshen(k revision.Kind) given {
+func (v *viewer) freshen(k revision.Kind) listAnswer {
 	servers := v.endpoint.servers
 	v.awaitServers(servers)
 	parts := make([]part, len(servers))
@@ -188,7 +188,7 @@ func (v *viewer) freshen(k revision.Kind) given {
 			p.fetch = v.demand(server, k, p.entry)
 		}
 	}
-	g := given{outcome: outcome.Hit, left: forever}
+	g := listAnswer{outcome: outcome.Hit, left: forever}
 	for i, server := range servers {
 		refused := v.await(server, &parts[i])
 		if refused != nil && server == v.endpoint.door {
@@ -206,7 +206,7 @@ func (v *viewer) freshen(k revision.Kind) given {
 }
 
 // weigh returns the entries of those parts that the caller is given, and fills in what that says of the list.
-func (v *viewer) weigh(k revision.Kind, parts []part, g *given) []*cache.Entry {
+func (v *viewer) weigh(k revision.Kind, parts []part, g *listAnswer) []*cache.Entry {
 	entries := make([]*cache.Entry, len(parts))
 	stale, partial := false, false
 	for i, server := range v.endpoint.servers {
@@ -246,7 +246,7 @@ func (v *viewer) weigh(k revision.Kind, parts []part, g *given) []*cache.Entry {
 // in the same moment: then clients are told at once.
 func (v *viewer) withhold(s *Server, k revision.Kind, part *cache.Entry) {
 	s.withheld[v.at.Era()][k].Store(true)
-	if e := v.listed(s, k); s.Carries.isPersonal() && e != nil && e.Fetched.After(part.Fetched) {
+	if e := v.listed(s, k); s.Credentials.isPersonal() && e != nil && e.Fetched.After(part.Fetched) {
 		s.deliver(v.at, k)
 	}
 }
@@ -259,7 +259,7 @@ func (v *viewer) await(s *Server, p *part) *client.StatusError {
 	}
 	limit := freshness.StalePatience
 	switch {
-	case p.entry == nil && s.Carries.isPersonal():
+	case p.entry == nil && s.Credentials.isPersonal():
 		limit = v.endpoint.firstPatience()
 	case p.entry != nil && p.verdict == freshness.Withheld:
 		limit = freshness.Patience
@@ -269,12 +269,12 @@ func (v *viewer) await(s *Server, p *part) *client.StatusError {
 	e, err := v.wait(p.fetch, limit)
 	refused := statusOf(err)
 	if refused != nil {
-		v.bar(s)
+		v.revoke(s)
 	}
 	switch {
 	case v.isAnswer(e, p.entry):
 		p.entry, p.answered = e, true
-	case refused != nil && s.Carries.isPersonal():
+	case refused != nil && s.Credentials.isPersonal():
 		p.entry = nil // it is from a time when the server let the caller in
 	}
 	return refused
@@ -374,7 +374,7 @@ func (e *Endpoint) parts(r revision.Revision, k revision.Kind, now time.Time) []
 }
 
 // AppendStatus implements [reply.Asker].
-func (v *visit) AppendStatus(dst []byte) []byte {
+func (v *request) AppendStatus(dst []byte) []byte {
 	if v.outcome == outcome.Miss {
 		dst = v.endpoint.status.AppendFetched(dst)
 	} else {

@@ -22,7 +22,7 @@ import (
 
 // get opens the stream on which a legacy client listens (2025-11-25, "Streamable HTTP",
 // "Listening for Messages from the Server").
-func (v *visit) get() error {
+func (v *request) get() error {
 	if landing.Is(v.r) {
 		return landing.Write(v.w, v.r, v.endpoint.status.Name+statusOwn)
 	}
@@ -30,7 +30,7 @@ func (v *visit) get() error {
 		return v.notAllowed("clients of "+revision.LatestModern.String()+" listen by subscriptions/listen, which is a POST", http.MethodPost)
 	}
 	v.at = revision.LatestLegacy
-	if f := v.enter(); f != nil {
+	if f := v.admit(); f != nil {
 		return v.fail(f)
 	}
 	if f := v.resume(); f != nil {
@@ -54,7 +54,7 @@ func (v *visit) get() error {
 	// Who knows how is given an id to come back with before there is anything to be told
 	// (2025-11-25, "Streamable HTTP", "Sending Messages to the Server" 6).
 	if kinds, id := l.Take(); len(kinds) > 0 {
-		s.tell(kinds, id)
+		s.notify(kinds, id)
 	} else if v.at >= revision.V20251125 {
 		s.write([]byte("id: " + id + "\ndata: \n\n"))
 	}
@@ -93,7 +93,7 @@ func parseFilter(raw []byte) (granted filter, kinds revision.KindSet, err error)
 var errNoFilter = errors.New("params has no notifications, which is an object of toolsListChanged, promptsListChanged and resourcesListChanged, each true or false")
 
 // listen opens the stream on which a modern client listens (2026-07-28, "Subscriptions").
-func (v *visit) listen() error {
+func (v *request) listen() error {
 	raw, _ := message.ValueAt(v.in.Body.Bytes, "params", "notifications")
 	wanted, kinds, err := parseFilter(raw)
 	if err != nil {
@@ -120,11 +120,11 @@ func (v *visit) listen() error {
 
 // listens adds the client to those that listen. What it lists from now on is no older than
 // what it is not told of.
-func (v *visit) listens(to notices.Listening) (*notices.Listener, *jsonrpc.Problem) {
+func (v *request) listens(to notices.Listening) (*notices.Listener, *jsonrpc.Problem) {
 	to.Era = v.at.Era()
 	v.awaitServers(v.endpoint.servers)
-	v.endpoint.look(context.WithoutCancel(v.r.Context())) // others are told, too
-	l, err := v.endpoint.Settings.Board.Listen(to)
+	v.endpoint.reconcile(context.WithoutCancel(v.r.Context())) // others are told, too
+	l, err := v.endpoint.Settings.Broker.Listen(to)
 	if err != nil {
 		v.w.Header()["Retry-After"] = []string{"1"}
 		return nil, jsonrpc.Failed(http.StatusServiceUnavailable, "as many clients listen as max_sessions allows: try again")
@@ -142,7 +142,7 @@ const (
 
 // stream is the one on which a client is told of changes.
 type stream struct {
-	v        *visit
+	v        *request
 	listener *notices.Listener
 	control  *http.ResponseController
 	id       []byte // of the subscription of a modern client, raw JSON; nil: it has none
@@ -152,14 +152,14 @@ type stream struct {
 }
 
 // openStream gives the client the header.
-func (v *visit) openStream(l *notices.Listener) *stream {
+func (v *request) openStream(l *notices.Listener) *stream {
 	h := v.w.Header()
 	h["Content-Type"] = []string{"text/event-stream"}
 	h["Cache-Control"] = []string{"no-cache"}
 	h["X-Accel-Buffering"] = []string{"no"}
-	v.own()
+	v.ownSession()
 	v.w.WriteHeader(http.StatusOK)
-	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w), isOver: v.isTurnedAway}
+	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w), isOver: v.isRejected}
 	s.write(nil)
 	return s
 }
@@ -173,7 +173,7 @@ func (s *stream) run() {
 	for s.err == nil {
 		select {
 		case <-s.listener.Changed():
-			s.tell(s.listener.Take())
+			s.notify(s.listener.Take())
 		case <-ticker.C:
 			if s.isOver() {
 				return
@@ -189,7 +189,7 @@ func (s *stream) run() {
 
 // whileOpen returns a context that ends with the request, with the client's session, or somewhat before Caddy's
 // timeout for writing an answer, if there is one: after that, no end could be said.
-func (v *visit) whileOpen() (context.Context, context.CancelFunc) {
+func (v *request) whileOpen() (context.Context, context.CancelFunc) {
 	ctx := v.r.Context()
 	var until time.Time
 	if v.client != nil {
@@ -206,8 +206,8 @@ func (v *visit) whileOpen() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, until)
 }
 
-// tell tells the client that those lists have changed. The last event has the id.
-func (s *stream) tell(kinds []revision.Kind, id string) {
+// notify tells the client that those lists have changed. The last event has the id.
+func (s *stream) notify(kinds []revision.Kind, id string) {
 	var events []byte
 	for i, k := range kinds {
 		if s.id == nil && i == len(kinds)-1 {

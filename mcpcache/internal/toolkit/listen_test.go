@@ -43,8 +43,8 @@ func (w *written) Write(p []byte) (int, error) {
 func TestStreamShowsThatItIsThere(t *testing.T) {
 	for name, breaks := range map[string]int{"the client goes": 0, "the connection breaks": 5} {
 		synctest.Test(t, func(t *testing.T) {
-			board := notices.NewBoard()
-			board.SetMost(1)
+			board := notices.NewBroker()
+			board.SetLimit(1)
 			p := board.Publisher(func() {})
 			p.Publish(revision.Legacy, revision.Tools, notices.Digest{}, true)
 			l, err := board.Listen(notices.Listening{Wants: revision.SetOf(revision.Tools)})
@@ -53,7 +53,7 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 			}
 			ctx, leave := context.WithCancel(t.Context())
 			w := &written{breaks: breaks}
-			v := &visit{w: w, viewer: viewer{r: (&http.Request{}).WithContext(ctx), endpoint: &Endpoint{}}}
+			v := &request{w: w, viewer: viewer{r: (&http.Request{}).WithContext(ctx), endpoint: &Endpoint{}}}
 			var ended atomic.Bool
 			go func() {
 				v.openStream(l).run()
@@ -66,7 +66,7 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 			}
 			if breaks == 0 {
 				p.Publish(revision.Legacy, revision.Tools, notices.Digest{1}, true)
-				p.Tell(revision.Legacy, revision.Tools)
+				p.Notify(revision.Legacy, revision.Tools)
 				synctest.Wait()
 				if _, said, _ := strings.Cut(w.String(), "id: "); !strings.HasSuffix(said, "\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n") {
 					t.Errorf("%s: a change is announced by %q", name, said)
@@ -86,13 +86,13 @@ func TestStreamShowsThatItIsThere(t *testing.T) {
 // newStream returns the stream of a client that listens for nothing, opened now.
 func newStream(t *testing.T, ctx context.Context) *stream {
 	t.Helper()
-	board := notices.NewBoard()
-	board.SetMost(1)
+	board := notices.NewBroker()
+	board.SetLimit(1)
 	l, err := board.Listen(notices.Listening{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &visit{w: new(written), viewer: viewer{r: (&http.Request{}).WithContext(ctx), arrived: time.Now(), endpoint: &Endpoint{}}}
+	v := &request{w: new(written), viewer: viewer{r: (&http.Request{}).WithContext(ctx), arrived: time.Now(), endpoint: &Endpoint{}}}
 	return v.openStream(l)
 }
 
@@ -301,7 +301,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 // TestNoMoreStreamsThanThereMayBe: a client that wants to listen while as many do as may is told to try again.
 func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
 	run(t, func(w *world) {
-		w.Settings.Board.SetMost(1)
+		w.Settings.Broker.SetLimit(1)
 		_, leave := w.calls(modern).begin(w.calls(modern).listening("toolsListChanged"))
 		w.eachEra(func(c *caller) {
 			a := c.send(c.listening("toolsListChanged"))
@@ -329,7 +329,7 @@ func TestSubscriptionsEndWithAResult(t *testing.T) {
 		a, leave := c.begin(c.listening("toolsListChanged"))
 		defer leave()
 		id := c.sent
-		w.Settings.Board.End()
+		w.Settings.Broker.End()
 		synctest.Wait()
 		last := a.response()
 		if !a.isOver() || !strings.HasPrefix(string(last.Result), `{"resultType":"complete"`) || string(last.ID) != fmt.Sprint(id) {

@@ -65,11 +65,11 @@ func (t *attempt) renewSession(status, code int) (lost bool) {
 	if !t.mayBeLost() || !client.MayBeOfSession(status, code) {
 		return false
 	}
-	if t.server.EndsSessions && t.server.Carries.isPersonal() && (status == http.StatusUnauthorized || status == http.StatusForbidden) {
+	if t.server.EndsSessions && t.server.Credentials.isPersonal() && (status == http.StatusUnauthorized || status == http.StatusForbidden) {
 		return false // it is about the credentials: the client is to keep its session
 	}
 	t.checked = true
-	caller := t.presents(t.server)
+	caller := t.callerAt(t.server)
 	// What the specification has servers say of an unknown session (2025-11-25, "Streamable HTTP", "Session
 	// Management" 3), and what many say instead (punkpeye/mcp-proxy#108, rust-sdk#559).
 	sure := status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusUnauthorized

@@ -66,7 +66,7 @@ func (t *attempt) isForUs(method string, data []byte) bool {
 		return !strings.HasPrefix(method, "notifications/") // a request that nobody can answer
 	}
 	if t.opened != nil {
-		t.opened.Session.Answer(t.presents(t.server).Credentials, bytes.Clone(id), method)
+		t.opened.Session.Answer(t.callerAt(t.server).Credentials, bytes.Clone(id), method)
 	}
 	return true
 }

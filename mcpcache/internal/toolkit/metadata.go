@@ -92,7 +92,7 @@ func isWellKnown(path string) bool {
 }
 
 // metadata hands on the door's.
-func (v *visit) metadata(next caddyhttp.Handler, target string) error {
+func (v *request) metadata(next caddyhttp.Handler, target string) error {
 	v.outcome = outcome.Routed
 	r := v.r.WithContext(v.r.Context()) // a copy
 	r.URL, r.RequestURI, r.Host = &url.URL{Path: target}, target, v.server.Host
@@ -115,7 +115,7 @@ func (v *visit) metadata(next caddyhttp.Handler, target string) error {
 type metadata struct {
 	http.ResponseWriter
 
-	v      *visit
+	v      *request
 	header http.Header
 	wrote  bool
 	cut    bool // it is no metadata

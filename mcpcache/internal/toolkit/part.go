@@ -32,19 +32,19 @@ type viewer struct {
 	at       revision.Revision // of the request
 	views    *catalog.Views    // what the caller may see and call; nil: everything
 
-	presented []*feed.Caller    // as whom the caller comes to the servers, by their numbers
-	knocked   *callerlists.List // the door's list that has let the caller in; nil: none has, or it is used
-	crowded   bool              // a list could not be joined, as too many are
+	callers    []*feed.Caller    // as whom the caller comes to the servers, by their numbers
+	admittedBy *callerlists.List // the door's list that has let the caller in; nil: none has, or it is used
+	crowded    bool              // a list could not be joined, as too many are
 }
 
 // demand asks a server for its list, as the caller is shown it; nil if it is not asked. last is
 // what there is of the list, or nil: if that must not be given, the server is asked though it has
 // failed lately.
 func (v *viewer) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
-	if s.Carries.isPersonal() {
+	if s.Credentials.isPersonal() {
 		// The cache does not keep a list that is too large. The door is asked for such a list only once.
-		if knock := v.knocked; s == v.endpoint.door && knock != nil && knock.Has(k) {
-			v.knocked = nil
+		if knock := v.admittedBy; s == v.endpoint.door && knock != nil && knock.Has(k) {
+			v.admittedBy = nil
 			return *knock
 		}
 		counts := callerlists.AnyFailure
@@ -70,10 +70,10 @@ func (v *viewer) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 func (v *viewer) listed(s *Server, k revision.Kind) *cache.Entry {
 	at := s.at(v.at)
 	pinned := s.pinned(at, k)
-	if !s.Carries.isPersonal() {
+	if !s.Credentials.isPersonal() {
 		return pinned
 	}
-	c := v.presents(s)
+	c := v.callerAt(s)
 	if pinned != nil && (c.Context == cache.FeedOnly || c.Context == pinned.Partition) {
 		return pinned // the feed's requests are the caller's
 	}
@@ -112,12 +112,12 @@ func (v *viewer) part(s *Server, k revision.Kind) *cache.Entry {
 // was last asked, and for how long that counts.
 func (v *viewer) isLacking(s *Server, k revision.Kind) (left time.Duration, lacking bool) {
 	switch {
-	case !s.Carries.isPersonal():
+	case !s.Credentials.isPersonal():
 		return forever, s.isLacking(v.at, k)
 	case !s.Settings.Caches(k):
 		return forever, true
 	}
-	left = s.callerLists.RefusedFor(v.presents(s).Context, v.now)
+	left = s.callerLists.RefusedFor(v.callerAt(s).Context, v.now)
 	return left, left > 0
 }
 
@@ -160,7 +160,7 @@ func (v *viewer) last(k revision.Kind) *catalog.List {
 func (v *viewer) awaitShown(servers []*Server, k revision.Kind) {
 	var fetches []fetch
 	for _, s := range servers {
-		if !s.Carries.isPersonal() || v.part(s, k) != nil {
+		if !s.Credentials.isPersonal() || v.part(s, k) != nil {
 			continue
 		}
 		if f := v.demand(s, k, nil); f != nil {

@@ -29,7 +29,7 @@ func personalViewer(t *testing.T) (*viewer, *Server) {
 		}
 		<-ended
 	})
-	s := &Server{Ref: tenant, Carries: Carries{From: "Authorization"}}
+	s := &Server{Ref: tenant, Credentials: Credentials{From: "Authorization"}}
 	return &viewer{
 		endpoint: &Endpoint{servers: []*Server{s}}, at: revision.LatestModern, now: time.Now(),
 		r: &http.Request{Header: http.Header{"Authorization": {"Bearer a"}}},
@@ -41,7 +41,7 @@ func personalViewer(t *testing.T) (*viewer, *Server) {
 func TestPageIsNoList(t *testing.T) {
 	v, s := personalViewer(t)
 	e := cachetest.Tools(t, 2)
-	e.Partition = v.presents(s).Context
+	e.Partition = v.callerAt(s).Context
 	s.Cache.Put(e)
 	if got := v.listed(s, revision.Tools); got == nil {
 		t.Error("the caller's list is not found")
@@ -83,7 +83,7 @@ func TestAnswersOfOtherInstances(t *testing.T) {
 func TestPartThatComesInThisMoment(t *testing.T) {
 	v, s := personalViewer(t)
 	old, now := cachetest.Tools(t, 1), cachetest.Tools(t, 2)
-	old.Partition, old.Fetched = v.presents(s).Context, now.Fetched.Add(-time.Minute)
+	old.Partition, old.Fetched = v.callerAt(s).Context, now.Fetched.Add(-time.Minute)
 	now.Partition = old.Partition
 	s.Cache.Put(old)
 	v.withhold(s, revision.Tools, old)

@@ -17,12 +17,12 @@ var supported = func() (names []string) {
 }()
 
 // unknown is the refusal of what does not exist for the caller.
-func (v *visit) unknown(k revision.Kind, name string) *jsonrpc.Problem {
+func (v *request) unknown(k revision.Kind, name string) *jsonrpc.Problem {
 	return jsonrpc.Unknown(v.era(), k, name)
 }
 
 // era is the client's: a legacy one is in a session.
-func (v *visit) era() revision.Era {
+func (v *request) era() revision.Era {
 	if v.client != nil {
 		return revision.Legacy
 	}
@@ -30,7 +30,7 @@ func (v *visit) era() revision.Era {
 }
 
 // fail answers with an error.
-func (v *visit) fail(p *jsonrpc.Problem) error {
+func (v *request) fail(p *jsonrpc.Problem) error {
 	p = p.In(v.era())
 	body := p.Append(nil, v.in.Message.ID)
 	h := v.w.Header()

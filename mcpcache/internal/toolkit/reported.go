@@ -53,7 +53,7 @@ func (e *Endpoint) Ready() bool {
 			if e.isGated(f) {
 				return false
 			}
-			shown = shown || f.Server() != nil || s.Carries.isPersonal()
+			shown = shown || f.Server() != nil || s.Credentials.isPersonal()
 		}
 	}
 	return shown

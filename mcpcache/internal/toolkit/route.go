@@ -15,7 +15,7 @@ import (
 )
 
 // route hands a request to the server that what it names is of.
-func (v *visit) route(next caddyhttp.Handler) error {
+func (v *request) route(next caddyhttp.Handler) error {
 	// What repeats a member, at the server may name something else.
 	found, err := message.ParseNaming(v.in.Body.Bytes)
 	if err != nil || len(found[0].Items) != 1 {
@@ -44,12 +44,12 @@ func (v *visit) route(next caddyhttp.Handler) error {
 			return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error()))
 		}
 	}
-	c := &call{visit: v, next: next, body: body, name: target.Name, speaks: v.server.at(v.at)}
+	c := &call{request: v, next: next, body: body, name: target.Name, speaks: v.server.at(v.at)}
 	return c.handOn()
 }
 
 // find returns what a name, or URI, stands for.
-func (v *visit) find(k revision.Kind, name string) (catalog.Target, *jsonrpc.Problem) {
+func (v *request) find(k revision.Kind, name string) (catalog.Target, *jsonrpc.Problem) {
 	if k == revision.Resources && len(name) > policy.MaxName {
 		return catalog.Target{}, jsonrpc.Invalid(jsonrpc.InvalidParams, fmt.Sprintf("the URI has %d bytes; its server is found out for URIs of at most %d", len(name), policy.MaxName))
 	}
@@ -68,12 +68,12 @@ func (v *visit) find(k revision.Kind, name string) (catalog.Target, *jsonrpc.Pro
 		}
 		return target, v.missed(k, name)
 	}
-	target, f := v.judge(k, target, name)
+	target, f := v.resolve(k, target, name)
 	if f != nil {
 		return target, f
 	}
 	s := v.endpoint.servers[target.Server]
-	if v.part(s, k) != nil || s.Carries.isPersonal() || s.isKnown(v.at) {
+	if v.part(s, k) != nil || s.Credentials.isPersonal() || s.isKnown(v.at) {
 		return target, nil
 	}
 	if v.awaitServers([]*Server{s}); !s.isKnown(v.at) {

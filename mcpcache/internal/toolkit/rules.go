@@ -20,14 +20,14 @@ import (
 type Rules interface {
 	// View returns what the caller of a request may see and call.
 	View(r *http.Request) *policy.View
-	// Most returns the view of a caller who may see as much as anybody.
-	Most() *policy.View
+	// Widest returns the view of a caller who may see as much as anybody.
+	Widest() *policy.View
 }
 
-// most returns the views of a caller who may see as much as anybody; nil if there are no
+// widestViews returns the views of a caller who may see as much as anybody; nil if there are no
 // rules.
-func most(all Rules, servers []*Server) *catalog.Views {
-	return viewsOf(all, servers, func(r Rules) *policy.View { return r.Most() })
+func widestViews(all Rules, servers []*Server) *catalog.Views {
+	return viewsOf(all, servers, func(r Rules) *policy.View { return r.Widest() })
 }
 
 // viewsOf returns what a view of each of the rules makes of all; nil if there are no rules.
@@ -50,7 +50,7 @@ func viewsOf(all Rules, servers []*Server, view func(Rules) *policy.View) *catal
 // viewsFor returns what the caller of a request may see and call; nil: everything.
 func (e *Endpoint) viewsFor(r *http.Request) *catalog.Views {
 	if e.varies == 0 {
-		return e.most // it is that of everybody
+		return e.widest // it is that of everybody
 	}
 	return viewsOf(e.Settings.Rules, e.servers, func(rules Rules) *policy.View { return rules.View(r) })
 }
@@ -65,9 +65,9 @@ func varying(most *catalog.Views) (kinds revision.KindSet) {
 	return kinds
 }
 
-// judge returns what a name stands for that may be one of a server's, or the refusal of what
+// resolve returns what a name stands for that may be one of a server's, or the refusal of what
 // the caller may not see: the same as of what does not exist.
-func (v *visit) judge(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
+func (v *request) resolve(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
 	switch {
 	case !v.views.Restricts(k, t.Server):
 		return t, nil
@@ -82,7 +82,7 @@ func (v *visit) judge(k revision.Kind, t catalog.Target, name string) (catalog.T
 
 // listedFor is judge where an item has to be in the list that the caller is shown. What is not
 // there is looked for in a newer list of the server.
-func (v *visit) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
+func (v *request) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
 	s := v.endpoint.servers[t.Server]
 	if !v.views.NeedsHints(k, t.Server) {
 		if listed, ok := v.joined(k).Target(name); ok { // if it is gone, the server says so
@@ -107,12 +107,12 @@ func (v *visit) listedFor(k revision.Kind, t catalog.Target, name string) (catal
 
 // lookAgain has a server's list fetched again, unless that was done within the option refresh,
 // and waits for it for a moment. It reports whether there may be a newer list.
-func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
+func (v *request) lookAgain(k revision.Kind, s *Server) bool {
 	part := v.part(s, k)
 	if part == nil || part.Age(v.now) < s.Settings.Feed.Refresh {
 		return false
 	}
-	if s.Carries.isPersonal() {
+	if s.Credentials.isPersonal() {
 		f := v.demand(s, k, part)
 		if f != nil {
 			_, _ = v.wait(f, freshness.StalePatience) // if it does not come, the last one counts
@@ -132,7 +132,7 @@ func (v *visit) lookAgain(k revision.Kind, s *Server) bool {
 
 // missed is the refusal of what is of nobody, or of nobody whom the caller may name it to: where
 // there are rules, nobody can tell which.
-func (v *visit) missed(k revision.Kind, name string) *jsonrpc.Problem {
+func (v *request) missed(k revision.Kind, name string) *jsonrpc.Problem {
 	if v.views.RestrictsAny(k) {
 		v.outcome, v.status = outcome.Denied, statusDenied
 	}
@@ -142,7 +142,7 @@ func (v *visit) missed(k revision.Kind, name string) *jsonrpc.Problem {
 // awaitList waits for the list of a server in which there is what rules go by: a new one, if a
 // change was announced, or nothing keeps it up to date but that the caller asks. It returns a
 // refusal if there is none, though there may be one later.
-func (v *visit) awaitList(k revision.Kind, s *Server) *jsonrpc.Problem {
+func (v *request) awaitList(k revision.Kind, s *Server) *jsonrpc.Problem {
 	part := v.part(s, k)
 	if part == nil {
 		v.awaitServers([]*Server{s})
@@ -150,7 +150,7 @@ func (v *visit) awaitList(k revision.Kind, s *Server) *jsonrpc.Problem {
 	}
 	if part != nil {
 		is := s.Cache.Freshness(part, v.now)
-		if is == cache.Fresh || is == cache.Expired && !s.Carries.isPersonal() {
+		if is == cache.Fresh || is == cache.Expired && !s.Credentials.isPersonal() {
 			return nil
 		}
 		if f := v.demand(s, k, part); f != nil {

@@ -30,8 +30,8 @@ type Server struct {
 	// LendsCredentials says that the way to the server puts a credential on requests that is not
 	// their own.
 	LendsCredentials bool
-	// Carries is what of a caller's request it is sent.
-	Carries Carries
+	// Credentials is what of a caller's request it is sent.
+	Credentials Credentials
 	// Rules are those of its block; nil: there are none.
 	Rules Rules
 	// Observer is told of what is handed to it.
@@ -41,7 +41,7 @@ type Server struct {
 	number      int // in the toolkit
 	path        string
 	callerLists *callerlists.Lists
-	shownAt     atomic.Uint32 // the revision at which a caller has been answered last
+	answeredAt  atomic.Uint32 // the revision at which a caller has been answered last
 	description atomic.Pointer[description]
 	outages     [numTroubles]outage
 	// lacks are the kinds that the server did not have when it was last asked.
@@ -91,7 +91,7 @@ func (s *Server) at(r revision.Revision) revision.Revision {
 	case theirs != revision.Unknown:
 		return theirs
 	}
-	switch found := s.lastShownAt(); { // the feeds may not be let in where callers are
+	switch found := s.lastAnsweredAt(); { // the feeds may not be let in where callers are
 	case found != revision.Unknown:
 		return found
 	case s.maySpeak(own):

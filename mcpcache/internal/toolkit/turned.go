@@ -52,8 +52,8 @@ func (c *call) tooled() []byte {
 	return nil
 }
 
-// turned is an answer of a server of the other era on its way to the client.
-type turned struct {
+// translation is an answer of a server of the other era on its way to the client.
+type translation struct {
 	call   *call
 	status int
 	filter messageFilter
@@ -66,10 +66,10 @@ type turned struct {
 	over   bool         // the client has been given a response, or can be given none
 }
 
-// turn begins an answer over the bridge.
-func (a *answer) turn(status int) *turned {
+// translate begins an answer over the bridge.
+func (a *answer) translate(status int) *translation {
 	c := a.attempt.call
-	t := &turned{call: c, status: status, filter: a.attempt.messageFilter(a.watcher.Format == sse.JSON), share: c.endpoint.bridged.Share(), by: bridge.Answer{
+	t := &translation{call: c, status: status, filter: a.attempt.messageFilter(a.watcher.Format == sse.JSON), share: c.endpoint.bridged.Share(), by: bridge.Answer{
 		To: c.at.Era(), ID: c.in.Message.ID, Sent: c.sentID(), Method: c.in.Method,
 		Level: message.StringAt(c.in.Body.Bytes, "params", "_meta", message.MetaLogLevel),
 	}}
@@ -97,7 +97,7 @@ func (a *answer) turn(status int) *turned {
 }
 
 // isWhole reports whether nothing is written until all of the answer is there.
-func (t *turned) isWhole() bool { return t.whole != nil }
+func (t *translation) isWhole() bool { return t.whole != nil }
 
 // unclear is the refusal that stands for an answer that cannot be understood.
 func (s *Server) unclear() *jsonrpc.Problem {
@@ -105,7 +105,7 @@ func (s *Server) unclear() *jsonrpc.Problem {
 }
 
 // tooLarge answers for a server whose answer is too large.
-func (t *turned) tooLarge() {
+func (t *translation) tooLarge() {
 	text := fmt.Sprintf("the answer of the MCP server %q, which speaks another revision than the client, is larger than max_list, or than there is memory left for such answers", t.call.server.Name)
 	t.over = true
 	if t.events.MaxEvent == 0 {
@@ -116,7 +116,7 @@ func (t *turned) tooLarge() {
 }
 
 // write takes a part of the answer.
-func (t *turned) write(p []byte) error {
+func (t *translation) write(p []byte) error {
 	if t.over {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (t *turned) write(p []byte) error {
 		case event.Comment:
 			_, err = t.call.w.Write([]byte(":\n\n"))
 		default:
-			err = t.heard(event.Data)
+			err = t.passMessage(event.Data)
 		}
 		if err != nil {
 			return err
@@ -153,8 +153,8 @@ func (t *turned) write(p []byte) error {
 	return nil
 }
 
-// heard takes a message of a stream.
-func (t *turned) heard(data []byte) error {
+// passMessage takes a message of a stream.
+func (t *translation) passMessage(data []byte) error {
 	m := t.translate(data)
 	t.over = m.Final
 	if m.Bytes == nil {
@@ -165,21 +165,21 @@ func (t *turned) heard(data []byte) error {
 
 // translate returns what the client is given of a message: nothing of one that cannot be read with
 // certainty where that matters.
-func (t *turned) translate(data []byte) bridge.Message {
+func (t *translation) translate(data []byte) bridge.Message {
 	left, err := t.filter(data)
 	if left == nil || err != nil && !errors.Is(err, message.ErrNoMessage) {
 		return bridge.Message{}
 	}
-	return t.by.Turn(left)
+	return t.by.Translate(left)
 }
 
-func (t *turned) event(data []byte) error {
+func (t *translation) event(data []byte) error {
 	_, err := t.call.w.Write(sse.AppendEvent(nil, data))
 	return err
 }
 
 // finish ends an answer of which nothing more comes.
-func (t *turned) finish() {
+func (t *translation) finish() {
 	if t.over {
 		return
 	}
@@ -213,7 +213,7 @@ func (t *turned) finish() {
 
 // answer writes a JSON answer. What is wrong with a call has a status of its own in the modern
 // era alone (2026-07-28, "Streamable HTTP", "Protocol Version Header").
-func (t *turned) answer(m bridge.Message) {
+func (t *translation) answer(m bridge.Message) {
 	status := t.status
 	switch {
 	case status >= http.StatusInternalServerError:

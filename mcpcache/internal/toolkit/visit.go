@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
-// visit is one request to the endpoint.
-type visit struct {
+// request is one request to the endpoint.
+type request struct {
 	viewer
 
 	w  http.ResponseWriter
@@ -56,13 +56,13 @@ const (
 	statusAdmission = "; fwd=bypass; detail=admission"
 )
 
-func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
+func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *request {
 	// Before fields are removed: what a handler in front of us has set for rules, a client must
 	// not take away by naming it in Connection.
 	views := e.viewsFor(r)
 	header.RemoveConnectionFields(r.Header)
 	now := time.Now()
-	v := &visit{
+	v := &request{
 		viewer: viewer{endpoint: e, r: r, views: views, arrived: now, now: now}, w: w, in: inbound.Request{Share: e.cache.Work().Share()},
 	}
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
@@ -72,7 +72,7 @@ func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *visit {
 }
 
 // done reports what has become of the request.
-func (v *visit) done() {
+func (v *request) done() {
 	v.in.Release()
 	v.took = time.Since(v.arrived)
 	a := answered{v}
@@ -87,7 +87,7 @@ func (v *visit) done() {
 }
 
 // answered is a visit that is over, an [outcome.Answered].
-type answered struct{ *visit }
+type answered struct{ *request }
 
 func (a answered) Context() context.Context    { return a.r.Context() }
 func (a answered) Method() int                 { return outcome.LabelOf(a.r.Method, a.in.Method) }
@@ -107,10 +107,10 @@ func (a answered) Server() string {
 }
 
 // placeholder is a [caddy.ReplacerFunc].
-func (v *visit) placeholder(key string) (any, bool) { return outcome.Placeholder(key, answered{v}) }
+func (v *request) placeholder(key string) (any, bool) { return outcome.Placeholder(key, answered{v}) }
 
 // post answers a message.
-func (v *visit) post(next caddyhttp.Handler) error {
+func (v *request) post(next caddyhttp.Handler) error {
 	if !inbound.PlainJSON(v.r.Header) {
 		return v.fail(jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request has to be plain JSON in UTF-8: Content-Type: application/json, without Content-Encoding"))
 	}
@@ -131,14 +131,14 @@ func (v *visit) post(next caddyhttp.Handler) error {
 	}
 	if v.in.Message.ID == nil {
 		// Of notifications, a modern client has none that the servers would need.
-		v.own()
+		v.ownSession()
 		v.w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
 	if f := v.check(); f != nil {
 		return v.fail(f)
 	}
-	if f := v.enter(); f != nil {
+	if f := v.admit(); f != nil {
 		return v.fail(f)
 	}
 	switch v.in.Method {
@@ -153,13 +153,13 @@ func (v *visit) post(next caddyhttp.Handler) error {
 }
 
 // read reads the whole body, up to max_call. The door lets the caller of a long one in before that.
-func (v *visit) read() (*jsonrpc.Problem, error) {
+func (v *request) read() (*jsonrpc.Problem, error) {
 	s := &v.endpoint.Settings
 	if v.r.ContentLength <= s.MaxCall { // else there is no need to begin
 		if err := v.in.ReadBeginning(v.r, s.MaxRequest); err != nil {
 			return nil, site.Unreadable(err)
 		}
-		if f := v.enterBeforeLong(); f != nil {
+		if f := v.admitBeforeLong(); f != nil {
 			return f, nil
 		}
 	}
@@ -175,13 +175,13 @@ func (v *visit) read() (*jsonrpc.Problem, error) {
 }
 
 // noRoom is the refusal of what there is no memory for now.
-func (v *visit) noRoom(text string) *jsonrpc.Problem {
+func (v *request) noRoom(text string) *jsonrpc.Problem {
 	v.w.Header()["Retry-After"] = []string{"1"}
 	return jsonrpc.Failed(http.StatusServiceUnavailable, text)
 }
 
 // decode takes the message apart.
-func (v *visit) decode() *jsonrpc.Problem {
+func (v *request) decode() *jsonrpc.Problem {
 	if v.in.Recall(&v.endpoint.requests) {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (v *visit) decode() *jsonrpc.Problem {
 
 // check finds out whether the request is a valid one of the modern era (2026-07-28,
 // "Streamable HTTP", "Request Metadata"; "Versioning").
-func (v *visit) check() *jsonrpc.Problem {
+func (v *request) check() *jsonrpc.Problem {
 	said := v.in.Message.Meta.Revision
 	named := v.r.Header["Mcp-Protocol-Version"]
 	v.at = revision.Parse(string(said))
@@ -215,7 +215,7 @@ func (v *visit) check() *jsonrpc.Problem {
 // AllowPage implements [reply.Asker]: pages of the origins that are let in may read the
 // answer. If the site itself says who may, pages still need the header of a session, which the site
 // does not know of.
-func (v *visit) AllowPage(h http.Header) {
+func (v *request) AllowPage(h http.Header) {
 	page := v.r.Header["Origin"]
 	if len(page) != 1 {
 		return
@@ -235,7 +235,7 @@ func (v *visit) AllowPage(h http.Header) {
 
 // preflight tells a page of an origin that is let in what it may send (Fetch, "CORS
 // protocol").
-func (v *visit) preflight() error {
+func (v *request) preflight() error {
 	h := v.w.Header()
 	v.AllowPage(h)
 	if h["Access-Control-Allow-Origin"] != nil {

@@ -84,7 +84,7 @@ func (m *member) with(change func(m *member)) *member {
 
 // personal has a server be sent the Authorization of callers, and show each of them lists of its own.
 func (m *member) personal() *member {
-	m.of.Carries.From = "Authorization"
+	m.of.Credentials.From = "Authorization"
 	m.Hints = `"ttlMs":3600000,"cacheScope":"private"`
 	return m
 }
@@ -196,10 +196,10 @@ func newWorld(t *testing.T, with setup, members []*member) *world {
 	s := Settings{
 		Name: "mcp_cache", Path: "/mcp", MaxRequest: 64 << 10, MaxCall: 1 << 20, Limits: catalog.Limits{List: 1 << 20, Name: 64, Callers: 4 << 20},
 		Memory: 8 << 20, Gate: 2 * time.Second, Origins: origins, Version: "1", SessionTTL: time.Hour, Sessions: session.NewTable(),
-		Sealer: func() *seal.Sealer { return sealer }, Settled: ready, Tried: ready, Board: notices.NewBoard(),
+		Sealer: func() *seal.Sealer { return sealer }, Settled: ready, Tried: ready, Broker: notices.NewBroker(),
 	}
 	s.Sessions.SetLimit(100)
-	s.Board.SetMost(100)
+	s.Broker.SetLimit(100)
 	if with.rules != nil {
 		s.Rules = policytest.Parse(t, with.rules...)
 	}
@@ -238,7 +238,7 @@ func (w *world) begin() {
 
 // end ends all that a bubble has to see the end of.
 func (w *world) end() {
-	w.Settings.Board.End()
+	w.Settings.Broker.End()
 	w.Close()
 	for _, m := range w.members {
 		m.of.Detach()

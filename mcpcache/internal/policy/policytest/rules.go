@@ -65,5 +65,5 @@ func (r *Rules) View(request *http.Request) *policy.View {
 	return r.set.View(matched)
 }
 
-// Most returns the view of a caller who may see as much as anybody.
-func (r *Rules) Most() *policy.View { return r.set.Most() }
+// Widest returns the view of a caller who may see as much as anybody.
+func (r *Rules) Widest() *policy.View { return r.set.Most() }
