@@ -77,7 +77,7 @@ func (at *modelInstance) together() bool { return at.server.backend.Fleet.Togeth
 // isSettled reports whether an instance has been told what others were for as long as somebody may
 // have waited for it.
 func (at *modelInstance) isSettled() bool {
-	is := at.server.backend.Fleet.Standing()
+	is := at.server.backend.Fleet.Status()
 	return is.Together && time.Since(is.Since) > 2*time.Second
 }
 

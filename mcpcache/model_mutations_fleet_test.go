@@ -9,7 +9,7 @@ var fleetMutations = []mutation{
 		{"internal/fleet/attend.go", "a.cache.Receive(said.Change)", "time.AfterFunc(10*time.Millisecond, func() { a.cache.Receive(said.Change) })"},
 	}, found: oldVersion + `|and this caller was told`},
 	{name: "look away from what was lost", edits: []replacement{
-		{"internal/fleet/attend.go", "	if h.Number > a.heard+1 {\n\t\ta.membership.missed(true)", "	if h.Number > a.heard+1 {\n\t\t_ = h"},
+		{"internal/fleet/attend.go", "	if h.Number > a.lastReceived+1 {\n\t\ta.membership.missed(true)", "	if h.Number > a.lastReceived+1 {\n\t\t_ = h"},
 	}, by: testOf{"TestLostAnnouncement", "./internal/fleet"}},
 	{name: "keep lists when a membership ends", edits: []replacement{
 		{"internal/fleet/membership.go", "m.ended = true\n\tm.cache.Receive(cache.Change{Kinds: everything, Missed: true})", "m.ended = true"},

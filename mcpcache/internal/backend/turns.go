@@ -29,8 +29,8 @@ func (t leases) Several() bool { return t.fleet.Together() }
 
 // FleetState returns how the store is that instances share, or nil if it is not shared, and how this
 // one stands among them.
-func (b *Backend) FleetState() (*persist.Fleet, fleet.Standing) {
-	f, standing := b.Keeper.Fleet(), b.Fleet.Standing()
+func (b *Backend) FleetState() (*persist.Fleet, fleet.Status) {
+	f, standing := b.Keeper.Fleet(), b.Fleet.Status()
 	if f != nil && !standing.Together {
 		f.Trouble = cmp.Or(b.Fleet.Failure(), f.Trouble)
 	}

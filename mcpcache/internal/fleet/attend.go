@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// attendance is a time in which an instance listens.
-type attendance struct {
+// heartbeat is a time in which an instance listens.
+type heartbeat struct {
 	*Member
 
 	store stores.Fleet
@@ -21,9 +21,9 @@ type attendance struct {
 	forgotten bool
 	// owed is what had been announced when that was asked for, 0 if all of it has been heard.
 	// Guarded by hearing.
-	owed  uint64
-	asked time.Time
-	told  time.Time // when the log was last told who is a member, if that was news
+	owed   uint64
+	asked  time.Time
+	logged time.Time // when the log was last told who is a member, if that was news
 }
 
 var errDeaf = errors.New("the store has stopped listening")
@@ -31,22 +31,24 @@ var errDeaf = errors.New("the store has stopped listening")
 // errLate says that memberships do not last.
 var errLate = errors.New("the store answers too late for a membership to last")
 
-// attend joins, and is a member until ctx ends or the store fails. It reports whether that has lasted
+// keepMembership joins, and is a member until ctx ends or the store fails. It reports whether that has lasted
 // for a while. forgotten says that the store did not know of the membership before.
-func (m *Member) attend(ctx context.Context, store stores.Fleet, forgotten bool) (lasted bool, err error) {
+func (m *Member) keepMembership(ctx context.Context, store stores.Fleet, forgotten bool) (lasted bool, err error) {
 	defer m.tried()
 	place, err := m.place()
 	if err != nil {
 		return false, err
 	}
-	a := &attendance{Member: m, store: store, at: place, more: make(chan struct{}, 1), forgotten: forgotten}
+	a := &heartbeat{Member: m, store: store, at: place, more: make(chan struct{}, 1), forgotten: forgotten}
 	ctx, cancel := context.WithCancel(ctx)
 	listening, deaf := make(chan struct{}), make(chan struct{})
 	failure := errDeaf
 	go func() {
 		defer close(deaf)
 		var once sync.Once
-		if err := guard(func() error { return store.Listen(ctx, place, func() { once.Do(func() { close(listening) }) }, a.hear) }); err != nil {
+		if err := guard(func() error {
+			return store.Listen(ctx, place, func() { once.Do(func() { close(listening) }) }, a.receive)
+		}); err != nil {
 			failure = err
 		}
 	}()
@@ -80,11 +82,11 @@ func (m *Member) attend(ctx context.Context, store stores.Fleet, forgotten bool)
 
 // log says who is a member, if that is news: once in a beat at most, as whoever can write to the store can
 // have that change at any time.
-func (a *attendance) log() {
-	if time.Since(a.told) < beat {
+func (a *heartbeat) log() {
+	if time.Since(a.logged) < beat {
 		return
 	}
-	a.told = time.Now()
+	a.logged = time.Now()
 	a.logMembers()
 	a.warnOfStrangers()
 }
@@ -93,54 +95,54 @@ func (a *attendance) log() {
 func (m *Member) tried() { m.once.Do(func() { close(m.first) }) }
 
 // join begins a membership.
-func (a *attendance) join(ctx context.Context) error {
+func (a *heartbeat) join(ctx context.Context) error {
 	since, goesOn := time.Now(), !a.membership.hasEnded()
-	is, err := ask(ctx, func(ctx context.Context) (stores.Standing, error) { return a.store.Join(ctx, a.at, a.name, life) })
+	is, err := callStore(ctx, func(ctx context.Context) (stores.Standing, error) { return a.store.Join(ctx, a.at, a.name, life) })
 	if err != nil {
 		return err
 	}
 	a.meet(is.Members)
 	a.proves(a.store, is.Last)
-	a.hearing.Lock()
-	defer a.hearing.Unlock()
-	if is.Last != a.heard {
+	a.receiving.Lock()
+	defer a.receiving.Unlock()
+	if is.Last != a.lastReceived {
 		// While the membership went on, others have told their clients, unless the store counts anew.
 		a.membership.missed(goesOn && !a.forgotten)
-		a.heard = is.Last
+		a.lastReceived = is.Last
 	}
 	a.membership.renew(since)
 	a.sendAgain()
 	return nil
 }
 
-// hear is called with each announcement, its own included.
-func (a *attendance) hear(h stores.Announcement) {
+// receive is called with each announcement, its own included.
+func (a *heartbeat) receive(h stores.Announcement) {
 	if h.Confirmed {
 		a.confirmedTo(a.store, h.Number)
 		return
 	}
-	a.hearing.Lock()
-	defer a.hearing.Unlock()
+	a.receiving.Lock()
+	defer a.receiving.Unlock()
 	if h.Member != a.name {
 		if len(h.Message) == 0 || len(h.Message) > stores.MaxMessage {
 			a.ignores("a message that is too long")
 		}
 		said := decode(h.Message)
 		a.cache.Receive(said.Change)
-		a.hearSecrets(h.Member, said.marks)
+		a.receiveSecrets(h.Member, said.marks)
 	}
-	if h.Number > a.heard+1 {
+	if h.Number > a.lastReceived+1 {
 		a.membership.missed(true)
 	}
-	a.hears(h.Number)
+	a.received(h.Number)
 	signal(a.more)
 }
 
-// hears notes that everything up to a number has outdated what it concerns. The caller holds
+// received notes that everything up to a number has outdated what it concerns. The caller holds
 // a.hearing.
-func (a *attendance) hears(number uint64) {
-	a.heard = max(a.heard, number)
-	if a.owed != 0 && a.owed <= a.heard {
+func (a *heartbeat) received(number uint64) {
+	a.lastReceived = max(a.lastReceived, number)
+	if a.owed != 0 && a.owed <= a.lastReceived {
 		a.owed = 0
 		a.membership.renew(a.asked)
 	}
@@ -149,12 +151,12 @@ func (a *attendance) hears(number uint64) {
 // confirm says what has been heard. idle says that nothing has been for a beat: then what is still
 // on its way does not come any more. A number that the store has not given out yet was not its own: others may
 // write to the channel, and have a counter of their own. It may have hidden that something was lost.
-func (a *attendance) confirm(ctx context.Context, idle bool) error {
-	a.hearing.Lock()
-	heard := a.heard
-	a.hearing.Unlock()
+func (a *heartbeat) confirm(ctx context.Context, idle bool) error {
+	a.receiving.Lock()
+	heard := a.lastReceived
+	a.receiving.Unlock()
 	since := time.Now()
-	is, err := ask(ctx, func(ctx context.Context) (stores.Standing, error) {
+	is, err := callStore(ctx, func(ctx context.Context) (stores.Standing, error) {
 		return a.store.Confirm(ctx, a.at, a.name, heard, life)
 	})
 	switch {
@@ -168,26 +170,26 @@ func (a *attendance) confirm(ctx context.Context, idle bool) error {
 	a.meet(is.Members)
 	a.proves(a.store, is.Last)
 	a.sendAgain()
-	a.hearing.Lock()
-	defer a.hearing.Unlock()
+	a.receiving.Lock()
+	defer a.receiving.Unlock()
 	foreign := heard > is.Last
 	if foreign {
-		a.heard = is.Last
+		a.lastReceived = is.Last
 	}
 	if foreign || idle && a.owed != 0 {
 		a.membership.missed(true)
-		a.hears(is.Last)
+		a.received(is.Last)
 		signal(a.more)
 	}
 	if a.owed == 0 {
 		a.owed, a.asked = is.Last, since
-		a.hears(a.heard)
+		a.received(a.lastReceived)
 	}
 	return nil
 }
 
-// ask calls the store, for no longer than a membership lasts.
-func ask[T any](ctx context.Context, do func(context.Context) (T, error)) (value T, err error) {
+// callStore calls the store, for no longer than a membership lasts.
+func callStore[T any](ctx context.Context, do func(context.Context) (T, error)) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, life)
 	defer cancel()
 	err = guard(func() error {

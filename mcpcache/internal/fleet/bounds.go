@@ -52,8 +52,8 @@ func (m *Member) bounded(names []string) []string {
 	return kept
 }
 
-// shown returns names of members for a line of the log.
-func shown(names []string) []string {
+// firstNames returns names of members for a line of the log.
+func firstNames(names []string) []string {
 	if len(names) <= mostLogged {
 		return names
 	}

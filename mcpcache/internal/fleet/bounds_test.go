@@ -208,7 +208,7 @@ func TestManyMembers(t *testing.T) {
 				i.run(t)
 				defer i.end()
 				time.Sleep(life)
-				members := i.Standing().Members
+				members := i.Status().Members
 				if len(members) != c.known || members[0] != "-00000" || members[len(members)-1] != i.Name() || !slices.IsSorted(members) {
 					t.Errorf("it knows %d, %q", len(members), members)
 				}

@@ -18,8 +18,8 @@ type confirmed struct {
 // restart begins anew with a store that may count otherwise. Whoever waits goes on waiting.
 func (c *confirmed) restart() { c.last, c.number, c.unproven = 0, 0, 0 }
 
-// hear notes that all are said to have confirmed everything up to a number.
-func (c *confirmed) hear(number uint64) {
+// receive notes that all are said to have confirmed everything up to a number.
+func (c *confirmed) receive(number uint64) {
 	c.unproven = number
 	c.conclude()
 }
@@ -66,7 +66,7 @@ func (m *Member) confirmedTo(store stores.Fleet, number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if store == m.store {
-		m.confirmed.hear(number)
+		m.confirmed.receive(number)
 	}
 }
 

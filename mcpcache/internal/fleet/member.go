@@ -62,8 +62,8 @@ type Member struct {
 	unsent        news
 	confirmed     confirmed
 
-	hearing sync.Mutex
-	heard   uint64 // what was announced up to this number has outdated what it concerns; 0: nothing is known
+	receiving    sync.Mutex
+	lastReceived uint64 // what was announced up to this number has outdated what it concerns; 0: nothing is known
 
 	membership membership
 	known      introductions
@@ -77,7 +77,7 @@ func New(place func() (string, error), c *cache.Cache) *Member {
 		replaced: make(chan struct{}), membership: membership{cache: c, ended: true},
 		known: introductions{met: make(chan struct{}, 1), said: make(map[string][]string), warned: make(map[string]bool)},
 	}
-	c.OnChange(m.tell)
+	c.OnChange(m.publish)
 	return m
 }
 
@@ -148,7 +148,7 @@ func (m *Member) belong(ctx context.Context, store stores.Fleet, replaced <-chan
 		}
 	}()
 	for failures, forgotten := 0, false; ctx.Err() == nil; {
-		lasted, err := m.attend(ctx, store, forgotten)
+		lasted, err := m.keepMembership(ctx, store, forgotten)
 		forgotten = errors.Is(err, stores.ErrNoMember)
 		m.report(ctx, err)
 		if failures++; lasted {

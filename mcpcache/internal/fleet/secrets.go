@@ -73,13 +73,13 @@ func (m *Member) introduce(ctx context.Context) {
 		m.known.mu.Lock()
 		m.known.own = marks(ring)
 		m.known.mu.Unlock()
-		m.announceNext(news{marks: marks(ring)})
+		m.publishNews(news{marks: marks(ring)})
 	}
 }
 
-// hearSecrets notes the marks of another member's secrets. A message without any is about
+// receiveSecrets notes the marks of another member's secrets. A message without any is about
 // something else.
-func (m *Member) hearSecrets(member string, marks []string) {
+func (m *Member) receiveSecrets(member string, marks []string) {
 	if len(marks) == 0 {
 		return
 	}
@@ -125,7 +125,7 @@ func (m *Member) strangers(members []string) (strangers []string) {
 
 // warnOfStrangers logs each member that is a stranger, once, and one at a time.
 func (m *Member) warnOfStrangers() {
-	for _, name := range m.Standing().Strangers {
+	for _, name := range m.Status().Strangers {
 		m.known.mu.Lock()
 		warned := m.known.warned[name]
 		m.known.warned[name] = true

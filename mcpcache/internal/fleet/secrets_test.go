@@ -47,8 +47,8 @@ func TestOtherSecrets(t *testing.T) {
 					if i == second {
 						other = first.Name()
 					}
-					if is := slices.Equal(i.Standing().Strangers, []string{other}); is != tt.strangers {
-						t.Errorf("those with other secrets are %v", i.Standing().Strangers)
+					if is := slices.Equal(i.Status().Strangers, []string{other}); is != tt.strangers {
+						t.Errorf("those with other secrets are %v", i.Status().Strangers)
 					}
 					if n := i.log.FilterMessageSnippet("has other secrets").Len(); n != 1 && tt.strangers || n != 0 && !tt.strangers {
 						t.Errorf("the log says that %d times", n)
@@ -60,7 +60,7 @@ func TestOtherSecrets(t *testing.T) {
 				second.UseSecrets(of(tt.first)) // at a reload
 				second.Use(second.store, zap.New(second.core))
 				time.Sleep(life)
-				if s := first.Standing().Strangers; len(s) != 0 {
+				if s := first.Status().Strangers; len(s) != 0 {
 					t.Errorf("once both have the same, those with other secrets are %v", s)
 				}
 				first.log.TakeAll() // newFleet wants no warnings
@@ -89,7 +89,7 @@ func TestSecretsComeLater(t *testing.T) {
 			defer i.end()
 		}
 		time.Sleep(life)
-		if s := both[0].Standing().Strangers; len(s) != 0 {
+		if s := both[0].Status().Strangers; len(s) != 0 {
 			t.Errorf("before anything is known, those with other secrets are %v", s)
 		}
 		both[0].store.SetAway(errAway)
@@ -98,7 +98,7 @@ func TestSecretsComeLater(t *testing.T) {
 		both[0].store.SetAway(nil)
 		time.Sleep(2 * life)
 		for n, i := range both {
-			if s := i.Standing().Strangers; !slices.Equal(s, []string{both[1-n].Name()}) {
+			if s := i.Status().Strangers; !slices.Equal(s, []string{both[1-n].Name()}) {
 				t.Errorf("at %d, those with other secrets are %v", n, s)
 			}
 		}
@@ -116,7 +116,7 @@ func TestForgedNames(t *testing.T) {
 		}
 		fleet[0].UseSecrets(of())
 		for n := range 5 * maxMembers {
-			fleet[0].hearSecrets(fmt.Sprint("forged", n), []string{"0123456789abcdef"})
+			fleet[0].receiveSecrets(fmt.Sprint("forged", n), []string{"0123456789abcdef"})
 		}
 		if n := len(fleet[0].known.said); n > maxMembers {
 			t.Errorf("%d names are known", n)
@@ -126,7 +126,7 @@ func TestForgedNames(t *testing.T) {
 		second.run(t)
 		defer second.end()
 		time.Sleep(2 * life)
-		if s := fleet[0].Standing().Strangers; !slices.Equal(s, []string{second.Name()}) {
+		if s := fleet[0].Status().Strangers; !slices.Equal(s, []string{second.Name()}) {
 			t.Errorf("those with other secrets are %v", s)
 		}
 		fleet[0].log.TakeAll() // newFleet wants no warnings

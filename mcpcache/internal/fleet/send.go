@@ -139,11 +139,11 @@ func named(name string) (s revision.KindSet) {
 	return s
 }
 
-// tell has a change announced.
-func (m *Member) tell(c cache.Change) { m.announceNext(news{Change: c}) }
+// publish has a change announced.
+func (m *Member) publish(c cache.Change) { m.publishNews(news{Change: c}) }
 
-// announceNext has news announced. They are nobody's without a store.
-func (m *Member) announceNext(n news) {
+// publishNews has news announced. They are nobody's without a store.
+func (m *Member) publishNews(n news) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.store == nil {
@@ -163,7 +163,7 @@ func (m *Member) sendAgain() {
 	m.unsent = news{}
 	m.mu.Unlock()
 	if !unsent.isEmpty() {
-		m.announceNext(unsent)
+		m.publishNews(unsent)
 	}
 }
 
@@ -247,7 +247,7 @@ func (m *Member) announce(ctx context.Context, store stores.Fleet, n news) error
 	last := time.Now().Add(longest)
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
 		m.beginWait()
-		is, err := ask(ctx, func(ctx context.Context) (is announced, err error) {
+		is, err := callStore(ctx, func(ctx context.Context) (is announced, err error) {
 			is.number, is.confirmed, err = store.Announce(ctx, place, m.name, encode(n), life)
 			return is, err
 		})

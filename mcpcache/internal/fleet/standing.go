@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Standing is how an instance stands among those that share a store.
-type Standing struct {
+// Status is how an instance stands among those that share a store.
+type Status struct {
 	Name string
 	// Together says that its membership lasts. If not, it is alone.
 	Together bool
@@ -57,15 +57,15 @@ func hostName() string {
 // Name returns the name of this instance, which no other has.
 func (m *Member) Name() string { return m.name }
 
-// Standing returns how this instance stands. It waits for nothing.
-func (m *Member) Standing() Standing {
+// Status returns how this instance stands. It waits for nothing.
+func (m *Member) Status() Status {
 	is := &m.membership
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	if !m.Together() {
-		return Standing{Name: m.name, Since: is.until}
+		return Status{Name: m.name, Since: is.until}
 	}
-	return Standing{Name: m.name, Together: true, Since: is.since, Members: is.members, Strangers: m.strangers(is.members)}
+	return Status{Name: m.name, Together: true, Since: is.since, Members: is.members, Strangers: m.strangers(is.members)}
 }
 
 // meet notes who is a member.
@@ -102,7 +102,7 @@ func (m *Member) logMembers() {
 	is.since, is.members = m.membership.last()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	fields := []zap.Field{zap.String("name", m.name), zap.Strings("members", shown(is.members))}
+	fields := []zap.Field{zap.String("name", m.name), zap.Strings("members", firstNames(is.members))}
 	switch {
 	case m.failed != nil:
 		return

@@ -59,7 +59,7 @@ func line(message string, fleet ...*instance) string { return fmt.Sprint(message
 // wantTogether fails unless an instance has been together with those since then.
 func (i *instance) wantTogether(t *testing.T, when string, since time.Time, fleet ...*instance) {
 	t.Helper()
-	if s := i.Standing(); s.Name != i.Name() || !s.Together || !s.Since.Equal(since) || !slices.Equal(s.Members, names(fleet...)) {
+	if s := i.Status(); s.Name != i.Name() || !s.Together || !s.Since.Equal(since) || !slices.Equal(s.Members, names(fleet...)) {
 		t.Errorf("%s, it stands as %+v, want it together with %q since %v", when, s, names(fleet...), since)
 	}
 }
@@ -67,7 +67,7 @@ func (i *instance) wantTogether(t *testing.T, when string, since time.Time, flee
 // wantAlone fails unless an instance has been alone since then.
 func (i *instance) wantAlone(t *testing.T, when string, since time.Time) {
 	t.Helper()
-	if s := i.Standing(); s.Name != i.Name() || s.Together || !s.Since.Equal(since) || s.Members != nil {
+	if s := i.Status(); s.Name != i.Name() || s.Together || !s.Since.Equal(since) || s.Members != nil {
 		t.Errorf("%s, it stands as %+v, want it alone since %v", when, s, since)
 	}
 }
@@ -126,15 +126,15 @@ func TestInstanceThatIsCutOff(t *testing.T) {
 		all(func(i *instance) { i.log.TakeAll() })
 		fleet[0].store.SetAway(errAway)
 		time.Sleep(time.Minute)
-		if since := time.Since(fleet[0].Standing().Since); since > time.Minute-life/2 || since < time.Minute-life {
+		if since := time.Since(fleet[0].Status().Since); since > time.Minute-life/2 || since < time.Minute-life {
 			t.Errorf("it has been alone for %v", since)
 		}
-		fleet[0].wantAlone(t, "while it is cut off", fleet[0].Standing().Since)
+		fleet[0].wantAlone(t, "while it is cut off", fleet[0].Status().Since)
 		fleet[0].wantLog(t, "while it is cut off") // the store says that
 		fleet[1].wantLog(t, "without the first", line(hasOther, fleet[1:]...))
 		fleet[0].store.SetAway(nil)
 		time.Sleep(life)
-		fleet[0].wantTogether(t, "once it is back", fleet[0].Standing().Since, fleet...)
+		fleet[0].wantTogether(t, "once it is back", fleet[0].Status().Since, fleet...)
 		fleet[0].wantLog(t, "once it is back", line(hasBegun, fleet...))
 		all(func(i *instance) { i.store.SetAway(errAway) })
 		time.Sleep(time.Minute)
@@ -144,7 +144,7 @@ func TestInstanceThatIsCutOff(t *testing.T) {
 			if lines := i.log.TakeAll(); len(lines) == 0 || lines[0].Message != hasBegun {
 				t.Errorf("once all are back, the log has %v", lines)
 			}
-			i.wantTogether(t, "once all are back", i.Standing().Since, fleet...)
+			i.wantTogether(t, "once all are back", i.Status().Since, fleet...)
 		})
 	})
 }
@@ -174,7 +174,7 @@ func TestMembershipsThatDoNotLast(t *testing.T) {
 			i.store.SetTrouble(nil)
 			return errors.New("no permission")
 		})
-		since := i.Standing().Since
+		since := i.Status().Since
 		time.Sleep(time.Hour)
 		i.wantTogether(t, "after one failure", since, i)
 		i.wantLog(t, "after one failure", hasFailed, line(hasBegun, i))
@@ -205,7 +205,7 @@ func TestStandingWaitsForNothing(t *testing.T) {
 		trial.SetTrouble(func(ctx context.Context, _, _ string) error { <-ctx.Done(); return stores.ErrAway })
 		time.Sleep(beat)
 		begun := time.Now()
-		if !fleet[0].Standing().Together || fleet[1].Failure() != nil {
+		if !fleet[0].Status().Together || fleet[1].Failure() != nil {
 			t.Error("they are not together")
 		}
 		if time.Since(begun) != 0 {

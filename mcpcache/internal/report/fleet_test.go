@@ -20,12 +20,12 @@ func TestFleetIsDescribed(t *testing.T) {
 	there, away := stores.State{Since: before}, stores.State{Since: before, Failure: errors.New("connection refused")}
 	full := errors.New("out of memory")
 	members := []string{"a", "b"}
-	together := fleet.Standing{Name: "a", Together: true, Since: since, Members: members}
-	alone, never := fleet.Standing{Name: "a", Since: since}, fleet.Standing{Name: "a"}
+	together := fleet.Status{Name: "a", Together: true, Since: since, Members: members}
+	alone, never := fleet.Status{Name: "a", Since: since}, fleet.Status{Name: "a"}
 	leases := []persist.Lease{{Revision: revision.V20251125, Kind: revision.ResourceTemplates, Holder: "b"}}
 	for name, c := range map[string]struct {
 		store *persist.Fleet
-		is    fleet.Standing
+		is    fleet.Status
 		want  *report.Fleet
 	}{
 		"not shared": {nil, never, nil},
@@ -40,13 +40,13 @@ func TestFleetIsDescribed(t *testing.T) {
 		"away for a moment":      {&persist.Fleet{State: away}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "connection refused"}},
 		"full":                   {&persist.Fleet{State: there, Trouble: full}, together, &report.Fleet{State: "together", Since: since, Members: members, Failure: "out of memory"}},
 		"with other secrets": {
-			&persist.Fleet{State: there}, fleet.Standing{Name: "a", Together: true, Since: since, Members: members, Strangers: []string{"b"}},
+			&persist.Fleet{State: there}, fleet.Status{Name: "a", Together: true, Since: since, Members: members, Strangers: []string{"b"}},
 			&report.Fleet{State: "together", Since: since, Members: members, OtherSecrets: []string{"b"}},
 		},
 		"with other keys": {&persist.Fleet{State: there, Ignored: 3}, together, &report.Fleet{State: "together", Since: since, Members: members, Ignored: 3}},
 	} {
 		source := reporttest.New(t, "fleet")
-		source.Together, source.Standing = c.store, c.is
+		source.Together, source.FleetStatus = c.store, c.is
 		if c.want != nil {
 			c.want.Name = "a"
 		}

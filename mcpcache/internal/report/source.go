@@ -39,7 +39,7 @@ type Source interface {
 	Remarks() []string
 	// Fleet is how the store is that several instances share, and how this one stands among them;
 	// nil if the store is this one's own, and of a toolkit.
-	Fleet() (*persist.Fleet, fleet.Standing)
+	Fleet() (*persist.Fleet, fleet.Status)
 	// Feeds are those of the upstream: sources with the same ones are in front
 	// of the same upstream. A toolkit has none of its own.
 	Feeds() *feed.Group

@@ -69,7 +69,7 @@ func (s *Server) Remarks() []string {
 }
 
 // Fleet implements [report.Source].
-func (s *Server) Fleet() (*persist.Fleet, fleet.Standing) { return s.Backend.FleetState() }
+func (s *Server) Fleet() (*persist.Fleet, fleet.Status) { return s.Backend.FleetState() }
 
 // Replicas implements [report.Source].
 func (s *Server) Replicas() []string { return s.URLs }

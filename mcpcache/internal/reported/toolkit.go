@@ -39,7 +39,7 @@ func (*Toolkit) Program() report.Program { return nil }
 func (t *Toolkit) Remarks() []string { return t.Endpoint.Warnings.Texts() }
 
 // Fleet implements [report.Source].
-func (*Toolkit) Fleet() (*persist.Fleet, fleet.Standing) { return nil, fleet.Standing{} }
+func (*Toolkit) Fleet() (*persist.Fleet, fleet.Status) { return nil, fleet.Status{} }
 
 // Replicas implements [report.Source].
 func (*Toolkit) Replicas() []string { return nil }

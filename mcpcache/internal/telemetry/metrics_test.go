@@ -89,7 +89,7 @@ func TestFleetIsCounted(t *testing.T) {
 	goLive(t, "alone").Together = new(persist.Fleet)
 	together := goLive(t, "together")
 	together.Together = new(persist.Fleet)
-	together.Standing = fleet.Standing{Together: true, Members: []string{"a", "b", "c"}}
+	together.FleetStatus = fleet.Status{Together: true, Members: []string{"a", "b", "c"}}
 	got := series(t, registered(t))
 	want := map[string]float64{
 		`fleet_up{handler="alone"}`: 0, `fleet_members{handler="alone"}`: 0,

@@ -40,8 +40,8 @@ type Source struct {
 	// Remarked is what Remarks returns.
 	Remarked []string
 	// Together and Standing are what Fleet returns.
-	Together *persist.Fleet
-	Standing fleet.Standing
+	Together    *persist.Fleet
+	FleetStatus fleet.Status
 	// Ruled is the policy; nil: none.
 	Ruled *Policy
 	// Remembered is what Callers returns.
@@ -118,7 +118,7 @@ func (s *Source) Program() report.Program { return s.Runs }
 func (s *Source) Remarks() []string { return s.Remarked }
 
 // Fleet implements [report.Source].
-func (s *Source) Fleet() (*persist.Fleet, fleet.Standing) { return s.Together, s.Standing }
+func (s *Source) Fleet() (*persist.Fleet, fleet.Status) { return s.Together, s.FleetStatus }
 
 // Replicas implements [report.Source].
 func (s *Source) Replicas() []string { return append([]string{s.Upstream()}, s.Others...) }
