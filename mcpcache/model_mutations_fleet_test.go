@@ -6,16 +6,16 @@ var fleetMutations = []mutation{
 		{"internal/fleet/send.go", "wait(ctx, time.Now().Add(life), m.confirmation(is.number))", "_ = is.number"},
 	}, found: oldVersion + `|and this caller was told`},
 	{name: "confirm before lists are outdated", edits: []replacement{
-		{"internal/fleet/attend.go", "a.cache.Receive(said.Change)", "time.AfterFunc(10*time.Millisecond, func() { a.cache.Receive(said.Change) })"},
+		{"internal/fleet/heartbeat.go", "a.cache.Receive(said.Change)", "time.AfterFunc(10*time.Millisecond, func() { a.cache.Receive(said.Change) })"},
 	}, found: oldVersion + `|and this caller was told`},
 	{name: "look away from what was lost", edits: []replacement{
-		{"internal/fleet/attend.go", "	if h.Number > a.lastReceived+1 {\n\t\ta.membership.missed(true)", "	if h.Number > a.lastReceived+1 {\n\t\t_ = h"},
+		{"internal/fleet/heartbeat.go", "	if h.Number > a.lastReceived+1 {\n\t\ta.membership.missed(true)", "	if h.Number > a.lastReceived+1 {\n\t\t_ = h"},
 	}, by: testOf{"TestLostAnnouncement", "./internal/fleet"}},
 	{name: "keep lists when a membership ends", edits: []replacement{
 		{"internal/fleet/membership.go", "m.ended = true\n\tm.cache.Receive(cache.Change{Kinds: everything, Missed: true})", "m.ended = true"},
 	}, by: testOf{"TestHangingStore", "./internal/fleet"}},
 	{name: "join and trust what there is", edits: []replacement{
-		{"internal/fleet/attend.go", "		a.membership.missed(goesOn && !a.forgotten)", "		_ = goesOn"},
+		{"internal/fleet/heartbeat.go", "		a.membership.missed(goesOn && !a.forgotten)", "		_ = goesOn"},
 	}, found: oldVersion},
 	{name: "forget what could not be announced", edits: []replacement{
 		{"internal/fleet/send.go", "m.unsent.add(now.news)", "_ = now"},
@@ -39,6 +39,6 @@ var fleetMutations = []mutation{
 		{"internal/snapshot/snapshot.go", "fetched := said.Fetched.Add(-terms.Ahead)", "fetched := now"},
 	}, found: `it expired \S+ ago|its ttlMs of \d+ is \S+ too long|it was stale for`},
 	{name: "take what another has fetched for what is doubted", edits: []replacement{
-		{"internal/feed/turns.go", "|| own.Mark != f.cache.Mark(l.kind) {", "{"},
+		{"internal/feed/leases.go", "|| own.Mark != f.cache.Mark(l.kind) {", "{"},
 	}, by: testOf{"TestNoTurnForWhatIsDoubted", "./internal/feed"}},
 }

@@ -86,7 +86,7 @@ var mutations = []mutation{
 		{"internal/admission/admission.go", "func (l *Ledger) LoseSessions() { l.lost.Store(l.clock.Add(1)) }", "func (l *Ledger) LoseSessions() {}"},
 	}, found: `the upstream has lost session s\d+`},
 	{name: "trust the upstream after an outage", edits: []replacement{
-		{"internal/feed/doubt.go", "return f.suspected.Load() != 0", "return false"},
+		{"internal/feed/suspect.go", "return f.suspected.Load() != 0", "return false"},
 	}, found: `the upstream has lost session s\d+`},
 	{name: "ignore what clients say of themselves", edits: []replacement{
 		{"internal/variant/table.go", "{string(c.Capabilities), c.Name, c.Language, string(c.Asked[:])}", "{c.Language, string(c.Asked[:])}"},
@@ -152,10 +152,10 @@ var mutations = []mutation{
 		{"internal/exchange/pass.go", "below: fw.below(), learner", "below: fw.w, learner"},
 	}, found: `at /mcp/ .*` + wasShown},
 	{name: "show what is hidden in a stream that is resumed", edits: []replacement{
-		{"internal/exchange/sieve.go", "stream, lists := fw.r.Method == http.MethodGet && view.RestrictsAny(),", "stream, lists := false,"},
+		{"internal/exchange/filter.go", "stream, lists := fw.r.Method == http.MethodGet && view.RestrictsAny(),", "stream, lists := false,"},
 	}, found: `GET .*` + wasShown},
 	{name: "tell of changes of what is hidden", edits: []replacement{
-		{"internal/exchange/sieve.go", "policy.Item{Name: uri}).Allowed },", "policy.Item{Name: uri}).Allowed || true },"},
+		{"internal/exchange/filter.go", "policy.Item{Name: uri}).Allowed },", "policy.Item{Name: uri}).Allowed || true },"},
 	}, found: `there are \d+ events, and not \d+`},
 	{name: "show the view of another", edits: []replacement{
 		{"internal/cache/view.go", "key := v.Key()\n\treturn viewHash(key[:])", "return viewHash{1}"},

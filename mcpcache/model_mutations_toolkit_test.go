@@ -11,7 +11,7 @@ var toolkitMutations = []mutation{
 		{"internal/catalog/views.go", "return v.All.Decide(k, named).Allowed\n", "return seen.Hints == named.Hints\n"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "route what rules hide", edits: []replacement{
-		{"internal/toolkit/route.go", "target, f := v.resolve(k, target, name)\n\tif f != nil {", "target, f := v.resolve(k, target, name)\n\tif f != nil && v == nil {"},
+		{"internal/toolkit/route.go", "target, f := q.resolve(k, target, name)\n\tif f != nil {", "target, f := q.resolve(k, target, name)\n\tif f != nil && q == nil {"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "share lists that rules make different", edits: []replacement{
 		{"internal/toolkit/credentials.go", "return catalog.CallerOf(v.views.AppendKey(key))", "return catalog.CallerOf(key)"},
@@ -20,10 +20,10 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/messagefilter.go", "kept, err := left(one)", "_, kept, err := left, one, error(nil)"},
 	}, by: ofToolkit("TestToolkitRules")},
 	{name: "let a hidden name be called by its long form", edits: []replacement{
-		{"internal/toolkit/rules.go", "v.endpoint.catalog.SeenAs(k, t)", "policy.Item{Name: name}"},
+		{"internal/toolkit/rules.go", "q.endpoint.catalog.SeenAs(k, t)", "policy.Item{Name: name}"},
 	}, by: ofToolkit("TestToolkitRulesHideWhatIsMissing")},
 	{name: "call under hints what is not listed", edits: []replacement{
-		{"internal/toolkit/rules.go", "if !ok {\n\t\treturn t, v.missed(k, name)", "if !ok {\n\t\treturn t, nil"},
+		{"internal/toolkit/rules.go", "if !ok {\n\t\treturn t, q.missed(k, name)", "if !ok {\n\t\treturn t, nil"},
 	}, by: ofToolkit("TestToolkitRulesByHints")},
 	{name: "hold rules against shortened names alone", edits: []replacement{
 		{"internal/policy/pattern.go", `i.Full != "" && glob(p.text, i.Full)`, `i.Full != "" && false`},
@@ -57,7 +57,7 @@ var toolkitMutations = []mutation{
 		{"internal/catalog/joined.go", "if !c.views.allows(c.kind, server, item, seen) {", "if !c.views.allows(c.kind, server, item, seen) {\n\t\tl.targets[shown] = Target{server, name}"},
 	}, by: ofToolkit("TestToolkitRulesFreeNames")},
 	{name: "go by a header that a client has removed", edits: []replacement{
-		{"internal/toolkit/visit.go", "views := e.viewsFor(r)\n\theader.RemoveConnectionFields(r.Header)", "header.RemoveConnectionFields(r.Header)\n\tviews := e.viewsFor(r)"},
+		{"internal/toolkit/request.go", "views := e.viewsFor(r)\n\theader.RemoveConnectionFields(r.Header)", "header.RemoveConnectionFields(r.Header)\n\tviews := e.viewsFor(r)"},
 	}, by: ofToolkit("TestToolkitRulesOfCallers")},
 	{name: "send a server all of a caller's header", edits: []replacement{
 		{"internal/toolkit/credentials.go", "if Passes(name) {", "if true {"},
@@ -66,7 +66,7 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/answer.go", "a.write(a.hiding.Next(p, false))", "a.write(p)"},
 	}, by: ofToolkit("TestToolkitActsAsItsGuard")},
 	{name: "let everybody past the door", edits: []replacement{
-		{"internal/toolkit/door.go", "known, failure := v.authenticate(v.r.Context())", "known, failure := true, v.r.Context().Err()"},
+		{"internal/toolkit/door.go", "known, failure := q.authenticate(q.r.Context())", "known, failure := true, q.r.Context().Err()"},
 	}, by: ofToolkit("TestToolkitDoor")},
 	{name: "share the lists of single callers", edits: []replacement{
 		{"internal/toolkit/credentials.go", "Context: s.Identity.OfFields(fields, guarded)", "Context: s.Identity.OfFields(nil, guarded)"},
@@ -138,13 +138,13 @@ var toolkitMutations = []mutation{
 		{"internal/toolkit/server.go", "case s.maySpeak(other), s.Feeds.Of(own) == nil && s.Feeds.Of(other) != nil:", "case s.maySpeak(other):"},
 	}, found: `the list is of revision`, several: true},
 	{name: "take a session of another user", edits: []replacement{
-		{"internal/toolkit/legacy.go", `return v.endpoint.Settings.Name + "\n" + v.user()`, "return v.endpoint.Settings.Name"},
+		{"internal/toolkit/legacy.go", `return q.endpoint.Settings.Name + "\n" + q.user()`, "return v.endpoint.Settings.Name"},
 	}, by: ofToolkit("TestToolkitSessionOfUser")},
 	{name: "go on in a session that was ended", edits: []replacement{
 		{"internal/toolkit/legacy.go", "if err != nil || e.Settings.Sessions.Ended(client.ID) {", "if err != nil {"},
 	}, by: ofToolkit("TestToolkitSessions")},
 	{name: "stay in a session that is lost", edits: []replacement{
-		{"internal/session/renew.go", "s.servers[o.Server] = by\n", "_ = by\n"},
+		{"internal/session/renew.go", "e.servers[u.Server] = by\n", "_ = by\n"},
 	}, by: ofToolkit("TestToolkitSessionLost")},
 	{name: "take a server without pings for one that has lost the session", edits: []replacement{
 		{"internal/session/renew.go", "answered, _ = ping(ctx, server, other); answered", "answered = true; answered"},

@@ -115,7 +115,7 @@ func (u *upstream) attach(ctx caddy.Context) error {
 		Backend: u.backend, Counted: u.telemetry, Rules: u.rules,
 	}
 	if u.endpoint != nil {
-		u.reported.Made = u.endpoint.Warnings
+		u.reported.Warnings = u.endpoint.Warnings
 	}
 	u.app.servers = append(u.app.servers, u.reported)
 	if err := telemetry.Register(ctx.GetMetricsRegistry()); err != nil {

@@ -57,8 +57,8 @@ type Ledger struct {
 
 // refusal is what is known of a caller who was ended or refused.
 type refusal struct {
-	barred uint64           // answers with tickets up to this one do not admit
-	kinds  revision.KindSet // what was refused, and has not been answered since
+	revoked uint64           // answers with tickets up to this one do not admit
+	kinds   revision.KindSet // what was refused, and has not been answered since
 }
 
 // maxEnded bounds Ledger.ended. It is looked up for answers that were under way
@@ -221,7 +221,7 @@ func (l *Ledger) admit(k key, c cache.Partition, r revision.Revision, answered r
 	present := l.load(k)
 	refused := l.refusalOf(k, present)
 	switch {
-	case refused.barred >= uint64(t):
+	case refused.revoked >= uint64(t):
 		return
 	case present == nil:
 		present = l.add(k, c, r)
@@ -246,7 +246,7 @@ func (l *Ledger) refusalOf(k key, present *Caller) refusal {
 		return present.refusal()
 	}
 	known := l.ended[k]
-	known.barred = max(known.barred, l.floor)
+	known.revoked = max(known.revoked, l.floor)
 	return known
 }
 
@@ -380,7 +380,7 @@ func (l *Ledger) makeRoom() {
 		l.callers.Delete(k)
 		l.unindex(k.(key), v.(*Caller).Context)
 		l.crowded++
-		if known := v.(*Caller).refusal(); known.barred > l.floor || known.kinds != 0 {
+		if known := v.(*Caller).refusal(); known.revoked > l.floor || known.kinds != 0 {
 			l.noteRefusal(k.(key), known)
 		}
 		return false

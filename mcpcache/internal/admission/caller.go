@@ -124,7 +124,7 @@ func (c *Caller) refusal() refusal { return refusal{c.revoked.Load(), c.Refused(
 
 // restore takes over what was known of refusals of the caller.
 func (c *Caller) restore(known refusal) {
-	c.revoked.Store(known.barred)
+	c.revoked.Store(known.revoked)
 	c.refused.Store(uint32(known.kinds))
 }
 

@@ -61,11 +61,11 @@ type Backend struct {
 	running sync.WaitGroup
 	ended   chan struct{}
 
-	mu      sync.Mutex
-	tenants []*Ref
+	mu   sync.Mutex
+	refs []*Ref
 }
 
-// New returns the backend of the server that key stands for, without tenants yet.
+// New returns the backend of the server that key stands for, without refs yet.
 // It takes settings, instance and logger from t. The feeds send their requests to
 // endpointURL.
 func New(key, endpointURL string, t *Ref) (*Backend, error) {
@@ -91,19 +91,19 @@ func New(key, endpointURL string, t *Ref) (*Backend, error) {
 	return b, nil
 }
 
-// apply puts the newest tenant's handler and settings to use, but keeps every kind
-// that any tenant caches, compresses if any of them does, and takes as much memory
-// as the largest of them. After the last tenant its handler stays in use until the
+// apply puts the newest ref's handler and settings to use, but keeps every kind
+// that any ref caches, compresses if any of them does, and takes as much memory
+// as the largest of them. After the last ref its handler stays in use until the
 // feeds have ended, for their last requests. The caller holds b.mu.
 func (b *Backend) apply() {
-	if len(b.tenants) == 0 {
+	if len(b.refs) == 0 {
 		return
 	}
-	newest := b.tenants[len(b.tenants)-1]
+	newest := b.refs[len(b.refs)-1]
 	policy := newest.Settings.Feed
 	policy.Leases = leases{b.Keeper, b.Fleet}
 	memory, precompress := int64(0), false
-	for _, t := range b.tenants {
+	for _, t := range b.refs {
 		policy.Kinds |= t.Settings.Kinds
 		memory = max(memory, t.Settings.Memory)
 		precompress = precompress || t.Settings.Precompress
@@ -184,8 +184,8 @@ func (b *Backend) AwaitStored(ctx context.Context, arrived time.Time) (waited bo
 func (b *Backend) admitStored() {
 	b.mu.Lock()
 	admitFor := time.Duration(0)
-	if len(b.tenants) > 0 {
-		admitFor = b.tenants[len(b.tenants)-1].Settings.AdmitFor
+	if len(b.refs) > 0 {
+		admitFor = b.refs[len(b.refs)-1].Settings.AdmitFor
 	}
 	b.mu.Unlock()
 	latest := time.Now().Add(admitFor)
@@ -207,7 +207,7 @@ func (b *Backend) recover() {
 	}
 }
 
-// logger returns the newest tenant's.
+// logger returns the newest ref's.
 func (b *Backend) logger() *zap.Logger { return b.Keeper.Logger() }
 
 // Context ends when the backend does.

@@ -25,9 +25,9 @@ func (s stand) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Han
 	return s(w, r)
 }
 
-// newTenant returns a user of a backend of its own, which ends with the test.
+// newRef returns a user of a backend of its own, which ends with the test.
 // Its server is down.
-func newTenant(tb testing.TB) *Ref {
+func newRef(tb testing.TB) *Ref {
 	tb.Helper()
 	t := &Ref{
 		Upstream: stand(func(http.ResponseWriter, *http.Request) error {
@@ -64,7 +64,7 @@ func TestFeedsDoNotWaitForAStore(t *testing.T) {
 				defer close(release)
 				store := storetest.NewTrial()
 				store.SetTrouble(func(context.Context, string, string) error { return trouble(release) })
-				s := newTenant(t)
+				s := newRef(t)
 				s.Store = store
 				s.Attach()
 				s.Run()
@@ -92,14 +92,14 @@ func TestNeighbourWithoutCompression(t *testing.T) {
 		"wanted last": {false, true}, "wanted first": {true, false}, "wanted by nobody": {false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newTenant(t).Backend
+			b := newRef(t).Backend
 			defer b.await(t)
 			for _, precompress := range wanted {
 				s := Defaults()
 				s.Precompress = precompress
-				tenant := &Ref{Backend: b, Settings: s, Store: storetest.NewTrial(), Logger: zap.NewNop()}
-				tenant.Attach()
-				defer tenant.Detach()
+				ref := &Ref{Backend: b, Settings: s, Store: storetest.NewTrial(), Logger: zap.NewNop()}
+				ref.Attach()
+				defer ref.Detach()
 			}
 			b.Cache.Pin(e)
 			if got, want := len(b.Cache.Wanted()) == 1, name != "wanted by nobody"; got != want {
@@ -111,7 +111,7 @@ func TestNeighbourWithoutCompression(t *testing.T) {
 
 // The hashes are keyed: what one process remembers says nothing to another.
 func TestVariantsAreKeyed(t *testing.T) {
-	one, two := newTenant(t), newTenant(t)
+	one, two := newRef(t), newRef(t)
 	defer one.await(t)
 	defer two.await(t)
 	if a, b := one.UnknownVariant("session", "s"), two.UnknownVariant("session", "s"); a == b {

@@ -24,7 +24,7 @@ func TestClientsOfSleepersAreKept(t *testing.T) {
 	for name, sleeper := range map[string]Sleeper{"a server that sleeps": asleep{}, "another": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				first := newTenant(t)
+				first := newRef(t)
 				first.Backend.await(t)
 				first.Sleeper = sleeper
 				restarted := func() *Ref {

@@ -108,7 +108,7 @@ func (c *Changes) begin() {
 // Mark returns the present mark of kind k. It is taken before a request is sent, and
 // goes into the entry made of the answer.
 func (c *Changes) Mark(k revision.Kind) Mark {
-	m := Mark{epoch: c.epochs[k].Load(), found: c.found[k].Load(), pages: c.pages[k].Load(), doubts: c.suspicions[k].Load()}
+	m := Mark{epoch: c.epochs[k].Load(), found: c.found[k].Load(), pages: c.pages[k].Load(), suspicions: c.suspicions[k].Load()}
 	if k == revision.Reads {
 		m.updates = c.updates.seq.Load()
 	}
@@ -259,9 +259,9 @@ func (c *Changes) PublishChange(change Change) {
 	}
 }
 
-// HearsUntil says until when changes that are announced in other processes are heard of here:
+// ReceivesUntil says until when changes that are announced in other processes are heard of here:
 // nothing is fresh after that, until it is later. The zero time says that they need not be.
-func (c *Changes) HearsUntil(until time.Time) {
+func (c *Changes) ReceivesUntil(until time.Time) {
 	if until.IsZero() {
 		c.together.until.Store(0)
 		return
@@ -269,7 +269,7 @@ func (c *Changes) HearsUntil(until time.Time) {
 	c.together.until.Store(int64(until.Sub(c.together.origin)))
 }
 
-// HearsOthers reports whether changes that are announced in other processes are heard of here now.
-func (c *Changes) HearsOthers() bool {
+// ReceivesOthers reports whether changes that are announced in other processes are heard of here now.
+func (c *Changes) ReceivesOthers() bool {
 	return c.together.until.Load() != 0 && !c.together.overdue(time.Now())
 }

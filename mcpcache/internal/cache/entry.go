@@ -105,11 +105,11 @@ func (e *Entry) SizeIn(framing encoded.Framing) int {
 // Mark is a moment in the order of changes, taken before a request is sent.
 // An answer is only as new as its mark.
 type Mark struct {
-	epoch   uint64 // changes of the kind
-	found   uint64 // those of them that another process has found, and no upstream announced
-	pages   uint64 // times that a cursor turned out to be bad
-	updates uint64 // changes of single resources; of reads only
-	doubts  uint64 // calls of [Cache.Doubt]
+	epoch      uint64 // changes of the kind
+	found      uint64 // those of them that another process has found, and no upstream announced
+	pages      uint64 // times that a cursor turned out to be bad
+	updates    uint64 // changes of single resources; of reads only
+	suspicions uint64 // calls of [Cache.Doubt]
 }
 
 // Start returns the first mark of a process: that of stored snapshots whose lists had no
@@ -128,7 +128,7 @@ func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch && m.update
 
 // AskedSince reports whether what has mark m was asked for after [Cache.Doubt]
 // returned other.
-func (m Mark) AskedSince(other Mark) bool { return m.doubts >= other.doubts && m.Since(other) }
+func (m Mark) AskedSince(other Mark) bool { return m.suspicions >= other.suspicions && m.Since(other) }
 
 // Announced counts the changes of the kind that were announced before m, or may have been.
 func (m Mark) Announced() uint64 { return m.epoch - m.found }

@@ -50,9 +50,9 @@ type config struct {
 
 func duration(d time.Duration) *time.Duration { return new(d) }
 
-// tenant returns the settings of requests, and what uses a server that upstream
+// ref returns the settings of requests, and what uses a server that upstream
 // stands for.
-func (c config) tenant(tb testing.TB, upstream stand) (Settings, *backend.Ref) {
+func (c config) ref(tb testing.TB, upstream stand) (Settings, *backend.Ref) {
 	tb.Helper()
 	s, b := Defaults(), backend.Defaults()
 	s.Name, s.MaxRequest = cmp.Or(c.Name, s.Name), cmp.Or(c.MaxRequest, s.MaxRequest)
@@ -125,7 +125,7 @@ func newFace(tb testing.TB, c config) *face {
 		return nil
 	}}
 	// Feeds that requests start get nowhere.
-	s, t := c.tenant(tb, func(http.ResponseWriter, *http.Request) error {
+	s, t := c.ref(tb, func(http.ResponseWriter, *http.Request) error {
 		return caddyhttp.Error(http.StatusServiceUnavailable, nil)
 	})
 	t.Attach()
@@ -149,7 +149,7 @@ func newFace(tb testing.TB, c config) *face {
 func pinnedFace(tb testing.TB, c config, tools int) *Endpoint {
 	tb.Helper()
 	c.Admit = "all"
-	s, t := c.tenant(tb, nil)
+	s, t := c.ref(tb, nil)
 	t.Cache.SetPrecompress(t.Settings.Precompress)
 	t.Cache.Pin(cachetest.Tools(tb, tools))
 	e := New(s, t, unobserved{}, zap.NewNop())

@@ -60,8 +60,8 @@ func (fw *forwarding) below() http.ResponseWriter {
 
 // handOn hands the request on, and the answer back.
 func (fw *forwarding) handOn() error {
-	if fw.mayTakeSeat() {
-		return fw.takeSeat()
+	if fw.mayBeBlocked() {
+		return fw.openInPlace()
 	}
 	fw.in.Body.Replay(fw.r)
 	t := fw.tap(fw.w.Header())
@@ -70,7 +70,7 @@ func (fw *forwarding) handOn() error {
 	}
 	defer t.learner.close() // the upstream's handler may abort with a panic
 	if landing.Is(fw.r) {
-		defer t.expectVisitor()()
+		defer t.expectBrowser()()
 	}
 	return t.finish(t.serve())
 }

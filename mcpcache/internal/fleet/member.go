@@ -109,7 +109,7 @@ func (m *Member) Begin(ctx context.Context) {
 }
 
 // Together reports whether this instance hears of what is announced to others.
-func (m *Member) Together() bool { return m.cache.HearsOthers() }
+func (m *Member) Together() bool { return m.cache.ReceivesOthers() }
 
 // Run keeps the membership until ctx ends.
 func (m *Member) Run(ctx context.Context) {

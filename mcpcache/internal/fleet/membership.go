@@ -41,7 +41,7 @@ func (m *membership) renew(since time.Time) {
 	} else {
 		m.lapse.Reset(time.Until(m.until))
 	}
-	m.cache.HearsUntil(m.until)
+	m.cache.ReceivesUntil(m.until)
 }
 
 // end has all be outdated when the membership has ended. From then on, this instance goes by what
@@ -54,7 +54,7 @@ func (m *membership) end() {
 	}
 	m.ended = true
 	m.cache.Receive(cache.Change{Kinds: everything, Missed: true})
-	m.cache.HearsUntil(time.Time{})
+	m.cache.ReceivesUntil(time.Time{})
 }
 
 // hasEnded reports whether the membership has ended.
@@ -85,7 +85,7 @@ func (m *membership) leave() bool {
 		return false
 	}
 	m.ended, m.until = true, time.Now()
-	m.cache.HearsUntil(time.Time{})
+	m.cache.ReceivesUntil(time.Time{})
 	return true
 }
 

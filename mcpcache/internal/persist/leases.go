@@ -1,57 +1,160 @@
 package persist
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"time"
 
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
+	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// Lease is a list that an instance is asking for, for all that share the store.
-type Lease struct {
-	Revision revision.Revision
-	Kind     revision.Kind
-	Holder   string
-}
+const (
+	// leaseLife is how long a lease lasts whose holder has died, and extendEach how often one
+	// that has not extends it.
+	leaseLife  = 3 * time.Second
+	extendEach = time.Second
+	// leaseTimeout is how long an instance waits for the store, before it fetches by itself.
+	leaseTimeout = 2 * time.Second
+)
 
-// heldLease is what is known of a lease.
-type heldLease struct {
-	holder string
-	// until is when another's may have ended, unless it is seen again. The zero time is this
-	// instance's own, which says when it ends.
-	until time.Time
-}
-
-// noteHolder notes whose a lease is, after this instance has asked for it.
-func (kp *Keeper) noteHolder(key slotKey, own string, lease stores.Lease, failure error) {
-	other, held := errors.AsType[*stores.HeldError](failure)
-	kp.mu.Lock()
-	defer kp.mu.Unlock()
+// Lease says who fetches the list that comes after own, as that is due again. Of instances that
+// share a store it is one: the others take its list from there, as it is after own. If that is
+// there, Turn returns it. If another is about to fetch it, Turn returns nothing, and is to be
+// called again. Otherwise it is up to the caller, who calls end once the list is pinned, or
+// could not be had.
+//
+// The list that is returned was asked for after own was. Its Lifetime is what another has
+// found, and its Mark is that of own. Others are told that instance fetches, if it does.
+func (kp *Keeper) Lease(ctx context.Context, instance string, own *cache.Entry) (e *cache.Entry, end func()) {
+	store, _ := kp.current()
+	fleet, can := store.shared.(stores.Fleet)
+	if !can || !snapshot.Shareable(own) {
+		return nil, func() {}
+	}
+	asking, cancel := context.WithTimeout(ctx, leaseTimeout)
+	defer cancel()
+	key := slotKey{own.Revision, own.Kind}
+	e, lease, err := kp.lease(asking, instance, store, fleet, own)
+	held := errors.Is(err, stores.ErrHeld)
+	kp.reportLease(asking, err)
+	kp.noteHolder(key, instance, lease, err)
 	switch {
-	case lease != nil:
-		kp.leases[key] = heldLease{holder: own}
-	case held:
-		kp.leases[key] = heldLease{other.Holder, time.Now().Add(leaseLife)}
-	default:
-		delete(kp.leases, key)
+	case e != nil || held:
+		return e, nil
+	case lease == nil:
+		return nil, func() {}
+	}
+	return nil, kp.hold(ctx, store, key, lease)
+}
+
+// lease returns a list that another instance has fetched since own was, or the lease.
+func (kp *Keeper) lease(ctx context.Context, instance string, store *boundedStore, fleet stores.Fleet, own *cache.Entry) (*cache.Entry, stores.Lease, error) {
+	place, err := kp.place()
+	if err != nil {
+		return nil, nil, err
+	}
+	key := slotKey{own.Revision, own.Kind}
+	path := key.in(place)
+	terms, err := store.terms(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	known := own.Asked.Add(terms.Ahead + terms.Within) // or earlier
+	if c := kp.copyOf(key); c.asked.Equal(own.Asked) {
+		known = c.asOf // it is what is there
+	}
+	for range 2 {
+		lease, err := askFor(ctx, store, func() (stores.Lease, error) { return fleet.Lease(ctx, path, instance, known, leaseLife) })
+		if !errors.Is(err, stores.ErrNewer) {
+			return nil, lease, err
+		}
+		e, err := kp.newer(ctx, store, own, path, terms)
+		if e != nil || err != nil {
+			return e, nil, err
+		}
+		known = time.Now().Add(terms.Ahead + terms.Within) // what is there is of no use
+	}
+	return nil, nil, errors.New("what is stored is from the future")
+}
+
+// newer returns the stored list, or nil if it is of no use in the place of own.
+func (kp *Keeper) newer(ctx context.Context, store *boundedStore, own *cache.Entry, path string, terms snapshot.Terms) (*cache.Entry, error) {
+	key := slotKey{own.Revision, own.Kind}
+	data, err := store.Load(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what another instance has fetched: %w", err)
+	}
+	kp.mu.Lock()
+	kp.unread = nil
+	kp.mu.Unlock()
+	e, state, err := decode(data, int64(len(data)), key, kp.largest(), terms)
+	if kp.ignore(key, path, err) {
+		return nil, nil
+	}
+	if now := time.Now(); e.Mark.BeforeStart() || e.Lifetime > 0 && e.Left(now) <= 0 || !e.Asked.After(own.Asked) || e.Asked.After(now) {
+		return nil, nil
+	}
+	kp.note(store, key, storedCopy{there: isThere, saved: time.Now(), digest: e.Body.Digest, asked: e.Asked, asOf: state.AsOf})
+	return e, nil
+}
+
+// hold extends a lease until the returned function is called. That saves what has become of the
+// list, unless ctx has ended, as the keeper saves at its end; then the lease ends.
+func (kp *Keeper) hold(ctx context.Context, store *boundedStore, key slotKey, lease stores.Lease) (end func()) {
+	ask := func(do func(context.Context) error) error {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
+		defer cancel()
+		return store.ask(asking, func() error { return do(asking) })
+	}
+	ended := make(chan struct{})
+	go func() {
+		each := time.NewTicker(extendEach)
+		defer each.Stop()
+		for {
+			select {
+			case <-each.C:
+				if err := ask(func(ctx context.Context) error { return lease.Extend(ctx, leaseLife) }); errors.Is(err, stores.ErrHeld) {
+					kp.forgetHolder(key)
+					return // what we are given is not saved over what another is
+				}
+			case <-ended:
+				_ = ask(lease.Release) // or it ends by itself
+				return
+			}
+		}
+	}()
+	return func() {
+		defer close(ended)
+		defer kp.forgetHolder(key)
+		kp.save(ctx, leaseTimeout)
 	}
 }
 
-// forgetHolder notes that this instance does not have a lease any more.
-func (kp *Keeper) forgetHolder(key slotKey) {
+// copyOf returns what is known of a snapshot's copy.
+func (kp *Keeper) copyOf(key slotKey) storedCopy {
 	kp.mu.Lock()
 	defer kp.mu.Unlock()
-	delete(kp.leases, key)
+	return *kp.of(key)
 }
 
-// currentLeases returns the leases that there are, as far as is known. The caller holds kp.mu.
-func (kp *Keeper) currentLeases() (leases []Lease) {
-	for _, key := range slotKeys() {
-		is, known := kp.leases[key]
-		if known && (is.until.IsZero() || time.Now().Before(is.until)) {
-			leases = append(leases, Lease{key.revision, key.kind, is.holder})
-		}
+// reportLease logs that leases cannot be taken, once until they can.
+func (kp *Keeper) reportLease(ctx context.Context, failure error) {
+	kp.mu.Lock()
+	defer kp.mu.Unlock()
+	if errors.Is(failure, stores.ErrHeld) || errors.Is(failure, stores.ErrAway) {
+		failure = nil
 	}
-	return leases
+	if failure != nil && kp.unleased == nil && !errors.Is(ctx.Err(), context.Canceled) {
+		kp.logger.Warn("agreeing with other instances on who fetches failed: this one fetches for itself", zap.Error(failure))
+	}
+	kp.unleased = failure
 }

@@ -33,8 +33,8 @@ type Server struct {
 	// Picked is true if the request picks the server. The feeds then have no lists.
 	Picked  bool
 	Backend *backend.Ref
-	// Made are the remarks of the server's own endpoint; nil for one of several servers.
-	Made *warnings.Log
+	// Warnings are the remarks of the server's own endpoint; nil for one of several servers.
+	Warnings *warnings.Log
 	// Counted counts the answers from the cache.
 	Counted *telemetry.Telemetry
 	// Rules are nil if there are none.
@@ -62,10 +62,10 @@ func (s *Server) Program() report.Program {
 
 // Remarks implements [report.Source].
 func (s *Server) Remarks() []string {
-	if s.Made == nil {
+	if s.Warnings == nil {
 		return nil
 	}
-	return s.Made.Texts()
+	return s.Warnings.Texts()
 }
 
 // Fleet implements [report.Source].

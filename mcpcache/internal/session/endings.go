@@ -17,34 +17,34 @@ type endings struct {
 }
 
 // add has a session end, in its turn.
-func (e *endings) add(o *Upstream) {
+func (e *endings) add(u *Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.running < maxEnding:
 		e.running++
-		go e.run(o)
+		go e.run(u)
 	case len(e.waiting) < maxWaiting:
-		e.waiting = append(e.waiting, o)
+		e.waiting = append(e.waiting, u)
 	}
 }
 
 // run ends a session, and then those that wait.
-func (e *endings) run(o *Upstream) {
-	for ; o != nil; o = e.next() {
-		o.finish()
+func (e *endings) run(u *Upstream) {
+	for ; u != nil; u = e.next() {
+		u.finish()
 	}
 }
 
 // next returns the one that has waited longest, nil if none waits: then its caller ends none.
-func (e *endings) next() (o *Upstream) {
+func (e *endings) next() (u *Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.waiting) == 0 {
 		e.running--
 		return nil
 	}
-	o, e.waiting[0] = e.waiting[0], nil
+	u, e.waiting[0] = e.waiting[0], nil
 	e.waiting = e.waiting[1:]
-	return o
+	return u
 }

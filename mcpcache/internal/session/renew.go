@@ -21,61 +21,61 @@ const (
 //
 // A session that was not lost is looked at again after ten seconds at the earliest, or with sure at once if the server
 // answers pings.
-func (s *Entry) Renew(ctx context.Context, o *Upstream, server Dialer, sure, gone bool) (lost bool) {
-	o.checking.Lock()
-	defer o.checking.Unlock()
-	if o.lost || !s.has(o) || time.Now().Before(o.trusted) && (!sure || o.noPings) {
-		return o.lost
+func (e *Entry) Renew(ctx context.Context, u *Upstream, server Dialer, sure, gone bool) (lost bool) {
+	u.checking.Lock()
+	defer u.checking.Unlock()
+	if u.lost || !e.has(u) || time.Now().Before(u.trusted) && (!sure || u.noPings) {
+		return u.lost
 	}
 	ctx = context.WithoutCancel(ctx) // others who were refused wait for the same
-	answered, refused := ping(ctx, server, o)
-	o.trusted, o.noPings = time.Now().Add(checkEvery), !answered
+	answered, refused := ping(ctx, server, u)
+	u.trusted, u.noPings = time.Now().Add(checkEvery), !answered
 	if !refused {
 		return false
 	}
 	other := newUpstream(server)
-	s.open(other, server)
+	e.open(other, server)
 	if other.err != nil {
-		o.trusted, o.noPings = time.Now().Add(retryEvery), false
+		u.trusted, u.noPings = time.Now().Add(retryEvery), false
 		return false
 	}
 	if answered, _ = ping(ctx, server, other); answered {
-		answered, refused = ping(ctx, server, o)
-		o.noPings = !answered
-		o.lost = refused && s.replace(o, other)
-	} else if gone && s.replace(o, other) {
+		answered, refused = ping(ctx, server, u)
+		u.noPings = !answered
+		u.lost = refused && e.replace(u, other)
+	} else if gone && e.replace(u, other) {
 		other.checking.Lock()
 		defer other.checking.Unlock()
-		other.trusted, other.noPings = o.trusted, true
+		other.trusted, other.noPings = u.trusted, true
 		return false
 	}
-	if !o.lost {
-		s.table.closing.add(other)
+	if !u.lost {
+		e.table.closing.add(other)
 	}
-	return o.lost
+	return u.lost
 }
 
-func ping(ctx context.Context, server Dialer, o *Upstream) (answered, refused bool) {
+func ping(ctx context.Context, server Dialer, u *Upstream) (answered, refused bool) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	return server.Ping(ctx, o.Session)
+	return server.Ping(ctx, u.Session)
 }
 
 // has reports whether requests to the server are still sent in that session.
-func (s *Entry) has(o *Upstream) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.servers[o.Server] == o
+func (e *Entry) has(u *Upstream) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.servers[u.Server] == u
 }
 
 // replace has requests to the server sent in another session. It reports false, and does nothing, if they are not sent
 // in that one any more.
-func (s *Entry) replace(o, by *Upstream) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.servers[o.Server] != o {
+func (e *Entry) replace(u, by *Upstream) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.servers[u.Server] != u {
 		return false
 	}
-	s.servers[o.Server] = by
+	e.servers[u.Server] = by
 	return true
 }

@@ -62,8 +62,8 @@ func (t *Table) Use(id ID, until time.Time) (*Entry, error) {
 	if _, ended := t.ended[id]; ended {
 		return nil, ErrEnded
 	}
-	s := t.sessions[id]
-	if s == nil {
+	e := t.sessions[id]
+	if e == nil {
 		for len(t.sessions) >= t.limit {
 			idle := t.idle()
 			if idle == nil {
@@ -71,65 +71,65 @@ func (t *Table) Use(id ID, until time.Time) (*Entry, error) {
 			}
 			t.remove(idle)
 		}
-		s = &Entry{table: t, id: id, servers: make(map[string]*Upstream), calls: make(map[string]*Call)}
-		s.place = t.used.PushFront(s)
-		t.sessions[id] = s
+		e = &Entry{table: t, id: id, servers: make(map[string]*Upstream), calls: make(map[string]*Call)}
+		e.place = t.used.PushFront(e)
+		t.sessions[id] = e
 		if !until.IsZero() {
-			s.expiry = time.AfterFunc(time.Until(until), func() { t.expire(s) })
+			e.expiry = time.AfterFunc(time.Until(until), func() { t.expire(e) })
 		}
 	}
-	t.used.MoveToFront(s.place)
-	s.users++
-	return s, nil
+	t.used.MoveToFront(e.place)
+	e.users++
+	return e, nil
 }
 
 // idle returns the session that nobody uses and that was used longest ago, or nil.
 func (t *Table) idle() *Entry {
-	for e := t.used.Back(); e != nil; e = e.Prev() {
-		if s := e.Value.(*Entry); s.users == 0 {
-			return s
+	for last := t.used.Back(); last != nil; last = last.Prev() {
+		if e := last.Value.(*Entry); e.users == 0 {
+			return e
 		}
 	}
 	return nil
 }
 
 // expire ends a session whose time is over, once nobody uses it any more.
-func (t *Table) expire(s *Entry) {
+func (t *Table) expire(e *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.over = true
-	t.endIfOver(s)
+	e.over = true
+	t.endIfOver(e)
 }
 
-func (t *Table) endIfOver(s *Entry) {
-	if s.over && s.users == 0 && t.sessions[s.id] == s {
-		t.remove(s)
+func (t *Table) endIfOver(e *Entry) {
+	if e.over && e.users == 0 && t.sessions[e.id] == e {
+		t.remove(e)
 	}
 }
 
 // remove takes a session out of the table, and ends it with the servers.
-func (t *Table) remove(s *Entry) {
-	t.drop(s)
-	for _, o := range s.close() {
-		t.closing.add(o)
+func (t *Table) remove(e *Entry) {
+	t.drop(e)
+	for _, u := range e.close() {
+		t.closing.add(u)
 	}
 }
 
-func (t *Table) drop(s *Entry) {
-	if t.sessions[s.id] == s {
-		delete(t.sessions, s.id)
-		t.used.Remove(s.place)
+func (t *Table) drop(e *Entry) {
+	if t.sessions[e.id] == e {
+		delete(t.sessions, e.id)
+		t.used.Remove(e.place)
 	}
-	if s.expiry != nil {
-		s.expiry.Stop()
+	if e.expiry != nil {
+		e.expiry.Stop()
 	}
 }
 
 // forget takes a session out of the table that has ended.
-func (t *Table) forget(s *Entry) {
+func (t *Table) forget(e *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drop(s)
+	t.drop(e)
 }
 
 // Number returns a number that no request has had that was sent in place of a client's. They
@@ -143,9 +143,9 @@ const firstNumber = 1_000_000
 func (t *Table) End(id ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.sessions[id]; s != nil {
-		s.over = true
-		t.endIfOver(s)
+	if e := t.sessions[id]; e != nil {
+		e.over = true
+		t.endIfOver(e)
 	}
 	if _, has := t.ended[id]; has {
 		return
@@ -172,18 +172,18 @@ func (t *Table) Ended(id ID) bool {
 // does so once. If the server does not have the request yet, it is never sent.
 func (t *Table) Cancel(id ID, request []byte) *Upstream {
 	t.mu.Lock()
-	s := t.sessions[id]
+	e := t.sessions[id]
 	t.mu.Unlock()
-	if s == nil {
+	if e == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.calls[string(request)]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.calls[string(request)]
 	if c == nil {
 		return nil
 	}
-	delete(s.calls, c.id)
+	delete(e.calls, c.id)
 	c.cancelled = true
 	if c.upstream == nil {
 		c.cancel()

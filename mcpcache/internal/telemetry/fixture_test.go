@@ -42,21 +42,21 @@ func eventless(name string) *Telemetry {
 // of requests.
 func endpoint(t *testing.T, tells *Telemetry) *exchange.Endpoint {
 	t.Helper()
-	tenant := &backend.Ref{
+	ref := &backend.Ref{
 		Upstream: caddyhttp.MiddlewareHandler(nothing{}), Settings: backend.Defaults(),
 		Store: storetest.NewTrial(), Logger: zap.NewNop(),
 	}
 	var err error
-	if tenant.Backend, err = backend.New(t.Name(), "http://localhost/mcp", tenant); err != nil {
+	if ref.Backend, err = backend.New(t.Name(), "http://localhost/mcp", ref); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := tenant.Destruct(); err != nil {
+		if err := ref.Destruct(); err != nil {
 			t.Error(err)
 		}
-		<-tenant.Ended()
+		<-ref.Ended()
 	})
-	return exchange.New(exchange.Defaults(), tenant, tells.Requests(), zap.NewNop())
+	return exchange.New(exchange.Defaults(), ref, tells.Requests(), zap.NewNop())
 }
 
 // nothing is a server that has nothing to say.

@@ -24,26 +24,26 @@ var authenticationKinds = []revision.Kind{revision.Tools, revision.Prompts, revi
 
 // admit has the caller be let in by the server that is the door, unless it has done that
 // lately. It returns that one's refusal, or nil.
-func (v *request) admit() *jsonrpc.Problem {
-	door := v.endpoint.door
+func (q *request) admit() *jsonrpc.Problem {
+	door := q.endpoint.door
 	if door == nil {
 		return nil
 	}
-	v.awaitServers([]*Server{door})
-	known, failure := v.authenticate(v.r.Context())
+	q.awaitServers([]*Server{door})
+	known, failure := q.authenticate(q.r.Context())
 	if known {
 		return nil
 	}
 	if status := statusOf(failure); status != nil { // it answers
-		v.endpoint.note(door, closedDoor, nil)
-		v.status = statusAdmission
-		return v.reject(status.Status, status.WWWAuthenticate)
+		q.endpoint.note(door, closedDoor, nil)
+		q.status = statusAdmission
+		return q.reject(status.Status, status.WWWAuthenticate)
 	}
-	v.endpoint.note(door, closedDoor, failure)
+	q.endpoint.note(door, closedDoor, failure)
 	if failure == nil {
 		return nil
 	}
-	v.status = statusAdmission
+	q.status = statusAdmission
 	return door.doesNotAnswer(failure)
 }
 
@@ -51,27 +51,27 @@ func (v *request) admit() *jsonrpc.Problem {
 // takes of the memory that is for all. The message is not known yet, so the header says in which era the
 // door is asked. Without a revision there, that is the legacy one. If the message turns out to be of the
 // other era, the door has to let the caller in there as well.
-func (v *request) admitBeforeLong() *jsonrpc.Problem {
-	if v.in.Body.Whole {
+func (q *request) admitBeforeLong() *jsonrpc.Problem {
+	if q.in.Body.Whole {
 		return nil
 	}
-	v.at = revision.LatestModern
-	if _, legacy := inbound.LegacyRevision(v.r.Header); legacy {
-		v.at = revision.LatestLegacy
+	q.at = revision.LatestModern
+	if _, legacy := inbound.LegacyRevision(q.r.Header); legacy {
+		q.at = revision.LatestLegacy
 	}
-	f := v.admit()
+	f := q.admit()
 	if f == nil {
-		v.at = revision.Unknown // until the message says it
+		q.at = revision.Unknown // until the message says it
 	}
 	return f
 }
 
 // authenticate asks the door for a list, unless it is known to have let the caller in lately. It returns why
 // the caller is not in.
-func (v *request) authenticate(ctx context.Context) (known bool, failure error) {
-	door := v.endpoint.door
+func (q *request) authenticate(ctx context.Context) (known bool, failure error) {
+	door := q.endpoint.door
 	asked := authenticationKinds
-	wanted, lists := revision.KindOf(v.in.Method)
+	wanted, lists := revision.KindOf(q.in.Method)
 	if lists && wanted != revision.Discover {
 		asked = append([]revision.Kind{wanted}, asked...)
 	}
@@ -80,16 +80,16 @@ func (v *request) authenticate(ctx context.Context) (known bool, failure error) 
 		if !door.Settings.Caches(k) {
 			continue
 		}
-		if door.admits(v.callerAt(door), door.at(v.at), k, v.now) {
+		if door.admits(q.callerAt(door), door.at(q.at), k, q.now) {
 			return true, nil
 		}
-		knock := v.fetchAs(ctx, door, k, callerlists.NoFailure)
-		shown, err := knock.Wait(ctx)
-		v.now = time.Now()
+		list := q.fetchAs(ctx, door, k, callerlists.NoFailure)
+		answer, err := list.Wait(ctx)
+		q.now = time.Now()
 		switch {
-		case err == nil && shown.Answered != 0:
+		case err == nil && answer.Answered != 0:
 			if lists && k == wanted {
-				v.admittedBy = &knock
+				q.admittedBy = &list
 			}
 			return false, nil
 		case err != nil:
@@ -106,48 +106,48 @@ func (v *request) authenticate(ctx context.Context) (known bool, failure error) 
 const authenticateWithin = 5 * time.Second
 
 // isRejected reports whether the door has refused a caller whom it had let in.
-func (v *request) isRejected() bool {
-	if v.endpoint.door == nil {
+func (q *request) isRejected() bool {
+	if q.endpoint.door == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), authenticateWithin)
+	ctx, cancel := context.WithTimeout(q.r.Context(), authenticateWithin)
 	defer cancel()
-	v.now = time.Now()
-	_, failure := v.authenticate(ctx)
+	q.now = time.Now()
+	_, failure := q.authenticate(ctx)
 	return statusOf(failure) != nil
 }
 
 var errNoList = errors.New("the server has no list by which it could let anybody in")
 
 // reject is the refusal of a caller whom the door does not let in.
-func (v *request) reject(status int, challenges []string) *jsonrpc.Problem {
-	door := v.endpoint.door
+func (q *request) reject(status int, challenges []string) *jsonrpc.Problem {
+	door := q.endpoint.door
 	told := make([]string, len(challenges))
 	for i, challenge := range challenges {
 		var inside []string
-		told[i], inside = site.ChallengeFor(v.r, challenge, door.Slash().Addresses, door.Host, v.r.Host, site.Of(v.r).Host)
+		told[i], inside = site.ChallengeFor(q.r, challenge, door.Slash().Addresses, door.Host, q.r.Host, site.Of(q.r).Host)
 		for _, host := range inside {
-			v.endpoint.Warnings.Warn(redirect.Inside, "resource_metadata", host)
+			q.endpoint.Warnings.Warn(redirect.Inside, "resource_metadata", host)
 		}
 	}
 	if len(told) > 0 {
-		v.w.Header()["Www-Authenticate"] = told
+		q.w.Header()["Www-Authenticate"] = told
 	}
 	return jsonrpc.Refused(status, fmt.Sprintf("the MCP server %q refuses the caller's credentials", door.Name))
 }
 
 // rejected returns the refusal of a caller whom the door has refused something that it was
 // asked for on its behalf; nil if another server has, or the door something else.
-func (v *request) rejected(s *Server, err error) *jsonrpc.Problem {
+func (q *request) rejected(s *Server, err error) *jsonrpc.Problem {
 	status := statusOf(err)
 	if status == nil {
 		return nil
 	}
-	v.revoke(s)
-	if s != v.endpoint.door {
+	q.revoke(s)
+	if s != q.endpoint.door {
 		return nil
 	}
-	return v.reject(status.Status, status.WWWAuthenticate)
+	return q.reject(status.Status, status.WWWAuthenticate)
 }
 
 // revoke ends the lists of a server for a caller whose request it has refused, until it accepts the

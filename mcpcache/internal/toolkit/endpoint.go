@@ -180,7 +180,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 		return e.elsewhere(w, r, next)
 	}
 	foreign := e.Settings.Origins.Refuses(r) // before fields are removed from the header
-	v := newVisit(e, w, r)
+	v := newRequest(e, w, r)
 	defer v.done()
 	if foreign.Reason != "" {
 		return v.refuse(foreign)
@@ -199,14 +199,14 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 }
 
 // refuse refuses a request of a foreign page, or by a name that was made to lead here.
-func (v *request) refuse(foreign origin.Refusal) error {
-	v.endpoint.Warnings.Warn(foreign.Remark())
-	v.status = statusOrigin
-	return v.fail(jsonrpc.Refused(http.StatusForbidden, foreign.Reason))
+func (q *request) refuse(foreign origin.Refusal) error {
+	q.endpoint.Warnings.Warn(foreign.Remark())
+	q.status = statusOrigin
+	return q.fail(jsonrpc.Refused(http.StatusForbidden, foreign.Reason))
 }
 
 // notAllowed refuses a method of HTTP.
-func (v *request) notAllowed(text, allowed string) error {
-	v.w.Header()["Allow"] = []string{allowed}
-	return v.fail(jsonrpc.Refused(http.StatusMethodNotAllowed, text))
+func (q *request) notAllowed(text, allowed string) error {
+	q.w.Header()["Allow"] = []string{allowed}
+	return q.fail(jsonrpc.Refused(http.StatusMethodNotAllowed, text))
 }

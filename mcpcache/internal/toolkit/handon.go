@@ -92,15 +92,15 @@ func (c *call) handOverAs(client *session.Claims) error {
 }
 
 // caller returns as whom sessions are opened for a modern client.
-func (v *request) caller() (*session.Claims, error) {
+func (q *request) caller() (*session.Claims, error) {
 	info := func(member string) string {
-		return message.StringAt(v.in.Body.Bytes, "params", "_meta", message.MetaClientInfo, member)
+		return message.StringAt(q.in.Body.Bytes, "params", "_meta", message.MetaClientInfo, member)
 	}
-	whose := v.principal()
-	if v.isKnown() {
-		whose += "\n" + string(v.whose())
+	whose := q.principal()
+	if q.isKnown() {
+		whose += "\n" + string(q.whose())
 	}
-	c, err := session.Of(whose, v.in.Message.Meta.Capabilities, info("name"), info("version"))
-	c.Shared = v.user() == "" && !v.isKnown()
+	c, err := session.Of(whose, q.in.Message.Meta.Capabilities, info("name"), info("version"))
+	c.Shared = q.user() == "" && !q.isKnown()
 	return &c, err
 }

@@ -23,61 +23,61 @@ import (
 
 // isLegacy reports whether a message is one of a legacy client: it names no revision in its
 // _meta, nor a modern or unknown one in its header.
-func (v *request) isLegacy() bool {
-	if v.in.Message.Meta.Revision != nil {
+func (q *request) isLegacy() bool {
+	if q.in.Message.Meta.Revision != nil {
 		return false
 	}
-	if v.in.Method == "initialize" {
+	if q.in.Method == "initialize" {
 		return true
 	}
-	_, legacy := inbound.LegacyRevision(v.r.Header)
+	_, legacy := inbound.LegacyRevision(q.r.Header)
 	return legacy
 }
 
 // legacy answers a message of a legacy client.
-func (v *request) legacy(next caddyhttp.Handler) error {
-	v.at = revision.LatestLegacy
-	if f := v.admit(); f != nil {
-		return v.fail(f)
+func (q *request) legacy(next caddyhttp.Handler) error {
+	q.at = revision.LatestLegacy
+	if f := q.admit(); f != nil {
+		return q.fail(f)
 	}
-	if v.in.Method == "initialize" && v.in.Message.ID != nil {
-		return v.initialize()
+	if q.in.Method == "initialize" && q.in.Message.ID != nil {
+		return q.initialize()
 	}
-	if f := v.resume(); f != nil {
-		return v.fail(f)
+	if f := q.resume(); f != nil {
+		return q.fail(f)
 	}
-	if v.in.Message.ID == nil || v.in.Message.Method == nil {
-		return v.notified(next)
+	if q.in.Message.ID == nil || q.in.Message.Method == nil {
+		return q.notified(next)
 	}
-	switch v.in.Method {
+	switch q.in.Method {
 	case "ping":
-		return v.result([]byte("{}"))
+		return q.result([]byte("{}"))
 	case "logging/setLevel":
-		return v.setLevel()
+		return q.setLevel()
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
-		return v.list()
+		return q.list()
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
-		return v.route(next)
+		return q.route(next)
 	}
-	return v.fail(jsonrpc.NoMethod())
+	return q.fail(jsonrpc.NoMethod())
 }
 
 // initialize opens a session: the id that the client is given has sealed all that has to be
 // known of it (2025-11-25, "Lifecycle", "Initialization").
-func (v *request) initialize() error {
-	e := v.endpoint
-	v.at = revision.Parse(message.StringAt(v.in.Body.Bytes, "params", "protocolVersion"))
-	if v.at == revision.Unknown || v.at.Era() != revision.Legacy {
-		v.at = revision.LatestLegacy
+func (q *request) initialize() error {
+	e := q.endpoint
+	q.at = revision.Parse(message.StringAt(q.in.Body.Bytes, "params", "protocolVersion"))
+	if q.at == revision.Unknown || q.at.Era() != revision.Legacy {
+		q.at = revision.LatestLegacy
 	}
-	client, err := session.New(v.in.Body.Bytes, v.at, v.now.Add(e.Settings.SessionTTL))
+	client, err := session.New(q.in.Body.Bytes, q.at, q.now.Add(e.Settings.SessionTTL))
 	if err != nil {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
+		return q.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
-	v.awaitServers(e.servers)
-	v.awaitSealer(e.Settings.Gate)
-	v.w.Header()["Mcp-Session-Id"] = []string{client.Seal(e.Settings.Sealer(), v.principal())}
-	return v.result(e.catalog.Initialize(v.at, e.described()))
+	q.awaitServers(e.servers)
+	q.awaitSealer(e.Settings.Gate)
+	q.w.Header()["Mcp-Session-Id"] = []string{client.Seal(e.Settings.Sealer(), q.principal())}
+	return q.result(e.catalog.Initialize(q.at, e.described()))
 }
 
 // described returns what the servers have said of themselves to the legacy feeds, by their
@@ -94,11 +94,11 @@ func (e *Endpoint) described() [][]byte {
 
 // principal returns whose a session is: of this toolkit, and of the user whom handlers in
 // front have found out, if any. It is of no use to anybody else, nor elsewhere.
-func (v *request) principal() string { return v.endpoint.Settings.Name + "\n" + v.user() }
+func (q *request) principal() string { return q.endpoint.Settings.Name + "\n" + q.user() }
 
 // user returns who handlers in front have found out that the client is; "" if they have not.
-func (v *request) user() string {
-	replacer, ok := v.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+func (q *request) user() string {
+	replacer, ok := q.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return ""
 	}
@@ -112,10 +112,10 @@ const secretsWithin = 5 * time.Second
 
 // awaitSealer waits for the secrets of sessions during the first attempt to load them, for so long at most. It
 // reports whether the secrets are there.
-func (v *request) awaitSealer(most time.Duration) bool {
-	ctx, cancel := context.WithTimeout(v.r.Context(), most)
+func (q *request) awaitSealer(most time.Duration) bool {
+	ctx, cancel := context.WithTimeout(q.r.Context(), most)
 	defer cancel()
-	settings := &v.endpoint.Settings
+	settings := &q.endpoint.Settings
 	select {
 	case <-settings.Settled:
 	case <-settings.Tried:
@@ -130,36 +130,36 @@ func (v *request) awaitSealer(most time.Duration) bool {
 }
 
 // resume finds out which session the request is in.
-func (v *request) resume() *jsonrpc.Problem {
-	v.at = revision.LatestLegacy
-	ids := v.r.Header["Mcp-Session-Id"]
+func (q *request) resume() *jsonrpc.Problem {
+	q.at = revision.LatestLegacy
+	ids := q.r.Header["Mcp-Session-Id"]
 	if len(ids) != 1 || ids[0] == "" {
 		return jsonrpc.Invalid(jsonrpc.InvalidRequest, "Mcp-Session-Id is missing, and _meta names no revision: begin with initialize, or with server/discover")
 	}
-	e, over := v.endpoint, jsonrpc.Refused(http.StatusNotFound, "Session not found: open a new one with initialize")
-	client, err := session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
+	e, over := q.endpoint, jsonrpc.Refused(http.StatusNotFound, "Session not found: open a new one with initialize")
+	client, err := session.Open(e.Settings.Sealer(), ids[0], q.principal(), q.now)
 	if errors.Is(err, seal.ErrForeign) { // perhaps for now
-		if !v.awaitSealer(secretsWithin) {
-			v.w.Header()["Retry-After"] = []string{"1"}
+		if !q.awaitSealer(secretsWithin) {
+			q.w.Header()["Retry-After"] = []string{"1"}
 			return jsonrpc.Failed(http.StatusServiceUnavailable, "what opens the session has not been loaded yet: try again")
 		}
-		client, err = session.Open(e.Settings.Sealer(), ids[0], v.principal(), v.now)
+		client, err = session.Open(e.Settings.Sealer(), ids[0], q.principal(), q.now)
 	}
 	if err != nil || e.Settings.Sessions.Ended(client.ID) {
 		return over
 	}
-	v.client, v.at = &client, client.Revision
+	q.client, q.at = &client, client.Revision
 	return nil
 }
 
 // endSession ends a session (2025-11-25, "Streamable HTTP", "Session Management" 5).
-func (v *request) endSession() error {
-	if f := v.resume(); f != nil {
-		return v.fail(f)
+func (q *request) endSession() error {
+	if f := q.resume(); f != nil {
+		return q.fail(f)
 	}
-	v.endpoint.endSession(v.client.ID)
-	v.ownSession()
-	v.w.WriteHeader(http.StatusNoContent)
+	q.endpoint.endSession(q.client.ID)
+	q.ownSession()
+	q.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
@@ -170,66 +170,66 @@ func (e *Endpoint) endSession(id session.ID) {
 }
 
 // ownSession fills in the header of an answer of ours that is no list.
-func (v *request) ownSession() {
-	h := v.w.Header()
-	h["Cache-Status"] = []string{v.endpoint.status.Name + statusOwn}
-	v.AllowPage(h)
+func (q *request) ownSession() {
+	h := q.w.Header()
+	h["Cache-Status"] = []string{q.endpoint.status.Name + statusOwn}
+	q.AllowPage(h)
 }
 
 // result answers with a result.
-func (v *request) result(result []byte) error {
-	body := slices.Concat(message.AppendPrefix(nil, v.in.Message.ID, -1, false), result[1:], []byte("}"))
-	h, contentType := v.w.Header(), "application/json"
-	if stream, _ := inbound.Accepts(v.r.Header["Accept"]); stream {
+func (q *request) result(result []byte) error {
+	body := slices.Concat(message.AppendPrefix(nil, q.in.Message.ID, -1, false), result[1:], []byte("}"))
+	h, contentType := q.w.Header(), "application/json"
+	if stream, _ := inbound.Accepts(q.r.Header["Accept"]); stream {
 		contentType = "text/event-stream"
 		h["Cache-Control"] = []string{"no-cache"}
 		body = append(sse.AppendData([]byte(sse.Start), body), sse.End...)
 	}
 	h["Content-Type"] = []string{contentType}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	v.ownSession()
-	_, err := v.w.Write(body)
+	q.ownSession()
+	_, err := q.w.Write(body)
 	return err
 }
 
 // setLevel remembers which log messages the client wants. Servers are told of it.
-func (v *request) setLevel() error {
-	level := message.StringAt(v.in.Body.Bytes, "params", "level")
+func (q *request) setLevel() error {
+	level := message.StringAt(q.in.Body.Bytes, "params", "level")
 	if !slices.Contains(message.LogLevels, level) {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "level is none of "+strings.Join(message.LogLevels, ", ")))
+		return q.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "level is none of "+strings.Join(message.LogLevels, ", ")))
 	}
-	s, f := v.use(v.client)
+	s, f := q.use(q.client)
 	if f != nil {
-		return v.fail(f)
+		return q.fail(f)
 	}
 	defer s.Leave()
 	s.SetLevel(level)
-	return v.result([]byte("{}"))
+	return q.result([]byte("{}"))
 }
 
 // notified takes a notification of a client, or an answer. Servers do not ask clients, and of
 // notifications they need the end of a request that they are working on.
-func (v *request) notified(next caddyhttp.Handler) error {
-	if v.in.Method == "notifications/cancelled" {
-		if id, ok := message.ValueAt(v.in.Body.Bytes, "params", "requestId"); ok {
-			if o := v.endpoint.Settings.Sessions.Cancel(v.client.ID, id); o != nil {
-				(&call{request: v, next: next, speaks: revision.LatestLegacy}).cancel(o, v.in.Body.Bytes)
+func (q *request) notified(next caddyhttp.Handler) error {
+	if q.in.Method == "notifications/cancelled" {
+		if id, ok := message.ValueAt(q.in.Body.Bytes, "params", "requestId"); ok {
+			if o := q.endpoint.Settings.Sessions.Cancel(q.client.ID, id); o != nil {
+				(&call{request: q, next: next, speaks: revision.LatestLegacy}).cancel(o, q.in.Body.Bytes)
 			}
 		}
 	}
-	v.ownSession()
-	v.w.WriteHeader(http.StatusAccepted)
+	q.ownSession()
+	q.w.WriteHeader(http.StatusAccepted)
 	return nil
 }
 
 // use returns a session's place in the table. It has to be left.
-func (v *request) use(of *session.Claims) (*session.Entry, *jsonrpc.Problem) {
-	s, err := v.endpoint.Settings.Sessions.Use(of.ID, of.Expires)
+func (q *request) use(of *session.Claims) (*session.Entry, *jsonrpc.Problem) {
+	s, err := q.endpoint.Settings.Sessions.Use(of.ID, of.Expires)
 	switch {
 	case errors.Is(err, session.ErrEnded):
 		return nil, ended
 	case err != nil:
-		v.w.Header()["Retry-After"] = []string{"1"}
+		q.w.Header()["Retry-After"] = []string{"1"}
 		return nil, jsonrpc.Failed(http.StatusServiceUnavailable, "there are as many sessions in use as max_sessions allows: try again")
 	}
 	return s, nil

@@ -23,40 +23,40 @@ import (
 const shortPatience = 250 * time.Millisecond
 
 // list answers with a joined list.
-func (v *request) list() error {
-	k, _ := revision.KindOf(v.in.Method)
-	v.kind = k
-	if v.in.Message.Cursor != nil {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "Invalid cursor: the list has one page"))
+func (q *request) list() error {
+	k, _ := revision.KindOf(q.in.Method)
+	q.kind = k
+	if q.in.Message.Cursor != nil {
+		return q.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, "Invalid cursor: the list has one page"))
 	}
-	e := v.endpoint
-	g := v.take(k)
+	e := q.endpoint
+	g := q.take(k)
 	switch {
 	case g.refused != nil:
-		v.outcome, v.status = outcome.Bypass, statusAdmission
-		return v.fail(v.reject(g.refused.Status, g.refused.WWWAuthenticate))
+		q.outcome, q.status = outcome.Bypass, statusAdmission
+		return q.fail(q.reject(g.refused.Status, g.refused.WWWAuthenticate))
 	case g.list == nil:
-		v.outcome = outcome.Bypass
-		return v.fail(v.noRoom("there is no memory left for a list of that size: try again"))
+		q.outcome = outcome.Bypass
+		return q.fail(q.noRoom("there is no memory left for a list of that size: try again"))
 	}
-	v.outcome, v.status, v.left = g.outcome, g.status, g.left
-	v.noteServed(k, g)
+	q.outcome, q.status, q.left = g.outcome, g.status, g.left
+	q.noteServed(k, g)
 	defer e.cache.Release(g.list.Entry)
 	defer runtime.KeepAlive(g.list) // others find it meanwhile
 	ttl := time.Duration(-1)        // which legacy lists have none of
-	if v.at.Era() == revision.Modern {
+	if q.at.Era() == revision.Modern {
 		ttl = max(g.left, 0)
 	}
-	stream, _ := inbound.Accepts(v.r.Header["Accept"])
+	stream, _ := inbound.Accepts(q.r.Header["Accept"])
 	answer := reply.Reply{
-		Asker: v, ID: v.in.Message.ID, Entry: g.list.Entry, TTL: ttl, Stream: stream,
-		Accept: v.r.Header["Accept-Encoding"], Now: v.now, Values: &v.values,
+		Asker: q, ID: q.in.Message.ID, Entry: g.list.Entry, TTL: ttl, Stream: stream,
+		Accept: q.r.Header["Accept-Encoding"], Now: q.now, Values: &q.values,
 		Counts: e.cache.Counts(g.list.Entry) > 0,
 	}
 	if e.Settings.Precompress {
 		answer.Cache = e.cache
 	}
-	answer.Write(v.w)
+	answer.Write(q.w)
 	return nil
 }
 
@@ -374,11 +374,11 @@ func (e *Endpoint) parts(r revision.Revision, k revision.Kind, now time.Time) []
 }
 
 // AppendStatus implements [reply.Asker].
-func (v *request) AppendStatus(dst []byte) []byte {
-	if v.outcome == outcome.Miss {
-		dst = v.endpoint.status.AppendFetched(dst)
+func (q *request) AppendStatus(dst []byte) []byte {
+	if q.outcome == outcome.Miss {
+		dst = q.endpoint.status.AppendFetched(dst)
 	} else {
-		dst = v.endpoint.status.AppendHit(dst, v.left)
+		dst = q.endpoint.status.AppendHit(dst, q.left)
 	}
-	return append(dst, v.status...)
+	return append(dst, q.status...)
 }

@@ -22,40 +22,40 @@ import (
 
 // get opens the stream on which a legacy client listens (2025-11-25, "Streamable HTTP",
 // "Listening for Messages from the Server").
-func (v *request) get() error {
-	if landing.Is(v.r) {
-		return landing.Write(v.w, v.r, v.endpoint.status.Name+statusOwn)
+func (q *request) get() error {
+	if landing.Is(q.r) {
+		return landing.Write(q.w, q.r, q.endpoint.status.Name+statusOwn)
 	}
-	if slices.Equal(v.r.Header["Mcp-Protocol-Version"], []string{revision.LatestModern.String()}) {
-		return v.notAllowed("clients of "+revision.LatestModern.String()+" listen by subscriptions/listen, which is a POST", http.MethodPost)
+	if slices.Equal(q.r.Header["Mcp-Protocol-Version"], []string{revision.LatestModern.String()}) {
+		return q.notAllowed("clients of "+revision.LatestModern.String()+" listen by subscriptions/listen, which is a POST", http.MethodPost)
 	}
-	v.at = revision.LatestLegacy
-	if f := v.admit(); f != nil {
-		return v.fail(f)
+	q.at = revision.LatestLegacy
+	if f := q.admit(); f != nil {
+		return q.fail(f)
 	}
-	if f := v.resume(); f != nil {
-		return v.fail(f)
+	if f := q.resume(); f != nil {
+		return q.fail(f)
 	}
-	if accept := strings.ToLower(strings.Join(v.r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
-		return v.fail(jsonrpc.Refused(http.StatusNotAcceptable, "a GET opens an event stream: send Accept: text/event-stream"))
+	if accept := strings.ToLower(strings.Join(q.r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
+		return q.fail(jsonrpc.Refused(http.StatusNotAcceptable, "a GET opens an event stream: send Accept: text/event-stream"))
 	}
-	last := v.r.Header.Get("Last-Event-ID")
+	last := q.r.Header.Get("Last-Event-ID")
 	if last != "" && !notices.IsEventID(last) {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, "Last-Event-ID is of no stream of this endpoint: answers of servers are not resumed"))
+		return q.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, "Last-Event-ID is of no stream of this endpoint: answers of servers are not resumed"))
 	}
-	l, f := v.listens(notices.Listening{
-		Wants: revision.SetOf(notices.Kinds[:]...), Session: (*[16]byte)(&v.client.ID), Last: last,
+	l, f := q.listens(notices.Listening{
+		Wants: revision.SetOf(notices.Kinds[:]...), Session: (*[16]byte)(&q.client.ID), Last: last,
 	})
 	if f != nil {
-		return v.fail(f)
+		return q.fail(f)
 	}
 	defer l.Close()
-	s := v.openStream(l)
+	s := q.openStream(l)
 	// Who knows how is given an id to come back with before there is anything to be told
 	// (2025-11-25, "Streamable HTTP", "Sending Messages to the Server" 6).
 	if kinds, id := l.Take(); len(kinds) > 0 {
 		s.notify(kinds, id)
-	} else if v.at >= revision.V20251125 {
+	} else if q.at >= revision.V20251125 {
 		s.write([]byte("id: " + id + "\ndata: \n\n"))
 	}
 	s.run()
@@ -93,26 +93,26 @@ func parseFilter(raw []byte) (granted filter, kinds revision.KindSet, err error)
 var errNoFilter = errors.New("params has no notifications, which is an object of toolsListChanged, promptsListChanged and resourcesListChanged, each true or false")
 
 // listen opens the stream on which a modern client listens (2026-07-28, "Subscriptions").
-func (v *request) listen() error {
-	raw, _ := message.ValueAt(v.in.Body.Bytes, "params", "notifications")
+func (q *request) listen() error {
+	raw, _ := message.ValueAt(q.in.Body.Bytes, "params", "notifications")
 	wanted, kinds, err := parseFilter(raw)
 	if err != nil {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
+		return q.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, err.Error()))
 	}
-	l, f := v.listens(notices.Listening{Wants: kinds})
+	l, f := q.listens(notices.Listening{Wants: kinds})
 	if f != nil {
-		return v.fail(f)
+		return q.fail(f)
 	}
 	defer l.Close()
-	s := v.openStream(l)
-	s.id = slices.Clone(v.in.Message.ID)
-	v.in.Release()                     // the stream may be open for long
+	s := q.openStream(l)
+	s.id = slices.Clone(q.in.Message.ID)
+	q.in.Release()                     // the stream may be open for long
 	granted, _ := json.Marshal(wanted) // booleans always marshal
 	s.write(s.appendNotice(nil, sse.Acknowledged, fmt.Sprintf(`,"notifications":%s`, granted)))
 	if kinds != 0 {
 		s.run()
 	}
-	if v.r.Context().Err() == nil {
+	if q.r.Context().Err() == nil {
 		s.write(sse.AppendEvent(nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","_meta":{%q:%s}}}`, s.id, message.MetaSubscription, s.id)))
 	}
 	return nil
@@ -120,13 +120,13 @@ func (v *request) listen() error {
 
 // listens adds the client to those that listen. What it lists from now on is no older than
 // what it is not told of.
-func (v *request) listens(to notices.Listening) (*notices.Listener, *jsonrpc.Problem) {
-	to.Era = v.at.Era()
-	v.awaitServers(v.endpoint.servers)
-	v.endpoint.reconcile(context.WithoutCancel(v.r.Context())) // others are told, too
-	l, err := v.endpoint.Settings.Broker.Listen(to)
+func (q *request) listens(to notices.Listening) (*notices.Listener, *jsonrpc.Problem) {
+	to.Era = q.at.Era()
+	q.awaitServers(q.endpoint.servers)
+	q.endpoint.reconcile(context.WithoutCancel(q.r.Context())) // others are told, too
+	l, err := q.endpoint.Settings.Broker.Listen(to)
 	if err != nil {
-		v.w.Header()["Retry-After"] = []string{"1"}
+		q.w.Header()["Retry-After"] = []string{"1"}
 		return nil, jsonrpc.Failed(http.StatusServiceUnavailable, "as many clients listen as max_sessions allows: try again")
 	}
 	return l, nil
@@ -142,7 +142,7 @@ const (
 
 // stream is the one on which a client is told of changes.
 type stream struct {
-	v        *request
+	request  *request
 	listener *notices.Listener
 	control  *http.ResponseController
 	id       []byte // of the subscription of a modern client, raw JSON; nil: it has none
@@ -152,14 +152,14 @@ type stream struct {
 }
 
 // openStream gives the client the header.
-func (v *request) openStream(l *notices.Listener) *stream {
-	h := v.w.Header()
+func (q *request) openStream(l *notices.Listener) *stream {
+	h := q.w.Header()
 	h["Content-Type"] = []string{"text/event-stream"}
 	h["Cache-Control"] = []string{"no-cache"}
 	h["X-Accel-Buffering"] = []string{"no"}
-	v.ownSession()
-	v.w.WriteHeader(http.StatusOK)
-	s := &stream{v: v, listener: l, control: http.NewResponseController(v.w), isOver: v.isRejected}
+	q.ownSession()
+	q.w.WriteHeader(http.StatusOK)
+	s := &stream{request: q, listener: l, control: http.NewResponseController(q.w), isOver: q.isRejected}
 	s.write(nil)
 	return s
 }
@@ -168,7 +168,7 @@ func (v *request) openStream(l *notices.Listener) *stream {
 func (s *stream) run() {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
-	ctx, cancel := s.v.whileOpen()
+	ctx, cancel := s.request.whileOpen()
 	defer cancel()
 	for s.err == nil {
 		select {
@@ -189,14 +189,14 @@ func (s *stream) run() {
 
 // whileOpen returns a context that ends with the request, with the client's session, or somewhat before Caddy's
 // timeout for writing an answer, if there is one: after that, no end could be said.
-func (v *request) whileOpen() (context.Context, context.CancelFunc) {
-	ctx := v.r.Context()
+func (q *request) whileOpen() (context.Context, context.CancelFunc) {
+	ctx := q.r.Context()
 	var until time.Time
-	if v.client != nil {
-		until = v.client.Expires
+	if q.client != nil {
+		until = q.client.Expires
 	}
 	if server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); server != nil && server.WriteTimeout > 0 {
-		if before := v.arrived.Add(time.Duration(server.WriteTimeout) * 9 / 10); until.IsZero() || before.Before(until) {
+		if before := q.arrived.Add(time.Duration(server.WriteTimeout) * 9 / 10); until.IsZero() || before.Before(until) {
 			until = before
 		}
 	}
@@ -233,7 +233,7 @@ func (s *stream) write(events []byte) {
 		return
 	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeWithin)) // not all writers can
-	if _, s.err = s.v.w.Write(events); s.err == nil {
+	if _, s.err = s.request.w.Write(events); s.err == nil {
 		s.err = s.control.Flush()
 	}
 	_ = s.control.SetWriteDeadline(time.Time{})

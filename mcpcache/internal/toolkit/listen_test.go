@@ -130,9 +130,9 @@ func TestClientsAreNotToldOfTheBeginning(t *testing.T) {
 func TestStreamEndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(t, t.Context())
-		s.v.client = &session.Claims{Expires: s.v.arrived.Add(time.Hour)}
+		s.request.client = &session.Claims{Expires: s.request.arrived.Add(time.Hour)}
 		s.run()
-		if took := time.Since(s.v.arrived); took != time.Hour {
+		if took := time.Since(s.request.arrived); took != time.Hour {
 			t.Errorf("it ends after %v", took)
 		}
 	})
@@ -144,7 +144,7 @@ func TestStreamEndsBeforeItHasTo(t *testing.T) {
 		ctx := context.WithValue(t.Context(), caddyhttp.ServerCtxKey, &caddyhttp.Server{WriteTimeout: caddy.Duration(10 * time.Second)})
 		s := newStream(t, ctx)
 		s.run()
-		if took := time.Since(s.v.arrived); took != 9*time.Second {
+		if took := time.Since(s.request.arrived); took != 9*time.Second {
 			t.Errorf("it ends after %v", took)
 		}
 	})

@@ -66,7 +66,7 @@ func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyh
 		foreign = e.Settings.Origins.RefusesElsewhere(r, e.door.LendsCredentials)
 	}
 	if foreign.Reason != "" {
-		return newVisit(e, w, r).refuse(foreign) // metrics do not count it, as in front of one server
+		return newRequest(e, w, r).refuse(foreign) // metrics do not count it, as in front of one server
 	}
 	switch {
 	case !ok && !isWellKnown(r.URL.Path):
@@ -74,7 +74,7 @@ func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, next caddyh
 	case !ok || e.door == nil:
 		return caddyhttp.Error(http.StatusNotFound, errors.New("the toolkit has no such metadata"))
 	}
-	v := newVisit(e, w, r)
+	v := newRequest(e, w, r)
 	defer v.done()
 	v.server, v.status = e.door, statusRouted
 	switch r.Method {
@@ -92,33 +92,33 @@ func isWellKnown(path string) bool {
 }
 
 // metadata hands on the door's.
-func (v *request) metadata(next caddyhttp.Handler, target string) error {
-	v.outcome = outcome.Routed
-	r := v.r.WithContext(v.r.Context()) // a copy
-	r.URL, r.RequestURI, r.Host = &url.URL{Path: target}, target, v.server.Host
-	r.Header, r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = passedOn(v.r.Header), http.NoBody, 0, nil, nil
-	m := &metadata{ResponseWriter: v.w, v: v, header: make(http.Header)}
-	err := v.server.Upstream.ServeHTTP(m, r, next)
+func (q *request) metadata(next caddyhttp.Handler, target string) error {
+	q.outcome = outcome.Routed
+	r := q.r.WithContext(q.r.Context()) // a copy
+	r.URL, r.RequestURI, r.Host = &url.URL{Path: target}, target, q.server.Host
+	r.Header, r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = passedOn(q.r.Header), http.NoBody, 0, nil, nil
+	m := &metadata{ResponseWriter: q.w, request: q, header: make(http.Header)}
+	err := q.server.Upstream.ServeHTTP(m, r, next)
 	if m.wrote || err == nil {
-		v.endpoint.note(v.server, noMetadata, nil)
+		q.endpoint.note(q.server, noMetadata, nil)
 		return err
 	}
 	if r.Context().Err() != nil {
 		return err
 	}
-	v.endpoint.note(v.server, noMetadata, err)
+	q.endpoint.note(q.server, noMetadata, err)
 	// Caddy would log an error of ours for each request.
-	return v.fail(jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q does not show its metadata", v.server.Name)))
+	return q.fail(jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q does not show its metadata", q.server.Name)))
 }
 
 // metadata is the response writer of the door's.
 type metadata struct {
 	http.ResponseWriter
 
-	v      *request
-	header http.Header
-	wrote  bool
-	cut    bool // it is no metadata
+	request *request
+	header  http.Header
+	wrote   bool
+	cut     bool // it is no metadata
 }
 
 // Header implements [http.ResponseWriter].
@@ -140,8 +140,8 @@ func (m *metadata) WriteHeader(status int) {
 		delete(h, "Content-Length")
 		status = http.StatusNotFound // it would lead past us
 	}
-	h["Cache-Status"] = []string{m.v.endpoint.status.Name + m.v.status}
-	m.v.AllowPage(h)
+	h["Cache-Status"] = []string{m.request.endpoint.status.Name + m.request.status}
+	m.request.AllowPage(h)
 	m.ResponseWriter.WriteHeader(status)
 }
 

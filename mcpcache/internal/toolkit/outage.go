@@ -34,7 +34,7 @@ var troubles = [numTroubles]struct{ begins, ends string }{
 // note takes what has become of a request that trouble with a server could fail; nil is that there was
 // none. However many requests fail, the log has one line, and one when that is over.
 func (e *Endpoint) note(s *Server, t trouble, err error) {
-	if errors.Is(err, context.Canceled) || !s.outages[t].turns(err != nil, time.Now()) {
+	if errors.Is(err, context.Canceled) || !s.outages[t].isNews(err != nil, time.Now()) {
 		return
 	}
 	if err != nil {
@@ -56,8 +56,8 @@ type outage struct {
 	began time.Time // when that was logged last
 }
 
-// turns reports whether the log has to say that the outage has begun, or is over.
-func (o *outage) turns(failing bool, now time.Time) bool {
+// isNews reports whether the log has to say that the outage has begun, or is over.
+func (o *outage) isNews(failing bool, now time.Time) bool {
 	if failing == o.logged.Load() {
 		return false
 	}

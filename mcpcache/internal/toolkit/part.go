@@ -43,9 +43,9 @@ type viewer struct {
 func (v *viewer) demand(s *Server, k revision.Kind, last *cache.Entry) fetch {
 	if s.Credentials.isPersonal() {
 		// The cache does not keep a list that is too large. The door is asked for such a list only once.
-		if knock := v.admittedBy; s == v.endpoint.door && knock != nil && knock.Has(k) {
+		if list := v.admittedBy; s == v.endpoint.door && list != nil && list.Has(k) {
 			v.admittedBy = nil
-			return *knock
+			return *list
 		}
 		counts := callerlists.AnyFailure
 		switch {

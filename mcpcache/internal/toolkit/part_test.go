@@ -17,19 +17,19 @@ import (
 // personalViewer returns the caller of a request, and a server that may show each caller another list.
 func personalViewer(t *testing.T) (*viewer, *Server) {
 	t.Helper()
-	tenant := &backend.Ref{Settings: backend.Defaults(), Logger: zap.NewNop()}
-	tenant.Settings.AdmitAll = true
-	if err := tenant.Acquire(caddy.NewUsagePool(), "key", "http://upstream.test/mcp"); err != nil {
+	ref := &backend.Ref{Settings: backend.Defaults(), Logger: zap.NewNop()}
+	ref.Settings.AdmitAll = true
+	if err := ref.Acquire(caddy.NewUsagePool(), "key", "http://upstream.test/mcp"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ended, err := tenant.Release()
+		ended, err := ref.Release()
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-ended
 	})
-	s := &Server{Ref: tenant, Credentials: Credentials{From: "Authorization"}}
+	s := &Server{Ref: ref, Credentials: Credentials{From: "Authorization"}}
 	return &viewer{
 		endpoint: &Endpoint{servers: []*Server{s}}, at: revision.LatestModern, now: time.Now(),
 		r: &http.Request{Header: http.Header{"Authorization": {"Bearer a"}}},

@@ -17,28 +17,28 @@ var supported = func() (names []string) {
 }()
 
 // unknown is the refusal of what does not exist for the caller.
-func (v *request) unknown(k revision.Kind, name string) *jsonrpc.Problem {
-	return jsonrpc.Unknown(v.era(), k, name)
+func (q *request) unknown(k revision.Kind, name string) *jsonrpc.Problem {
+	return jsonrpc.Unknown(q.era(), k, name)
 }
 
 // era is the client's: a legacy one is in a session.
-func (v *request) era() revision.Era {
-	if v.client != nil {
+func (q *request) era() revision.Era {
+	if q.client != nil {
 		return revision.Legacy
 	}
 	return revision.Modern
 }
 
 // fail answers with an error.
-func (v *request) fail(p *jsonrpc.Problem) error {
-	p = p.In(v.era())
-	body := p.Append(nil, v.in.Message.ID)
-	h := v.w.Header()
+func (q *request) fail(p *jsonrpc.Problem) error {
+	p = p.In(q.era())
+	body := p.Append(nil, q.in.Message.ID)
+	h := q.w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["Cache-Status"] = []string{v.endpoint.status.Name + cmp.Or(v.status, statusRefused)}
-	v.AllowPage(h)
-	v.w.WriteHeader(p.Status)
-	_, err := v.w.Write(body)
+	h["Cache-Status"] = []string{q.endpoint.status.Name + cmp.Or(q.status, statusRefused)}
+	q.AllowPage(h)
+	q.w.WriteHeader(p.Status)
+	_, err := q.w.Write(body)
 	return err
 }

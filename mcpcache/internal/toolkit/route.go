@@ -15,68 +15,68 @@ import (
 )
 
 // route hands a request to the server that what it names is of.
-func (v *request) route(next caddyhttp.Handler) error {
+func (q *request) route(next caddyhttp.Handler) error {
 	// What repeats a member, at the server may name something else.
-	found, err := message.ParseNaming(v.in.Body.Bytes)
+	found, err := message.ParseNaming(q.in.Body.Bytes)
 	if err != nil || len(found[0].Items) != 1 {
 		text := "what the request names is missing"
 		if err != nil {
 			text = err.Error()
 		}
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, text))
+		return q.fail(jsonrpc.Invalid(jsonrpc.InvalidParams, text))
 	}
 	item := found[0].Items[0]
 	name := item.Name
-	if v.in.Method == "tools/call" {
-		v.tool = name
+	if q.in.Method == "tools/call" {
+		q.tool = name
 	}
-	if member, named := message.NamedInHeader(v.in.Method); named && v.client == nil && !inbound.NameIs(v.r.Header, name) {
-		return v.fail(inbound.OtherName(member, name))
+	if member, named := message.NamedInHeader(q.in.Method); named && q.client == nil && !inbound.NameIs(q.r.Header, name) {
+		return q.fail(inbound.OtherName(member, name))
 	}
-	target, f := v.find(item.Kind, name)
+	target, f := q.find(item.Kind, name)
 	if f != nil {
-		return v.fail(f)
+		return q.fail(f)
 	}
-	v.server = v.endpoint.servers[target.Server]
-	body := v.in.Body.Bytes
+	q.server = q.endpoint.servers[target.Server]
+	body := q.in.Body.Bytes
 	if target.Name != name {
 		if body, err = message.WithString(body, target.Name, found[0].Path()...); err != nil {
-			return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error()))
+			return q.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, err.Error()))
 		}
 	}
-	c := &call{request: v, next: next, body: body, name: target.Name, speaks: v.server.at(v.at)}
+	c := &call{request: q, next: next, body: body, name: target.Name, speaks: q.server.at(q.at)}
 	return c.handOn()
 }
 
 // find returns what a name, or URI, stands for.
-func (v *request) find(k revision.Kind, name string) (catalog.Target, *jsonrpc.Problem) {
+func (q *request) find(k revision.Kind, name string) (catalog.Target, *jsonrpc.Problem) {
 	if k == revision.Resources && len(name) > policy.MaxName {
 		return catalog.Target{}, jsonrpc.Invalid(jsonrpc.InvalidParams, fmt.Sprintf("the URI has %d bytes; its server is found out for URIs of at most %d", len(name), policy.MaxName))
 	}
-	v.showFor(k, name)
-	target, ok := v.target(k, name)
-	if !ok && !v.crowded {
-		v.awaitServers(v.endpoint.servers)
-		target, ok = v.target(k, name)
+	q.showFor(k, name)
+	target, ok := q.target(k, name)
+	if !ok && !q.crowded {
+		q.awaitServers(q.endpoint.servers)
+		target, ok = q.target(k, name)
 	}
-	if !ok && v.crowded {
-		return target, v.noRoom("there is no memory left to find out whose " + name + " is: try again")
+	if !ok && q.crowded {
+		return target, q.noRoom("there is no memory left to find out whose " + name + " is: try again")
 	}
 	if !ok {
-		if missing := v.missing(k); missing != nil {
+		if missing := q.missing(k); missing != nil {
 			return target, missing.notReached()
 		}
-		return target, v.missed(k, name)
+		return target, q.missed(k, name)
 	}
-	target, f := v.resolve(k, target, name)
+	target, f := q.resolve(k, target, name)
 	if f != nil {
 		return target, f
 	}
-	s := v.endpoint.servers[target.Server]
-	if v.part(s, k) != nil || s.Credentials.isPersonal() || s.isKnown(v.at) {
+	s := q.endpoint.servers[target.Server]
+	if q.part(s, k) != nil || s.Credentials.isPersonal() || s.isKnown(q.at) {
 		return target, nil
 	}
-	if v.awaitServers([]*Server{s}); !s.isKnown(v.at) {
+	if q.awaitServers([]*Server{s}); !s.isKnown(q.at) {
 		return target, s.notReached()
 	}
 	return target, nil

@@ -67,100 +67,100 @@ func varying(most *catalog.Views) (kinds revision.KindSet) {
 
 // resolve returns what a name stands for that may be one of a server's, or the refusal of what
 // the caller may not see: the same as of what does not exist.
-func (v *request) resolve(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
+func (q *request) resolve(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
 	switch {
-	case !v.views.Restricts(k, t.Server):
+	case !q.views.Restricts(k, t.Server):
 		return t, nil
-	case v.views.NeedsList(k, t.Server):
-		return v.listedFor(k, t, name)
+	case q.views.NeedsList(k, t.Server):
+		return q.listedFor(k, t, name)
 	}
-	if !v.views.Allows(k, t, v.endpoint.catalog.SeenAs(k, t)) {
-		return t, v.missed(k, name)
+	if !q.views.Allows(k, t, q.endpoint.catalog.SeenAs(k, t)) {
+		return t, q.missed(k, name)
 	}
 	return t, nil
 }
 
 // listedFor is judge where an item has to be in the list that the caller is shown. What is not
 // there is looked for in a newer list of the server.
-func (v *request) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
-	s := v.endpoint.servers[t.Server]
-	if !v.views.NeedsHints(k, t.Server) {
-		if listed, ok := v.joined(k).Target(name); ok { // if it is gone, the server says so
+func (q *request) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
+	s := q.endpoint.servers[t.Server]
+	if !q.views.NeedsHints(k, t.Server) {
+		if listed, ok := q.joined(k).Target(name); ok { // if it is gone, the server says so
 			return listed, nil
 		}
 	}
-	if f := v.awaitList(k, s); f != nil {
+	if f := q.awaitList(k, s); f != nil {
 		return t, f
 	}
-	listed, ok := v.joined(k).Target(name)
-	if !ok && v.lookAgain(k, s) {
-		listed, ok = v.joined(k).Target(name)
+	listed, ok := q.joined(k).Target(name)
+	if !ok && q.lookAgain(k, s) {
+		listed, ok = q.joined(k).Target(name)
 	}
-	if !ok && v.crowded {
-		return t, v.noRoom("there is no memory left to find out whether " + name + " is listed: try again")
+	if !ok && q.crowded {
+		return t, q.noRoom("there is no memory left to find out whether " + name + " is listed: try again")
 	}
 	if !ok {
-		return t, v.missed(k, name)
+		return t, q.missed(k, name)
 	}
 	return listed, nil
 }
 
 // lookAgain has a server's list fetched again, unless that was done within the option refresh,
 // and waits for it for a moment. It reports whether there may be a newer list.
-func (v *request) lookAgain(k revision.Kind, s *Server) bool {
-	part := v.part(s, k)
-	if part == nil || part.Age(v.now) < s.Settings.Feed.Refresh {
+func (q *request) lookAgain(k revision.Kind, s *Server) bool {
+	part := q.part(s, k)
+	if part == nil || part.Age(q.now) < s.Settings.Feed.Refresh {
 		return false
 	}
 	if s.Credentials.isPersonal() {
-		f := v.demand(s, k, part)
+		f := q.demand(s, k, part)
 		if f != nil {
-			_, _ = v.wait(f, freshness.StalePatience) // if it does not come, the last one counts
+			_, _ = q.wait(f, freshness.StalePatience) // if it does not come, the last one counts
 		}
 		return f != nil
 	}
-	f := s.feed(v.at)
+	f := s.feed(q.at)
 	if f == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), freshness.StalePatience)
+	ctx, cancel := context.WithTimeout(q.r.Context(), freshness.StalePatience)
 	defer cancel()
 	f.List(k).LookAgain(ctx)
-	v.now = time.Now()
+	q.now = time.Now()
 	return true
 }
 
 // missed is the refusal of what is of nobody, or of nobody whom the caller may name it to: where
 // there are rules, nobody can tell which.
-func (v *request) missed(k revision.Kind, name string) *jsonrpc.Problem {
-	if v.views.RestrictsAny(k) {
-		v.outcome, v.status = outcome.Denied, statusDenied
+func (q *request) missed(k revision.Kind, name string) *jsonrpc.Problem {
+	if q.views.RestrictsAny(k) {
+		q.outcome, q.status = outcome.Denied, statusDenied
 	}
-	return v.unknown(k, name)
+	return q.unknown(k, name)
 }
 
 // awaitList waits for the list of a server in which there is what rules go by: a new one, if a
 // change was announced, or nothing keeps it up to date but that the caller asks. It returns a
 // refusal if there is none, though there may be one later.
-func (v *request) awaitList(k revision.Kind, s *Server) *jsonrpc.Problem {
-	part := v.part(s, k)
+func (q *request) awaitList(k revision.Kind, s *Server) *jsonrpc.Problem {
+	part := q.part(s, k)
 	if part == nil {
-		v.awaitServers([]*Server{s})
-		part = v.part(s, k)
+		q.awaitServers([]*Server{s})
+		part = q.part(s, k)
 	}
 	if part != nil {
-		is := s.Cache.Freshness(part, v.now)
+		is := s.Cache.Freshness(part, q.now)
 		if is == cache.Fresh || is == cache.Expired && !s.Credentials.isPersonal() {
 			return nil
 		}
-		if f := v.demand(s, k, part); f != nil {
-			_, _ = v.wait(f, v.endpoint.firstPatience()) // if it does not come, the last one counts, as in lists
+		if f := q.demand(s, k, part); f != nil {
+			_, _ = q.wait(f, q.endpoint.firstPatience()) // if it does not come, the last one counts, as in lists
 		}
 	}
-	if _, lacking := v.isLacking(s, k); lacking || v.part(s, k) != nil {
+	if _, lacking := q.isLacking(s, k); lacking || q.part(s, k) != nil {
 		return nil
 	}
-	if !s.isKnown(v.at) {
+	if !s.isKnown(q.at) {
 		return s.notReached()
 	}
 	return jsonrpc.Failed(http.StatusBadGateway, fmt.Sprintf("the MCP server %q gives no list of its %s, and rules go by what is listed there", s.Name, k))

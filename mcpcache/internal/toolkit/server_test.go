@@ -13,17 +13,17 @@ import (
 // A server whose feeds have not begun, as the store has not said yet what it has, may have every
 // list. One that has ended has none.
 func TestLackingBeforeTheFeedsBegin(t *testing.T) {
-	tenant := &backend.Ref{Settings: backend.Defaults(), Logger: zap.NewNop()}
-	if err := tenant.Acquire(caddy.NewUsagePool(), "key", "http://upstream.test/mcp"); err != nil {
+	ref := &backend.Ref{Settings: backend.Defaults(), Logger: zap.NewNop()}
+	if err := ref.Acquire(caddy.NewUsagePool(), "key", "http://upstream.test/mcp"); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Ref: tenant}
+	s := &Server{Ref: ref}
 	for _, r := range eras {
 		if s.isLacking(r, revision.Tools) {
 			t.Errorf("at %s it has no tools before anybody could know", r)
 		}
 	}
-	ended, err := tenant.Release()
+	ended, err := ref.Release()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Ref is one handler's part in a backend.
 type Ref struct {
-	// Backend is what the tenants of a server share. [Ref.Acquire] sets it.
+	// Backend is what the refs of a server share. [Ref.Acquire] sets it.
 	*Backend
 
 	// Upstream is the handler that reaches the server.
@@ -56,51 +56,51 @@ type Sleeper interface {
 // call that succeeds must be followed by a [Ref.Release]. A new configuration
 // acquires before the old one releases, so that snapshots, feeds and admissions
 // survive a reload that keeps the server.
-func (t *Ref) Acquire(pool *caddy.UsagePool, key, endpointURL string) error {
+func (r *Ref) Acquire(pool *caddy.UsagePool, key, endpointURL string) error {
 	value, _, err := pool.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return New(key, endpointURL, t)
+		return New(key, endpointURL, r)
 	})
 	if err != nil {
 		return err
 	}
-	t.Backend, t.pool, t.Key = value.(*Backend), pool, key
-	t.Identity.Secret = t.Secret
+	r.Backend, r.pool, r.Key = value.(*Backend), pool, key
+	r.Identity.Secret = r.Secret
 	return nil
 }
 
-// Attach makes the tenant's handler and settings the ones in use. They stay so
-// until another tenant attaches, or until Detach takes them away again.
-func (t *Ref) Attach() {
-	b := t.Backend
+// Attach makes the ref's handler and settings the ones in use. They stay so
+// until another ref attaches, or until Detach takes them away again.
+func (r *Ref) Attach() {
+	b := r.Backend
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tenants = append(b.tenants, t)
-	if t.Sleeper != nil {
-		t.Settings.Feed.Sleeper = t.Sleeper
-		t.unwatch = t.Sleeper.OnWake(b.Feeds.Woken)
+	b.refs = append(b.refs, r)
+	if r.Sleeper != nil {
+		r.Settings.Feed.Sleeper = r.Sleeper
+		r.unwatch = r.Sleeper.OnWake(b.Feeds.Woken)
 	}
 	b.apply()
 }
 
-// Detach takes the tenant's handler and settings out of use.
-func (t *Ref) Detach() {
-	b := t.Backend
+// Detach takes the ref's handler and settings out of use.
+func (r *Ref) Detach() {
+	b := r.Backend
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tenants = slices.DeleteFunc(b.tenants, func(other *Ref) bool { return other == t })
-	if t.unwatch != nil {
-		t.unwatch()
+	b.refs = slices.DeleteFunc(b.refs, func(other *Ref) bool { return other == r })
+	if r.unwatch != nil {
+		r.unwatch()
 	}
 	b.apply()
 }
 
-// Release gives the backend back. With its last tenant the backend ends: ended is
+// Release gives the backend back. With its last ref the backend ends: ended is
 // closed when it has. Otherwise ended is nil.
-func (t *Ref) Release() (ended <-chan struct{}, err error) {
-	last, err := t.pool.Delete(t.Key)
-	t.Key = ""
+func (r *Ref) Release() (ended <-chan struct{}, err error) {
+	last, err := r.pool.Delete(r.Key)
+	r.Key = ""
 	if last {
-		ended = t.Ended()
+		ended = r.Ended()
 	}
 	return ended, err
 }

@@ -4,15 +4,15 @@ import (
 	"net/http"
 )
 
-// mayTakeSeat reports whether this is an initialize that may be refused because the feed
+// mayBeBlocked reports whether this is an initialize that may be refused because the feed
 // has the only session that the upstream takes.
-func (fw *forwarding) mayTakeSeat() bool {
+func (fw *forwarding) mayBeBlocked() bool {
 	return fw.in.Method == "initialize" && fw.in.Body.Whole && fw.in.Message.ID != nil && fw.backend.Feeds.MayBlockClients()
 }
 
-// takeSeat hands an initialize on. If it is refused, the feed ends its session, and the
+// openInPlace hands an initialize on. If it is refused, the feed ends its session, and the
 // request is sent again: a client must not be worse off for the feed.
-func (fw *forwarding) takeSeat() error {
+func (fw *forwarding) openInPlace() error {
 	fw.in.Body.Replay(fw.r)
 	t := fw.tap(fw.w.Header().Clone())
 	t.awaitsSession = true

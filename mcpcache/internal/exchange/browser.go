@@ -7,9 +7,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 )
 
-// expectVisitor prepares the writer for an answer that is of no use in a browser. What it
+// expectBrowser prepares the writer for an answer that is of no use in a browser. What it
 // returns has to be called when the upstream's handler has returned.
-func (t *tap) expectVisitor() (done func()) {
+func (t *tap) expectBrowser() (done func()) {
 	ctx, cancel := context.WithCancel(t.r.Context())
 	t.r, t.leave = t.r.WithContext(ctx), cancel
 	t.header = t.w.Header().Clone() // an answer that is not shown leaves its cookies and its session here

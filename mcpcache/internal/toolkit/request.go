@@ -42,7 +42,7 @@ type request struct {
 	values header.Values
 }
 
-// What Cache-Status says of a visit besides whether the list is a hit. What it can say is in
+// What Cache-Status says of a request besides whether the list is a hit. What it can say is in
 // the documentation.
 const (
 	statusOrigin  = "; detail=origin"
@@ -56,37 +56,37 @@ const (
 	statusAdmission = "; fwd=bypass; detail=admission"
 )
 
-func newVisit(e *Endpoint, w http.ResponseWriter, r *http.Request) *request {
+func newRequest(e *Endpoint, w http.ResponseWriter, r *http.Request) *request {
 	// Before fields are removed: what a handler in front of us has set for rules, a client must
 	// not take away by naming it in Connection.
 	views := e.viewsFor(r)
 	header.RemoveConnectionFields(r.Header)
 	now := time.Now()
-	v := &request{
+	q := &request{
 		viewer: viewer{endpoint: e, r: r, views: views, arrived: now, now: now}, w: w, in: inbound.Request{Share: e.cache.Work().Share()},
 	}
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		replacer.Map(v.placeholder)
+		replacer.Map(q.placeholder)
 	}
-	return v
+	return q
 }
 
 // done reports what has become of the request.
-func (v *request) done() {
-	v.in.Release()
-	v.took = time.Since(v.arrived)
-	a := answered{v}
-	v.endpoint.Observer.Answered(a)
-	if v.server != nil {
-		v.server.Observer.Answered(a)
+func (q *request) done() {
+	q.in.Release()
+	q.took = time.Since(q.arrived)
+	a := answered{q}
+	q.endpoint.Observer.Answered(a)
+	if q.server != nil {
+		q.server.Observer.Answered(a)
 	}
-	if c := v.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
-		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(v.r.Method, v.in.Method)]), zap.Stringer("outcome", v.outcome),
-			zap.String("server", a.Server()), zap.Stringer("revision", v.at), zap.Duration("took", v.took))
+	if c := q.endpoint.Logger.Check(zapcore.DebugLevel, "request decided"); c != nil {
+		c.Write(zap.String("method", outcome.Methods[outcome.LabelOf(q.r.Method, q.in.Method)]), zap.Stringer("outcome", q.outcome),
+			zap.String("server", a.Server()), zap.Stringer("revision", q.at), zap.Duration("took", q.took))
 	}
 }
 
-// answered is a visit that is over, an [outcome.Answered].
+// answered is a request that is over, an [outcome.Answered].
 type answered struct{ *request }
 
 func (a answered) Context() context.Context    { return a.r.Context() }
@@ -107,67 +107,67 @@ func (a answered) Server() string {
 }
 
 // placeholder is a [caddy.ReplacerFunc].
-func (v *request) placeholder(key string) (any, bool) { return outcome.Placeholder(key, answered{v}) }
+func (q *request) placeholder(key string) (any, bool) { return outcome.Placeholder(key, answered{q}) }
 
 // post answers a message.
-func (v *request) post(next caddyhttp.Handler) error {
-	if !inbound.PlainJSON(v.r.Header) {
-		return v.fail(jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request has to be plain JSON in UTF-8: Content-Type: application/json, without Content-Encoding"))
+func (q *request) post(next caddyhttp.Handler) error {
+	if !inbound.PlainJSON(q.r.Header) {
+		return q.fail(jsonrpc.Refused(http.StatusUnsupportedMediaType, "the request has to be plain JSON in UTF-8: Content-Type: application/json, without Content-Encoding"))
 	}
-	if f, err := v.read(); err != nil || f != nil {
+	if f, err := q.read(); err != nil || f != nil {
 		if f != nil {
-			return v.fail(f)
+			return q.fail(f)
 		}
 		return err
 	}
-	if f := v.decode(); f != nil {
-		return v.fail(f)
+	if f := q.decode(); f != nil {
+		return q.fail(f)
 	}
-	if v.isLegacy() {
-		return v.legacy(next)
+	if q.isLegacy() {
+		return q.legacy(next)
 	}
-	if v.in.Message.Method == nil {
-		return v.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, "no request of a server waits for an answer"))
+	if q.in.Message.Method == nil {
+		return q.fail(jsonrpc.Invalid(jsonrpc.InvalidRequest, "no request of a server waits for an answer"))
 	}
-	if v.in.Message.ID == nil {
+	if q.in.Message.ID == nil {
 		// Of notifications, a modern client has none that the servers would need.
-		v.ownSession()
-		v.w.WriteHeader(http.StatusAccepted)
+		q.ownSession()
+		q.w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
-	if f := v.check(); f != nil {
-		return v.fail(f)
+	if f := q.check(); f != nil {
+		return q.fail(f)
 	}
-	if f := v.admit(); f != nil {
-		return v.fail(f)
+	if f := q.admit(); f != nil {
+		return q.fail(f)
 	}
-	switch v.in.Method {
+	switch q.in.Method {
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover":
-		return v.list()
+		return q.list()
 	case "tools/call", "prompts/get", "resources/read", "completion/complete":
-		return v.route(next)
+		return q.route(next)
 	case "subscriptions/listen":
-		return v.listen()
+		return q.listen()
 	}
-	return v.fail(jsonrpc.NoMethod())
+	return q.fail(jsonrpc.NoMethod())
 }
 
 // read reads the whole body, up to max_call. The door lets the caller of a long one in before that.
-func (v *request) read() (*jsonrpc.Problem, error) {
-	s := &v.endpoint.Settings
-	if v.r.ContentLength <= s.MaxCall { // else there is no need to begin
-		if err := v.in.ReadBeginning(v.r, s.MaxRequest); err != nil {
+func (q *request) read() (*jsonrpc.Problem, error) {
+	s := &q.endpoint.Settings
+	if q.r.ContentLength <= s.MaxCall { // else there is no need to begin
+		if err := q.in.ReadBeginning(q.r, s.MaxRequest); err != nil {
 			return nil, site.Unreadable(err)
 		}
-		if f := v.admitBeforeLong(); f != nil {
+		if f := q.admitBeforeLong(); f != nil {
 			return f, nil
 		}
 	}
-	switch d, err := v.in.ReadRest(v.w, v.r, s.MaxCall); {
+	switch d, err := q.in.ReadRest(q.w, q.r, s.MaxCall); {
 	case err != nil:
 		return nil, site.Unreadable(err)
 	case d == inbound.NoRoom:
-		return v.noRoom("there is no memory left for a request of that size: try again"), nil
+		return q.noRoom("there is no memory left for a request of that size: try again"), nil
 	case d == inbound.TooLarge:
 		return jsonrpc.Refused(http.StatusRequestEntityTooLarge, "the request is larger than max_call, and the server that it is for has to be found out"), nil
 	}
@@ -175,17 +175,17 @@ func (v *request) read() (*jsonrpc.Problem, error) {
 }
 
 // noRoom is the refusal of what there is no memory for now.
-func (v *request) noRoom(text string) *jsonrpc.Problem {
-	v.w.Header()["Retry-After"] = []string{"1"}
+func (q *request) noRoom(text string) *jsonrpc.Problem {
+	q.w.Header()["Retry-After"] = []string{"1"}
 	return jsonrpc.Failed(http.StatusServiceUnavailable, text)
 }
 
 // decode takes the message apart.
-func (v *request) decode() *jsonrpc.Problem {
-	if v.in.Recall(&v.endpoint.requests) {
+func (q *request) decode() *jsonrpc.Problem {
+	if q.in.Recall(&q.endpoint.requests) {
 		return nil
 	}
-	switch d, err := v.in.Decode(&v.endpoint.requests); d {
+	switch d, err := q.in.Decode(&q.endpoint.requests); d {
 	case inbound.None:
 		return nil
 	case inbound.Batch:
@@ -199,53 +199,53 @@ func (v *request) decode() *jsonrpc.Problem {
 
 // check finds out whether the request is a valid one of the modern era (2026-07-28,
 // "Streamable HTTP", "Request Metadata"; "Versioning").
-func (v *request) check() *jsonrpc.Problem {
-	said := v.in.Message.Meta.Revision
-	named := v.r.Header["Mcp-Protocol-Version"]
-	v.at = revision.Parse(string(said))
+func (q *request) check() *jsonrpc.Problem {
+	said := q.in.Message.Meta.Revision
+	named := q.r.Header["Mcp-Protocol-Version"]
+	q.at = revision.Parse(string(said))
 	switch {
 	case said == nil && len(named) == 1 && named[0] != revision.LatestModern.String():
 		return jsonrpc.Unsupported(named[0], supported...)
-	case said != nil && v.at != revision.LatestModern:
+	case said != nil && q.at != revision.LatestModern:
 		return jsonrpc.Unsupported(string(said), supported...)
 	}
-	return v.in.Refusal(v.in.Mismatch(v.r.Header))
+	return q.in.Refusal(q.in.Mismatch(q.r.Header))
 }
 
 // AllowPage implements [reply.Asker]: pages of the origins that are let in may read the
 // answer. If the site itself says who may, pages still need the header of a session, which the site
 // does not know of.
-func (v *request) AllowPage(h http.Header) {
-	page := v.r.Header["Origin"]
+func (q *request) AllowPage(h http.Header) {
+	page := q.r.Header["Origin"]
 	if len(page) != 1 {
 		return
 	}
 	const name, exposed = "Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate"
 	if present := h[name]; present == nil {
-		v.values.Set(h, name, exposed)
+		q.values.Set(h, name, exposed)
 	} else if !slices.Contains(present, exposed) {
 		h[name] = append(slices.Clip(present), exposed)
 	}
-	if h["Access-Control-Allow-Origin"] != nil || !v.endpoint.Settings.Origins.Allows(page[0]) {
+	if h["Access-Control-Allow-Origin"] != nil || !q.endpoint.Settings.Origins.Allows(page[0]) {
 		return
 	}
-	v.values.Set(h, "Access-Control-Allow-Origin", page[0])
-	v.values.Vary(h, "Origin")
+	q.values.Set(h, "Access-Control-Allow-Origin", page[0])
+	q.values.Vary(h, "Origin")
 }
 
 // preflight tells a page of an origin that is let in what it may send (Fetch, "CORS
 // protocol").
-func (v *request) preflight() error {
-	h := v.w.Header()
-	v.AllowPage(h)
+func (q *request) preflight() error {
+	h := q.w.Header()
+	q.AllowPage(h)
 	if h["Access-Control-Allow-Origin"] != nil {
 		h["Access-Control-Allow-Methods"] = []string{allowed}
-		if asked := v.r.Header["Access-Control-Request-Headers"]; asked != nil {
+		if asked := q.r.Header["Access-Control-Request-Headers"]; asked != nil {
 			h["Access-Control-Allow-Headers"] = []string{strings.Join(asked, ", ")}
 		}
 		h["Access-Control-Max-Age"] = []string{"600"}
 	}
 	h["Allow"] = []string{allowed}
-	v.w.WriteHeader(http.StatusNoContent)
+	q.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -66,11 +66,11 @@ type Dialer struct {
 }
 
 // Leave ends a use of the session.
-func (s *Entry) Leave() {
-	s.table.mu.Lock()
-	defer s.table.mu.Unlock()
-	s.users--
-	s.table.endIfOver(s)
+func (e *Entry) Leave() {
+	e.table.mu.Lock()
+	defer e.table.mu.Unlock()
+	e.users--
+	e.table.endIfOver(e)
 }
 
 // ErrEnded says that a client's session was ended.
@@ -78,36 +78,36 @@ var ErrEnded = errors.New("the session was ended")
 
 // Dial returns the session with a server. If there is none, it is opened, once for all who
 // wait for it. It is [ErrEnded] if the client has ended its own.
-func (s *Entry) Dial(ctx context.Context, server Dialer) (*Upstream, error) {
-	o := s.upstream(server)
-	if o == nil {
+func (e *Entry) Dial(ctx context.Context, server Dialer) (*Upstream, error) {
+	u := e.upstream(server)
+	if u == nil {
 		return nil, ErrEnded
 	}
 	select {
-	case <-o.ready:
-		return o, o.err
+	case <-u.ready:
+		return u, u.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-func (s *Entry) upstream(server Dialer) *Upstream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+func (e *Entry) upstream(server Dialer) *Upstream {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
 		return nil
 	}
-	o := s.servers[server.Name]
-	if o != nil && o.key == server.Key {
-		return o
+	u := e.servers[server.Name]
+	if u != nil && u.key == server.Key {
+		return u
 	}
-	if o != nil {
-		s.table.closing.add(o) // of what the server was before a reload
+	if u != nil {
+		e.table.closing.add(u) // of what the server was before a reload
 	}
-	o = newUpstream(server)
-	s.servers[server.Name] = o
-	go s.open(o, server)
-	return o
+	u = newUpstream(server)
+	e.servers[server.Name] = u
+	go e.open(u, server)
+	return u
 }
 
 func newUpstream(server Dialer) *Upstream {
@@ -119,30 +119,30 @@ var errPanicked = errors.New("opening a session panicked")
 
 // open opens a session with a server. It does not end with the request that asked for it, as
 // others may wait for it too.
-func (s *Entry) open(o *Upstream, server Dialer) {
+func (e *Entry) open(u *Upstream, server Dialer) {
 	func() {
-		defer close(o.ready)
-		o.err = errPanicked
+		defer close(u.ready)
+		u.err = errPanicked
 		defer func() { _ = recover() }() // the error says so
-		if o.Session, o.err = server.Open(context.Background()); o.err == nil {
-			o.ID, o.takesLevel = o.Session.ID(), o.Session.Server().Capabilities["logging"]
-			o.Session.Trim()
-			s.sendLevel(o) // before it is called for the first time
+		if u.Session, u.err = server.Open(context.Background()); u.err == nil {
+			u.ID, u.takesLevel = u.Session.ID(), u.Session.Server().Capabilities["logging"]
+			u.Session.Trim()
+			e.sendLevel(u) // before it is called for the first time
 		}
 	}()
-	if o.err != nil {
-		s.forget(o)
+	if u.err != nil {
+		e.forget(u)
 		return
 	}
-	s.sendLevel(o) // what has changed meanwhile
+	e.sendLevel(u) // what has changed meanwhile
 }
 
 // forget has the next request to the server open another session with it.
-func (s *Entry) forget(o *Upstream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.servers[o.Server] == o {
-		delete(s.servers, o.Server)
+func (e *Entry) forget(u *Upstream) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.servers[u.Server] == u {
+		delete(e.servers, u.Server)
 	}
 }
 
@@ -161,20 +161,20 @@ type Call struct {
 
 // Begin notes that a request waits for its answer, until [Call.Done]. Before [Call.Send], who
 // cancels it has cancel called.
-func (s *Entry) Begin(request []byte, cancel context.CancelFunc) *Call {
-	c := &Call{session: s, id: string(request), cancel: cancel}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls[c.id] = c
+func (e *Entry) Begin(request []byte, cancel context.CancelFunc) *Call {
+	c := &Call{session: e, id: string(request), cancel: cancel}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls[c.id] = c
 	return c
 }
 
 // Send notes that the request goes to a server now, or with nil that it has none any more. It reports false if it was cancelled, and
 // must not.
-func (c *Call) Send(o *Upstream) bool {
+func (c *Call) Send(u *Upstream) bool {
 	c.session.mu.Lock()
 	defer c.session.mu.Unlock()
-	c.upstream = o
+	c.upstream = u
 	return !c.cancelled
 }
 
@@ -208,15 +208,15 @@ func (c *Call) Done(answered bool) {
 
 // SetLevel has the servers that the client has sessions with, now or later, send messages of
 // that level and above. They are told in the background.
-func (s *Entry) SetLevel(level string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.level = level
-	for _, o := range s.servers {
+func (e *Entry) SetLevel(level string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.level = level
+	for _, u := range e.servers {
 		select {
-		case <-o.ready:
-			if o.err == nil {
-				go s.sendLevel(o)
+		case <-u.ready:
+			if u.err == nil {
+				go e.sendLevel(u)
 			}
 		default: // it is told when it is open
 		}
@@ -224,58 +224,58 @@ func (s *Entry) SetLevel(level string) {
 }
 
 // Level returns the level that the client has chosen last; "" for none.
-func (s *Entry) Level() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.level
+func (e *Entry) Level() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.level
 }
 
 // End ends the session with the servers, in the background, and leaves it. It keeps its place
 // until they have ended theirs. It is for what is used once.
-func (s *Entry) End() {
+func (e *Entry) End() {
 	go func() {
-		defer s.Leave()
-		for _, o := range s.close() {
-			o.finish()
+		defer e.Leave()
+		for _, u := range e.close() {
+			u.finish()
 		}
-		s.table.forget(s)
+		e.table.forget(e)
 	}()
 }
 
 // finish ends a session with a server.
-func (o *Upstream) finish() {
+func (u *Upstream) finish() {
 	defer func() { _ = recover() }() // the server ends the session by itself
-	<-o.ready
-	if o.err == nil {
-		o.endSession(o.Session)
+	<-u.ready
+	if u.err == nil {
+		u.endSession(u.Session)
 	}
 }
 
 // sendLevel tells a server which level is wanted now, if it has not been told and can log.
-func (s *Entry) sendLevel(o *Upstream) {
+func (e *Entry) sendLevel(u *Upstream) {
 	defer func() { _ = recover() }() // the level is as it was
-	if !o.takesLevel {
+	if !u.takesLevel {
 		return
 	}
-	o.sendingLevel.Lock()
-	defer o.sendingLevel.Unlock()
-	s.mu.Lock()
-	level, closed := s.level, s.closed
-	s.mu.Unlock()
-	if level != o.sentLevel && !closed {
-		o.sentLevel = level
-		_ = o.Session.SetLevel(context.Background(), level) // the client is not told what single servers make of it
+	u.sendingLevel.Lock()
+	defer u.sendingLevel.Unlock()
+	e.mu.Lock()
+	level, closed := e.level, e.closed
+	e.mu.Unlock()
+	if level != u.sentLevel && !closed {
+		u.sentLevel = level
+		_ = u.Session.SetLevel(context.Background(), level) // the client is not told what single servers make of it
 	}
 }
 
 // close returns what is open for the session, of which nothing is any more.
-func (s *Entry) close() (open []*Upstream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for _, o := range s.servers {
-		open = append(open, o)
+func (e *Entry) close() (open []*Upstream) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for _, u := range e.servers {
+		open = append(open, u)
 	}
-	clear(s.servers)
+	clear(e.servers)
 	return open
 }
