@@ -172,13 +172,7 @@ func (b *Bearer) Credential(r *http.Request) string { return b.place.Get(r) }
 //
 // One of token and file is required, once. An empty prefix is the same as off.
 func (b *Bearer) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // consume guard name
-	if d.CountRemainingArgs() > 0 {
-		if err := options.String(&b.Token)(d); err != nil {
-			return err
-		}
-	}
-	if err := options.Parse(d, map[string]options.Setter{
+	if err := options.Guard(d, &b.Token, map[string]options.Setter{
 		"token":  options.String(&b.Token),
 		"file":   options.String(&b.File),
 		"header": options.String(&b.Header),
@@ -186,10 +180,7 @@ func (b *Bearer) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}); err != nil {
 		return err
 	}
-	if err := b.Validate(); err != nil {
-		return d.WrapErr(err)
-	}
-	return nil
+	return options.Checked(d, b.Validate())
 }
 
 // Interface guards

@@ -274,13 +274,7 @@ func (j *JWT) Cleanup() error {
 //		prefix   <word>|off          # default: Bearer
 //	}
 func (j *JWT) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // consume guard name
-	if d.CountRemainingArgs() > 0 {
-		if err := options.String(&j.Key)(d); err != nil {
-			return err
-		}
-	}
-	if err := options.Parse(d, map[string]options.Setter{
+	if err := options.Guard(d, &j.Key, map[string]options.Setter{
 		"key":      options.String(&j.Key),
 		"alg":      options.String(&j.Alg),
 		"kid":      options.String(&j.Kid),
@@ -295,10 +289,7 @@ func (j *JWT) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}, "claim"); err != nil {
 		return err
 	}
-	if err := j.Validate(); err != nil {
-		return d.WrapErr(err)
-	}
-	return nil
+	return options.Checked(d, j.Validate())
 }
 
 // parseClaim reads a claim's name and its values.

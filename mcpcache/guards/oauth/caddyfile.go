@@ -13,12 +13,6 @@ import (
 // unmarshal reads the guard's line and block: the shared options and those of
 // one guard.
 func (c *Client) unmarshal(d *caddyfile.Dispenser, more map[string]options.Setter) error {
-	d.Next() // consume guard name
-	if d.CountRemainingArgs() > 0 {
-		if err := options.String(&c.TokenEndpoint)(d); err != nil {
-			return err
-		}
-	}
 	setters := map[string]options.Setter{
 		"token_endpoint":     options.String(&c.TokenEndpoint),
 		"issuer":             options.String(&c.Issuer),
@@ -41,7 +35,7 @@ func (c *Client) unmarshal(d *caddyfile.Dispenser, more map[string]options.Sette
 		setters[name] = tlsOption(&c.TLS)
 	}
 	maps.Copy(setters, more)
-	return options.Parse(d, setters, "param")
+	return options.Guard(d, &c.TokenEndpoint, setters, "param")
 }
 
 // tlsOptions are those TLS options of reverse_proxy's http transport that make

@@ -235,10 +235,7 @@ func (e *Exchange) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}); err != nil {
 		return err
 	}
-	if err := e.Validate(); err != nil {
-		return d.WrapErr(err)
-	}
-	return nil
+	return options.Checked(d, e.Validate())
 }
 
 // Interface guards

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/guards"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/options"
 )
 
 func init() {
@@ -97,10 +98,7 @@ func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := o.unmarshal(d, nil); err != nil {
 		return err
 	}
-	if err := o.Validate(); err != nil {
-		return d.WrapErr(err)
-	}
-	return nil
+	return options.Checked(d, o.Validate())
 }
 
 // Interface guards

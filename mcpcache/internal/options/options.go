@@ -20,6 +20,17 @@ import (
 // Setter reads the arguments of one option, whose name is the current token.
 type Setter func(d *caddyfile.Dispenser) error
 
+// Guard reads a guard's line and its block. The line may have one argument, which is the value of main.
+func Guard(d *caddyfile.Dispenser, main *string, options map[string]Setter, repeatable ...string) error {
+	d.Next() // the guard's name
+	if d.CountRemainingArgs() > 0 {
+		if err := String(main)(d); err != nil {
+			return err
+		}
+	}
+	return Parse(d, options, repeatable...)
+}
+
 // Parse reads a module's block, or that of one of its options. An unknown option is an
 // error, and so is a repeated one that is not said to be repeatable.
 func Parse(d *caddyfile.Dispenser, options map[string]Setter, repeatable ...string) error {
@@ -58,22 +69,30 @@ func oneArg(d *caddyfile.Dispenser) (string, error) {
 	return "", d.Errf("%s takes one argument, not %d: what has spaces is written in quotes", option, len(args))
 }
 
+// one reads the only argument of an option by parse, which gets the option's name and the argument
+// as written.
+func one(d *caddyfile.Dispenser, parse func(option, value string) error) error {
+	option := d.Val()
+	value, err := oneArg(d)
+	if err == nil {
+		err = parse(option, value)
+	}
+	return err
+}
+
 // String reads one argument that is not empty. The destination may have
 // been set by an argument on the module's own line.
 func String(dst *string) Setter {
 	return func(d *caddyfile.Dispenser) error {
-		option := d.Val()
-		value, err := oneArg(d)
-		switch {
-		case err != nil:
-			return err
-		case *dst != "":
-			return d.Errf("%s already specified", option)
-		case value == "":
-			return d.Errf("%s must not be empty", option)
-		}
-		*dst = value
-		return nil
+		return one(d, func(option, value string) error {
+			if *dst != "" {
+				return d.Errf("%s already specified", option)
+			}
+			if *dst = value; value == "" {
+				return d.Errf("%s must not be empty", option)
+			}
+			return nil
+		})
 	}
 }
 
@@ -105,54 +124,43 @@ func DurationOrOff(dst *caddy.Duration) Setter {
 // durationOr reads a duration of more than 0, or a word that is written as a negative one.
 func durationOr(dst *caddy.Duration, word, want string) Setter {
 	return func(d *caddyfile.Dispenser) error {
-		option := d.Val()
-		value, err := oneArg(d)
-		if err != nil {
-			return err
-		}
-		duration, err := caddy.ParseDuration(value)
-		switch {
-		case word != "" && value == word:
-			duration = -1
-		case err != nil || duration <= 0:
-			return d.Errf("invalid %s %q: want %s", option, value, want)
-		}
-		*dst = caddy.Duration(duration)
-		return nil
+		return one(d, func(option, value string) error {
+			duration, err := caddy.ParseDuration(value)
+			switch {
+			case word != "" && value == word:
+				duration = -1
+			case err != nil || duration <= 0:
+				return d.Errf("invalid %s %q: want %s", option, value, want)
+			}
+			*dst = caddy.Duration(duration)
+			return nil
+		})
 	}
 }
 
 // Count reads a whole number from 1 to most.
 func Count(dst *int, most int) Setter {
 	return func(d *caddyfile.Dispenser) error {
-		option := d.Val()
-		value, err := oneArg(d)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > most {
-			return d.Errf("invalid %s %q: want a whole number from 1 to %d", option, value, most)
-		}
-		*dst = n
-		return nil
+		return one(d, func(option, value string) (err error) {
+			if *dst, err = strconv.Atoi(value); err != nil || *dst < 1 || *dst > most {
+				return d.Errf("invalid %s %q: want a whole number from 1 to %d", option, value, most)
+			}
+			return nil
+		})
 	}
 }
 
 // Size reads a number of bytes, such as 64MiB, of at least that many MiB.
 func Size(dst *int64, leastMiB uint64) Setter {
 	return func(d *caddyfile.Dispenser) error {
-		option := d.Val()
-		value, err := oneArg(d)
-		if err != nil {
-			return err
-		}
-		n, err := humanize.ParseBytes(value)
-		if err != nil || n < leastMiB<<20 || n > math.MaxInt64 {
-			return d.Errf("invalid %s %q: want a size of at least %dMiB, such as 64MiB", option, value, leastMiB)
-		}
-		*dst = int64(n)
-		return nil
+		return one(d, func(option, value string) error {
+			n, err := humanize.ParseBytes(value)
+			if err != nil || n < leastMiB<<20 || n > math.MaxInt64 {
+				return d.Errf("invalid %s %q: want a size of at least %dMiB, such as 64MiB", option, value, leastMiB)
+			}
+			*dst = int64(n)
+			return nil
+		})
 	}
 }
 
@@ -170,16 +178,13 @@ func Flag(dst *bool) Setter {
 // OneOf reads one of those words.
 func OneOf(dst *string, words ...string) Setter {
 	return func(d *caddyfile.Dispenser) error {
-		option := d.Val()
-		value, err := oneArg(d)
-		switch {
-		case err != nil:
-			return err
-		case !slices.Contains(words, value):
-			return d.Errf("invalid %s %q: want %s", option, value, strings.Join(words, " or "))
-		}
-		*dst = value
-		return nil
+		return one(d, func(option, value string) error {
+			if !slices.Contains(words, value) {
+				return d.Errf("invalid %s %q: want %s", option, value, strings.Join(words, " or "))
+			}
+			*dst = value
+			return nil
+		})
 	}
 }
 
@@ -200,15 +205,13 @@ func OnOff(dst **bool) Setter {
 // none.
 func Prefix(dst **string) Setter {
 	return func(d *caddyfile.Dispenser) error {
-		value, err := oneArg(d)
-		if err != nil {
-			return err
-		}
-		if value == "off" {
-			value = ""
-		}
-		*dst = &value
-		return nil
+		return one(d, func(_, value string) error {
+			if value == "off" {
+				value = ""
+			}
+			*dst = &value
+			return nil
+		})
 	}
 }
 
@@ -239,4 +242,13 @@ func None(d *caddyfile.Dispenser) error {
 		return d.Errf("%s takes no arguments", name)
 	}
 	return Parse(d, nil)
+}
+
+// Checked adds the place in the Caddyfile to the error of a module that has checked its options. It
+// returns nil if there is no error.
+func Checked(d *caddyfile.Dispenser, err error) error {
+	if err != nil {
+		err = d.WrapErr(err)
+	}
+	return err
 }

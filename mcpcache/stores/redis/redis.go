@@ -276,10 +276,7 @@ func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err != nil {
 		return err
 	}
-	if err := s.check(); err != nil {
-		return d.WrapErr(err)
-	}
-	return nil
+	return options.Checked(d, s.check())
 }
 
 // tls reads the block of that name.
