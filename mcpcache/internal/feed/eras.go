@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -39,7 +40,7 @@ func (f *Feed) awaitFirstEra(ctx context.Context) {
 // hurry ends the wait of a feed that waits for its turn.
 func (f *Feed) hurry() {
 	if f.waits.Load() {
-		signal(f.retryNow)
+		flight.Signal(f.retryNow)
 	}
 }
 
@@ -144,5 +145,5 @@ func (f *Feed) retryShownEra(refresh time.Duration) {
 		return
 	}
 	f.absence = absence{shown: true, patience: min(2*patience, max(refresh, f.policy().TTL))}
-	signal(f.retryNow)
+	flight.Signal(f.retryNow)
 }

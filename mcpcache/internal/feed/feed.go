@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
@@ -254,12 +255,12 @@ func (f *Feed) Poke() {
 	case isUnsupported(f.failure.Err):
 		f.retryShownEra(refresh)
 	case client.NoAnswer(f.failure.Err) && time.Since(f.failure.At) >= refresh:
-		signal(f.retryNow)
+		flight.Signal(f.retryNow)
 	}
 	for _, l := range f.lists {
 		if l.failure != nil && client.NoAnswer(l.failure.Err) && l.due.After(time.Now()) {
 			l.ask(refresh)
-			signal(f.wake)
+			flight.Signal(f.wake)
 		}
 	}
 }
@@ -301,7 +302,7 @@ func (f *Feed) changed(change cache.Change) {
 		}
 	}
 	f.mu.Unlock()
-	signal(f.wake)
+	flight.Signal(f.wake)
 }
 
 // later returns the later of two times.
@@ -310,14 +311,6 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// signal wakes whoever waits for c, now or later.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // isClosed reports whether c is closed.

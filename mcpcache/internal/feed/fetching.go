@@ -172,7 +172,7 @@ var errConflict = errors.New("clients of one variant are given different lists")
 func (f *Fetch) done(c *connection) {
 	l := f.list
 	// Whatever comes of it, there is room for the next fetch.
-	defer signal(l.feed.wake)
+	defer flight.Signal(l.feed.wake)
 	before := l.pinned()
 	l.feed.mu.Lock()
 	l.remove(f)

@@ -67,7 +67,7 @@ func (l *List) takeLease(c *connection, own *cache.Entry) {
 			}
 		}
 		f.mu.Unlock()
-		signal(f.wake)
+		flight.Signal(f.wake)
 		if e != nil {
 			l.another(own, e).done(c)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -67,7 +68,7 @@ func (l *List) recheck(pause time.Duration) {
 	if at := later(l.started.Add(pause), l.notBefore); l.failure == nil {
 		l.hasten(later(time.Now(), at))
 	}
-	signal(l.feed.wake)
+	flight.Signal(l.feed.wake)
 }
 
 // LookAgain has the list fetched again, as soon as the policy's Refresh allows. It waits for that

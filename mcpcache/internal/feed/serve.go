@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -129,7 +130,7 @@ func (c *connection) describe(now *client.ServerInfo) {
 	case !maps.Equal(before.Capabilities, now.Capabilities), !maps.Equal(before.ListChanged, now.ListChanged):
 		c.end(errDescribed)
 	case c.Listens() && c.refused:
-		signal(c.feed.retryNow)
+		flight.Signal(c.feed.retryNow)
 	}
 }
 
@@ -178,7 +179,7 @@ func (f *Feed) reconsider() {
 	}
 	f.mu.Unlock()
 	f.noteProgress()
-	signal(f.wake)
+	flight.Signal(f.wake)
 }
 
 // offer has the list fetched, or forgets it. The caller holds the feed's mu.
@@ -208,7 +209,7 @@ func (c *connection) fetchAll() {
 			l.variants.ask(f.policy().Refresh)
 		}
 	}
-	signal(f.wake)
+	flight.Signal(f.wake)
 }
 
 // fetchOne marks the first list that is offered as due now: that is enough to find out
@@ -220,7 +221,7 @@ func (c *connection) fetchOne() bool {
 	for _, l := range f.lists {
 		if l.offered && !l.trial.on && f.conn == c {
 			l.ask(f.policy().Refresh)
-			signal(f.wake)
+			flight.Signal(f.wake)
 			return true
 		}
 	}

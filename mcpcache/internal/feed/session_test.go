@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -85,7 +86,7 @@ func TestSessionLostByManyIsOpenedOnce(t *testing.T) {
 			f.lists[k].failure = &Failure{Stage: k.String(), Err: &client.StatusError{Status: 404}, At: time.Now()}
 		}
 		f.mu.Unlock()
-		signal(f.wake)
+		flight.Signal(f.wake)
 		w.after(time.Minute)
 		w.wantState(f, Ready)
 		w.wantCalls("initialize", 2)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -38,7 +39,7 @@ func (g *Group) Anew() {
 func (f *Feed) anew() {
 	f.mu.Lock()
 	if f.conn == nil {
-		signal(f.retryNow)
+		flight.Signal(f.retryNow)
 	}
 	for _, l := range f.lists {
 		l.notBefore = time.Time{} // it was said by the one before
@@ -61,7 +62,7 @@ func (f *Feed) woken(since time.Time) {
 			l.ask(f.policy().Refresh)
 		}
 	}
-	signal(f.wake)
+	flight.Signal(f.wake)
 }
 
 // rested notes that the upstream has been asked: if since it was woken, it may sleep again.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -61,7 +62,7 @@ func (f *Feed) SuspectSession() {
 			l.hasten(later(time.Now(), l.started.Add(f.policy().Refresh)))
 		}
 	}
-	signal(f.wake)
+	flight.Signal(f.wake)
 }
 
 // SuspectsSession reports whether it is uncertain that the upstream still has its sessions: it

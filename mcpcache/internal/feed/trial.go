@@ -3,6 +3,8 @@ package feed
 import (
 	"maps"
 	"time"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 )
 
 // trial is what is known of a list that the server does not offer.
@@ -40,7 +42,7 @@ func (l *List) Learn() {
 	}
 	l.offered, l.trial.learned = true, true
 	l.due = later(time.Now(), l.notBefore)
-	signal(f.wake)
+	flight.Signal(f.wake)
 }
 
 // Learned reports whether the server has given clients the list, and not the feed.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/variant"
 )
 
@@ -236,7 +237,7 @@ func (c *connection) renewSession(ctx context.Context, a *askedVariant) {
 			l.variants.due = later(l.variants.due, next)
 		}
 	}
-	signal(c.feed.wake)
+	flight.Signal(c.feed.wake)
 }
 
 // endVariant ends the session of a variant, if it has one, in the background. The

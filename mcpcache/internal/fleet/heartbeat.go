@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
@@ -135,7 +136,7 @@ func (a *heartbeat) receive(h stores.Announcement) {
 		a.membership.missed(true)
 	}
 	a.received(h.Number)
-	signal(a.more)
+	flight.Signal(a.more)
 }
 
 // received notes that everything up to a number has outdated what it concerns. The caller holds
@@ -179,7 +180,7 @@ func (a *heartbeat) confirm(ctx context.Context, idle bool) error {
 	if foreign || idle && a.owed != 0 {
 		a.membership.missed(true)
 		a.received(is.Last)
-		signal(a.more)
+		flight.Signal(a.more)
 	}
 	if a.owed == 0 {
 		a.owed, a.asked = is.Last, since
@@ -197,12 +198,4 @@ func callStore[T any](ctx context.Context, do func(context.Context) (T, error)) 
 		return err
 	})
 	return value, err
-}
-
-// signal puts a token into a channel with room for one, unless it has one.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 )
 
@@ -34,7 +35,7 @@ func (m *Member) UseSecrets(s Secrets) {
 	m.known.mu.Lock()
 	m.known.secrets = s
 	m.known.mu.Unlock()
-	signal(m.known.met)
+	flight.Signal(m.known.met)
 }
 
 // markSize is how many bytes of a key are the mark of a secret, longestMark how long that is as text.

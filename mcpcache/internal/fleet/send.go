@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -153,7 +154,7 @@ func (m *Member) publishNews(n news) {
 		m.next = &round{done: make(chan struct{})}
 	}
 	m.next.add(n)
-	signal(m.wake)
+	flight.Signal(m.wake)
 }
 
 // sendAgain has announced what could not be before.

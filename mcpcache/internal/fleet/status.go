@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 )
 
 // Status is how an instance stands among those that share a store.
@@ -75,7 +77,7 @@ func (m *Member) meet(members []string) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	if len(without(members, is.members)) > 0 {
-		signal(m.known.met)
+		flight.Signal(m.known.met)
 	}
 	m.forget(without(is.members, members))
 	is.members = members

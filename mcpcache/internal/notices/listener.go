@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -135,10 +136,7 @@ func (l *Listener) add(kinds ...revision.Kind) {
 	if l.pending == 0 {
 		return
 	}
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
+	flight.Signal(l.changed)
 }
 
 // end has the stream end. The caller holds the board's mu.

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
@@ -119,7 +120,7 @@ func New(key string, instance func() (string, error), c *cache.Cache) *Keeper {
 		unsaved: make(chan struct{}, 1), saving: make(chan struct{}, 1), leases: make(map[slotKey]heldLease),
 	}
 	c.OnPin(kp.pinned)
-	c.Watch(func(cache.Change) { signal(kp.announced) })
+	c.Watch(func(cache.Change) { flight.Signal(kp.announced) })
 	return kp
 }
 
@@ -156,15 +157,7 @@ func (kp *Keeper) Use(s stores.Store, secrets Secrets, maxList int64, logger *za
 }
 
 // signal asks for a round of saving. The caller holds kp.mu.
-func (kp *Keeper) signal() { signal(kp.wake) }
-
-// signal puts a token into a channel with room for one, unless it has one.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (kp *Keeper) signal() { flight.Signal(kp.wake) }
 
 // unsignal takes back what signal asked for. The caller holds kp.mu.
 func (kp *Keeper) unsignal() {

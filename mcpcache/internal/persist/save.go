@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/snapshot"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
@@ -59,7 +60,7 @@ func (kp *Keeper) save(ctx context.Context, limit time.Duration) {
 	case kp.saving <- struct{}{}:
 		defer func() { <-kp.saving }()
 	case <-ctx.Done():
-		signal(kp.unsaved)
+		flight.Signal(kp.unsaved)
 		return
 	}
 	saving, cancelSaving := context.WithTimeout(ctx, limit*3/4)
@@ -78,7 +79,7 @@ func (kp *Keeper) save(ctx context.Context, limit time.Duration) {
 		kp.report(ctx, failure)
 	}
 	if failure != nil {
-		signal(kp.unsaved)
+		flight.Signal(kp.unsaved)
 	}
 }
 

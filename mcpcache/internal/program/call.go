@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/budget"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/inbound"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/jsonrpc"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
@@ -173,10 +174,7 @@ func (s *stream) isOpen() bool {
 }
 
 func (s *stream) wake() {
-	select {
-	case s.signal <- struct{}{}:
-	default:
-	}
+	flight.Signal(s.signal)
 }
 
 // take returns the next message, if there is one, and whether the stream ends with it, or has

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/message"
 )
 
@@ -160,8 +161,5 @@ func (r *replies) signal() {
 	if len(r.lines) == 0 {
 		return
 	}
-	select {
-	case r.waiting <- struct{}{}:
-	default:
-	}
+	flight.Signal(r.waiting)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/freshness"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/notices"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
@@ -41,10 +42,7 @@ func (e *Endpoint) announce(ctx context.Context) {
 
 // reconcileSoon has the lists looked at.
 func (e *Endpoint) reconcileSoon() {
-	select {
-	case e.changed <- struct{}{}:
-	default:
-	}
+	flight.Signal(e.changed)
 }
 
 // reconcile publishes the lists as they are now.
