@@ -132,7 +132,7 @@ func (x *exchange) understand() (bypass, error) {
 	if reason := x.decode(); reason != understood {
 		return reason, nil
 	}
-	return x.askUpstream(), nil
+	return x.formQuestion(), nil
 }
 
 // identify finds out who asks.
@@ -169,8 +169,8 @@ var reasons = [...]bypass{
 	inbound.NoRevision: bypassRevision, inbound.OtherRevision: bypassRevision, inbound.NoCapabilities: bypassRevision, inbound.OtherMethod: bypassRevision,
 }
 
-// askUpstream makes a question of a decoded request.
-func (x *exchange) askUpstream() bypass {
+// formQuestion makes a question of a decoded request.
+func (x *exchange) formQuestion() bypass {
 	q := &x.question
 	kind, cached := revision.KindOf(x.in.Method)
 	if !cached {

@@ -149,7 +149,7 @@ func (l *learner) read(p []byte) {
 	if l.watcher.Format != sse.Unwatched {
 		l.watch(p)
 	}
-	if l.unjudged != nil && !l.judgeAnswer(p) {
+	if l.unjudged != nil && !l.recognizeResult(p) {
 		learn := l.learnResult
 		if l.keeps {
 			learn = l.learnRefusal
@@ -160,7 +160,7 @@ func (l *learner) read(p []byte) {
 	switch {
 	case l.record == nil:
 		l.glance(p, starts)
-	case l.record.limit == maxResult && l.record.empty() && starts && l.judgeAnswer(p):
+	case l.record.limit == maxResult && l.record.empty() && starts && l.recognizeResult(p):
 	case !l.record.write(p):
 		l.over()
 	}
@@ -215,9 +215,9 @@ func (l *learner) letIn() {
 	}
 }
 
-// judgeAnswer reports whether the beginning of a message already shows that it is a
+// recognizeResult reports whether the beginning of a message already shows that it is a
 // result. Most are, and need not be recorded.
-func (l *learner) judgeAnswer(p []byte) bool {
+func (l *learner) recognizeResult(p []byte) bool {
 	if !l.isResult(p) {
 		return false
 	}

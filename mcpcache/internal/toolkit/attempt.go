@@ -43,7 +43,7 @@ func (t *attempt) send() (lost bool, err error) {
 	a := &answer{attempt: t, header: make(http.Header), secrets: secrets, hiding: secrets.Filter()}
 	defer t.called(a)
 	defer a.forget()
-	if err = a.askAgain(r); err == nil {
+	if err = a.sendRequest(r); err == nil {
 		t.endpoint.note(s, noAnswer, nil)
 	}
 	if a.wrote {
@@ -129,9 +129,9 @@ func withOwnVars(ctx context.Context) context.Context {
 	return ctx
 }
 
-// askAgain has the server answer a request. What breaks off on its way over the bridge, or while it is held back, is
+// sendRequest has the server answer a request. What breaks off on its way over the bridge, or while it is held back, is
 // answered by us; elsewhere, reverse_proxy aborts the client's connection.
-func (a *answer) askAgain(r *http.Request) error {
+func (a *answer) sendRequest(r *http.Request) error {
 	defer func() {
 		p := recover()
 		if p == nil {

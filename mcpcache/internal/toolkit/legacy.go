@@ -158,7 +158,7 @@ func (q *request) endSession() error {
 		return q.fail(f)
 	}
 	q.endpoint.endSession(q.client.ID)
-	q.ownSession()
+	q.setOwnHeader()
 	q.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -169,8 +169,8 @@ func (e *Endpoint) endSession(id session.ID) {
 	e.Settings.Broker.EndSession(id)
 }
 
-// ownSession fills in the header of an answer of ours that is no list.
-func (q *request) ownSession() {
+// setOwnHeader fills in the header of an answer of ours that is no list.
+func (q *request) setOwnHeader() {
 	h := q.w.Header()
 	h["Cache-Status"] = []string{q.endpoint.status.Name + statusOwn}
 	q.AllowPage(h)
@@ -187,7 +187,7 @@ func (q *request) result(result []byte) error {
 	}
 	h["Content-Type"] = []string{contentType}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	q.ownSession()
+	q.setOwnHeader()
 	_, err := q.w.Write(body)
 	return err
 }
@@ -217,7 +217,7 @@ func (q *request) notified(next caddyhttp.Handler) error {
 			}
 		}
 	}
-	q.ownSession()
+	q.setOwnHeader()
 	q.w.WriteHeader(http.StatusAccepted)
 	return nil
 }

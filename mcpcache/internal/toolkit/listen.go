@@ -157,7 +157,7 @@ func (q *request) openStream(l *notices.Listener) *stream {
 	h["Content-Type"] = []string{"text/event-stream"}
 	h["Cache-Control"] = []string{"no-cache"}
 	h["X-Accel-Buffering"] = []string{"no"}
-	q.ownSession()
+	q.setOwnHeader()
 	q.w.WriteHeader(http.StatusOK)
 	s := &stream{request: q, listener: l, control: http.NewResponseController(q.w), isOver: q.isRejected}
 	s.write(nil)

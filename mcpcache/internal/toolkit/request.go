@@ -131,7 +131,7 @@ func (q *request) post(next caddyhttp.Handler) error {
 	}
 	if q.in.Message.ID == nil {
 		// Of notifications, a modern client has none that the servers would need.
-		q.ownSession()
+		q.setOwnHeader()
 		q.w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
