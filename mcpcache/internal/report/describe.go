@@ -103,10 +103,9 @@ func Describe(source Source, now time.Time) Status {
 		status.Feeds = append(status.Feeds, describeFeed(s, source))
 		status.describeLists(source, s.Revision, now)
 	}
-	if servers := source.Servers(); servers != nil {
+	if t := source.Toolkit(); t != nil {
 		status.describeLists(source, revision.LatestModern, now) // they are joined for this
-		status.describeServers(servers, source.Conflicts())
-		status.Sessions, status.Listeners = source.Sessions(), source.Listeners()
+		status.describeToolkit(t)
 	}
 	status.warn(source)
 	describeRules(&status, source)

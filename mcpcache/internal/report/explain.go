@@ -30,8 +30,8 @@ func ItemsAs(ctx context.Context, s Source, k revision.Kind, like string, as []s
 	if err != nil {
 		return nil, err
 	}
-	if s.Servers() != nil {
-		return joinedItemsAs(ctx, s, k, like, as, why)
+	if t := s.Toolkit(); t != nil {
+		return joinedItemsAs(ctx, s, t, k, like, as, why)
 	}
 	decide := func(Item) *Why { return &Why{Allowed: true, Reason: "there are no rules"} }
 	if p := s.Policy(); p != nil {

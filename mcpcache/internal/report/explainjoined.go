@@ -21,8 +21,8 @@ type joinedCaller struct {
 
 // newJoinedCaller returns the caller who has those values. A value that no rule asks for is
 // an error.
-func newJoinedCaller(ctx context.Context, s Source, as []string) (*joinedCaller, error) {
-	c := &joinedCaller{servers: s.Servers()}
+func newJoinedCaller(ctx context.Context, s Source, t Toolkit, as []string) (*joinedCaller, error) {
+	c := &joinedCaller{servers: t.Servers()}
 	c.seen = make([]*caller, len(c.servers)+1)
 	var misses []*UnaskedError
 	for i, source := range append(slices.Clip(c.servers), s) {
@@ -100,25 +100,25 @@ func (c *joinedCaller) why(k revision.Kind, t catalog.Target, seen policy.Item, 
 
 // joinedItemsAs is [ItemsAs] for a toolkit. With why, what rules hide comes in its place, and
 // what has the name of something hidden behind all others.
-func joinedItemsAs(ctx context.Context, s Source, k revision.Kind, like string, as []string, why bool) ([]Item, error) {
-	c, err := newJoinedCaller(ctx, s, as)
+func joinedItemsAs(ctx context.Context, s Source, t Toolkit, k revision.Kind, like string, as []string, why bool) ([]Item, error) {
+	c, err := newJoinedCaller(ctx, s, t, as)
 	if err != nil {
 		return nil, trouble(Invalid, "as: %v", err)
 	}
-	shown := s.ShownTo(c.views(), k)
+	shown := t.ListFor(c.views(), k)
 	if !why {
 		return itemsLike(shown.Entry, like), nil
 	}
-	all := s.ShownTo(nil, k)
+	all := t.ListFor(nil, k)
 	items := itemsLike(all.Entry, like)
 	for i, item := range items {
-		t, _ := all.Target(item.Name)
-		items[i].why = c.why(k, t, all.SeenAs(item.Name), item.Raw)
+		target, _ := all.Target(item.Name)
+		items[i].why = c.why(k, target, all.SeenAs(item.Name), item.Raw)
 	}
 	for _, item := range itemsLike(shown.Entry, like) {
-		t, _ := shown.Target(item.Name)
-		if known, has := all.Target(item.Name); !has || known != t {
-			item.why = c.why(k, t, shown.SeenAs(item.Name), item.Raw)
+		target, _ := shown.Target(item.Name)
+		if known, has := all.Target(item.Name); !has || known != target {
+			item.why = c.why(k, target, shown.SeenAs(item.Name), item.Raw)
 			items = append(items, item)
 		}
 	}

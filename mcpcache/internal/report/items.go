@@ -63,8 +63,8 @@ func Items(s Source, k revision.Kind, like string) ([]Item, error) {
 	if k == revision.Discover {
 		return nil, trouble(NotFound, "discover is not a list")
 	}
-	if s.Servers() != nil {
-		e = s.ShownTo(nil, k).Entry
+	if t := s.Toolkit(); t != nil {
+		e = t.ListFor(nil, k).Entry
 	}
 	return itemsLike(e, like), nil
 }

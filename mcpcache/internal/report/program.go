@@ -128,7 +128,7 @@ type Restarted struct {
 // no program is an error of the type *[Error].
 func Restart(s Source) ([]Restarted, error) {
 	var programs []Source
-	for _, source := range append(s.Servers(), s) {
+	for _, source := range withServers(s) {
 		if source.Program() != nil {
 			programs = append(programs, source)
 		}

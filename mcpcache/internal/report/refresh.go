@@ -36,7 +36,7 @@ func Refresh(ctx context.Context, s Source, kinds []revision.Kind) ([]Refreshed,
 		mu      sync.Mutex
 		results []Refreshed
 	)
-	for _, server := range append(s.Servers(), s) {
+	for _, server := range withServers(s) {
 		for _, f := range server.Feeds().All() {
 			for _, k := range kinds {
 				wg.Go(func() {

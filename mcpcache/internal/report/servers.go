@@ -26,11 +26,13 @@ type Conflict struct {
 // maxConflicts bounds how many conflicts are named. MoreConflicts says how many are not.
 const maxConflicts = 100
 
-// describeServers adds the servers of a toolkit, and what is between them.
-func (status *Status) describeServers(servers []Source, conflicts []Conflict) {
+// describeToolkit adds the servers of a toolkit, their conflicts, and its clients.
+func (status *Status) describeToolkit(t Toolkit) {
+	status.Sessions, status.Listeners = t.Sessions(), t.Listeners()
+	conflicts := t.Conflicts()
 	status.Conflicts = conflicts[:min(len(conflicts), maxConflicts)]
 	status.MoreConflicts = len(conflicts) - len(status.Conflicts)
-	for _, server := range servers {
+	for _, server := range t.Servers() {
 		status.Servers = append(status.Servers, Server{Name: server.Name(), LeftOut: leftOut(server)})
 	}
 }

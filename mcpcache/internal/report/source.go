@@ -46,17 +46,8 @@ type Source interface {
 	// Ready reports whether there is a copy of every list; of a toolkit, whether there
 	// are lists and no server need be waited for.
 	Ready() bool
-	// Servers are those of a toolkit, in order; nil of what is none.
-	Servers() []Source
-	// ShownTo is a list of a toolkit as callers of those views are shown it; nil views show
-	// everything. It is nil of what is none.
-	ShownTo(views *catalog.Views, k revision.Kind) *catalog.List
-	// Conflicts are what clients of a toolkit are not given as its servers have it.
-	Conflicts() []Conflict
-	// Sessions is for how many sessions of clients of a toolkit anything is open.
-	Sessions() int
-	// Listeners is how many clients of a toolkit listen for changes.
-	Listeners() int
+	// Toolkit is the source as a toolkit; nil if it is none.
+	Toolkit() Toolkit
 	// Pinned is the feeds' snapshot of a kind at a revision, of a toolkit what it is
 	// joined of; or nil.
 	Pinned(r revision.Revision, k revision.Kind) *cache.Entry
@@ -74,6 +65,28 @@ type Source interface {
 	// Purge forgets what was kept for callers, and whom the upstream has
 	// accepted.
 	Purge()
+}
+
+// Toolkit is what a live toolkit lets operators see besides.
+type Toolkit interface {
+	// Servers are its servers, in order.
+	Servers() []Source
+	// ListFor is a list as the callers of those views see it. Nil views show everything.
+	ListFor(views *catalog.Views, k revision.Kind) *catalog.List
+	// Conflicts are the things that clients do not get as its servers have them.
+	Conflicts() []Conflict
+	// Sessions is the number of its clients' sessions for which anything is open.
+	Sessions() int
+	// Listeners is the number of its clients that listen for changes.
+	Listeners() int
+}
+
+// withServers returns the servers of a toolkit, if s is one, and then s itself.
+func withServers(s Source) []Source {
+	if t := s.Toolkit(); t != nil {
+		return append(t.Servers(), s)
+	}
+	return []Source{s}
 }
 
 // Policy is what a live handler lets operators see of its rules.

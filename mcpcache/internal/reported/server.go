@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/backend"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
@@ -82,20 +81,8 @@ func (s *Server) Ready() bool {
 	return s.Picked || s.Backend.Feeds.Hydrated()
 }
 
-// Servers implements [report.Source].
-func (*Server) Servers() []report.Source { return nil }
-
-// Sessions implements [report.Source].
-func (*Server) Sessions() int { return 0 }
-
-// Listeners implements [report.Source].
-func (*Server) Listeners() int { return 0 }
-
-// ShownTo implements [report.Source].
-func (*Server) ShownTo(*catalog.Views, revision.Kind) *catalog.List { return nil }
-
-// Conflicts implements [report.Source].
-func (*Server) Conflicts() []report.Conflict { return nil }
+// Toolkit implements [report.Source].
+func (*Server) Toolkit() report.Toolkit { return nil }
 
 // Pinned implements [report.Source].
 func (s *Server) Pinned(at revision.Revision, k revision.Kind) *cache.Entry {

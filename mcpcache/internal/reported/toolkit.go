@@ -50,7 +50,10 @@ func (*Toolkit) Feeds() *feed.Group { return nil }
 // Ready implements [report.Source].
 func (t *Toolkit) Ready() bool { return t.Endpoint.Ready() }
 
-// Servers implements [report.Source].
+// Toolkit implements [report.Source].
+func (t *Toolkit) Toolkit() report.Toolkit { return t }
+
+// Servers implements [report.Toolkit].
 func (t *Toolkit) Servers() []report.Source {
 	servers := make([]report.Source, len(t.Of))
 	for i, s := range t.Of {
@@ -59,12 +62,12 @@ func (t *Toolkit) Servers() []report.Source {
 	return servers
 }
 
-// ShownTo implements [report.Source].
-func (t *Toolkit) ShownTo(views *catalog.Views, k revision.Kind) *catalog.List {
-	return t.Endpoint.ShownTo(views, revision.LatestModern, k)
+// ListFor implements [report.Toolkit].
+func (t *Toolkit) ListFor(views *catalog.Views, k revision.Kind) *catalog.List {
+	return t.Endpoint.ListFor(views, revision.LatestModern, k)
 }
 
-// Conflicts implements [report.Source].
+// Conflicts implements [report.Toolkit].
 func (t *Toolkit) Conflicts() []report.Conflict {
 	found := t.Endpoint.Conflicts()
 	conflicts := make([]report.Conflict, len(found))
@@ -74,10 +77,10 @@ func (t *Toolkit) Conflicts() []report.Conflict {
 	return conflicts
 }
 
-// Sessions implements [report.Source].
+// Sessions implements [report.Toolkit].
 func (t *Toolkit) Sessions() int { return t.Endpoint.Settings.Sessions.Len() }
 
-// Listeners implements [report.Source].
+// Listeners implements [report.Toolkit].
 func (t *Toolkit) Listeners() int { return t.Endpoint.Settings.Broker.Len() }
 
 // Pinned implements [report.Source].

@@ -70,11 +70,11 @@ func (liveCollector) Collect(metrics chan<- prometheus.Metric) {
 		}
 		set(viewsGauge, float64(len(shown)), name)
 		set(viewBytesGauge, float64(bytes), name)
-		if source.Servers() != nil { // the feeds are the servers'
-			set(sessionsGauge, float64(source.Sessions()), name)
-			set(listenersGauge, float64(source.Listeners()), name)
+		if t := source.Toolkit(); t != nil { // the feeds are the servers'
+			set(sessionsGauge, float64(t.Sessions()), name)
+			set(listenersGauge, float64(t.Listeners()), name)
 			counts := make(map[string]int)
-			for _, c := range source.Conflicts() {
+			for _, c := range t.Conflicts() {
 				counts[c.Kind]++
 			}
 			for _, k := range revision.Kinds() {

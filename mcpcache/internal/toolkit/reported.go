@@ -10,9 +10,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// ShownTo returns the list of a kind as it is now, as those views show it, for operators. Nil
+// ListFor returns the list of a kind as it is now, as those views show it, for operators. Nil
 // views show everything.
-func (e *Endpoint) ShownTo(views *catalog.Views, r revision.Revision, k revision.Kind) *catalog.List {
+func (e *Endpoint) ListFor(views *catalog.Views, r revision.Revision, k revision.Kind) *catalog.List {
 	return e.catalog.JoinFor(context.Background(), catalog.CallerOf(views.AppendKey(nil)), views, r, k, e.parts(r, k, time.Now()))
 }
 
@@ -68,7 +68,7 @@ func (e *Endpoint) AllLists() (lists []*catalog.List) {
 		}
 	}
 	for _, k := range revision.Kinds() {
-		if l := e.ShownTo(nil, revision.LatestModern, k); l.HasAny() && k.ItemsKey() != "" {
+		if l := e.ListFor(nil, revision.LatestModern, k); l.HasAny() && k.ItemsKey() != "" {
 			lists = append(lists, l)
 		}
 	}

@@ -21,7 +21,7 @@ func TestListsOfOperators(t *testing.T) {
 			if e := w.Joined(r, revision.Tools); e == nil || !slices.Equal(e.Body.Names(), want) {
 				t.Errorf("at %s the tools are %v", r, e)
 			}
-			if got := w.ShownTo(nil, r, revision.Tools).Entry.Body.Names(); !slices.Equal(got, want) {
+			if got := w.ListFor(nil, r, revision.Tools).Entry.Body.Names(); !slices.Equal(got, want) {
 				t.Errorf("at %s anybody is shown %q", r, got)
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
-	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/catalog"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/feed"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/fleet"
@@ -129,20 +128,8 @@ func (s *Source) Feeds() *feed.Group { return s.feeds }
 // Ready implements [report.Source].
 func (s *Source) Ready() bool { return s.feeds.Hydrated() }
 
-// Servers implements [report.Source].
-func (*Source) Servers() []report.Source { return nil }
-
-// ShownTo implements [report.Source].
-func (*Source) ShownTo(*catalog.Views, revision.Kind) *catalog.List { return nil }
-
-// Conflicts implements [report.Source].
-func (*Source) Conflicts() []report.Conflict { return nil }
-
-// Sessions implements [report.Source].
-func (*Source) Sessions() int { return 0 }
-
-// Listeners implements [report.Source].
-func (*Source) Listeners() int { return 0 }
+// Toolkit implements [report.Source].
+func (*Source) Toolkit() report.Toolkit { return nil }
 
 // Pinned implements [report.Source].
 func (s *Source) Pinned(r revision.Revision, k revision.Kind) *cache.Entry {
