@@ -1,10 +1,9 @@
-// Package authtest is an OAuth authorization server, and a resource that it
-// protects, for tests over real sockets.
+// Package authtest is an OAuth authorization server, and a resource that it protects, for tests
+// over real sockets.
 //
-// The server knows the client credentials and token exchange grants, all ways
-// of client authentication that the guards use, and both forms of discovery. It
-// signs its tokens, counts what it is asked, and can be told to misbehave: see
-// [Server.Break] and [Server.EditMetadata].
+// The server knows the grants for client credentials and token exchange. It knows all ways of
+// client authentication that the guards use, and both forms of discovery. It signs its tokens,
+// counts requests, and misbehaves on demand: see [Server.Break] and [Server.EditMetadata].
 package authtest
 
 import (

@@ -1,5 +1,5 @@
-// Package guards tests who is let in, by the server and by the cache, and that credentials stay
-// with those whom they belong to.
+// Package guards tests whom the server and the cache let in. It also tests that credentials stay
+// with their owners.
 package guards
 
 import (

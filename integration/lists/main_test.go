@@ -1,5 +1,5 @@
-// Package lists tests what clients of one server get: lists from memory, and everything
-// else from the server, whatever that answers.
+// Package lists tests what clients of one server get: lists from memory, and everything else from
+// the server, whatever the server answers.
 package lists
 
 import (

@@ -1,5 +1,5 @@
-// Package promises holds the promises in every place: in front of one server, several and programs,
-// with several Caddys on one Redis, and across an upgrade.
+// Package promises tests the promises in every place: in front of one server, several servers and
+// programs, with several Caddys on one Redis, and across an upgrade.
 package promises
 
 import (

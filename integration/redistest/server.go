@@ -1,4 +1,4 @@
-// Package redistest starts a real Redis for tests, which end or freeze it.
+// Package redistest starts a real Redis for tests, and can end or freeze it.
 package redistest
 
 import (

@@ -1,9 +1,8 @@
-// Package scripted is an MCP server of both eras whose every byte a test
-// chooses: fields no SDK knows, numbers no float holds, odd white space, pages,
-// sessions, change notices, and on demand every way to misbehave.
+// Package scripted is an MCP server of both eras. A test chooses its every byte: fields that no
+// SDK knows, numbers that no float holds, odd white space, pages, sessions, and change notices. On
+// demand it misbehaves in every way.
 //
-// It is deliberately built on nothing but net/http: what a test sets is what
-// leaves, byte for byte.
+// It is deliberately built on nothing but net/http, so that the bytes of a test leave unchanged.
 package scripted
 
 import (

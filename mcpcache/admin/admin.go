@@ -1,8 +1,7 @@
-// Package admin has the routes below /mcp_cache/ of Caddy's admin API, where
-// operators look at the live handlers and have them fetch or forget.
+// Package admin has the routes below /mcp_cache/ of Caddy's admin API. Operators use them to look
+// at the live handlers, and to have the handlers fetch or forget lists.
 //
-// It knows HTTP and what internal/report tells, and nothing of the handlers
-// themselves.
+// It knows HTTP and the package report, and nothing of the handlers themselves.
 package admin
 
 import (

@@ -1,10 +1,10 @@
-// Package command has what `caddy mcp-cache` can do: serve, check, and the
-// commands that look at a running Caddy and steer it: status, list, describe,
-// refresh, purge and restart. They speak to the admin API over HTTP, in the types of
-// internal/report. version says what the program itself is. What they print is for people, or JSON for programs.
+// Package command has the commands of `caddy mcp-cache`: serve, check, and the commands for a
+// running Caddy. These are status, list, describe, refresh, purge and restart. They speak to the
+// admin API over HTTP, in the types of internal/report. The command version says how the program
+// itself was built. Commands print for people, or JSON for programs.
 //
-// It knows nothing of the handler: neither how requests are answered, nor how a
-// configuration is read. serve writes a Caddyfile and has Caddy load it.
+// The package knows nothing of the handler. It knows neither how the handler answers requests, nor
+// how it reads a configuration. The command serve writes a Caddyfile and has Caddy load it.
 package command
 
 import (

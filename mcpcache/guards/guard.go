@@ -1,13 +1,13 @@
-// Package guards says what a guard is: a guest of the http.mcp_cache.guards
-// namespace that gives a feed the credential that it presents to the upstream.
-// The guards themselves are in packages below this one, which knows nothing of
-// them, nor of Caddy.
+// Package guards defines a guard: a module of the namespace http.mcp_cache.guards that gives a
+// feed its credential for the upstream. A feed is the cache's own background connection, which
+// fetches the lists. The guards themselves are in the packages below this one. This package knows
+// nothing of them, nor of Caddy.
 //
-// A guard is a Caddy module that implements [Guard]. It is provisioned with the
-// handler that names it. Provisioning is local: a guard that has to ask a
-// server for its token does so when the feed asks it to authorize a request,
-// or in a goroutine of its own that Cleanup ends. After Cleanup it still presents
-// a credential that it has, for requests in flight, but gets no other.
+// A guard is a Caddy module that implements [Guard]. Caddy provisions it together with the handler
+// that names it. Provisioning is local. A guard that has to ask a server for its token asks when
+// the feed needs the token, or in a goroutine of its own. Its Cleanup ends that goroutine. After
+// Cleanup a guard still presents a credential that it has, for requests in flight, but gets no
+// other.
 package guards
 
 import (

@@ -1,5 +1,5 @@
-// Package internal_test holds the rooms of the house to their order: who may
-// import whom, and who may reach Caddy.
+// Package internal_test tests the order of the packages: which package may import which, and which
+// may reach Caddy.
 package internal_test
 
 import (

@@ -1,5 +1,5 @@
-// Package bearer is the guard "bearer": it presents a token that somebody else
-// has issued. It knows nothing of how such a token is got.
+// Package bearer is the guard "bearer". It presents a token that somebody else has issued. It
+// knows nothing of how the operator got the token.
 package bearer
 
 import (

@@ -1,5 +1,4 @@
-// Package jwt is the guard "jwt": it presents tokens that it signs itself. It
-// asks no server for anything.
+// Package jwt is the guard "jwt". It signs its tokens itself, and asks no server for anything.
 package jwt
 
 import (

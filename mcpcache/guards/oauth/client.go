@@ -1,6 +1,6 @@
-// Package oauth is the guards "oauth2" and "exchange": two grants of one OAuth
-// client, which asks an authorization server for tokens. It knows nothing of what
-// the tokens are for.
+// Package oauth has the guards "oauth2" and "exchange". They are two grants of one OAuth client,
+// which asks an authorization server for tokens. The package knows nothing of what the tokens are
+// for.
 package oauth
 
 import (

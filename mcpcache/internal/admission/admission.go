@@ -1,12 +1,13 @@
-// Package admission remembers whom the upstream has let in lately: sessions it
-// has opened, credentials it has accepted. It is a record, never an authority:
-// what it has forgotten costs one more request to the upstream, which decides.
+// Package admission remembers whom the upstream, the MCP server, has lately let in. It keeps the
+// sessions that the upstream has opened, and the credentials that it has accepted. The record is
+// no authority: if the package has forgotten a caller, the next request goes to the upstream,
+// which decides.
 //
-// Results let callers in: that of initialize or of a list admits a session, that
-// of a list admits callers without one. The result of server/discover admits to
-// server/discover alone. A refusal bars the caller until the upstream has answered
-// it with a list, and from the kind that was refused until the upstream has
-// answered that very kind.
+// Results admit callers. The result of initialize or of a list admits a session. The result of a
+// list admits a caller without a session. The result of server/discover admits a caller to
+// server/discover alone. A refusal revokes the caller's admission until the upstream has answered
+// the caller with a list. It also closes the refused kind until the upstream has answered that
+// kind.
 //
 // The package knows nothing of requests and of how they are answered.
 package admission

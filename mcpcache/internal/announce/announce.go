@@ -1,6 +1,6 @@
-// Package announce keeps what is known of how an upstream announces changes of a list, which it
-// may claim and not do, or do though nothing has changed. It knows nothing of what is in a list,
-// and of how notices come.
+// Package announce remembers how an upstream announces changes of a list. Some upstreams claim to
+// announce changes and do not. Others announce changes when nothing has changed. The package knows
+// nothing of what is in a list, and of how notices come.
 package announce
 
 import "time"

@@ -1,7 +1,9 @@
-// Package backend has everything that this process keeps of one MCP server: its
-// feeds, its cache, its admissions, what is known of its clients. It outlives the
-// configurations that use it. It knows nothing of requests on their way, and of how
-// a list is put together for a caller.
+// Package backend holds everything that this process keeps of one MCP server: its feeds, its
+// cache, its admissions, and what is known of its clients. A feed is the cache's own background
+// connection to the server. A [Backend] outlives the configurations that use it; each of them has
+// a [Ref].
+//
+// It knows nothing of requests on their way, and of how a list is put together for a caller.
 package backend
 
 import (

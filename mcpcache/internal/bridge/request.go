@@ -1,5 +1,6 @@
-// Package bridge turns the requests of clients of one era into those of the other, and
-// what servers answer back again: so that every client uses every server.
+// Package bridge translates between the two eras of the protocol. It turns a client's request into
+// one of the server's era, and the server's answer into one of the client's era. So every client
+// can use every server.
 //
 // The package is pure: it knows nothing of HTTP, of Caddy or of time.
 package bridge

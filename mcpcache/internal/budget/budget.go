@@ -1,6 +1,5 @@
-// Package budget bounds what work in progress keeps in memory: bytes are
-// reserved before they are taken and released after they were let go. What does
-// not fit is done without, or waits.
+// Package budget bounds the memory of work in progress. The work reserves bytes before it takes
+// them, and releases them after it has let them go. Work that does not fit waits, or does without.
 //
 // The package is pure: it knows nothing of HTTP or of Caddy.
 package budget

@@ -1,12 +1,11 @@
-// Package cache keeps answers: the feed's snapshots, pinned by atomic pointers, and
-// everything else in a bounded store: answers that belong to one authorization context,
-// pages, single resources. Lists and items that several answers in that store have in
-// common are kept once. Answers that clients ask for compressed are kept compressed
-// too.
+// Package cache keeps answers. The feed's snapshots are pinned by atomic pointers. A bounded store
+// has everything else: answers of one authorization context, pages, and single resources. If
+// several answers in the store have a list or an item in common, the store keeps it once. The
+// package also keeps compressed answers, for clients that ask for them.
 //
-// Every kind has an epoch, which a change notice bumps. An answer whose request was sent
-// in an older epoch is outdated, whenever it arrived: it is never fresh. Caches of several
-// processes may tell each other of changes: see change.go.
+// Every kind has an epoch, which a change notice bumps. An answer is outdated if its request was
+// sent in an older epoch, whenever the answer arrived. An outdated answer is never fresh. The
+// caches of several processes may publish changes to each other: see change.go.
 //
 // The package knows nothing of requests, of Caddy and of how answers are fetched.
 package cache

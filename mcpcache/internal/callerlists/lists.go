@@ -1,6 +1,6 @@
-// Package callerlists asks one of several servers for the lists that it shows to single callers.
-// Requests that need the same list of the same caller share one answer. The package remembers
-// failures for a while. It shares out the places for callers among the origins that ask.
+// Package callerlists asks one of several servers for the lists of single callers. Requests that
+// need the same list of the same caller share one answer. The package remembers failures for a
+// while. It shares out the places for callers among the origins that ask.
 //
 // The lists themselves are in the server's cache, under the caller's authorization context.
 package callerlists

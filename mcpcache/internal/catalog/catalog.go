@@ -1,9 +1,8 @@
-// Package catalog has the lists as the callers of an endpoint see them. There is one
-// server behind an endpoint, and callers see its lists as they are, or what a view leaves
-// of them.
+// Package catalog has the lists as the callers of an endpoint see them. A [Catalog] has the lists
+// of one server: as they are, or as a view leaves them. A [Joined] has the joined lists of several
+// servers.
 //
-// It knows nothing of requests, of Caddy, and of how a backend comes by its
-// lists.
+// It knows nothing of requests, of Caddy, and of how a backend gets its lists.
 package catalog
 
 import (

@@ -1,12 +1,11 @@
-// Package client is our own MCP client, which the feeds use. It opens sessions at one
-// revision of the protocol, asks in them for whole lists and single resources, listens
-// for notices, and answers the few requests that a server may send. It uses mcp-go's
-// transport below its typed client, so that results keep the bytes that the upstream
-// wrote, and bounds everything that an upstream sends.
+// Package client is our own MCP client, which the feeds use. It opens an upstream session at one
+// revision of the protocol. In the session it asks for whole lists and single resources, listens
+// for notices, and answers the few requests that a server may send. It uses mcp-go's transport
+// below mcp-go's typed client, so that results keep the bytes that the upstream wrote. It bounds
+// everything that an upstream sends.
 //
-// It knows nothing of feeds, epochs, lifetimes and the cache. It knows nothing of Caddy
-// either: requests leave through an [http.RoundTripper], a credential comes from a
-// [guards.Guard].
+// It knows nothing of feeds, epochs, lifetimes and the cache. It knows nothing of Caddy either:
+// requests leave through an [http.RoundTripper], and a credential comes from a [guards.Guard].
 package client
 
 import (

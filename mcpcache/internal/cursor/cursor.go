@@ -1,4 +1,4 @@
-// Package cursor seals the cursors of pages that a cache cuts itself. It knows nothing of
+// Package cursor seals the cursors of the pages that the cache cuts itself. It knows nothing of
 // lists and of requests.
 package cursor
 

@@ -1,7 +1,6 @@
-// Package demo is a small MCP server to try the cache on: a few tools, prompts,
-// resources and a resource template, over Streamable HTTP on a loopback port.
-// It speaks both eras of the protocol at one URL and lets everybody share its
-// lists for a minute.
+// Package demo is a small MCP server for trying the cache. It has a few tools, prompts and
+// resources, and a resource template. It serves them over Streamable HTTP on a loopback port, in
+// both eras of the protocol at one URL. Everybody may share its lists for a minute.
 package demo
 
 import (

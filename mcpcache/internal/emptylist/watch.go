@@ -1,6 +1,6 @@
-// Package emptylist decides when a list that had items, and is empty all of a
-// sudden, is believed to be. It knows nothing of what is in a list, and of how it
-// is asked for.
+// Package emptylist decides when to believe an empty list that had items before. A server that
+// starts, or loses something for a moment, must not empty everybody's list. The package knows
+// nothing of what is in a list, and of how the cache asks for it.
 package emptylist
 
 import "time"

@@ -1,7 +1,8 @@
-// Package encoded has all about content codings: which one a client prefers, which bodies
-// are worth compressing and when, and the compressed bytes, within their memory. The
-// formats themselves are in the package splice below it. It knows nothing of Caddy, of
-// requests and of what is in answers.
+// Package encoded handles content codings. It finds out which coding a client prefers, and which
+// bodies are worth compressing. It compresses them in the background, and keeps the compressed
+// bytes within a bound. The formats themselves are in the package splice below it.
+//
+// It knows nothing of Caddy, of requests and of what is in answers.
 package encoded
 
 import (

@@ -1,25 +1,26 @@
-// Package exchange handles one request to the MCP endpoint in front of one server. It answers a list
-// from memory only if it understands the whole request, and forwards everything else as it is:
+// Package exchange handles one request to the MCP endpoint in front of one server. It answers a
+// list from memory only if it understands the whole request. It forwards everything else as it is:
 //
 //	origin ─ POST ─ read ─ decode ─┬─ list, admitted, entry usable ─► view ─► answer: id, ttlMs, stored bytes
 //	                               ├─ list, admitted, no entry ─────► one shared fetch ─► view ─► answer, keep
-//	                               └─ everything else ─ guard ──────► upstream handler ─► tap ─► sieve ─► client
-//	origin ─ GET, DELETE, other ─────────── guard ──────────────────► upstream handler ─► tap ─► sieve ─► client
+//	                               └─ everything else ─ guard ──────► upstream handler ─► tap ─► filter ─► client
+//	origin ─ GET, DELETE, other ─────────── guard ──────────────────► upstream handler ─► tap ─► filter ─► client
 //
-// The request is read and understood. The caller is found out (identity). The catalogue is asked for
-// the list that this caller may see. Then the list is the answer, or the request is forwarded.
+// The exchange reads a request, finds out who sends it (identity), and asks the catalog for the
+// list that this caller may see. Then it answers with the list, or forwards the request.
 //
-// The guard and the sieve are there if rules hide something. The guard reads the names in a request,
-// and refuses the request unless it is certain of them and the caller may see them. It does so at
-// every path, and for reads of resources from memory, too. The sieve takes hidden items out of an
-// answer. The tap learns from the whole answer before that: sessions that open and end, admissions,
-// and change notices before their bytes leave. It hands them to the backend.
+// The guard and the filter take part if rules hide something. The guard reads the names in a
+// request. It rejects the request unless it is certain of the names and the caller may see them.
+// It does so at every path, and for reads of resources from memory, too. The filter takes hidden
+// items out of an answer. The tap learns from the whole answer before that. It learns of sessions
+// that open and end, of admissions, and of change notices before their bytes leave. It tells the
+// backend.
 //
-// Each stage has a type of its own: search looks a list up, guard finds out what a request names, forwarding
-// asks the upstream, tap passes the answer on, and learner learns from it. What a stage has found, it returns.
+// Each stage has a type of its own, and returns its result. A search looks a list up. A guard
+// finds out what a request names. A forwarding asks the upstream, a tap passes the answer on, and
+// a learner learns from it.
 //
-// The package knows nothing of configuration, and nothing of the way in which a backend gets its
-// lists.
+// The package knows nothing of configuration, and nothing of how a backend gets its lists.
 package exchange
 
 import (

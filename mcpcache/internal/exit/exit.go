@@ -1,5 +1,6 @@
-// Package exit is about the end of a configuration, and of the process. [Before] tells when the
-// process of Caddy ends, and [Group] waits for the modules of a configuration together.
+// Package exit handles the end of a configuration, and of the process. [Before] calls a function
+// when the process of Caddy is about to end. A [Group] waits for the modules of a configuration
+// together.
 package exit
 
 import (

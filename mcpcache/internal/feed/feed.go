@@ -1,11 +1,11 @@
-// Package feed keeps the snapshots of one upstream up to date: it decides when to
-// fetch. A feed has a session of our own with the upstream at one revision. In it the
-// feed fetches every kind, listens for change notices, and fetches again when a change
-// is announced, a lifetime ends or a caller needs a list. It retries for ever and
-// never takes a good snapshot away.
+// Package feed keeps the snapshots of one upstream, the MCP server, up to date. It decides when to
+// fetch. A [Feed] has a session of our own with the upstream at one revision. In the session it
+// fetches every kind and listens for change notices. It fetches again when the upstream announces
+// a change, when a lifetime ends, or when a caller needs a list. It retries for ever, and never
+// takes a good snapshot away.
 //
-// It knows nothing of how to speak with an upstream, which is package client's, of
-// clients' requests, of Caddy and of where snapshots are kept besides the cache.
+// It knows nothing of how to speak with an upstream, which the package client does. It knows
+// nothing of clients' requests, of Caddy, and of where snapshots are kept besides the cache.
 package feed
 
 import (

@@ -1,6 +1,8 @@
-// Package fleet has instances that share a store outdate their lists together. What is announced
-// to one, all others hear of, and have confirmed that before its clients do. It knows nothing of
-// requests, of feeds, and of what a store is made of.
+// Package fleet has several instances of Caddy outdate their lists together. The instances share a
+// store. If the upstream announces a change to one instance, that instance publishes the change.
+// The others receive and confirm it before any client hears of it.
+//
+// It knows nothing of requests, of feeds, and of how a store works.
 package fleet
 
 import (

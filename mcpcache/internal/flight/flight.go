@@ -1,5 +1,6 @@
-// Package flight does a piece of work once for all who need it at the same time. The first
-// caller begins a [Flight], and the others wait for its result.
+// Package flight does a piece of work once for all who need it at the same time. The first caller
+// begins a [Flight], and the others wait for its result. [Signal] wakes one goroutine that waits
+// for something to do.
 package flight
 
 import (

@@ -1,6 +1,6 @@
-// Package freshness says what may be done with the copy of a list that a caller asks for: it is
-// given at once, only if the server fails, or not at all, since the caller may know of a change
-// that it lacks. The verdict is the same in front of one server and of several.
+// Package freshness decides what the cache may do with its copy of a list. The caller may get the
+// copy at once, or only if the server fails. If the caller may know of a change that the copy
+// lacks, it does not get the copy. The verdict is the same in front of one server and of several.
 //
 // The package knows nothing of requests, and of how lists are fetched.
 package freshness

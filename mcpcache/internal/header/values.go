@@ -1,5 +1,6 @@
-// Package header reads and writes fields of HTTP headers: those that are for the next hop
-// only, what a body is, which requests have to keep their fields. It knows nothing of MCP.
+// Package header reads and writes fields of HTTP headers. It knows the fields that are for the
+// next hop only, the fields that describe a body, and the requests that have to keep their fields.
+// It knows nothing of MCP.
 package header
 
 import (

@@ -1,6 +1,8 @@
-// Package identity finds out who sends a request: its authorization context, made of
-// everything in it by which a server may tell callers apart, and when its credential
-// expires. It knows nothing of what is asked for, of sessions and of admissions.
+// Package identity finds out who sends a request. The answer is an authorization context: it is
+// made of everything in the request by which a server may tell callers apart. The package also
+// finds out when the caller's credential expires.
+//
+// It knows nothing of what a caller asks for, of sessions and of admissions.
 package identity
 
 import (

@@ -1,7 +1,9 @@
-// Package inbound reads the requests of clients: the body within its bounds, the message in the body, and
-// the header fields that repeat parts of the message. It says how a request deviates from one that every
-// server understands alike, as a [Deviation]. Its callers decide what follows from that: in front of one
-// server such a request is forwarded; in front of several servers, and by a program, it is refused. The
+// Package inbound reads the requests of clients: the body within its bounds, the message in the
+// body, and the header fields that repeat parts of the message. A [Deviation] says how a request
+// deviates from one that every server understands alike.
+//
+// The callers of the package decide what follows from a deviation. In front of one server they
+// forward the request. In front of several servers, and in front of a program, they reject it. The
 // package knows nothing of Caddy.
 package inbound
 

@@ -1,5 +1,5 @@
-// Package jsonrpc has the errors of JSON-RPC and of MCP: their codes, and how one is written for a client
-// of each era.
+// Package jsonrpc has the errors of JSON-RPC and of MCP. It knows their codes, and writes an error
+// for a client of each era.
 package jsonrpc
 
 import "net/http"

@@ -1,4 +1,4 @@
-// Package landing has the page of people who open the MCP endpoint in a browser.
+// Package landing has the page for people who open the MCP endpoint in a browser.
 package landing
 
 import (

@@ -1,7 +1,8 @@
-// Package notices tells the clients of an endpoint that lists have changed, each on a stream
-// of its own. A client is told once the new list is there, so that it finds it.
+// Package notices tells the clients of an endpoint that lists have changed, each on a stream of
+// its own. A client gets a notice once the new list is there, so that it finds the new list.
 //
-// It knows nothing of requests, and of how lists are made.
+// A [Broker] has the clients that listen. A [Publisher] publishes the lists of one configuration.
+// The package knows nothing of requests, and of how lists are made.
 package notices
 
 import (

@@ -1,6 +1,6 @@
-// Package options reads what a guard or a store is given in a Caddyfile: the
-// options of its block, each with a name and arguments. It knows nothing of what
-// an option means, nor of the mcp_cache directive around it.
+// Package options reads the options of a guard or a store in a Caddyfile. Each option in its block
+// has a name and arguments. The package knows nothing of what an option means, nor of the
+// mcp_cache directive around it.
 package options
 
 import (

@@ -1,6 +1,6 @@
-// Package origin tells requests of foreign web pages, and of names that were made
-// to resolve to this machine, from those that may reach an MCP server. It knows
-// nothing of what is asked for.
+// Package origin decides which requests may reach an MCP server. It rejects requests of foreign
+// web pages. It also rejects names that somebody has made resolve to this machine. It knows
+// nothing of what a request asks for.
 package origin
 
 import (

@@ -1,6 +1,6 @@
-// Package outage says in plain words why an HTTP request has got no answer, whoever sent
-// it and through whatever: what errors wrap is looked at, and where they wrap nothing, as
-// those of Caddy's reverse_proxy, their text.
+// Package outage says in plain words why an HTTP request has got no answer. It looks at the errors
+// that an error wraps. If an error wraps nothing, as those of Caddy's reverse_proxy, it looks at
+// the text. It does not matter who sent the request, and through which handler.
 package outage
 
 import (

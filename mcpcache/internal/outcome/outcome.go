@@ -1,5 +1,6 @@
-// Package outcome has what both ways of a request say of it once it has been answered: to metrics, logs and
-// placeholders, and to clients in Cache-Status.
+// Package outcome says what has become of a request. Both ways of a request use it: with one
+// server, and with several. It tells metrics, logs and placeholders, and it tells clients in
+// Cache-Status.
 package outcome
 
 // Outcome is what became of a request. It is a closed set: it labels metrics.

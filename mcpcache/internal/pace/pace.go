@@ -1,5 +1,5 @@
-// Package pace ends transfers that take longer than memory is kept for them: requests that
-// are read whole, and answers that are in memory until the client has read them.
+// Package pace ends transfers that take too long, because they keep memory. Such transfers are
+// requests that are read whole, and answers that stay in memory until the client has read them.
 package pace
 
 import (

@@ -1,7 +1,8 @@
-// Package persist keeps the feeds' snapshots in a store, and with them until when
-// callers without credentials are admitted, so that lists can be served after a
-// restart even while the upstream is down. It knows nothing of requests, of feeds,
-// and of what a store is made of.
+// Package persist keeps the feeds' snapshots in a store. With them it keeps until when callers
+// without credentials are admitted. So the cache can serve lists after a restart, even while the
+// upstream is down.
+//
+// It knows nothing of requests, of feeds, and of how a store works.
 package persist
 
 import (

@@ -1,5 +1,5 @@
 // Package placeholder finds the placeholders in a configuration. It replaces those in the options
-// of a guard or a store when Caddy loads the configuration. Its errors name the option, and leave
+// of a guard or a store when Caddy loads the configuration. Its errors name the option. They leave
 // out the value, which may be a secret.
 package placeholder
 

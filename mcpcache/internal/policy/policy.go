@@ -1,6 +1,6 @@
-// Package policy decides what a caller may see and call: rules that allow or deny items
-// by name, or by what they say of themselves. Which rules apply to a caller is found out
-// elsewhere. It knows nothing of requests, of Caddy, and of lists.
+// Package policy decides what a caller may see and call. Its rules allow or deny items by name, or
+// by what the items say of themselves. The package ruleset finds out which rules apply to a
+// caller. This package knows nothing of requests, of Caddy, and of lists.
 package policy
 
 import (

@@ -1,6 +1,6 @@
-// Package process runs programs that speak in lines on standard input and output, with all
-// processes that they start: it reads and writes their lines, keeps what they write to standard
-// error, and ends them.
+// Package process runs programs that speak in lines on standard input and output. It reads and
+// writes their lines, and keeps their standard error. It ends a program with all processes that
+// the program has started.
 //
 // It knows nothing of MCP, of HTTP or of Caddy.
 package process

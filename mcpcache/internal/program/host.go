@@ -1,11 +1,12 @@
 // Package program presents programs that speak MCP on standard input and output as servers of
 // Streamable HTTP.
 //
-// A [Program] is a command. For each session of a client a process of it runs once that is needed,
-// which has that client's messages alone, and for all requests without a session another one. A
-// process that nobody uses is stopped; the session goes on, with another process, at its next
-// request. What the program has said of itself is said again without one. Messages pass as they are written, but for ids
-// and progress tokens, which are numbers of our own on the program's side.
+// A [Program] is a command. It starts a process for each client's session, once the session needs
+// one. That process has the messages of that client alone. Another process has all requests
+// without a session. If nobody uses a process, the program stops it. The session goes on: its next
+// request starts another process. The program repeats what an earlier process has said of itself,
+// so that no process has to run for that. Messages pass as they are written. Only ids and progress
+// tokens are different: on the side of the process they are numbers of our own.
 //
 // The package knows nothing of Caddy.
 package program

@@ -1,5 +1,5 @@
-// Package qvalue reads quality values, the weights of RFC 9110 section 12.4.2.
-// It knows nothing of what is weighed.
+// Package qvalue reads quality values, the weights of RFC 9110 section 12.4.2. It knows nothing of
+// what they weigh.
 package qvalue
 
 import "strings"

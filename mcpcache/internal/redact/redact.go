@@ -1,8 +1,9 @@
-// Package redact hides secrets in texts that somebody else has written: an
-// upstream that repeats the credential it was given, a token endpoint that
-// repeats the client's secret. They come back as they were, or as URLs, JSON,
-// HTML or base64 write them, and in parts of such forms. Base64 may have line breaks
-// in it, with indentation. Other forms are not found, such as base64 of base64, hexadecimal digits, or a
+// Package redact hides secrets in texts that somebody else has written. An upstream may repeat the
+// credential that it was sent. A token endpoint may repeat the client's secret. They repeat a
+// secret as it was, or as URLs, JSON, HTML or base64 write it, and in parts of such forms. Base64
+// may have line breaks in it, with indentation.
+//
+// The package does not find other forms, such as base64 of base64, hexadecimal digits, or a
 // content coding.
 package redact
 

@@ -1,6 +1,7 @@
-// Package redirect is about where a server sends its clients: whether that is the server
-// itself under an address that clients do not have, and whether it is its endpoint with a
-// slash more, or less, at the end. It knows URLs, and nothing of MCP.
+// Package redirect knows where a server sends its clients. It finds out whether an address is the
+// server itself, at an address that clients cannot reach. It also finds out whether an address is
+// the server's endpoint with one slash more, or less, at the end. It knows URLs, and nothing of
+// MCP.
 package redirect
 
 import (

@@ -1,6 +1,6 @@
-// Package reply writes an answer from memory: a short prefix that is made for the
-// request, and the bytes that are stored, as they are or compressed. It knows nothing of
-// where they come from, and of who may be given them.
+// Package reply writes an answer from memory. The answer has a short prefix that is made for the
+// request, and the stored bytes, as they are or compressed. The package knows nothing of where the
+// bytes come from, and of who may get them.
 package reply
 
 import (

@@ -1,10 +1,10 @@
-// Package report holds what operators are told of the handlers that are in
-// force: the view types that the admin API answers with and the commands read,
-// how they are made of feeds and snapshots, and the registry of live handlers.
+// Package report holds what operators see of the live handlers. It has the view types that the
+// admin API answers with and the commands read. It makes them of feeds and snapshots, and has the
+// registry of live handlers.
 //
-// It knows nothing of the way there: neither of HTTP, nor of Caddy, nor of how
-// requests of clients are answered. A handler adds a [Source] to [Live]; whoever
-// asks gets values, or an [Error] that says what kind of trouble it is.
+// A handler adds a [Source] to [Live]. Callers get values, or an [Error] that says what kind of
+// trouble it is. The package knows neither HTTP nor Caddy, nor how the handler answers requests of
+// clients.
 package report
 
 import (

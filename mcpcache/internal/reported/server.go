@@ -1,5 +1,5 @@
-// Package reported shows the parts of a live handler to operators: it makes each a source of the
-// package report.
+// Package reported shows the parts of a live handler to operators. It makes each server, and a
+// toolkit, a source of the package report. A toolkit is several servers behind one endpoint.
 package reported
 
 import (

@@ -1,7 +1,7 @@
-// Package requesthint is what our MCP client and the transport that carries its
-// requests tell each other besides HTTP: that a request is for a stream, or for the
-// upkeep of lists, and that the upstream could not be reached. So the client need not know that the
-// transport is a Caddy handler.
+// Package requesthint carries hints from our MCP client to the transport, in the context of a
+// request. One hint says that the answer is a stream. Another says that the request is for the
+// upkeep of lists. [ErrUnreachable] is the transport's answer that it could not reach the
+// upstream. So the client need not know that the transport is a Caddy handler.
 //
 // It knows nothing of MCP, of Caddy or of either of the two.
 package requesthint

@@ -1,7 +1,6 @@
-// Package responsefilter takes out of the answers of a server, on their way to a client, what
-// the client is not to see. It holds back what it has to read: an answer that is JSON as
-// a whole, an event stream event by event. It knows nothing of requests and of who may
-// see what.
+// Package responsefilter takes hidden parts out of a server's answer on its way to a client. It
+// holds back the bytes that it has to read first: a JSON answer as a whole, an event stream event
+// by event. It knows nothing of requests and of who may see what.
 package responsefilter
 
 import (

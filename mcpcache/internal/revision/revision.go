@@ -1,6 +1,6 @@
-// Package revision knows the revisions of the Model Context Protocol that have
-// a Streamable HTTP transport: which era a revision belongs to, which methods
-// it can be asked to list with, what a change notice is called.
+// Package revision knows the revisions of the Model Context Protocol that have a Streamable HTTP
+// transport. It knows which era a revision belongs to, which methods list at that revision, and
+// what a change notice is called.
 //
 // It is a set of tables. It knows nothing of HTTP servers, of Caddy or of time.
 package revision

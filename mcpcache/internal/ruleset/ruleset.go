@@ -1,9 +1,9 @@
 // Package ruleset loads the rules of a configuration, and finds out what they leave to the caller
-// of a request. It looks at the request by Caddy's matchers; the package policy says what the
-// rules that match mean for an item.
+// of a request. It looks at the request by Caddy's matchers. The package policy decides what the
+// matching rules mean for an item.
 //
-// It also tells operators about the rules: which patterns match nothing, which matchers fail, and
-// what a caller would see who has not sent a request ([Rules.ViewAs]).
+// It also tells operators about the rules: which patterns match nothing, and which matchers fail.
+// [Rules.ViewAs] says what a caller would see without a request of that caller.
 package ruleset
 
 import (

@@ -1,6 +1,6 @@
 // Package seal seals short texts that callers keep for the cache, such as cursors. Only the cache
-// can read and make a sealed text, and the text is worth nothing to another caller. [Sealer] seals
-// and opens texts, and [Source] loads its secrets.
+// can read and make a sealed text, and the text is worth nothing to another caller. A [Sealer]
+// seals and opens texts, and a [Source] loads its secrets.
 package seal
 
 import (

@@ -1,6 +1,6 @@
-// Package secret has the secrets that keys of this module are made of, such as those
-// of sealed cursors, as they are written in a file or kept in a storage that several
-// instances may share. It knows nothing of what is sealed.
+// Package secret has the secrets of which this module makes its keys, such as the keys of sealed
+// cursors. It reads a secret from a file, or from a storage that several instances may share. It
+// knows nothing of what the keys seal.
 package secret
 
 import (

@@ -1,6 +1,5 @@
-// Package secretfile reads small files that hold a secret and that other
-// programs replace meanwhile: tokens, keys, certificates. It knows nothing of what
-// is in them.
+// Package secretfile reads small files that hold a secret: tokens, keys, certificates. Other
+// programs may replace the files meanwhile. The package knows nothing of what is in them.
 package secretfile
 
 import (

@@ -1,6 +1,7 @@
-// Package session has the sessions of legacy clients where several servers are behind one
-// endpoint: the ids that say everything of a session which has to outlive a process, and
-// the table of what is open for each at the servers.
+// Package session has the sessions of legacy clients with several servers behind one endpoint. The
+// id of a session seals its [Claims]: everything that has to outlive a process. A [Table] has an
+// [Entry] for each session for which anything is open or remembered. An entry has the [Upstream]
+// sessions, one with each server, and opens them by a [Dialer].
 package session
 
 import (

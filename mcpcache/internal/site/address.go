@@ -1,5 +1,5 @@
-// Package site knows the site of Caddy that a request has come to: its address as the client has it, and how the
-// site is told that a request cannot be read.
+// Package site knows the site of Caddy that has received a request. It finds the site's address as
+// the client knows it. It also tells the site that it cannot read a request.
 package site
 
 import (

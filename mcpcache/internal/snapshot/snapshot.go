@@ -1,8 +1,9 @@
-// Package snapshot encodes the feeds' snapshots for a store, and decodes them: a line
-// with a title and a checksum, a line about the list, and the bytes of the list. Where
-// others than us may write, the checksum is one that only those make who know a secret. It
-// rejects what is damaged, of another list or version, or from the future. It knows
-// nothing of stores.
+// Package snapshot encodes the feeds' snapshots for a store, and decodes them. An encoded snapshot
+// has a line with a title and a checksum, a line about the list, and the bytes of the list. If
+// others may write to the store, only instances that know a secret can make the checksum. The
+// package rejects a snapshot that is damaged, of another list or version, or from the future.
+//
+// It knows nothing of stores.
 package snapshot
 
 import (

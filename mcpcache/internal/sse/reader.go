@@ -1,5 +1,5 @@
-// Package sse reads and writes event streams (WHATWG HTML, "Server-sent
-// events", section 9.2) and watches bytes that pass for change notices.
+// Package sse reads and writes event streams (WHATWG HTML, "Server-sent events", section 9.2). It
+// also watches passing bytes for change notices.
 //
 // The package is pure: it knows nothing of HTTP, of Caddy or of time.
 package sse

@@ -1,9 +1,8 @@
-// Package telemetry makes metrics, events, spans and fields of access logs of
-// what the feeds and the requests of a handler do. It is told by them through
-// the interfaces [feed.Observer] and [outcome.Observer], and looks at the live
-// handlers of internal/report for the gauges.
+// Package telemetry makes metrics, events, spans and fields of access logs. Feeds and requests
+// tell it what they do, through the interfaces [feed.Observer] and [outcome.Observer]. For the
+// gauges it looks at the live handlers of internal/report.
 //
-// Nothing depends on it: what is kept and what is answered is the same without.
+// Nothing depends on it: the cache keeps and answers the same without it.
 package telemetry
 
 import (

@@ -1,4 +1,4 @@
-// Package terminal makes texts that others wrote fit to be shown to people.
+// Package terminal makes texts of others fit for a terminal.
 package terminal
 
 import (

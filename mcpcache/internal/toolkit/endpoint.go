@@ -1,8 +1,9 @@
-// Package toolkit answers the requests of clients in front of several servers. It is the second way
-// of a request beside the package exchange, over the same backends. No single server could check a
-// request, so the toolkit does, and refuses what is not certain with the protocol's own error:
+// Package toolkit answers the requests of clients in front of several servers. It is the second
+// way of a request, beside the package exchange, over the same backends. No single server could
+// check a request. So the toolkit checks it, and rejects what is not certain with the protocol's
+// own error:
 //
-//	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalogue ─► answer: id, ttlMs, joined bytes
+//	origin ─ POST ─ read ─ decode ─┬─ modern: check ───┬─ list ─► joined catalog ─► answer: id, ttlMs, joined bytes
 //	                               └─ legacy: session ─┼─ call, get, read, complete ─► table ─► name spliced ─► (session with
 //	                                                   │                                   the server) ─► (bridge) ─► upstream
 //	                                                   │                                   handler ─► (bridge) ─► client
@@ -12,19 +13,19 @@
 //
 // A table of names says which server a call is for.
 //
-// The toolkit ends the sessions of legacy clients itself. The id of a session seals everything that
-// the toolkit has to know about it. A client has a session with each server that it calls, in a
-// table that outlives a configuration. If the client and the server are of different eras, the
+// The toolkit ends the sessions of legacy clients itself. The id of a session seals everything
+// that the toolkit has to know about it. A client has a session with each server that it calls, in
+// a table that outlives a configuration. If the client and the server are of different eras, the
 // package bridge translates between them. A modern caller then has a session in that table with a
-// legacy server, too. Clients that listen for changes hear of a change once the new list is joined.
+// legacy server, too. Clients that listen get the notice of a change once the new list is joined.
 //
 // The configuration of each server says which of the caller's credentials it receives: see
-// [passedOn] and [Credentials]. A server that receives any is asked for lists with them. These lists are
-// that caller's alone, and are joined for it. One of the servers may be the door, which has to let
-// every caller in.
+// [passedOn] and [Credentials]. The toolkit asks a server that receives any for lists with them.
+// These lists are that caller's alone, and the toolkit joins them for it. One of the servers may
+// be the door, which has to let every caller in.
 //
-// The rules of a server speak of the names that the server has itself, the rules above of the names
-// that callers see. Callers for whom all rules say the same share one joined list.
+// The rules of a server speak of the server's own names. The rules above speak of the names that
+// callers see. Callers for whom all rules say the same share one joined list.
 package toolkit
 
 import (

@@ -1,7 +1,6 @@
-// Package upstream reaches an MCP server through the Caddy handler that is
-// embedded in mcp_cache, so that the feed's requests take the same way as the
-// clients': one source of truth for load balancing, health checks, TLS and
-// headers.
+// Package upstream reaches an MCP server through the Caddy handler that is embedded in mcp_cache.
+// So the feed's requests take the same way as the clients' requests. Load balancing, health
+// checks, TLS and headers are configured once.
 //
 // It is where the feeds' requests meet Caddy. It knows nothing of MCP.
 package upstream

@@ -1,6 +1,6 @@
 // Package upstreamconfig reads the configuration of the handler that reaches an MCP server. It
-// finds the server's addresses, the values that the handler adds to requests, and the program
-// that the handler runs. It understands Caddy's reverse_proxy; of other handlers it finds the
+// finds the server's addresses, the values that the handler adds to requests, and the program that
+// the handler runs. It understands Caddy's reverse_proxy. Of other handlers it finds the
 // placeholders only.
 //
 // [Read] reads the JSON of the handler before Caddy loads it. The functions [PassesHost],

@@ -1,8 +1,8 @@
-// Package variant remembers the variants of an upstream's clients: clients of one
-// variant are taken to be shown the same lists, if their credentials are the same.
-// Variants differ by the capabilities of the client; in sessions, by its name too;
-// and by its language, once the upstream's answers have been seen to depend on that.
-// The package also remembers which lists the clients of each variant were given.
+// Package variant remembers the variants of an upstream's clients. The cache expects that clients
+// of one variant get the same lists, if their credentials are the same. Variants differ by the
+// client's capabilities, and in sessions by its name too. They also differ by the client's
+// language, once an answer has shown that the upstream goes by it. The package also remembers
+// which lists the clients of each variant got.
 //
 // It knows nothing of requests and of feeds.
 package variant

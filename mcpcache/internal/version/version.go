@@ -1,4 +1,4 @@
-// Package version knows which version of this module a program is built with.
+// Package version finds out with which version of this module a program is built.
 package version
 
 import (

@@ -1,7 +1,7 @@
-// Package volatileheaders finds the request headers that keep requests from ever being hits: their
-// value is new in each request, which gives each request an authorization context of its own
-// that the upstream has not let in yet. It keeps hashes, never values, and knows nothing of what
-// a request asks for.
+// Package volatileheaders finds the request headers that keep requests from ever being hits. Such
+// a header has a new value in each request. So each request has an authorization context of its
+// own, which the upstream has not let in yet. The package keeps hashes, never values. It knows
+// nothing of what a request asks for.
 package volatileheaders
 
 import (

@@ -1,6 +1,6 @@
-// Package warnings keeps what operators are told of requests that do not get what somebody may have
-// wanted them to: each thing is logged once, counted, and then told by the status. It knows nothing
-// of requests.
+// Package warnings keeps warnings about requests that do not get what somebody may have wanted. A
+// [Log] writes each warning to Caddy's log once, counts it, and gives it to the status. It knows
+// nothing of requests.
 package warnings
 
 import (

@@ -1,5 +1,5 @@
-// Package caddystore is the store "caddy": it keeps snapshots in Caddy's own
-// storage. It knows nothing of what is in them.
+// Package caddystore is the store "caddy". It keeps snapshots in Caddy's own storage, and knows
+// nothing of what is in them.
 package caddystore
 
 import (

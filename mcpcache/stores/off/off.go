@@ -1,4 +1,4 @@
-// Package off is the store "off": it keeps nothing.
+// Package off is the store "off". It keeps nothing.
 package off
 
 import (

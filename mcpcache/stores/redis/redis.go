@@ -1,9 +1,5 @@
-// Package redis is the store "redis": it keeps snapshots in a Redis or Valkey server that
-// several instances of Caddy share. It knows nothing of what is in them.
-//
-// It is not part of a Caddy with mcp_cache unless it is built in:
-//
-//	xcaddy build --with github.com/caddy-mcp/mcp-cache --with github.com/caddy-mcp/mcp-cache/mcpcache/stores/redis
+// Package redis is the store "redis". It keeps snapshots in a Redis or Valkey server that several
+// Caddys share. It knows nothing of what is in them.
 package redis
 
 import (

@@ -1,7 +1,8 @@
-// Package credential is what guards have in common of a credential: where it is
-// on a request, whose it is without telling it, what a token may look like, and
-// the errors for one that is no good. It knows nothing of where credentials come
-// from.
+// Package credential knows where a credential stands in a request, and what a token may look like.
+// It names the account behind a credential without telling the credential. It has the errors for
+// credentials that a server cannot use.
+//
+// The guards share it. It knows nothing of where credentials come from.
 package credential
 
 import (

@@ -1,7 +1,8 @@
-// Package outbound sends requests to token and metadata endpoints. It limits the
-// addresses that a request may reach where an upstream has named the endpoint, and
-// shows no more than a short part of an answer in errors, without secrets. It knows
-// nothing of OAuth.
+// Package outbound sends requests to token endpoints and metadata endpoints. If the upstream has
+// named the endpoint, the package limits the addresses that a request may reach. Its errors show a
+// short part of an answer, without secrets.
+//
+// It knows nothing of OAuth.
 package outbound
 
 import (

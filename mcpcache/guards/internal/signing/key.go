@@ -1,5 +1,5 @@
-// Package signing reads private keys and signs JSON Web Tokens with them. It
-// knows nothing of what a token says, nor of who wants it.
+// Package signing reads private keys, and signs JSON Web Tokens with them. It knows nothing of
+// what a token says, nor of who needs it.
 package signing
 
 import (

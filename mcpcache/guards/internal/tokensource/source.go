@@ -1,6 +1,8 @@
-// Package tokensource keeps a guard's token: it asks for one when it is needed,
-// renews it before its end, shares one request among all who wait, and backs off
-// after failures. It knows nothing of how a token is made or got.
+// Package tokensource keeps a guard's token. It asks for a token when the guard needs one, and
+// renews the token before its end. All who wait share one request. After a failure it waits before
+// it asks again.
+//
+// It knows nothing of how a token is made.
 package tokensource
 
 import (

@@ -1,5 +1,5 @@
-// Package clienttest is an MCP server in memory, and a guard, for the tests of
-// whatever speaks through our client. It knows nothing of feeds.
+// Package clienttest has an MCP server in memory, and a guard, for tests that speak through our
+// client. It knows nothing of feeds.
 package clienttest
 
 import (

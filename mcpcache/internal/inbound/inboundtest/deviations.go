@@ -1,5 +1,6 @@
-// Package inboundtest has requests that deviate from one that every server understands alike. Each way of a request is
-// tested with all of them: in front of one server, in front of several, and by a program.
+// Package inboundtest has requests that deviate from one that every server understands alike.
+// Tests send all of them to each way of a request: to one server, to several servers, and to a
+// program.
 package inboundtest
 
 import (

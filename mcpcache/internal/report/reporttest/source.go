@@ -1,5 +1,5 @@
-// Package reporttest has sources for tests of what operators see: feeds, a cache
-// and a server that are real, without a handler around them.
+// Package reporttest has sources for tests of what operators see. Their feeds, cache and server
+// are real, without a handler around them.
 package reporttest
 
 import (
