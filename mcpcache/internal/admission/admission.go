@@ -285,7 +285,7 @@ func (l *Ledger) RefuseSession(id string, kinds revision.KindSet) {
 
 // RefuseContext records that the upstream refused lists of those kinds to the
 // callers of one authorization context that have no session. A refusal of
-// server/discover alone bars them from that alone.
+// server/discover alone closes server/discover to them, and nothing else.
 func (l *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds revision.KindSet) {
 	if r != revision.Unknown {
 		l.revoke(key{context: c, revision: r}, kinds, kinds == onlyDiscover)
@@ -293,8 +293,8 @@ func (l *Ledger) RefuseContext(c cache.Partition, r revision.Revision, kinds rev
 }
 
 // RefuseKind records that the upstream failed to answer with a list of one kind.
-// It bars the session, or if there is none the authorization context, from lists
-// of that kind and no others.
+// It closes lists of that kind to the session, or if there is none to the authorization context.
+// It closes no other kinds.
 func (l *Ledger) RefuseKind(id string, c cache.Partition, r revision.Revision, k revision.Kind) {
 	switch {
 	case id != "" && len(id) <= maxSessionID:
@@ -346,8 +346,8 @@ func (l *Ledger) unindex(k key, c cache.Partition) {
 	}
 }
 
-// revoke bars a caller, who was refused lists of those kinds, if any: from all
-// lists, or from those alone.
+// revoke ends a caller's admission after the upstream has refused lists of those kinds. With alone
+// it closes these kinds only, otherwise all lists.
 func (l *Ledger) revoke(k key, kinds revision.KindSet, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -359,8 +359,8 @@ func (l *Ledger) revoke(k key, kinds revision.KindSet, alone bool) {
 	l.noteRefusal(k, refusal{now, kinds | l.ended[k].kinds})
 }
 
-// noteRefusal records what is known of refusals of k, who is not remembered. The caller
-// holds l.mu.
+// noteRefusal records the refusals of a caller that the ledger does not remember. The caller of
+// noteRefusal holds l.mu.
 func (l *Ledger) noteRefusal(k key, known refusal) {
 	if _, present := l.ended[k]; !present && len(l.ended) >= maxEnded {
 		clear(l.ended)

@@ -55,22 +55,22 @@ type NoticeSeen struct {
 	Differs bool
 }
 
-// PendingChange is why a list that is fresh for everybody else may not be what this
-// caller expects: something that it did itself.
+// PendingChange says that the caller may have changed a list itself. The list may be fresh for
+// everybody else, and lack the caller's own change.
 type PendingChange struct {
-	// Mark is when it did: what was asked for since is beyond doubt.
+	// Mark is the moment of the change. A list that was asked for since has it.
 	Mark cache.Mark
-	// Misled says that the upstream refused a call that the caller had made by the
-	// list, Silent that a call may have changed the list and the upstream does not
-	// announce that. The one lasts until the upstream has answered the caller with a list,
-	// the other until there is a list from the cache that was asked for since.
+	// Misled is true if the upstream refused a call that the caller had made by the list. It
+	// lasts until the upstream has answered the caller with a list. Silent is true if a call may
+	// have changed the list, and the upstream does not announce such changes. It lasts until the
+	// cache has a list that was asked for since.
 	Misled, Silent bool
-	// Until is when a notice of what the caller's call has changed would have
-	// come. Before that, an older copy may be fresh for everybody else.
+	// Until is the time by which a notice of the change would have come. Before that, an older
+	// copy may be fresh for everybody else.
 	Until time.Time
 }
 
-// after returns this doubt together with an earlier one.
+// after returns this change together with an earlier one.
 func (d PendingChange) after(earlier *PendingChange) PendingChange {
 	if earlier != nil {
 		d.Misled, d.Silent = d.Misled || earlier.Misled, d.Silent || earlier.Silent
@@ -107,8 +107,8 @@ func (c *Caller) admittedTo(answered revision.KindSet) *atomic.Int64 {
 	return &c.until
 }
 
-// revoke ends what a refusal of those kinds ends: with alone the admission to those,
-// else to everything. Whoever calls it holds the ledger's lock.
+// revoke ends the caller's admission after a refusal of those kinds. With alone it ends the
+// admission to these kinds, otherwise to everything. The caller of revoke holds the ledger's lock.
 func (c *Caller) revoke(now uint64, kinds revision.KindSet, alone bool) {
 	c.revoked.Store(now)
 	c.refused.Or(uint32(kinds))
@@ -165,8 +165,8 @@ func (c *Caller) inherit(from *Caller) {
 	}
 }
 
-// NotePending records why a list of k may not be what this caller expects. It keeps d, and adds to
-// it what earlier doubts say.
+// NotePending records that the caller may have changed a list of k. It keeps d, and adds the
+// earlier changes to it.
 func (c *Caller) NotePending(k revision.Kind, d *PendingChange) {
 	given := *d
 	for {
@@ -199,7 +199,7 @@ func (c *Caller) ActedSince(k revision.Kind, m cache.Mark) bool {
 	return d != nil && !m.AskedSince(d.Mark)
 }
 
-// Pending returns why a list of k may not be what this caller expects, or nil.
+// Pending returns the change that the caller may have made to a list of k, or nil.
 func (c *Caller) Pending(k revision.Kind, now time.Time) *PendingChange {
 	d := c.pending[k].Load()
 	if d != nil && !d.Misled && !d.Silent && now.After(d.Until) {
@@ -217,7 +217,7 @@ func (c *Caller) Listed(k revision.Kind, m cache.Mark) {
 	}
 }
 
-// ResolvePending forgets a doubt. A later one stays.
+// ResolvePending forgets a pending change. A later one stays.
 func (c *Caller) ResolvePending(k revision.Kind, d *PendingChange) {
 	c.pending[k].CompareAndSwap(d, nil)
 }

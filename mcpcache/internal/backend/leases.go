@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/persist"
 )
 
-// leases says which instance fetches, while this one hears of the changes that others know of.
+// leases decides which instance fetches, while this one receives the changes that others publish.
 type leases struct {
 	*persist.Keeper
 

@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// Ref is one handler's part in a backend.
+// Ref is one handler's reference to a backend, and what the handler brings along.
 type Ref struct {
-	// Backend is what the refs of a server share. [Ref.Acquire] sets it.
+	// Backend is shared by the refs of a server. [Ref.Acquire] sets it.
 	*Backend
 
 	// Upstream is the handler that reaches the server.
@@ -68,8 +68,8 @@ func (r *Ref) Acquire(pool *caddy.UsagePool, key, endpointURL string) error {
 	return nil
 }
 
-// Attach makes the ref's handler and settings the ones in use. They stay so
-// until another ref attaches, or until Detach takes them away again.
+// Attach puts the ref's handler and settings to use, until another ref attaches, or until
+// [Ref.Detach].
 func (r *Ref) Attach() {
 	b := r.Backend
 	b.mu.Lock()

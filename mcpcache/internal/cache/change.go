@@ -13,34 +13,33 @@ import (
 type Change struct {
 	Kinds revision.KindSet
 	URIs  []string
-	// Told says that clients have been told of it.
+	// Told is true if clients have been notified of it.
 	Told bool
-	// Again says that the change was announced before, and clients are being told of it only
-	// now: nothing is outdated once more.
+	// Again is true if the change was announced before, and clients get the notice of it only now.
+	// It outdates nothing once more.
 	Again bool
-	// Lists are the lists that clients are being told of. The upstream may have announced no change of
-	// them: a process may have found it by asking.
+	// Lists are the lists of the notices that clients get. The upstream may have announced no change
+	// of them: a process may have found the change by asking.
 	Lists []Listed
-	// Missed says that it may have been announced where nobody here has heard of it. The upstream
-	// may as well have announced nothing.
+	// Missed is true if this process may have missed the announcement. The upstream may as well have
+	// announced nothing.
 	Missed bool
 }
 
-// together is what the caches of several processes need to know, which tell each other of
-// changes.
+// together is what a cache knows of the caches of other processes. They publish changes to each other.
 type together struct {
-	// publish is told of each change that was announced in this process; nil: nobody is.
+	// publish is called with each change that was announced in this process; nil: there is none.
 	publish atomic.Pointer[func(Change)]
-	// until is until when this cache hears of the others' changes, as nanoseconds after origin;
-	// 0: it need not.
+	// until is the time until which this cache receives the others' changes, as nanoseconds after
+	// origin; 0: it need not receive any.
 	until  atomic.Int64
 	origin time.Time
-	// notified holds, for each kind, the moment of the last change that any caller may know of:
-	// clients of another process were told, or clients whom nobody tells apart here.
+	// notified holds, for each kind, the moment of the last change that any caller may know of.
+	// Clients of another process were notified, or clients whom nobody tells apart here.
 	notified marks
-	// notifiedHere is the same of clients of this process whom some ways tell apart, and others do not.
+	// notifiedHere is the same for clients of this process whom some ways tell apart, and others do not.
 	notifiedHere marks
-	// lists are the items of the lists that clients of another process were told of last.
+	// lists are the items of the lists of the last notices to clients of another process.
 	lists [revision.Count][revision.NumKinds]atomic.Pointer[[sha256.Size]byte]
 }
 
@@ -72,7 +71,7 @@ func (ms *marks) isBefore(e *Entry) bool {
 	return m != nil && !e.Mark.Since(*m)
 }
 
-// overdue reports whether others may have told of changes that have not been heard of here.
+// overdue reports whether others may have published changes that this cache has not received.
 func (t *together) overdue(now time.Time) bool {
 	until := t.until.Load()
 	return until != 0 && int64(now.Sub(t.origin)) >= until
@@ -83,8 +82,8 @@ type Changes struct {
 	epochs [revision.NumKinds]atomic.Uint64
 	// found is how many of those changes another process has found: see [Change.Lists].
 	found [revision.NumKinds]atomic.Uint64
-	// suspicions is bumped when one caller needs a list that was asked for after that. It
-	// outdates nothing for others.
+	// suspicions is bumped when one caller needs a list that is asked for after that. It outdates
+	// nothing for others.
 	suspicions [revision.NumKinds]atomic.Uint64
 	// pages is bumped when a cursor turns out to be bad, which outdates all pages that
 	// are kept by a cursor.
@@ -132,8 +131,8 @@ func (c *Changes) Watch(changed func(Change)) (stop func()) {
 	}
 }
 
-// Suspect returns a mark that is later than all lists that were asked for so far: see [Mark.AskedSince]. It
-// outdates nothing.
+// Suspect returns a mark that is later than all lists that were asked for so far: see [Mark.AskedSince].
+// It is for a list that one caller may have changed. It outdates nothing.
 func (c *Changes) Suspect(k revision.Kind) Mark {
 	c.suspicions[k].Add(1)
 	return c.Mark(k)
@@ -163,7 +162,7 @@ func (c *Changes) bump(change Change) {
 	c.PublishChange(change)
 }
 
-// Receive records a change that was announced in another process. OnChange does not tell of it.
+// Receive records a change that another process has published. OnChange does not get it.
 func (c *Cache) Receive(change Change) {
 	for _, l := range change.Lists {
 		c.receiveList(l)
@@ -187,9 +186,10 @@ func (c *Cache) Receive(change Change) {
 	}
 }
 
-// receiveList records that clients of another process are being told of a list. If the feed's list here is
-// another one, all of its kind is outdated: the upstream may have announced nothing. That is left out where
-// a change has been announced since: then it is outdated, or newer than the one that clients are told of.
+// receiveList records that clients of another process get a notice of a list. If the feed's list here is
+// another one, receiveList outdates all lists of its kind, since the upstream may have announced nothing.
+// It does not if a change has been announced since. Then the list here is outdated, or newer than the one
+// in the notice.
 func (c *Cache) receiveList(l Listed) {
 	c.together.lists[l.Revision][l.Kind].Store(&l.Items)
 	if e := c.Pinned(l.Revision, l.Kind); e != nil {
@@ -208,13 +208,13 @@ func (c *Cache) receiveList(l Listed) {
 	c.NoteNotified(l.Kind, c.Mark(l.Kind))
 }
 
-// IsNotifiedElsewhere reports whether e is the list that clients of another process were told of last.
+// IsNotifiedElsewhere reports whether e is the list of the last notice to clients of another process.
 func (c *Changes) IsNotifiedElsewhere(e *Entry) bool {
 	items := c.together.lists[e.Revision][e.Kind].Load()
 	return items != nil && *items == e.Body.ItemsDigest
 }
 
-// NoteNotified records that any caller may know of the changes of k from before m.
+// NoteNotified records that any caller may know the changes of k from before m.
 func (c *Changes) NoteNotified(k revision.Kind, m Mark) { c.together.notified.note(k, m) }
 
 // MayBeKnown reports whether any caller may know of a change since e was asked for. The clients
@@ -248,19 +248,19 @@ func (c *Changes) outdate(change Change) {
 	}
 }
 
-// OnChange has tell called with every change that is announced in this process, once what it
-// outdates is. It must return at once.
-func (c *Changes) OnChange(tell func(Change)) { c.together.publish.Store(&tell) }
+// OnChange sets the function that publishes each change that is announced in this process. It is called
+// once the change has outdated what it concerns, and must return at once.
+func (c *Changes) OnChange(publish func(Change)) { c.together.publish.Store(&publish) }
 
-// PublishChange has other processes hear of a change that is in the lists here already.
+// PublishChange publishes a change that is in the lists here already to other processes.
 func (c *Changes) PublishChange(change Change) {
-	if tell := c.together.publish.Load(); tell != nil {
-		(*tell)(change)
+	if publish := c.together.publish.Load(); publish != nil {
+		(*publish)(change)
 	}
 }
 
-// ReceivesUntil says until when changes that are announced in other processes are heard of here:
-// nothing is fresh after that, until it is later. The zero time says that they need not be.
+// ReceivesUntil says until when this cache receives the changes of other processes. After that nothing is
+// fresh, until the next call. With the zero time the cache need not receive changes.
 func (c *Changes) ReceivesUntil(until time.Time) {
 	if until.IsZero() {
 		c.together.until.Store(0)
@@ -269,7 +269,7 @@ func (c *Changes) ReceivesUntil(until time.Time) {
 	c.together.until.Store(int64(until.Sub(c.together.origin)))
 }
 
-// ReceivesOthers reports whether changes that are announced in other processes are heard of here now.
+// ReceivesOthers reports whether this cache receives the changes of other processes now.
 func (c *Changes) ReceivesOthers() bool {
 	return c.together.until.Load() != 0 && !c.together.overdue(time.Now())
 }

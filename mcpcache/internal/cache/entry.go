@@ -109,7 +109,7 @@ type Mark struct {
 	found      uint64 // those of them that another process has found, and no upstream announced
 	pages      uint64 // times that a cursor turned out to be bad
 	updates    uint64 // changes of single resources; of reads only
-	suspicions uint64 // calls of [Cache.Doubt]
+	suspicions uint64 // calls of [Changes.Suspect]
 }
 
 // Start returns the first mark of a process: that of stored snapshots whose lists had no
@@ -126,7 +126,7 @@ func (m Mark) BeforeStart() bool { return m.epoch < firstEpoch }
 // Since reports whether m is no earlier than other, of the same kind.
 func (m Mark) Since(other Mark) bool { return m.epoch >= other.epoch && m.updates >= other.updates }
 
-// AskedSince reports whether what has mark m was asked for after [Cache.Doubt]
+// AskedSince reports whether what has mark m was asked for after [Changes.Suspect]
 // returned other.
 func (m Mark) AskedSince(other Mark) bool { return m.suspicions >= other.suspicions && m.Since(other) }
 

@@ -14,15 +14,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// View chooses what of a list its callers are shown. It is immutable.
+// View chooses the items of a list that its callers see. It is immutable.
 type View interface {
-	// Key tells the view from all that show something else.
+	// Key tells the view from all views that show other items.
 	Key() [32]byte
 	// Restricts reports whether items of that kind may be hidden.
 	Restricts(k revision.Kind) bool
-	// Personal reports whether other callers may be shown other items of that kind.
+	// Personal reports whether other callers may see other items of that kind.
 	Personal(k revision.Kind) bool
-	// Shows reports whether an item is shown, as written in a list.
+	// Shows reports whether its callers see an item, as written in a list.
 	Shows(k revision.Kind, item []byte) bool
 }
 
@@ -30,7 +30,7 @@ const (
 	// maxFiltered is for how many views a pinned list is ready, as long as there is memory.
 	// Lists of others are in the bounded store.
 	maxFiltered = 64
-	// filterPatience is how long a large list waits until it is its turn to be made.
+	// filterPatience is how long a large list waits until it can be filtered.
 	filterPatience = 5 * time.Second
 	// idleFiltered is how long callers of a view must not have asked for a list before those
 	// of another may take its place.
@@ -45,12 +45,12 @@ func hashOf(v View) viewHash {
 	return viewHash(key[:])
 }
 
-// filteredList is a pinned list as the callers of one view are shown it.
+// filteredList is a pinned list as the callers of one view see it.
 type filteredList struct {
 	view       View
 	hash       viewHash      // of the view
 	of         [32]byte      // the digest of the list as it came
-	entry      *Entry        // nil if it cannot be shown
+	entry      *Entry        // nil if it cannot be filtered
 	compressed *encoded.Body // nil if it is small
 	// used is when somebody last asked for it, in Unix seconds; 0: nobody has since it
 	// was made.
@@ -66,11 +66,10 @@ func (s *filteredList) touch(now time.Time) {
 	}
 }
 
-// VisibleTo returns e as the callers of v are shown it: e itself if that is how it came. Only
-// its bytes are to be used: when it was fetched, and for how long it is fresh, is what e
-// says. It returns nil if nobody can say what is shown, see [Entry.CanBeFiltered]. Large lists
-// are made one after another: it also returns nil if ctx ends, or five seconds, before it is
-// this one's turn.
+// VisibleTo returns e as the callers of v see it. It returns e itself if they see all of it. Use only
+// the bytes of the result: e says when it was fetched, and for how long it is fresh. VisibleTo returns
+// nil if e cannot be filtered, see [Entry.CanBeFiltered]. It filters large lists one after another. It
+// also returns nil if ctx ends, or five seconds pass, before it can filter this one.
 func (c *Cache) VisibleTo(ctx context.Context, e *Entry, v View, now time.Time) *Entry {
 	if !e.restrictedBy(v) && !e.sharedDespite(v) {
 		return e
@@ -102,7 +101,7 @@ func (c *Cache) VisibleTo(ctx context.Context, e *Entry, v View, now time.Time) 
 	return made
 }
 
-// keptFiltered returns what is kept of e as that question asks for it, or nil.
+// keptFiltered returns the stored answer to that question that was made of e, or nil.
 func (c *Cache) keptFiltered(e *Entry, q Question) *Entry {
 	if kept := c.Get(q); kept != nil && kept.of == e.Body.Digest {
 		return kept
@@ -110,7 +109,7 @@ func (c *Cache) keptFiltered(e *Entry, q Question) *Entry {
 	return nil
 }
 
-// filteredKey tells lists apart that are shown to the callers of some view.
+// filteredKey tells filtered lists apart.
 type filteredKey struct {
 	at   revision.Revision
 	kind revision.Kind
@@ -118,8 +117,8 @@ type filteredKey struct {
 	of   [32]byte // the digest of the list as it came
 }
 
-// filterLarge is [Cache.VisibleTo] of a large list, as that question asks for it. Such lists are
-// made one at a time. What cannot be kept is shared by all who use it meanwhile.
+// filterLarge is [Cache.VisibleTo] for a large list. It filters such lists one at a time. If the store has
+// no room for the result, all who use it meanwhile share it.
 func (c *Cache) filterLarge(ctx context.Context, e *Entry, v View, q Question) *Entry {
 	if !c.filtering.Enter(ctx, filterPatience) {
 		return nil
@@ -149,7 +148,7 @@ func (c *Cache) passes(as filteredKey) *Entry {
 	return used.(weak.Pointer[Entry]).Value()
 }
 
-// forgetFiltered is called when nobody uses a list any more that could not be kept.
+// forgetFiltered is called when nobody uses a list any more for which the store had no room.
 func (c *Cache) forgetFiltered(as filteredKey) {
 	if used, ok := c.passing.Load(as); ok && used.(weak.Pointer[Entry]).Value() == nil {
 		c.passing.CompareAndDelete(as, used)
@@ -165,7 +164,7 @@ func (e *Entry) sharedDespite(v View) bool {
 	return v.Personal(e.Kind) && (e.Body.Scope == message.ScopePublic || e.Body.Scope == message.ScopeUnset && e.Revision.Era() == revision.Modern)
 }
 
-// filter makes e as the callers of v are shown it. It returns nil if that cannot be done, see
+// filter makes e as the callers of v see it. It returns nil if that cannot be done, see
 // [Entry.CanBeFiltered].
 func filter(e *Entry, v View) *Entry {
 	f, ok := e.framed(v)
@@ -232,7 +231,7 @@ func (e *Entry) takeApart() (before []byte, items iter.Seq[[]byte], after []byte
 	return before, e.Body.Each(), after
 }
 
-// FilteredList is a pinned list that is ready as the callers of one view are shown it.
+// FilteredList is a pinned list that is ready as the callers of one view see it.
 type FilteredList struct {
 	// View is the key of the view, see [View].
 	View     [32]byte
@@ -245,7 +244,7 @@ type FilteredList struct {
 	Hits uint64
 }
 
-// FilteredLists returns all of them.
+// FilteredLists returns all filtered lists that are ready.
 func (c *Cache) FilteredLists() []FilteredList {
 	var lists []FilteredList
 	for r := range c.pinned {
@@ -267,7 +266,7 @@ func (c *Cache) FilteredLists() []FilteredList {
 	return lists
 }
 
-// findFiltered returns what is ready for a view of the list that has that digest, or nil.
+// findFiltered returns the filtered list that is ready for a view of the list with that digest, or nil.
 func (p *pin) findFiltered(view viewHash, of [32]byte) *filteredList {
 	ready := p.filtered.Load()
 	if ready == nil {
@@ -281,8 +280,8 @@ func (p *pin) findFiltered(view viewHash, of [32]byte) *filteredList {
 	return nil
 }
 
-// addFiltered makes e ready for a view, if its bytes are pinned at p. full says that so many
-// other views are in use.
+// addFiltered makes e ready for a view, if its bytes are pinned at p. full is true if too many other
+// views are in use.
 func (c *Cache) addFiltered(p *pin, e *Entry, v View, now time.Time) (s *filteredList, full bool) {
 	if !p.has(e) {
 		return nil, false
@@ -353,7 +352,7 @@ func (p *pin) has(e *Entry) bool {
 	return last != nil && last.Body.Digest == e.Body.Digest
 }
 
-// makeFiltered makes e as the callers of a view are shown it, and holds its compressed bytes.
+// makeFiltered makes e as the callers of a view see it, and holds its compressed bytes.
 func (c *Cache) makeFiltered(e *Entry, v View) *filteredList {
 	s := &filteredList{view: v, hash: hashOf(v), of: e.Body.Digest, entry: filter(e, v)}
 	if s.entry != nil {
@@ -362,9 +361,9 @@ func (c *Cache) makeFiltered(e *Entry, v View) *filteredList {
 	return s
 }
 
-// filterPinned makes e ready for the views whose callers have asked for what is pinned at
-// p, before it is pinned there. What is ready already, of the same bytes, stays as it is.
-// The caller holds c.pinning, and has to hand the result to [Cache.replaceFiltered].
+// filterPinned makes e ready for the views whose callers have asked for the list at p, before e is pinned
+// there. Lists of the same bytes that are ready already stay as they are. The caller holds c.pinning, and
+// has to pass the result to [Cache.replaceFiltered].
 func (c *Cache) filterPinned(p *pin, e *Entry) []*filteredList {
 	var made []*filteredList
 	room := c.readyLimit.Load() - c.readyBytes() + filteredBytes(p.ready)
@@ -384,7 +383,7 @@ func (c *Cache) filterPinned(p *pin, e *Entry) []*filteredList {
 	return made
 }
 
-// publish has hits find what is ready.
+// publish lets hits find the lists that are ready.
 func (p *pin) publish(ready []*filteredList) {
 	if len(ready) == 0 {
 		p.filtered.Store(nil)
@@ -393,7 +392,7 @@ func (p *pin) publish(ready []*filteredList) {
 	p.filtered.Store(&ready)
 }
 
-// replaceFiltered puts what is ready in the place of what was. The caller holds c.pinning.
+// replaceFiltered replaces the lists that were ready. The caller holds c.pinning.
 func (c *Cache) replaceFiltered(p *pin, made []*filteredList) {
 	p.publish(made)
 	for _, old := range p.ready {

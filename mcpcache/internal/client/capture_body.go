@@ -53,7 +53,7 @@ func (b *captureBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// add adds bytes to the message. Before it gets long, it waits for its turn.
+// add adds bytes to the message. Before the message gets long, add waits for the slot.
 func (b *captureBody) add(p []byte) error {
 	size := len(p)
 	if b.message != nil {

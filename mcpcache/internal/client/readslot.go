@@ -9,7 +9,7 @@ import (
 
 const (
 	// longMessage is the size in bytes above which a message is read only when it is its
-	// list's turn, see [ReadSlot].
+	// list has the slot, see [ReadSlot].
 	longMessage = 64 << 10
 	// longList is the size in bytes above which a list is long: only one such
 	// list of an upstream is fetched at a time.
@@ -24,10 +24,10 @@ var errBusy = errors.New("another long list of the upstream is being fetched")
 // more memory while it arrives than when it is kept. A nil Turn does not limit them.
 type ReadSlot chan struct{}
 
-// NewReadSlot returns a turn that nobody has.
+// NewReadSlot returns a free slot.
 func NewReadSlot() ReadSlot { return make(ReadSlot, 1) }
 
-// claim is the claim of one list to the turn. The zero value needs none.
+// claim is the claim of one list to the slot. The zero value needs no slot.
 type claim struct {
 	slot ReadSlot
 	// patient claims wait; others are given up at once.
@@ -38,8 +38,8 @@ type claim struct {
 	over bool
 }
 
-// take waits until it is the list's turn, which it then is until release. It may be
-// called more than once.
+// take waits for the slot, which the list then has until release. It may be called more than
+// once.
 func (c *claim) take(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *claim) take(ctx context.Context) error {
 	}
 }
 
-// release ends the list's turn.
+// release gives the slot back.
 func (c *claim) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -57,7 +57,7 @@ const maxWaiting = 64
 
 // Answer answers a request of the server that came to a client of ours within an answer:
 // nobody there takes requests. It goes with those credentials of the client. A call may wait
-// for it, so it waits for its turn in the background; what comes while [maxWaiting] wait gets
+// for it, so it waits for the slot in the background; what comes while [maxWaiting] wait gets
 // no answer. Answer returns at once.
 func (s *Session) Answer(credentials http.Header, id []byte, method string) {
 	if s.waiting.Add(1) > maxWaiting {

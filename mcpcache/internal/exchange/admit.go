@@ -68,7 +68,7 @@ func (l *learner) learnRefusal(r message.Response) {
 	}
 }
 
-// revoke records that the upstream has refused this caller a list.
+// revoke ends the caller's admission after the upstream has refused it a list.
 func (l *learner) revoke(code int) {
 	q := &l.question
 	if q.kind == revision.Reads {

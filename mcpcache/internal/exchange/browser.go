@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/header"
 )
 
-// expectBrowser prepares the writer for an answer that is of no use in a browser. What it
-// returns has to be called when the upstream's handler has returned.
+// expectBrowser prepares the writer for an answer that is of no use in a browser. The caller has to call
+// done when the upstream's handler has returned.
 func (t *tap) expectBrowser() (done func()) {
 	ctx, cancel := context.WithCancel(t.r.Context())
 	t.r, t.leave = t.r.WithContext(ctx), cancel

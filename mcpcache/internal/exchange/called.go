@@ -15,13 +15,13 @@ import (
 // the same list as before, and the feed checks whether it has changed.
 func (l *learner) misled() {
 	b := l.backend
-	doubt := &admission.PendingChange{Mark: b.Cache.Suspect(revision.Tools), Misled: true}
+	change := &admission.PendingChange{Mark: b.Cache.Suspect(revision.Tools), Misled: true}
 	if caller := l.marked(); caller != nil {
-		caller.NotePending(revision.Tools, doubt)
+		caller.NotePending(revision.Tools, change)
 	}
 	l.endpoint.Observer.Noticed(revision.SetOf(revision.Tools), outcome.FromCall)
 	for _, f := range b.Feeds.All() {
-		f.List(revision.Tools).Misled(doubt.Mark)
+		f.List(revision.Tools).Misled(change.Mark)
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *learner) called() {
 		return
 	}
 	kinds, until, own := revision.Kinds(), time.Now().Add(noticeLag), b.Feeds.Of(l.revision())
-	doubts := make([]admission.PendingChange, len(kinds))
+	changes := make([]admission.PendingChange, len(kinds))
 	for i, k := range kinds {
 		if k == revision.Discover {
 			continue
@@ -70,8 +70,8 @@ func (l *learner) called() {
 			silent = silent || caught || later && f == own
 		}
 		if caller != nil {
-			doubts[i] = admission.PendingChange{Mark: mark, Silent: silent, Until: until}
-			caller.NotePending(k, &doubts[i])
+			changes[i] = admission.PendingChange{Mark: mark, Silent: silent, Until: until}
+			caller.NotePending(k, &changes[i])
 		}
 	}
 }

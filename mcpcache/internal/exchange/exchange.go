@@ -170,7 +170,8 @@ var reasons = [...]bypass{
 	inbound.NoRevision: bypassRevision, inbound.OtherRevision: bypassRevision, inbound.NoCapabilities: bypassRevision, inbound.OtherMethod: bypassRevision,
 }
 
-// formQuestion makes a question of a decoded request.
+// formQuestion makes the question for the cache of a decoded request, or returns the reason why there is
+// none.
 func (x *exchange) formQuestion() bypass {
 	q := &x.question
 	kind, cached := revision.KindOf(x.in.Method)

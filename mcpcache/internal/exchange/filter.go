@@ -12,10 +12,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// openFilter has what the caller may not see taken out of the answer that the upstream
-// is about to give, if it may have a list in it (a GET stream may: one that is
-// resumed repeats answers), or tell of a resource that has changed: any event stream
-// may do that. Otherwise it returns nil.
+// openFilter returns the filter that takes hidden items out of the upstream's answer. The answer needs one
+// if it may have a list in it. A GET stream may have one, since a resumed stream repeats answers. An answer
+// also needs a filter if it may say that a resource has changed, as any event stream may. Otherwise
+// openFilter returns nil.
 func (fw *forwarding) openFilter() *responsefilter.Writer {
 	view := fw.view
 	if view == nil {
@@ -56,7 +56,7 @@ func (fw *forwarding) unpassable() bool {
 	return fw.filter != nil && fw.filter.Failed() && !fw.filter.Started()
 }
 
-// closeFilter ends the filtering of an answer. err is what answering has come to.
+// closeFilter ends the filtering of an answer. err is the error of the answer so far.
 func (fw *forwarding) closeFilter(err error) error {
 	s := fw.filter
 	if s == nil {

@@ -16,10 +16,10 @@ type forwarding struct {
 	*exchange
 
 	next     caddyhttp.Handler
-	lookedUp lookupResult // what the lookup found
+	lookedUp lookupResult
 	// keeps says that the answer may be kept: the request is a question of the cache's.
 	keeps bool
-	// filter takes out of the answer what the caller may not see; nil: the answer goes as it is.
+	// filter takes hidden items out of the answer; nil: the answer passes as it is.
 	filter *responsefilter.Writer
 }
 

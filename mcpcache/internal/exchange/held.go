@@ -13,8 +13,8 @@ const maxHeld = 64 << 10
 // again to find out whether it has been restarted.
 const hangingFor = 5 * time.Second
 
-// heldAnswer is an answer of the upstream that is held back until it is complete, so
-// that a stale copy can be given in its place after a second.
+// heldAnswer is an answer of the upstream that the tap holds back until it is complete. So the caller can
+// get a stale copy in its place after a second.
 type heldAnswer struct {
 	status int
 	data   []byte
@@ -30,7 +30,7 @@ const (
 	heldOver
 )
 
-// timeOut ends the time of a held answer, unless it is being handed on.
+// timeOut ends the time of a held answer, unless the tap passes it on already.
 func (h *heldAnswer) timeOut() bool { return h.state.CompareAndSwap(heldBack, heldOver) }
 
 // isOver reports whether the time of a held answer is over.

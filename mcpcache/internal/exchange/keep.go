@@ -96,7 +96,8 @@ func (l *learner) readForAll(page *message.Page) {
 }
 
 // resolvePending records that the upstream has given this caller the list, which
-// resolves doubts about it. A later page does not: the caller may still have the first one of another list.
+// resolves the caller's pending changes. A later page does not resolve them: the caller may still
+// have the first page of another list.
 func (l *learner) resolvePending() {
 	q := &l.question
 	if caller := l.caller(); caller != nil && (q.detail == nil || q.kind == revision.Reads) {

@@ -215,8 +215,8 @@ func (l *learner) letIn() {
 	}
 }
 
-// recognizeResult reports whether the beginning of a message already shows that it is a
-// result. Most are, and need not be recorded.
+// recognizeResult reports whether the beginning of a message already shows that it is a result, and then
+// learns from it. Most messages are results, and need not be recorded.
 func (l *learner) recognizeResult(p []byte) bool {
 	if !l.isResult(p) {
 		return false

@@ -139,7 +139,7 @@ func (g *guard) cachedSearch(k revision.Kind) *search {
 	return g.ownSearch(k)
 }
 
-// ownSearch is cached for a list that the cache may not keep.
+// ownSearch is cachedSearch for a list that the cache may not keep, too.
 func (g *guard) ownSearch(k revision.Kind) *search {
 	own := g.search
 	own.scout, own.now = nil, time.Now()

@@ -13,8 +13,8 @@ type Look struct {
 	// fresh for such a client.
 	Entry *cache.Entry
 	Fresh bool
-	// NoticeSeen is not nil if the caller has seen a notice about the list, Doubt
-	// if it may have changed the list itself.
+	// NoticeSeen is set if the caller has seen a notice about the list. Pending is set if the
+	// caller may have changed the list itself.
 	NoticeSeen *admission.NoticeSeen
 	Pending    *admission.PendingChange
 }

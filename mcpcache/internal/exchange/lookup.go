@@ -12,19 +12,19 @@ import (
 
 // lookupResult is the result of a lookup.
 type lookupResult struct {
-	// entry is to be answered with; nil if the request has to be forwarded.
+	// entry is the answer; nil if the request has to be forwarded.
 	entry *cache.Entry
-	// hasMemory says that memory for the entry is taken: [exchange.answer] gives it back.
+	// hasMemory is true if memory for the entry is reserved. [exchange.answer] releases it.
 	hasMemory bool
-	// stale says that the entry is no longer fresh.
+	// stale is true if the entry is no longer fresh.
 	stale bool
-	// fetched says that the entry was fetched for this caller and others who asked
-	// at the same time.
+	// fetched is true if the entry was fetched for this caller, and for others who asked at the
+	// same time.
 	fetched bool
-	// fallback may be answered with, as stale, if the upstream fails or takes too long.
+	// fallback is the stale answer if the upstream fails or takes too long; nil if there is none.
 	fallback *cache.Entry
-	// none says that there is no copy at all, and nothing that tells this caller
-	// apart from others with the same credentials.
+	// none is true if there is no copy at all, and nothing tells this caller apart from others
+	// with the same credentials.
 	none bool
 	// reason is why there was no lookup, if there was none; understood with an entry from
 	// memory.
@@ -57,7 +57,7 @@ func (x *search) lookup(ctx context.Context, caller *admission.Caller) lookupRes
 	x.awaitChange(ctx, a)
 	best, fresh := x.freshest(a)
 	switch {
-	case x.inDoubt(best, a), x.mayBeLost():
+	case x.mayLackOwnChange(best, a), x.mayBeLost():
 		return x.miss(best, a)
 	case fresh:
 		if f := x.backend.Feeds.Of(x.question.revision); f != nil && best == x.snapshot() {
@@ -163,16 +163,16 @@ func (x *search) awaitChange(ctx context.Context, a asker) {
 	}
 }
 
-// inDoubt reports whether best may lack a change that this caller has made itself.
+// mayLackOwnChange reports whether best may lack a change that this caller has made itself.
 // Then the upstream has to answer, unless it is known not to.
-func (x *search) inDoubt(best *cache.Entry, a asker) bool {
+func (x *search) mayLackOwnChange(best *cache.Entry, a asker) bool {
 	switch {
 	case a.pending == nil:
 		return false
 	case a.pending.Misled:
 		return true
 	case best != nil && best.Mark.AskedSince(a.pending.Mark):
-		// The doubt stays while a notice may come: for another client of this caller, which has other
+		// The pending change stays while a notice may come: for another client of this caller, which has other
 		// capabilities, the cache may have a list from before the call.
 		if x.now.After(a.pending.Until) {
 			a.ResolvePending(x.question.kind, a.pending)

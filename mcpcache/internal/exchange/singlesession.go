@@ -4,14 +4,15 @@ import (
 	"net/http"
 )
 
-// mayBeBlocked reports whether this is an initialize that may be refused because the feed
-// has the only session that the upstream takes.
+// mayBeBlocked reports whether the upstream may refuse this initialize because the feed has the
+// only session that the upstream takes.
 func (fw *forwarding) mayBeBlocked() bool {
 	return fw.in.Method == "initialize" && fw.in.Body.Whole && fw.in.Message.ID != nil && fw.backend.Feeds.MayBlockClients()
 }
 
-// openInPlace hands an initialize on. If it is refused, the feed ends its session, and the
-// request is sent again: a client must not be worse off for the feed.
+// openInPlace sends an initialize to the upstream. If the upstream refuses it, the feed ends its
+// own session, and openInPlace sends the request again. A client must not be worse off because of
+// the feed.
 func (fw *forwarding) openInPlace() error {
 	fw.in.Body.Replay(fw.r)
 	t := fw.tap(fw.w.Header().Clone())

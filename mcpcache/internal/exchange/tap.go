@@ -38,8 +38,8 @@ type tap struct {
 	// withheld says that the upstream has failed, or shows a visitor nothing, and that its
 	// answer is dropped.
 	withheld bool
-	// awaitsSession says that an answer is withheld by which the upstream may say that it takes one
-	// session at a time.
+	// awaitsSession is true for an initialize that the upstream may refuse because it takes one session
+	// at a time. The tap withholds such a refusal.
 	awaitsSession bool
 	// leave ends the request, if that is of a browser, whose user is told what is here in
 	// the place of an answer that is no page. It is nil otherwise.

@@ -11,9 +11,10 @@ import (
 // maxHeaderName is how much of a header's name is logged.
 const maxHeaderName = 64
 
-// blame returns [bypassHeader] instead of [bypassAdmission] if a header with ever
-// new values is why the upstream has not let this caller in, and [bypassHost] if a list of the
-// feed is not shared with it for nothing but its Host. Both are remarked on.
+// blame finds the reason why a request is no hit. It returns [bypassHeader] instead of
+// [bypassAdmission] if a header has a new value in each request, so that the upstream has not let
+// this caller in yet. It returns [bypassHost] if only the caller's Host keeps it from a list of the
+// feed. It warns of both.
 func (x *exchange) blame(reason bypass) bypass {
 	if reason != bypassAdmission && reason != understood {
 		return reason
@@ -46,7 +47,7 @@ func (x *exchange) blame(reason bypass) bypass {
 		sent := volatileheaders.Sent{Client: clientOf(x), Name: name, Values: rest, Context: x.context, At: x.now}
 		if x.endpoint.volatileHeaders.Watch(sent, x.leadsNowhere) {
 			blamed = true
-			x.noteRestless(name)
+			x.noteVolatile(name)
 		}
 	}
 	if blamed && reason == bypassAdmission {
@@ -81,7 +82,7 @@ func (x *exchange) noteApart() {
 	}
 }
 
-func (x *exchange) noteRestless(name string) {
+func (x *exchange) noteVolatile(name string) {
 	name = name[:min(len(name), maxHeaderName)]
 	remedy := "if it does not tell callers apart, name it in the option harmless"
 	switch {

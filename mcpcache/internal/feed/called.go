@@ -82,7 +82,7 @@ func (l *List) mayBeSilent(now time.Time) bool {
 		!l.notices.Proven(now, max(proofEach, f.policy().Refresh))
 }
 
-// Called tells the feed of a call that may have changed the list; m is what [cache.Cache.Doubt] has returned
+// Called tells the feed of a call that may have changed the list; m is what [cache.Changes.Suspect] has returned
 // for it. It concerns upstreams that do not announce changes, or have not done so yet, or have been caught.
 //
 // If a client was given the list since it was last fetched because of calls, it is fetched in the background, as

@@ -24,21 +24,21 @@ type Caller struct {
 	Context cache.Partition
 }
 
-// CallerLists is what the upstream shows a caller.
+// CallerLists are the lists that the upstream gives a caller.
 type CallerLists struct {
-	// Revision is the one that it was asked at.
+	// Revision is the revision of the request.
 	Revision revision.Revision
-	// Lists are those that were asked for; an empty one where the upstream does not have it.
+	// Lists are the lists that were asked for. A list that the upstream does not have is empty.
 	Lists [revision.NumKinds]*cache.Entry
-	// Answered are the kinds that it has.
+	// Answered are the kinds that the upstream has.
 	Answered revision.KindSet
-	// Server is what it has said of itself in the legacy era; nil in the modern one.
+	// Server is what the upstream has said of itself in the legacy era; nil in the modern era.
 	Server *client.ServerInfo
 }
 
-// FetchAs asks the upstream for a list as a caller, at revision r or in the legacy era at the
-// one that it proposes instead. There, all lists are asked for in one session, which ends
-// with that. known says that it is known to speak the revision.
+// FetchAs asks the upstream for a list as a caller, at revision r. In the legacy era the upstream may
+// propose another revision. There FetchAs asks for all lists in one session, and then ends the session.
+// With known, the upstream is known to speak the revision.
 func (g *Group) FetchAs(ctx context.Context, r revision.Revision, k revision.Kind, c Caller, known bool) (*CallerLists, error) {
 	as := &client.Identity{Name: "mcp_cache", Version: version.Own(), Capabilities: []byte("{}"), Credentials: c.Credentials, Guarded: c.Guarded}
 	if r.Era() == revision.Legacy {
@@ -56,16 +56,16 @@ func (g *Group) FetchAs(ctx context.Context, r revision.Revision, k revision.Kin
 	if err = open(ctx); err != nil {
 		return nil, err
 	}
-	shown := &CallerLists{Revision: r}
+	lists := &CallerLists{Revision: r}
 	list, has, err := g.listFor(ctx, s, k, c)
 	if has {
-		shown.Answered = revision.SetOf(k)
+		lists.Answered = revision.SetOf(k)
 	}
-	shown.Lists[k] = list
-	return shown, err
+	lists.Lists[k] = list
+	return lists, err
 }
 
-// fetchAllAs asks for the list of k, and for all others on that occasion.
+// fetchAllAs asks for the list of k, and for all others in the same session.
 func (g *Group) fetchAllAs(ctx context.Context, r revision.Revision, k revision.Kind, c Caller, as *client.Identity) (*CallerLists, error) {
 	s, err := g.open(ctx, r, as, g.clientPolicy)
 	if err != nil {
@@ -77,10 +77,10 @@ func (g *Group) fetchAllAs(ctx context.Context, r revision.Revision, k revision.
 			g.CloseFor(s)
 		}()
 	}()
-	shown := &CallerLists{Revision: s.Revision(), Server: s.Server()}
+	lists := &CallerLists{Revision: s.Revision(), Server: s.Server()}
 	var (
 		all sync.WaitGroup
-		mu  sync.Mutex // guards shown and err
+		mu  sync.Mutex // guards lists and err
 	)
 	for _, other := range revision.Kinds() {
 		if !other.In(s.Revision()) || !g.policy.Load().Kinds.Has(other) {
@@ -90,8 +90,8 @@ func (g *Group) fetchAllAs(ctx context.Context, r revision.Revision, k revision.
 			list, has, failure := g.listFor(ctx, s, other, c)
 			mu.Lock()
 			defer mu.Unlock()
-			if shown.Lists[other] = list; has {
-				shown.Answered |= revision.SetOf(other)
+			if lists.Lists[other] = list; has {
+				lists.Answered |= revision.SetOf(other)
 			}
 			if other == k {
 				err = failure
@@ -99,7 +99,7 @@ func (g *Group) fetchAllAs(ctx context.Context, r revision.Revision, k revision.
 		})
 	}
 	all.Wait()
-	return shown, err
+	return lists, err
 }
 
 // listFor asks for a list in a session of a caller, if the upstream has it. A panic is a

@@ -17,9 +17,9 @@ import (
 // connection (copilot-cli#4809). So the legacy era is tried first, which such servers
 // speak, and one that gave no answer for the other is asked for that ever more seldom.
 
-// awaitFirstEra waits, in a modern feed whose upstream has not shown the era, until the feeds
-// of the legacy era have found out whether the upstream speaks that, or a client has
-// shown the modern one.
+// awaitFirstEra makes a modern feed wait until the legacy feeds have found out whether the upstream speaks
+// the legacy era. The wait ends earlier if a client shows the modern era. If the upstream has shown it
+// already, awaitFirstEra does not wait.
 func (f *Feed) awaitFirstEra(ctx context.Context) {
 	defer f.waits.Store(false)
 	if f.revision.Era() == revision.Legacy || f.spoken() {
@@ -37,7 +37,7 @@ func (f *Feed) awaitFirstEra(ctx context.Context) {
 	}
 }
 
-// hurry ends the wait of a feed that waits for its turn.
+// hurry ends the wait in awaitFirstEra.
 func (f *Feed) hurry() {
 	if f.waits.Load() {
 		flight.Signal(f.retryNow)
@@ -92,8 +92,8 @@ func isUnsupported(err error) bool {
 	return said || shown
 }
 
-// explainFailure decides what it means that no session could be opened, and returns err or what
-// takes its place. alone says that no feed of the other era worked when the attempt
+// explainFailure decides what a failure to open a session means, and returns err or the error that takes
+// its place. alone says that no feed of the other era worked when the attempt
 // began: what fails then may be the whole upstream. An upstream that has failed that way
 // once is not asked more often because its other era fails, too, as it does after an
 // exit.
@@ -135,8 +135,8 @@ type absence struct {
 	shown bool
 }
 
-// retryShownEra has the upstream asked for the revision at once, because it has answered a client
-// of it. For each time that was in vain, clients have to show it for twice as long, up to
+// retryShownEra asks the upstream for the revision at once, because it has answered a client of that
+// revision. For each time that was in vain, clients have to show it for twice as long, up to
 // a lifetime: some servers answer such requests without speaking the revision. The caller
 // holds f.mu.
 func (f *Feed) retryShownEra(refresh time.Duration) {

@@ -242,8 +242,8 @@ func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 
 // Poke tells the feed that the upstream has just answered a client of its revision, so
 // that it tries again what had no answer, no more often than it refreshes. What was
-// answered, but not as it should be, has pauses of its own. A feed that waits for its
-// turn starts.
+// answered, but not as it should be, has pauses of its own. A feed that waits
+// for the legacy era starts.
 func (f *Feed) Poke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -68,7 +68,7 @@ func (g *Group) Run() {
 }
 
 // Start starts the feed of a revision that a client has asked for or the upstream has
-// offered. If it runs already and waits for its turn, it need not wait any longer. An era
+// offered. If it runs already and waits for the legacy era, it need not wait any longer. An era
 // that the operator does not want spoken is left alone.
 func (g *Group) Start(r revision.Revision) {
 	if r == revision.Unknown {
@@ -82,7 +82,7 @@ func (g *Group) Start(r revision.Revision) {
 }
 
 // start starts the feed of a revision, unless it runs already. One that waits sends
-// nothing before its turn has come.
+// nothing before its wait is over.
 func (g *Group) start(r revision.Revision, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

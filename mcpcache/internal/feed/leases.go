@@ -9,10 +9,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Leases says which of several instances fetches a list for all of them.
+// Leases decides which of several instances fetches a list for all of them.
 type Leases interface {
-	// Lease returns the list that another instance has fetched since own was, or nothing while
-	// one does, or else end: then the caller fetches it, and calls end after that.
+	// Lease returns the list that another instance has fetched since own. It returns nothing while
+	// another instance fetches it. Otherwise it returns end: the caller fetches the list, and then
+	// calls end.
 	Lease(ctx context.Context, own *cache.Entry) (e *cache.Entry, end func())
 	// Several reports whether there may be other instances, which tell this one of changes.
 	Several() bool
@@ -21,12 +22,12 @@ type Leases interface {
 const (
 	// leasePause is how often a feed looks whether what another instance fetches is there.
 	leasePause = 250 * time.Millisecond
-	// leasePatience is how long after its list went stale it fetches by itself.
+	// leasePatience is how long after its list has gone stale a feed fetches it without a lease.
 	leasePatience = 5 * time.Second
 )
 
-// dueForAge returns the feed's list if it is due again for its age alone, and another instance may
-// fetch the next: no change has been announced since, nor is one suspected. Otherwise it
+// dueForAge returns the feed's list if its refresh is due because of its age alone. Then another
+// instance may fetch it. If the upstream has announced a change since, or the feed suspects one, it
 // returns nil. The caller holds the feed's mu.
 func (l *List) dueForAge() *cache.Entry {
 	f := l.feed
@@ -42,8 +43,8 @@ func waitsFor(own *cache.Entry) bool {
 	return own.Lifetime == 0 || -own.Left(time.Now()) <= leasePatience
 }
 
-// takeLease fetches a list that comes after own in the background, unless another instance has
-// fetched that, or does. The caller holds the feed's mu.
+// takeLease fetches the list that comes after own, in the background. It does not if another
+// instance has fetched the list, or fetches it now. The caller holds the feed's mu.
 func (l *List) takeLease(c *connection, own *cache.Entry) {
 	f := l.feed
 	due := l.due

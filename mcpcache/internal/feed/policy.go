@@ -28,7 +28,7 @@ type Policy struct {
 	// Eras are those that the feeds speak; none at all stand for both. They are the
 	// same for as long as the feeds run.
 	Eras []revision.Era
-	// NoServer says that nobody knows which server a feed should ask: none runs.
+	// NoServer is true if nobody knows which server a feed should ask. Then no feed runs.
 	NoServer bool
 	// Times are those of all kinds.
 	Times
@@ -51,7 +51,7 @@ type Policy struct {
 	Observer Observer
 	// Sleeper is the upstream if it sleeps while nobody uses it; nil if it never does.
 	Sleeper Sleeper
-	// Leases says which of several instances fetches lists; nil if there is only one.
+	// Leases decides which of several instances fetches a list; nil if there is only one.
 	Leases Leases
 }
 

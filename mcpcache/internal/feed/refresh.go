@@ -83,7 +83,7 @@ func (l *List) LookAgain(ctx context.Context) {
 const imminent = 100 * time.Millisecond
 
 // Await waits until the feed has a snapshot that was asked for after m was returned by
-// [cache.Cache.Doubt], until ctx ends, or until no fetch is under way or imminent. It
+// [cache.Changes.Suspect], until ctx ends, or until no fetch is under way or imminent. It
 // returns the snapshot, which may still be an earlier one.
 func (l *List) Await(ctx context.Context, m cache.Mark) *cache.Entry {
 	f := l.feed

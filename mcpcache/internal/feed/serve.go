@@ -268,7 +268,7 @@ func (c *connection) step() (time.Duration, error) {
 	default:
 		most.fetch(c, nil)
 	}
-	return next, nil // the end of a fetch wakes whoever waits for its turn
+	return next, nil // the end of a fetch wakes the feed for the next one
 }
 
 // early returns a moment somewhat before d is over, so that a list is fresh

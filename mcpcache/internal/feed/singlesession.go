@@ -10,11 +10,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// singleSession is what is known of how many sessions a legacy upstream takes at a time. Some take
-// a single one: a further initialize is refused, or ends the session before
-// (dynatrace-mcp#134, mcp-discord#41, qmd#286). There the feeds give way to clients. All
-// feeds of an upstream have one seat. Once a session of a client and one of a feed have
-// lived beside each other, nothing of it counts any more.
+// singleSession remembers how many sessions a legacy upstream takes at a time. Some upstreams take
+// one only: they refuse a further initialize, or end the session before it (dynatrace-mcp#134,
+// mcp-discord#41, qmd#286). With such an upstream the feeds give way to clients, and all feeds
+// share the one session. Once a client's session and a feed's have lived beside each other, the
+// upstream counts as one that takes several.
 type singleSession struct {
 	mu     sync.Mutex
 	shared bool // there is room for more than one
@@ -24,11 +24,11 @@ type singleSession struct {
 	// opened.
 	holder       string
 	sent, opened time.Time
-	// feed is the one that has the only seat, or is about to take it; nil if none does.
+	// feed is the one that has the only session, or is about to open it; nil if none does.
 	feed *Feed
-	// giving says that a client opens a session once more, since the feeds have given
-	// way. checking is a feed that finds out whether its own was ended by a client's. No
-	// feed opens one meanwhile.
+	// giving is true while a client opens a session again, after the feeds have given way.
+	// checking is the feed that finds out whether a client's session has ended its own. No feed
+	// opens a session meanwhile.
 	giving   bool
 	checking *Feed
 	// lost is when a feed last noticed that its session had ended.
@@ -41,7 +41,7 @@ type singleSession struct {
 	changed   chan struct{} // closed when any of that changes; nil if nobody waits
 }
 
-// change changes the seat and wakes who waits for it.
+// change calls how, which changes s, and wakes the feeds that wait for a change.
 func (s *singleSession) change(how func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,9 +52,9 @@ func (s *singleSession) change(how func()) {
 	}
 }
 
-// take takes the seat for a feed, or returns a channel that is closed when to try again. It
-// is time for that after the pause, too, if there is one. single says that the feed has to
-// wait since there is only one.
+// take lets a feed open a session, or returns a channel that is closed when the feed has to try
+// again. If pause is above 0, the feed tries again after that, too. single is true if the feed has
+// to wait because the upstream takes one session only.
 func (s *singleSession) take(f *Feed) (changed <-chan struct{}, pause time.Duration, single bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *singleSession) next() <-chan struct{} {
 	return s.changed
 }
 
-// leave gives a feed's seat back.
+// leave notes that a feed's session has ended.
 func (s *singleSession) leave(f *Feed) {
 	s.change(func() {
 		if s.feed == f {
@@ -118,7 +118,7 @@ func (f *Feed) awaitSingleSession(ctx context.Context) error {
 	return nil
 }
 
-// leftPause is how long after somebody has left no feed takes the only seat: a client may
+// leftPause is how long after the end of a session no feed opens the only one: a client may
 // come back, or be about to take it.
 const leftPause = 2 * time.Second
 
@@ -135,8 +135,8 @@ func (f *Feed) yielding() {
 func (f *Feed) gaveWay(err error, opened time.Time) {
 	yielded := errors.Is(err, errYielded)
 	noticed := time.Now()
-	if doubted := f.suspected.Load(); doubted != 0 {
-		noticed = time.Unix(0, doubted)
+	if suspected := f.suspected.Load(); suspected != 0 {
+		noticed = time.Unix(0, suspected)
 	}
 	f.group.single.change(func() {
 		f.group.single.checked(f)
@@ -153,7 +153,7 @@ func (f *Feed) gaveWay(err error, opened time.Time) {
 // conclude finds out whether a session of a feed was lost for the client's that was opened
 // last. If that was noticed before the client came, the upstream was restarted. Where one
 // session takes the place of another, those of other clients are gone, too. The caller
-// holds the seat's mu.
+// holds the mu of g.single.
 func (g *Group) conclude() {
 	s := &g.single
 	if !s.single && !s.shared && s.holder != "" && !s.lost.Before(s.sent) {

@@ -11,16 +11,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// suspectSession records that the upstream may have been restarted, and lost its sessions. Its
-// next answer to a legacy feed shows whether it has; a modern one has no session to
-// find out by.
+// suspectSession records that the upstream may have been restarted, and may have lost its sessions.
+// The next answer to a legacy feed shows whether it has. A modern feed has no session.
 func (f *Feed) suspectSession() {
 	if f.revision.Era() == revision.Legacy {
 		f.suspected.CompareAndSwap(0, time.Now().UnixNano())
 	}
 }
 
-// suspectIfGone calls doubt if err says that the upstream cannot be reached.
+// suspectIfGone calls suspectSession if err says that the upstream cannot be reached.
 func (f *Feed) suspectIfGone(err error) {
 	if client.Unreachable(err) {
 		f.suspectSession()
@@ -28,8 +27,8 @@ func (f *Feed) suspectIfGone(err error) {
 }
 
 // suspectAfter decides what a failure to connect means for the sessions of clients. If
-// the upstream cannot be reached, they are in doubt. If it refuses this feed, in whatever
-// way, no later answer would end an earlier doubt: then they count as lost.
+// the upstream cannot be reached, it may have lost them. If the upstream refuses this feed, no later
+// answer would end an earlier suspicion. Then the sessions count as lost.
 func (f *Feed) suspectAfter(err error, state State) {
 	if state == Down {
 		f.suspectIfGone(err)
@@ -39,7 +38,7 @@ func (f *Feed) suspectAfter(err error, state State) {
 }
 
 // trust records that the upstream has answered, in the feed's session, a request that
-// was sent at that time: a doubt from before is over.
+// was sent at that time: a suspicion from before is over.
 func (f *Feed) trust(asked time.Time) {
 	f.group.single.trusted(asked)
 	if since := f.suspected.Load(); since != 0 && asked.UnixNano() >= since {

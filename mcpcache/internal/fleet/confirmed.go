@@ -8,7 +8,7 @@ import "github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 type confirmed struct {
 	last   uint64 // the greatest number in answers of the store
 	number uint64 // all have confirmed everything up to it
-	// unproven is the same as it was heard last, of a number beyond last: the announcement may be quicker
+	// unproven is the number in the last claim, if it is beyond last: the announcement may be quicker
 	// than the answer. 0: there is none.
 	unproven uint64
 	awaited  uint64        // what somebody waits for to be confirmed, 0 if nobody does
@@ -18,7 +18,7 @@ type confirmed struct {
 // restart begins anew with a store that may count otherwise. Whoever waits goes on waiting.
 func (c *confirmed) restart() { c.last, c.number, c.unproven = 0, 0, 0 }
 
-// receive notes that all are said to have confirmed everything up to a number.
+// receive records the claim that all instances have confirmed everything up to a number.
 func (c *confirmed) receive(number uint64) {
 	c.unproven = number
 	c.conclude()
@@ -41,8 +41,8 @@ func (c *confirmed) conclude() {
 	}
 }
 
-// beginWait forgets what has been heard of numbers that nobody had: none of them can be that of what is
-// announced from now on.
+// beginWait forgets claims about numbers that the store has not given out. None of them can belong to an
+// announcement from now on.
 func (m *Member) beginWait() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// heartbeat is a time in which an instance listens.
+// heartbeat is one period of membership: the instance listens to the store, and confirms in each beat
+// what it has received.
 type heartbeat struct {
 	*Member
 
@@ -20,11 +21,11 @@ type heartbeat struct {
 	more  chan struct{} // something is to be confirmed
 	// forgotten says that the store did not know of the last membership any more.
 	forgotten bool
-	// owed is what had been announced when that was asked for, 0 if all of it has been heard.
-	// Guarded by hearing.
+	// owed is the number of the last announcement that the store had at the time asked. It is 0 if the
+	// instance has received all of them. The mutex receiving guards it.
 	owed   uint64
 	asked  time.Time
-	logged time.Time // when the log was last told who is a member, if that was news
+	logged time.Time // when the members were last logged, if that was news
 }
 
 var errDeaf = errors.New("the store has stopped listening")
@@ -32,8 +33,9 @@ var errDeaf = errors.New("the store has stopped listening")
 // errLate says that memberships do not last.
 var errLate = errors.New("the store answers too late for a membership to last")
 
-// keepMembership joins, and is a member until ctx ends or the store fails. It reports whether that has lasted
-// for a while. forgotten says that the store did not know of the membership before.
+// keepMembership joins the other instances, and stays a member until ctx ends or the store fails. It
+// reports whether the membership has lasted for a while. With forgotten, the store has lost the last
+// membership.
 func (m *Member) keepMembership(ctx context.Context, store stores.Fleet, forgotten bool) (lasted bool, err error) {
 	defer m.tried()
 	place, err := m.place()
@@ -116,7 +118,7 @@ func (a *heartbeat) join(ctx context.Context) error {
 	return nil
 }
 
-// receive is called with each announcement, its own included.
+// receive takes an announcement from the store. The instance receives its own ones, too.
 func (a *heartbeat) receive(h stores.Announcement) {
 	if h.Confirmed {
 		a.confirmedTo(a.store, h.Number)
@@ -139,8 +141,8 @@ func (a *heartbeat) receive(h stores.Announcement) {
 	flight.Signal(a.more)
 }
 
-// received notes that everything up to a number has outdated what it concerns. The caller holds
-// a.hearing.
+// received records that all announcements up to a number have outdated what they concern. The caller
+// holds a.receiving.
 func (a *heartbeat) received(number uint64) {
 	a.lastReceived = max(a.lastReceived, number)
 	if a.owed != 0 && a.owed <= a.lastReceived {
@@ -149,16 +151,16 @@ func (a *heartbeat) received(number uint64) {
 	}
 }
 
-// confirm says what has been heard. idle says that nothing has been for a beat: then what is still
-// on its way does not come any more. A number that the store has not given out yet was not its own: others may
+// confirm tells the store the number up to which the instance has received announcements. With idle, it
+// has received none for a beat: then an announcement that is still on its way does not come any more. A number that the store has not given out yet was not its own: others may
 // write to the channel, and have a counter of their own. It may have hidden that something was lost.
 func (a *heartbeat) confirm(ctx context.Context, idle bool) error {
 	a.receiving.Lock()
-	heard := a.lastReceived
+	last := a.lastReceived
 	a.receiving.Unlock()
 	since := time.Now()
 	is, err := callStore(ctx, func(ctx context.Context) (stores.Standing, error) {
-		return a.store.Confirm(ctx, a.at, a.name, heard, life)
+		return a.store.Confirm(ctx, a.at, a.name, last, life)
 	})
 	switch {
 	case err != nil && !errors.Is(err, stores.ErrNoMember):
@@ -173,7 +175,7 @@ func (a *heartbeat) confirm(ctx context.Context, idle bool) error {
 	a.sendAgain()
 	a.receiving.Lock()
 	defer a.receiving.Unlock()
-	foreign := heard > is.Last
+	foreign := last > is.Last
 	if foreign {
 		a.lastReceived = is.Last
 	}

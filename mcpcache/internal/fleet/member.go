@@ -65,7 +65,7 @@ type Member struct {
 	confirmed     confirmed
 
 	receiving    sync.Mutex
-	lastReceived uint64 // what was announced up to this number has outdated what it concerns; 0: nothing is known
+	lastReceived uint64 // announcements up to this number have outdated what they concern; 0: nothing is known
 
 	membership membership
 	known      introductions
@@ -110,7 +110,7 @@ func (m *Member) Begin(ctx context.Context) {
 	m.membership.begin()
 }
 
-// Together reports whether this instance hears of what is announced to others.
+// Together reports whether this instance receives the changes that are announced to others.
 func (m *Member) Together() bool { return m.cache.ReceivesOthers() }
 
 // Run keeps the membership until ctx ends.

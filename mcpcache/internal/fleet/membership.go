@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/cache"
 )
 
-// membership is that of this instance among the others: for how long it hears of what they announce.
+// membership says for how long this instance receives the changes that the others announce.
 type membership struct {
 	cache *cache.Cache
 
@@ -28,8 +28,8 @@ func (m *membership) begin() {
 	m.begun = true
 }
 
-// renew says that the membership lasts for a life since then: all has been heard that was announced
-// before. Who announces something later waits for longer than that.
+// renew extends the membership to one life after since. The instance has received all that was announced
+// before since. Who announces something later waits for longer than that.
 func (m *membership) renew(since time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,8 +44,8 @@ func (m *membership) renew(since time.Time) {
 	m.cache.ReceivesUntil(m.until)
 }
 
-// end has all be outdated when the membership has ended. From then on, this instance goes by what
-// it hears itself.
+// end outdates everything when the membership has ended. From then on, this instance goes by what it
+// finds out itself.
 func (m *membership) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,9 +64,9 @@ func (m *membership) hasEnded() bool {
 	return m.ended
 }
 
-// missed outdates everything, as changes of anything may have been announced that were not heard of.
-// told says that some have: then clients may have been told of them. Before lists are fetched, that
-// concerns nothing.
+// missed outdates everything, since the instance may have missed announcements of any change. With told,
+// it has missed some, and clients may have been notified of them. Before lists are fetched, missed does
+// nothing.
 func (m *membership) missed(told bool) {
 	m.mu.Lock()
 	begun := m.begun
@@ -76,8 +76,8 @@ func (m *membership) missed(told bool) {
 	}
 }
 
-// leave ends the membership, and reports whether there was one. Nothing is outdated by that: up to now, all changes
-// have been heard.
+// leave ends the membership, and reports whether there was one. Nothing is outdated by that: the
+// instance has received all changes up to now.
 func (m *membership) leave() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -78,7 +78,7 @@ func (m *Member) introduce(ctx context.Context) {
 	}
 }
 
-// receiveSecrets notes the marks of another member's secrets. A message without any is about
+// receiveSecrets records the marks of another member's secrets. A message without marks is about
 // something else.
 func (m *Member) receiveSecrets(member string, marks []string) {
 	if len(marks) == 0 {

@@ -27,8 +27,8 @@ const (
 // everything is the set of all kinds.
 const everything = revision.KindSet(1<<revision.NumKinds - 1)
 
-// news is what an instance tells the others at once: a change, and the marks of its secrets, either
-// of which may be missing.
+// news is what an instance publishes at once: a change, and the marks of its secrets. Either may be
+// missing.
 type news struct {
 	cache.Change
 
@@ -72,7 +72,7 @@ type round struct {
 	done chan struct{}
 }
 
-// message is [news] as others are told of it.
+// message is the form in which the others receive [news].
 type message struct {
 	Kinds   []string `json:"kinds,omitempty"`
 	URIs    []string `json:"uris,omitempty"`
@@ -140,10 +140,10 @@ func named(name string) (s revision.KindSet) {
 	return s
 }
 
-// publish has a change announced.
+// publish has a change announced to the other instances.
 func (m *Member) publish(c cache.Change) { m.publishNews(news{Change: c}) }
 
-// publishNews has news announced. They are nobody's without a store.
+// publishNews has news announced. Without a store it drops them.
 func (m *Member) publishNews(n news) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

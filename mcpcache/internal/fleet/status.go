@@ -12,10 +12,10 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/flight"
 )
 
-// Status is how an instance stands among those that share a store.
+// Status is the membership of an instance among those that share a store.
 type Status struct {
 	Name string
-	// Together says that its membership lasts. If not, it is alone.
+	// Together is true while the membership lasts. Otherwise the instance is alone.
 	Together bool
 	// Since is when that began; zero if there never was a membership.
 	Since time.Time
@@ -59,7 +59,7 @@ func hostName() string {
 // Name returns the name of this instance, which no other has.
 func (m *Member) Name() string { return m.name }
 
-// Status returns how this instance stands. It waits for nothing.
+// Status returns the membership of this instance. It waits for nothing.
 func (m *Member) Status() Status {
 	is := &m.membership
 	is.mu.Lock()

@@ -15,14 +15,14 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Digest is that of the items of a list.
+// Digest is the digest of a list's items.
 type Digest = [sha256.Size]byte
 
-// Kinds are those of lists that clients are told of.
+// Kinds are the kinds of lists whose changes clients are notified of.
 var Kinds = [...]revision.Kind{revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates}
 
-// Pause is how long clients are not told of another change that no server has announced:
-// some servers make up their lists anew each time, and whoever is told asks again.
+// Pause is how long the broker does not notify clients of another change that no server has
+// announced. Some servers make up their lists anew each time, and a client that is notified asks again.
 const Pause = time.Minute
 
 // ErrFull says that as many clients listen as may.
@@ -46,11 +46,11 @@ type Broker struct {
 type list struct {
 	known    bool
 	now      Digest
-	notified Digest    // the list that they were told of last
-	quiet    time.Time // until then, the board tells clients only of changes that a server has announced
+	notified Digest    // the list of the last notice
+	quiet    time.Time // until then, the broker notifies clients only of changes that a server has announced
 }
 
-// NewBroker returns a board of which nothing is known.
+// NewBroker returns a broker that knows no lists and no clients.
 func NewBroker() *Broker {
 	return &Broker{listeners: make(map[*Listener]struct{}), ofSession: make(map[[16]byte][]*Listener), numbers: time.Now().UnixNano()}
 }
@@ -128,7 +128,7 @@ func (p *Publisher) Publish(e revision.Era, k revision.Kind, items Digest, annou
 	return true
 }
 
-// Notify tells those who listen that a list has changed.
+// Notify gives the clients that listen a notice that a list has changed.
 func (p *Publisher) Notify(e revision.Era, k revision.Kind) {
 	b := p.broker
 	b.mu.Lock()

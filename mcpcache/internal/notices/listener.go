@@ -10,15 +10,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Listener is a client that listens. Its stream has few bytes to wait for it: it is told
-// once of each kind, however often that changes.
+// Listener is a client that listens. Few bytes wait for it on its stream: it gets one notice for each
+// kind, however often the kind changes.
 type Listener struct {
 	broker  *Broker
 	era     revision.Era
 	wants   revision.KindSet
 	session *[16]byte // nil: it is in none
 
-	pending revision.KindSet // board.mu is held
+	pending revision.KindSet // broker.mu is held
 	over    bool             // likewise
 	changed chan struct{}
 	ended   chan struct{}
@@ -125,8 +125,7 @@ func (b *Broker) isNewest(l *Listener) bool {
 	return all[len(all)-1] == l
 }
 
-// add has the client told of those kinds, as far as it wants to be. The caller holds the
-// board's mu.
+// add notifies the client of those kinds that it wants. The caller holds the broker's mu.
 func (l *Listener) add(kinds ...revision.Kind) {
 	for _, k := range kinds {
 		if l.wants.Has(k) {
@@ -139,7 +138,7 @@ func (l *Listener) add(kinds ...revision.Kind) {
 	flight.Signal(l.changed)
 }
 
-// end has the stream end. The caller holds the board's mu.
+// end ends the stream. The caller holds the broker's mu.
 func (l *Listener) end() {
 	if !l.over {
 		l.over = true

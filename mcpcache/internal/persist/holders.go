@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/stores"
 )
 
-// Lease is a list that an instance is asking for, for all that share the store.
+// Lease says which instance fetches a list, for all that share the store.
 type Lease struct {
 	Revision revision.Revision
 	Kind     revision.Kind
@@ -45,7 +45,7 @@ func (kp *Keeper) forgetHolder(key slotKey) {
 	delete(kp.leases, key)
 }
 
-// currentLeases returns the leases that there are, as far as is known. The caller holds kp.mu.
+// currentLeases returns the known leases. The caller holds kp.mu.
 func (kp *Keeper) currentLeases() (leases []Lease) {
 	for _, key := range slotKeys() {
 		is, known := kp.leases[key]

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// leaseLife is how long a lease lasts whose holder has died, and extendEach how often one
-	// that has not extends it.
+	// leaseLife is how long a lease lasts after its holder has died. extendEach is how often a living
+	// holder extends it.
 	leaseLife  = 3 * time.Second
 	extendEach = time.Second
 	// leaseTimeout is how long an instance waits for the store, before it fetches by itself.
 	leaseTimeout = 2 * time.Second
 )
 
-// Lease says who fetches the list that comes after own, as that is due again. Of instances that
-// share a store it is one: the others take its list from there, as it is after own. If that is
-// there, Turn returns it. If another is about to fetch it, Turn returns nothing, and is to be
-// called again. Otherwise it is up to the caller, who calls end once the list is pinned, or
-// could not be had.
+// Lease decides which instance fetches the list that comes after own, when own is due again. One of the
+// instances that share a store fetches it, and the others load it from the store. There are three
+// results:
 //
-// The list that is returned was asked for after own was. Its Lifetime is what another has
-// found, and its Mark is that of own. Others are told that instance fetches, if it does.
+//   - The list, if the store has it. It was asked for after own. Its Lifetime is what the other instance
+//     has found, and its Mark is the mark of own.
+//   - Nothing, if another instance fetches the list. The caller has to call Lease again.
+//   - end, if the caller has to fetch the list. The caller calls end once the list is pinned, or if it
+//     could not get the list. The others learn that instance fetches it.
 func (kp *Keeper) Lease(ctx context.Context, instance string, own *cache.Entry) (e *cache.Entry, end func()) {
 	store, _ := kp.current()
 	fleet, can := store.shared.(stores.Fleet)
@@ -53,7 +54,7 @@ func (kp *Keeper) Lease(ctx context.Context, instance string, own *cache.Entry) 
 	return nil, kp.hold(ctx, store, key, lease)
 }
 
-// lease returns a list that another instance has fetched since own was, or the lease.
+// lease returns the list that another instance has fetched since own, or the lease.
 func (kp *Keeper) lease(ctx context.Context, instance string, store *boundedStore, fleet stores.Fleet, own *cache.Entry) (*cache.Entry, stores.Lease, error) {
 	place, err := kp.place()
 	if err != nil {

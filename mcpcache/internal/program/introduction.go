@@ -11,18 +11,18 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// errOther says that a process offers something else than its client was told when it opened its
-// session, which so is none any more.
+// errOther says that a process offers something else than the client learned when it opened its session.
+// The session has ended by that.
 var errOther = errors.New("the program is another one than before: the client has to open another session with initialize")
 
-// introduction is what the client of a session was told of the program.
+// introduction is what the client of a session knows of the program, from the answer to its initialize.
 type introduction struct {
 	offers  description
 	logs    bool     // it takes a level of log messages
 	changes []string // the notifications of changes of lists that there may be
 }
 
-// noteIntroduction notes what the client is told.
+// noteIntroduction records the result of initialize that the client gets.
 func (s *clientSession) noteIntroduction(result []byte) {
 	known := &introduction{offers: offers(result)}
 	if info, err := message.ParseServerInfo(result); err == nil {
@@ -45,7 +45,7 @@ func changesOf(announced func(capability string) bool) (methods []string) {
 	return methods
 }
 
-// introduced returns what the client was told; nil before that.
+// introduced returns what the client knows of the program; nil before its initialize is answered.
 func (s *clientSession) introduced() *introduction {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,8 @@ var allChanges = []string{
 	revision.ChangeOf(revision.Tools), revision.ChangeOf(revision.Prompts), revision.ChangeOf(revision.Resources),
 }
 
-// announce tells a client that listens of changes that the program announces.
+// announce sends notifications of changes to a client that listens, if the program announces such
+// changes.
 func (s *clientSession) announce(methods ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *clientSession) answersAsleep(request *message.Request, body []byte) ([]
 	switch method := string(request.Method); {
 	case method == "ping":
 	case method == "logging/setLevel" && known.logs && !s.shares() && slices.Contains(message.LogLevels, message.StringAt(body, "params", "level")):
-		if err := s.remember(method, body); err != nil { // before the look at the slot, which is sent it when it wakes
+		if err := s.remember(method, body); err != nil { // before the look at the slot: a process that wakes gets it
 			return nil, err
 		}
 	default:

@@ -12,15 +12,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/sse"
 )
 
-// listSubscription is a subscription to changes of lists. It outlasts processes: none runs for its sake, and
-// each that runs is asked for it.
+// listSubscription is a subscription to changes of lists. It outlasts processes: no process runs for its
+// sake, and each process that runs gets its request.
 type listSubscription struct {
 	call    *call
 	request []byte
 	lists   map[string]bool // capabilities of the lists that it is about
 
-	// child was asked last; nil: none was. outlasts says that the client was told before that it
-	// listens. Both are guarded by the lock of modern.
+	// child is the process that got the request last; nil: none did. outlasts is true if the client
+	// has an acknowledgement from before. The lock of modern guards both.
 	child    *child
 	outlasts bool
 }

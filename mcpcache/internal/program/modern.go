@@ -43,7 +43,7 @@ func (*modern) handleRequest(c *child, _ []byte, e message.Envelope) {
 	c.refuse(e, "a server sends no requests at this revision")
 }
 
-// handleNotification implements [owner]. A message of a subscription names it.
+// handleNotification implements [owner]. A message of a subscription has its id.
 func (m *modern) handleNotification(c *child, line []byte, method string) {
 	switch method {
 	case "notifications/cancelled":

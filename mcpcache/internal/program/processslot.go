@@ -11,30 +11,30 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/requesthint"
 )
 
-// owner is what a process runs for: a session, all sessions, or all requests without one. Its
-// methods but greet are called by the goroutine that reads, which must not wait.
+// owner owns a process: a session, all sessions, or all requests without a session. The goroutine that
+// reads calls its methods, except for greet. They must not wait.
 type owner interface {
-	// greet has a process that was started say what it is: its answer as written.
+	// greet asks a started process what it is, and returns its answer as written.
 	greet(c *child, timeout time.Duration) ([]byte, error)
-	// greeted returns what the process has to be sent then.
+	// greeted returns the messages that the process has to receive then.
 	greeted(c *child) []*again
-	// watches reports whether somebody is to be told of what the process alone can tell, so that it is
-	// not stopped though nobody calls.
+	// watches reports whether somebody waits for notices that only the process can send. Such a
+	// process is not stopped while nobody calls.
 	watches() bool
-	// replaces reports whether a process takes the place of another one, or of what that had said.
+	// replaces reports whether a process takes the place of an earlier one, or of its answers.
 	replaces() bool
-	// restarted says that such a process runs: what changed meanwhile was announced to nobody, and
-	// nobody but clients can tell.
+	// restarted says that such a process runs. Nobody has announced the changes of the meantime, and
+	// only clients can find them.
 	restarted(c *child)
-	// handleRequest takes a request of the process.
+	// handleRequest handles a request of the process.
 	handleRequest(c *child, line []byte, e message.Envelope)
-	// handleNotification takes a notification of the process, but for those of progress.
+	// handleNotification handles a notification of the process, except for one of progress.
 	handleNotification(c *child, line []byte, method string)
-	// handleExit says that the process has ended.
+	// handleExit is called when the process has ended.
 	handleExit(c *child)
 }
 
-// processSlot has one process at most, which is started when it is needed.
+// processSlot has at most one process, and starts it when it is needed.
 type processSlot struct {
 	program *Program
 	owner   owner
@@ -88,7 +88,7 @@ func (s *processSlot) awake(ctx context.Context) (*child, []byte, error) {
 	return got.child, got.answer, err
 }
 
-// wake starts a process, and has it know what the one before knew.
+// wake starts a process, and sends it what the process before it knew.
 func (s *processSlot) wake(w *flight.Flight[woken], before *child) {
 	if before != nil {
 		<-before.gone // two at a time might not bear each other

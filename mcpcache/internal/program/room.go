@@ -17,14 +17,14 @@ const (
 	// roomPatience is how long a process is not read from because there is no memory for its line. It is
 	// shorter than a process may leave its input unread: see [process.Process.Write].
 	roomPatience = 25 * time.Second
-	// stalled is how long a process may write no more of a line until others have their turn.
+	// stalled is how long a process may pause within a line before another line may grow.
 	stalled = time.Second
 )
 
-// lineRoom is the memory of the line that a process is writing. Of several long lines only one grows at a
-// time: it has what it needs sooner than if each had some of it. A line that pauses loses its turn, but not
-// its memory. If it goes on, it takes what it needs: whoever has the turn by then may wait for its memory. Its
-// methods are for the goroutine that reads.
+// lineRoom is the memory of the line that a process is writing. Only one of several long lines grows at a
+// time: so it has the memory that it needs sooner. If a line pauses, another one may grow, but the line
+// keeps its memory. If the line goes on, it takes what it needs, and the other one may have to wait for
+// memory. The methods are for the goroutine that reads.
 type lineRoom struct {
 	program *Program
 	running context.Context // until the process ends
@@ -46,7 +46,7 @@ type growth int
 const (
 	notYet growth = iota
 	growing
-	paused // for so long that others had their turn
+	paused // for so long that another line may grow
 )
 
 // fits reports whether there is memory for so many bytes of the line. It waits for that.
@@ -79,7 +79,7 @@ func (l *lineRoom) fits(size int) bool {
 	return fits
 }
 
-// pause has others have their turn.
+// pause lets another line grow.
 func (l *lineRoom) pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

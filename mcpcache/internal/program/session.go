@@ -244,7 +244,7 @@ func (s *clientSession) put(c *child, line []byte, unrelatedFirst bool) bool {
 	return false
 }
 
-// handleNotification takes a notification of the process. What a request makes happen is told beside its
+// handleNotification passes a notification of the process on to the client. What a request makes happen is told beside its
 // answer; what changes by itself is not.
 func (s *clientSession) handleNotification(c *child, line []byte, method string) {
 	if method == "notifications/cancelled" {
@@ -277,7 +277,7 @@ func (s *clientSession) cancelledAsk(c *child, line []byte) []byte {
 	return nil
 }
 
-// handleRequest takes a request of the process to its client.
+// handleRequest passes a request of the process on to the client.
 func (s *clientSession) handleRequest(c *child, line []byte, e message.Envelope) {
 	const deaf = "the client does not listen for requests now"
 	if e.Method == "ping" {

@@ -26,7 +26,7 @@ var (
 // ourName is clientInfo where no client's can be used.
 var ourName = `{"name":"mcp_cache","version":"` + version.Own() + `"}`
 
-// greet implements [owner]. Sessions that were told otherwise end.
+// greet implements [owner]. Sessions whose client knows the program as another one end.
 func (s *shared) greet(c *child, timeout time.Duration) ([]byte, error) {
 	answer, err := s.program.greet(c, sharedHello, timeout)
 	_, refused := errors.AsType[*refusal](err)

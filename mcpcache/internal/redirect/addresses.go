@@ -104,7 +104,7 @@ func LeadsInside(metadata, site string) string {
 	return u.Host
 }
 
-// Inside is the remark about what [LeadsInside] returns.
+// Inside is the warning about the hosts that [LeadsInside] returns.
 const Inside = "a refusal of the server leads clients to an address that they may not reach, to find out where to log in; " +
 	"configure the server with the public URL of this endpoint"
 

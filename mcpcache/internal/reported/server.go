@@ -32,7 +32,7 @@ type Server struct {
 	// Picked is true if the request picks the server. The feeds then have no lists.
 	Picked  bool
 	Backend *backend.Ref
-	// Warnings are the remarks of the server's own endpoint; nil for one of several servers.
+	// Warnings has the warnings of the server's own endpoint; nil for one of several servers.
 	Warnings *warnings.Log
 	// Counted counts the answers from the cache.
 	Counted *telemetry.Telemetry

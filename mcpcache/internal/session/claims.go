@@ -22,8 +22,8 @@ import (
 // ID tells a session from all others.
 type ID [16]byte
 
-// Claims is what the Mcp-Session-Id of a client has sealed: as which client sessions are
-// opened with servers.
+// Claims are sealed in a client's Mcp-Session-Id. They describe the client as whom the toolkit opens
+// sessions with servers.
 type Claims struct {
 	ID       ID
 	Revision revision.Revision
@@ -32,9 +32,9 @@ type Claims struct {
 	Capabilities  []byte
 	Name, Version string
 
-	// Shared says that many may use it who are not known. It is not sealed.
+	// Shared is true if many unknown callers may use the session. It is not sealed.
 	Shared bool
-	// once says that it is for one request.
+	// once is true if the claims are for one request.
 	once bool
 }
 
@@ -50,7 +50,7 @@ const (
 // told of them, as there is no way for such requests yet.
 var answering = []string{"roots", "sampling", "elicitation", "tasks"}
 
-// New returns the session of a client that has sent that initialize.
+// New returns the claims of a client that has sent that initialize.
 func New(initialize []byte, r revision.Revision, expires time.Time) (Claims, error) {
 	said, err := message.ParseClient(initialize)
 	if err != nil {
@@ -68,8 +68,9 @@ func New(initialize []byte, r revision.Revision, expires time.Time) (Claims, err
 	return c, nil
 }
 
-// Of returns as which client sessions are opened with legacy servers for a modern client,
-// which has none itself: for all its requests the same. whose says whose they are.
+// Of returns the claims of a modern client, which has no session itself. The toolkit opens sessions
+// with legacy servers by them. All requests of the client get the same claims. whose names the
+// caller.
 func Of(whose string, capabilities []byte, name, version string) (Claims, error) {
 	capabilities, err := offered(capabilities)
 	if err != nil {
@@ -85,7 +86,7 @@ func Of(whose string, capabilities []byte, name, version string) (Claims, error)
 	return c, nil
 }
 
-// Once returns the same client for a single request.
+// Once returns the same claims for a single request.
 func (c *Claims) Once() *Claims {
 	once := *c
 	once.Shared, once.once = false, true
@@ -93,7 +94,7 @@ func (c *Claims) Once() *Claims {
 	return &once
 }
 
-// IsOnce reports whether the client is for a single request: see [Claims.Once].
+// IsOnce reports whether the claims are for a single request: see [Claims.Once].
 func (c *Claims) IsOnce() bool { return c.once }
 
 // offered returns what servers are told of a client's capabilities.
@@ -122,10 +123,10 @@ func cut(text string, most int) string {
 	return text[:most]
 }
 
-// NewSealer returns what seals the ids of sessions.
+// NewSealer returns the sealer of session ids.
 func NewSealer(secrets secret.Ring) *seal.Sealer { return seal.New(secrets, "session") }
 
-// Seal returns the Mcp-Session-Id of a session, of use to that principal alone.
+// Seal returns the Mcp-Session-Id that seals the claims. Only that principal can use it.
 func (c *Claims) Seal(s *seal.Sealer, principal string) string {
 	plain := append(make([]byte, 0, 64+len(c.Capabilities)), c.ID[:]...)
 	plain = append(plain, byte(c.Revision)) // revisions are numbered by age: the number of one stays
@@ -142,8 +143,8 @@ const MaxText = 1 << 10
 // ErrOver says that a session's time is over.
 var ErrOver = errors.New("the session has expired")
 
-// Open returns the session of an Mcp-Session-Id. It is [seal.ErrForeign] if it was not
-// sealed here for that principal, and [ErrOver] if it has expired.
+// Open returns the claims of an Mcp-Session-Id. It returns [seal.ErrForeign] if the id was not sealed
+// here for that principal, and [ErrOver] if the session has expired.
 func Open(s *seal.Sealer, text, principal string, now time.Time) (c Claims, err error) {
 	if len(text) > MaxText {
 		return Claims{}, seal.ErrForeign

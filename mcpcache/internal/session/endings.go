@@ -16,7 +16,7 @@ type endings struct {
 	waiting []*Upstream
 }
 
-// add has a session end, in its turn.
+// add ends a session once there is a place for that.
 func (e *endings) add(u *Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

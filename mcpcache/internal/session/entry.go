@@ -10,14 +10,15 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client"
 )
 
-// Entry is what is open for the session of a client, and remembered of it.
+// Entry is the table's entry for a client's session: the sessions that are open for it at servers,
+// its requests under way, and the level of its log messages.
 type Entry struct {
 	table *Table
 	id    ID
 	place *list.Element
 	// The table's mu is held for these.
 	users  int
-	over   bool        // its time is: it ends once nobody uses it
+	over   bool        // the session's time is over: the entry ends once nobody uses it
 	expiry *time.Timer // nil: it has no end
 
 	mu      sync.Mutex
@@ -29,11 +30,11 @@ type Entry struct {
 	abandoned []*Call
 }
 
-// Upstream is a session of a client with a server.
+// Upstream is the session with a server that is open for a client.
 type Upstream struct {
-	// Server is its name.
+	// Server is the name of the server.
 	Server string
-	// Session is the server's, and ID what it calls it; "" if it does not.
+	// Session is the session as our client has it, and ID the server's id of it; "" if there is none.
 	Session *client.Session
 	ID      string
 
@@ -43,8 +44,8 @@ type Upstream struct {
 	err        error
 
 	takesLevel   bool       // the server takes a level of log messages
-	sendingLevel sync.Mutex // the server which level is wanted
-	sentLevel    string     // that it was told last; telling is held
+	sendingLevel sync.Mutex // is held while the server gets the level that is wanted
+	sentLevel    string     // the last level that the server got; sendingLevel is held
 
 	checking sync.Mutex
 	trusted  time.Time // until when it is not looked at again; checking is held
@@ -52,10 +53,10 @@ type Upstream struct {
 	lost     bool      // checking is held
 }
 
-// Dialer is one with which sessions are opened.
+// Dialer opens sessions with one server, and ends them.
 type Dialer struct {
 	Name string
-	// Key tells it from others of the same name, before and after a reload.
+	// Key tells the server from others of the same name, before and after a reload.
 	Key any
 	// Open opens a session, and End ends it.
 	Open func(context.Context) (*client.Session, error)
@@ -65,7 +66,7 @@ type Dialer struct {
 	Ping func(context.Context, *client.Session) (answered, refused bool)
 }
 
-// Leave ends a use of the session.
+// Leave ends one use of the entry.
 func (e *Entry) Leave() {
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
@@ -76,8 +77,8 @@ func (e *Entry) Leave() {
 // ErrEnded says that a client's session was ended.
 var ErrEnded = errors.New("the session was ended")
 
-// Dial returns the session with a server. If there is none, it is opened, once for all who
-// wait for it. It is [ErrEnded] if the client has ended its own.
+// Dial returns the session with a server. If there is none, it opens one, once for all who wait for
+// it. It returns [ErrEnded] if the client has ended its own session.
 func (e *Entry) Dial(ctx context.Context, server Dialer) (*Upstream, error) {
 	u := e.upstream(server)
 	if u == nil {
@@ -114,7 +115,7 @@ func newUpstream(server Dialer) *Upstream {
 	return &Upstream{Server: server.Name, key: server.Key, endSession: server.End, ready: make(chan struct{})}
 }
 
-// errPanicked says that opening a session has.
+// errPanicked says that opening a session has panicked.
 var errPanicked = errors.New("opening a session panicked")
 
 // open opens a session with a server. It does not end with the request that asked for it, as
@@ -230,8 +231,8 @@ func (e *Entry) Level() string {
 	return e.level
 }
 
-// End ends the session with the servers, in the background, and leaves it. It keeps its place
-// until they have ended theirs. It is for what is used once.
+// End ends the sessions with servers in the background, and leaves the entry. The entry keeps its
+// place until the servers have ended their sessions. End is for claims that are used once.
 func (e *Entry) End() {
 	go func() {
 		defer e.Leave()
@@ -242,7 +243,7 @@ func (e *Entry) End() {
 	}()
 }
 
-// finish ends a session with a server.
+// finish ends the session with the server.
 func (u *Upstream) finish() {
 	defer func() { _ = recover() }() // the server ends the session by itself
 	<-u.ready
@@ -251,7 +252,7 @@ func (u *Upstream) finish() {
 	}
 }
 
-// sendLevel tells a server which level is wanted now, if it has not been told and can log.
+// sendLevel sends a server the level that is wanted now, if the server can log and does not have it.
 func (e *Entry) sendLevel(u *Upstream) {
 	defer func() { _ = recover() }() // the level is as it was
 	if !u.takesLevel {
@@ -268,7 +269,7 @@ func (e *Entry) sendLevel(u *Upstream) {
 	}
 }
 
-// close returns what is open for the session, of which nothing is any more.
+// close returns the sessions with servers, and takes them out of the entry.
 func (e *Entry) close() (open []*Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/secret"
 )
 
-// Table has the sessions of clients for which anything is open at a server, or remembered.
+// Table has an entry for each client's session for which anything is open at a server, or remembered.
 // It outlives the configurations that use it. Its methods may be called from several
 // goroutines at once.
 type Table struct {
@@ -20,7 +20,7 @@ type Table struct {
 	mu       sync.Mutex
 	limit    int
 	sessions map[ID]*Entry
-	used     list.List // of *Session; the one used longest ago is last
+	used     list.List // of *Entry; the one used longest ago is last
 	ended    map[ID]struct{}
 	endings  []ID // as a ring, once there are as many as are remembered
 	next     int  // in it
@@ -53,9 +53,9 @@ func (t *Table) Len() int {
 	return len(t.sessions)
 }
 
-// Use returns a client's session, which is in use until [Entry.Leave] and ends at a time, if that is not zero.
-// If there is no room for it, the idle one that was used longest ago ends. With none, it is [ErrFull]. It is [ErrEnded]
-// if the session is known to have been ended.
+// Use returns the entry of a client's session, which is in use until [Entry.Leave]. The session ends
+// at the time until, if that is not zero. If there is no room, Use ends the idle entry that was used
+// longest ago. It returns [ErrFull] if no entry is idle, and [ErrEnded] if the session has ended.
 func (t *Table) Use(id ID, until time.Time) (*Entry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,7 @@ func (t *Table) Use(id ID, until time.Time) (*Entry, error) {
 	return e, nil
 }
 
-// idle returns the session that nobody uses and that was used longest ago, or nil.
+// idle returns the entry that nobody uses and that was used longest ago, or nil.
 func (t *Table) idle() *Entry {
 	for last := t.used.Back(); last != nil; last = last.Prev() {
 		if e := last.Value.(*Entry); e.users == 0 {
@@ -93,7 +93,7 @@ func (t *Table) idle() *Entry {
 	return nil
 }
 
-// expire ends a session whose time is over, once nobody uses it any more.
+// expire ends the entry of a session whose time is over, once nobody uses it any more.
 func (t *Table) expire(e *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +107,7 @@ func (t *Table) endIfOver(e *Entry) {
 	}
 }
 
-// remove takes a session out of the table, and ends it with the servers.
+// remove takes an entry out of the table, and ends its sessions with servers.
 func (t *Table) remove(e *Entry) {
 	t.drop(e)
 	for _, u := range e.close() {
@@ -125,7 +125,7 @@ func (t *Table) drop(e *Entry) {
 	}
 }
 
-// forget takes a session out of the table that has ended.
+// forget takes an entry out of the table whose session has ended.
 func (t *Table) forget(e *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

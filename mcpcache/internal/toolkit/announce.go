@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// reconcileEvery is how often the lists are looked at for what is no change of a server's list:
-// one that is too old to be given any more, or an era that a server has given up.
+// reconcileEvery is how often the endpoint reconciles its lists without a change of a server's list. A
+// list may be too old by then, or a server may have given an era up.
 const reconcileEvery = time.Second
 
-// announce joins the servers' lists whenever one of them has changed, and has those who listen
-// told, until ctx ends. Before that, all servers get the time of the gate to be there.
+// announce joins the servers' lists whenever one of them has changed, and notifies the clients that
+// listen, until ctx ends. Before that, it gives all servers the time of the gate.
 func (e *Endpoint) announce(ctx context.Context) {
 	for _, s := range e.servers {
 		stop := s.Cache.OnPin(func(revision.Revision, revision.Kind, bool) { e.reconcileSoon() })
@@ -40,12 +40,13 @@ func (e *Endpoint) announce(ctx context.Context) {
 	}
 }
 
-// reconcileSoon has the lists looked at.
+// reconcileSoon wakes announce.
 func (e *Endpoint) reconcileSoon() {
 	flight.Signal(e.changed)
 }
 
-// reconcile publishes the lists as they are now.
+// reconcile compares the lists as they are now with the ones that clients know, and publishes what has
+// changed.
 func (e *Endpoint) reconcile(ctx context.Context) {
 	e.reconciling <- struct{}{}
 	defer func() { <-e.reconciling }()
@@ -66,8 +67,8 @@ func (e *Endpoint) reconcile(ctx context.Context) {
 	}
 }
 
-// joinNow returns the list of what the servers have now, without the parts that clients were given
-// a list without. Those are in the next one, if they are there again.
+// joinNow joins the lists that the servers have now. If clients got a list without a server's part,
+// joinNow leaves the part out. The next list has the part, if it is there again.
 func (e *Endpoint) joinNow(r revision.Revision, k revision.Kind, now time.Time) *catalog.List {
 	parts := e.parts(r, k, now)
 	for i, s := range e.servers {
@@ -83,9 +84,9 @@ func (e *Endpoint) joinNow(r revision.Revision, k revision.Kind, now time.Time) 
 	return e.join(newestOf(r), k, parts)
 }
 
-// agree tells all other instances which lists of the servers this one is about to tell its clients of. It waits
-// until they have outdated what differs, as any caller may know of these lists then. before is the list that
-// clients were told of last.
+// agree publishes to all other instances the lists of which this one is about to notify its clients. It
+// waits until the others have outdated their lists that differ, as any caller may know of the new ones
+// then. before is the list of the last notice.
 func (e *Endpoint) agree(ctx context.Context, k revision.Kind, before, now published) {
 	for i, s := range e.servers {
 		part, last := now.list.Parts[i], (*cache.Entry)(nil)

@@ -19,11 +19,11 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
-// Credentials says what of a caller's request a server is sent, besides the message and what is
-// harmless. The zero value is nothing.
+// Credentials says which of the caller's header fields a server receives, besides the harmless ones.
+// The zero value is none.
 type Credentials struct {
-	// From is the field of the header whose values become the Authorization: that itself where
-	// the caller's own is passed on, "" for none.
+	// From is the field whose values become the Authorization of the server's request. It is
+	// Authorization if the caller's own is passed on, and "" for none.
 	From string
 	// Headers are further fields that are passed on, by their canonical names.
 	Headers []string
@@ -34,7 +34,7 @@ type Credentials struct {
 // isPersonal reports whether the server may tell callers apart.
 func (c *Credentials) isPersonal() bool { return c.From != "" || len(c.Headers) > 0 }
 
-// of returns what of a caller's header the server is sent.
+// of returns the fields of a caller's header that the server receives.
 func (c *Credentials) of(h http.Header) http.Header {
 	sent := make(http.Header)
 	for _, name := range c.Headers {
@@ -48,7 +48,8 @@ func (c *Credentials) of(h http.Header) http.Header {
 	return sent
 }
 
-// callerAt returns as whom the caller comes to a server.
+// callerAt returns the caller as a server sees it: the credentials that the server receives, and the
+// authorization context that they stand for.
 func (v *viewer) callerAt(s *Server) feed.Caller {
 	if v.callers == nil {
 		v.callers = make([]*feed.Caller, len(v.endpoint.servers))

@@ -18,12 +18,12 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/site"
 )
 
-// authenticationKinds are the lists by one of which the door is asked whether it lets a caller in: some
-// servers answer everybody what they are, but list for those alone whom they know.
+// authenticationKinds are the lists by which the toolkit asks the door whether it lets a caller in. Some
+// servers tell everybody what they are, and give lists only to callers whom they know.
 var authenticationKinds = []revision.Kind{revision.Tools, revision.Prompts, revision.Resources, revision.ResourceTemplates}
 
-// admit has the caller be let in by the server that is the door, unless it has done that
-// lately. It returns that one's refusal, or nil.
+// admit asks the door to let the caller in, unless the door has done that lately. It returns the door's
+// refusal, or nil.
 func (q *request) admit() *jsonrpc.Problem {
 	door := q.endpoint.door
 	if door == nil {
@@ -47,10 +47,10 @@ func (q *request) admit() *jsonrpc.Problem {
 	return door.doesNotAnswer(failure)
 }
 
-// admitBeforeLong has the caller be let in before more than the beginning of a long body is read, which
-// takes of the memory that is for all. The message is not known yet, so the header says in which era the
-// door is asked. Without a revision there, that is the legacy one. If the message turns out to be of the
-// other era, the door has to let the caller in there as well.
+// admitBeforeLong is admit for a long body, of which only the beginning has been read. The rest takes
+// memory that is for all callers. The message is not known yet, so the header says in which era to ask
+// the door. Without a revision in the header, that is the legacy era. If the message turns out to be of
+// the other era, the door has to let the caller in there as well.
 func (q *request) admitBeforeLong() *jsonrpc.Problem {
 	if q.in.Body.Whole {
 		return nil
@@ -66,8 +66,8 @@ func (q *request) admitBeforeLong() *jsonrpc.Problem {
 	return f
 }
 
-// authenticate asks the door for a list, unless it is known to have let the caller in lately. It returns why
-// the caller is not in.
+// authenticate asks the door for a list as the caller. If the door has let the caller in lately, it asks
+// nothing, and known is true. It returns the failure if the door does not let the caller in.
 func (q *request) authenticate(ctx context.Context) (known bool, failure error) {
 	door := q.endpoint.door
 	asked := authenticationKinds
@@ -102,10 +102,10 @@ func (q *request) authenticate(ctx context.Context) (known bool, failure error) 
 	return false, failure
 }
 
-// authenticateWithin is how long the door may take to say whether a caller who listens is still in.
+// authenticateWithin is how long the door may take to say whether it still lets in a caller who listens.
 const authenticateWithin = 5 * time.Second
 
-// isRejected reports whether the door has refused a caller whom it had let in.
+// isRejected reports whether the door refuses a caller whom it had let in.
 func (q *request) isRejected() bool {
 	if q.endpoint.door == nil {
 		return false
@@ -119,7 +119,7 @@ func (q *request) isRejected() bool {
 
 var errNoList = errors.New("the server has no list by which it could let anybody in")
 
-// reject is the refusal of a caller whom the door does not let in.
+// reject returns the refusal for a caller whom the door does not let in.
 func (q *request) reject(status int, challenges []string) *jsonrpc.Problem {
 	door := q.endpoint.door
 	told := make([]string, len(challenges))
@@ -136,8 +136,8 @@ func (q *request) reject(status int, challenges []string) *jsonrpc.Problem {
 	return jsonrpc.Refused(status, fmt.Sprintf("the MCP server %q refuses the caller's credentials", door.Name))
 }
 
-// rejected returns the refusal of a caller whom the door has refused something that it was
-// asked for on its behalf; nil if another server has, or the door something else.
+// rejected revokes the caller's admission if a server has refused a request that was sent for the caller.
+// If that server is the door, it returns the refusal for the caller. Otherwise it returns nil.
 func (q *request) rejected(s *Server, err error) *jsonrpc.Problem {
 	status := statusOf(err)
 	if status == nil {
@@ -150,9 +150,9 @@ func (q *request) rejected(s *Server, err error) *jsonrpc.Problem {
 	return q.reject(status.Status, status.WWWAuthenticate)
 }
 
-// revoke ends the lists of a server for a caller whose request it has refused, until it accepts the
-// caller anew. A server other than the door that is sent nothing of the caller's has not refused
-// the caller.
+// revoke ends a caller's admission at a server that has refused the caller's request, until the server
+// accepts the caller again. If a server other than the door receives no credentials of the caller, it
+// has not refused the caller.
 func (v *viewer) revoke(s *Server) {
 	if c := v.callerAt(s); s == v.endpoint.door || len(c.Credentials) > 0 {
 		s.revoke(c.Context, s.at(v.at))

@@ -109,9 +109,9 @@ type Endpoint struct {
 
 	changed     chan struct{} // a server's list has changed
 	publisher   func() *notices.Publisher
-	reconciling chan struct{}                   // is full while somebody looks, which may take seconds (synctest waits for no mutex)
-	seen        [2][revision.NumKinds]published // the lists at the last look; looking is full
-	notified    [2][revision.NumKinds]published // the lists that clients were told of last; looking is full
+	reconciling chan struct{}                   // is full during reconcile, which may take seconds (synctest waits for no mutex)
+	seen        [2][revision.NumKinds]published // the lists at the last reconcile; reconciling is full
+	notified    [2][revision.NumKinds]published // the lists of the last notices; reconciling is full
 }
 
 // New returns an endpoint in front of several servers. It has to be closed.

@@ -169,7 +169,7 @@ func (e *Endpoint) endSession(id session.ID) {
 	e.Settings.Broker.EndSession(id)
 }
 
-// setOwnHeader fills in the header of an answer of ours that is no list.
+// setOwnHeader fills in the header of an answer that the toolkit gives itself and that is no list.
 func (q *request) setOwnHeader() {
 	h := q.w.Header()
 	h["Cache-Status"] = []string{q.endpoint.status.Name + statusOwn}

@@ -60,7 +60,7 @@ func (q *request) list() error {
 	return nil
 }
 
-// listAnswer is the list that a caller is given.
+// listAnswer is the list that a caller gets.
 type listAnswer struct {
 	list    *catalog.List       // nil: there is no memory for it, or the caller is refused
 	outcome outcome.Outcome     // how it was come by
@@ -69,7 +69,7 @@ type listAnswer struct {
 	refused *client.StatusError // by the door; nil: the caller is not
 }
 
-// noteServed tells the feeds that a client is given their lists, which are parts of that one.
+// noteServed tells the feeds that a client gets their lists, which are parts of the answer.
 func (v *viewer) noteServed(k revision.Kind, g listAnswer) {
 	now := feed.Occasions()
 	if g.outcome != outcome.Hit || g.list.Told.Load() == now {

@@ -32,8 +32,8 @@ type viewer struct {
 	at       revision.Revision // of the request
 	views    *catalog.Views    // what the caller may see and call; nil: everything
 
-	callers    []*feed.Caller    // as whom the caller comes to the servers, by their numbers
-	admittedBy *callerlists.List // the door's list that has let the caller in; nil: none has, or it is used
+	callers    []*feed.Caller    // the caller as each server sees it, by the numbers of the servers
+	admittedBy *callerlists.List // the door's list that has let the caller in; nil: there is none, or it is used
 	crowded    bool              // a list could not be joined, as too many are
 }
 

@@ -24,8 +24,8 @@ type Rules interface {
 	Widest() *policy.View
 }
 
-// widestViews returns the views of a caller who may see as much as anybody; nil if there are no
-// rules.
+// widestViews returns the views of a caller who may see as much as anybody. It returns nil if there are
+// no rules.
 func widestViews(all Rules, servers []*Server) *catalog.Views {
 	return viewsOf(all, servers, func(r Rules) *policy.View { return r.Widest() })
 }
@@ -65,8 +65,8 @@ func varying(most *catalog.Views) (kinds revision.KindSet) {
 	return kinds
 }
 
-// resolve returns what a name stands for that may be one of a server's, or the refusal of what
-// the caller may not see: the same as of what does not exist.
+// resolve returns the item of a server that a name stands for. If the caller may not see the item, it
+// returns a refusal: the same as for an item that does not exist.
 func (q *request) resolve(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
 	switch {
 	case !q.views.Restricts(k, t.Server):
@@ -80,7 +80,7 @@ func (q *request) resolve(k revision.Kind, t catalog.Target, name string) (catal
 	return t, nil
 }
 
-// listedFor is judge where an item has to be in the list that the caller is shown. What is not
+// listedFor is resolve where an item has to be in the list that the caller is shown. What is not
 // there is looked for in a newer list of the server.
 func (q *request) listedFor(k revision.Kind, t catalog.Target, name string) (catalog.Target, *jsonrpc.Problem) {
 	s := q.endpoint.servers[t.Server]

@@ -52,7 +52,7 @@ func (c *call) tooled() []byte {
 	return nil
 }
 
-// translation is an answer of a server of the other era on its way to the client.
+// translation translates the answer of a server of the other era on its way to the client.
 type translation struct {
 	call   *call
 	status int
@@ -66,7 +66,7 @@ type translation struct {
 	over   bool         // the client has been given a response, or can be given none
 }
 
-// translate begins an answer over the bridge.
+// translate begins the translation of an answer.
 func (a *answer) translate(status int) *translation {
 	c := a.attempt.call
 	t := &translation{call: c, status: status, filter: a.attempt.messageFilter(a.watcher.Format == sse.JSON), share: c.endpoint.bridged.Share(), by: bridge.Answer{
@@ -153,7 +153,7 @@ func (t *translation) write(p []byte) error {
 	return nil
 }
 
-// passMessage takes a message of a stream.
+// passMessage translates a message of a stream, and writes it.
 func (t *translation) passMessage(data []byte) error {
 	m := t.translate(data)
 	t.over = m.Final
@@ -163,8 +163,8 @@ func (t *translation) passMessage(data []byte) error {
 	return t.event(m.Bytes)
 }
 
-// translate returns what the client is given of a message: nothing of one that cannot be read with
-// certainty where that matters.
+// translate returns the message that the client gets for a message of the server. It returns none if it
+// cannot read the server's message with certainty, and that matters.
 func (t *translation) translate(data []byte) bridge.Message {
 	left, err := t.filter(data)
 	if left == nil || err != nil && !errors.Is(err, message.ErrNoMessage) {

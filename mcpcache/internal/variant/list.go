@@ -77,7 +77,7 @@ func (r *Record) See(rev revision.Revision, k revision.Kind, s *cache.Seen, snap
 	r.reportAgreement(earlier, s, snapshot)
 }
 
-// reportAgreement tells who wants to know if clients of the variant are given a snapshot, and were not before.
+// reportAgreement calls agreed if clients of the variant now get the feed's snapshot, and did not before.
 // snapshot may be nil.
 func (r *Record) reportAgreement(earlier, now *cache.Seen, snapshot *cache.Entry) {
 	if r.agreed != nil && snapshot != nil && now.Agrees(snapshot) && !earlier.Agrees(snapshot) {
@@ -116,10 +116,9 @@ func (l *list) compare(s *cache.Seen, snapshot *cache.Entry) {
 	}
 }
 
-// IsLatest reports whether e is what clients of the variant were last given, and the
-// feed's snapshot still has the items that it had when that was compared with it.
-// Otherwise the upstream has changed something, and the variant's list may have
-// changed too.
+// IsLatest reports whether e is the list that clients of the variant got last. It also requires that the
+// feed's snapshot still has the items that it had when the two were compared. Otherwise the upstream has
+// changed something, and the variant's list may have changed too.
 func (r *Record) IsLatest(e, snapshot *cache.Entry) bool {
 	l := &r.lists[e.Revision][e.Kind]
 	base := l.base.Load()

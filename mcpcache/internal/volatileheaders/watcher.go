@@ -24,8 +24,7 @@ const (
 	cold = time.Minute
 )
 
-// Watcher are those that have been watched. All methods may be called from several goroutines
-// at once.
+// Watcher watches request headers. Its methods may be called from several goroutines at once.
 //
 // A header is found when one client has sent [NewValues] new values of it in a row, and was let
 // in by the upstream each time but never came back with the same one.
@@ -59,12 +58,12 @@ type Sent struct {
 	At      time.Time
 }
 
-// New returns one of which nothing is known.
+// New returns a watcher that knows nothing yet.
 func New() *Watcher {
 	return &Watcher{seed: maphash.MakeSeed(), found: make(map[string]bool)}
 }
 
-// Watch notes a header, and reports whether it is known to be restless. leadsNowhere reports
+// Watch notes a header, and reports whether its values keep changing. leadsNowhere reports
 // whether the upstream has let the client in, and it has not come back in any of the
 // authorization contexts of its last requests.
 func (h *Watcher) Watch(s Sent, leadsNowhere func([]cache.Partition) bool) bool {

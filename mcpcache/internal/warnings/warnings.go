@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// MaxValues is how many values of one remark are told apart, because clients can make them up.
+	// MaxValues is how many values of one warning are told apart, because clients can make them up.
 	MaxValues = 16
-	// maxValue is how many bytes of a value are told.
+	// maxValue is how many bytes of a value a warning has.
 	maxValue = 128
 )
 
-// Log are those of one handler. All methods may be called from several goroutines at once.
+// Log has the warnings of one handler. Its methods may be called from several goroutines at once.
 type Log struct {
 	logger *zap.Logger
 
@@ -25,17 +25,17 @@ type Log struct {
 	warnings []*warning
 }
 
-// warning is a remark that has been made, about one value.
+// warning is a warning about one value.
 type warning struct {
 	text, name, value string
 	times             int
 }
 
-// New returns one in which there are none.
+// New returns an empty log, which writes to l.
 func New(l *zap.Logger) *Log { return &Log{logger: l} }
 
-// Warn makes a remark about the value of something of that name, such as a header. The first time
-// it is logged. Of more than [MaxValues] values the others are one, which is not logged.
+// Warn warns of the value of something, such as a header of that name. It writes the first warning
+// of each value to the log. After [MaxValues] values it counts all others as one, and logs none.
 func (r *Log) Warn(text, name, value string) {
 	value = value[:min(len(value), maxValue)]
 	r.mu.Lock()
@@ -58,7 +58,7 @@ func (r *Log) Warn(text, name, value string) {
 	r.logger.Warn(text, zap.String(name, value))
 }
 
-// Texts returns the remarks that were made, each with its value and how often it was made.
+// Texts returns the warnings, each with its value and its number.
 func (r *Log) Texts() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
