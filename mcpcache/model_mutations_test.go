@@ -116,7 +116,7 @@ var mutations = []mutation{
 		{"internal/snapshot/snapshot.go", "if !said.Announced {", "if true {"},
 	}, found: `version \d+ of \S+ is old`},
 	{name: "have all pay for one mistake", edits: []replacement{
-		{"internal/exchange/called.go", "doubt := &admission.PendingChange{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tdoubt := &admission.PendingChange{"},
+		{"internal/exchange/called.go", "change := &admission.PendingChange{", "b.Cache.Bump(revision.SetOf(revision.Tools))\n\tchange := &admission.PendingChange{"},
 	}, found: `the mistake of another has cost it a hit`},
 	{name: "give a misled caller the same list", edits: []replacement{
 		{"internal/exchange/lookup.go", "case a.pending.Misled:\n\t\treturn true", "case a.pending.Misled:\n\t\treturn false"},

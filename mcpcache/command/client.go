@@ -101,12 +101,12 @@ func newAdminClient(flags caddycmd.Flags, warnings io.Writer) (*adminClient, err
 
 // get returns what the admin API answers at the path of those segments.
 func (c *adminClient) get(segments ...string) ([]byte, error) {
-	return c.ask(http.MethodGet, "", segments...)
+	return c.sendRequest(http.MethodGet, "", segments...)
 }
 
-// ask sends a request to the admin API and returns its answer. The query may
+// sendRequest sends a request to the admin API and returns its answer. The query may
 // be "".
-func (c *adminClient) ask(method, query string, segments ...string) ([]byte, error) {
+func (c *adminClient) sendRequest(method, query string, segments ...string) ([]byte, error) {
 	var path strings.Builder
 	path.WriteString("/mcp_cache/")
 	for i, segment := range segments {

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/report"
 )
 
-// judge makes an exit code of what was found.
-func judge(statuses []report.Status) (int, error) {
+// exitCode makes an exit code of what was found.
+func exitCode(statuses []report.Status) (int, error) {
 	if len(statuses) == 0 {
 		return exitNotReady, errors.New("this Caddy runs no mcp_cache handler")
 	}

@@ -133,7 +133,7 @@ func (q listing) query() string {
 
 // items returns the items of a kind that are asked for.
 func (c *adminClient) items(handler, kind string, q listing) ([]report.Summary, error) {
-	answer, err := c.ask("GET", q.query(), handler, kind)
+	answer, err := c.sendRequest("GET", q.query(), handler, kind)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (c *adminClient) restart(names []string) ([]report.Restarted, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.ask(http.MethodPost, "", name, "restart")
+	answer, err := c.sendRequest(http.MethodPost, "", name, "restart")
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ their lists, which "refresh" fetches anew.
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		if _, err := c.ask(http.MethodPost, "", name, "purge"); err != nil {
+		if _, err := c.sendRequest(http.MethodPost, "", name, "purge"); err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
 		if c.json {

@@ -75,7 +75,7 @@ func (c *adminClient) refresh(kinds []string) ([]report.Refreshed, error) {
 	if len(kinds) > 0 {
 		query = url.Values{"kind": kinds}.Encode()
 	}
-	answer, err := c.ask(http.MethodPost, query, name, "refresh")
+	answer, err := c.sendRequest(http.MethodPost, query, name, "refresh")
 	if err != nil {
 		return nil, err
 	}

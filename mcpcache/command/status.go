@@ -42,7 +42,7 @@ func newStatusCommand() *cobra.Command {
 		if *running {
 			return caddy.ExitCodeSuccess, nil
 		}
-		return judge(statuses)
+		return exitCode(statuses)
 	})
 }
 

@@ -125,7 +125,7 @@ func TestHeadline(t *testing.T) {
 		if want := "h " + c.want + ", in front of http://127.0.0.1:3001/mcp"; line != want {
 			t.Errorf("with feeds %q the headline is %q, want %q", c.states, line, want)
 		}
-		code, err := judge([]report.Status{status})
+		code, err := exitCode([]report.Status{status})
 		if code != c.code || code != 0 && err.Error() != "handler h "+c.want {
 			t.Errorf("with feeds %q the exit code is %d, %v; want %d", c.states, code, err, c.code)
 		}
@@ -186,7 +186,7 @@ func TestJudge(t *testing.T) {
 		"needs authorization": {[]report.Status{in(true, feed.NeedsAuthorization)}, 5},
 		"no revision offered": {[]report.Status{in(true, feed.Unsupported, feed.Unsupported)}, 5},
 	} {
-		if code, err := judge(c.statuses); code != c.want || (err == nil) != (code == 0) {
+		if code, err := exitCode(c.statuses); code != c.want || (err == nil) != (code == 0) {
 			t.Errorf("%s: exit code %d, %v; want %d", name, code, err, c.want)
 		}
 	}

@@ -304,7 +304,7 @@ func (c *Client) fetch(ctx context.Context, g grant, s *Client, fixed url.Values
 	maps.Copy(form, fixed)
 	hidden = slices.Concat(hidden, s.longParams(), c.auth.secrets(), c.given.all())
 	secrets := redact.New(hidden...)
-	token, err := c.ask(outbound.Hiding(ctx, secrets), form, hidden, g, s)
+	token, err := c.requestToken(outbound.Hiding(ctx, secrets), form, hidden, g, s)
 	if err != nil {
 		return tokensource.Token{}, secrets.Error(err)
 	}
@@ -312,8 +312,8 @@ func (c *Client) fetch(ctx context.Context, g grant, s *Client, fixed url.Values
 	return token, nil
 }
 
-// ask finds the authorization server and asks it.
-func (c *Client) ask(ctx context.Context, form url.Values, hidden []string, g grant, s *Client) (tokensource.Token, error) {
+// requestToken finds the authorization server and asks it.
+func (c *Client) requestToken(ctx context.Context, form url.Values, hidden []string, g grant, s *Client) (tokensource.Token, error) {
 	server, err := c.server.locate(ctx)
 	if err != nil {
 		return tokensource.Token{}, err

@@ -221,13 +221,13 @@ func (b *Backend) Ended() <-chan struct{} { return b.ended }
 // Destruct implements [github.com/caddyserver/caddy/v2.Destructor]. It waits
 // for nothing: see [Backend.Ended].
 func (b *Backend) Destruct() error {
-	go b.end()
+	go b.endFeeds()
 	return nil
 }
 
-// end ends the feeds. Their last snapshots are saved while their sessions are being
+// endFeeds ends the feeds. Their last snapshots are saved while their sessions are being
 // closed.
-func (b *Backend) end() {
+func (b *Backend) endFeeds() {
 	defer close(b.ended)
 	defer b.recover()
 	b.Feeds.Stop()

@@ -41,8 +41,8 @@ func captureOf(ctx context.Context) *capture {
 	return c
 }
 
-// ask begins to wait for the answer to a request of that id.
-func (c *capture) ask(id int64) {
+// awaitAnswer begins to wait for the answer to a request of that id.
+func (c *capture) awaitAnswer(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked, c.response = strconv.AppendInt(nil, id, 10), nil
@@ -77,8 +77,8 @@ func (e *unaddressedError) Error() string {
 	return "the answer is an error without an id: " + e.rpc.Error()
 }
 
-// end notes that an event stream has ended.
-func (c *capture) end() {
+// endStream notes that an event stream has ended.
+func (c *capture) endStream() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = c.response == nil

@@ -73,8 +73,8 @@ func (b *captureBody) add(p []byte) error {
 	return nil
 }
 
-// end returns the message that has been read, in one piece.
-func (b *captureBody) end() (data []byte, long bool) {
+// takeMessage returns the message that has been read, in one piece.
+func (b *captureBody) takeMessage() (data []byte, long bool) {
 	data, _ = b.message.Bytes()
 	long = b.long
 	b.message, b.long = nil, false
@@ -95,7 +95,7 @@ func (b *captureBody) fillJSON() error {
 			return err
 		}
 	}
-	data, long := b.end()
+	data, long := b.takeMessage()
 	if len(data) == 0 {
 		return fmt.Errorf("reading an answer: %w", errEmpty)
 	}
@@ -136,7 +136,7 @@ func (b *captureBody) fillEvents() error {
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		b.capture.end()
+		b.capture.endStream()
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (b *captureBody) findEnd(p []byte) (end int, ended bool) {
 // endEvent replaces the message of an event that has ended. An event that stays as it is
 // is passed on as it came.
 func (b *captureBody) endEvent() error {
-	data, long := b.end()
+	data, long := b.takeMessage()
 	var payload []byte
 	read := func(data []byte) bool {
 		payload = data

@@ -91,7 +91,7 @@ func TestCapture(t *testing.T) {
 			for _, sized := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %d, %t", name, piece, sized), func(t *testing.T) {
 					c := &capture{claim: &claim{slot: NewReadSlot()}, limit: 1 << 20}
-					c.ask(7)
+					c.awaitAnswer(7)
 					got, err := c.receive(t, replying{tt.contentType, tt.body, sized, piece})
 					if err != nil || got != tt.want {
 						t.Errorf("got error %v, %.200q, want %.200q", err, got, tt.want)
@@ -188,7 +188,7 @@ func TestCaptureRefuses(t *testing.T) {
 		} {
 			for contentType, text := range map[string]string{jsonType: body, eventType: "data: " + body + "\n\n"} {
 				c := &capture{claim: &claim{slot: NewReadSlot()}}
-				c.ask(7)
+				c.awaitAnswer(7)
 				got, err := c.receive(t, replying{contentType, text, false, 1 << 20})
 				if contentType == eventType && len(text) < longMessage { // the library may ignore it
 					_, err = c.answer()
@@ -211,7 +211,7 @@ func TestCaptureRefuses(t *testing.T) {
 func TestCaptureBelievesNoLength(t *testing.T) {
 	long, result := exactly(longMessage + 1)
 	c := &capture{claim: &claim{slot: NewReadSlot()}, limit: 1 << 20}
-	c.ask(7)
+	c.awaitAnswer(7)
 	lying := roundTrip(func(req *http.Request) (*http.Response, error) {
 		res, err := replying{jsonType, long, false, 1 << 20}.RoundTrip(req)
 		res.Header.Set("Content-Length", fmt.Sprint(int64(1)<<50))

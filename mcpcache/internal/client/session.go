@@ -162,7 +162,7 @@ func (s *Session) callNamed(ctx context.Context, method, name string, params map
 		params["_meta"] = s.modernMeta(asking.Capabilities)
 	}
 	number := s.nextID.Add(1)
-	kept.ask(number)
+	kept.awaitAnswer(number)
 	id := mcp.NewRequestId(number)
 	res, err := s.sendRequest(ctx, number, transport.JSONRPCRequest{
 		JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params, Header: header,

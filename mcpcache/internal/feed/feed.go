@@ -259,7 +259,7 @@ func (f *Feed) Poke() {
 	}
 	for _, l := range f.lists {
 		if l.failure != nil && client.NoAnswer(l.failure.Err) && l.due.After(time.Now()) {
-			l.ask(refresh)
+			l.makeDue(refresh)
 			flight.Signal(f.wake)
 		}
 	}
@@ -297,8 +297,8 @@ func (f *Feed) changed(change cache.Change) {
 				l.notices.Notice(l.noticeSeen)
 			}
 			pause := l.notices.Pause(f.policy().Refresh)
-			l.ask(pause)
-			l.variants.ask(pause)
+			l.makeDue(pause)
+			l.variants.makeDue(pause)
 		}
 	}
 	f.mu.Unlock()

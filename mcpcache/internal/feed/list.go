@@ -62,9 +62,9 @@ type timing struct {
 	notBefore time.Time // until when the upstream wants to be left alone
 }
 
-// ask makes the next fetch due: now, unless the last one began less than
+// makeDue makes the next fetch due: now, unless the last one began less than
 // pause ago or the upstream wants to be left alone.
-func (t *timing) ask(pause time.Duration) {
+func (t *timing) makeDue(pause time.Duration) {
 	t.due = later(later(time.Now(), t.started.Add(pause)), t.notBefore)
 }
 

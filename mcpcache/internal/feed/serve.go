@@ -173,7 +173,7 @@ func (f *Feed) reconsider() {
 		case wanted != l.offered:
 			l.offer(wanted)
 		case wanted && l.failure == nil && l.times != Times{} && l.times != p.Of(k):
-			l.ask(p.Refresh)
+			l.makeDue(p.Refresh)
 		}
 		l.try()
 	}
@@ -205,8 +205,8 @@ func (c *connection) fetchAll() {
 	}
 	for _, l := range f.lists {
 		if l.offered && c.Announces(l.kind) {
-			l.ask(f.policy().Refresh)
-			l.variants.ask(f.policy().Refresh)
+			l.makeDue(f.policy().Refresh)
+			l.variants.makeDue(f.policy().Refresh)
 		}
 	}
 	flight.Signal(f.wake)
@@ -220,7 +220,7 @@ func (c *connection) fetchOne() bool {
 	defer f.mu.Unlock()
 	for _, l := range f.lists {
 		if l.offered && !l.trial.on && f.conn == c {
-			l.ask(f.policy().Refresh)
+			l.makeDue(f.policy().Refresh)
 			flight.Signal(f.wake)
 			return true
 		}

@@ -59,7 +59,7 @@ func (f *Feed) woken(since time.Time) {
 		l := f.List(k)
 		if l.try(); l.offered && l.started.Before(since) {
 			l.woken, l.settled = since, false
-			l.ask(f.policy().Refresh)
+			l.makeDue(f.policy().Refresh)
 		}
 	}
 	flight.Signal(f.wake)

@@ -37,16 +37,16 @@ func (m *membership) renew(since time.Time) {
 		m.since = time.Now()
 	}
 	if m.until, m.ended = since.Add(life-margin), false; m.lapse == nil {
-		m.lapse = time.AfterFunc(time.Until(m.until), m.end)
+		m.lapse = time.AfterFunc(time.Until(m.until), m.expire)
 	} else {
 		m.lapse.Reset(time.Until(m.until))
 	}
 	m.cache.ReceivesUntil(m.until)
 }
 
-// end outdates everything when the membership has ended. From then on, this instance goes by what it
+// expire outdates everything when the membership has ended. From then on, this instance goes by what it
 // finds out itself.
-func (m *membership) end() {
+func (m *membership) expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended || time.Now().Before(m.until) {

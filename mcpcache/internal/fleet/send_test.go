@@ -30,7 +30,7 @@ func TestOthersOutdate(t *testing.T) {
 				if i := fleet[2]; i.cache.Freshness(tools[2], time.Now().Add(life)) != cache.Outdated {
 					t.Error("an instance that has not been for a life does not know it at once")
 				}
-				fleet[0].membership.end() // too soon
+				fleet[0].membership.expire() // too soon
 				fleet[0].cache.Bump(revision.SetOf(revision.Tools))
 				own := fleet[0].fetched(revision.Tools)
 				if slow > 0 {

@@ -72,7 +72,7 @@ func (t *itemTable) parse(key string) error {
 			return fmt.Errorf("%w, in item %d", err, number+1)
 		}
 	}
-	return s.end()
+	return s.endOfInput()
 }
 
 // add adds an item. All offsets are within the array.

@@ -14,7 +14,7 @@ func locate(object []byte, path ...string) (start, end int, err error) {
 	s := scan(object)
 	defer s.release()
 	if err = s.locate(path, &start, &end); err == nil {
-		err = s.end()
+		err = s.endOfInput()
 	}
 	return start, end, err
 }

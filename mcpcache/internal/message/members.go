@@ -42,7 +42,7 @@ func eachMember(object []byte, known keyset, f func(key int, name, value []byte)
 			return err
 		}
 	}
-	return s.end()
+	return s.endOfInput()
 }
 
 // maxMembers is how many members an object of the protocol may have: their names are
@@ -97,7 +97,7 @@ func eachElement(array []byte, f func(value []byte) error) error {
 			return err
 		}
 	}
-	return s.end()
+	return s.endOfInput()
 }
 
 // stringList returns the texts of a raw JSON array of strings.

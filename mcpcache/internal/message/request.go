@@ -100,7 +100,7 @@ func (s *scanner) request(req *Request) error {
 			return err
 		}
 	}
-	if err := s.end(); err != nil {
+	if err := s.endOfInput(); err != nil {
 		return err
 	}
 	return checkMembers(before)

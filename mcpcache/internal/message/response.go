@@ -141,7 +141,7 @@ func (s *scanner) members(f func(key int) error) (members, withNull seen, err er
 			before.remove(key)
 		}
 	}
-	return members, withNull, s.end()
+	return members, withNull, s.endOfInput()
 }
 
 func (s *scanner) responseMember(key int, resp *Response) error {

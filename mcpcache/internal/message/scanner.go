@@ -173,8 +173,8 @@ func (s *scanner) unescape(name []byte) []byte {
 	return text
 }
 
-// end checks that only white space follows.
-func (s *scanner) end() error {
+// endOfInput checks that only white space follows.
+func (s *scanner) endOfInput() error {
 	for _, c := range s.text[s.dec.InputOffset():] {
 		switch c {
 		case ' ', '\t', '\r', '\n':

@@ -50,7 +50,7 @@ func (w *Walk) Take(result []byte) error {
 	case !page.Complete:
 		return ErrNotComplete
 	case w.empty != nil && (page.Count == 0 || page.hasNamesOf(w.Pages[0]) || page.hasNamesOf(w.empty)):
-		w.end()
+		w.endList()
 		return nil
 	}
 	w.Pages, w.empty = append(w.Pages, page), nil
@@ -97,12 +97,12 @@ func (w *Walk) EndsWith(code int) bool {
 	if w.empty == nil || code != jsonrpc.InvalidParams {
 		return false
 	}
-	w.end()
+	w.endList()
 	return true
 }
 
-// end makes the last page, whose cursor is an empty one, the end of the list.
-func (w *Walk) end() { w.empty.NextCursor, w.done, w.Emptied = nil, true, true }
+// endList makes the last page, whose cursor is an empty one, the end of the list.
+func (w *Walk) endList() { w.empty.NextCursor, w.done, w.Emptied = nil, true, true }
 
 // hasNamesOf reports whether a page has items of the same names as another, in their order.
 func (p *Page) hasNamesOf(other *Page) bool {

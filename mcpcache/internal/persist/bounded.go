@@ -29,12 +29,12 @@ func newBoundedStore(s stores.Store, secrets Secrets) *boundedStore {
 
 // Load implements [stores.Store].
 func (b *boundedStore) Load(ctx context.Context, key string) ([]byte, error) {
-	return askFor(ctx, b, func() ([]byte, error) { return b.Store.Load(ctx, key) })
+	return callFor(ctx, b, func() ([]byte, error) { return b.Store.Load(ctx, key) })
 }
 
 // Save implements [stores.Store].
 func (b *boundedStore) Save(ctx context.Context, key string, value []byte) error {
-	return b.ask(ctx, func() error { return b.Store.Save(ctx, key, value) })
+	return b.call(ctx, func() error { return b.Store.Save(ctx, key, value) })
 }
 
 // keep saves a value as of that time, unless others have saved a newer one.
@@ -43,7 +43,7 @@ func (b *boundedStore) keep(ctx context.Context, key string, at time.Time, value
 	if !can {
 		return b.Save(ctx, key, value)
 	}
-	err := b.ask(ctx, func() error { return fleet.SaveAt(ctx, key, at, value) })
+	err := b.call(ctx, func() error { return fleet.SaveAt(ctx, key, at, value) })
 	if errors.Is(err, stores.ErrNewer) {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (b *boundedStore) keep(ctx context.Context, key string, at time.Time, value
 
 // Delete implements [stores.Store].
 func (b *boundedStore) Delete(ctx context.Context, key string) error {
-	return b.ask(ctx, func() error { return b.Store.Delete(ctx, key) })
+	return b.call(ctx, func() error { return b.Store.Delete(ctx, key) })
 }
 
 // Size implements [stores.Sizer]. It returns -1 if the store does not.
@@ -61,7 +61,7 @@ func (b *boundedStore) Size(ctx context.Context, key string) (int64, error) {
 	if !can {
 		return -1, nil
 	}
-	return askFor(ctx, b, func() (int64, error) { return sizer.Size(ctx, key) })
+	return callFor(ctx, b, func() (int64, error) { return sizer.Size(ctx, key) })
 }
 
 // Sweep implements [stores.Sweeper]. It does nothing if the store does not.
@@ -70,13 +70,13 @@ func (b *boundedStore) Sweep(ctx context.Context, since time.Time) error {
 	if !can {
 		return nil
 	}
-	return b.ask(ctx, func() error { return sweeper.Sweep(ctx, since) })
+	return b.call(ctx, func() error { return sweeper.Sweep(ctx, since) })
 }
 
-// askFor calls the store once it is idle, and returns what that returns.
-func askFor[T any](ctx context.Context, b *boundedStore, do func() (T, error)) (value T, err error) {
+// callFor calls the store once it is idle, and returns what that returns.
+func callFor[T any](ctx context.Context, b *boundedStore, do func() (T, error)) (value T, err error) {
 	values := make(chan T, 1)
-	err = b.ask(ctx, func() error {
+	err = b.call(ctx, func() error {
 		value, err := do()
 		values <- value
 		return err
@@ -87,8 +87,8 @@ func askFor[T any](ctx context.Context, b *boundedStore, do func() (T, error)) (
 	return value, err
 }
 
-// ask calls the store once it is idle.
-func (b *boundedStore) ask(ctx context.Context, do func() error) error {
+// call calls the store once it is idle.
+func (b *boundedStore) call(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("asking the store: %w", err)
 	}

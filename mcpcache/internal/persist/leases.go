@@ -71,7 +71,7 @@ func (kp *Keeper) lease(ctx context.Context, instance string, store *boundedStor
 		known = c.asOf // it is what is there
 	}
 	for range 2 {
-		lease, err := askFor(ctx, store, func() (stores.Lease, error) { return fleet.Lease(ctx, path, instance, known, leaseLife) })
+		lease, err := callFor(ctx, store, func() (stores.Lease, error) { return fleet.Lease(ctx, path, instance, known, leaseLife) })
 		if !errors.Is(err, stores.ErrNewer) {
 			return nil, lease, err
 		}
@@ -114,7 +114,7 @@ func (kp *Keeper) hold(ctx context.Context, store *boundedStore, key slotKey, le
 	ask := func(do func(context.Context) error) error {
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
 		defer cancel()
-		return store.ask(asking, func() error { return do(asking) })
+		return store.call(asking, func() error { return do(asking) })
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -69,7 +69,7 @@ func (b *boundedStore) terms(ctx context.Context, key string) (terms snapshot.Te
 		now    time.Time
 		within time.Duration
 	}
-	said, err := askFor(ctx, b, func() (c clock, err error) {
+	said, err := callFor(ctx, b, func() (c clock, err error) {
 		c.now, c.within, err = b.shared.Now(ctx)
 		return c, err
 	})

@@ -61,12 +61,12 @@ func (p *Program) newCall(r *http.Request, m *inbound.Request) *call {
 
 // fail ends the call with an error of ours.
 func (c *call) fail(text string) {
-	c.end(jsonrpc.Failed(http.StatusOK, text).Append(nil, c.id), nil)
+	c.answerClient(jsonrpc.Failed(http.StatusOK, text).Append(nil, c.id), nil)
 }
 
-// end gives the client the answer, or an error in its place. It takes over the share that it has of the memory,
+// answerClient gives the client the answer, or an error in its place. It takes over the share that it has of the memory,
 // if any.
-func (c *call) end(answer []byte, share *budget.Share) {
+func (c *call) answerClient(answer []byte, share *budget.Share) {
 	if c.answered != nil {
 		c.answered(answer)
 	}

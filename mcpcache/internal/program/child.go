@@ -158,7 +158,7 @@ func (c *child) read() {
 		case errors.Is(err, process.ErrLine):
 			c.fail(err)
 		}
-		if c.line.end(); err != nil && !errors.Is(err, process.ErrSkipped) {
+		if c.line.release(); err != nil && !errors.Is(err, process.ErrSkipped) {
 			break
 		}
 	}
@@ -273,7 +273,7 @@ func (c *child) answered(line []byte, e message.Envelope) {
 	default:
 		line = e.WithID(line, asked.id)
 	}
-	asked.end(line, &c.line.share)
+	asked.answerClient(line, &c.line.share)
 }
 
 // settle returns a call that is over, nil if there is none.

@@ -62,7 +62,7 @@ func single(r *http.Request, status int, from *stream, only piece) *http.Respons
 
 func newBody(r *http.Request, b *answerBody) *answerBody {
 	b.ctx = r.Context()
-	b.slow = time.AfterFunc(leastPace, b.end)
+	b.slow = time.AfterFunc(leastPace, b.dropUnread)
 	b.slow.Stop() // until something has been read
 	return b
 }
@@ -137,8 +137,8 @@ func (b *answerBody) fill() error {
 	return nil
 }
 
-// end drops what has not been read.
-func (b *answerBody) end() {
+// dropUnread drops what has not been read.
+func (b *answerBody) dropUnread() {
 	b.once.Do(func() {
 		b.mu.Lock()
 		b.ended, b.parts = true, nil
@@ -155,6 +155,6 @@ func (b *answerBody) end() {
 // Close implements [io.Closer].
 func (b *answerBody) Close() error {
 	b.slow.Stop()
-	b.end()
+	b.dropUnread()
 	return nil
 }

@@ -47,7 +47,7 @@ func (h *Host) EndAll(within time.Duration) {
 	h.mu.Lock()
 	var ending sync.WaitGroup
 	for p := range h.programs {
-		ending.Go(func() { p.end(func(c *child) { c.process.Terminate(within) }) })
+		ending.Go(func() { p.endProcesses(func(c *child) { c.process.Terminate(within) }) })
 	}
 	h.mu.Unlock()
 	ending.Wait()

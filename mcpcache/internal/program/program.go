@@ -118,7 +118,7 @@ func (p *Program) ShareMemory(room *budget.Room) { p.memory.Store(room) }
 // Close ends the program and its sessions. Processes are stopped behind it, see [Host.Close].
 func (p *Program) Close() {
 	p.host.stopping.Go(func() {
-		p.end(func(c *child) { c.process.Stop(p.limits.Load().StopGrace) })
+		p.endProcesses(func(c *child) { c.process.Stop(p.limits.Load().StopGrace) })
 		p.records.saves.Wait()
 		p.host.mu.Lock()
 		defer p.host.mu.Unlock()
@@ -126,8 +126,8 @@ func (p *Program) Close() {
 	})
 }
 
-// end ends all processes as stop does, and returns when they have ended.
-func (p *Program) end(stop func(*child)) {
+// endProcesses ends all processes as stop does, and returns when they have ended.
+func (p *Program) endProcesses(stop func(*child)) {
 	p.mu.Lock()
 	if !p.ended {
 		p.ended = true

@@ -89,8 +89,8 @@ func (l *lineRoom) pause() {
 	}
 }
 
-// end is called when the line has been dealt with: whoever keeps it has taken the share.
-func (l *lineRoom) end() {
+// release is called when the line has been dealt with: whoever keeps it has taken the share.
+func (l *lineRoom) release() {
 	if l.room == nil {
 		return
 	}

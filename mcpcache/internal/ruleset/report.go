@@ -20,7 +20,7 @@ func (s *Rules) Policy() report.Policy {
 
 // Rules implements [report.Policy].
 func (s *Rules) Rules() []report.Rule {
-	rules, unused := make([]report.Rule, len(s.configured)), s.use.look()
+	rules, unused := make([]report.Rule, len(s.configured)), s.use.findUnused()
 	for i, r := range s.configured {
 		rules[i] = report.Rule{Number: i, Effect: r.Effect, Kind: r.Kind, Items: r.Items}
 		for _, n := range unused[i] {

@@ -75,13 +75,13 @@ func (u *use) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			u.look()
+			u.findUnused()
 		}
 	}
 }
 
-// look returns for each rule the numbers of its patterns that match nothing.
-func (u *use) look() [][]int {
+// findUnused returns for each rule the numbers of its patterns that match nothing.
+func (u *use) findUnused() [][]int {
 	lists := u.lists()
 	seen := make([]seenList, len(lists))
 	for i, l := range lists {
@@ -91,13 +91,13 @@ func (u *use) look() [][]int {
 	defer u.mu.Unlock()
 	if !slices.Equal(seen, u.seen) {
 		u.seen = seen
-		u.judge(lists)
+		u.judgeItems(lists)
 	}
 	return u.unused
 }
 
-// judge looks at the items. The caller holds u.mu.
-func (u *use) judge(lists []*catalog.List) {
+// judgeItems looks at the items. The caller holds u.mu.
+func (u *use) judgeItems(lists []*catalog.List) {
 	var known revision.KindSet
 	for _, l := range lists {
 		known |= revision.SetOf(l.Entry.Kind)

@@ -71,7 +71,7 @@ func (u *usedRules) set(r revision.Revision, k revision.Kind, names ...string) {
 // want looks, and wants those patterns unused and those lines in the log since.
 func (u *usedRules) want(unused string, lines ...string) {
 	u.t.Helper()
-	if got := fmt.Sprint(u.look()); got != unused {
+	if got := fmt.Sprint(u.findUnused()); got != unused {
 		u.t.Errorf("unused are %s, want %s", got, unused)
 	}
 	u.wantLogged(lines...)
@@ -118,7 +118,7 @@ func TestResourceRulesKnowTemplates(t *testing.T) {
 		u := newUsedRules(t, templates, Rule{Effect: "allow", Kind: "resources", Items: []string{"docs://a/*", "file:*"}})
 		u.set(revision.LatestModern, revision.Resources, "test://x")
 		u.set(revision.LatestModern, revision.ResourceTemplates, "docs://{area}/{x}")
-		if got := fmt.Sprint(u.look()); got != unused {
+		if got := fmt.Sprint(u.findUnused()); got != unused {
 			t.Errorf("with templates %v, unused are %s, want %s", templates, got, unused)
 		}
 	}

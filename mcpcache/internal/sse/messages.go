@@ -186,7 +186,7 @@ func (m *messages) read(c byte, heard func(method string)) {
 		m.escape = 1
 	case '"':
 		m.inString = false
-		m.end(heard)
+		m.endMessage(heard)
 	default:
 		m.add(c)
 	}
@@ -201,7 +201,7 @@ func (m *messages) add(c byte) {
 	}
 }
 
-func (m *messages) end(heard func(method string)) {
+func (m *messages) endMessage(heard func(method string)) {
 	text := m.text[:m.n]
 	if m.any || m.id != nil {
 		text, _, _ = bytes.Cut(text, []byte{0})

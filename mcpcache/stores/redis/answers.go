@@ -59,7 +59,7 @@ func (f *follower) follow(p []byte) error {
 func (f *follower) pass(part []byte) error {
 	if f.text > 0 {
 		if f.text -= int64(len(part)); f.text == 0 {
-			f.end()
+			f.endMessage()
 		}
 		return nil
 	}
@@ -88,7 +88,7 @@ func (f *follower) header(line string) error {
 	switch {
 	case err != nil:
 	case line[0] == '+', line[0] == '-', line[0] == ':', n == -1, line == "*0":
-		f.end()
+		f.endMessage()
 		return nil
 	case line[0] == '$' && n >= 0 && n <= maxMessage:
 		f.text = n + int64(len("\r\n"))
@@ -113,8 +113,8 @@ func (f *follower) take(n int64) error {
 
 var errTooLong = errors.New("the answers of redis are longer than 256 MiB together")
 
-// end ends a message, or an element of one.
-func (f *follower) end() {
+// endMessage ends a message, or an element of one.
+func (f *follower) endMessage() {
 	for last := len(f.open) - 1; last >= 0; last-- {
 		if f.open[last]--; f.open[last] > 0 {
 			return

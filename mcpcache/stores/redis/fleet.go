@@ -46,7 +46,7 @@ func digits(at time.Time) string { return fmt.Sprintf("%016d", max(at.UnixMicro(
 
 // run runs a script that returns a number.
 func (s *Redis) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (int64, error) {
-	return ask(ctx, s.link, (*link).client, func(c redis.UniversalClient) (int64, error) { return script.Run(ctx, c, keys, args...).Int64() })
+	return sendCommand(ctx, s.link, (*link).client, func(c redis.UniversalClient) (int64, error) { return script.Run(ctx, c, keys, args...).Int64() })
 }
 
 // save keeps a value as of a time, in digits.
@@ -69,7 +69,7 @@ func (s *Redis) SaveAt(ctx context.Context, key string, at time.Time, value []by
 // Lease implements [stores.Fleet].
 func (s *Redis) Lease(ctx context.Context, key, holder string, known time.Time, life time.Duration) (stores.Lease, error) {
 	l := &lease{store: s, key: s.keyOf(key) + ":lease", token: rand.Text() + " " + holder}
-	said, err := ask(ctx, s.link, (*link).client, func(c redis.UniversalClient) ([]any, error) {
+	said, err := sendCommand(ctx, s.link, (*link).client, func(c redis.UniversalClient) ([]any, error) {
 		return pair(leaseScript.Run(ctx, c, []string{s.keyOf(key), l.key}, digits(known), l.token, life.Milliseconds()))
 	})
 	if err == nil {

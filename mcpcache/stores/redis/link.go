@@ -120,9 +120,9 @@ func (l *link) current() stores.State {
 
 // run keeps the connection until the link ends.
 func (l *link) run() {
-	defer l.end()
+	defer l.closeConnection()
 	for pause := firstPause; ; {
-		refused, err := l.ask()
+		refused, err := l.askTime()
 		l.note(err)
 		wait := beat
 		switch {
@@ -141,8 +141,8 @@ func (l *link) run() {
 	}
 }
 
-// end closes the connection. What is asked for afterwards finds Redis away.
-func (l *link) end() {
+// closeConnection closes the connection. What is asked for afterwards finds Redis away.
+func (l *link) closeConnection() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state = stores.State{Failure: errors.New("the connection has ended"), Since: time.Now()}
@@ -220,9 +220,9 @@ func (l *link) clients() (first, members redis.UniversalClient, replica error) {
 	return first, members, replica
 }
 
-// ask connects to Redis, if that has not been done, and asks for its time. It reports
+// askTime connects to Redis, if that has not been done, and asks for its time. It reports
 // whether Redis has answered that it does not want us.
-func (l *link) ask() (refused bool, err error) {
+func (l *link) askTime() (refused bool, err error) {
 	first, members, err := l.clients()
 	if err != nil {
 		return false, plainly(err)

@@ -128,7 +128,7 @@ func (s *Redis) membersRun(ctx context.Context, c redis.UniversalClient, script 
 
 // Join implements [stores.Members].
 func (s *Redis) Join(ctx context.Context, place, member string, life time.Duration) (stores.Standing, error) {
-	said, err := ask(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) ([]string, error) {
+	said, err := sendCommand(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) ([]string, error) {
 		return s.membersRun(ctx, c, joinScript, place, member, life).StringSlice()
 	})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Redis) Join(ctx context.Context, place, member string, life time.Durati
 
 // Confirm implements [stores.Members].
 func (s *Redis) Confirm(ctx context.Context, place, member string, heard uint64, life time.Duration) (stores.Standing, error) {
-	said, err := ask(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) ([]string, error) {
+	said, err := sendCommand(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) ([]string, error) {
 		return s.membersRun(ctx, c, confirmScript, place, member, life, heard).StringSlice()
 	})
 	if err != nil {
@@ -160,7 +160,7 @@ func standing(said []string) (s stores.Standing, err error) {
 
 // Announce implements [stores.Members].
 func (s *Redis) Announce(ctx context.Context, place, member string, message []byte, life time.Duration) (number uint64, confirmed bool, err error) {
-	said, err := ask(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) ([]any, error) {
+	said, err := sendCommand(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) ([]any, error) {
 		return pair(s.membersRun(ctx, c, announceScript, place, member, life, message))
 	})
 	if err == nil {
@@ -174,7 +174,7 @@ func (s *Redis) Announce(ctx context.Context, place, member string, message []by
 
 // Leave implements [stores.Members].
 func (s *Redis) Leave(ctx context.Context, place, member string) error {
-	_, err := ask(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) (int64, error) {
+	_, err := sendCommand(ctx, s.link, (*link).membersClient, func(c redis.UniversalClient) (int64, error) {
 		return c.HDel(ctx, s.membersOf(place), "m:"+member).Result()
 	})
 	if err != nil {

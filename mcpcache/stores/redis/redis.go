@@ -156,9 +156,9 @@ func (s *Redis) keyOf(key string) string {
 	return s.Prefix + version + "{" + place + "}:" + rest
 }
 
-// ask sends a command with one of the link's clients, and says what went wrong in the words of
+// sendCommand sends a command with one of the link's clients, and says what went wrong in the words of
 // [stores].
-func ask[T any](ctx context.Context, l *link, which clientOf, command func(redis.UniversalClient) (T, error)) (answer T, err error) {
+func sendCommand[T any](ctx context.Context, l *link, which clientOf, command func(redis.UniversalClient) (T, error)) (answer T, err error) {
 	client, err := which(l, ctx)
 	if err != nil {
 		return answer, err
@@ -199,7 +199,7 @@ func inWords(err error) error {
 
 // Load implements [stores.Store].
 func (s *Redis) Load(ctx context.Context, key string) ([]byte, error) {
-	value, err := ask(ctx, s.link, (*link).client, func(c redis.UniversalClient) ([]byte, error) { return c.HGet(ctx, s.keyOf(key), "value").Bytes() })
+	value, err := sendCommand(ctx, s.link, (*link).client, func(c redis.UniversalClient) ([]byte, error) { return c.HGet(ctx, s.keyOf(key), "value").Bytes() })
 	if err != nil {
 		return nil, fmt.Errorf("loading %s: %w", key, err)
 	}
@@ -213,7 +213,7 @@ func (s *Redis) Save(ctx context.Context, key string, value []byte) error {
 
 // Delete implements [stores.Store].
 func (s *Redis) Delete(ctx context.Context, key string) error {
-	_, err := ask(ctx, s.link, (*link).client, func(c redis.UniversalClient) (int64, error) { return c.Del(ctx, s.keyOf(key)).Result() })
+	_, err := sendCommand(ctx, s.link, (*link).client, func(c redis.UniversalClient) (int64, error) { return c.Del(ctx, s.keyOf(key)).Result() })
 	if err != nil {
 		return fmt.Errorf("deleting %s: %w", key, err)
 	}
@@ -222,7 +222,7 @@ func (s *Redis) Delete(ctx context.Context, key string) error {
 
 // Size implements [stores.Sizer]. What is not there is as long as what is empty.
 func (s *Redis) Size(ctx context.Context, key string) (int64, error) {
-	size, err := ask(ctx, s.link, (*link).client, func(c redis.UniversalClient) (int64, error) { return c.HStrLen(ctx, s.keyOf(key), "value").Result() })
+	size, err := sendCommand(ctx, s.link, (*link).client, func(c redis.UniversalClient) (int64, error) { return c.HStrLen(ctx, s.keyOf(key), "value").Result() })
 	if err != nil {
 		return 0, fmt.Errorf("looking at %s: %w", key, err)
 	}

@@ -67,8 +67,8 @@ func (p *place) confirmed(number uint64) bool {
 	return !time.Now().Before(p.sure)
 }
 
-// tell has all who listen hear of an announcement.
-func (p *place) tell(a stores.Announcement) {
+// publish has all who listen hear of an announcement.
+func (p *place) publish(a stores.Announcement) {
 	for h := range p.hearers {
 		h.waiting = append(h.waiting, a)
 		select {
@@ -82,7 +82,7 @@ func (p *place) tell(a stores.Announcement) {
 func (s *Trial) Forge(place string, a stores.Announcement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.placeOf(place).tell(a)
+	s.placeOf(place).publish(a)
 }
 
 // SetDelivery says how often the instance hears an announcement; nil has it hear each once. What
@@ -162,7 +162,7 @@ func (s *Shared) Confirm(ctx context.Context, place, name string, heard uint64, 
 		p.members[name] = member{time.Now().Add(life), max(m.heard, heard)}
 		is = p.standing()
 		if more && p.confirmed(heard) {
-			p.tell(stores.Announcement{Number: heard, Confirmed: true})
+			p.publish(stores.Announcement{Number: heard, Confirmed: true})
 		}
 		return nil
 	})
@@ -180,7 +180,7 @@ func (s *Shared) Announce(ctx context.Context, place, name string, message []byt
 			p.members[name] = m
 		}
 		number, confirmed = p.last, p.confirmed(p.last)
-		p.tell(stores.Announcement{Number: p.last, Member: name, Message: bytes.Clone(message)})
+		p.publish(stores.Announcement{Number: p.last, Member: name, Message: bytes.Clone(message)})
 		return nil
 	})
 	return number, confirmed, err

@@ -224,7 +224,7 @@ func (s *Source) begin() (*flight.Flight[string], error) {
 		got, err := s.attempt()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.end(f, start, got, err)
+		s.takeResult(f, start, got, err)
 	})
 	return f, nil
 }
@@ -244,8 +244,8 @@ func (s *Source) attempt() (got Token, err error) {
 	return s.fetch(ctx)
 }
 
-// end takes in what came of a fetch and wakes those who wait for it.
-func (s *Source) end(f *flight.Flight[string], start time.Time, got Token, err error) {
+// takeResult takes in what came of a fetch and wakes those who wait for it.
+func (s *Source) takeResult(f *flight.Flight[string], start time.Time, got Token, err error) {
 	s.fetching = nil
 	if err == nil && !got.Expires.IsZero() && !got.Expires.After(time.Now()) {
 		err = ErrExpired
