@@ -143,8 +143,8 @@ type clientSettings struct {
 	keyOptionsGiven bool
 }
 
-// method returns the configured method, or the one that follows from the
-// credentials, or an error if they do not fit.
+// resolve returns the configured method, or the method that follows from the credentials. It returns an
+// error if they do not fit together.
 func (s clientSettings) resolve() (string, error) {
 	if s.method != "" && !slices.Contains(authMethods, s.method) {
 		return "", fmt.Errorf("client_auth: unknown method %q, want one of %v", s.method, authMethods)

@@ -68,8 +68,8 @@ func unknownVersion(r *http.Request, version string) *http.Response {
 	return refuse(r, nil, jsonrpc.Refused(http.StatusBadRequest, "unknown MCP-Protocol-Version "+strconv.Quote(version)))
 }
 
-// isModern reports whether a message is that of a client without a session: it names its revision
-// itself, which may be one that only the program knows.
+// isModernRequest reports whether a client without a session has sent the message. Such a message names
+// its revision itself. Only the program may know that revision.
 func isModernRequest(r *http.Request, request *message.Request) bool {
 	named := revision.Parse(string(request.Meta.Revision))
 	return named.Era() == revision.Modern || named == revision.Unknown && request.Meta.Revision != nil ||

@@ -1,6 +1,6 @@
 package revision
 
-// Kinds that a notice concerns, as a set of bits: 1<<Kind.
+// KindSet is a set of kinds, as bits: 1<<Kind. A notice concerns such a set.
 type KindSet uint8
 
 // SetOf returns the set of those kinds.

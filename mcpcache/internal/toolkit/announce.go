@@ -53,15 +53,15 @@ func (e *Endpoint) reconcile(ctx context.Context) {
 	now := time.Now()
 	for _, r := range eras {
 		for _, k := range notices.Kinds {
-			l, seen, told := published{e.joinNow(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k], &e.notified[r.Era()][k]
+			l, seen, notified := published{e.joinNow(r, k, now), e.ofCallers(k)}, &e.seen[r.Era()][k], &e.notified[r.Era()][k]
 			first := seen.list == nil
 			news := e.publisher().Publish(r.Era(), k, l.digest(), first || e.isAnnounced(seen.list, l.list) || seen.ofCallers != l.ofCallers)
 			if news {
-				e.agree(ctx, k, *told, l)
+				e.agree(ctx, k, *notified, l)
 				e.publisher().Notify(r.Era(), k)
 			}
 			if *seen = l; first || news {
-				*told = l
+				*notified = l
 			}
 		}
 	}
@@ -143,7 +143,8 @@ func (p published) digest() notices.Digest {
 }
 
 // isAnnounced reports whether a server has announced a change between two lists, or is there,
-// or is not, all of a sudden. A list that another instance has told its clients of counts as announced.
+// or is not, all of a sudden. A list of which another
+// instance has notified its clients counts as announced.
 func (e *Endpoint) isAnnounced(before, now *catalog.List) bool {
 	for i, part := range now.Parts {
 		last := before.Parts[i]

@@ -122,16 +122,16 @@ var errNoList = errors.New("the server has no list by which it could let anybody
 // reject returns the refusal for a caller whom the door does not let in.
 func (q *request) reject(status int, challenges []string) *jsonrpc.Problem {
 	door := q.endpoint.door
-	told := make([]string, len(challenges))
+	passed := make([]string, len(challenges))
 	for i, challenge := range challenges {
 		var inside []string
-		told[i], inside = site.ChallengeFor(q.r, challenge, door.Slash().Addresses, door.Host, q.r.Host, site.Of(q.r).Host)
+		passed[i], inside = site.ChallengeFor(q.r, challenge, door.Slash().Addresses, door.Host, q.r.Host, site.Of(q.r).Host)
 		for _, host := range inside {
 			q.endpoint.Warnings.Warn(redirect.Inside, "resource_metadata", host)
 		}
 	}
-	if len(told) > 0 {
-		q.w.Header()["Www-Authenticate"] = told
+	if len(passed) > 0 {
+		q.w.Header()["Www-Authenticate"] = passed
 	}
 	return jsonrpc.Refused(status, fmt.Sprintf("the MCP server %q refuses the caller's credentials", door.Name))
 }

@@ -62,7 +62,7 @@ func (q *request) get() error {
 	return nil
 }
 
-// filter is what a modern client wants to be told of (2026-07-28, schema,
+// filter says which notices a modern client wants (2026-07-28, schema,
 // "SubscriptionFilter"). There are no notices of single resources yet.
 type filter map[string]bool
 
@@ -140,7 +140,7 @@ const (
 	writeWithin = 20 * time.Second
 )
 
-// stream is the one on which a client is told of changes.
+// stream is the stream on which a client gets its notices.
 type stream struct {
 	request  *request
 	listener *notices.Listener
@@ -164,7 +164,7 @@ func (q *request) openStream(l *notices.Listener) *stream {
 	return s
 }
 
-// run tells the client of changes until it goes away, or the stream is to end.
+// run sends the client notices until it goes away, or the stream has to end.
 func (s *stream) run() {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -206,7 +206,7 @@ func (q *request) whileOpen() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, until)
 }
 
-// notify tells the client that those lists have changed. The last event has the id.
+// notify sends the client a notice that those lists have changed. The last event has the id.
 func (s *stream) notify(kinds []revision.Kind, id string) {
 	var events []byte
 	for i, k := range kinds {

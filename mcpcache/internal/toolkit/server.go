@@ -34,7 +34,7 @@ type Server struct {
 	Credentials Credentials
 	// Rules are those of its block; nil: there are none.
 	Rules Rules
-	// Observer is told of what is handed to it.
+	// Observer sees the requests that the server receives.
 	Observer outcome.Observer
 	*backend.Ref
 

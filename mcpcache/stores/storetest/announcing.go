@@ -177,8 +177,8 @@ func testConfirms(t *testing.T, s stores.Fleet) {
 	h.wantConfirmed(fourth)
 }
 
-// Who has heard a number that is not there yet has confirmed nothing, neither what is there nor what is
-// announced later.
+// testForeignNumbers tests that a member confirms nothing if it confirms a number that the store has not
+// given out yet.
 func testForeignNumbers(t *testing.T, s stores.Fleet) {
 	settled(t, s, "a")
 	h := listen(t, s, "a")
@@ -202,7 +202,8 @@ func testForeignNumbers(t *testing.T, s stores.Fleet) {
 	}
 }
 
-// Each is told of all members, and of nobody whose life has ended, who has left, or who is elsewhere.
+// testMembers tests that a member learns of all members of its place. It learns of none that has left,
+// whose life has ended, or that is elsewhere.
 func testMembers(t *testing.T, s stores.Fleet) {
 	join(t, s, "a", "two-2.example", long)
 	join(t, s, "b", "elsewhere", long)
