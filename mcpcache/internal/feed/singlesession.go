@@ -218,6 +218,8 @@ func (f *Feed) checkSession() bool {
 			return
 		case alive:
 			f.trust(asked)
+		case c.ctx.Err() != nil:
+			return // gaveWay finds out why the connection has ended
 		}
 		f.group.single.change(func() { f.group.single.checked(f) })
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/client/clienttest"
 	"github.com/caddy-mcp/mcp-cache/mcpcache/internal/revision"
 )
 
@@ -47,6 +48,31 @@ func TestYieldsUntilTheClientHasLeft(t *testing.T) {
 		w.wantState(f, Yielding)
 		w.after(time.Millisecond)
 		w.wantState(f, Ready)
+	})
+}
+
+// TestWaitsForTheEndOfAnotherFeed has a client's session end a feed's. The feed learns of that by a list, while its ping
+// waits for an answer. Another feed must not open a session before the first one knows why it has ended.
+func TestWaitsForTheEndOfAnotherFeed(t *testing.T) {
+	s := newServer(revision.V20250618, legacy)
+	s.On("GET", func(rw http.ResponseWriter, req *http.Request, c call) error {
+		err := s.Answer(rw, req, c)
+		time.Sleep(time.Second) // so the connection ends some time after its ping
+		return err
+	})
+	run(t, s, func(w *world) {
+		w.start(legacy)
+		w.after(time.Minute)
+		opened := s.Count("initialize")
+		s.Forget()
+		s.On("ping", clienttest.Hang)
+		s.On("tools/list", status(http.StatusNotFound))
+		w.group.ClientOpened("client", time.Now())
+		other := w.start(revision.V20250618)
+		w.outdate(revision.Tools)
+		w.after(time.Minute)
+		w.wantCalls("initialize", opened)
+		w.wantState(other, Yielding)
 	})
 }
 
